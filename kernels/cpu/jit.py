@@ -1,0 +1,152 @@
+"""`kernel`: numba.njit with the options and the disk cache that kernels need.
+
+numba's own cache knows the file of the compiled function only, so an edit in a file
+of its callees leaves stale code behind, and two processes that fill it at the same time
+can swap each other's entries. Here every compiled signature is a file of its own, whose
+name is a hash of all kernel sources, versions, CPU, signature and function.
+"""
+
+import hashlib
+import logging
+import os
+import pickle
+import platform
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import llvmlite
+import numba
+from numba.core import compiler
+from numba.core.caching import NullCache
+from numba.core.serialize import dumps
+
+from mdtensor.kernels.cpu import isa
+
+KEPT_STAMPS = 6
+_log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1)
+def stamp():
+    """Hash of everything that can change what a kernel compiles to."""
+    root = Path(__file__).resolve().parents[1]
+    text = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        text.update(f"{path.relative_to(root)}\0".encode())
+        text.update(path.read_bytes())
+    config = numba.config
+    built = (numba.__version__, llvmlite.__version__, platform.python_version())
+    flags = (config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT)
+    cpu = (isa.cpu_name(), sorted(isa.FEATURES), isa.RUNWAY)
+    text.update(repr((built, flags, cpu, sys.byteorder)).encode())
+    return text.hexdigest()[:20]
+
+
+def _candidates():
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(os.environ["NUMBA_CACHE_DIR"]) / "mdtensor"
+    yield Path(__file__).resolve().parents[1] / "__pycache__"
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    yield Path(home) / "mdtensor"
+
+
+@lru_cache(maxsize=1)
+def cache_folder():
+    """The folder of this stamp, or None (after one log line) where none is writable."""
+    for place in _candidates():
+        folder = place / f"kernels-{stamp()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError:
+            continue
+        _drop_old(place)
+        return folder
+    _log.warning("no writable cache folder: kernels are compiled anew in each process")
+    return None
+
+
+def _drop_old(place):
+    """Keep the newest stamps; another process may be deleting as well."""
+    try:
+        folders = sorted(place.glob("kernels-*"), key=lambda f: f.stat().st_mtime)
+        for folder in folders[:-KEPT_STAMPS]:
+            for file in folder.iterdir():
+                file.unlink(missing_ok=True)
+            folder.rmdir()
+    except OSError:
+        pass
+
+
+def _identity(function):
+    """What tells apart functions of one name: code, constants, closure, scalars."""
+    code = function.__code__
+    names = [n for n in code.co_names if n in function.__globals__]
+    scalars = [
+        (n, repr(function.__globals__[n]))
+        for n in names
+        if isinstance(function.__globals__[n], (bool, int, float, str, tuple))
+    ]
+    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
+    cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
+    text = repr((function.__module__, function.__qualname__, constants, scalars))
+    return code.co_code + text.encode() + (dumps(cells) if cells else b"")
+
+
+class KernelCache(NullCache):
+    """One file per compiled signature; written beside, then renamed."""
+
+    def __init__(self, function):
+        self._function = function
+        self._identity = _identity(function)
+
+    @property
+    def cache_path(self):
+        return str(cache_folder())
+
+    def _file(self, signature, codegen):
+        folder = cache_folder()
+        if folder is None:
+            return None
+        key = repr((str(signature), codegen.magic_tuple())).encode()
+        name = hashlib.sha256(self._identity + key).hexdigest()[:24]
+        return folder / f"{self._function.__name__}-{name}.nbc"
+
+    def load_overload(self, sig, target_context):
+        target_context.refresh()
+        file = self._file(sig, target_context.codegen())
+        if file is None:
+            return None
+        try:
+            payload = pickle.loads(file.read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+        return compiler.CompileResult._rebuild(target_context, *payload)
+
+    def save_overload(self, sig, data):
+        file = self._file(sig, data.codegen)
+        if file is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        try:
+            with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as beside:
+                beside.write(dumps(data._reduce()))
+            Path(beside.name).replace(file)
+        except OSError as error:
+            _log.warning("a compiled kernel was not cached: %s", error)
+
+
+def kernel(function=None, **options):
+    """Compile `function` at its first call, without the GIL, division as in NumPy.
+
+    Options go to numba.njit (`inline`, `fastmath`, `locals`). No signature is given, so
+    importing kernels compiles nothing. Under NUMBA_DISABLE_JIT=1 it is `function`.
+    """
+    if function is None:
+        return lambda function: kernel(function, **options)
+    compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    if hasattr(compiled, "overloads"):
+        compiled._cache = KernelCache(function)
+    return compiled

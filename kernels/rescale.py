@@ -1,0 +1,104 @@
+"""Set-up of exact rescaling: a float32 multiplier to go fast, limbs to decide ties.
+
+A kernel computes v = float32(acc) * multiplier, which errs by 3.01 * 2**-24 * |v| at
+most, so for |v| <= 512 only a v within 2**-13 of a half can round to the wrong side.
+Such a lane is decided by the integers P and Q of ratio = P / Q: `cpu/rounding.py`.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+LIMB_BITS = 24
+LIMBS = 4
+# In the exact comparison P is multiplied by less than 2**33, Q by less than 2**12.
+TOP_BITS_P = 28
+TOP_BITS_Q = 49
+SMALLEST = Fraction(1, 2**40)
+LARGEST = Fraction(2**31)
+
+
+def _limbs(number, top_bits):
+    """`number` as LIMBS little-endian limbs of LIMB_BITS bits, the top one wider."""
+    mask = (1 << LIMB_BITS) - 1
+    low = [(number >> (LIMB_BITS * i)) & mask for i in range(LIMBS - 1)]
+    top = number >> (LIMB_BITS * (LIMBS - 1))
+    if top >= 1 << top_bits:
+        raise ValueError(
+            f"a ratio needs {number.bit_length()} bits, exact rounding holds "
+            f"{LIMB_BITS * (LIMBS - 1) + top_bits}. Use float32 scales."
+        )
+    return [*low, top]
+
+
+def _checked(ratio):
+    ratio = Fraction(ratio)
+    if not SMALLEST < ratio < LARGEST:
+        raise ValueError(
+            f"ratio {float(ratio):.6g} is outside 2**-40 .. 2**31. Use other scales."
+        )
+    return ratio
+
+
+def rescale(ratios):
+    """(multiplier, limbs) for out = round_half_even(acc * ratio) per channel.
+
+    Args:
+        ratios: iterable of n Fractions (or exact numbers) in (2**-40, 2**31).
+
+    Returns:
+        multiplier: float32 [n], the ratios rounded to nearest.
+        limbs: int64 [n, 8], P in [:, :4] and Q in [:, 4:], ratio = P / Q exactly.
+
+    Raises:
+        ValueError: a ratio is out of range or does not fit the limbs.
+    """
+    ratios = [_checked(ratio) for ratio in ratios]
+    multiplier = np.array([float32_of(ratio) for ratio in ratios], np.float32)
+    rows = [
+        _limbs(r.numerator, TOP_BITS_P) + _limbs(r.denominator, TOP_BITS_Q)
+        for r in ratios
+    ]
+    return multiplier, np.array(rows, np.int64).reshape(len(rows), 2 * LIMBS)
+
+
+def rescale_pair(ratio_a, ratio_b):
+    """(multipliers, limbs, guard) for out = round_half_even(a * ratio_a + b * ratio_b).
+
+    Args:
+        ratio_a, ratio_b: Fractions in (2**-40, 2**31); |a|, |b| <= 255.
+
+    Returns:
+        multipliers: float32 [2].
+        limbs: int64 [12], Pa, Pb and Q with ratio_a = Pa / Q, ratio_b = Pb / Q.
+        guard: float32, twice the bound of the float32 error of the sum while that is
+            below 512; 0 if the float32 sum is always exact, 1 if it decides nothing.
+    """
+    ratio_a, ratio_b = _checked(ratio_a), _checked(ratio_b)
+    common = ratio_a.denominator * ratio_b.denominator
+    pair = (ratio_a * common).numerator, (ratio_b * common).numerator
+    shared = np.gcd.reduce(np.array([*pair, common], object))
+    p_a, p_b, q = pair[0] // shared, pair[1] // shared, common // shared
+    limbs = _limbs(p_a, TOP_BITS_P) + _limbs(p_b, TOP_BITS_P) + _limbs(q, TOP_BITS_Q)
+    multipliers = np.array([float32_of(ratio_a), float32_of(ratio_b)], np.float32)
+    return multipliers, np.array(limbs, np.int64), _guard(ratio_a, ratio_b, q, p_a, p_b)
+
+
+def _guard(ratio_a, ratio_b, q, p_a, p_b):
+    is_power_of_two = q & (q - 1) == 0
+    if is_power_of_two and 255 * (p_a + p_b) < 2**24:
+        return np.float32(0)
+    # two roundings in each product, one in the sum; 8 leaves more than a factor of 2
+    guard = 255 * (ratio_a + ratio_b) * Fraction(8, 2**24)
+    return np.float32(1) if guard >= Fraction(1, 2) else np.float32(float(guard))
+
+
+def float32_of(ratio):
+    """The float32 nearest to the Fraction `ratio`, half to even, rounded once."""
+    exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    ulp = Fraction(2) ** (exponent - 24)
+    mantissa = round(ratio / ulp)
+    if mantissa > 2**24:
+        ulp *= 2
+        mantissa = round(ratio / ulp)
+    return np.float32(float(mantissa * ulp))
