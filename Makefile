@@ -1,0 +1,73 @@
+# Every target sets up what it needs in .venv and is cheap when nothing changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Where `make types` installs the built wheel: outside the checkout, gone at the end.
+WHEEL_VENV ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench wheel
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.demo  ## quantize a real network and run it on a real page
+	$(BIN)/mdtensor demo $(ARGS)
+
+# The kernels once more as plain Python: real IndexErrors, real integer arithmetic.
+test: $(VENV)/.test  ## the whole suite, and the kernel tests without compilation
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels \
+		-m "not slow and not compiled" $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev  ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy cannot see the package-dir map in the sources, so it reads an installed wheel.
+types: wheel  ## mypy on the built wheel, installed outside the checkout
+	@set -eu; \
+	place="$(WHEEL_VENV)"; \
+	if [ -z "$$place" ]; then \
+		place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
+	fi; \
+	config="$(CURDIR)/pyproject.toml"; \
+	wheel=$$(ls "$(CURDIR)"/dist/mdtensor-*.whl); \
+	echo "types: installing $$(basename $$wheel) into a fresh environment"; \
+	$(BIN)/python -m venv "$$place"; \
+	"$$place/bin/python" -m pip install --disable-pip-version-check -q \
+		"$$wheel[cli]" mypy; \
+	cd "$$place"; \
+	bin/python -m mypy --config-file "$$config" --cache-dir "$$place/.cache" -p mdtensor
+
+docs: $(VENV)/.test  ## run every example of README, docs/ and the docstrings
+	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+
+bench: $(VENV)/.test  ## every benchmark, then docs/benchmarks.md from the results
+	@set -eu; for script in bench/bench_*.py; do \
+		echo "== $$script"; $(BIN)/python $$script $(ARGS); \
+	done
+	$(BIN)/python bench/report.py
+
+wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl
+	rm -rf build dist
+	$(BIN)/python -m build --wheel --outdir dist .
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "mdtensor needs Python 3.11 or newer; '$(PYTHON)' is not." \
+			"Say which one: make PYTHON=python3.12 <target>"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "'$(PYTHON)' cannot make virtual environments: its venv or ensurepip" \
+			"module is missing. Install it (Debian: python3-venv)."; exit 1; }
+	@echo "setup: $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# One stamp an extra; pip finds what is already there and adds the rest.
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
+	@echo "setup: installing mdtensor[$*] (the first time takes some minutes)"
+	$(PIP) install -e ".[$*]"
+	@touch $@

@@ -1,0 +1,16 @@
+"""What every test starts from: seeded randomness, and time for compilation."""
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# A first example may compile a kernel, so no example has a deadline; the same
+# examples on every run, so a red suite is red for the next reader too.
+settings.register_profile("mdtensor", deadline=None, derandomize=True)
+settings.load_profile("mdtensor")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The same numbers in each test, whatever ran before it."""
+    return np.random.default_rng(20250101)

@@ -1,0 +1,111 @@
+"""Every example a reader can see runs: README, docs/ and docstrings."""
+
+import ast
+import doctest
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdtensor
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PACKAGES = {"mdtensor": "mdtensor", "kernels": "mdtensor.kernels"}
+PACKAGES["quant"] = "mdtensor.quant"
+
+
+def blocks(page: str) -> Iterator[tuple[int, str]]:
+    """The ```python blocks of a page, each with the number of its first line."""
+    for match in FENCE.finditer(page):
+        yield page.count("\n", 0, match.start()) + 2, match.group(1)
+
+
+def run_page(page: Path) -> int:
+    """Run the blocks in order in one namespace; a trace shows the page's own lines."""
+    namespace = {"__name__": "__main__"}
+    count = 0
+    for line, code in blocks(page.read_text()):
+        source = "\n" * (line - 1) + code
+        exec(compile(source, str(page), "exec"), namespace)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # what an example writes does not land in the checkout
+    text = page.read_text()
+    assert text.count("```python") == len(list(blocks(text))), "a block is not closed"
+    run_page(page)
+
+
+def test_blocks_share_a_namespace_in_order(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nx = 1\n```\n\n```sh\nno\n```\n\n```python\nx + y\n```\n"
+    )
+    with pytest.raises(NameError, match="y") as caught:
+        run_page(page)
+    assert caught.traceback[-1].lineno + 1 == 10
+
+
+def sources() -> list[tuple[str, Path]]:
+    found = []
+    for folder, package in PACKAGES.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            below = [part for part in parts if part != "__init__"]
+            found.append((".".join([package, *below]), path))
+    return found
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, int, str]]:
+    """From the source, so that operations and compiled kernels are seen as well."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+            yield getattr(node, "name", path.stem), node.body[0].lineno - 1, text
+
+
+def run_examples(path: Path, namespace: dict[str, object]) -> tuple[int, str]:
+    """How many examples ran, and what doctest says about those that failed."""
+    said: list[str] = []
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner = doctest.DocTestRunner(optionflags=flags)
+    for name, line, text in docstrings(path):
+        if ">>>" in text:
+            test = doctest.DocTestParser().get_doctest(
+                text, dict(namespace), name, str(path), line
+            )
+            runner.run(test, out=said.append)
+    return runner.tries, "".join(said)
+
+
+WITH_EXAMPLES = [(name, path) for name, path in sources() if ">>>" in path.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), WITH_EXAMPLES, ids=[name for name, _ in WITH_EXAMPLES]
+)
+def test_docstring_examples(
+    name: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace = {"np": np, "md": mdtensor, **vars(mdtensor)}
+    namespace.update(vars(importlib.import_module(name)))
+    tries, failures = run_examples(path, namespace)
+    assert not failures, failures
+    assert tries, f"{path} shows >>> outside of a docstring"
+
+
+def test_a_wrong_example_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('def f():\n    """\n    >>> 1 + 1\n    3\n    """\n')
+    tries, failures = run_examples(path, {})
+    assert tries == 1
+    assert "Expected:" in failures
