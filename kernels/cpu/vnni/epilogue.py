@@ -1,0 +1,104 @@
+"""Requantization of accumulator tiles: four vectors of int32 become 64 codes.
+
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), in float32 as long as no
+lane is near a tie. A tile with such a lane (one in thousands) spills its accumulators
+and a bit mask per vector, and `resolve` decides those lanes with integers.
+"""
+
+import numpy as np
+from llvmlite import ir
+
+from mdtensor.kernels.cpu import rounding
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vnni import simd
+from mdtensor.kernels.cpu.vnni.simd import FLOATS, I32, I64
+
+QUAD = 4
+# In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
+NEAR_TIE = 2.0**-14
+# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
+UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(16))
+
+
+class Rescaler:
+    """What all quads of a tile share: limits as vectors, the worst rest so far."""
+
+    def __init__(self, b, low, high, zero_point):
+        self.low = simd.splat(b, low)
+        self.high = simd.splat(b, high)
+        words = b.trunc(zero_point, ir.IntType(16))
+        self.zero_point = simd.splat(b, words, 32)
+        self.worst = ir.Constant(FLOATS, None)
+
+    def scaled(self, b, accumulator, multiplier):
+        """clamp(float32(acc) * multiplier, lo - zero_point, hi - zero_point)."""
+        v = b.fmul(b.sitofp(accumulator, FLOATS), multiplier)
+        return simd.minimum(b, simd.maximum(b, v, self.low), self.high)
+
+    def codes(self, b, quad, multipliers):
+        """64 codes of 4 accumulator vectors, in their order; notes rests near 1/2."""
+        ints = []
+        for accumulator, multiplier in zip(quad, multipliers, strict=True):
+            v = self.scaled(b, accumulator, multiplier)
+            rest = simd.rounding_rest(b, v)
+            self.worst = simd.larger_magnitude(b, self.worst, rest)
+            ints.append(simd.to_int(b, v))
+        words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
+        moved = [b.add(pair, self.zero_point) for pair in words]
+        packed = simd.pack_bytes(b, *moved)
+        return b.bitcast(simd.permute_dwords(b, packed, UNPACKED), simd.BYTES)
+
+    def spill_near_ties(self, b, accumulators, multipliers, address):
+        """i64: 1 if a lane is near a tie; then accumulators and masks are at `address`.
+
+        Layout: int32 [vectors][16], then int32 [vectors] masks.
+        """
+        limit = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
+        flag = simd.any_lane(b, b.fcmp_ordered(">", self.worst, limit))
+        with b.if_then(flag, likely=False):
+            masks = b.add(address, I64(64 * len(accumulators)))
+            for i, accumulator in enumerate(accumulators):
+                simd.store(b, accumulator, b.add(address, I64(64 * i)))
+                v = self.scaled(b, accumulator, multipliers[i % len(multipliers)])
+                rest = simd.rounding_rest(b, v)
+                rest = simd.larger_magnitude(b, rest, rest)
+                near = b.bitcast(b.fcmp_ordered(">", rest, limit), ir.IntType(16))
+                simd.store(b, b.zext(near, I32), b.add(masks, I64(4 * i)))
+        return b.zext(flag, I64)
+
+
+def load_vectors(b, address, count, kind):
+    """`count` vectors of 16 lanes at `address`, one after the other."""
+    return [simd.load(b, b.add(address, I64(64 * i)), kind) for i in range(count)]
+
+
+@kernel
+def resolve(
+    spill, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
+):
+    """Decide exactly the lanes that `spill_near_ties` marked, and overwrite them.
+
+    Args:
+        spill: int32 [rows * width * 17], accumulators [rows][width][16], then masks.
+        n0, n: first column of the tile and number of columns of the matrix.
+        c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
+    """
+    vectors = rows * width
+    for i in range(vectors):
+        mask = spill[16 * vectors + i]
+        lane = 0
+        while mask != 0:
+            column = n0 + 16 * (i % width) + lane
+            if mask & 1 and column < n:
+                out[c0 + (i // width) * ldc + column] = rounding.requantize_s32u8(
+                    spill[16 * i + lane], multiplier[column], limbs, column,
+                    zero_point, lo, hi,
+                )  # fmt: skip
+            mask >>= 1
+            lane += 1
+
+
+@kernel
+def limits(zero_point, lo, hi):
+    """(lo - zero_point, hi - zero_point) as float32: clamping there is exact."""
+    return np.float32(lo - zero_point), np.float32(hi - zero_point)

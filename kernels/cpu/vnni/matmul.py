@@ -1,0 +1,262 @@
+"""Matrix products on vpdpbusd: unsigned activations, signed packed weights.
+
+The activations are read in place: four bytes of a row are broadcast to all lanes, so
+only the weights are packed. Columns go in panels of 64, 32 or 16; a panel of w * 16
+columns is computed in tiles of 16 / w rows, 16 accumulators in all.
+Source: GotoBLAS's panels; oneDNN's vpdpbusd layout [K/4][N][4].
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vnni import simd
+from mdtensor.kernels.cpu.vnni.epilogue import (
+    QUAD,
+    Rescaler,
+    limits,
+    load_vectors,
+    resolve,
+)
+from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I64, S32
+
+TILE = 16  # accumulators of a full tile
+SPILL = TILE * 17
+
+
+@kernel
+def panel_width(vectors_left):
+    """Vectors of 16 columns in the next panel: 4, 2 or 1."""
+    if vectors_left >= 4:
+        return 4
+    return 2 if vectors_left >= 2 else 1
+
+
+@kernel
+def pack_s8(w):
+    """w[n, k] as panels [K/4][width][16][4]; K and the columns are padded with 0.
+
+    Args:
+        w: int8 [n, k].
+
+    Returns: int8 [16 * ceil(n / 16) * 4 * ceil(k / 4)].
+    """
+    n, k = w.shape
+    k4 = (k + 3) // 4
+    vectors = (n + 15) // 16
+    packed = np.zeros(vectors * 64 * k4, np.int8)
+    v = 0
+    while v < vectors:
+        width = panel_width(vectors - v)
+        for column in range(16 * v, min(n, 16 * (v + width))):
+            for i in range(k):
+                row = (i // 4) * width * 64
+                place = row + 4 * (column - 16 * v) + i % 4
+                packed[v * 64 * k4 + place] = w[column, i]
+        v += width
+    return packed
+
+
+def _accumulate(b, rows, width, a, lda, k4, packed, bias):
+    """bias[j] + sum over k of a[r, k] * w[k, j] as rows * width vectors, row-major."""
+    starts = [b.add(a, b.mul(lda, I64(r))) for r in range(rows)]
+    biases = load_vectors(b, bias, width, S32)
+
+    def step(i, accumulators):
+        line = b.add(packed, b.mul(i, I64(64 * width)))
+        weights = load_vectors(b, line, width, BYTES)
+        offset = b.mul(i, I64(4))
+        results = []
+        for r in range(rows):
+            codes = simd.load_broadcast(b, b.add(starts[r], offset))
+            for v in range(width):
+                old = accumulators[r * width + v]
+                results.append(simd.dpbusd(b, old, codes, weights[v]))
+        return results
+
+    return simd.repeat(b, k4, biases * rows, step)
+
+
+def _literals(*arguments):
+    """The values of literal types, or None where one is not literal yet."""
+    if not all(isinstance(argument, types.IntegerLiteral) for argument in arguments):
+        return None
+    return [argument.literal_value for argument in arguments]
+
+
+@intrinsic(prefer_literal=True)
+def tile_u8(
+    typingctx, rows, width, a, lda, k4, packed, bias, multiplier,
+    low, high, zero_point, out, ldc, mask, spill,
+):  # fmt: skip
+    """One tile of `gemm_u8s8u8` with `rows` rows and 16 * `width` columns.
+
+    All pointers are addresses. `mask` has one bit per column that may be written.
+
+    Returns: 1 if a lane is near a tie and the tile is in `spill` as well, else 0.
+    """
+    shape = _literals(rows, width)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        r_count, w_count = shape
+        a, lda, k4, packed, bias, multiplier, low, high, zero, out, ldc, mask, spill = (
+            arguments[2:]
+        )
+        accumulators = _accumulate(b, r_count, w_count, a, lda, k4, packed, bias)
+        multipliers = load_vectors(b, multiplier, w_count, FLOATS)
+        rescaler = Rescaler(b, low, high, zero)
+        size = 16 * w_count
+        mask = b.trunc(mask, ir.IntType(size)) if size < 64 else mask
+        for q in range(0, len(accumulators), QUAD):
+            scales = multipliers * (QUAD // w_count)
+            codes = rescaler.codes(b, accumulators[q : q + QUAD], scales)
+            for part in range(QUAD // w_count):
+                row = b.mul(ldc, I64(q // w_count + part))
+                line = simd.slice_bytes(b, codes, part * size, size)
+                simd.store_masked(b, line, b.add(out, row), mask)
+        return rescaler.spill_near_ties(b, accumulators, multipliers, spill)
+
+    whole, real = types.int64, types.float32
+    return (
+        whole(
+            rows, width, whole, whole, whole, whole, whole, whole,
+            real, real, whole, whole, whole, whole, whole,
+        ),
+        emit,
+    )  # fmt: skip
+
+
+@intrinsic(prefer_literal=True)
+def tile_s32(typingctx, rows, width, a, lda, k4, packed, bias, out, ldc, mask):
+    """One tile of `gemm_u8s8s32`; `ldc` in bytes, `mask` one bit per column."""
+    shape = _literals(rows, width)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        r_count, w_count = shape
+        a, lda, k4, packed, bias, out, ldc, mask = arguments[2:]
+        accumulators = _accumulate(b, r_count, w_count, a, lda, k4, packed, bias)
+        for i, accumulator in enumerate(accumulators):
+            r, v = divmod(i, w_count)
+            place = b.add(b.add(out, b.mul(ldc, I64(r))), I64(64 * v))
+            bits = b.trunc(b.lshr(mask, I64(16 * v)), ir.IntType(16))
+            simd.store_masked(b, accumulator, place, bits)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(rows, width, *[whole] * 8), emit
+
+
+@kernel
+def column_mask(n_left):
+    """One bit for each of the next 64 columns that exist."""
+    return np.int64(-1) if n_left >= 64 else (np.int64(1) << n_left) - np.int64(1)
+
+
+@kernel
+def tile_rows(width, m, row):
+    """(rows, first row, how far apart) of the next tile of `m` rows.
+
+    The last tile overlaps the one before; below 4 rows one row fills all 4.
+    """
+    full = TILE // width
+    if row + full <= m:
+        return full, row, 1
+    if m >= 4:
+        return 4, min(row, m - 4), 1
+    return 4, row, 0
+
+
+@kernel
+def gemm_u8s8u8(
+    a, lda, m, k, packed, n, bias, multiplier, limbs, zero_point, lo, hi, out, ldc
+):
+    """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * w[j, k]) * P/Q) + zp, lo, hi).
+
+    Args:
+        a: uint8, row i starts at i * lda; readable 64 bytes past its last row.
+        packed: int8, by `pack_s8`.
+        bias: int32 [n padded to 16], holds b - x_zero_point * sum_k w[j, k].
+        multiplier, limbs: float32 [n padded to 16], int64 [>= n, 8], from `rescale`.
+        zero_point, lo, hi: ints in 0 .. 255; output steps.
+        out: uint8, row i starts at i * ldc, written, must not alias `a`.
+
+    Rounding: half to even (rhe) of the exact rational. Overflow: k <= 66,311.
+    """
+    k4 = (k + 3) // 4
+    low, high = limits(zero_point, lo, hi)
+    spill = np.empty(SPILL, np.int32)
+    ties = simd.address_of(spill, 0)
+    vectors = (n + 15) // 16
+    v = 0
+    while v < vectors:
+        width = panel_width(vectors - v)
+        mask = column_mask(n - 16 * v)
+        weights = simd.address_of(packed, v * 64 * k4)
+        biases = simd.address_of(bias, 16 * v)
+        scales = simd.address_of(multiplier, 16 * v)
+        row = 0
+        while row < m:
+            rows, first, apart = tile_rows(width, m, row)
+            x = simd.address_of(a, first * lda)
+            y = simd.address_of(out, first * ldc + 16 * v)
+            da, dc = apart * lda, apart * ldc
+            if width == 4:
+                near = tile_u8(4, 4, x, da, k4, weights, biases, scales,
+                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+            elif width == 2 and rows == 8:
+                near = tile_u8(8, 2, x, da, k4, weights, biases, scales,
+                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+            elif width == 2:
+                near = tile_u8(4, 2, x, da, k4, weights, biases, scales,
+                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+            elif rows == 16:
+                near = tile_u8(16, 1, x, da, k4, weights, biases, scales,
+                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+            else:
+                near = tile_u8(4, 1, x, da, k4, weights, biases, scales,
+                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+            if near:
+                resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
+                        zero_point, lo, hi, out, first * ldc, dc)  # fmt: skip
+            row = first + rows if apart else row + 1
+        v += width
+
+
+@kernel
+def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
+    """out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], exact in int32.
+
+    Args: as `gemm_u8s8u8`; out: int32, row i starts at i * ldc (elements).
+    """
+    k4 = (k + 3) // 4
+    vectors = (n + 15) // 16
+    v = 0
+    while v < vectors:
+        width = panel_width(vectors - v)
+        mask = column_mask(n - 16 * v)
+        weights = simd.address_of(packed, v * 64 * k4)
+        biases = simd.address_of(bias, 16 * v)
+        row = 0
+        while row < m:
+            rows, first, apart = tile_rows(width, m, row)
+            x = simd.address_of(a, first * lda)
+            y = simd.address_of(out, first * ldc + 16 * v)
+            da, dc = apart * lda, apart * ldc * 4
+            if width == 4:
+                tile_s32(4, 4, x, da, k4, weights, biases, y, dc, mask)
+            elif width == 2 and rows == 8:
+                tile_s32(8, 2, x, da, k4, weights, biases, y, dc, mask)
+            elif width == 2:
+                tile_s32(4, 2, x, da, k4, weights, biases, y, dc, mask)
+            elif rows == 16:
+                tile_s32(16, 1, x, da, k4, weights, biases, y, dc, mask)
+            else:
+                tile_s32(4, 1, x, da, k4, weights, biases, y, dc, mask)
+            row = first + rows if apart else row + 1
+        v += width
