@@ -74,17 +74,17 @@ def load_vectors(b, address, count, kind):
 
 @kernel
 def resolve(
-    spill, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
-):
+    spill, vectors, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
+):  # fmt: skip
     """Decide exactly the lanes that `spill_near_ties` marked, and overwrite them.
 
     Args:
-        spill: int32 [rows * width * 17], accumulators [rows][width][16], then masks.
+        spill: int32 [vectors * 17], accumulators [rows][width][16], ..., then masks.
+        rows: how many rows of the tile exist in `out`.
         n0, n: first column of the tile and number of columns of the matrix.
         c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
     """
-    vectors = rows * width
-    for i in range(vectors):
+    for i in range(rows * width):
         mask = spill[16 * vectors + i]
         lane = 0
         while mask != 0:

@@ -79,13 +79,6 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
     return simd.repeat(b, k4, biases * rows, step)
 
 
-def _literals(*arguments):
-    """The values of literal types, or None where one is not literal yet."""
-    if not all(isinstance(argument, types.IntegerLiteral) for argument in arguments):
-        return None
-    return [argument.literal_value for argument in arguments]
-
-
 @intrinsic(prefer_literal=True)
 def tile_u8(
     typingctx, rows, width, a, lda, k4, packed, bias, multiplier,
@@ -97,7 +90,7 @@ def tile_u8(
 
     Returns: 1 if a lane is near a tie and the tile is in `spill` as well, else 0.
     """
-    shape = _literals(rows, width)
+    shape = simd.literals(rows, width)
     if shape is None:
         return None
 
@@ -133,7 +126,7 @@ def tile_u8(
 @intrinsic(prefer_literal=True)
 def tile_s32(typingctx, rows, width, a, lda, k4, packed, bias, out, ldc, mask):
     """One tile of `gemm_u8s8s32`; `ldc` in bytes, `mask` one bit per column."""
-    shape = _literals(rows, width)
+    shape = simd.literals(rows, width)
     if shape is None:
         return None
 
@@ -222,7 +215,7 @@ def gemm_u8s8u8(
                 near = tile_u8(4, 1, x, da, k4, weights, biases, scales,
                                low, high, zero_point, y, dc, mask, ties)  # fmt: skip
             if near:
-                resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
+                resolve(spill, rows * width, rows, width, 16 * v, n, multiplier, limbs,
                         zero_point, lo, hi, out, first * ldc, dc)  # fmt: skip
             row = first + rows if apart else row + 1
         v += width

@@ -123,10 +123,14 @@ def pack_bytes(b, x, y):
     return call(b, "llvm.x86.avx512.packuswb.512", BYTES, x, y)
 
 
+def permute(b, x, order):
+    """Element i of the result = element order[i] of x."""
+    return b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), constant(I32, order))
+
+
 def permute_dwords(b, x, order):
     """Dword i of the result = dword order[i] of x."""
-    x = b.bitcast(x, S32)
-    return b.shuffle_vector(x, ir.Constant(S32, ir.Undefined), constant(I32, order))
+    return permute(b, b.bitcast(x, S32), order)
 
 
 def concat(b, *vectors):
@@ -143,8 +147,7 @@ def slice_bytes(b, x, start, count):
     """Bytes start .. start + count of x."""
     if count == x.type.count:
         return x
-    lanes = constant(I32, range(start, start + count))
-    return b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), lanes)
+    return permute(b, x, range(start, start + count))
 
 
 def any_lane(b, bits):
@@ -187,6 +190,13 @@ def _forbid_unrolling(branch):
     node = module.add_metadata([disable, I64(len(module.metadata))])
     node.operands = (node, disable)
     branch.set_metadata("llvm.loop", node)
+
+
+def literals(*arguments):
+    """The values of literal integer types, or None where one is not literal."""
+    if not all(isinstance(argument, types.IntegerLiteral) for argument in arguments):
+        return None
+    return [argument.literal_value for argument in arguments]
 
 
 @intrinsic
