@@ -1,1 +1,170 @@
-__path__ = __import__("pkgutil").extend_path(__path__, __name__)
+"""Typed tensors; every operation picks its method from the types of all arguments.
+
+    import mdtensor as md
+
+    x = md.asarray([1.0, 2.0])            # Float32Tensor[2]
+    x + md.asarray([1, 2], dtype=md.int8)  # promoted to Float32Tensor by rule
+    md.which(md.add, x, 1)                 # what runs for these types, and where it is
+
+`mdtensor.quant` (quantized tensors and models) loads on first use.
+"""
+
+import importlib
+import pkgutil
+
+# A wheel's user may stand in a checkout: both must find mdtensor.kernels.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
+from mdtensor.device import (
+    Device as Device,
+    cpu as cpu,
+    device as device,
+    register_device as register_device,
+)
+from mdtensor.dispatch import (
+    Generic as Generic,
+    Method as Method,
+    Operation as Operation,
+    Selection as Selection,
+    generic as generic,
+    method as method,
+    operations as operations,
+)
+from mdtensor.dtypes import (
+    DType as DType,
+    bool_ as bool,
+    dtype as dtype,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+)
+from mdtensor.errors import (
+    CastError as CastError,
+    DataError as DataError,
+    DeviceError as DeviceError,
+    DispatchError as DispatchError,
+    GridError as GridError,
+    MdtensorError as MdtensorError,
+    ModelError as ModelError,
+    OptionError as OptionError,
+    PromotionError as PromotionError,
+    RegistrationError as RegistrationError,
+    ShapeError as ShapeError,
+)
+from mdtensor.generics.conv import (
+    batch_norm as batch_norm,
+    conv2d as conv2d,
+    fold_batch_norm as fold_batch_norm,
+)
+from mdtensor.generics.conversion import astype as astype, to as to
+from mdtensor.generics.deduction import TensorSpec as TensorSpec
+from mdtensor.generics.elementwise import (
+    add as add,
+    clip as clip,
+    div as div,
+    equal as equal,
+    exp as exp,
+    greater as greater,
+    greater_equal as greater_equal,
+    hardsigmoid as hardsigmoid,
+    hardswish as hardswish,
+    less as less,
+    less_equal as less_equal,
+    maximum as maximum,
+    minimum as minimum,
+    mul as mul,
+    neg as neg,
+    not_equal as not_equal,
+    relu as relu,
+    relu6 as relu6,
+    sigmoid as sigmoid,
+    sub as sub,
+    tanh as tanh,
+)
+from mdtensor.generics.manipulation import (
+    concat as concat,
+    expand_dims as expand_dims,
+    getitem as getitem,
+    pad as pad,
+    permute_dims as permute_dims,
+    reshape as reshape,
+    squeeze as squeeze,
+)
+from mdtensor.generics.matmul import linear as linear, matmul as matmul
+from mdtensor.generics.pool import (
+    avg_pool2d as avg_pool2d,
+    global_avg_pool2d as global_avg_pool2d,
+    max_pool2d as max_pool2d,
+)
+from mdtensor.generics.reduction import (
+    argmax as argmax,
+    max as max,
+    mean as mean,
+    softmax as softmax,
+    sum as sum,
+)
+from mdtensor.ops import (
+    conv as _conv,
+    conversion as _conversion,
+    elementwise as _elementwise,
+    manipulation as _manipulation,
+    matmul as _matmul,
+    pool as _pool,
+    reduction as _reduction,
+)
+from mdtensor.ops.creation import (
+    arange as arange,
+    asarray as asarray,
+    empty as empty,
+    full as full,
+    ones as ones,
+    zeros as zeros,
+)
+from mdtensor.promotion import (
+    can_cast as can_cast,
+    promote_types as promote_types,
+    result_type as result_type,
+)
+from mdtensor.tensor import (
+    BoolTensor as BoolTensor,
+    Float16Tensor as Float16Tensor,
+    Float32Tensor as Float32Tensor,
+    Float64Tensor as Float64Tensor,
+    FloatingTensor as FloatingTensor,
+    Int8Tensor as Int8Tensor,
+    Int16Tensor as Int16Tensor,
+    Int32Tensor as Int32Tensor,
+    Int64Tensor as Int64Tensor,
+    IntegerTensor as IntegerTensor,
+    NumericTensor as NumericTensor,
+    RealTensor as RealTensor,
+    SignedTensor as SignedTensor,
+    Tensor as Tensor,
+    UInt8Tensor as UInt8Tensor,
+    UInt16Tensor as UInt16Tensor,
+    UInt32Tensor as UInt32Tensor,
+    UInt64Tensor as UInt64Tensor,
+    UnsignedTensor as UnsignedTensor,
+    from_numpy as from_numpy,
+    leaf as leaf,
+    leaves as leaves,
+)
+
+# The array API's longer names for the same operations.
+subtract, multiply, divide, negative = sub, mul, div, neg
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name == "quant":
+        return importlib.import_module("mdtensor.quant")
+    raise AttributeError(f"module 'mdtensor' has no attribute {name!r}")

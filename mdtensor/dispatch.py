@@ -1,0 +1,417 @@
+"""Generic functions: declared once, implemented by methods, chosen by all arguments.
+
+    @generic                                # declares; the body never runs
+    def add(x1, x2, /, *, out=None): ...
+
+    @method(add)                            # implements, for the annotated types
+    def add(x1: NumericTensor, x2: NumericTensor, /): ...
+
+    add.select(Float32Tensor, Int8Tensor)   # which method, without any tensor
+    add(x, y)                               # select, then invoke
+
+Every positional-only parameter of a declaration is dispatched on; no other is. plum
+orders the methods and resolves each tuple of types once; the answer goes into a table
+of nested dicts, which the next call reads instead. The call itself is compiled from
+the declaration, so that it takes exactly the declared parameters and nothing but dict
+lookups stands between caller and method.
+
+This is the only file that touches plum's call path.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import plum
+
+from mdtensor.errors import DispatchError, OptionError, RegistrationError
+
+Implementation = Callable[..., Any]
+_OPERATIONS: dict[str, Generic] = {}
+
+
+class Generic(Protocol):
+    """What `generic` returns: a function that also answers questions."""
+
+    __name__: str
+    operation: Operation
+    select: Callable[..., Selection]
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """One implementation of an operation.
+
+    Args:
+        implementation: the function itself.
+        signature: the types it is for, as plum orders them.
+        deduce: types and shapes of the result, if other than the declaration's.
+        prepare: does the work that depends on constant arguments only, once.
+    """
+
+    implementation: Implementation
+    signature: plum.Signature
+    deduce: Callable[..., Any] | None
+    prepare: Callable[..., Any] | None
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it takes `out=`, the grid to round its result to."""
+        return "out" in inspect.signature(self.implementation).parameters
+
+    @property
+    def location(self) -> str:
+        """`package/file.py:line` of its definition."""
+        code = inspect.unwrap(self.implementation).__code__
+        package = "/".join(self.implementation.__module__.split(".")[:-1])
+        return f"{package}/{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
+
+    def __str__(self) -> str:
+        name = self.implementation.__name__
+        return f"{name}({', '.join(map(_type_name, self.signature.types))})"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The method that a call with arguments of `types` runs."""
+
+    operation: Operation
+    types: tuple[type, ...]
+    method: Method
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Invoke the method; the arguments must be of the selected types."""
+        return self.method.implementation(*arguments, **options)
+
+    def deduce(self, *specs: Any, **options: Any) -> Any:
+        """Type and shape of the result for arguments of the given specs."""
+        rule = self.method.deduce or self.operation.rule
+        return rule(*specs, **self.operation.fill(options))
+
+    def __str__(self) -> str:
+        asked = ", ".join(t.__name__ for t in self.types)
+        return (
+            f"{self.operation.name}({asked}) -> {self.method}  {self.method.location}"
+        )
+
+
+class Operation:
+    """A generic function: its declaration, its methods, its table of calls."""
+
+    def __init__(
+        self, declaration: Implementation, rule: Callable[..., Any], sequence: bool
+    ) -> None:
+        self.name = declaration.__name__
+        self.declaration = declaration
+        self.signature = inspect.signature(declaration)
+        self.rule = rule
+        self.sequence = sequence
+        self.table: dict[Any, Any] = {}
+        self._plum = plum.Dispatcher().abstract(_bare(declaration))
+        self._methods: dict[Implementation, Method] = {}
+        self._selections: dict[tuple[type, ...], Selection] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def dispatched(self) -> tuple[str, ...]:
+        """Names of the parameters whose types choose the method."""
+        parameters = self.signature.parameters.values()
+        return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The parameters that are handed on, with their defaults."""
+        parameters = self.signature.parameters.values()
+        return {p.name: p.default for p in parameters if p.kind != p.POSITIONAL_ONLY}
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        return tuple(self._methods.values())
+
+    def fill(self, options: dict[str, Any]) -> dict[str, Any]:
+        """`options` completed with the declared defaults, without `out` if unused."""
+        filled = {**self.options, **options}
+        if filled.get("out", 0) is None:
+            del filled["out"]
+        return filled
+
+    def add_method(self, new: Method, override: bool) -> None:
+        with self._lock:
+            self._refuse_misfit(new)
+            for known in list(self._methods.values()):
+                if known.signature == new.signature:
+                    self._replace(known, new, override)
+            self._plum.register(new.implementation, signature=new.signature)
+            self._methods[new.implementation] = new
+            self._forget()
+
+    def _refuse_misfit(self, new: Method) -> None:
+        given = inspect.signature(new.implementation).parameters.values()
+        keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
+        if keywords | {"out"} != set(self.options) | {"out"}:
+            wanted = ", ".join(self.options) or "none"
+            raise RegistrationError(
+                f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
+                f", the declaration of {self.name} has {wanted}",
+                "Take the declared ones; only out may be left out",
+            )
+
+    def _replace(self, known: Method, new: Method, override: bool) -> None:
+        if not override:
+            raise RegistrationError(
+                f"method {new} at {new.location} has the signature of the method at "
+                f"{known.location}",
+                "Pass override=True to replace it",
+            )
+        del self._methods[known.implementation]
+        self._plum = plum.Dispatcher().abstract(_bare(self.declaration))
+        for kept in self._methods.values():
+            self._plum.register(kept.implementation, signature=kept.signature)
+
+    def _forget(self) -> None:
+        self._selections.clear()
+        self.table.clear()
+
+    def select(self, *types: type) -> Selection:
+        """The method for arguments of `types`, found without running anything.
+
+        Raises:
+            DispatchError: no method fits, or two fit equally well.
+        """
+        found = self._selections.get(types)
+        if found is None:
+            with self._lock:
+                found = Selection(self, types, self._resolve(types))
+                self._selections[types] = found
+        return found
+
+    def _resolve(self, types: tuple[type, ...]) -> Method:
+        try:
+            found, _ = self._plum.resolve_method(plum.Signature(*types))
+        except plum.AmbiguousLookupError:
+            fits = [m for m in self.methods if _accepts(m, types)]
+            raise self._error(types, "more than one method fits", fits) from None
+        except plum.NotFoundLookupError:
+            raise self._error(types, "no method", self._nearest(types)) from None
+        return self._methods[found]
+
+    def implementation(self, *types: type) -> Implementation:
+        """The function for `types`; entered in the table that calls read first."""
+        with self._lock:
+            found = self.select(*types).method.implementation
+            row = self.table
+            for key in types[:-1]:
+                row = row.setdefault(key, {})
+            row[types[-1]] = found
+        return found
+
+    def rounding(self, *types: type) -> Implementation:
+        """The function for `types`, which must be one that takes `out=`."""
+        found = self.select(*types).method
+        if not found.rounds:
+            asked = ", ".join(t.__name__ for t in types)
+            raise OptionError(
+                "out= is the grid of a quantized result, and this method has none",
+                "Leave out= away, or quantize the arguments first",
+                f"{self.name}({asked})",
+            )
+        return found.implementation
+
+    def _nearest(self, types: tuple[type, ...]) -> list[Method]:
+        ranked = sorted(self.methods, key=lambda m: -_fitting(m, types))
+        return ranked[:3]
+
+    def _error(
+        self, types: tuple[type, ...], problem: str, methods: list[Method]
+    ) -> DispatchError:
+        listed = "; ".join(f"{m} at {m.location}" for m in methods)
+        asked = ", ".join(t.__name__ for t in types)
+        if methods and problem == "no method":
+            problem = f"no method{self._culprit(types, methods[0])}"
+        fix = f"Nearest: {listed}" if methods else "Nothing is registered yet"
+        return DispatchError(problem, fix, f"{self.name}({asked})")
+
+    def _culprit(self, types: tuple[type, ...], nearest: Method) -> str:
+        wanted = nearest.signature.types
+        for name, given, want in zip(self.dispatched, types, wanted, strict=False):
+            if not _is_subtype(given, want):
+                return f": {name} is {given.__name__}, not {_type_name(want)}"
+        return ""
+
+
+def generic(
+    declaration: Implementation | None = None,
+    /,
+    *,
+    deduce: Callable[..., Any] | None = None,
+    sequence: bool = False,
+) -> Any:
+    """Declare an operation. The body never runs; its docstring is the only one.
+
+    Args:
+        declaration: positional-only parameters are dispatched on, all others are
+            handed to the method by keyword.
+        deduce: rule that gives the spec of the result for specs of the arguments,
+            see `mdtensor.generics.deduction`; nothing is computed.
+        sequence: the one positional parameter is a sequence of tensors, and methods
+            take them as `*arrays`.
+
+    Returns:
+        A function with the declared parameters and the attributes `select` and
+        `operation`.
+
+    Raises:
+        RegistrationError: nothing to dispatch on.
+
+    Example:
+        >>> import mdtensor as md
+        >>> @md.generic
+        ... def double(x, /):
+        ...     '''Twice `x`.'''
+        >>> @md.method(double)
+        ... def double(x: md.NumericTensor, /):
+        ...     return x + x
+        >>> double(md.asarray([1, 2])).tolist()
+        [2, 4]
+    """
+    if declaration is None:
+        return lambda function: generic(function, deduce=deduce, sequence=sequence)
+    operation = Operation(declaration, deduce or _no_rule, sequence)
+    if not operation.dispatched:
+        raise RegistrationError(
+            f"{operation.name} has no positional-only parameter to dispatch on",
+            f"Declare it as def {operation.name}(x, /)",
+        )
+    call: Any = _compile_call(operation)
+    call.operation, call.select = operation, operation.select
+    _OPERATIONS[f"{declaration.__module__}.{operation.name}"] = call
+    return call
+
+
+def method(
+    function: Any,
+    /,
+    *,
+    deduce: Callable[..., Any] | None = None,
+    prepare: Callable[..., Any] | None = None,
+    override: bool = False,
+) -> Callable[[Implementation], Any]:
+    """Add the decorated function to the operation `function`.
+
+    Args:
+        function: the operation.
+        deduce: rule for the result of this method, if it is not the declared one.
+        prepare: given the constant arguments, returns a step for compiled plans.
+        override: replace a method that has the same signature.
+
+    Returns:
+        A decorator that returns the operation, so that its name keeps its meaning.
+
+    Raises:
+        RegistrationError: the keywords differ from the declaration's, or there is a
+            method with this signature.
+    """
+
+    def add_method(implementation: Implementation) -> Any:
+        # plum would convert every result to the annotated type: 3 us a call.
+        implementation.__annotations__.pop("return", None)
+        signature = plum.Signature.from_callable(implementation)
+        new = Method(implementation, signature, deduce, prepare)
+        function.operation.add_method(new, override)
+        return function
+
+    return add_method
+
+
+def operations() -> dict[str, Generic]:
+    """All declared operations by qualified name."""
+    return dict(_OPERATIONS)
+
+
+_CALL = """
+def {name}{signature}:
+    try:
+        method = table{lookup}
+    except KeyError:
+        method = implementation({types})
+    {body}
+"""
+_CALL_SEQUENCE = """
+def {name}{signature}:
+    {first} = tuple({first})
+    return select(*map(type, {first}))(*{first}{options})
+"""
+_ROUND = """if out is None:
+        return method({arguments}{options})
+    return rounding({types})({arguments}{options}, out=out)"""
+
+
+def _compile_call(operation: Operation) -> Implementation:
+    """The public function, written out from the declaration."""
+    names = operation.dispatched
+    options = "".join(f", {o}={o}" for o in operation.options if o != "out")
+    types = ", ".join(f"type({name})" for name in names)
+    parts = {
+        "name": operation.name,
+        "signature": operation.signature.replace(return_annotation=inspect._empty),
+        "first": names[0],
+        "lookup": "".join(f"[type({name})]" for name in names),
+        "types": types,
+        "options": options,
+    }
+    returned = f"return method({', '.join(names)}{options})"
+    rounded = _ROUND.format(arguments=", ".join(names), options=options, types=types)
+    parts["body"] = rounded if "out" in operation.options else returned
+    source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
+    namespace: dict[str, Any] = {
+        "table": operation.table,
+        "implementation": operation.implementation,
+        "rounding": operation.rounding,
+        "select": operation.select,
+    }
+    exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
+    call: Implementation = namespace[operation.name]
+    declaration = operation.declaration
+    call.__module__, call.__doc__ = declaration.__module__, declaration.__doc__
+    call.__qualname__ = declaration.__qualname__
+    return call
+
+
+def _bare(declaration: Implementation) -> Implementation:
+    """A function for plum to hang methods on, without defaults or annotations."""
+
+    def unannotated(*arguments: Any) -> Any: ...
+
+    unannotated.__name__ = unannotated.__qualname__ = declaration.__name__
+    unannotated.__module__ = declaration.__module__
+    return unannotated
+
+
+def _no_rule(*_: Any, **__: Any) -> Any:
+    raise OptionError("no deduction rule is declared", "Pass deduce= to generic")
+
+
+def _is_subtype(given: type, wanted: Any) -> bool:
+    return bool(plum.Signature(given) <= plum.Signature(wanted))
+
+
+def _accepts(candidate: Method, types: tuple[type, ...]) -> bool:
+    return bool(plum.Signature(*types) <= candidate.signature)
+
+
+def _fitting(candidate: Method, types: tuple[type, ...]) -> int:
+    wanted = candidate.signature.types
+    return sum(_is_subtype(g, w) for g, w in zip(types, wanted, strict=False))
+
+
+def _type_name(hint: Any) -> str:
+    members = getattr(hint, "__args__", None)
+    if members:
+        return " | ".join(map(_type_name, members))
+    return getattr(hint, "__name__", str(hint))

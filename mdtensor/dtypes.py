@@ -1,0 +1,117 @@
+"""Element types. An outsider adds one by calling `DType`.
+
+A dtype says what one element *is*; how tensors of it behave is written in methods.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mdtensor.errors import OptionError, RegistrationError
+
+_REGISTRY: dict[str, DType] = {}
+
+
+class DType:
+    """An element type.
+
+    Args:
+        name: unique, as in the array API (`float32`) or of your own.
+        kind: `bool`, `signed integer`, `unsigned integer`, `real floating`, or a
+            kind of your own such as `quantized`.
+        bits: width of one element.
+        storage: the NumPy dtype of the buffer that holds the elements.
+
+    Raises:
+        RegistrationError: another element type has this name.
+
+    Example:
+        >>> from mdtensor.dtypes import int8
+        >>> int8, int8.bits, int8.minimum, int8.maximum
+        (mdtensor.int8, 8, -128, 127)
+    """
+
+    __slots__ = ("bits", "kind", "name", "storage")
+
+    def __init__(self, name: str, kind: str, bits: int, storage: str) -> None:
+        if name in _REGISTRY:
+            raise RegistrationError(f"an element type named {name} exists already")
+        self.name = name
+        self.kind = kind
+        self.bits = bits
+        self.storage = np.dtype(storage)
+        _REGISTRY[name] = self
+
+    @property
+    def minimum(self) -> int | float:
+        """The smallest finite value an element can hold."""
+        if self.storage.kind in "iu":
+            return int(np.iinfo(self.storage).min)
+        return 0 if self.storage.kind == "b" else float(np.finfo(self.storage).min)
+
+    @property
+    def maximum(self) -> int | float:
+        """The largest finite value an element can hold."""
+        if self.storage.kind in "iu":
+            return int(np.iinfo(self.storage).max)
+        return 1 if self.storage.kind == "b" else float(np.finfo(self.storage).max)
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("signed integer", "unsigned integer")
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kind == "real floating"
+
+    def __repr__(self) -> str:
+        return f"mdtensor.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return dtype, (self.name,)
+
+
+def dtype(name: object) -> DType:
+    """The element type called `name`: a `DType`, its name, or a NumPy dtype.
+
+    Raises:
+        OptionError: there is no such element type.
+
+    Example:
+        >>> import numpy as np
+        >>> dtype("int8"), dtype(np.float32)
+        (mdtensor.int8, mdtensor.float32)
+    """
+    if isinstance(name, DType):
+        return name
+    found = _REGISTRY.get(name if isinstance(name, str) else _numpy_name(name))
+    if found is None:
+        known = ", ".join(_REGISTRY)
+        raise OptionError(f"no element type {name!s}", f"Known are {known}")
+    return found
+
+
+def _numpy_name(name: object) -> str:
+    try:
+        return np.dtype(name).name  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        return ""
+
+
+bool_: Final = DType("bool", "bool", 8, "bool")
+int8: Final = DType("int8", "signed integer", 8, "int8")
+int16: Final = DType("int16", "signed integer", 16, "int16")
+int32: Final = DType("int32", "signed integer", 32, "int32")
+int64: Final = DType("int64", "signed integer", 64, "int64")
+uint8: Final = DType("uint8", "unsigned integer", 8, "uint8")
+uint16: Final = DType("uint16", "unsigned integer", 16, "uint16")
+uint32: Final = DType("uint32", "unsigned integer", 32, "uint32")
+uint64: Final = DType("uint64", "unsigned integer", 64, "uint64")
+float16: Final = DType("float16", "real floating", 16, "float16")
+float32: Final = DType("float32", "real floating", 32, "float32")
+float64: Final = DType("float64", "real floating", 64, "float64")

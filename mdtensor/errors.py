@@ -1,0 +1,91 @@
+"""Every error a user can meet. Fields on the object, text made in `__str__`.
+
+The grammar is `<operation>(<types with shapes>): <what is wrong>. <what would work>.`
+No message ever holds the contents of an array.
+"""
+
+from __future__ import annotations
+
+
+class MdtensorError(Exception):
+    """The root of all errors raised by mdtensor.
+
+    Args:
+        problem: what is wrong, with the numbers; no final full stop.
+        fix: what would work instead; may be empty.
+        call: the operation and the types of its arguments, see `describe`.
+    """
+
+    def __init__(self, problem: str, fix: str = "", call: str = "") -> None:
+        super().__init__(problem, fix, call)
+
+    @property
+    def problem(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def fix(self) -> str:
+        return str(self.args[1])
+
+    @property
+    def call(self) -> str:
+        return str(self.args[2])
+
+    def __str__(self) -> str:
+        head = f"{self.call}: " if self.call else ""
+        tail = f" {self.fix}." if self.fix else ""
+        return f"{head}{self.problem}.{tail}"
+
+
+class ShapeError(MdtensorError, ValueError):
+    """Shapes, axes or sizes do not fit each other."""
+
+
+class PromotionError(MdtensorError, TypeError):
+    """Types have no common type under the promotion rules."""
+
+
+class CastError(MdtensorError, ValueError):
+    """A value or an element type cannot be represented in the type asked for."""
+
+
+class DeviceError(MdtensorError, ValueError):
+    """Operands on different devices, or a device that is not there."""
+
+
+class DispatchError(MdtensorError, TypeError):
+    """No method fits the types of the arguments, or more than one fits best."""
+
+
+class RegistrationError(MdtensorError, TypeError):
+    """A type, an operation or a method that cannot be added as it stands."""
+
+
+class OptionError(MdtensorError, ValueError):
+    """A keyword argument has a value outside its domain."""
+
+
+class GridError(MdtensorError, ValueError):
+    """Quantization parameters that are invalid, or grids that do not match."""
+
+
+class ModelError(MdtensorError, ValueError):
+    """A model file that cannot be read, or a graph that cannot be run."""
+
+
+class DataError(MdtensorError, ValueError):
+    """Input or calibration data that a model cannot take."""
+
+
+def describe(operation: str, *arguments: object) -> str:
+    """`operation(Float32Tensor[2,3], Int8Tensor[4])`: types and shapes, no values."""
+    return f"{operation}({', '.join(map(type_and_shape, arguments))})"
+
+
+def type_and_shape(argument: object) -> str:
+    """`Float32Tensor[2,3]` for a tensor, the bare type name for anything else."""
+    name = type(argument).__name__
+    shape = getattr(argument, "shape", None)
+    if not isinstance(shape, tuple):
+        return name
+    return f"{name}[{','.join(map(str, shape))}]"

@@ -1,0 +1,60 @@
+"""From one element type to another, and from one device to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor.dispatch import generic
+from mdtensor.generics.deduction import cast
+
+
+@generic(deduce=cast)
+def astype(x: Any, dtype: Any, /, *, casting: str = "check") -> Any:
+    """`x` with another element type. The only way to narrow a type.
+
+    Args:
+        x: any shape.
+        dtype: the element type wanted.
+        casting: what happens to a value that `dtype` does not hold.
+            `exact`: every value must be representable as it is.
+            `check`: fractions round (floats to nearest even; to integers toward
+            zero), anything outside the range, and NaN for an integer, raises.
+            `saturate`: as `check`, but outside values become the nearest bound and
+            NaN becomes 0.
+            `wrap`: integers modulo 2**bits; a float is cut toward zero first, and
+            NaN or an infinity becomes 0.
+
+    Returns:
+        The type of `dtype` on the device of `x`; a copy.
+
+    Raises:
+        CastError: a value does not fit.
+        OptionError: no such `casting` or `dtype`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([1.5, 300.0])
+        >>> md.astype(x, md.uint8, casting="saturate").tolist()
+        [1, 255]
+        >>> md.astype(x, md.uint8)
+        Traceback (most recent call last):
+        mdtensor.errors.CastError: ...
+
+    Source: array API 2024.12, `astype`; the policies are ours.
+    """
+
+
+@generic
+def to(x: Any, device: Any, /) -> Any:
+    """`x` on `device`; the only operation that moves a tensor between devices.
+
+    Raises:
+        DeviceError: there is no such device.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.to(md.asarray([1.0]), md.cpu).device
+        cpu
+
+    Source: PyTorch, `torch.Tensor.to`.
+    """

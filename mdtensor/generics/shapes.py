@@ -1,0 +1,339 @@
+"""Arithmetic of shapes: which shapes fit each other, and what comes out.
+
+A size of -1 is dynamic: known only when the operation runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from mdtensor.errors import OptionError, ShapeError
+
+Shape = tuple[int, ...]
+DYNAMIC = -1
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape to which all of `shapes` broadcast; -1 meets anything.
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+
+    Example:
+        >>> broadcast_shapes((3, 1), (4,)), broadcast_shapes((-1, 2), (1,))
+        ((3, 4), (-1, 2))
+    """
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(_common_size(sizes, shapes) for sizes in zip(*padded, strict=True))
+
+
+def _common_size(sizes: tuple[int, ...], shapes: tuple[Shape, ...]) -> int:
+    fixed = {size for size in sizes if size not in (1, DYNAMIC)}
+    if len(fixed) > 1:
+        listed = " and ".join(map(str, shapes))
+        raise ShapeError(f"shapes {listed} do not broadcast", "Make the sizes equal")
+    if fixed:
+        return fixed.pop()
+    return DYNAMIC if DYNAMIC in sizes else 1
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        ShapeError: it is outside [-ndim, ndim).
+    """
+    if not -ndim <= axis < ndim:
+        raise ShapeError(
+            f"axis {axis} does not exist in {ndim} dimensions",
+            f"Axes go from {-ndim} to {ndim - 1}",
+        )
+    return axis % ndim
+
+
+def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction, sorted, counted from the front; None means all."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = (axis,) if isinstance(axis, int) else axis
+    axes = sorted(normalize_axis(a, ndim) for a in given)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"axes {tuple(given)} repeat", "Name each axis once")
+    return tuple(axes)
+
+
+def reduced_shape(
+    shape: Shape, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Shape:
+    """The shape after reducing `axis`.
+
+    Example:
+        >>> reduced_shape((2, 3, 4), (0, 2), keepdims=True)
+        (1, 3, 1)
+    """
+    axes = normalize_axes(axis, len(shape))
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def matmul_shape(x1: Shape, x2: Shape) -> Shape:
+    """[..., m, k] by [..., k, n]; a vector is a row on the left, a column on the right.
+
+    Raises:
+        ShapeError: the inner sizes differ, or an operand has no axis.
+    """
+    if not x1 or not x2:
+        raise ShapeError("a 0-d operand has no inner axis", "Use mul")
+    inner = x1[-1], x2[-2 if len(x2) > 1 else 0]
+    if inner[0] != inner[1] and DYNAMIC not in inner:
+        raise ShapeError(f"inner sizes differ, {inner[0]} and {inner[1]}")
+    batch = broadcast_shapes(x1[:-2], x2[:-2])
+    return batch + x1[-2:-1] + (x2[-1:] if len(x2) > 1 else ())
+
+
+def linear_shape(x: Shape, w: Shape, b: Shape | None) -> Shape:
+    """[..., k] by weights [n, k] and bias [n]."""
+    if len(w) != 2:
+        raise ShapeError(f"weights have shape {w}", "Give them shape [out, in]")
+    check_bias(b, w[0])
+    return matmul_shape(x, (w[1], w[0]))
+
+
+def check_bias(bias: Shape | None, channels: int) -> None:
+    """Refuse a bias that is not one number for each output channel."""
+    if bias is not None and bias != (channels,):
+        raise ShapeError(
+            f"the bias has shape {bias}, the weights have {channels} output channels",
+            f"Give the bias shape ({channels},)",
+        )
+
+
+def pair(value: int | Sequence[int], name: str, least: int) -> tuple[int, int]:
+    """`value` for height and width.
+
+    Raises:
+        OptionError: not one or two integers, or below `least`.
+    """
+    both = (value, value) if isinstance(value, int) else tuple(value)
+    if len(both) != 2 or not all(isinstance(v, int) and v >= least for v in both):
+        raise OptionError(
+            f"{name} is {value!r}", f"Use one or two integers from {least} on"
+        )
+    return both
+
+
+def padding4(value: int | Sequence[int]) -> tuple[int, int, int, int]:
+    """`value` as (top, left, bottom, right): from one, two (h, w) or four integers."""
+    if isinstance(value, int) or len(value) == 2:
+        h, w = pair(value, "padding", 0)
+        return h, w, h, w
+    sizes = tuple(value)
+    if len(sizes) != 4 or not all(isinstance(v, int) and v >= 0 for v in sizes):
+        raise OptionError(f"padding is {value!r}", "Use one, two or four sizes from 0")
+    return sizes
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that slides over height and width.
+
+    Args:
+        kernel, stride, dilation: (height, width).
+        padding: (top, left, bottom, right).
+    """
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    dilation: tuple[int, int] = (1, 1)
+
+    def slide(self, height: int, width: int, ceil_mode: bool = False) -> Shape:
+        """Positions over an image of `height` by `width`.
+
+        Raises:
+            ShapeError: the padded image is smaller than the window.
+        """
+        top, left, bottom, right = self.padding
+        return (
+            self._positions(height, top + bottom, 0, ceil_mode),
+            self._positions(width, left + right, 1, ceil_mode),
+        )
+
+    def _positions(self, size: int, padding: int, axis: int, ceil_mode: bool) -> int:
+        if size == DYNAMIC:
+            return DYNAMIC
+        reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
+        room = size + padding - reach
+        if room < 0:
+            raise ShapeError(
+                f"a window of {reach} does not fit into {size} with padding {padding}",
+                "Use a smaller window or more padding",
+            )
+        stride = self.stride[axis]
+        if not ceil_mode:
+            return room // stride + 1
+        last = -(-room // stride)
+        starts_inside = last * stride < size + self.padding[axis]
+        return last + 1 if starts_inside else last
+
+
+def conv_shape(
+    x: Shape, w: Shape, b: Shape | None, window: Window, groups: int
+) -> Shape:
+    """[n, c, h, w] by [out, c / groups, kh, kw] -> [n, out, oh, ow].
+
+    Raises:
+        ShapeError: ranks, channels, groups or the window do not fit.
+    """
+    if len(x) != 4 or len(w) != 4:
+        raise ShapeError(
+            f"image has {len(x)} axes and weights {len(w)}",
+            "Use [n, c, h, w] and [out, c / groups, kh, kw]",
+        )
+    if not isinstance(groups, int) or groups < 1 or w[0] % groups:
+        raise ShapeError(f"{w[0]} output channels do not split into {groups} groups")
+    if x[1] not in (w[1] * groups, DYNAMIC):
+        raise ShapeError(
+            f"the image has {x[1]} channels, the weights take "
+            f"{w[1]} x {groups} groups = {w[1] * groups}"
+        )
+    check_bias(b, w[0])
+    return (x[0], w[0], *window.slide(x[2], x[3]))
+
+
+def conv_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
+    """The window of weights [out, in, kh, kw]."""
+    return Window(
+        (w[2], w[3]) if len(w) == 4 else (1, 1),
+        pair(stride, "stride", 1),
+        padding4(padding),
+        pair(dilation, "dilation", 1),
+    )
+
+
+def pool_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
+    """The window of a pool; its stride is the kernel unless given.
+
+    Raises:
+        OptionError: padding reaches a whole kernel, so that a window could be empty.
+    """
+    kernel = pair(kernel_size, "kernel_size", 1)
+    window = Window(
+        kernel,
+        kernel if stride is None else pair(stride, "stride", 1),
+        padding4(padding),
+    )
+    if any(p >= k for p, k in zip(window.padding, kernel * 2, strict=True)):
+        raise OptionError(
+            f"padding {window.padding} is not below the kernel {kernel}",
+            "Use less padding",
+        )
+    return window
+
+
+def check_image(shape: Shape) -> None:
+    """Refuse anything but [n, c, h, w]."""
+    if len(shape) != 4:
+        raise ShapeError(f"an image has 4 axes, this has {len(shape)}")
+
+
+def reshape_shape(old: Shape, shape: Sequence[int]) -> Shape:
+    """`shape` with its one -1 worked out.
+
+    Raises:
+        ShapeError: the number of elements would change.
+    """
+    wanted = tuple(shape)
+    if DYNAMIC in old:
+        return wanted
+    count, known = prod(old), prod(n for n in wanted if n != -1)
+    holes = wanted.count(-1)
+    if holes == 1 and known and count % known == 0:
+        wanted = tuple(count // known if n == -1 else n for n in wanted)
+    if any(n < 0 for n in wanted) or prod(wanted) != count:
+        raise ShapeError(f"{count} elements do not fill shape {tuple(shape)}")
+    return wanted
+
+
+def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """`axes` counted from the front; each exactly once."""
+    order = tuple(normalize_axis(axis, ndim) for axis in axes)
+    if sorted(order) != list(range(ndim)):
+        raise ShapeError(
+            f"axes {tuple(axes)} are no permutation of {ndim} dimensions",
+            "Name each axis once",
+        )
+    return order
+
+
+def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    """The joint shape of arrays laid end to end; None flattens first.
+
+    Raises:
+        ShapeError: sizes off `axis` differ.
+    """
+    if axis is None:
+        return (sum(map(prod, shapes)),)
+    first = shapes[0]
+    at = normalize_axis(axis, len(first))
+    for other in shapes[1:]:
+        rest = other[:at] + other[at + 1 :]
+        if len(other) != len(first) or rest != first[:at] + first[at + 1 :]:
+            raise ShapeError(f"{first} and {other} differ off axis {at}")
+    return (*first[:at], sum(shape[at] for shape in shapes), *first[at + 1 :])
+
+
+def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
+    """One (before, after) for each axis.
+
+    Raises:
+        ShapeError: their number is not the number of axes, or one is negative.
+    """
+    widths = tuple((int(before), int(after)) for before, after in pad_width)
+    if len(widths) != ndim or any(min(width) < 0 for width in widths):
+        raise ShapeError(
+            f"pad_width {widths} does not fit {ndim} dimensions",
+            "Give one (before, after) from 0 for each axis",
+        )
+    return widths
+
+
+def index_shape(shape: Shape, key: Any) -> Shape:
+    """The shape of `x[key]` for integers, slices, None and one ellipsis.
+
+    Raises:
+        ShapeError: too many indices, one outside its axis, or of another kind.
+    """
+    keys = list(key) if isinstance(key, tuple) else [key]
+    taken = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    if taken > len(shape) or keys.count(Ellipsis) > 1:
+        raise ShapeError(f"{taken} indices for {len(shape)} dimensions")
+    if Ellipsis not in keys:
+        keys.append(Ellipsis)
+    at = keys.index(Ellipsis)
+    keys[at : at + 1] = [slice(None)] * (len(shape) - taken)
+    return _apply_keys(shape, keys)
+
+
+def _apply_keys(shape: Shape, keys: list[Any]) -> Shape:
+    left, sizes = iter(shape), []
+    for key in keys:
+        if key is None:
+            sizes.append(1)
+        elif isinstance(key, slice):
+            sizes.append(len(range(*key.indices(next(left)))))
+        elif isinstance(key, int) and not isinstance(key, bool):
+            size = next(left)
+            if not -size <= key < size:
+                raise ShapeError(f"index {key} is outside an axis of size {size}")
+        else:
+            raise ShapeError(
+                f"cannot index with {type(key).__name__}",
+                "Use integers, slices, None and ...",
+            )
+    return tuple(sizes)

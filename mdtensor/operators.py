@@ -1,0 +1,127 @@
+"""Operators: `x + y` is `add(x, y)`, for tensors, Python numbers and NumPy arrays.
+
+NumPy arrays and scalars become tensors of their own element type, on either side of an
+operator and in NumPy's ufuncs, so that no tensor ever decays into a bare array. For
+strangers the operators return NotImplemented.
+"""
+
+from __future__ import annotations
+
+from types import NotImplementedType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mdtensor.errors import DispatchError, type_and_shape
+from mdtensor.generics import elementwise
+from mdtensor.generics.matmul import matmul
+
+_UFUNCS = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "negative": "neg",
+    **{
+        name: name
+        for name in [
+            "equal",
+            "not_equal",
+            "less",
+            "less_equal",
+            "greater",
+            "greater_equal",
+            "minimum",
+            "maximum",
+            "tanh",
+            "exp",
+        ]
+    },
+}
+
+
+class Operators:
+    """The operators of tensors; `_from_numpy` is the tensor's own."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+    _from_numpy: ClassVar[Any]
+
+    def __add__(self, other: Any) -> Any:
+        return _binary(elementwise.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _binary(elementwise.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _binary(elementwise.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _binary(elementwise.sub, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _binary(elementwise.mul, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _binary(elementwise.mul, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _binary(elementwise.div, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _binary(elementwise.div, other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _binary(matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _binary(matmul, other, self)
+
+    def __neg__(self) -> Any:
+        return elementwise.neg(self)
+
+    def __eq__(self, other: object) -> Any:
+        return _binary(elementwise.equal, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _binary(elementwise.not_equal, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _binary(elementwise.less, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _binary(elementwise.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _binary(elementwise.greater, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _binary(elementwise.greater_equal, self, other)
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any
+    ) -> Any:
+        """NumPy's `ufunc(...)` with a tensor among the operands runs our operation."""
+        name = "matmul" if ufunc is np.matmul else _UFUNCS.get(ufunc.__name__)
+        if how != "__call__" or options or name is None:
+            raise DispatchError(
+                f"numpy.{ufunc.__name__} has no counterpart here",
+                "Use numpy.asarray(x) to leave mdtensor",
+                f"{ufunc.__name__}({', '.join(map(type_and_shape, operands))})",
+            )
+        operation = matmul if name == "matmul" else getattr(elementwise, name)
+        return operation(*map(_operand, operands))
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return Operators._from_numpy(value)
+    return value
+
+
+def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
+    x1, x2 = _operand(x1), _operand(x2)
+    known = (Operators, bool, int, float)
+    if isinstance(x1, known) and isinstance(x2, known):
+        return operation(x1, x2)
+    return NotImplemented

@@ -1,0 +1,98 @@
+"""What methods of several operands check and convert before a kernel runs."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mdtensor.dtypes import DType
+from mdtensor.errors import DeviceError, MdtensorError, describe
+from mdtensor.generics.shapes import broadcast_shapes
+from mdtensor.promotion import fit_scalar, result_type
+from mdtensor.tensor import Tensor
+
+Result = TypeVar("Result")
+
+
+def checked(
+    name: str, arguments: tuple[Any, ...], rule: Callable[[], Result]
+) -> Result:
+    """`rule()`; an error of ours that does not name its call gets this one."""
+    try:
+        return rule()
+    except MdtensorError as error:
+        if error.call:
+            raise
+        named = type(error)(error.problem, error.fix, describe(name, *arguments))
+        raise named from None
+
+
+def on_host(name: str, *arguments: Any) -> None:
+    """Refuse operands that do not live on one device, or not on the host.
+
+    Raises:
+        DeviceError: they do not.
+    """
+    homes = {x.device.name: x for x in arguments if isinstance(x, Tensor)}
+    if len(homes) > 1:
+        first, second = list(homes)[:2]
+        raise DeviceError(
+            f"operands are on {first} and {second}",
+            "Move one with to(device)",
+            describe(name, *arguments),
+        )
+    if homes and "cpu" not in homes:
+        raise DeviceError(
+            f"no method for {next(iter(homes))} yet",
+            "Move the operands with to(cpu)",
+            describe(name, *arguments),
+        )
+
+
+def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+    """Buffers of two operands that broadcast, and the leaf of their promoted type.
+
+    A Python scalar becomes a 0-d array of the promoted type.
+
+    Raises:
+        ShapeError, PromotionError, CastError, DeviceError: see `add`.
+    """
+    name = operation.__name__
+    on_host(name, x1, x2)
+
+    def rule() -> tuple[Any, Any, type[Tensor]]:
+        dtype = result_type(x1, x2)
+        a, b = _buffer(x1, dtype), _buffer(x2, dtype)
+        if a.shape != b.shape:
+            broadcast_shapes(a.shape, b.shape)
+        tensor = x1 if isinstance(x1, Tensor) else x2
+        return a, b, tensor.with_dtype(dtype)
+
+    return checked(name, (x1, x2), rule)
+
+
+def _buffer(operand: Any, dtype: DType) -> Any:
+    if isinstance(operand, Tensor):
+        return operand.buffer
+    return np.asarray(fit_scalar(operand, dtype), dtype.storage)
+
+
+def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Buffers of two operands to compare; a float scalar meets floats in their type.
+
+    An integer scalar of any size stays a Python integer, which NumPy compares exactly.
+    """
+    name = operation.__name__
+    on_host(name, x1, x2)
+    a, b = _compared(x1, x2), _compared(x2, x1)
+    shapes = [getattr(x, "shape", ()) for x in (a, b)]
+    checked(name, (x1, x2), lambda: broadcast_shapes(*shapes))
+    return a, b
+
+
+def _compared(operand: Any, other: Any) -> Any:
+    if isinstance(operand, Tensor):
+        return operand.buffer
+    if isinstance(other, Tensor) and other.dtype.is_floating:
+        return other.dtype.storage.type(operand)
+    return operand if isinstance(operand, int) else np.float64(operand)

@@ -1,0 +1,151 @@
+"""What two element types become when they meet: rules over types, no tensors.
+
+The lattice is one literal. An arrow `a: (b, c)` says that every operation on `a` may
+move to `b` or to `c`. The common type of two types is their least upper bound:
+
+    upper(n)    = n and everything that arrows reach from n
+    common(S)   = the intersection of upper(n) for n in S
+    join(S)     = the one c in common(S) with common(S) = upper(c), if there is one
+
+`c` is below every other common upper bound exactly when all of them are reached from
+it; two such c would reach each other, and the lattice has no cycle. Hence join is
+unique where it exists, symmetric and associative by construction.
+
+Where no join exists (uint64 with a signed integer) there is no common type, and
+asking for one is an error rather than a silent float.
+
+Source: JAX, `jax/_src/dtypes.py` (lattice and bound); array API 2024.12, "Type
+Promotion Rules" (cells within a kind); PyTorch and JAX (a float keeps its width when
+it meets an integer).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from mdtensor import dtypes
+from mdtensor.dtypes import DType
+from mdtensor.errors import CastError, PromotionError
+
+DEFAULT: dict[str, tuple[str, ...]] = {
+    "bool": ("int8", "uint8"),
+    "int8": ("int16",),
+    "int16": ("int32",),
+    "int32": ("int64",),
+    "int64": ("float16",),
+    "uint8": ("int16", "uint16"),
+    "uint16": ("int32", "uint32"),
+    "uint32": ("int64", "uint64"),
+    "uint64": ("float16",),
+    "float16": ("float32",),
+    "float32": ("float64",),
+    "float64": (),
+}
+
+#: Where a Python scalar of the kind starts when no operand is of that kind.
+DEFAULT_FLOAT = dtypes.float32
+DEFAULT_INTEGER = dtypes.int64
+
+
+@cache
+def _upper(name: str) -> frozenset[str]:
+    above = (_upper(larger) for larger in DEFAULT.get(name, ()))
+    return frozenset({name}).union(*above)
+
+
+@cache
+def promote_types(a: DType, b: DType) -> DType:
+    """The smallest element type to which both `a` and `b` promote.
+
+    Raises:
+        PromotionError: there is none.
+
+    Example:
+        >>> promote_types(dtypes.uint8, dtypes.int8)
+        mdtensor.int16
+        >>> promote_types(dtypes.int32, dtypes.float32)
+        mdtensor.float32
+    """
+    common = _upper(a.name) & _upper(b.name)
+    for candidate in common:
+        if _upper(candidate) == common and not _integer_to_float(a, b, candidate):
+            return dtypes.dtype(candidate)
+    raise PromotionError(
+        f"{a} and {b} have no common type",
+        f"Use astype(x, {b}) or astype(x, {a}) to choose one",
+    )
+
+
+def _integer_to_float(a: DType, b: DType, candidate: str) -> bool:
+    """Two integers never become a float on their own."""
+    return not (a.is_floating or b.is_floating) and dtypes.dtype(candidate).is_floating
+
+
+def result_type(*operands: object) -> DType:
+    """The element type of an operation on `operands`.
+
+    Args:
+        operands: element types, tensors, and Python scalars. Scalars are weak: they
+            give way to any tensor of their kind or of a higher one.
+
+    Raises:
+        PromotionError: there is no common type.
+
+    Example:
+        >>> result_type(dtypes.int8, 1), result_type(dtypes.int8, 1.5)
+        (mdtensor.int8, mdtensor.float32)
+    """
+    strong = [_dtype_of(x) for x in operands if not isinstance(x, (int, float))]
+    weak = [type(x) for x in operands if isinstance(x, (int, float))]
+    if not strong:
+        raise PromotionError("only Python scalars given", "Make one a tensor")
+    result = strong[0]
+    for other in strong[1:]:
+        result = promote_types(result, other)
+    for scalar in weak:
+        result = with_scalar(result, scalar)
+    return result
+
+
+def _dtype_of(operand: object) -> DType:
+    return dtypes.dtype(getattr(operand, "dtype", operand))
+
+
+@cache
+def with_scalar(tensor: DType, scalar: type) -> DType:
+    """The element type of a tensor of type `tensor` that meets a Python scalar.
+
+    Example:
+        >>> with_scalar(dtypes.float16, float), with_scalar(dtypes.bool_, int)
+        (mdtensor.float16, mdtensor.int64)
+    """
+    if scalar is bool or tensor.is_floating:
+        return tensor
+    if issubclass(scalar, int):
+        return tensor if tensor.is_integer else DEFAULT_INTEGER
+    return DEFAULT_FLOAT
+
+
+def can_cast(source: DType, target: DType) -> bool:
+    """Whether promotion alone leads from `source` to `target`.
+
+    Example:
+        >>> can_cast(dtypes.int8, dtypes.int16), can_cast(dtypes.int16, dtypes.int8)
+        (True, False)
+    """
+    return target.name in _upper(source.name)
+
+
+def fit_scalar(value: bool | int | float, target: DType) -> bool | int | float:
+    """`value` if an element of type `target` can hold it, else an error.
+
+    Raises:
+        CastError: an integer outside the range of `target`.
+    """
+    if target.is_integer and not target.minimum <= value <= target.maximum:
+        raise CastError(
+            f"{target} represents {target.minimum} to {target.maximum}; "
+            f"cannot represent {value}",
+            "Use astype(x, ...) to a wider type first",
+        )
+    return value
