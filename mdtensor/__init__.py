@@ -15,6 +15,7 @@ import pkgutil
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
+from mdtensor import dtypes as dtypes, ops as ops
 from mdtensor.device import (
     Device as Device,
     cpu as cpu,
@@ -32,7 +33,6 @@ from mdtensor.dispatch import (
 )
 from mdtensor.dtypes import (
     DType as DType,
-    bool_ as bool,
     dtype as dtype,
     float16 as float16,
     float32 as float32,
@@ -111,15 +111,6 @@ from mdtensor.generics.reduction import (
     softmax as softmax,
     sum as sum,
 )
-from mdtensor.ops import (
-    conv as _conv,
-    conversion as _conversion,
-    elementwise as _elementwise,
-    manipulation as _manipulation,
-    matmul as _matmul,
-    pool as _pool,
-    reduction as _reduction,
-)
 from mdtensor.ops.creation import (
     arange as arange,
     asarray as asarray,
@@ -157,6 +148,8 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
+
+bool = dtypes.bool_
 
 # The array API's longer names for the same operations.
 subtract, multiply, divide, negative = sub, mul, div, neg

@@ -16,28 +16,8 @@ from mdtensor.errors import DispatchError, type_and_shape
 from mdtensor.generics import elementwise
 from mdtensor.generics.matmul import matmul
 
-_UFUNCS = {
-    "add": "add",
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "div",
-    "negative": "neg",
-    **{
-        name: name
-        for name in [
-            "equal",
-            "not_equal",
-            "less",
-            "less_equal",
-            "greater",
-            "greater_equal",
-            "minimum",
-            "maximum",
-            "tanh",
-            "exp",
-        ]
-    },
-}
+#: NumPy's ufuncs under our names, where those differ.
+_RENAMED = {"subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg"}
 
 
 class Operators:
@@ -102,14 +82,14 @@ class Operators:
         self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any
     ) -> Any:
         """NumPy's `ufunc(...)` with a tensor among the operands runs our operation."""
-        name = "matmul" if ufunc is np.matmul else _UFUNCS.get(ufunc.__name__)
-        if how != "__call__" or options or name is None:
+        name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
+        operation = matmul if ufunc is np.matmul else getattr(elementwise, name, None)
+        if how != "__call__" or options or not hasattr(operation, "select"):
             raise DispatchError(
                 f"numpy.{ufunc.__name__} has no counterpart here",
                 "Use numpy.asarray(x) to leave mdtensor",
                 f"{ufunc.__name__}({', '.join(map(type_and_shape, operands))})",
             )
-        operation = matmul if name == "matmul" else getattr(elementwise, name)
         return operation(*map(_operand, operands))
 
 

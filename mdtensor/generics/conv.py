@@ -81,7 +81,7 @@ def fold_batch_norm(
 ) -> Any:
     """Weights and bias of the one convolution that equals conv2d and batch_norm.
 
-    w' = w · weight / sqrt(var + eps),  b' = (b - mean) · weight / sqrt(var + eps) + bias
+    w' = w · s,  b' = (b - mean) · s + bias,  with s = weight / sqrt(var + eps)
 
     Args:
         w: [out, ...] weights of the convolution.
