@@ -26,7 +26,7 @@ from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I8, I16, I64, S32
 
 PIXELS = 16  # outputs of one tile, in a row
 GROUP = 4  # pixels in a dword
-SPILL = PIXELS * 17
+SPILL = PIXELS * 16
 
 
 @kernel
@@ -114,9 +114,9 @@ def _accumulate(b, kw, stride, rows, image, pitch, weights, start):
 @intrinsic(prefer_literal=True)
 def tile_u8(
     typingctx, kw, stride, rows, image, pitch, weights, start, multiplier,
-    low, high, zero_point, out, step, count, mask, spill,
+    low, high, zero_point, out, step, mask, spill,
 ):  # fmt: skip
-    """`count` <= PIXELS neighbouring outputs of 16 channels; addresses, bytes.
+    """PIXELS neighbouring outputs of 16 channels, `step` bytes apart; addresses.
 
     Returns: 1 if a lane is near a tie and the tile is in `spill` as well, else 0.
     """
@@ -126,7 +126,7 @@ def tile_u8(
 
     def emit(context, b, signature, arguments):
         rows, image, pitch, weights, start, multiplier = arguments[2:8]
-        low, high, zero_point, out, step, count, mask, spill = arguments[8:]
+        low, high, zero_point, out, step, mask, spill = arguments[8:]
         sums = _accumulate(b, *shape, rows, image, pitch, weights, start)
         multipliers = load_vectors(b, multiplier, 1, FLOATS)
         rescaler = Rescaler(b, low, high, zero_point)
@@ -134,16 +134,14 @@ def tile_u8(
         for j in range(0, PIXELS, QUAD):
             codes = rescaler.codes(b, sums[j : j + QUAD], multipliers * QUAD)
             for part in range(QUAD):
-                exists = b.icmp_signed("<", I64(j + part), count)
-                bits = b.select(exists, mask, I16(0))
                 place = b.add(out, b.mul(step, I64(j + part)))
                 line = simd.slice_bytes(b, codes, 16 * part, 16)
-                simd.store_masked(b, line, place, bits)
-        return rescaler.spill_near_ties(b, sums, multipliers, spill)
+                simd.store_masked(b, line, place, mask)
+        return rescaler.spill_near_ties(b, sums, spill)
 
     whole, real = types.int64, types.float32
     return (
-        whole(kw, stride, *[whole] * 6, real, real, *[whole] * 6),
+        whole(kw, stride, *[whole] * 6, real, real, *[whole] * 5),
         emit,
     )
 
@@ -222,6 +220,14 @@ def start_sums(bias, c0, sums, at, kh, first, end, x_zero_point, start):
 
 
 @kernel
+def copy_pixels(cut, mask, count, out, at, step):
+    """The first `count` pixels of a tile that hangs over the right border."""
+    for j in range(count):
+        source, target = simd.address_of(cut, 16 * j), simd.address_of(out, at + j * step)
+        simd.copy_bytes(source, target, mask)
+
+
+@kernel
 def is_fast(geometry):
     """Do the tiles cover this geometry?"""
     kw, stride = geometry[4], geometry[6]
@@ -253,6 +259,8 @@ def depthwise_u8s8u8(
     outside = np.full(16, x_zero_point, np.uint8)
     start = np.empty(16, np.int32)
     spill = np.empty(SPILL, np.int32)
+    cut = np.empty(PIXELS * 16, np.uint8)
+    cuts = simd.address_of(cut, 0)
     starts, ties = simd.address_of(start, 0), simd.address_of(spill, 0)
     size = block_bytes(kh, kw)
     row_bytes = (kw + GROUP - 1) * 64
@@ -272,20 +280,24 @@ def depthwise_u8s8u8(
             for ox in range(0, ow, PIXELS):
                 line = simd.address_of(image, (iy * groups + ox * stride // GROUP) * 64)
                 at = (oy * ow + ox) * c
-                y = simd.address_of(out, at + first)
                 count = min(PIXELS, ow - ox)
+                y, step = simd.address_of(out, at + first), c
+                if count < PIXELS:
+                    y, step = cuts, 16
                 if kw == 3 and stride == 1:
                     near = tile_u8(3, 1, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
+                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
                 elif kw == 3:
                     near = tile_u8(3, 2, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
+                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
                 elif stride == 1:
                     near = tile_u8(5, 1, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
+                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
                 else:
                     near = tile_u8(5, 2, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
+                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
+                if count < PIXELS:
+                    copy_pixels(cut, mask, count, out, at + first, c)
                 if near:
-                    resolve(spill, PIXELS, count, 1, first, c, multiplier, limbs,
+                    resolve(spill, count, 1, first, c, multiplier, limbs,
                             zero_point, lo, hi, out, at, c)  # fmt: skip

@@ -7,11 +7,13 @@ and a bit mask per vector, and `resolve` decides those lanes with integers.
 
 import numpy as np
 from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.simd import FLOATS, I32, I64
+from mdtensor.kernels.cpu.vnni.simd import FLOATS, I16, I64, S32
 
 QUAD = 4
 # In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
@@ -26,7 +28,7 @@ class Rescaler:
     def __init__(self, b, low, high, zero_point):
         self.low = simd.splat(b, low)
         self.high = simd.splat(b, high)
-        words = b.trunc(zero_point, ir.IntType(16))
+        words = b.trunc(zero_point, I16)
         self.zero_point = simd.splat(b, words, 32)
         self.worst = ir.Constant(FLOATS, None)
 
@@ -48,23 +50,37 @@ class Rescaler:
         packed = simd.pack_bytes(b, *moved)
         return b.bitcast(simd.permute_dwords(b, packed, UNPACKED), simd.BYTES)
 
-    def spill_near_ties(self, b, accumulators, multipliers, address):
-        """i64: 1 if a lane is near a tie; then accumulators and masks are at `address`.
-
-        Layout: int32 [vectors][16], then int32 [vectors] masks.
-        """
-        limit = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
-        flag = simd.any_lane(b, b.fcmp_ordered(">", self.worst, limit))
+    def spill_near_ties(self, b, accumulators, address):
+        """i64: 1 if a lane is near a tie; then the accumulators are at `address`."""
+        flag = near_tie_lanes(b, self.worst)
+        flag = b.icmp_unsigned("!=", b.bitcast(flag, I16), I16(0))
         with b.if_then(flag, likely=False):
-            masks = b.add(address, I64(64 * len(accumulators)))
             for i, accumulator in enumerate(accumulators):
                 simd.store(b, accumulator, b.add(address, I64(64 * i)))
-                v = self.scaled(b, accumulator, multipliers[i % len(multipliers)])
-                rest = simd.rounding_rest(b, v)
-                rest = simd.larger_magnitude(b, rest, rest)
-                near = b.bitcast(b.fcmp_ordered(">", rest, limit), ir.IntType(16))
-                simd.store(b, b.zext(near, I32), b.add(masks, I64(4 * i)))
         return b.zext(flag, I64)
+
+
+def near_tie_lanes(b, rest):
+    """<16 x i1>: is |rest| within NEAR_TIE of 1/2? `rest` is not negative."""
+    limit = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
+    return b.fcmp_ordered(">", rest, limit)
+
+
+@intrinsic
+def near_tie_mask(typingctx, accumulator, multiplier, low, high):
+    """Bits of the lanes that need integers; 16 int32 and 16 float32 by address."""
+
+    def emit(context, b, signature, arguments):
+        accumulator, multiplier, low, high = arguments
+        rescaler = Rescaler(b, low, high, I64(0))
+        sums = simd.load(b, accumulator, S32)
+        v = rescaler.scaled(b, sums, simd.load(b, multiplier, FLOATS))
+        rest = simd.rounding_rest(b, v)
+        near = near_tie_lanes(b, simd.larger_magnitude(b, rest, rest))
+        return b.zext(b.bitcast(near, I16), I64)
+
+    whole, real = types.int64, types.float32
+    return whole(whole, whole, real, real), emit
 
 
 def load_vectors(b, address, count, kind):
@@ -73,32 +89,32 @@ def load_vectors(b, address, count, kind):
 
 
 @kernel
+def limits(zero_point, lo, hi):
+    """(lo - zero_point, hi - zero_point) as float32: clamping there is exact."""
+    return np.float32(lo - zero_point), np.float32(hi - zero_point)
+
+
+@kernel
 def resolve(
-    spill, vectors, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
-):  # fmt: skip
-    """Decide exactly the lanes that `spill_near_ties` marked, and overwrite them.
+    spill, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
+):
+    """Decide exactly the lanes of a tile that are near a tie, and overwrite them.
 
     Args:
-        spill: int32 [vectors * 17], accumulators [rows][width][16], ..., then masks.
-        rows: how many rows of the tile exist in `out`.
+        spill: int32 [rows][width][16], the accumulators of the tile.
         n0, n: first column of the tile and number of columns of the matrix.
         c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
     """
+    low, high = limits(zero_point, lo, hi)
     for i in range(rows * width):
-        mask = spill[16 * vectors + i]
-        lane = 0
-        while mask != 0:
-            column = n0 + 16 * (i % width) + lane
-            if mask & 1 and column < n:
+        first = n0 + 16 * (i % width)
+        sums = simd.address_of(spill, 16 * i)
+        scales = simd.address_of(multiplier, first)
+        mask = near_tie_mask(sums, scales, low, high)
+        for lane in range(16):
+            column = first + lane
+            if mask >> lane & 1 and column < n:
                 out[c0 + (i // width) * ldc + column] = rounding.requantize_s32u8(
                     spill[16 * i + lane], multiplier[column], limbs, column,
                     zero_point, lo, hi,
                 )  # fmt: skip
-            mask >>= 1
-            lane += 1
-
-
-@kernel
-def limits(zero_point, lo, hi):
-    """(lo - zero_point, hi - zero_point) as float32: clamping there is exact."""
-    return np.float32(lo - zero_point), np.float32(hi - zero_point)

@@ -23,7 +23,7 @@ from mdtensor.kernels.cpu.vnni.epilogue import (
 from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I64, S32
 
 TILE = 16  # accumulators of a full tile
-SPILL = TILE * 17
+SPILL = TILE * 16
 
 
 @kernel
@@ -111,7 +111,7 @@ def tile_u8(
                 row = b.mul(ldc, I64(q // w_count + part))
                 line = simd.slice_bytes(b, codes, part * size, size)
                 simd.store_masked(b, line, b.add(out, row), mask)
-        return rescaler.spill_near_ties(b, accumulators, multipliers, spill)
+        return rescaler.spill_near_ties(b, accumulators, spill)
 
     whole, real = types.int64, types.float32
     return (
@@ -215,7 +215,7 @@ def gemm_u8s8u8(
                 near = tile_u8(4, 1, x, da, k4, weights, biases, scales,
                                low, high, zero_point, y, dc, mask, ties)  # fmt: skip
             if near:
-                resolve(spill, rows * width, rows, width, 16 * v, n, multiplier, limbs,
+                resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
                         zero_point, lo, hi, out, first * ldc, dc)  # fmt: skip
             row = first + rows if apart else row + 1
         v += width

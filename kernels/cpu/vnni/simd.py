@@ -2,7 +2,7 @@
 
 The first argument `b` is llvmlite's IR builder; vectors are SSA values, so a tile of
 accumulators is a Python list and an unrolled loop is a Python loop. Addresses are
-integers (numba `uintp`); every load and store is unaligned.
+integers (numba `int64`); every load and store is unaligned.
 
 Invariants that keep LLVM fast: loops carry `llvm.loop.unroll.disable` (unrolled copies
 of a register-filling tile spill), and a broadcast vector is never the operand of `xor`
@@ -201,9 +201,10 @@ def literals(*arguments):
 
 @intrinsic
 def address_of(typingctx, array, index):
-    """Address of element `index` of a contiguous array, as an unsigned integer.
+    """Address of element `index` of a contiguous array, an int64.
 
     It does not keep `array` alive: use the array after the last use of the address.
+    Signed, because numba makes a float of an unsigned plus a signed integer.
     """
     if not isinstance(array, types.Array):
         return None
@@ -215,4 +216,18 @@ def address_of(typingctx, array, index):
         base = b.ptrtoint(struct.data, I64)
         return b.add(base, b.mul(arguments[1], I64(step)))
 
-    return types.uintp(array, types.intp), emit
+    return types.int64(array, types.int64), emit
+
+
+@intrinsic
+def copy_bytes(typingctx, source, target, mask):
+    """Copy those of 16 bytes whose bit in `mask` is set, from address to address."""
+
+    def emit(context, b, signature, arguments):
+        source, target, mask = arguments
+        mask = b.trunc(mask, I16)
+        line = load_masked(b, source, ir.VectorType(I8, 16), mask)
+        store_masked(b, line, target, mask)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), emit
