@@ -115,3 +115,34 @@ def round_pair(a, b, limbs):
 def add_pair_u8(a, b, limbs, zero_point, lo, hi):
     """clamp(round_half_even((a * Pa + b * Pb) / Q) + zero_point, lo, hi), exact."""
     return saturate_u8(round_pair(a, b, limbs), zero_point, lo, hi)
+
+
+@kernel
+def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, out):
+    """out[j] = clamp(round_half_even((acc[j] + bias[j]) * ratio[j]) + zero_point).
+
+    Args:
+        acc: int32 [n]; bias is added in place.
+        bias: int32 [>= n].
+        multiplier: float32 [>= n].
+        limbs: int64 [channels, 8]; lane j uses row j % channels.
+        out: uint8 [>= n], written; its length may exceed n.
+    """
+    n = np.uintp(len(acc))
+    zero = np.int32(zero_point)
+    low = np.int32(lo)
+    high = np.int32(hi)
+    near = np.int32(0)
+    for j in range(n):
+        total = np.int32(acc[j] + bias[j])
+        acc[j] = total
+        v = np.float32(np.float32(total) * multiplier[j])
+        v = min(max(v, -SATURATED), SATURATED)
+        r = np.float32(np.rint(v))
+        near |= np.int32(abs(abs(v - r) - HALF) < NEAR_TIE)
+        out[j] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
+    if near != 0:
+        for j in range(n):
+            out[j] = requantize_s32u8(
+                acc[j], multiplier[j], limbs, j % np.uintp(channels), zero, low, high
+            )

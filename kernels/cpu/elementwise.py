@@ -1,0 +1,165 @@
+"""Elementwise kernels over activation codes; `out` aliases an input only if said so."""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.rounding import (
+    HALF,
+    NEAR_TIE,
+    SATURATED,
+    add_pair_u8,
+    requantize_s32u8,
+)
+
+STRIP = 1024  # lanes between looks at the near-tie flag
+
+
+@kernel
+def lookup_u8(x, table, out):
+    """out[i] = table[x[i]]; x, out uint8 1-D of one length, table uint8 [256]."""
+    for i in range(np.uintp(len(out))):
+        out[i] = table[np.uintp(x[i])]
+
+
+@kernel
+def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
+    """out = clamp(round_half_even(((a-za)*Pa + (b-zb)*Pb) / Q) + zero_point, lo, hi).
+
+    Args:
+        a, b, out: uint8 1-D of one length.
+        za, zb, zero_point, lo, hi: int in 0 .. 255.
+        multipliers, limbs, guard: float32 [2], int64 [12], float32: `rescale_pair`.
+
+    Rounding: the exact rational of both terms, once, half to even; commutative.
+    """
+    ma, mb = multipliers[0], multipliers[1]
+    za, zb, zero = np.int32(za), np.int32(zb), np.int32(zero_point)
+    low, high = np.int32(lo), np.int32(hi)
+    edge = np.float32(guard)
+    for first in range(0, len(out), STRIP):
+        x = a[np.uintp(first) : np.uintp(min(first + STRIP, len(out)))]
+        y = b[np.uintp(first) : np.uintp(min(first + STRIP, len(out)))]
+        z = np.empty(STRIP, np.uint8)
+        near = np.int32(0)
+        for i in range(np.uintp(len(x))):
+            p = np.float32(np.float32(np.int32(np.int32(x[i]) - za)) * ma)
+            q = np.float32(np.float32(np.int32(np.int32(y[i]) - zb)) * mb)
+            v = min(max(np.float32(p + q), -SATURATED), SATURATED)
+            r = np.float32(np.rint(v))
+            near |= np.int32(abs(abs(v - r) - HALF) < edge)
+            z[i] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
+        if near != 0:
+            _settle_pairs(x, y, za, zb, ma, mb, limbs, edge, zero, low, high, z)
+        target = out[np.uintp(first) :]
+        for i in range(np.uintp(len(x))):
+            target[i] = z[i]
+
+
+@kernel
+def _settle_pairs(x, y, za, zb, ma, mb, limbs, edge, zero, low, high, z):
+    for i in range(np.uintp(len(x))):
+        a = np.int32(np.int32(x[i]) - za)
+        b = np.int32(np.int32(y[i]) - zb)
+        v = np.float32(np.float32(np.float32(a) * ma) + np.float32(np.float32(b) * mb))
+        v = min(max(v, -SATURATED), SATURATED)
+        if abs(abs(v - np.float32(np.rint(v))) - HALF) < edge:
+            z[i] = add_pair_u8(a, b, limbs, zero, low, high)
+
+
+@kernel
+def _mul_line(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
+    zero, low, high = np.int32(zero_point), np.int32(lo), np.int32(hi)
+    near = np.int32(0)
+    for i in range(np.uintp(len(out))):
+        acc = np.int32(np.int32(np.int32(a[i]) - za) * np.int32(np.int32(b[i]) - zb))
+        v = np.float32(np.float32(acc) * multiplier)
+        v = min(max(v, -SATURATED), SATURATED)
+        r = np.float32(np.rint(v))
+        near |= np.int32(abs(abs(v - r) - HALF) < NEAR_TIE)
+        out[i] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
+    return near
+
+
+@kernel
+def _settle_products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
+    for i in range(np.uintp(len(out))):
+        acc = np.int32(np.int32(np.int32(a[i]) - za) * np.int32(np.int32(b[i]) - zb))
+        out[i] = requantize_s32u8(acc, multiplier, limbs, 0, zero_point, lo, hi)
+
+
+@kernel
+def mul_u8u8u8(
+    a, b, p, c, broadcast, za, zb, multiplier, limbs, zero_point, lo, hi, out
+):
+    """out = clamp(round_half_even((a - za) * (b - zb) * P / Q) + zero_point, lo, hi).
+
+    Args:
+        a: uint8 1-D [p, c].
+        b: uint8 1-D [c] if broadcast else [p, c].
+        multiplier, limbs: float32 [1], int64 [1, 8], from `rescale`.
+        out: uint8 1-D [p, c], written; must not alias a or b.
+
+    Rounding: the exact rational, half to even. Overflow: saturates.
+    """
+    za, zb, m = np.int32(za), np.int32(zb), multiplier[0]
+    line = c if broadcast else STRIP
+    total = p * c
+    for first in range(0, total, line):
+        last = np.uintp(min(first + line, total))
+        x = a[np.uintp(first) : last]
+        y = b[: np.uintp(c)] if broadcast else b[np.uintp(first) : last]
+        z = out[np.uintp(first) : last]
+        near = _mul_line(x, y, za, zb, m, limbs, zero_point, lo, hi, z)
+        if near != 0:
+            _settle_products(x, y, za, zb, m, limbs, zero_point, lo, hi, z)
+
+
+@kernel
+def _quantize(x, scale, zero_point, lo, hi):
+    v = np.float64(x) / scale
+    if v != v:
+        v = 0.0
+    v = min(max(v, -1024.0), 1024.0)
+    moved = np.int32(np.int32(np.rint(v)) + np.int32(zero_point))
+    return np.uint8(min(max(moved, np.int32(lo)), np.int32(hi)))
+
+
+@kernel
+def quantize_f32u8(x, scale, zero_point, lo, hi, out):
+    """out = clamp(round_half_even(x / scale) + zero_point, lo, hi).
+
+    Args:
+        x: float32 1-D. scale: float, a float32 value. out: uint8 1-D, written.
+
+    Rounding: exact, since a float64 quotient of two float32 below 1,024 cannot round
+    onto or across a half. Overflow: saturates; NaN gives zero_point.
+    """
+    for i in range(np.uintp(len(out))):
+        out[i] = _quantize(x[i], np.float64(scale), zero_point, lo, hi)
+
+
+@kernel
+def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
+    """out[p, j] = quantized x[j, p] for j < c, zero_point for c <= j < cp.
+
+    Args: x: float32 1-D [c, pixels]; out: uint8 1-D [pixels, cp]; as quantize_f32u8.
+    """
+    for j in range(cp):
+        target = out[np.uintp(j) :]
+        if j < c:
+            plane = x[np.uintp(j * pixels) : np.uintp((j + 1) * pixels)]
+            for i in range(np.uintp(pixels)):
+                code = _quantize(plane[i], np.float64(scale), zero_point, lo, hi)
+                target[i * np.uintp(cp)] = code
+        else:
+            for i in range(np.uintp(pixels)):
+                target[i * np.uintp(cp)] = np.uint8(zero_point)
+
+
+@kernel
+def dequantize_u8f32(codes, scale, zero_point, out):
+    """out = (codes - zero_point) * scale, one float32 product; 1-D of one length."""
+    zero = np.int32(zero_point)
+    step = np.float32(scale)
+    for i in range(np.uintp(len(out))):
+        out[i] = np.float32(np.float32(np.int32(np.int32(codes[i]) - zero)) * step)

@@ -1,0 +1,267 @@
+"""Carry out one row of a Program: slice the buffers, call the kernel.
+
+Every function takes (row, x, y, out, scratch, constants): an int64 row and uint8 1-D
+buffers. `x` and `y` are the inputs (the same one twice if there is one), `constants`
+holds the step's arrays at the offsets of the row. No addresses: under
+NUMBA_DISABLE_JIT=1 a wrong offset is an IndexError, never a stray write.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.runway import (
+    add_u8u8u8,
+    avg_pool_u8,
+    depthwise_u8s8s32,
+    depthwise_u8s8u8,
+    dequantize_u8f32,
+    gemm_u8s8s32,
+    gemm_u8s8u8,
+    im2col_u8,
+    lookup_u8,
+    max_pool_u8,
+    mean_u8u8,
+    mul_u8u8u8,
+    quantize_f32u8,
+    quantize_nchw_f32u8,
+)
+
+ALIGN = 64
+SLACK = 64  # readable bytes behind every input
+ROW_LENGTH = 48
+
+
+class Column(IntEnum):
+    """Columns of a row before the parameters of its kind."""
+
+    KIND = 0
+    X = 1
+    X_BYTES = 2
+    Y = 3
+    Y_BYTES = 4
+    OUT = 5
+    OUT_BYTES = 6
+    SCRATCH = 7
+    SCRATCH_BYTES = 8
+    CONSTANTS = 9
+    CONSTANTS_BYTES = 10
+
+
+PARAMETERS = 11
+# kinds are plain ints: compiled code holds them as constants
+CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
+QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
+
+
+@kernel
+def _part(constants, offset, size):
+    return constants[np.uintp(offset) : np.uintp(offset + size)]
+
+
+@kernel
+def _gemm(p, group, a, lda, m, k, out, ldc, constants):
+    """Rows of one group; p are the parameters of `convolve` from `columns` on."""
+    n, padded, exact = p[0], p[1], p[2]
+    packed = _part(constants, p[3] + group * p[4], p[4]).view(np.int8)
+    bias = _part(constants, p[5] + group * padded * 4, padded * 4).view(np.int32)
+    if exact != 0:
+        gemm_u8s8s32(a, lda, m, k, packed, n, bias, out.view(np.int32), ldc)
+        return
+    scale = _part(constants, p[6] + group * padded * 4, padded * 4).view(np.float32)
+    limbs = _part(constants, p[7] + group * padded * 64, padded * 64).view(np.int64)
+    gemm_u8s8u8(
+        *(a, lda, m, k, packed, n, bias, scale, limbs.reshape((padded, 8))),
+        *(p[8], p[9], p[10], out, ldc),
+    )
+
+
+@kernel
+def convolve(row, x, y, out, scratch, constants):
+    """Convolution as a matrix product; parameters as in `steps.Conv2d.plan`.
+
+    strip = 0: the pixels of x are the rows. Else im2col of `strip` output rows a time.
+    """
+    p = row[PARAMETERS:]
+    images, strip, groups, x_zero_point = p[0], p[1], p[2], p[3]
+    geometry = p[4:17].copy()
+    q = p[17:]
+    h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
+    oh, ow = geometry[11], geometry[12]
+    n = q[0]
+    ldc = n * groups
+    width = 4 if q[2] != 0 else 1
+    channels = c // groups
+    k = kh * kw * channels
+    for g in range(groups):
+        target = out[np.uintp(g * n * width) :]
+        if strip == 0:
+            m = images * oh * ow
+            _gemm_direct(
+                q, g, x, c, m, k, g * channels, target, ldc, scratch, constants
+            )
+            continue
+        top = geometry[7]
+        for image in range(images):
+            source = x[np.uintp(image * h * w * c) :]
+            for first in range(0, oh, strip):
+                rows = min(strip, oh - first)
+                geometry[7] = top - first * geometry[5]
+                geometry[11] = rows
+                im2col_u8(
+                    source, geometry, g * channels, channels, x_zero_point, scratch
+                )
+                at = (image * oh + first) * ow * ldc * width
+                part = target[np.uintp(at) :]
+                _gemm(q, g, scratch, k, rows * ow, k, part, ldc, constants)
+        geometry[7] = top
+        geometry[11] = oh
+
+
+@kernel
+def _gemm_direct(q, group, x, lda, m, k, first, out, ldc, scratch, constants):
+    """Rows of x itself. Without slack behind x its last rows go through scratch."""
+    if len(x) >= m * lda + SLACK:
+        _gemm(q, group, x[np.uintp(first) :], lda, m, k, out, ldc, constants)
+        return
+    tail = min(m, SLACK // lda + 1)
+    width = 4 if q[2] != 0 else 1
+    if m > tail:
+        _gemm(q, group, x[np.uintp(first) :], lda, m - tail, k, out, ldc, constants)
+    start = np.uintp((m - tail) * lda)
+    for i in range(np.uintp(tail * lda)):
+        scratch[i] = x[start + i]
+    rest = out[np.uintp((m - tail) * ldc * width) :]
+    _gemm(q, group, scratch[np.uintp(first) :], lda, tail, k, rest, ldc, constants)
+
+
+@kernel
+def convolve_depthwise(row, x, y, out, scratch, constants):
+    """Depthwise convolution; parameters as in `steps.Conv2d.plan`."""
+    p = row[PARAMETERS:]
+    images, x_zero_point = p[0], p[3]
+    geometry = p[4:17]
+    q = p[17:]
+    c, padded = geometry[2], q[1]
+    size = geometry[0] * geometry[1] * c
+    outputs = geometry[11] * geometry[12] * c
+    packed = _part(constants, q[3], q[4]).view(np.int8)
+    bias = _part(constants, q[5], padded * 4).view(np.int32)
+    for image in range(images):
+        source = x[np.uintp(image * size) :]
+        if q[2] != 0:
+            wide = out.view(np.int32)[np.uintp(image * outputs) :]
+            depthwise_u8s8s32(source, geometry, c, packed, bias, x_zero_point, wide)
+            continue
+        scale = _part(constants, q[6], padded * 4).view(np.float32)
+        limbs = _part(constants, q[7], padded * 64).view(np.int64)
+        depthwise_u8s8u8(
+            *(source, geometry, c, packed, bias, scale, limbs.reshape((padded, 8))),
+            *(x_zero_point, q[8], q[9], q[10], out[np.uintp(image * outputs) :]),
+        )
+
+
+@kernel
+def look_up(row, x, y, out, scratch, constants):
+    lookup_u8(x, constants[:256], out)
+
+
+@kernel
+def add(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    multipliers = _part(constants, p[5], 8).view(np.float32)
+    limbs = _part(constants, p[6], 96).view(np.int64)
+    guard = _part(constants, p[7], 4).view(np.float32)
+    add_u8u8u8(*(x, y, p[0], p[1], multipliers, limbs, guard[0], p[2], p[3], p[4], out))
+
+
+@kernel
+def multiply(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    images, pixels, c, broadcast = p[0], p[1], p[2], p[3] != 0
+    multiplier = _part(constants, p[9], 4).view(np.float32)
+    limbs = _part(constants, p[10], 64).view(np.int64).reshape((1, 8))
+    size = pixels * c
+    for image in range(images):
+        a = x[np.uintp(image * size) : np.uintp((image + 1) * size)]
+        b = y[np.uintp(image * (c if broadcast else size)) :]
+        z = out[np.uintp(image * size) : np.uintp((image + 1) * size)]
+        mul_u8u8u8(
+            *(a, b, pixels, c, broadcast, p[4], p[5], multiplier, limbs),
+            *(p[6], p[7], p[8], z),
+        )
+
+
+@kernel
+def mean(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    images, pixels, c = p[0], p[1], p[2]
+    multiplier = _part(constants, p[7], 4).view(np.float32)
+    limbs = _part(constants, p[8], 64).view(np.int64).reshape((1, 8))
+    for image in range(images):
+        a = x[np.uintp(image * pixels * c) :]
+        z = out[np.uintp(image * c) : np.uintp((image + 1) * c)]
+        mean_u8u8(a, pixels, c, p[3], multiplier, limbs, p[4], p[5], p[6], z)
+
+
+@kernel
+def max_pool(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    geometry = p[1:14]
+    size = geometry[0] * geometry[1] * geometry[2]
+    outputs = geometry[11] * geometry[12] * geometry[2]
+    for image in range(p[0]):
+        a = x[np.uintp(image * size) :]
+        z = out[np.uintp(image * outputs) : np.uintp((image + 1) * outputs)]
+        max_pool_u8(a, geometry, z)
+
+
+@kernel
+def avg_pool(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    geometry = p[1:14]
+    q = p[14:]
+    size = geometry[0] * geometry[1] * geometry[2]
+    outputs = geometry[11] * geometry[12] * geometry[2]
+    counts = geometry[3] * geometry[4]
+    multiplier = _part(constants, q[5], counts * 4).view(np.float32)
+    limbs = _part(constants, q[6], counts * 64).view(np.int64).reshape((counts, 8))
+    for image in range(p[0]):
+        a = x[np.uintp(image * size) :]
+        z = out[np.uintp(image * outputs) : np.uintp((image + 1) * outputs)]
+        avg_pool_u8(
+            *(a, geometry, q[0] != 0, q[1], multiplier, limbs, q[2], q[3], q[4], z)
+        )
+
+
+@kernel
+def quantize(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    scale = constants[:8].view(np.float64)[0]
+    size = np.uintp(p[0] * 4)
+    quantize_f32u8(x[:size].view(np.float32), scale, p[1], p[2], p[3], out)
+
+
+@kernel
+def quantize_nchw(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    images, c, pixels, cp = p[0], p[4], p[5], p[6]
+    scale = constants[:8].view(np.float64)[0]
+    values = x[: np.uintp(images * c * pixels * 4)].view(np.float32)
+    for image in range(images):
+        a = values[np.uintp(image * c * pixels) :]
+        z = out[np.uintp(image * cp * pixels) :]
+        quantize_nchw_f32u8(a, c, pixels, cp, scale, p[1], p[2], p[3], z)
+
+
+@kernel
+def dequantize(row, x, y, out, scratch, constants):
+    scale = constants[:8].view(np.float64)[0]
+    dequantize_u8f32(x, scale, row[PARAMETERS], out.view(np.float32))
+
+
+INVOKE = (
+    *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
+    *(avg_pool, quantize, quantize_nchw, dequantize),
+)

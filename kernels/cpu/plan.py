@@ -1,0 +1,137 @@
+"""A step: one operation with its constants, callable alone or as a row of a Program.
+
+A step describes itself for given input shapes as a `Plan`: integers, constants, output
+and scratch size. `invoke.py` carries a plan out; alone and in a Program it is the same
+compiled function, so both give the same bytes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mdtensor.kernels.cpu.invoke import (
+    ALIGN,
+    INVOKE,
+    PARAMETERS,
+    ROW_LENGTH,
+    SLACK,
+    Column,
+)
+from mdtensor.kernels.cpu.runway import runway_of
+
+
+class Plan(NamedTuple):
+    """One step for fixed input shapes; offsets are in bytes from constants[0]."""
+
+    parameters: list
+    constants: np.ndarray
+    shape: tuple
+    scratch: int
+
+
+class Constants:
+    """Arrays laid one after another, each 64-byte aligned, as one uint8 array."""
+
+    def __init__(self):
+        self._parts = []
+        self.size = 0
+
+    def add(self, array):
+        """Append a copy of `array`; returns (offset, bytes)."""
+        part = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        offset = self.size
+        padded = np.zeros(-(-part.size // ALIGN) * ALIGN, np.uint8)
+        padded[: part.size] = part
+        self._parts.append(padded)
+        self.size += padded.size
+        return offset, part.size
+
+    def array(self):
+        """All parts in an aligned uint8 array with SLACK readable bytes behind."""
+        blob = aligned_bytes(self.size + SLACK)
+        blob[: self.size] = np.concatenate([*self._parts, np.zeros(0, np.uint8)])
+        blob[self.size :] = 0
+        return blob
+
+
+def aligned_bytes(size):
+    """Uninitialized uint8 [size] at a 64-byte boundary."""
+    room = np.empty(size + ALIGN, np.uint8)
+    start = -room.ctypes.data % ALIGN
+    return room[start : start + size]
+
+
+def as_bytes(array):
+    """The bytes of a C-contiguous array as uint8 1-D, without a copy."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+class Step:
+    """One operation on activation codes, NHWC.
+
+    A subclass sets `kind`, `kernels` (the compiled functions it rests on) and
+    `output_type`, and defines `output_shape` and `plan`.
+    """
+
+    kind = -1
+    kernels = ()
+    input_types = (np.dtype(np.uint8),)
+    output_type = np.dtype(np.uint8)
+
+    def output_shape(self, *shapes):
+        """Shape of the result for these input shapes."""
+        raise NotImplementedError
+
+    def plan(self, *shapes):
+        """The `Plan` for these input shapes."""
+        raise NotImplementedError
+
+    def macs(self, *shapes):
+        """Multiply-accumulates of one call."""
+        return 0
+
+    @property
+    def kernel(self):
+        """Name of the kernel that does the work."""
+        return self.kernels[0].__name__
+
+    @property
+    def runway(self):
+        """Runway of that kernel."""
+        return runway_of(self.kernels[0])
+
+    @property
+    def bytes(self):
+        """Bytes of weights and tables that do not depend on the input's shape."""
+        return 0
+
+    def prepared(self, *shapes):
+        """The plan for these shapes, made once."""
+        plans = self.__dict__.setdefault("_plans", {})
+        if shapes not in plans:
+            plans[shapes] = self.plan(*shapes)
+        return plans[shapes]
+
+    def __call__(self, *arrays):
+        """The result as a fresh array; inputs C-contiguous of `input_types`."""
+        assert len(arrays) == len(self.input_types), "wrong number of inputs"
+        for array, dtype in zip(arrays, self.input_types, strict=True):
+            assert array.dtype == dtype, f"{self.kernel} takes {dtype} codes"
+        plan = self.prepared(*(array.shape for array in arrays))
+        row = row_of(self, plan)
+        buffers = [as_bytes(array) for array in arrays]
+        out = np.empty(plan.shape, self.output_type)
+        scratch = np.empty(plan.scratch + SLACK, np.uint8)
+        INVOKE[self.kind](
+            *(row, buffers[0], buffers[-1], out.reshape(-1).view(np.uint8)),
+            *(scratch, plan.constants),
+        )
+        return out
+
+
+def row_of(step, plan):
+    """The row of the step matrix; places in the arena are filled in by a Program."""
+    row = np.zeros(ROW_LENGTH, np.int64)
+    row[Column.KIND] = step.kind
+    row[PARAMETERS : PARAMETERS + len(plan.parameters)] = plan.parameters
+    return row

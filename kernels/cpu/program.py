@@ -1,0 +1,263 @@
+"""A Program: steps with their buffers planned once, run in one compiled call.
+
+All values live in one arena; a value's bytes are used again after its last reader.
+The compiled loop reads an int64 matrix, one row a step, the arena and one array of
+constants: it holds no addresses, so it runs uncompiled as well.
+"""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from mdtensor.kernels.cpu import invoke
+from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.plan import Constants, aligned_bytes, row_of
+
+# numba takes plain ints, not members of an enum, from module level
+KIND, X, X_BYTES, Y, Y_BYTES, OUT, OUT_BYTES, SCRATCH, SCRATCH_BYTES = range(9)
+CONSTANTS, CONSTANTS_BYTES = 9, 10
+
+
+@kernel
+def run_steps(rows, arena, constants):
+    """Carry out the rows in order.
+
+    Args:
+        rows: int64 [steps, 48], columns as in `invoke.Column`.
+        arena: uint8 1-D, all values and the scratch; 64 readable bytes behind each.
+        constants: uint8 1-D.
+    """
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        x = arena[np.uintp(row[X]) : np.uintp(row[X] + row[X_BYTES] + SLACK)]
+        y = arena[np.uintp(row[Y]) : np.uintp(row[Y] + row[Y_BYTES] + SLACK)]
+        z = arena[np.uintp(row[OUT]) : np.uintp(row[OUT] + row[OUT_BYTES])]
+        s = arena[np.uintp(row[SCRATCH]) : np.uintp(row[SCRATCH] + row[SCRATCH_BYTES])]
+        last = row[CONSTANTS] + row[CONSTANTS_BYTES]
+        c = constants[np.uintp(row[CONSTANTS]) : np.uintp(last)]
+        kind = row[KIND]
+        if kind == invoke.CONV:
+            invoke.convolve(row, x, y, z, s, c)
+        elif kind == invoke.DEPTHWISE:
+            invoke.convolve_depthwise(row, x, y, z, s, c)
+        elif kind == invoke.LOOKUP:
+            invoke.look_up(row, x, y, z, s, c)
+        elif kind == invoke.ADD:
+            invoke.add(row, x, y, z, s, c)
+        elif kind == invoke.MUL:
+            invoke.multiply(row, x, y, z, s, c)
+        elif kind == invoke.MEAN:
+            invoke.mean(row, x, y, z, s, c)
+        elif kind == invoke.MAX_POOL:
+            invoke.max_pool(row, x, y, z, s, c)
+        elif kind == invoke.AVG_POOL:
+            invoke.avg_pool(row, x, y, z, s, c)
+        elif kind == invoke.QUANTIZE:
+            invoke.quantize(row, x, y, z, s, c)
+        elif kind == invoke.QUANTIZE_NCHW:
+            invoke.quantize_nchw(row, x, y, z, s, c)
+        elif kind == invoke.DEQUANTIZE:
+            invoke.dequantize(row, x, y, z, s, c)
+
+
+class Slot(NamedTuple):
+    """A value of a Program; `storage` numbers its bytes, which reshapes share."""
+
+    storage: int
+    shape: tuple
+    dtype: np.dtype
+
+    @property
+    def bytes(self):
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+
+class Program:
+    """Collects steps; `build` turns them into an `Executable`.
+
+    Example:
+        >>> import numpy as np
+        >>> from mdtensor.kernels.cpu.steps import Lookup
+        >>> program = Program()
+        >>> x = program.input((4,), np.uint8)
+        >>> y = program.append(Lookup(np.arange(256, dtype=np.uint8)[::-1].copy()), x)
+        >>> program.build([y])(np.array([0, 1, 2, 255], np.uint8))[0]
+        array([255, 254, 253,   0], dtype=uint8)
+    """
+
+    def __init__(self):
+        self.inputs = []
+        self.steps = []  # (step, plan, input slots, output slot)
+        self.sizes = []  # bytes of each storage
+
+    def _new(self, shape, dtype):
+        slot = Slot(len(self.sizes), tuple(shape), np.dtype(dtype))
+        self.sizes.append(slot.bytes)
+        return slot
+
+    def input(self, shape, dtype):
+        """The next input of the program, C-contiguous."""
+        self.inputs.append(self._new(shape, dtype))
+        return self.inputs[-1]
+
+    def append(self, step, *slots):
+        """Add `step` on the values `slots`; returns the slot of its result."""
+        assert len(slots) == len(step.input_types), "wrong number of inputs"
+        for slot, dtype in zip(slots, step.input_types, strict=True):
+            assert slot.dtype == dtype, f"{step.kernel} takes {dtype}"
+        plan = step.prepared(*(slot.shape for slot in slots))
+        result = self._new(plan.shape, step.output_type)
+        self.steps.append((step, plan, slots, result))
+        return result
+
+    def reshape(self, slot, shape):
+        """The same bytes in another shape; costs nothing at run time."""
+        assert np.prod(shape) == np.prod(slot.shape), "the number of elements changes"
+        return slot._replace(shape=tuple(shape))
+
+    def build(self, outputs):
+        """The program as an Executable that returns the values `outputs`."""
+        return Executable(self, list(outputs))
+
+
+def _lifetimes(program, outputs):
+    """(first, last) step at which each storage is needed; inputs begin at -1."""
+    first = {slot.storage: -1 for slot in program.inputs}
+    last = dict(first)
+    for index, (_, _, slots, result) in enumerate(program.steps):
+        first[result.storage] = last[result.storage] = index
+        for slot in slots:
+            last[slot.storage] = index
+    for slot in outputs:
+        last[slot.storage] = len(program.steps)
+    return first, last
+
+
+def _place(program, outputs, reuse):
+    """(offset of each storage, arena bytes): the first gap free for its lifetime."""
+    first, last = _lifetimes(program, outputs)
+    scratch = max((plan.scratch for _, plan, _, _ in program.steps), default=0)
+    start = _rounded(scratch + SLACK)
+    offsets, total = {}, start
+    by_size = sorted(first, key=lambda s: -program.sizes[s])
+    for storage in by_size:
+        busy = sorted(
+            (offsets[other], _rounded(program.sizes[other] + SLACK))
+            for other in offsets
+            if not reuse
+            or (first[other] <= last[storage] and first[storage] <= last[other])
+        )
+        size, at = _rounded(program.sizes[storage] + SLACK), start
+        for offset, length in busy:
+            if at + size <= offset:
+                break
+            at = max(at, offset + length)
+        offsets[storage] = at
+        total = max(total, at + size)
+    return offsets, total
+
+
+def _rounded(size):
+    return -(-size // ALIGN) * ALIGN
+
+
+class Layout:
+    """Rows and places for one choice of values to keep."""
+
+    def __init__(self, program, outputs, constants_at, reuse):
+        self.offsets, self.size = _place(program, outputs, reuse)
+        scratch = max((plan.scratch for _, plan, _, _ in program.steps), default=0)
+        self.rows = np.zeros((len(program.steps), invoke.ROW_LENGTH), np.int64)
+        for row, (step, plan, slots, result) in zip(
+            self.rows, program.steps, strict=True
+        ):
+            row[:] = row_of(step, plan)
+            x, y = slots[0], slots[-1]
+            row[Column.X], row[Column.X_BYTES] = self.offsets[x.storage], x.bytes
+            row[Column.Y], row[Column.Y_BYTES] = self.offsets[y.storage], y.bytes
+            row[Column.OUT] = self.offsets[result.storage]
+            row[Column.OUT_BYTES] = result.bytes
+            row[Column.SCRATCH], row[Column.SCRATCH_BYTES] = 0, scratch + SLACK
+            row[Column.CONSTANTS] = constants_at[id(plan.constants)]
+            row[Column.CONSTANTS_BYTES] = plan.constants.size
+
+    def view(self, arena, slot):
+        """The value `slot` in the arena, without a copy."""
+        at = self.offsets[slot.storage]
+        return arena[at : at + slot.bytes].view(slot.dtype).reshape(slot.shape)
+
+
+class Executable:
+    """A built Program. Calls from several threads each use an arena of their own."""
+
+    def __init__(self, program, outputs):
+        self._program, self.outputs = program, outputs
+        constants, places = Constants(), {}
+        for _, plan, _, _ in program.steps:
+            if id(plan.constants) not in places:
+                places[id(plan.constants)] = constants.add(plan.constants)[0]
+        self._places = places
+        self._constants = constants.array()
+        self._layout = Layout(program, outputs, places, True)
+        self._free = []
+
+    @property
+    def arena_bytes(self):
+        """Bytes of one arena."""
+        return self._layout.size
+
+    @property
+    def constant_bytes(self):
+        """Bytes of weights, biases, scales and tables."""
+        return self._constants.size
+
+    def _load(self, layout, arena, arrays):
+        assert len(arrays) == len(self._program.inputs), "wrong number of inputs"
+        for slot, array in zip(self._program.inputs, arrays, strict=True):
+            assert array.shape == slot.shape, f"input shape is {slot.shape}"
+            assert array.dtype == slot.dtype, f"input type is {slot.dtype}"
+            layout.view(arena, slot)[...] = array
+
+    def __call__(self, *arrays):
+        """The outputs, as fresh arrays, in the order given to `build`."""
+        layout = self._layout
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            arena = aligned_bytes(layout.size)
+        self._load(layout, arena, arrays)
+        run_steps(layout.rows, arena, self._constants)
+        results = [layout.view(arena, slot).copy() for slot in self.outputs]
+        self._free.append(arena)
+        return results
+
+    def values(self, *arrays):
+        """The result of every step, in order; for comparisons, no bytes are reused."""
+        slots = [result for _, _, _, result in self._program.steps]
+        layout = Layout(self._program, slots, self._places, False)
+        arena = aligned_bytes(layout.size)
+        self._load(layout, arena, arrays)
+        run_steps(layout.rows, arena, self._constants)
+        return [layout.view(arena, slot).copy() for slot in slots]
+
+    def profile(self, *arrays, repeat=20):
+        """Seconds of each step, the least of `repeat`, in the order of the run."""
+        layout = self._layout
+        arena = aligned_bytes(layout.size)
+        best = np.full(len(layout.rows), np.inf)
+        parts = [layout.rows[i : i + 1] for i in range(len(layout.rows))]
+        nothing = layout.rows[:0]
+        run_steps(nothing, arena, self._constants)
+        idle = np.inf
+        for _ in range(repeat):
+            self._load(layout, arena, arrays)
+            start = time.perf_counter()
+            run_steps(nothing, arena, self._constants)
+            idle = min(idle, time.perf_counter() - start)
+            for i, part in enumerate(parts):
+                start = time.perf_counter()
+                run_steps(part, arena, self._constants)
+                best[i] = min(best[i], time.perf_counter() - start)
+        return np.maximum(best - idle, 0.0)

@@ -1,0 +1,34 @@
+"""The kernels of the chosen runway, by name: the one place that knows both runways."""
+
+from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, pool, reduction
+
+if isa.RUNWAY == "vnni":
+    from mdtensor.kernels.cpu.vnni import matmul as vnni_matmul
+
+    pack_s8 = vnni_matmul.pack_s8
+    gemm_u8s8u8 = vnni_matmul.gemm_u8s8u8
+    gemm_u8s8s32 = vnni_matmul.gemm_u8s8s32
+else:
+    pack_s8 = matmul.pack_s8
+    gemm_u8s8u8 = matmul.gemm_u8s8u8
+    gemm_u8s8s32 = matmul.gemm_u8s8s32
+
+padded_columns = matmul.padded_columns
+pack_depthwise_s8 = conv.pack_depthwise_s8
+depthwise_u8s8u8 = conv.depthwise_u8s8u8
+depthwise_u8s8s32 = conv.depthwise_u8s8s32
+im2col_u8 = conv.im2col_u8
+lookup_u8 = elementwise.lookup_u8
+add_u8u8u8 = elementwise.add_u8u8u8
+mul_u8u8u8 = elementwise.mul_u8u8u8
+quantize_f32u8 = elementwise.quantize_f32u8
+quantize_nchw_f32u8 = elementwise.quantize_nchw_f32u8
+dequantize_u8f32 = elementwise.dequantize_u8f32
+mean_u8u8 = reduction.mean_u8u8
+max_pool_u8 = pool.max_pool_u8
+avg_pool_u8 = pool.avg_pool_u8
+
+
+def runway_of(kernel):
+    """The runway that the kernel `kernel` belongs to."""
+    return "vnni" if ".vnni." in kernel.__module__ else "generic"
