@@ -395,6 +395,13 @@ def is_leaf(name: str) -> bool:
     return bool(re.fullmatch(r"\w*(\d\w*|Bool)Tensor", name))
 
 
+def declarations_stand_alone(checkout: Checkout) -> Iterator[str]:
+    """generics/ says what operations promise; what they do stands elsewhere."""
+    for module, node, operation in _methods(checkout):
+        if module.part == "generics":
+            yield module.at(node.lineno, f"a method of {operation} among declarations")
+
+
 def methods_bear_the_operation_name(checkout: Checkout) -> Iterator[str]:
     """So that `grep -rn "^def add("` is the whole truth about add."""
     for module, node, operation in _methods(checkout):
@@ -465,6 +472,7 @@ RULES: list[Rule] = [
     no_star_imports,
     no_types_behind_type_checking,
     no_isinstance_on_leaves,
+    declarations_stand_alone,
     methods_bear_the_operation_name,
     methods_have_plain_signatures,
     no_precedence,
@@ -595,6 +603,9 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
         ("quant/ops/conv.py", "isinstance(x, (int, md.QInt8Tensor))"),
         ("quant/ops/conv.py", "type(x) is BoolTensor"),
         ("mdtensor/ops/conv.py", "match x:\n    case Int8Tensor():\n        pass"),
+    ],
+    declarations_stand_alone: [
+        ("mdtensor/generics/elementwise.py", "@method(add)\ndef add(x): pass"),
     ],
     methods_bear_the_operation_name: [
         ("mdtensor/ops/conv.py", "@method(md.add)\ndef _(x): pass"),

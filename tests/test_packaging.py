@@ -101,17 +101,26 @@ def test_the_command_is_declared() -> None:
     assert PROJECT["project"]["scripts"] == {"mdtensor": "mdtensor.cli:main"}
 
 
-def test_a_python_that_is_too_old_is_told_so(tmp_path: Path) -> None:
-    """`make` says one sentence about Python, not a trace from pip."""
-    old = tmp_path / "python3"
-    old.write_text("#!/bin/sh\nexit 1\n")
-    old.chmod(0o755)
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        ("version_info", "mdtensor needs Python 3.11 or newer"),
+        ("ensurepip", "cannot make virtual environments"),
+    ],
+)
+def test_make_says_what_python_lacks(tmp_path: Path, refused: str, said: str) -> None:
+    """One sentence, not a trace from pip."""
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\ncase "$*" in *{refused}*) exit 1;; esac\n')
+    python.chmod(0o755)
     done = subprocess.run(
-        ["make", f"PYTHON={old}", f"VENV={tmp_path}/none", "test"],
+        ["make", f"PYTHON={python}", f"VENV={tmp_path}/none", "test"],
         cwd=ROOT,
+        env={k: v for k, v in os.environ.items() if not k.startswith("MAKE")},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode != 0
-    assert "mdtensor needs Python 3.11 or newer" in done.stdout
+    assert said in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
