@@ -22,7 +22,7 @@ from mdtensor.kernels.cpu.vnni.epilogue import (
     load_vectors,
     resolve,
 )
-from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I8, I16, I64, S32
+from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I8, I16, I32, I64, S32
 
 PIXELS = 16  # outputs of one tile, in a row
 GROUP = 4  # pixels in a dword
@@ -111,12 +111,18 @@ def _accumulate(b, kw, stride, rows, image, pitch, weights, start):
     return simd.repeat(b, rows, [simd.load(b, start, S32)] * PIXELS, step)
 
 
+def _store_pixels(b, codes, first, out, step, masks):
+    for i, mask in enumerate(masks):
+        place = b.add(out, b.mul(step, I64(first + i)))
+        simd.store_masked(b, simd.slice_bytes(b, codes, 16 * i, 16), place, mask)
+
+
 @intrinsic(prefer_literal=True)
 def tile_u8(
     typingctx, kw, stride, rows, image, pitch, weights, start, multiplier,
-    low, high, zero_point, out, step, mask, spill,
+    low, high, zero_point, out, step, count, mask, spill,
 ):  # fmt: skip
-    """PIXELS neighbouring outputs of 16 channels, `step` bytes apart; addresses.
+    """`count` <= PIXELS neighbouring outputs of 16 channels, `step` bytes apart.
 
     Returns: 1 if a lane is near a tie and the tile is in `spill` as well, else 0.
     """
@@ -126,24 +132,25 @@ def tile_u8(
 
     def emit(context, b, signature, arguments):
         rows, image, pitch, weights, start, multiplier = arguments[2:8]
-        low, high, zero_point, out, step, mask, spill = arguments[8:]
+        low, high, zero_point, out, step, count, mask, spill = arguments[8:]
         sums = _accumulate(b, *shape, rows, image, pitch, weights, start)
         multipliers = load_vectors(b, multiplier, 1, FLOATS)
         rescaler = Rescaler(b, low, high, zero_point)
         mask = b.trunc(mask, I16)
         for j in range(0, PIXELS, QUAD):
             codes = rescaler.codes(b, sums[j : j + QUAD], multipliers * QUAD)
-            for part in range(QUAD):
-                place = b.add(out, b.mul(step, I64(j + part)))
-                line = simd.slice_bytes(b, codes, 16 * part, 16)
-                simd.store_masked(b, line, place, mask)
+            is_whole = b.icmp_signed("<=", I64(j + QUAD), count)
+            with b.if_else(is_whole, likely=True) as (whole, cut):
+                with whole:
+                    _store_pixels(b, codes, j, out, step, [mask] * QUAD)
+                with cut:
+                    exist = [b.icmp_signed("<", I64(j + i), count) for i in range(QUAD)]
+                    masks = [b.select(bit, mask, I16(0)) for bit in exist]
+                    _store_pixels(b, codes, j, out, step, masks)
         return rescaler.spill_near_ties(b, sums, spill)
 
     whole, real = types.int64, types.float32
-    return (
-        whole(kw, stride, *[whole] * 6, real, real, *[whole] * 5),
-        emit,
-    )
+    return whole(kw, stride, *[whole] * 6, real, real, *[whole] * 6), emit
 
 
 @intrinsic(prefer_literal=True)
@@ -208,23 +215,27 @@ def kernel_rows(geometry, oy):
     return first, end
 
 
+@intrinsic
+def add_scaled(typingctx, x, y, factor, out):
+    """out[16] = x[16] + y[16] * factor, int32, all by address; wraps."""
+
+    def emit(context, b, signature, arguments):
+        x, y, factor, out = arguments
+        factor = simd.splat(b, b.trunc(factor, I32))
+        product = b.mul(simd.load(b, y, S32), factor)
+        simd.store(b, b.add(simd.load(b, x, S32), product), out)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4), emit
+
+
 @kernel
-def start_sums(bias, c0, sums, at, kh, first, end, x_zero_point, start):
+def start_sums(bias, sums, kh, first, end, x_zero_point, start):
     """start = bias + x_zero_point * (weights of the kernel rows that are skipped)."""
-    for lane in range(16):
-        skipped = np.int32(0)
-        for ky in range(kh):
-            if ky < first or ky >= end:
-                skipped = np.int32(skipped + sums[at + 16 * ky + lane])
-        start[lane] = np.int32(bias[c0 + lane] + np.int32(x_zero_point) * skipped)
-
-
-@kernel
-def copy_pixels(cut, mask, count, out, at, step):
-    """The first `count` pixels of a tile that hangs over the right border."""
-    for j in range(count):
-        source, target = simd.address_of(cut, 16 * j), simd.address_of(out, at + j * step)
-        simd.copy_bytes(source, target, mask)
+    add_scaled(bias, bias, 0, start)
+    for ky in range(kh):
+        if ky < first or ky >= end:
+            add_scaled(start, sums + 64 * ky, x_zero_point, start)
 
 
 @kernel
@@ -259,21 +270,19 @@ def depthwise_u8s8u8(
     outside = np.full(16, x_zero_point, np.uint8)
     start = np.empty(16, np.int32)
     spill = np.empty(SPILL, np.int32)
-    cut = np.empty(PIXELS * 16, np.uint8)
-    cuts = simd.address_of(cut, 0)
     starts, ties = simd.address_of(start, 0), simd.address_of(spill, 0)
     size = block_bytes(kh, kw)
     row_bytes = (kw + GROUP - 1) * 64
-    sums = packed.view(np.int32)
     for block in range((c + 15) // 16):
         first = 16 * block
         mask = (1 << min(16, c - first)) - 1
         transpose_block(x, geometry, first, mask, outside, groups, image)
         scales = simd.address_of(multiplier, first)
+        biases = simd.address_of(bias, first)
+        sums = simd.address_of(packed, block * size + kh * row_bytes)
         for oy in range(oh):
             ky, end = kernel_rows(geometry, oy)
-            start_sums(bias, first, sums, (block * size + kh * row_bytes) // 4,
-                       kh, ky, end, x_zero_point, start)  # fmt: skip
+            start_sums(biases, sums, kh, ky, end, x_zero_point, starts)
             iy = oy * geometry[5] - geometry[7] + ky * geometry[9]
             pitch = geometry[9] * groups * 64
             weights = simd.address_of(packed, block * size + ky * row_bytes)
@@ -281,23 +290,19 @@ def depthwise_u8s8u8(
                 line = simd.address_of(image, (iy * groups + ox * stride // GROUP) * 64)
                 at = (oy * ow + ox) * c
                 count = min(PIXELS, ow - ox)
-                y, step = simd.address_of(out, at + first), c
-                if count < PIXELS:
-                    y, step = cuts, 16
+                y = simd.address_of(out, at + first)
                 if kw == 3 and stride == 1:
                     near = tile_u8(3, 1, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
+                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
                 elif kw == 3:
                     near = tile_u8(3, 2, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
+                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
                 elif stride == 1:
                     near = tile_u8(5, 1, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
+                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
                 else:
                     near = tile_u8(5, 2, end - ky, line, pitch, weights, starts, scales,
-                                   low, high, zero_point, y, step, mask, ties)  # fmt: skip
-                if count < PIXELS:
-                    copy_pixels(cut, mask, count, out, at + first, c)
+                                   low, high, zero_point, y, c, count, mask, ties)  # fmt: skip
                 if near:
                     resolve(spill, count, 1, first, c, multiplier, limbs,
                             zero_point, lo, hi, out, at, c)  # fmt: skip

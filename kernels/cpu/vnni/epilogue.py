@@ -16,6 +16,7 @@ from mdtensor.kernels.cpu.vnni import simd
 from mdtensor.kernels.cpu.vnni.simd import FLOATS, I16, I64, S32
 
 QUAD = 4
+CHAINS = 2
 # In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
 NEAR_TIE = 2.0**-14
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
@@ -30,7 +31,7 @@ class Rescaler:
         self.high = simd.splat(b, high)
         words = b.trunc(zero_point, I16)
         self.zero_point = simd.splat(b, words, 32)
-        self.worst = ir.Constant(FLOATS, None)
+        self.rests = [ir.Constant(FLOATS, None)] * CHAINS
 
     def scaled(self, b, accumulator, multiplier):
         """clamp(float32(acc) * multiplier, lo - zero_point, hi - zero_point)."""
@@ -40,10 +41,10 @@ class Rescaler:
     def codes(self, b, quad, multipliers):
         """64 codes of 4 accumulator vectors, in their order; notes rests near 1/2."""
         ints = []
-        for accumulator, multiplier in zip(quad, multipliers, strict=True):
+        for i, (accumulator, multiplier) in enumerate(zip(quad, multipliers, strict=True)):
             v = self.scaled(b, accumulator, multiplier)
             rest = simd.rounding_rest(b, v)
-            self.worst = simd.larger_magnitude(b, self.worst, rest)
+            self.rests[i % CHAINS] = simd.larger_magnitude(b, self.rests[i % CHAINS], rest)
             ints.append(simd.to_int(b, v))
         words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
         moved = [b.add(pair, self.zero_point) for pair in words]
@@ -52,12 +53,25 @@ class Rescaler:
 
     def spill_near_ties(self, b, accumulators, address):
         """i64: 1 if a lane is near a tie; then the accumulators are at `address`."""
-        flag = near_tie_lanes(b, self.worst)
+        worst = self.rests[0]
+        for rest in self.rests[1:]:
+            worst = simd.larger_magnitude(b, worst, rest)
+        flag = near_tie_lanes(b, worst)
         flag = b.icmp_unsigned("!=", b.bitcast(flag, I16), I16(0))
         with b.if_then(flag, likely=False):
             for i, accumulator in enumerate(accumulators):
                 simd.store(b, accumulator, b.add(address, I64(64 * i)))
         return b.zext(flag, I64)
+
+
+@intrinsic
+def trailing_zeros(typingctx, bits):
+    """Index of the lowest set bit of an int64 that is not 0."""
+
+    def emit(context, b, signature, arguments):
+        return b.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), emit
 
 
 def near_tie_lanes(b, rest):
@@ -111,9 +125,11 @@ def resolve(
         sums = simd.address_of(spill, 16 * i)
         scales = simd.address_of(multiplier, first)
         mask = near_tie_mask(sums, scales, low, high)
-        for lane in range(16):
+        while mask != 0:
+            lane = trailing_zeros(mask)
+            mask &= mask - 1
             column = first + lane
-            if mask >> lane & 1 and column < n:
+            if column < n:
                 out[c0 + (i // width) * ldc + column] = rounding.requantize_s32u8(
                     spill[16 * i + lane], multiplier[column], limbs, column,
                     zero_point, lo, hi,

@@ -217,17 +217,3 @@ def address_of(typingctx, array, index):
         return b.add(base, b.mul(arguments[1], I64(step)))
 
     return types.int64(array, types.int64), emit
-
-
-@intrinsic
-def copy_bytes(typingctx, source, target, mask):
-    """Copy those of 16 bytes whose bit in `mask` is set, from address to address."""
-
-    def emit(context, b, signature, arguments):
-        source, target, mask = arguments
-        mask = b.trunc(mask, I16)
-        line = load_masked(b, source, ir.VectorType(I8, 16), mask)
-        store_masked(b, line, target, mask)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), emit
