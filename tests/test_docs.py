@@ -96,7 +96,7 @@ def test_docstring_examples(
     name: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace = {"np": np, "md": mdtensor, **vars(mdtensor)}
+    namespace = {"np": np, "md": mdtensor}
     namespace.update(vars(importlib.import_module(name)))
     tries, failures = run_examples(path, namespace)
     assert not failures, failures
@@ -109,3 +109,15 @@ def test_a_wrong_example_is_found(tmp_path: Path) -> None:
     tries, failures = run_examples(path, {})
     assert tries == 1
     assert "Expected:" in failures
+
+
+def test_public_names_are_documented() -> None:
+    silent = [
+        name
+        for name, value in vars(mdtensor).items()
+        if not name.startswith("_")
+        and callable(value)
+        and not (isinstance(value, type) and value.__module__ == "builtins")
+        and not vars(value).get("__doc__", getattr(value, "__doc__", None))
+    ]
+    assert silent == []
