@@ -5,10 +5,10 @@ import numpy as np
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import (
     HALF,
-    NEAR_TIE,
     SATURATED,
     add_pair_u8,
-    requantize_s32u8,
+    next_marked,
+    requantize_row,
 )
 
 STRIP = 1024  # lanes between looks at the near-tie flag
@@ -57,34 +57,18 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
 
 @kernel
 def _settle_pairs(x, y, za, zb, ma, mb, limbs, edge, zero, low, high, z):
+    marks = np.zeros((len(x) + 7) // 8 * 8, np.uint8)
     for i in range(np.uintp(len(x))):
+        p = np.float32(np.float32(np.int32(np.int32(x[i]) - za)) * ma)
+        q = np.float32(np.float32(np.int32(np.int32(y[i]) - zb)) * mb)
+        v = min(max(np.float32(p + q), -SATURATED), SATURATED)
+        marks[i] = np.uint8(abs(abs(v - np.float32(np.rint(v))) - HALF) < edge)
+    i = next_marked(marks, 0)
+    while i < len(marks):
         a = np.int32(np.int32(x[i]) - za)
         b = np.int32(np.int32(y[i]) - zb)
-        v = np.float32(np.float32(np.float32(a) * ma) + np.float32(np.float32(b) * mb))
-        v = min(max(v, -SATURATED), SATURATED)
-        if abs(abs(v - np.float32(np.rint(v))) - HALF) < edge:
-            z[i] = add_pair_u8(a, b, limbs, zero, low, high)
-
-
-@kernel
-def _mul_line(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    zero, low, high = np.int32(zero_point), np.int32(lo), np.int32(hi)
-    near = np.int32(0)
-    for i in range(np.uintp(len(out))):
-        acc = np.int32(np.int32(np.int32(a[i]) - za) * np.int32(np.int32(b[i]) - zb))
-        v = np.float32(np.float32(acc) * multiplier)
-        v = min(max(v, -SATURATED), SATURATED)
-        r = np.float32(np.rint(v))
-        near |= np.int32(abs(abs(v - r) - HALF) < NEAR_TIE)
-        out[i] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
-    return near
-
-
-@kernel
-def _settle_products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    for i in range(np.uintp(len(out))):
-        acc = np.int32(np.int32(np.int32(a[i]) - za) * np.int32(np.int32(b[i]) - zb))
-        out[i] = requantize_s32u8(acc, multiplier, limbs, 0, zero_point, lo, hi)
+        z[i] = add_pair_u8(a, b, limbs, zero, low, high)
+        i = next_marked(marks, i + 1)
 
 
 @kernel
@@ -97,21 +81,35 @@ def mul_u8u8u8(
         a: uint8 1-D [p, c].
         b: uint8 1-D [c] if broadcast else [p, c].
         multiplier, limbs: float32 [1], int64 [1, 8], from `rescale`.
-        out: uint8 1-D [p, c], written; must not alias a or b.
+        out: uint8 1-D [p, c], written; may be a.
 
     Rounding: the exact rational, half to even. Overflow: saturates.
     """
-    za, zb, m = np.int32(za), np.int32(zb), multiplier[0]
-    line = c if broadcast else STRIP
+    za, zb = np.int32(za), np.int32(zb)
+    # whole pixels a strip, so that short rows fill the vector units as well
+    line = max(STRIP // c, 1) * c if broadcast else STRIP
+    acc = np.empty(line, np.int32)
+    factor = np.zeros(line, np.int32)
+    scale = np.empty(line, np.float32)
+    nothing = np.zeros(line, np.int32)
+    for i in range(np.uintp(line)):
+        scale[i] = multiplier[0]
+        if broadcast:
+            factor[i] = np.int32(np.int32(b[i % np.uintp(c)]) - zb)
     total = p * c
     for first in range(0, total, line):
         last = np.uintp(min(first + line, total))
         x = a[np.uintp(first) : last]
-        y = b[: np.uintp(c)] if broadcast else b[np.uintp(first) : last]
-        z = out[np.uintp(first) : last]
-        near = _mul_line(x, y, za, zb, m, limbs, zero_point, lo, hi, z)
-        if near != 0:
-            _settle_products(x, y, za, zb, m, limbs, zero_point, lo, hi, z)
+        if not broadcast:
+            y = b[np.uintp(first) : last]
+            for i in range(np.uintp(len(x))):
+                factor[i] = np.int32(np.int32(y[i]) - zb)
+        for i in range(np.uintp(len(x))):
+            acc[i] = np.int32(np.int32(np.int32(x[i]) - za) * factor[i])
+        requantize_row(
+            *(acc[: np.uintp(len(x))], nothing, scale, limbs, 1),
+            *(zero_point, lo, hi, out[np.uintp(first) : last]),
+        )
 
 
 @kernel

@@ -142,7 +142,35 @@ def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, o
         near |= np.int32(abs(abs(v - r) - HALF) < NEAR_TIE)
         out[j] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
     if near != 0:
-        for j in range(n):
-            out[j] = requantize_s32u8(
-                acc[j], multiplier[j], limbs, j % np.uintp(channels), zero, low, high
-            )
+        _settle_row(acc, multiplier, limbs, channels, zero, low, high, out)
+
+
+@kernel
+def next_marked(marks, j):
+    """The first index >= j whose mark is set, or len(marks), a multiple of 8."""
+    words = marks.view(np.uint64)
+    while j < len(marks):
+        if j % 8 == 0 and words[np.uintp(j // 8)] == 0:
+            j += 8
+        elif marks[np.uintp(j)] == 0:
+            j += 1
+        else:
+            return j
+    return j
+
+
+@kernel
+def _settle_row(acc, multiplier, limbs, channels, zero_point, lo, hi, out):
+    """Decide the lanes near a tie exactly; marking them first keeps the rest cheap."""
+    n = np.uintp(len(acc))
+    marks = np.zeros((len(acc) + 7) // 8 * 8, np.uint8)
+    for j in range(n):
+        v = np.float32(np.float32(acc[j]) * multiplier[j])
+        v = min(max(v, -SATURATED), SATURATED)
+        marks[j] = np.uint8(abs(abs(v - np.float32(np.rint(v))) - HALF) < NEAR_TIE)
+    j = next_marked(marks, 0)
+    while j < len(marks):
+        out[j] = requantize_s32u8(
+            acc[j], multiplier[j], limbs, j % int(channels), zero_point, lo, hi
+        )
+        j = next_marked(marks, j + 1)
