@@ -219,6 +219,6 @@ def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:
     return x.with_shape(index_shape(x.shape, key))
 
 
-def cast(x: TensorSpec, *, dtype: Any, **_: Any) -> TensorSpec:
+def cast(x: TensorSpec, dtype: Any, **_: Any) -> TensorSpec:
     """Another element type, same shape."""
     return x.with_dtype(dtypes.dtype(dtype))
