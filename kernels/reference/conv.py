@@ -1,0 +1,75 @@
+"""The oracle of `cpu/conv.py`: the definition, tap by tap, in int64."""
+
+import numpy as np
+
+from mdtensor.kernels.reference.rounding import requantize_s32u8
+
+
+def padded_taps(x, kernel, stride, padding, dilation, fill):
+    """Yields (i, j, [n, oh, ow, c]): the pixels under tap (i, j), int64."""
+    top, left, bottom, right = padding
+    edges = ((0, 0), (top, bottom), (left, right), (0, 0))
+    padded = np.pad(x.astype(np.int64), edges, constant_values=fill)
+    reach = [dilation[a] * (kernel[a] - 1) for a in range(2)]
+    sizes = [(padded.shape[a + 1] - reach[a] - 1) // stride[a] + 1 for a in range(2)]
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            rows = i * dilation[0] + stride[0] * np.arange(sizes[0])
+            columns = j * dilation[1] + stride[1] * np.arange(sizes[1])
+            yield i, j, padded[:, rows][:, :, columns]
+
+
+def conv2d_u8s8s32(
+    x,
+    weight,
+    bias,
+    *,
+    stride=(1, 1),
+    padding=(0, 0, 0, 0),
+    dilation=(1, 1),
+    groups=1,
+    x_zero_point=0,
+):
+    """Sums of (x - x_zero_point) * weight + bias, int64 [n, oh, ow, oc].
+
+    Args:
+        x: uint8 [n, h, w, c], padded with x_zero_point.
+        weight: int8 [oc, c / groups, kh, kw].
+    """
+    oc, per_group, kh, kw = weight.shape
+    total = 0
+    for i, j, taps in padded_taps(x, (kh, kw), stride, padding, dilation, x_zero_point):
+        centred = taps - x_zero_point
+        parts = [
+            centred[..., g * per_group : (g + 1) * per_group]
+            @ weight[g * oc // groups : (g + 1) * oc // groups, :, i, j]
+            .astype(np.int64)
+            .T
+            for g in range(groups)
+        ]
+        total = total + np.concatenate(parts, axis=-1)
+    return total + (0 if bias is None else np.asarray(bias, np.int64))
+
+
+def conv2d_u8s8u8(x, weight, bias, ratios, zero_point, lo, hi, **options):
+    """`conv2d_u8s8s32`, rounded once by `ratios` per output channel."""
+    acc = conv2d_u8s8s32(x, weight, bias, **options)
+    return requantize_s32u8(acc, ratios, zero_point, lo, hi)
+
+
+def depthwise_u8s8s32(x, weight, bias, **options):
+    """weight int8 [c, kh, kw]: one filter for each channel."""
+    return conv2d_u8s8s32(x, weight[:, None], bias, groups=len(weight), **options)
+
+
+def depthwise_u8s8u8(x, weight, bias, ratios, zero_point, lo, hi, **options):
+    """`depthwise_u8s8s32`, rounded once by `ratios` per channel."""
+    acc = depthwise_u8s8s32(x, weight, bias, **options)
+    return requantize_s32u8(acc, ratios, zero_point, lo, hi)
+
+
+def im2col_u8(x, kernel, stride, padding, dilation, x_zero_point):
+    """[n * oh * ow, kh * kw * c] of the codes under each output pixel."""
+    taps = padded_taps(x, kernel, stride, padding, dilation, x_zero_point)
+    columns = np.stack([part for _, _, part in taps], axis=3)
+    return columns.reshape(-1, kernel[0] * kernel[1] * x.shape[3]).astype(np.uint8)

@@ -1,0 +1,55 @@
+"""The oracle of `cpu/elementwise.py`, exact rationals."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from mdtensor.kernels.reference.rounding import requantize_s32u8, round_half_even
+
+
+def lookup_u8(x, table):
+    """table[x]."""
+    return np.array([table[code] for code in x.reshape(-1)], np.uint8).reshape(x.shape)
+
+
+def add_u8u8u8(a, b, ratios, zero_points, zero_point, lo, hi):
+    """clamp(round((a - za) * ratios[0] + (b - zb) * ratios[1]) + zero_point)."""
+    out = np.empty(a.shape, np.uint8)
+    for place in np.ndindex(*a.shape):
+        exact = (int(a[place]) - zero_points[0]) * ratios[0]
+        exact += (int(b[place]) - zero_points[1]) * ratios[1]
+        out[place] = min(max(round_half_even(exact) + zero_point, lo), hi)
+    return out
+
+
+def mul_u8u8u8(a, b, ratio, zero_points, zero_point, lo, hi):
+    """clamp(round((a - za) * (b - zb) * ratio) + zero_point); b broadcasts."""
+    acc = (a.astype(np.int64) - zero_points[0]) * (b.astype(np.int64) - zero_points[1])
+    return requantize_s32u8(acc, [ratio], zero_point, lo, hi)
+
+
+def quantize_f32u8(x, scale, zero_point, lo, hi):
+    """clamp(round(x / scale) + zero_point); NaN gives zero_point."""
+    out = np.empty(x.shape, np.uint8)
+    for place in np.ndindex(*x.shape):
+        value = float(x[place])
+        if np.isinf(value):
+            out[place] = hi if value > 0 else lo
+            continue
+        exact = Fraction(0) if np.isnan(value) else Fraction(value) / Fraction(scale)
+        out[place] = min(max(round_half_even(exact) + zero_point, lo), hi)
+    return out
+
+
+def quantize_nchw_f32u8(x, padded_channels, scale, zero_point, lo, hi):
+    """`quantize_f32u8` of [n, c, h, w] as [n, h, w, padded_channels]."""
+    codes = quantize_f32u8(np.moveaxis(x, 1, -1), scale, zero_point, lo, hi)
+    missing = padded_channels - codes.shape[-1]
+    edges = [(0, 0)] * (codes.ndim - 1) + [(0, missing)]
+    return np.pad(codes, edges, constant_values=zero_point)
+
+
+def dequantize_u8f32(codes, scale, zero_point):
+    """(codes - zero_point) * scale, the float32 nearest to the exact product."""
+    whole = codes.astype(np.int64) - zero_point
+    return (whole.astype(np.float64) * np.float64(np.float32(scale))).astype(np.float32)

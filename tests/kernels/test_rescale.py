@@ -1,0 +1,57 @@
+"""Ratios become a float32 multiplier and limbs that hold them exactly."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from mdtensor.kernels.rescale import LIMB_BITS, float32_of, rescale, rescale_pair
+
+scales = st.floats(2**-12, 2**12, width=32)
+
+
+def number(limbs):
+    """The integer that little-endian limbs stand for."""
+    return sum(int(limb) << (LIMB_BITS * i) for i, limb in enumerate(limbs))
+
+
+@given(scales, scales, scales)
+def test_limbs_hold_the_ratio(x, w, y):
+    ratio = Fraction(x) * Fraction(w) / Fraction(y)
+    multiplier, limbs = rescale([ratio])
+    assert Fraction(number(limbs[0, :4]), number(limbs[0, 4:])) == ratio
+    assert abs(Fraction(float(multiplier[0])) - ratio) <= ratio / 2**24
+
+
+@given(scales, scales, scales)
+def test_pair_shares_one_denominator(a, b, y):
+    ratios = Fraction(a) / Fraction(y), Fraction(b) / Fraction(y)
+    _, limbs, guard = rescale_pair(*ratios)
+    for i, ratio in enumerate(ratios):
+        part = Fraction(number(limbs[4 * i : 4 * i + 4]), number(limbs[8:]))
+        assert part == ratio
+    assert 0 <= guard <= 1
+
+
+@given(st.integers(1, 2**60), st.integers(1, 2**60))
+def test_float32_of_rounds_once(p, q):
+    found = float32_of(Fraction(p, q))
+    ulp = Fraction(float(np.spacing(found)))
+    assert abs(Fraction(float(found)) - Fraction(p, q)) <= ulp / 2
+
+
+def test_exact_sums_need_no_guard():
+    assert rescale_pair(Fraction(1, 2), Fraction(3, 4))[2] == 0
+    assert rescale_pair(Fraction(10000), Fraction(1, 3))[2] == 1
+
+
+@pytest.mark.parametrize("ratio", [Fraction(0), Fraction(1, 2**40), Fraction(2**31)])
+def test_ratios_out_of_range_are_refused(ratio):
+    with pytest.raises(ValueError, match="outside"):
+        rescale([ratio])
+
+
+def test_ratios_of_too_many_bits_are_refused():
+    with pytest.raises(ValueError, match="bits"):
+        rescale([Fraction(2**130 + 1, 2**130)])
