@@ -12,7 +12,7 @@ from mdtensor.kernels.rescale import rescale
 if isa.RUNWAY != "vnni":
     pytest.skip(f"no VNNI runway here: {isa.REASON}", allow_module_level=True)
 
-from mdtensor.kernels.cpu.vnni import matmul
+from mdtensor.kernels.cpu.vnni import conv, matmul
 
 CODES = {
     "random": (np.arange(256), np.arange(-128, 128)),
@@ -114,6 +114,80 @@ def test_gemm_writes_rows_of_a_wider_matrix():
     assert (got[:, n:] == 7).all()
 
 
+# (h, w, c), (kh, kw), strides, (top, left, bottom, right), dilations
+DEPTHWISE = [
+    ((3, 7, 8), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    ((5, 20, 24), (3, 3), (2, 1), (1, 1, 1, 1), (1, 1)),
+    ((8, 30, 8), (3, 3), (2, 2), (0, 0, 1, 1), (1, 1)),
+    ((4, 33, 40), (5, 5), (1, 1), (2, 2, 2, 2), (1, 1)),
+    ((2, 17, 17), (5, 5), (2, 1), (2, 2, 2, 2), (1, 1)),
+    ((9, 9, 16), (5, 5), (2, 2), (2, 2, 2, 2), (1, 1)),
+    ((6, 35, 20), (5, 5), (1, 2), (1, 2, 2, 1), (1, 1)),
+    ((6, 8, 33), (5, 3), (1, 2), (2, 0, 2, 0), (1, 1)),
+    ((1, 1, 3), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    ((3, 6, 4), (1, 3), (1, 1), (0, 1, 0, 1), (1, 1)),
+    ((5, 9, 5), (2, 7), (1, 3), (1, 2, 0, 3), (1, 1)),
+    ((9, 21, 18), (4, 4), (3, 3), (1, 1, 1, 1), (1, 1)),
+    ((9, 20, 7), (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)),
+    ((7, 18, 19), (3, 5), (2, 2), (3, 4, 1, 5), (3, 2)),
+    ((4, 5, 2), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
+]
+
+
+def window(image, kernel, strides, padding, dilations):
+    """The geometry of a convolution, int64 [13]."""
+    sizes = [
+        (size + before + after - (taps - 1) * dilation - 1) // stride + 1
+        for size, before, after, taps, dilation, stride in zip(
+            image[:2], padding[:2], padding[2:], kernel, dilations, strides, strict=True
+        )
+    ]
+    row = [*image, *kernel, *strides, *padding[:2], *dilations, *sizes]
+    return np.array(row, np.int64)
+
+
+def exact_depthwise(x, weights, bias, geometry, x_zero_point):
+    """Accumulators int64 [oh, ow, c], one tap after the other."""
+    h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow = geometry
+    sums = np.tile(bias[:c].astype(np.int64), (oh, ow, 1))
+    for y, x0, i, j in np.ndindex(oh, ow, kh, kw):
+        row, column = y * sh - top + i * dh, x0 * sw - left + j * dw
+        is_inside = 0 <= row < h and 0 <= column < w
+        pixel = x[row, column] if is_inside else np.full(c, x_zero_point)
+        sums[y, x0] += pixel.astype(np.int64) * weights[:, i, j].astype(np.int64)
+    return sums
+
+
+@pytest.mark.parametrize("kind", CODES)
+@pytest.mark.parametrize("ratio_kind", RATIOS)
+@pytest.mark.parametrize("shape", DEPTHWISE)
+def test_depthwise_is_exact(shape, ratio_kind, kind):
+    geometry = window(*shape)
+    (h, w, c), (kh, kw) = shape[:2]
+    rng = np.random.default_rng(h * w + c)
+    x, weights = draw(rng, kind, h * w * c, c, kh * kw)
+    bias = biases(rng, weights, 77)
+    ratios, multiplier, limbs = scaling(rng, ratio_kind, c, kh * kw)
+    weights = weights.reshape(c, kh, kw)
+    packed = conv.pack_depthwise_s8(weights)
+    want = exact_depthwise(x.reshape(h, w, c), weights, bias, geometry, 77)
+
+    sums = np.full(want.size + SLACK, 7, np.int32)
+    conv.depthwise_u8s8s32(x, geometry, c, packed, bias, 77, sums)
+    assert np.array_equal(sums[: want.size].reshape(want.shape), want)
+    assert (sums[want.size :] == 7).all()
+
+    for zero_point, lo, hi in ((0, 0, 255), (131, 5, 250)):
+        out = np.full(want.size + SLACK, 7, np.uint8)
+        conv.depthwise_u8s8u8(
+            *(x, geometry, c, packed, bias, multiplier, limbs),
+            *(77, zero_point, lo, hi, out),
+        )
+        codes = exact_codes(want, ratios, zero_point, lo, hi)
+        assert np.array_equal(out[: want.size].reshape(want.shape), codes)
+        assert (out[want.size :] == 7).all()
+
+
 def assembly(kernel, *arguments):
     """The machine code of `kernel` for these arguments (compiled anew, no cache)."""
     fresh = numba.njit(kernel.py_func)
@@ -132,3 +206,20 @@ def test_gemm_uses_the_dot_product_on_full_vectors():
     )
     dots = [line for line in text.splitlines() if "vpdpbusd" in line]
     assert sum("zmm" in line for line in dots) >= 16 + 4 + 16 + 8 + 16
+
+
+def test_no_tile_counts_references():
+    """An atomic add in a loop over rows costs more than the row."""
+    rng = np.random.default_rng(2)
+    geometry = window((4, 40, 16), (5, 5), (1, 1), (2, 2, 2, 2), (1, 1))
+    x, weights = draw(rng, "random", 4 * 40 * 16, 16, 25)
+    _, multiplier, limbs = scaling(rng, "any", 16, 25)
+    text = assembly(
+        conv.depthwise_u8s8u8,
+        *(x, geometry, 16, conv.pack_depthwise_s8(weights.reshape(16, 5, 5))),
+        *(biases(rng, weights, 3), multiplier, limbs, 3, 0, 0, 255, np.zeros_like(x)),
+    )
+    body = text[: text.index("Lfunc_end0")]
+    tiles = body[body.index("vpdpbusd") : body.rindex("vpdpbusd")]
+    assert "NRT_" not in tiles
+    assert tiles.count("vpdpbusd") >= 2 * (24 + 32)

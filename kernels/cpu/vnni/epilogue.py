@@ -16,7 +16,6 @@ from mdtensor.kernels.cpu.vnni import simd
 from mdtensor.kernels.cpu.vnni.simd import FLOATS, I16, I64, S32
 
 QUAD = 4
-CHAINS = 2
 # In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
 NEAR_TIE = 2.0**-14
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
@@ -31,7 +30,7 @@ class Rescaler:
         self.high = simd.splat(b, high)
         words = b.trunc(zero_point, I16)
         self.zero_point = simd.splat(b, words, 32)
-        self.rests = [ir.Constant(FLOATS, None)] * CHAINS
+        self.worst = ir.Constant(FLOATS, None)
 
     def scaled(self, b, accumulator, multiplier):
         """clamp(float32(acc) * multiplier, lo - zero_point, hi - zero_point)."""
@@ -41,10 +40,10 @@ class Rescaler:
     def codes(self, b, quad, multipliers):
         """64 codes of 4 accumulator vectors, in their order; notes rests near 1/2."""
         ints = []
-        for i, (accumulator, multiplier) in enumerate(zip(quad, multipliers, strict=True)):
+        for accumulator, multiplier in zip(quad, multipliers, strict=True):
             v = self.scaled(b, accumulator, multiplier)
             rest = simd.rounding_rest(b, v)
-            self.rests[i % CHAINS] = simd.larger_magnitude(b, self.rests[i % CHAINS], rest)
+            self.worst = simd.larger_magnitude(b, self.worst, rest)
             ints.append(simd.to_int(b, v))
         words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
         moved = [b.add(pair, self.zero_point) for pair in words]
@@ -53,10 +52,7 @@ class Rescaler:
 
     def spill_near_ties(self, b, accumulators, address):
         """i64: 1 if a lane is near a tie; then the accumulators are at `address`."""
-        worst = self.rests[0]
-        for rest in self.rests[1:]:
-            worst = simd.larger_magnitude(b, worst, rest)
-        flag = near_tie_lanes(b, worst)
+        flag = near_tie_lanes(b, self.worst)
         flag = b.icmp_unsigned("!=", b.bitcast(flag, I16), I16(0))
         with b.if_then(flag, likely=False):
             for i, accumulator in enumerate(accumulators):

@@ -8,7 +8,7 @@ Source: GotoBLAS's panels; oneDNN's vpdpbusd layout [K/4][N][4].
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu.jit import kernel
@@ -80,13 +80,12 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
 
 
 @intrinsic(prefer_literal=True)
-def tile_u8(
-    typingctx, rows, width, a, lda, k4, packed, bias, multiplier,
-    low, high, zero_point, out, ldc, mask, spill,
-):  # fmt: skip
-    """One tile of `gemm_u8s8u8` with `rows` rows and 16 * `width` columns.
+def tile_u8(typingctx, rows, width, job):
+    """One tile of `gemm_u8s8u8` with `rows` rows and 16 * `width` columns, literals.
 
-    All pointers are addresses. `mask` has one bit per column that may be written.
+    Args:
+        job: a, lda, k4, packed, bias, ldc, mask, out, multiplier, low, high,
+            zero_point, spill; arrays by address, `mask` has a bit for each column.
 
     Returns: 1 if a lane is near a tie and the tile is in `spill` as well, else 0.
     """
@@ -95,13 +94,12 @@ def tile_u8(
         return None
 
     def emit(context, b, signature, arguments):
-        r_count, w_count = shape
-        a, lda, k4, packed, bias, multiplier, low, high, zero, out, ldc, mask, spill = (
-            arguments[2:]
-        )
-        accumulators = _accumulate(b, r_count, w_count, a, lda, k4, packed, bias)
+        job = cgutils.unpack_tuple(b, arguments[2])
+        ldc, mask, out, multiplier, low, high, zero_point, spill = job[5:]
+        accumulators = _accumulate(b, *shape, *job[:5])
+        w_count = shape[1]
         multipliers = load_vectors(b, multiplier, w_count, FLOATS)
-        rescaler = Rescaler(b, low, high, zero)
+        rescaler = Rescaler(b, low, high, zero_point)
         size = 16 * w_count
         mask = b.trunc(mask, ir.IntType(size)) if size < 64 else mask
         for q in range(0, len(accumulators), QUAD):
@@ -114,35 +112,28 @@ def tile_u8(
         return rescaler.spill_near_ties(b, accumulators, spill)
 
     whole, real = types.int64, types.float32
-    return (
-        whole(
-            rows, width, whole, whole, whole, whole, whole, whole,
-            real, real, whole, whole, whole, whole, whole,
-        ),
-        emit,
-    )  # fmt: skip
+    kinds = [*[whole] * 9, real, real, whole, whole]
+    return whole(rows, width, types.Tuple(kinds)), emit
 
 
 @intrinsic(prefer_literal=True)
-def tile_s32(typingctx, rows, width, a, lda, k4, packed, bias, out, ldc, mask):
-    """One tile of `gemm_u8s8s32`; `ldc` in bytes, `mask` one bit per column."""
+def tile_s32(typingctx, rows, width, job):
+    """As `tile_u8` with the job up to `out`, where sums are written; `ldc` in bytes."""
     shape = simd.literals(rows, width)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        r_count, w_count = shape
-        a, lda, k4, packed, bias, out, ldc, mask = arguments[2:]
-        accumulators = _accumulate(b, r_count, w_count, a, lda, k4, packed, bias)
-        for i, accumulator in enumerate(accumulators):
-            r, v = divmod(i, w_count)
+        job = cgutils.unpack_tuple(b, arguments[2])
+        ldc, mask, out = job[5:]
+        for i, sums in enumerate(_accumulate(b, *shape, *job[:5])):
+            r, v = divmod(i, shape[1])
             place = b.add(b.add(out, b.mul(ldc, I64(r))), I64(64 * v))
             bits = b.trunc(b.lshr(mask, I64(16 * v)), ir.IntType(16))
-            simd.store_masked(b, accumulator, place, bits)
+            simd.store_masked(b, sums, place, bits)
         return context.get_dummy_value()
 
-    whole = types.int64
-    return types.void(rows, width, *[whole] * 8), emit
+    return types.void(rows, width, types.UniTuple(types.int64, 8)), emit
 
 
 @kernel
@@ -198,22 +189,19 @@ def gemm_u8s8u8(
             rows, first, apart = tile_rows(width, m, row)
             x = simd.address_of(a, first * lda)
             y = simd.address_of(out, first * ldc + 16 * v)
-            da, dc = apart * lda, apart * ldc
+            dc = apart * ldc
+            job = (x, apart * lda, k4, weights, biases, dc, mask, y, scales,
+                   low, high, zero_point, ties)  # fmt: skip
             if width == 4:
-                near = tile_u8(4, 4, x, da, k4, weights, biases, scales,
-                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+                near = tile_u8(4, 4, job)
             elif width == 2 and rows == 8:
-                near = tile_u8(8, 2, x, da, k4, weights, biases, scales,
-                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+                near = tile_u8(8, 2, job)
             elif width == 2:
-                near = tile_u8(4, 2, x, da, k4, weights, biases, scales,
-                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+                near = tile_u8(4, 2, job)
             elif rows == 16:
-                near = tile_u8(16, 1, x, da, k4, weights, biases, scales,
-                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+                near = tile_u8(16, 1, job)
             else:
-                near = tile_u8(4, 1, x, da, k4, weights, biases, scales,
-                               low, high, zero_point, y, dc, mask, ties)  # fmt: skip
+                near = tile_u8(4, 1, job)
             if near:
                 resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
                         zero_point, lo, hi, out, first * ldc, dc)  # fmt: skip
@@ -240,16 +228,16 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
             rows, first, apart = tile_rows(width, m, row)
             x = simd.address_of(a, first * lda)
             y = simd.address_of(out, first * ldc + 16 * v)
-            da, dc = apart * lda, apart * ldc * 4
+            job = (x, apart * lda, k4, weights, biases, apart * ldc * 4, mask, y)
             if width == 4:
-                tile_s32(4, 4, x, da, k4, weights, biases, y, dc, mask)
+                tile_s32(4, 4, job)
             elif width == 2 and rows == 8:
-                tile_s32(8, 2, x, da, k4, weights, biases, y, dc, mask)
+                tile_s32(8, 2, job)
             elif width == 2:
-                tile_s32(4, 2, x, da, k4, weights, biases, y, dc, mask)
+                tile_s32(4, 2, job)
             elif rows == 16:
-                tile_s32(16, 1, x, da, k4, weights, biases, y, dc, mask)
+                tile_s32(16, 1, job)
             else:
-                tile_s32(4, 1, x, da, k4, weights, biases, y, dc, mask)
+                tile_s32(4, 1, job)
             row = first + rows if apart else row + 1
         v += width
