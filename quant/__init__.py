@@ -1,4 +1,34 @@
-"""Quantized tensors: an extension of mdtensor that uses its public names only."""
+"""Quantized tensors: an extension of mdtensor that uses its public names only.
+
+    from mdtensor import quant
+
+    x = quant.QInt8Tensor([1, 2], scale=0.5)      # codes and their grid
+    md.add(x, x, out=quant.QParams(0.25))         # rounded once, half to even
+    model = quant.load("model.onnx")              # see `mdtensor.quant.model`
+
+Importing it registers its types and methods.
+"""
 
 if __name__ != "mdtensor.quant":
     raise ImportError("import mdtensor.quant, not quant: two copies break dispatch")
+
+from mdtensor.quant import ops as ops
+from mdtensor.quant.dtypes import qint8 as qint8, qint32 as qint32, quint8 as quint8
+from mdtensor.quant.generics import (
+    dequantize as dequantize,
+    quantize as quantize,
+    requantize as requantize,
+)
+from mdtensor.quant.observers import (
+    MinMaxObserver as MinMaxObserver,
+    MSEObserver as MSEObserver,
+)
+from mdtensor.quant.qparams import QParams as QParams, grid_of as grid_of
+from mdtensor.quant.tensor import (
+    AffineTensor as AffineTensor,
+    NarrowTensor as NarrowTensor,
+    QInt8Tensor as QInt8Tensor,
+    QInt32Tensor as QInt32Tensor,
+    QuantizedTensor as QuantizedTensor,
+    QUInt8Tensor as QUInt8Tensor,
+)

@@ -1,0 +1,46 @@
+"""How the compiled kernels want codes: uint8, channels last.
+
+A signed code plus 128 is an unsigned code on the grid whose zero point is 128 more, so
+one set of kernels serves both types.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import quantized
+
+Codes = npt.NDArray[np.uint8]
+
+
+def unsigned_grid(grid: QParams) -> QParams:
+    """The grid of uint8 codes that stands for the same real numbers."""
+    if grid.dtype is not qint8:
+        return grid
+    return QParams(grid.scale, grid.zero_point + 128, dtype=quint8, axis=grid.axis)
+
+
+def unsigned(x: Any) -> Codes:
+    """The codes of a narrow tensor on its `unsigned_grid`."""
+    codes: Codes = x.buffer.view(np.uint8)
+    return codes ^ np.uint8(128) if x.dtype is qint8 else codes
+
+
+def from_unsigned(codes: Codes, grid: QParams) -> Any:
+    """The tensor on `grid` of codes on its `unsigned_grid`."""
+    if grid.dtype is qint8:
+        codes = (codes ^ np.uint8(128)).view(np.int8)
+    return quantized(codes, grid)
+
+
+def channels_last(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """[n, c, h, w] as contiguous [n, h, w, c]; no copy if it lies so already."""
+    return np.ascontiguousarray(np.moveaxis(image, 1, -1))
+
+
+def channels_first(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """[n, h, w, c] seen as [n, c, h, w]."""
+    return np.moveaxis(image, -1, 1)

@@ -1,0 +1,96 @@
+"""Comparison of the real numbers that codes stand for, exact on any two grids."""
+
+from typing import Any, Union
+
+import numpy as np
+
+from mdtensor import (
+    BoolTensor,
+    NumericTensor,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    method,
+    not_equal,
+)
+from mdtensor.generics.shapes import broadcast_shapes
+from mdtensor.ops.operands import checked
+from mdtensor.quant import rounding
+from mdtensor.quant.ops.refusals import refuse_mixed, require_per_tensor
+from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
+
+Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float]
+
+
+def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
+    """x1 · s1 against x2 · s2 as integers over a common denominator."""
+    checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
+    require_per_tensor(name, x1, x2)
+    a, b = rounding.steps_of(x1), rounding.steps_of(x2)
+    ratio = x1.qparams.fraction / x2.qparams.fraction
+    if ratio != 1:
+        # Python integers: the products may need more than 64 bits.
+        a, b = a.astype(object) * ratio.numerator, b.astype(object) * ratio.denominator
+    return BoolTensor.wrap(np.asarray(ufunc(a, b)).astype(bool))
+
+
+@method(equal)
+def equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+    return _compare("equal", np.equal, x1, x2)
+
+
+@method(equal)
+def equal(x1: Anything, x2: Anything, /) -> BoolTensor:
+    refuse_mixed("equal", x1, x2)
+
+
+@method(not_equal)
+def not_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+    return _compare("not_equal", np.not_equal, x1, x2)
+
+
+@method(not_equal)
+def not_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
+    refuse_mixed("not_equal", x1, x2)
+
+
+@method(less)
+def less(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+    return _compare("less", np.less, x1, x2)
+
+
+@method(less)
+def less(x1: Anything, x2: Anything, /) -> BoolTensor:
+    refuse_mixed("less", x1, x2)
+
+
+@method(less_equal)
+def less_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+    return _compare("less_equal", np.less_equal, x1, x2)
+
+
+@method(less_equal)
+def less_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
+    refuse_mixed("less_equal", x1, x2)
+
+
+@method(greater)
+def greater(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+    return _compare("greater", np.greater, x1, x2)
+
+
+@method(greater)
+def greater(x1: Anything, x2: Anything, /) -> BoolTensor:
+    refuse_mixed("greater", x1, x2)
+
+
+@method(greater_equal)
+def greater_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+    return _compare("greater_equal", np.greater_equal, x1, x2)
+
+
+@method(greater_equal)
+def greater_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
+    refuse_mixed("greater_equal", x1, x2)

@@ -1,0 +1,111 @@
+"""Functions of one 8-bit code as tables of 256 codes, built from the exact function.
+
+Whatever the function, a table is exact, and one gather runs it.
+"""
+
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.quant.qparams import QParams
+
+Table = npt.NDArray[np.uint8]
+Function = Callable[[Fraction], Fraction]
+#: Digits of transcendental functions. A double rounding would need a value within
+#: 10**-40 of a tie; sigmoid, tanh and exp of a rational other than 0 are never ties.
+DIGITS = 50
+#: Past this e**x is 0 or infinity for any grid.
+FAR = 2000
+
+
+def relu(x: Fraction) -> Fraction:
+    """max(x, 0)."""
+    return max(x, Fraction(0))
+
+
+def relu6(x: Fraction) -> Fraction:
+    """min(max(x, 0), 6)."""
+    return min(max(x, Fraction(0)), Fraction(6))
+
+
+def hardswish(x: Fraction) -> Fraction:
+    """x · relu6(x + 3) / 6."""
+    return x * relu6(x + 3) / 6
+
+
+def hardsigmoid(alpha: float, beta: float) -> Function:
+    """x -> min(max(alpha · x + beta, 0), 1)."""
+    slope, offset = Fraction(alpha), Fraction(beta)
+    return lambda x: min(max(slope * x + offset, Fraction(0)), Fraction(1))
+
+
+def clip(low: float | None, high: float | None) -> Function:
+    """x -> min(max(x, low), high)."""
+
+    def function(x: Fraction) -> Fraction:
+        x = x if low is None else max(x, Fraction(low))
+        return x if high is None else min(x, Fraction(high))
+
+    return function
+
+
+def exp(x: Fraction) -> Fraction:
+    """e**x to DIGITS digits."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        bounded = min(max(x, Fraction(-FAR)), Fraction(FAR))
+        power = Decimal(bounded.numerator) / Decimal(bounded.denominator)
+        return Fraction(power.exp())
+
+
+def sigmoid(x: Fraction) -> Fraction:
+    """1 / (1 + e**-x)."""
+    return 1 / (1 + exp(-x))
+
+
+def tanh(x: Fraction) -> Fraction:
+    """(e**2x - 1) / (e**2x + 1)."""
+    power = exp(2 * x)
+    return (power - 1) / (power + 1)
+
+
+def identity(x: Fraction) -> Fraction:
+    """x: the table that moves codes to another grid."""
+    return x
+
+
+def build(function: Function, source: QParams, target: QParams) -> Table:
+    """The codes of `function` for every code of `source`, rounded once, saturated.
+
+    Returns:
+        uint8 [256]: bytes of the target codes, indexed by the bytes of the source's.
+
+    Example:
+        >>> from mdtensor.quant.dtypes import quint8
+        >>> grid = QParams(0.5, 10, dtype=quint8)
+        >>> build(relu, grid, grid)[8:13].tolist()
+        [10, 10, 10, 11, 12]
+    """
+    codes = range(source.minimum, source.maximum + 1)
+    made = [_code(function, code, source, target) for code in codes]
+    table = np.empty(256, np.uint8)
+    table[np.array(codes) & 255] = np.array(made) & 255
+    return table
+
+
+def _code(function: Function, code: int, source: QParams, target: QParams) -> int:
+    value = function((code - source.zero) * source.fraction)
+    steps = round(value / target.fraction)
+    return min(max(steps + target.zero, target.minimum), target.maximum)
+
+
+@lru_cache(maxsize=4096)
+def cached(function: Function, source: QParams, target: QParams) -> Table:
+    """`build`, remembered."""
+    table = build(function, source, target)
+    table.flags.writeable = False
+    return table

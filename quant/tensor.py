@@ -1,0 +1,153 @@
+"""Quantized tensors: codes and a grid that travels with them.
+
+    x ≈ scale · (codes - zero_point)
+    shape(x) = shape(codes)
+    a per-axis grid has as many scales as the tensor has indices along that axis
+
+A quantized tensor is not a tensor of integers: arithmetic on it is arithmetic on the
+real numbers its codes stand for. The codes are at `.codes`.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from mdtensor import DType, GridError, ShapeError, Tensor, dtype as find_dtype, leaf
+from mdtensor.host import host_array
+from mdtensor.quant.dtypes import qint8, qint32, quint8
+from mdtensor.quant.qparams import QParams
+
+
+class QuantizedTensor(Tensor):
+    """The root of quantized tensors.
+
+    Args of a leaf:
+        codes: integers of the leaf's range, or an array of its storage type.
+        qparams: the grid; or `scale`, `zero_point` and `axis` of it.
+
+    Raises:
+        GridError: no grid, or one for another type of codes.
+        ShapeError: the number of scales is not the size of their axis.
+        CastError: a code outside the range.
+    """
+
+    __slots__ = ("qparams",)
+
+    qparams: QParams
+
+    def __init__(
+        self,
+        codes: Any,
+        qparams: QParams | None = None,
+        *,
+        scale: Any = None,
+        zero_point: Any = 0,
+        axis: int | None = None,
+    ) -> None:
+        own = self._leaf().dtype
+        if qparams is None and scale is None:
+            raise GridError(
+                "codes mean nothing without a grid", "Give qparams or scale"
+            )
+        grid = qparams or QParams(scale, zero_point, dtype=own, axis=axis)
+        if isinstance(codes, Tensor):
+            codes = np.asarray(codes)
+        buffer = self.device.from_host(host_array(codes, _storage_dtype(own)))
+        made = type(self).wrap(buffer, grid)
+        self.buffer, self.qparams = made.buffer, made.qparams
+
+    @classmethod
+    def wrap(cls, buffer: Any, qparams: QParams | None = None) -> Self:
+        """A tensor around codes that fit, on a grid that is checked to fit."""
+        if qparams is None or qparams.dtype is not cls.dtype:
+            raise GridError(
+                f"{cls.__name__} needs a grid of {cls.dtype}, got {qparams}"
+            )
+        if qparams.axis is not None:
+            shape = buffer.shape
+            if qparams.axis >= len(shape) or shape[qparams.axis] != qparams.scale.size:
+                raise ShapeError(
+                    f"{qparams.describe()} does not fit codes of shape {tuple(shape)}",
+                    "Give one scale for each index of the axis",
+                    cls.__name__,
+                )
+        new = super().wrap(buffer)
+        new.qparams = qparams
+        return new
+
+    @property
+    def codes(self) -> Any:
+        """The codes as a tensor of plain integers; shares the buffer."""
+        return leaf(_storage_dtype(self.dtype), self.device).wrap(self.buffer)
+
+    @property
+    def scale(self) -> Any:
+        return self.qparams.scale
+
+    @property
+    def zero_point(self) -> Any:
+        return self.qparams.zero_point
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the codes and of the scales (4 each; 8 for accumulators)."""
+        width = 8 if self.dtype is qint32 else 4
+        return super().nbytes + width * self.qparams.scale.size
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}({self.qparams.describe()})"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.device.to_host(self.buffer), self.qparams)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return type(self).wrap(self.buffer.copy(), self.qparams)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise GridError(
+            f"{self!r} is no array of numbers",
+            "Use numpy.asarray(x.codes) or numpy.asarray(quant.dequantize(x))",
+        )
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("a quantized tensor has a grid; export x.codes instead")
+
+
+def _storage_dtype(quantized: DType) -> DType:
+    return find_dtype(quantized.storage.name)
+
+
+class AffineTensor(QuantizedTensor):
+    """Codes on an affine grid: scale and zero point."""
+
+    __slots__ = ()
+
+
+class NarrowTensor(AffineTensor):
+    """Codes of at most 8 bits: what convolutions and matrix products take."""
+
+    __slots__ = ()
+
+
+class QInt8Tensor(NarrowTensor, dtype=qint8):
+    """Codes from -128 to 127."""
+
+    __slots__ = ()
+
+
+class QUInt8Tensor(NarrowTensor, dtype=quint8):
+    """Codes from 0 to 255."""
+
+    __slots__ = ()
+
+
+class QInt32Tensor(AffineTensor, dtype=qint32):
+    """An exact accumulator or bias: zero point 0, scale often a product of two."""
+
+    __slots__ = ()
+
+
+def quantized(buffer: Any, grid: QParams) -> Any:
+    """The tensor of codes on `grid`."""
+    found: Any = leaf(grid.dtype)
+    return found.wrap(buffer, grid)
