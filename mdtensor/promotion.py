@@ -139,13 +139,28 @@ def can_cast(source: DType, target: DType) -> bool:
 def fit_scalar(value: bool | int | float, target: DType) -> bool | int | float:
     """`value` if an element of type `target` can hold it, else an error.
 
+    Floats hold every number, rounded to nearest: too large is an infinity.
+
     Raises:
-        CastError: an integer outside the range of `target`.
+        CastError: no integer, or one outside the range of an integer `target`.
     """
-    if target.is_integer and not target.minimum <= value <= target.maximum:
+    if target.is_floating:
+        return value if isinstance(value, float) else _as_float(value)
+    is_exact = target.is_integer or target.kind == "bool"
+    if is_exact and not (
+        target.minimum <= value <= target.maximum and value == int(value)
+    ):
         raise CastError(
             f"{target} represents {target.minimum} to {target.maximum}; "
             f"cannot represent {value}",
             "Use astype(x, ...) to a wider type first",
         )
+    return value
+
+
+def _as_float(value: int) -> int | float:
+    try:
+        float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
     return value

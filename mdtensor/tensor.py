@@ -18,6 +18,7 @@ from mdtensor.device import Device, cpu
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     CastError,
+    DeviceError,
     DispatchError,
     PromotionError,
     RegistrationError,
@@ -87,6 +88,14 @@ class Tensor(Operators):
         """The leaf of another element type on the same device."""
         return leaf(dtype, cls.device)
 
+    @classmethod
+    def with_device(cls, device: Device) -> type[Tensor]:
+        """The leaf of the same element type on another device."""
+        try:
+            return leaf(cls.dtype, device)
+        except PromotionError as error:
+            raise DeviceError(error.problem) from None
+
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.buffer.shape)
@@ -119,7 +128,7 @@ class Tensor(Operators):
         """The elements as nested lists of Python numbers."""
         return self.device.to_host(self.buffer).tolist()
 
-    def to(self, device: Device) -> Any:
+    def to(self, device: Device | str) -> Any:
         return conversion.to(self, device)
 
     def __repr__(self) -> str:

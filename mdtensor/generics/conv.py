@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import convolution, per_channel
+from mdtensor.generics.deduction import convolution, folded, per_channel
 
 
 @generic(deduce=convolution)
@@ -75,7 +75,7 @@ def batch_norm(
     """
 
 
-@generic
+@generic(deduce=folded)
 def fold_batch_norm(
     w: Any, b: Any, mean: Any, var: Any, weight: Any, bias: Any, /, *, eps: float = 1e-5
 ) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import cast
+from mdtensor.generics.deduction import cast, moved
 
 
 @generic(deduce=cast)
@@ -14,15 +14,16 @@ def astype(x: Any, dtype: Any, /, *, casting: str = "check") -> Any:
 
     Args:
         x: any shape.
-        dtype: the element type wanted.
+        dtype: the element type wanted, or its name, or NumPy's type for it.
         casting: what happens to a value that `dtype` does not hold.
             `exact`: every value must be representable as it is.
             `check`: fractions round (floats to nearest even; to integers toward
             zero), anything outside the range, and NaN for an integer, raises.
             `saturate`: as `check`, but outside values become the nearest bound and
-            NaN becomes 0.
-            `wrap`: integers modulo 2**bits; a float is cut toward zero first, and
-            NaN or an infinity becomes 0.
+            NaN an integer 0. Infinities and NaN stay what they are among floats.
+            `wrap`: integers modulo 2**bits (bool: modulo 2); a float is cut toward
+            zero first, and NaN or an infinity becomes 0. Too large for a float
+            becomes an infinity.
 
     Returns:
         The type of `dtype` on the device of `x`; a copy.
@@ -44,9 +45,13 @@ def astype(x: Any, dtype: Any, /, *, casting: str = "check") -> Any:
     """
 
 
-@generic
+@generic(deduce=moved)
 def to(x: Any, device: Any, /) -> Any:
     """`x` on `device`; the only operation that moves a tensor between devices.
+
+    Args:
+        x: any shape.
+        device: the device or its name. On the one it is on, `x` itself is returned.
 
     Raises:
         DeviceError: there is no such device.

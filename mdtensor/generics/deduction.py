@@ -6,21 +6,24 @@ on one device. The arithmetic of shapes is in `shapes`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mdtensor import dtypes
+from mdtensor.device import device as find_device
 from mdtensor.errors import ShapeError
+from mdtensor.generics.indexing import index_shape
 from mdtensor.generics.shapes import (
     DYNAMIC,
     Shape,
     broadcast_shapes,
     check_image,
+    check_nonempty,
+    check_statistics,
     concat_shape,
     conv_shape,
     conv_window,
-    index_shape,
     linear_shape,
     matmul_shape,
     normalize_axes,
@@ -63,7 +66,7 @@ class TensorSpec:
             return self
         return TensorSpec(self.type.with_dtype(dtype), self.shape)
 
-    def with_shape(self, shape: Sequence[int]) -> TensorSpec:
+    def with_shape(self, shape: Iterable[int]) -> TensorSpec:
         return replace(self, shape=tuple(shape))
 
     def __str__(self) -> str:
@@ -87,11 +90,6 @@ def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     return broadcast(x1, x2).with_dtype(dtypes.bool_)
 
 
-def floating(x: TensorSpec, **_: Any) -> TensorSpec:
-    """The floating type of the argument; integers are refused by the methods."""
-    return x
-
-
 def reduction(
     x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
@@ -113,11 +111,26 @@ def sum_dtype(dtype: dtypes.DType) -> dtypes.DType:
     return dtypes.uint64 if dtype.kind == "unsigned integer" else dtypes.int64
 
 
+def extreme(
+    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """As `reduction`, but of something."""
+    check_nonempty(x.shape, axis)
+    return reduction(x, axis=axis, keepdims=keepdims)
+
+
 def index(
     x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """Int64, reduced shape."""
-    return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.int64)
+    one = axis if axis is None else normalize_axis(axis, x.ndim)
+    return extreme(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
+
+
+def along(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
+    """Type and shape of the argument, which has an axis `axis`."""
+    normalize_axis(axis, x.ndim)
+    return x
 
 
 def matrix_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
@@ -126,16 +139,18 @@ def matrix_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
 
-def affine(x: TensorSpec, w: TensorSpec, b: TensorSpec | None, **_: Any) -> TensorSpec:
-    """Promoted type, [..., n]."""
+def affine(
+    x: TensorSpec, w: TensorSpec, b: TensorSpec | None = None, **_: Any
+) -> TensorSpec:
+    """Type promoted over all that are given, [..., n]."""
     shape = linear_shape(x.shape, w.shape, b.shape if b else None)
-    return x.with_dtype(result_type(x, w)).with_shape(shape)
+    return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
 def convolution(
     x: TensorSpec,
     w: TensorSpec,
-    b: TensorSpec | None,
+    b: TensorSpec | None = None,
     *,
     stride: Any = 1,
     padding: Any = 0,
@@ -143,10 +158,10 @@ def convolution(
     groups: int = 1,
     **_: Any,
 ) -> TensorSpec:
-    """Promoted type, [n, out, oh, ow]."""
+    """Type promoted over all that are given, [n, out, oh, ow]."""
     window = conv_window(w.shape, stride, padding, dilation)
     shape = conv_shape(x.shape, w.shape, b.shape if b else None, window, groups)
-    return x.with_dtype(result_type(x, w)).with_shape(shape)
+    return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
 
 def pooling(
@@ -170,9 +185,19 @@ def global_pooling(x: TensorSpec, **_: Any) -> TensorSpec:
     return x.with_shape((*x.shape[:2], 1, 1))
 
 
-def per_channel(x: TensorSpec, *_: Any, **__: Any) -> TensorSpec:
+def per_channel(x: TensorSpec, *statistics: TensorSpec, **_: Any) -> TensorSpec:
     """Type and shape of the first argument, whose axis 1 holds the channels."""
+    check_statistics(x.shape, 1, [s.shape for s in statistics])
     return x
+
+
+def folded(
+    w: TensorSpec, b: TensorSpec | None, *statistics: TensorSpec, **_: Any
+) -> tuple[TensorSpec, TensorSpec]:
+    """Weights and bias, both of the type of the weights."""
+    given = [s.shape for s in (b, *statistics) if s is not None]
+    check_statistics(w.shape, 0, given)
+    return w, w.with_shape(w.shape[:1])
 
 
 def reshaped(x: TensorSpec, *, shape: Sequence[int], **_: Any) -> TensorSpec:
@@ -196,7 +221,9 @@ def padded(x: TensorSpec, *, pad_width: Any, **_: Any) -> TensorSpec:
     """Larger by the padding."""
     widths = pad_widths(pad_width, x.ndim)
     sizes = zip(x.shape, widths, strict=True)
-    return x.with_shape(n + before + after for n, (before, after) in sizes)
+    return x.with_shape(
+        DYNAMIC if n == DYNAMIC else n + before + after for n, (before, after) in sizes
+    )
 
 
 def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorSpec:
@@ -222,3 +249,8 @@ def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:
 def cast(x: TensorSpec, dtype: Any, **_: Any) -> TensorSpec:
     """Another element type, same shape."""
     return x.with_dtype(dtypes.dtype(dtype))
+
+
+def moved(x: TensorSpec, device: Any, **_: Any) -> TensorSpec:
+    """The same element type and shape on another device."""
+    return replace(x, type=x.type.with_device(find_device(device)))

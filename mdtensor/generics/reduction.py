@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import accumulation, index, reduction, same
+from mdtensor.generics.deduction import accumulation, along, extreme, index, reduction
 
 
 @generic(deduce=accumulation)
@@ -57,7 +57,7 @@ def mean(
     """
 
 
-@generic(deduce=reduction)
+@generic(deduce=extreme)
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest element over `axis`; NaN if there is one.
 
@@ -89,7 +89,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
     """
 
 
-@generic(deduce=same)
+@generic(deduce=along)
 def softmax(x: Any, /, *, axis: int = -1) -> Any:
     """exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow.
 

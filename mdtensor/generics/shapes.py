@@ -5,9 +5,10 @@ A size of -1 is dynamic: known only when the operation runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from numbers import Integral
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError
@@ -47,19 +48,21 @@ def normalize_axis(axis: int, ndim: int) -> int:
     Raises:
         ShapeError: it is outside [-ndim, ndim).
     """
+    if not isinstance(axis, Integral):
+        raise OptionError(f"axis is {axis!r}", "Use an integer")
     if not -ndim <= axis < ndim:
         raise ShapeError(
             f"axis {axis} does not exist in {ndim} dimensions",
             f"Axes go from {-ndim} to {ndim - 1}",
         )
-    return axis % ndim
+    return int(axis) % ndim
 
 
 def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     """The axes of a reduction, sorted, counted from the front; None means all."""
     if axis is None:
         return tuple(range(ndim))
-    given = (axis,) if isinstance(axis, int) else axis
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = sorted(normalize_axis(a, ndim) for a in given)
     if len(set(axes)) != len(axes):
         raise ShapeError(f"axes {tuple(given)} repeat", "Name each axis once")
@@ -79,6 +82,12 @@ def reduced_shape(
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def check_nonempty(shape: Shape, axis: int | tuple[int, ...] | None) -> None:
+    """Refuse to look for an extreme among no elements."""
+    if any(shape[at] == 0 for at in normalize_axes(axis, len(shape))):
+        raise ShapeError(f"the maximum of nothing: shape {shape}, axis {axis}")
 
 
 def matmul_shape(x1: Shape, x2: Shape) -> Shape:
@@ -113,28 +122,51 @@ def check_bias(bias: Shape | None, channels: int) -> None:
         )
 
 
-def pair(value: int | Sequence[int], name: str, least: int) -> tuple[int, int]:
+def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> None:
+    """Refuse statistics that are not one number for each index of `axis`."""
+    if len(shape) <= axis:
+        raise ShapeError(f"no axis of channels in shape {shape}")
+    for found in statistics:
+        if found != shape[axis : axis + 1] and DYNAMIC not in (*found, shape[axis]):
+            raise ShapeError(
+                f"a statistic has shape {found}, there are {shape[axis]} channels",
+                f"Give it shape ({shape[axis]},)",
+            )
+
+
+def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]:
+    """A sequence of integers as a tuple; one integer, `count` times.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    given = tuple(value) if isinstance(value, Iterable) else (value,) * count
+    if not all(isinstance(v, Integral) for v in given):
+        raise OptionError(f"{name} is {value!r}", fix)
+    return tuple(map(int, given))
+
+
+def pair(value: Any, name: str, least: int) -> tuple[int, int]:
     """`value` for height and width.
 
     Raises:
         OptionError: not one or two integers, or below `least`.
     """
-    both = (value, value) if isinstance(value, int) else tuple(value)
-    if len(both) != 2 or not all(isinstance(v, int) and v >= least for v in both):
-        raise OptionError(
-            f"{name} is {value!r}", f"Use one or two integers from {least} on"
-        )
+    fix = f"Use one or two integers from {least} on"
+    both = integers(value, name, fix, 2)
+    if len(both) != 2 or min(both) < least:
+        raise OptionError(f"{name} is {value!r}", fix)
     return both
 
 
-def padding4(value: int | Sequence[int]) -> tuple[int, int, int, int]:
+def padding4(value: Any) -> tuple[int, int, int, int]:
     """`value` as (top, left, bottom, right): from one, two (h, w) or four integers."""
-    if isinstance(value, int) or len(value) == 2:
-        h, w = pair(value, "padding", 0)
-        return h, w, h, w
-    sizes = tuple(value)
-    if len(sizes) != 4 or not all(isinstance(v, int) and v >= 0 for v in sizes):
-        raise OptionError(f"padding is {value!r}", "Use one, two or four sizes from 0")
+    fix = "Use one, two or four sizes from 0"
+    sizes = integers(value, "padding", fix, 4)
+    if len(sizes) == 2:
+        sizes *= 2
+    if len(sizes) != 4 or min(sizes) < 0:
+        raise OptionError(f"padding is {value!r}", fix)
     return sizes
 
 
@@ -195,6 +227,8 @@ def conv_shape(
             f"image has {len(x)} axes and weights {len(w)}",
             "Use [n, c, h, w] and [out, c / groups, kh, kw]",
         )
+    if 0 in w[2:]:
+        raise ShapeError(f"the weights have shape {w}, a window without elements")
     if not isinstance(groups, int) or groups < 1 or w[0] % groups:
         raise ShapeError(f"{w[0]} output channels do not split into {groups} groups")
     if x[1] not in (w[1] * groups, DYNAMIC):
@@ -248,24 +282,25 @@ def reshape_shape(old: Shape, shape: Sequence[int]) -> Shape:
     Raises:
         ShapeError: the number of elements would change.
     """
-    wanted = tuple(shape)
+    wanted = integers(shape, "shape", "Use integers")
+    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
+        raise ShapeError(f"shape {wanted} has more than one size to work out")
     if DYNAMIC in old:
         return wanted
     count, known = prod(old), prod(n for n in wanted if n != -1)
-    holes = wanted.count(-1)
-    if holes == 1 and known and count % known == 0:
-        wanted = tuple(count // known if n == -1 else n for n in wanted)
-    if any(n < 0 for n in wanted) or prod(wanted) != count:
-        raise ShapeError(f"{count} elements do not fill shape {tuple(shape)}")
-    return wanted
+    filled = tuple(count // (known or 1) if n == -1 else n for n in wanted)
+    if prod(filled) != count:
+        raise ShapeError(f"{count} elements do not fill shape {wanted}")
+    return filled
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     """`axes` counted from the front; each exactly once."""
-    order = tuple(normalize_axis(axis, ndim) for axis in axes)
+    given = integers(axes, "axes", "Use integers")
+    order = tuple(normalize_axis(axis, ndim) for axis in given)
     if sorted(order) != list(range(ndim)):
         raise ShapeError(
-            f"axes {tuple(axes)} are no permutation of {ndim} dimensions",
+            f"axes {given} are no permutation of {ndim} dimensions",
             "Name each axis once",
         )
     return order
@@ -277,15 +312,28 @@ def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
     Raises:
         ShapeError: sizes off `axis` differ.
     """
+    if not shapes:
+        raise ShapeError("no arrays to concatenate", "Give at least one")
     if axis is None:
-        return (sum(map(prod, shapes)),)
-    first = shapes[0]
-    at = normalize_axis(axis, len(first))
+        return (_total([DYNAMIC if DYNAMIC in s else prod(s) for s in shapes]),)
+    at = normalize_axis(axis, len(shapes[0]))
+    rest = shapes[0]
     for other in shapes[1:]:
-        rest = other[:at] + other[at + 1 :]
-        if len(other) != len(first) or rest != first[:at] + first[at + 1 :]:
-            raise ShapeError(f"{first} and {other} differ off axis {at}")
-    return (*first[:at], sum(shape[at] for shape in shapes), *first[at + 1 :])
+        rest = _same_off_axis(rest, other, at)
+    return (*rest[:at], _total([shape[at] for shape in shapes]), *rest[at + 1 :])
+
+
+def _total(sizes: Sequence[int]) -> int:
+    return DYNAMIC if DYNAMIC in sizes else sum(sizes)
+
+
+def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
+    """`a` with the sizes that only `b` knows."""
+    pairs = list(zip(a, b, strict=False))
+    fits = all(i == at or m == n or DYNAMIC in (m, n) for i, (m, n) in enumerate(pairs))
+    if len(a) != len(b) or not fits:
+        raise ShapeError(f"{a} and {b} differ off axis {at}")
+    return tuple(n if m == DYNAMIC else m for m, n in pairs)
 
 
 def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
@@ -294,46 +342,8 @@ def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
     Raises:
         ShapeError: their number is not the number of axes, or one is negative.
     """
-    widths = tuple((int(before), int(after)) for before, after in pad_width)
-    if len(widths) != ndim or any(min(width) < 0 for width in widths):
-        raise ShapeError(
-            f"pad_width {widths} does not fit {ndim} dimensions",
-            "Give one (before, after) from 0 for each axis",
-        )
-    return widths
-
-
-def index_shape(shape: Shape, key: Any) -> Shape:
-    """The shape of `x[key]` for integers, slices, None and one ellipsis.
-
-    Raises:
-        ShapeError: too many indices, one outside its axis, or of another kind.
-    """
-    keys = list(key) if isinstance(key, tuple) else [key]
-    taken = sum(1 for k in keys if k is not None and k is not Ellipsis)
-    if taken > len(shape) or keys.count(Ellipsis) > 1:
-        raise ShapeError(f"{taken} indices for {len(shape)} dimensions")
-    if Ellipsis not in keys:
-        keys.append(Ellipsis)
-    at = keys.index(Ellipsis)
-    keys[at : at + 1] = [slice(None)] * (len(shape) - taken)
-    return _apply_keys(shape, keys)
-
-
-def _apply_keys(shape: Shape, keys: list[Any]) -> Shape:
-    left, sizes = iter(shape), []
-    for key in keys:
-        if key is None:
-            sizes.append(1)
-        elif isinstance(key, slice):
-            sizes.append(len(range(*key.indices(next(left)))))
-        elif isinstance(key, int) and not isinstance(key, bool):
-            size = next(left)
-            if not -size <= key < size:
-                raise ShapeError(f"index {key} is outside an axis of size {size}")
-        else:
-            raise ShapeError(
-                f"cannot index with {type(key).__name__}",
-                "Use integers, slices, None and ...",
-            )
-    return tuple(sizes)
+    fix = "Give one (before, after) from 0 for each axis"
+    widths = tuple(integers(width, "pad_width", fix) for width in pad_width)
+    if len(widths) != ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
+        raise ShapeError(f"pad_width {widths} does not fit {ndim} dimensions", fix)
+    return tuple((before, after) for before, after in widths)

@@ -1,16 +1,20 @@
 """What methods of several operands check and convert before a kernel runs."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 import numpy as np
 
 from mdtensor.dtypes import DType
 from mdtensor.errors import DeviceError, MdtensorError, describe
+from mdtensor.generics.deduction import TensorSpec
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.promotion import fit_scalar, result_type
-from mdtensor.tensor import Tensor
+from mdtensor.tensor import BoolTensor, NumericTensor, Tensor
 
+# Tensors whose elements are plain numbers. plum wants typing.Union: beartype caches
+# `A | B` by its repr.
+Dense = Union[NumericTensor, BoolTensor]
 Result = TypeVar("Result")
 
 
@@ -49,6 +53,24 @@ def on_host(name: str, *arguments: Any) -> None:
         )
 
 
+def spec(x: Any) -> Any:
+    """A tensor without its elements; anything else as it is."""
+    return TensorSpec(type(x), x.shape) if isinstance(x, Tensor) else x
+
+
+def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
+    """What the operation declares for the arguments: type and shape of the result.
+
+    Raises:
+        MdtensorError: they do not fit each other, or do not live on the host.
+    """
+    name = operation.__name__
+    given = tuple(x for x in arguments if x is not None)
+    on_host(name, *given)
+    rule = operation.operation.rule
+    return checked(name, given, lambda: rule(*map(spec, arguments), **options))
+
+
 def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
     """Buffers of two operands that broadcast, and the leaf of their promoted type.
 
@@ -74,7 +96,8 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
 def _buffer(operand: Any, dtype: DType) -> Any:
     if isinstance(operand, Tensor):
         return operand.buffer
-    return np.asarray(fit_scalar(operand, dtype), dtype.storage)
+    with np.errstate(over="ignore"):
+        return np.asarray(fit_scalar(operand, dtype), dtype.storage)
 
 
 def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:

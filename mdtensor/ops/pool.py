@@ -1,0 +1,45 @@
+"""Pooling of dense tensors on the host."""
+
+from typing import Any
+
+from mdtensor.dispatch import method
+from mdtensor.generics.pool import avg_pool2d, global_avg_pool2d, max_pool2d
+from mdtensor.generics.shapes import pool_window
+from mdtensor.kernels.dense import pool as kernel, reduction
+from mdtensor.ops.operands import deduced
+from mdtensor.tensor import FloatingTensor, RealTensor, Tensor
+
+
+@method(max_pool2d)
+def max_pool2d(
+    x: RealTensor, /, *, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool
+) -> Tensor:
+    options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+    size = deduced(max_pool2d, x, **options, ceil_mode=ceil_mode).shape[2:]
+    window = pool_window(**options)
+    steps = (window.kernel, window.stride, window.padding)
+    return x.wrap(kernel.max_pool2d(x.buffer, *steps, size))
+
+
+@method(avg_pool2d)
+def avg_pool2d(
+    x: FloatingTensor,
+    /,
+    *,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Tensor:
+    options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+    size = deduced(avg_pool2d, x, **options, ceil_mode=ceil_mode).shape[2:]
+    window = pool_window(**options)
+    steps = (window.kernel, window.stride, window.padding)
+    return x.wrap(kernel.avg_pool2d(x.buffer, *steps, size, count_include_pad))
+
+
+@method(global_avg_pool2d)
+def global_avg_pool2d(x: FloatingTensor, /) -> Tensor:
+    deduced(global_avg_pool2d, x)
+    return x.wrap(reduction.mean(x.buffer, (2, 3), keepdims=True))

@@ -1,0 +1,135 @@
+"""Convolution of host arrays, and normalization by channel.
+
+Images are [n, c, h, w]. Sums are held in `dtype`, those of float16 in float32 and
+rounded once; integers wrap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.dense.matmul import accumulator, rounded
+
+Array = npt.NDArray[Any]
+Pair = tuple[int, int]
+Padding = tuple[int, int, int, int]
+
+
+def conv2d(
+    x: Array,
+    w: Array,
+    b: Array | None,
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
+    dtype: np.dtype[Any],
+) -> Array:
+    """y[n, o, i, j] = b[o] + Σ x[n, c, i·s + p·d, j·s + q·d] · w[o, c, p, q].
+
+    Args:
+        x: [n, c, h, w], continued by `padding` (top, left, bottom, right) zeros.
+        w: [out, c / groups, kh, kw].
+        b: [out], or None.
+        stride, dilation: (height, width).
+        groups: input and output channels are split into this many groups.
+        dtype: of the result; operands are cast to it.
+    """
+    wide = accumulator(dtype)
+    image = with_border(rounded(x, wide), padding, 0)
+    taps = windows(image, (w.shape[2], w.shape[3]), stride, dilation)
+    with np.errstate(all="ignore"):
+        if w.shape[1] == 1 and groups > 1:
+            y = _depthwise(taps, rounded(w, wide))
+        else:
+            y = _grouped(taps, rounded(w, wide), groups)
+        if b is not None:
+            y += rounded(b, wide)[:, None, None]
+    return rounded(y, dtype)
+
+
+def with_border(x: Array, padding: Padding, value: Any) -> Array:
+    """The last two axes continued by (top, left, bottom, right) elements of `value`."""
+    if not any(padding):
+        return x
+    top, left, bottom, right = padding
+    height, width = x.shape[2:]
+    shape = (*x.shape[:2], top + height + bottom, left + width + right)
+    bordered = np.full(shape, value, x.dtype)
+    bordered[:, :, top : top + height, left : left + width] = x
+    return bordered
+
+
+def windows(x: Array, kernel: Pair, stride: Pair, dilation: Pair) -> Array:
+    """A view [n, c, kh, kw, oh, ow]: what each tap of the kernel sees."""
+    reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+    seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
+    seen = seen[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    return seen.transpose(0, 1, 4, 5, 2, 3)
+
+
+def _depthwise(taps: Array, w: Array) -> Array:
+    """One input channel a group: a sum over taps touches each element once a tap."""
+    n, groups, kh, kw, oh, ow = taps.shape
+    filters = w.reshape(groups, len(w) // groups, kh, kw, 1, 1)
+    y = np.zeros((n, *filters.shape[:2], oh, ow), taps.dtype)
+    term = np.empty_like(y)
+    for p, q in np.ndindex(kh, kw):
+        np.multiply(taps[:, :, None, p, q], filters[:, :, p, q], out=term)
+        y += term
+    return y.reshape(n, len(w), oh, ow)
+
+
+def _grouped(taps: Array, w: Array, groups: int) -> Array:
+    """Image to columns, then one product a group; of a 1x1 kernel columns are a view.
+
+    Image by image, so that the columns of one image are the only large copy.
+    """
+    n, _, _, _, oh, ow = taps.shape
+    depth = w.shape[1] * w.shape[2] * w.shape[3]
+    filters = w.reshape(groups, len(w) // groups, depth)
+    y = np.empty((n, groups, len(w) // groups, oh * ow), taps.dtype)
+    for image, target in zip(taps, y, strict=True):
+        np.matmul(filters, image.reshape(groups, depth, oh * ow), out=target)
+    return y.reshape(n, len(w), oh, ow)
+
+
+def batch_norm(
+    x: Array, mean: Array, var: Array, weight: Array, bias: Array, eps: float
+) -> Array:
+    """(x - mean) · s + bias along axis 1, with s from `channel_scale`."""
+    wide = accumulator(x.dtype)
+    along = (-1,) + (1,) * (x.ndim - 2)
+    scale = channel_scale(var, weight, eps)
+    with np.errstate(all="ignore"):
+        m, s, b = (rounded(v, wide).reshape(along) for v in (mean, scale, bias))
+        return rounded((rounded(x, wide) - m) * s + b, x.dtype)
+
+
+def channel_scale(var: Array, weight: Array, eps: float) -> Array:
+    """weight / sqrt(var + eps) in float64."""
+    with np.errstate(all="ignore"):
+        return rounded(weight, np.dtype(np.float64)) / np.sqrt(
+            rounded(var, np.dtype(np.float64)) + eps
+        )
+
+
+def fold_batch_norm(
+    w: Array,
+    b: Array | None,
+    mean: Array,
+    var: Array,
+    weight: Array,
+    bias: Array,
+    eps: float,
+) -> tuple[Array, Array]:
+    """(w · s, (b - mean) · s + bias) in float64, rounded once to the type of `w`."""
+    scale = channel_scale(var, weight, eps)
+    before = np.float64(0) if b is None else b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        filters = w * scale.reshape((-1,) + (1,) * (w.ndim - 1))
+        shift = (before - mean) * scale + bias
+    return rounded(filters, w.dtype), rounded(shift, w.dtype)

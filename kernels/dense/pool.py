@@ -1,0 +1,94 @@
+"""Pooling over the height and width of host arrays [n, c, h, w].
+
+`size` is (oh, ow), the number of windows. With ceil_mode the last ones reach over the
+border: the image is continued as far as they need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.dense.conv import with_border
+from mdtensor.kernels.dense.matmul import accumulator, rounded
+
+Array = npt.NDArray[Any]
+Pair = tuple[int, int]
+Padding = tuple[int, int, int, int]
+
+
+def max_pool2d(
+    x: Array, kernel: Pair, stride: Pair, padding: Padding, size: Pair
+) -> Array:
+    """The largest element of each window; NaN if there is one."""
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    image = _continued(x, kernel, stride, padding, size, lowest)
+    y = np.full((*x.shape[:2], *size), lowest, x.dtype)
+    for p, q in np.ndindex(kernel):
+        np.maximum(y, _tap(image, p, q, stride, size), out=y)
+    return y
+
+
+def avg_pool2d(
+    x: Array,
+    kernel: Pair,
+    stride: Pair,
+    padding: Padding,
+    size: Pair,
+    count_include_pad: bool,
+) -> Array:
+    """The sum of each window over the number of its elements.
+
+    Elements of the border count if `count_include_pad`; what ceil_mode adds beyond
+    the border never does.
+    """
+    wide = accumulator(x.dtype)
+    image = _continued(rounded(x, wide), kernel, stride, padding, size, 0)
+    total = np.zeros((*x.shape[:2], *size), wide)
+    with np.errstate(all="ignore"):
+        for p, q in np.ndindex(kernel):
+            total += _tap(image, p, q, stride, size)
+        counts = _counts(x, kernel, stride, padding, size, count_include_pad)
+        return rounded(total / counts.astype(wide), x.dtype)
+
+
+def _continued(
+    x: Array, kernel: Pair, stride: Pair, padding: Padding, size: Pair, value: Any
+) -> Array:
+    top, left = padding[:2]
+    height, width = (
+        (n - 1) * s + k for n, s, k in zip(size, stride, kernel, strict=True)
+    )
+    bottom = max(0, height - top - x.shape[2])
+    right = max(0, width - left - x.shape[3])
+    return with_border(x, (top, left, bottom, right), value)
+
+
+def _tap(image: Array, p: int, q: int, stride: Pair, size: Pair) -> Array:
+    """What the element (p, q) of each window sees: [n, c, oh, ow]."""
+    rows = slice(p, p + (size[0] - 1) * stride[0] + 1, stride[0])
+    columns = slice(q, q + (size[1] - 1) * stride[1] + 1, stride[1])
+    return image[:, :, rows, columns]
+
+
+def _counts(
+    x: Array,
+    kernel: Pair,
+    stride: Pair,
+    padding: Padding,
+    size: Pair,
+    count_include_pad: bool,
+) -> Array:
+    """[oh, ow]: elements of each window that are in the image, or in the border."""
+    along = []
+    for axis in (0, 1):
+        before, after = padding[axis], padding[axis + 2]
+        first, last = 0, x.shape[2 + axis]
+        if count_include_pad:
+            first, last = first - before, last + after
+        start = np.arange(size[axis]) * stride[axis] - before
+        end = np.minimum(start + kernel[axis], last)
+        along.append(end - np.maximum(start, first))
+    return np.multiply.outer(along[0], along[1])
