@@ -1,0 +1,118 @@
+"""Compiled kernels are cached per source, signature and CPU, in any install."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mdtensor.kernels.cpu import jit
+
+SOURCE = """
+import sys, types
+from pathlib import Path
+root = Path(sys.argv[1])
+package = types.ModuleType("mdtensor")
+package.__path__ = []
+sys.modules["mdtensor"] = package
+import importlib.util
+spec = importlib.util.spec_from_file_location(
+    "mdtensor.kernels", root / "__init__.py", submodule_search_locations=[str(root)]
+)
+module = importlib.util.module_from_spec(spec)
+sys.modules["mdtensor.kernels"] = module
+spec.loader.exec_module(module)
+import logging
+logging.basicConfig(format="LOG %(message)s")
+from mdtensor.kernels.cpu import jit
+from mdtensor.kernels.cpu.probe import outer
+print(outer(1), jit.cache_folder() is not None)
+"""
+CALLEE = "from mdtensor.kernels.cpu.jit import kernel\n@kernel\ndef inner(x):\n"
+CALLER = """from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.probed import inner
+@kernel
+def outer(x):
+    return inner(x) + 1
+"""
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the kernels with a caller and a callee in two files."""
+    root = tmp_path / "kernels"
+    (root / "cpu").mkdir(parents=True)
+    sources = Path(jit.__file__).resolve().parents[1]
+    shutil.copy(sources / "__init__.py", root)
+    for name in ("__init__.py", "jit.py", "isa.py"):
+        shutil.copy(sources / "cpu" / name, root / "cpu")
+    (root / "cpu/probe.py").write_text(CALLER)
+    (root / "cpu/probed.py").write_text(CALLEE + "    return x * 10\n")
+    return root
+
+
+def run(root, **environment):
+    """(printed words, log) of the probe in a process of its own."""
+    home = {"XDG_CACHE_HOME": str(root.parent / "home"), **environment}
+    kept = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", SOURCE, str(root)],
+        env=kept | home,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split(), done.stderr
+
+
+@pytest.mark.compiled
+def test_an_edited_callee_is_compiled_anew(copy):
+    assert run(copy)[0] == ["11", "True"]
+    files = set((copy / "__pycache__").rglob("*.nbc"))
+    assert len(files) == 2
+    assert run(copy)[0] == ["11", "True"]
+    assert set((copy / "__pycache__").rglob("*.nbc")) == files
+    (copy / "cpu/probed.py").write_text(CALLEE + "    return x * 20\n")
+    assert run(copy)[0] == ["21", "True"]
+
+
+@pytest.mark.compiled
+def test_a_damaged_entry_is_compiled_anew(copy):
+    run(copy)
+    for file in (copy / "__pycache__").rglob("*.nbc"):
+        file.write_bytes(file.read_bytes()[:100])
+    assert run(copy)[0] == ["11", "True"]
+
+
+@pytest.mark.compiled
+def test_a_read_only_install_uses_the_users_cache(copy):
+    (copy / "__pycache__").write_text("in the way")
+    assert run(copy)[0] == ["11", "True"]
+    assert list((copy.parent / "home").rglob("*.nbc"))
+
+
+@pytest.mark.compiled
+def test_nowhere_to_write_is_one_log_line(copy):
+    (copy / "__pycache__").write_text("in the way")
+    (copy.parent / "home").write_text("in the way")
+    words, log = run(copy)
+    assert words == ["11", "False"]
+    assert log.count("LOG") == 1 and "no writable cache folder" in log
+
+
+@pytest.mark.compiled
+def test_functions_of_one_name_are_told_apart():
+    def made(step):
+        def grow(x):
+            return x + step
+
+        return jit.kernel(grow)
+
+    assert [made(step)(1) for step in (1, 2, 1)] == [2, 3, 2]
+
+
+def test_the_stamp_sees_every_source():
+    assert len(jit.stamp()) == 20
+    assert jit.stamp() == jit.stamp()

@@ -1,0 +1,163 @@
+"""A Program gives the bytes of its steps called one by one, on every runway."""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu.steps import Add, Lookup
+
+SCRIPT = Path(__file__).with_name("mixed_net.py")
+mixed_net = runpy.run_path(str(SCRIPT))
+
+
+@pytest.fixture(scope="module")
+def built():
+    net, outputs = mixed_net["record"]()
+    return net, net.program.build(outputs)
+
+
+def test_values_are_those_of_the_steps(built):
+    net, executable = built
+    x = mixed_net["sample"]()
+    known = {net.program.inputs[0].storage: x}
+    for (step, slots, result), found in zip(
+        net.calls, executable.values(x), strict=True
+    ):
+        want = step(*(known[slot.storage] for slot in slots))
+        assert found.dtype == want.dtype == step.output_type
+        assert found.shape == want.shape
+        assert np.array_equal(found, want), step.kernel
+        known[result.storage] = want
+
+
+def test_reused_bytes_change_nothing(built):
+    net, executable = built
+    x = mixed_net["sample"]()
+    values = executable.values(x)
+    places = [result.storage for _, _, result in net.calls]
+    wanted = [values[places.index(slot.storage)] for slot in executable.outputs]
+    for _ in range(2):
+        for found, want in zip(executable(x), wanted, strict=True):
+            assert np.array_equal(found, want)
+    assert executable.arena_bytes < sum(net.program.sizes)
+
+
+def test_an_input_may_be_strided(built):
+    _, executable = built
+    x = mixed_net["sample"]()
+    strided = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    assert np.array_equal(executable(strided)[0], executable(x)[0])
+
+
+def test_results_are_fresh(built):
+    _, executable = built
+    first = executable(mixed_net["sample"]())
+    copies = [array.copy() for array in first]
+    executable(-mixed_net["sample"]())
+    for array, copy in zip(first, copies, strict=True):
+        assert np.array_equal(array, copy)
+
+
+def test_profile_times_each_step(built):
+    net, executable = built
+    seconds = executable.profile(mixed_net["sample"](), repeat=2)
+    assert seconds.shape == (len(net.calls),)
+    assert (seconds >= 0).all() and seconds.sum() > 0
+
+
+def test_eight_threads(built):
+    _, executable = built
+    inputs = [mixed_net["sample"]() * (i + 1) / 8 for i in range(8)]
+    wanted = [mixed_net["digest"](executable(x)) for x in inputs]
+
+    def work(i):
+        return [mixed_net["digest"](executable(inputs[i])) for _ in range(5)]
+
+    with ThreadPoolExecutor(8) as pool:
+        for want, found in zip(wanted, pool.map(work, range(8)), strict=True):
+            assert set(found) == {want}
+
+
+def _run(executable, x, queue):
+    queue.put(mixed_net["digest"](executable(x)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_forked_child(built):
+    _, executable = built
+    x = mixed_net["sample"]()
+    want = mixed_net["digest"](executable(x))
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=_run, args=(executable, x, queue))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert queue.get() == want
+
+
+RUNS = {
+    "generic": {"MDTENSOR_ISA": "generic"},
+    "vnni": {"MDTENSOR_ISA": "vnni"},
+    "uncompiled": {"NUMBA_DISABLE_JIT": "1"},
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_bytes_on_every_runway(built, name):
+    features = set(isa.VNNI_FEATURES)
+    if name == "vnni" and (features - isa.FEATURES or numba.config.DISABLE_JIT):
+        pytest.skip("this process cannot run AVX-512 VNNI")
+    _, executable = built
+    want = mixed_net["digest"](executable.values(mixed_net["sample"]()))
+    places = {k: v for k, v in os.environ.items() if k != "MDTENSOR_ISA"}
+    found = subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        env=places | RUNS[name],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == want
+
+
+def test_reshape_shares_bytes():
+    program = Program()
+    x = program.input((2, 3), np.uint8)
+    table = np.arange(256, dtype=np.uint8)[::-1].copy()
+    y = program.reshape(program.append(Lookup(table), x), (3, 2))
+    z = program.append(Lookup(table), y)
+    first, second = program.build([y, z])(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    assert first.tolist() == [[255, 254], [253, 252], [251, 250]]
+    assert second.tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_one_value_read_twice_and_returned():
+    program = Program()
+    x = program.input((5,), np.uint8)
+    y = program.append(Add((Fraction(1), Fraction(1)), (0, 0)), x, x)
+    codes = np.array([0, 1, 100, 127, 200], np.uint8)
+    assert program.build([y, x])(codes)[0].tolist() == [0, 2, 200, 254, 255]
+
+
+def test_wrong_inputs_are_refused():
+    program = Program()
+    x = program.input((5,), np.uint8)
+    run = program.build([program.append(Lookup(np.zeros(256, np.uint8)), x)])
+    for bad in (np.zeros(4, np.uint8), np.zeros(5, np.float32)):
+        with pytest.raises(AssertionError, match="input"):
+            run(bad)
+    with pytest.raises(AssertionError, match="number of inputs"):
+        run()
