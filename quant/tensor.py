@@ -12,7 +12,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from mdtensor import DType, GridError, ShapeError, Tensor, dtype as find_dtype, leaf
+from mdtensor import (
+    DType,
+    GridError,
+    ShapeError,
+    Tensor,
+    TensorSpec,
+    dtype as find_dtype,
+    leaf,
+)
 from mdtensor.host import host_array
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.qparams import QParams
@@ -145,6 +153,11 @@ class QInt32Tensor(AffineTensor, dtype=qint32):
     """An exact accumulator or bias: zero point 0, scale often a product of two."""
 
     __slots__ = ()
+
+
+def spec_of(x: Any) -> TensorSpec:
+    """Type, shape and grid of a tensor."""
+    return TensorSpec(type(x), x.shape, getattr(x, "qparams", None))
 
 
 def quantized(buffer: Any, grid: QParams) -> Any:

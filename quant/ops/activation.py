@@ -6,6 +6,7 @@ import numpy as np
 
 from mdtensor import (
     GridError,
+    TensorSpec,
     clip,
     exp,
     hardsigmoid,
@@ -24,15 +25,16 @@ from mdtensor.quant.codes import from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import kept_same, rounded_same
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, quantized
+from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, quantized, spec_of
 
 
 def lookup_step(
-    function: tables.Function, x: QParams, out: QParams | None
+    function: tables.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
-    target = unsigned_grid(out or x)
-    return steps.Lookup(tables.cached(function, unsigned_grid(x), target))
+    source = unsigned_grid(x.qparams)
+    target = unsigned_grid(out or x.qparams)
+    return steps.Lookup(tables.cached(function, source, target))
 
 
 def _lookup(
@@ -40,7 +42,7 @@ def _lookup(
 ) -> NarrowTensor:
     require_per_tensor(name, x)
     grid = require_out(name, out, x)
-    step = lookup_step(function, x.qparams, grid)
+    step = lookup_step(function, spec_of(x), grid)
     codes = step(np.ascontiguousarray(unsigned(x)))
     return from_unsigned(codes, grid)  # type: ignore[no-any-return]
 
@@ -62,7 +64,7 @@ def _on_own_grid(
     return x.qparams  # type: ignore[no-any-return]
 
 
-def relu_step(x: QParams, /, *, out: QParams | None = None) -> steps.Lookup:
+def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(tables.relu, x, out)
 
 
@@ -76,7 +78,7 @@ def relu(x: QInt32Tensor, /) -> QInt32Tensor:
     return x.wrap(np.maximum(x.buffer, 0), x.qparams)
 
 
-def relu6_step(x: QParams, /, *, out: QParams | None = None) -> steps.Lookup:
+def relu6_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(tables.relu6, x, out)
 
 
@@ -88,7 +90,7 @@ def relu6(x: NarrowTensor, /, *, out: Any = None) -> Any:
 
 
 def clip_step(
-    x: QParams, /, *, min: Any, max: Any, out: QParams | None = None
+    x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
 ) -> steps.Lookup:
     return lookup_step(tables.clip(min, max), x, out)
 
@@ -102,7 +104,7 @@ def clip(x: NarrowTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
 
 
 def hardsigmoid_step(
-    x: QParams, /, *, alpha: float, beta: float, out: QParams
+    x: TensorSpec, /, *, alpha: float, beta: float, out: QParams
 ) -> steps.Lookup:
     return lookup_step(tables.hardsigmoid(alpha, beta), x, out)
 
@@ -114,7 +116,7 @@ def hardsigmoid(
     return _lookup("hardsigmoid", tables.hardsigmoid(alpha, beta), x, out)
 
 
-def hardswish_step(x: QParams, /, *, out: QParams) -> steps.Lookup:
+def hardswish_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     return lookup_step(tables.hardswish, x, out)
 
 
@@ -123,7 +125,7 @@ def hardswish(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("hardswish", tables.hardswish, x, out)
 
 
-def sigmoid_step(x: QParams, /, *, out: QParams) -> steps.Lookup:
+def sigmoid_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     return lookup_step(tables.sigmoid, x, out)
 
 
@@ -132,7 +134,7 @@ def sigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("sigmoid", tables.sigmoid, x, out)
 
 
-def tanh_step(x: QParams, /, *, out: QParams) -> steps.Lookup:
+def tanh_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     return lookup_step(tables.tanh, x, out)
 
 
@@ -141,7 +143,7 @@ def tanh(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("tanh", tables.tanh, x, out)
 
 
-def exp_step(x: QParams, /, *, out: QParams) -> steps.Lookup:
+def exp_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     return lookup_step(tables.exp, x, out)
 
 

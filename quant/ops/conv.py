@@ -9,6 +9,7 @@ from mdtensor import (
     GridError,
     Int64Tensor,
     NumericTensor,
+    TensorSpec,
     conv2d,
     method,
 )
@@ -39,6 +40,7 @@ from mdtensor.quant.tensor import (
     QInt32Tensor,
     QuantizedTensor,
     quantized,
+    spec_of,
 )
 
 Bias = Union[QInt32Tensor, None]
@@ -48,7 +50,7 @@ BIAS_TOLERANCE = 2.0**-23
 
 
 def conv2d_step(
-    x: QParams,
+    x: TensorSpec,
     w: QInt8Tensor,
     b: Bias,
     /,
@@ -61,7 +63,7 @@ def conv2d_step(
 ) -> steps.Conv2d:
     """Weights packed for this CPU; codes in and out are channels last."""
     window = conv_window(w.shape, stride, padding, dilation)
-    check_products("conv2d", x, w, b)
+    check_products("conv2d", x.qparams, w, b)
     return steps.Conv2d(
         w.buffer,
         None if b is None else b.buffer,
@@ -69,7 +71,7 @@ def conv2d_step(
         padding=window.padding,
         dilation=window.dilation,
         groups=groups,
-        **rounding_of(x, w, out),
+        **rounding_of(x.qparams, w, out),
     )
 
 
@@ -137,7 +139,7 @@ def conv2d(
     _check("conv2d", x, w, b, **options)
     if w.qparams.zero_point.any():
         return _by_integers(x, w, b, options, out)
-    step = conv2d_step(x.qparams, w, b, **options, out=out)
+    step = conv2d_step(spec_of(x), w, b, **options, out=out)
     image = channels_first(step(channels_last(unsigned(x))))
     if out is not None:
         return from_unsigned(image, out)

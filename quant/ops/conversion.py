@@ -4,7 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import CastError, FloatingTensor, method
+from mdtensor import (
+    CastError,
+    FloatingTensor,
+    OptionError,
+    TensorSpec,
+    dtypes,
+    method,
+)
 from mdtensor.errors import describe
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import rounding, tables
@@ -15,10 +22,12 @@ from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, QuantizedTensor, q
 from mdtensor.tensor import Float32Tensor
 
 
-def quantize_step(x: None, /, *, qparams: QParams) -> steps.Quantize:
-    """Float32 [n, c, h, w] or [n, c] to codes."""
+def quantize_step(x: TensorSpec, /, *, qparams: QParams) -> steps.Quantize:
+    """Float32 to codes; images [n, c, h, w] become channels last."""
+    if x.dtype is not dtypes.float32:
+        raise OptionError(f"a compiled step takes float32, not {x.dtype}")
     grid = unsigned_grid(qparams)
-    return steps.Quantize(float(grid.scale), grid.zero)
+    return steps.Quantize(float(grid.scale), grid.zero, channels_first=x.ndim == 4)
 
 
 @method(quantize, prepare=quantize_step)
@@ -40,9 +49,11 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
     )
 
 
-def dequantize_step(x: QParams, /) -> steps.Dequantize:
-    """Codes to float32."""
-    grid = unsigned_grid(x)
+def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
+    """Codes to float32, in the same order."""
+    if x.ndim == 4:
+        raise OptionError("codes of images are channels last, float images are not")
+    grid = unsigned_grid(x.qparams)
     return steps.Dequantize(float(grid.scale), grid.zero)
 
 
@@ -52,9 +63,9 @@ def dequantize(x: QuantizedTensor, /) -> Float32Tensor:
     return Float32Tensor.wrap((rounding.steps_of(x) * scale).astype(np.float32))
 
 
-def requantize_step(x: QParams, /, *, out: QParams) -> steps.Lookup:
+def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     """8-bit codes to another grid: a table."""
-    source, target = unsigned_grid(x), unsigned_grid(out)
+    source, target = unsigned_grid(x.qparams), unsigned_grid(out)
     return steps.Lookup(tables.cached(tables.identity, source, target))
 
 

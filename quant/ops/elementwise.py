@@ -13,6 +13,8 @@ from mdtensor import (
     CastError,
     GridError,
     NumericTensor,
+    OptionError,
+    TensorSpec,
     add,
     div,
     maximum,
@@ -41,6 +43,7 @@ from mdtensor.quant.tensor import (
     QInt32Tensor,
     QuantizedTensor,
     quantized,
+    spec_of,
 )
 
 # What has no meaning together: each operation refuses it with the way out.
@@ -48,9 +51,11 @@ Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float]
 PythonNumber = Union[int, float]
 
 
-def add_step(a: QParams, b: QParams, /, *, out: QParams) -> steps.Add:
+def add_step(a: TensorSpec, b: TensorSpec, /, *, out: QParams) -> steps.Add:
     """Codes on three grids; shapes are equal."""
-    grids = [unsigned_grid(g) for g in (a, b, out)]
+    if a.shape != b.shape:
+        raise OptionError("a compiled sum takes equal shapes")
+    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, out)]
     target = grids[2]
     ratios = [g.fraction / target.fraction for g in grids[:2]]
     return steps.Add(ratios, (grids[0].zero, grids[1].zero), target.zero)
@@ -62,7 +67,7 @@ def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None or x1.shape != x2.shape:
         return _sum("add", x1, x2, 1, out)
     require_per_tensor("add", x1, x2)
-    step = add_step(x1.qparams, x2.qparams, out=out)
+    step = add_step(spec_of(x1), spec_of(x2), out=out)
     operands = (np.ascontiguousarray(unsigned(x)) for x in (x1, x2))
     return from_unsigned(step(*operands), out)
 
@@ -124,9 +129,12 @@ def _accumulator(name: str, exact: Any, grid: QParams, *arguments: Any) -> QInt3
     return QInt32Tensor.wrap(exact.astype(np.int32), grid)
 
 
-def mul_step(a: QParams, b: QParams, /, *, out: QParams) -> steps.Mul:
+def mul_step(a: TensorSpec, b: TensorSpec, /, *, out: QParams) -> steps.Mul:
     """Codes on three grids; b is like a, or a factor per image and channel."""
-    grids = [unsigned_grid(g) for g in (a, b, out)]
+    factors = (*a.shape[:2], 1, 1)
+    if b.shape not in (a.shape, factors):
+        raise OptionError("a compiled product takes equal shapes, or [n, c, 1, 1]")
+    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, out)]
     ratio = grids[0].fraction * grids[1].fraction / grids[2].fraction
     return steps.Mul(ratio, (grids[0].zero, grids[1].zero), grids[2].zero)
 
@@ -136,7 +144,7 @@ def mul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check_shapes("mul", x1, x2)
     require_per_tensor("mul", x1, x2)
     if out is not None and x1.shape == x2.shape:
-        step = mul_step(x1.qparams, x2.qparams, out=out)
+        step = mul_step(spec_of(x1), spec_of(x2), out=out)
         operands = (np.ascontiguousarray(unsigned(x)) for x in (x1, x2))
         return from_unsigned(step(*operands), out)
     product = rounding.steps_of(x1) * rounding.steps_of(x2)

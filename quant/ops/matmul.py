@@ -9,6 +9,7 @@ from mdtensor import (
     GridError,
     Int64Tensor,
     NumericTensor,
+    TensorSpec,
     linear,
     matmul,
     method,
@@ -37,16 +38,17 @@ from mdtensor.quant.tensor import (
     QInt8Tensor,
     QInt32Tensor,
     QuantizedTensor,
+    spec_of,
 )
 
 
 def linear_step(
-    x: QParams, w: QInt8Tensor, b: Bias, /, *, out: QParams | None = None
+    x: TensorSpec, w: QInt8Tensor, b: Bias, /, *, out: QParams | None = None
 ) -> steps.Linear:
     """Weights [n, k] packed for this CPU."""
-    check_products("linear", x, w, b)
+    check_products("linear", x.qparams, w, b)
     bias = None if b is None else b.buffer
-    return steps.Linear(w.buffer, bias, **rounding_of(x, w, out))
+    return steps.Linear(w.buffer, bias, **rounding_of(x.qparams, w, out))
 
 
 @method(linear, deduce=rounded_linear, prepare=linear_step)
@@ -54,7 +56,7 @@ def linear(x: NarrowTensor, w: QInt8Tensor, b: Bias, /, *, out: Any = None) -> A
     _check_linear(x, w, b)
     if w.qparams.zero_point.any():
         return _by_integers(x, w, b, out)
-    step = linear_step(x.qparams, w, b, out=out)
+    step = linear_step(spec_of(x), w, b, out=out)
     product = step(np.ascontiguousarray(unsigned(x)))
     if out is not None:
         return from_unsigned(product, out)

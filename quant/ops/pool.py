@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mdtensor import avg_pool2d, global_avg_pool2d, max_pool2d, method
+from mdtensor import TensorSpec, avg_pool2d, global_avg_pool2d, max_pool2d, method
 from mdtensor.generics.deduction import global_pooling, pooling
 from mdtensor.generics.shapes import Window, check_image, pool_window
 from mdtensor.kernels.cpu import steps
@@ -17,7 +17,7 @@ from mdtensor.quant.codes import (
 from mdtensor.quant.deduction import rounded
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import NarrowTensor
+from mdtensor.quant.tensor import NarrowTensor, spec_of
 
 
 def _window(
@@ -38,17 +38,16 @@ def _window(
 
 
 def max_pool2d_step(
-    x: QParams,
+    x: TensorSpec,
     /,
     *,
     kernel_size: Any,
     stride: Any,
     padding: Any,
     ceil_mode: bool,
-    shape: Any,
 ) -> steps.MaxPool:
     """Codes [n, h, w, c] in and out."""
-    window = _window(shape, kernel_size, stride, padding, ceil_mode)
+    window = _window(x.shape, kernel_size, stride, padding, ceil_mode)
     return steps.MaxPool(window.kernel, window.stride, window.padding)
 
 
@@ -66,19 +65,18 @@ def max_pool2d(
         "max_pool2d",
         (x,),
         lambda: max_pool2d_step(
-            x.qparams,
+            spec_of(x),
             kernel_size=kernel_size,
             stride=stride,
             padding=padding,
             ceil_mode=ceil_mode,
-            shape=x.shape,
         ),
     )
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), x.qparams)
 
 
 def avg_pool2d_step(
-    x: QParams,
+    x: TensorSpec,
     /,
     *,
     kernel_size: Any,
@@ -86,12 +84,11 @@ def avg_pool2d_step(
     padding: Any,
     ceil_mode: bool,
     count_include_pad: bool,
-    shape: Any,
     out: QParams,
 ) -> steps.AvgPool:
     """Codes [n, h, w, c] in and out."""
-    source, target = unsigned_grid(x), unsigned_grid(out)
-    window = _window(shape, kernel_size, stride, padding, ceil_mode)
+    source, target = unsigned_grid(x.qparams), unsigned_grid(out)
+    window = _window(x.shape, kernel_size, stride, padding, ceil_mode)
     return steps.AvgPool(
         window.kernel,
         window.stride,
@@ -121,22 +118,21 @@ def avg_pool2d(
         "avg_pool2d",
         (x,),
         lambda: avg_pool2d_step(
-            x.qparams,
+            spec_of(x),
             kernel_size=kernel_size,
             stride=stride,
             padding=padding,
             ceil_mode=ceil_mode,
             count_include_pad=count_include_pad,
-            shape=x.shape,
             out=grid,
         ),
     )
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)
 
 
-def global_avg_pool2d_step(x: QParams, /, *, out: QParams) -> steps.Mean:
+def global_avg_pool2d_step(x: TensorSpec, /, *, out: QParams) -> steps.Mean:
     """Codes [n, h, w, c] to [n, 1, 1, c]."""
-    source, target = unsigned_grid(x), unsigned_grid(out)
+    source, target = unsigned_grid(x.qparams), unsigned_grid(out)
     ratio = source.fraction / target.fraction
     return steps.Mean(ratio, source.zero, target.zero)
 
@@ -148,5 +144,5 @@ def global_avg_pool2d(x: NarrowTensor, /, *, out: Any = None) -> Any:
     checked("global_avg_pool2d", (x,), lambda: check_image(x.shape))
     require_per_tensor("global_avg_pool2d", x)
     grid = require_out("global_avg_pool2d", out, x)
-    step = global_avg_pool2d_step(x.qparams, out=grid)
+    step = global_avg_pool2d_step(spec_of(x), out=grid)
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)

@@ -1,0 +1,218 @@
+"""From nodes to compiled steps: runs of integer nodes become one call each.
+
+A node becomes a step if the method that dispatch selected for it can `prepare` one.
+What cannot runs as it is, between the compiled parts, and says why. Codes of images lie
+channels last inside a compiled part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import MdtensorError, OptionError
+from mdtensor.kernels.cpu.program import Executable, Program, Slot
+from mdtensor.quant.codes import (
+    channels_first,
+    channels_last,
+    from_unsigned,
+    unsigned,
+)
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.tensor import NarrowTensor
+
+Values = dict[str, Any]
+VIEWS = (md.reshape, md.squeeze, md.expand_dims)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Nodes that run in one compiled call.
+
+    Args:
+        nodes: in order; a view has no step.
+        steps: the step of each node, or None.
+        reads, writes: names and specs of what goes in and comes out.
+    """
+
+    nodes: tuple[Node, ...]
+    steps: tuple[Any, ...]
+    executable: Executable
+    reads: Mapping[str, TensorSpec]
+    writes: Mapping[str, TensorSpec]
+
+    def run(self, values: Values) -> None:
+        """Add what the nodes write to `values`."""
+        results = self.executable(*self._arrays(values))
+        for (name, spec), array in zip(self.writes.items(), results, strict=True):
+            values[name] = from_slot(array, spec)
+
+    def _arrays(self, values: Values) -> list[Any]:
+        return [_to_slot(values[name]) for name in self.reads]
+
+    def intermediate(self, values: Values) -> list[Any]:
+        """What every step writes, in order."""
+        found: list[Any] = self.executable.values(*self._arrays(values))
+        return found
+
+    def profile(self, values: Values, repeat: int) -> Any:
+        """Seconds of every step, in order."""
+        return self.executable.profile(*self._arrays(values), repeat=repeat)
+
+
+@dataclass(frozen=True)
+class Called:
+    """One node that runs as a call of its selected method."""
+
+    node: Node
+    selection: Any
+    options: Mapping[str, Any]
+    reason: str
+
+    def run(self, values: Values) -> None:
+        """Add what the node writes to `values`."""
+        arguments = self.node.arguments(values)
+        values[self.node.output] = self.selection(*arguments, **self.options)
+
+
+def lower(graph: Graph) -> tuple[Compiled | Called, ...]:
+    """The parts of `graph` in the order in which they run; shapes must be known."""
+    return _Lowering(graph).parts()
+
+
+class _Lowering:
+    """One walk over a graph; `_slots` are the values of the part being built."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._specs = graph.specs()
+        self._done: list[Compiled | Called] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._program = Program()
+        self._slots: dict[str, Slot] = {}
+        self._nodes: list[Node] = []
+        self._steps: list[Any] = []
+        self._reads: dict[str, TensorSpec] = {}
+
+    def parts(self) -> tuple[Compiled | Called, ...]:
+        for index, node in enumerate(self._graph.nodes):
+            try:
+                self._compile(node)
+            except MdtensorError as error:
+                self._flush(index)
+                self._done.append(self._called(node, error.problem))
+        self._flush(len(self._graph.nodes))
+        return tuple(self._done)
+
+    def _called(self, node: Node, reason: str) -> Called:
+        selection = node.select(*node.arguments(self._specs))
+        options = selection.operation.fill(dict(node.options))
+        return Called(
+            node, selection, options, self._graph.notes.get(node.name, reason)
+        )
+
+    def _compile(self, node: Node) -> None:
+        arguments = [self._argument(x) for x in node.inputs]
+        if node.operation in VIEWS:
+            self._view(node, arguments[0])
+            return
+        if node.operation in (md.add, md.mul) and _smaller(*arguments):
+            node = replace(node, inputs=node.inputs[::-1])
+            arguments.reverse()
+        selection = node.select(*node.arguments(self._specs))
+        prepare = selection.method.prepare
+        if prepare is None:
+            raise OptionError(f"{selection.method} is no compiled step")
+        step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
+        moving = [x for x in node.values if x not in self._graph.constants]
+        if len(moving) != len(step.input_types):
+            raise OptionError("a compiled step takes no constant codes here")
+        slots = [self._slot(name) for name in moving]
+        self._add(node, step, self._program.append(step, *slots))
+
+    def _argument(self, given: Any) -> Any:
+        """A constant itself, the spec of a value, None."""
+        if not isinstance(given, str):
+            return given
+        return self._graph.constants.get(given, self._specs[given])
+
+    def _view(self, node: Node, spec: TensorSpec) -> None:
+        after = self._specs[node.output]
+        if not isinstance(spec, TensorSpec) or not issubclass(spec.type, NarrowTensor):
+            raise OptionError("only views of codes are compiled")
+        if not (_orderless(spec) and _orderless(after)):
+            raise OptionError("images change their order of axes here")
+        slot = self._slot(node.inputs[0])
+        self._add(node, None, self._program.reshape(slot, slot_shape(after)))
+
+    def _slot(self, name: str) -> Slot:
+        """The value in the part being built, read from outside if need be."""
+        if name not in self._slots:
+            spec = self._specs[name]
+            codes = issubclass(spec.type, NarrowTensor)
+            shape = slot_shape(spec) if codes else spec.shape
+            dtype = np.uint8 if codes else np.float32
+            self._slots[name] = self._program.input(shape, dtype)
+            self._reads[name] = spec
+        return self._slots[name]
+
+    def _add(self, node: Node, step: Any, slot: Slot) -> None:
+        self._nodes.append(node)
+        self._steps.append(step)
+        self._slots[node.output] = slot
+
+    def _flush(self, upto: int) -> None:
+        """Close the part being built; later nodes read its results by name."""
+        if self._nodes:
+            written = [node.output for node in self._nodes]
+            later = {v for node in self._graph.nodes[upto:] for v in node.values}
+            kept = [n for n in written if n in later or n in self._graph.outputs]
+            self._done.append(
+                Compiled(
+                    tuple(self._nodes),
+                    tuple(self._steps),
+                    self._program.build([self._slots[name] for name in kept]),
+                    self._reads,
+                    {name: self._specs[name] for name in kept},
+                )
+            )
+        self._begin()
+
+
+def slot_shape(spec: TensorSpec) -> tuple[int, ...]:
+    """The shape of codes inside a compiled part: images are channels last."""
+    if spec.ndim != 4:
+        return spec.shape
+    n, c, h, w = spec.shape
+    return n, h, w, c
+
+
+def _orderless(spec: TensorSpec) -> bool:
+    """Whether channels first and channels last are the same bytes."""
+    return spec.ndim != 4 or spec.shape[2:] == (1, 1) or spec.shape[1] == 1
+
+
+def _smaller(x1: Any, x2: Any) -> bool:
+    return bool(np.prod(x1.shape) < np.prod(x2.shape))
+
+
+def _to_slot(x: Any) -> Any:
+    if not isinstance(x, NarrowTensor):
+        return np.ascontiguousarray(x.buffer)
+    codes = unsigned(x)
+    return channels_last(codes) if x.ndim == 4 else np.ascontiguousarray(codes)
+
+
+def from_slot(array: Any, spec: TensorSpec) -> Any:
+    """The tensor of `spec` whose bytes a compiled part wrote."""
+    if spec.qparams is None:
+        return md.Float32Tensor.wrap(array)
+    codes = channels_first(array) if spec.ndim == 4 else array
+    return from_unsigned(codes, spec.qparams)

@@ -1,0 +1,191 @@
+"""Plans: for every node the method that dispatch chose, what runs it, and why.
+
+Methods are selected once, here, for the types that flow through the graph; a call
+invokes what was selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.lower import Called, Compiled, from_slot, lower, slot_shape
+from mdtensor.quant.tensor import QuantizedTensor
+
+
+@dataclass(frozen=True)
+class PlannedNode:
+    """How one node runs.
+
+    Args:
+        node: its name.
+        operation: the generic function.
+        signature: the types it was selected for.
+        method: the method's signature and place.
+        kernel: what computes it.
+        runway: instruction set of the kernel.
+        arithmetic: `integer`, `float` or `view`.
+        why: why it is not one compiled integer step; empty if it is.
+        macs: multiply-accumulates.
+        shape: of the result.
+    """
+
+    node: str
+    operation: str
+    signature: str
+    method: str
+    kernel: str
+    runway: str
+    arithmetic: str
+    why: str
+    macs: int
+    shape: tuple[int, ...]
+
+
+class Plan:
+    """A graph with known shapes, ready to run.
+
+    Raises:
+        ModelError: a node cannot take its arguments.
+        DispatchError: a node has no method for its types.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._specs = graph.specs()
+        self._parts = lower(graph)
+        self.nodes = tuple(self._planned())
+
+    def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs for checked inputs."""
+        values = {**self._graph.constants, **feeds}
+        for part in self._parts:
+            part.run(values)
+        return {name: values[name] for name in self._graph.outputs}
+
+    def values(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Every result on the way to the outputs, by name; for comparisons."""
+        values = {**self._graph.constants, **feeds}
+        seen: dict[str, Any] = {}
+        for part in self._parts:
+            if isinstance(part, Compiled):
+                seen |= self._inside(part, values)
+            part.run(values)
+            if isinstance(part, Called):
+                seen[part.node.output] = values[part.node.output]
+        return seen
+
+    def _inside(self, part: Compiled, values: dict[str, Any]) -> dict[str, Any]:
+        arrays = iter(part.intermediate(values))
+        found: dict[str, Any] = {}
+        last: Any = None
+        for node, step in zip(part.nodes, part.steps, strict=True):
+            spec = self._specs[node.output]
+            if step is not None:
+                last = found[node.output] = from_slot(next(arrays), spec)
+            else:
+                last = found[node.output] = node(found.get(node.values[0], last))
+        return found
+
+    def profile(self, feeds: Mapping[str, Any], repeat: int = 20) -> dict[str, float]:
+        """Seconds of each compiled node, the least of `repeat` runs."""
+        values = {**self._graph.constants, **feeds}
+        seconds: dict[str, float] = {}
+        for part in self._parts:
+            if isinstance(part, Compiled):
+                times = iter(part.profile(values, repeat))
+                pairs = zip(part.nodes, part.steps, strict=True)
+                seconds |= {n.name: float(next(times)) for n, s in pairs if s}
+            part.run(values)
+        return seconds
+
+    def _planned(self) -> Iterator[PlannedNode]:
+        for part in self._parts:
+            if isinstance(part, Called):
+                yield self._called(part)
+            else:
+                for node, step in zip(part.nodes, part.steps, strict=True):
+                    yield self._compiled(node, step)
+
+    def _called(self, part: Called) -> PlannedNode:
+        node, method = part.node, part.selection.method
+        return self._describe(
+            node,
+            part.selection,
+            kernel=method.location,
+            runway="numpy",
+            arithmetic="integer" if self._is_integer(node) else "float",
+            why=part.reason,
+            macs=0,
+        )
+
+    def _is_integer(self, node: Any) -> bool:
+        values = [self._specs[name] for name in (*node.values, node.output)]
+        return all(issubclass(spec.type, QuantizedTensor) for spec in values)
+
+    def _compiled(self, node: Any, step: Any) -> PlannedNode:
+        selection = node.select(*node.arguments(self._specs))
+        if step is None:
+            return self._describe(node, selection, "view", "none", "view", "", 0)
+        moving = [x for x in node.values if x not in self._graph.constants]
+        shapes = [slot_shape(self._specs[name]) for name in moving]
+        return self._describe(
+            node,
+            selection,
+            step.kernel,
+            step.runway,
+            "integer",
+            "",
+            int(step.macs(*shapes)),
+        )
+
+    def _describe(
+        self,
+        node: Any,
+        selection: Any,
+        kernel: str,
+        runway: str,
+        arithmetic: str,
+        why: str,
+        macs: int,
+    ) -> PlannedNode:
+        types = ", ".join(t.__name__ for t in selection.types)
+        method = f"{selection.method} at {selection.method.location}"
+        return PlannedNode(
+            node.name,
+            node.operation.__name__,
+            f"{node.operation.__name__}({types})",
+            method,
+            kernel,
+            runway,
+            arithmetic,
+            why,
+            macs,
+            self._specs[node.output].shape,
+        )
+
+    @property
+    def float_nodes(self) -> tuple[PlannedNode, ...]:
+        """The nodes that compute in floating point."""
+        return tuple(n for n in self.nodes if n.arithmetic == "float")
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The nodes as plain data, for JSON."""
+        return [asdict(node) for node in self.nodes]
+
+    def __str__(self) -> str:
+        rows = [("node", "call", "kernel", "runway", "arithmetic", "why")]
+        rows += [
+            (n.node, n.signature, n.kernel, n.runway, n.arithmetic, n.why)
+            for n in self.nodes
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(
+                cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+            )
+            for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
