@@ -1,0 +1,249 @@
+"""A graph while a file is read: every value known so far, and errors that name nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import MdtensorError, ModelError
+from mdtensor.quant.model.graph import Graph, Node, deduced, fresh_name, spec_of
+
+Array = npt.NDArray[Any]
+#: Stands for a dynamic size among known ones; -1 may be a number of the model's own.
+UNKNOWN = int(np.iinfo(np.int64).min)
+#: TensorProto.DataType of ONNX.
+ELEMENT_TYPES = {
+    1: md.float32,
+    2: md.uint8,
+    3: md.int8,
+    4: md.uint16,
+    5: md.int16,
+    6: md.int32,
+    7: md.int64,
+    9: md.bool,
+    10: md.float16,
+    11: md.float64,
+    12: md.uint32,
+    13: md.uint64,
+}
+
+
+def element_type(code: Any, where: str) -> md.DType:
+    """The element type with this number in the file format.
+
+    Raises:
+        ModelError: it is not supported.
+    """
+    if code not in ELEMENT_TYPES:
+        listed = ", ".join(map(str, ELEMENT_TYPES.values()))
+        raise ModelError(
+            f"{where} has element type {code} of ONNX, which is not supported",
+            f"Supported are {listed}",
+        )
+    return ELEMENT_TYPES[code]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node of the file, before it is a node of a graph.
+
+    Args:
+        kind: the operator's name in the file format.
+        name: the node's name, or that of its first output.
+        inputs: names of values; None where an optional one is left out.
+        outputs: names of values; empty where one is left out.
+        attributes: by name, as Python values; tensors as arrays.
+        opset: version of the operator set.
+    """
+
+    kind: str
+    name: str
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    opset: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    def input(self, index: int) -> str | None:
+        """Input number `index`; None if it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def get(self, attribute: str, default: Any = None) -> Any:
+        return self.attributes.get(attribute, default)
+
+    def require(self, attribute: str, *allowed: Any) -> None:
+        """Refuse an attribute whose value is none of `allowed`, the first the default.
+
+        Raises:
+            ModelError: it has another value.
+        """
+        value = self.get(attribute, allowed[0])
+        if value not in allowed:
+            listed = " or ".join(map(str, allowed))
+            raise self.refusal(f"has {attribute}={value}", f"Supported is {listed}")
+
+    def refusal(self, problem: str, fix: str = "") -> ModelError:
+        return ModelError(f"{self} {problem}", fix)
+
+
+@dataclass
+class Builder:
+    """What is known of a model up to the operator that is read now.
+
+    Args:
+        inputs: specs of the model's inputs.
+        specs: of every value so far.
+        constants: tensors by name.
+        nodes: in the order of the file.
+        sizes: values that are known integers (shapes and what is computed from
+            them); a dynamic size is UNKNOWN.
+        left_out: results that are not supported, with the operator that has them.
+    """
+
+    inputs: dict[str, TensorSpec] = field(default_factory=dict)
+    specs: dict[str, TensorSpec] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    sizes: dict[str, Array] = field(default_factory=dict)
+    left_out: dict[str, Operator] = field(default_factory=dict)
+
+    def input(self, name: str, spec: TensorSpec) -> None:
+        self._define(name)
+        self.inputs[name] = self.specs[name] = spec
+
+    def constant(self, name: str, tensor: Any) -> str:
+        """Add a tensor under a name of the file."""
+        self._define(name)
+        self.constants[name], self.specs[name] = tensor, spec_of(tensor)
+        return name
+
+    def size(self, name: str, values: Array) -> None:
+        """Add integers known while reading."""
+        self._define(name)
+        self.sizes[name] = values
+
+    def new_constant(self, op: Operator, stem: str, values: Array) -> str:
+        """Add a tensor that is not in the file."""
+        name = self.fresh(f"{op.outputs[0]}.{stem}")
+        return self.constant(name, md.asarray(values))
+
+    def fresh(self, stem: str) -> str:
+        return fresh_name(stem, {*self.specs, *self.sizes})
+
+    def _define(self, name: str) -> None:
+        if name in self.specs or name in self.sizes:
+            raise ModelError(f"value {name!r} is written twice")
+
+    def check(self, op: Operator) -> None:
+        """Refuse an operator that reads what nothing before it writes.
+
+        Raises:
+            ModelError: it does.
+        """
+        for name in filter(None, op.inputs):
+            if name in self.left_out:
+                raise op.refusal(
+                    f"reads {name!r}, a result of {self.left_out[name]} that is not "
+                    "supported"
+                )
+            if name not in self.specs and name not in self.sizes:
+                raise op.refusal(f"reads {name!r}, which nothing before it writes")
+        if not op.outputs or not op.outputs[0]:
+            raise op.refusal("has no output")
+
+    def call(self, op: Operator, operation: Any, *inputs: Any, **options: Any) -> str:
+        """Add the node that computes the operator's result."""
+        for extra in filter(None, op.outputs[1:]):
+            self.left_out[extra] = op
+        return self._add(op.name, operation, inputs, op.outputs[0], options)
+
+    def step(
+        self, op: Operator, stem: str, operation: Any, *inputs: Any, **options: Any
+    ) -> str:
+        """Add a node on the way to the operator's result."""
+        name = self.fresh(f"{op.outputs[0]}.{stem}")
+        return self._add(name, operation, inputs, name, options)
+
+    def _add(
+        self,
+        name: str,
+        operation: Any,
+        inputs: tuple[Any, ...],
+        output: str,
+        options: dict[str, Any],
+    ) -> str:
+        declared = operation.operation
+        missing = 0 if declared.sequence else len(declared.dispatched) - len(inputs)
+        given = tuple(map(self._tensor, inputs)) + (None,) * missing
+        taken = {node.name for node in self.nodes}
+        node = Node(fresh_name(name, taken), operation, given, output, options)
+        self._define(output)
+        self.specs[output] = deduced(node, self.specs)
+        self.nodes.append(node)
+        return output
+
+    def _tensor(self, value: Any) -> Any:
+        """A name that stands for known integers becomes a constant of the graph."""
+        if not isinstance(value, str) or value in self.specs:
+            return value
+        if (self.sizes[value] == UNKNOWN).any():
+            raise ModelError(
+                f"{value!r} depends on a size that is dynamic",
+                "Give input_shapes with all sizes",
+            )
+        tensor = md.asarray(self.sizes[value])
+        self.constants[value], self.specs[value] = tensor, spec_of(tensor)
+        return value
+
+    def array(self, name: str | None) -> Array | None:
+        """The elements of a value that is known while reading; None if it is not."""
+        if name in self.sizes:
+            return self.sizes[name]
+        if name in self.constants:
+            tensor = self.constants[name]
+            return np.asarray(getattr(tensor, "codes", tensor))
+        return None
+
+    def known(self, op: Operator, index: int, what: str) -> Array:
+        """The elements of an input that must be known while reading.
+
+        Raises:
+            ModelError: it is left out, or depends on the data.
+        """
+        found = self.array(op.input(index))
+        if found is None:
+            raise op.refusal(
+                f"needs {what} as a constant",
+                "Give input_shapes if it is computed from sizes",
+            )
+        return found
+
+    def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
+        """An input as Python integers, with -1 for a dynamic size."""
+        values = self.known(op, index, what).reshape(-1)
+        return tuple(-1 if v == UNKNOWN else int(v) for v in values)
+
+    def shape(self, name: Any) -> tuple[int, ...]:
+        if name in self.sizes:
+            return self.sizes[name].shape
+        return self.specs[name].shape
+
+    def graph(self, outputs: tuple[str, ...]) -> Graph:
+        for name in outputs:
+            if name in self.sizes:
+                self._tensor(name)
+        made = Graph(self.inputs, tuple(self.nodes), self.constants, outputs)
+        return made.pruned()
+
+
+def as_model_error(where: str, error: MdtensorError) -> ModelError:
+    """An error of ours met while reading, with its place in the file."""
+    return ModelError(f"{where}: {error.problem}", error.fix, error.call)

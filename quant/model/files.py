@@ -1,0 +1,159 @@
+"""Model files on the disk: opened with suspicion, replaced in one step."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.errors import ModelError
+from mdtensor.quant.model.build import element_type
+
+Array = npt.NDArray[Any]
+
+
+def onnx_package() -> Any:
+    """The package that knows the file format; only models need it.
+
+    Raises:
+        ModelError: it is not installed.
+    """
+    try:
+        import onnx
+    except ImportError:
+        raise ModelError(
+            "reading and writing ONNX files needs the package onnx",
+            "Install it with `pip install mdtensor[onnx]`",
+        ) from None
+    return onnx
+
+
+def read_model(path: str | os.PathLike[str]) -> Any:
+    """The ModelProto in a file.
+
+    Raises:
+        ModelError: there is no such file, or it does not hold a model.
+    """
+    onnx = onnx_package()
+    data = _bytes(Path(path))
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception:  # the parser's own type belongs to a package of its own
+        raise ModelError(
+            f"{path} is no ONNX model, or is cut short: {len(data)} bytes",
+            "Export or copy it again",
+        ) from None
+    if not model.graph.output or not model.opset_import:
+        raise ModelError(f"{path} holds no ONNX graph", "Export it again")
+    return model
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"there is no file {path}", "Check the path") from None
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def initializer_array(proto: Any, folder: Path) -> Array:
+    """The elements of a TensorProto, from the model or from the file beside it.
+
+    Raises:
+        ModelError: an element type that is not supported, damaged data, or external
+            data outside `folder`.
+    """
+    what = f"tensor {proto.name!r}" if proto.name else "a tensor"
+    element_type(proto.data_type, what)
+    if proto.data_location == proto.EXTERNAL:
+        return _external_array(proto, folder, what)
+    try:
+        return np.array(onnx_package().numpy_helper.to_array(proto))
+    except Exception as error:
+        raise ModelError(f"{what} is damaged: {error}", "Export it again") from None
+
+
+def _external_array(proto: Any, folder: Path, what: str) -> Array:
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    place = external_path(entries.get("location", ""), folder, what)
+    dtype = element_type(proto.data_type, what).storage
+    shape = tuple(proto.dims)
+    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    offset = int(entries.get("offset", 0))
+    try:
+        with place.open("rb") as file:
+            file.seek(offset)
+            data = file.read(size)
+    except OSError as error:
+        raise ModelError(
+            f"the data of {what} in {place.name!r} cannot be read: {error.strerror}",
+            "Copy it together with the model",
+        ) from None
+    if len(data) < size:
+        raise ModelError(
+            f"the data of {what} ends after {len(data)} of {size} bytes",
+            "Copy the data file again",
+        )
+    little = np.frombuffer(data, dtype.newbyteorder("<"))
+    return little.astype(dtype).reshape(shape)
+
+
+def external_path(location: str, folder: Path, what: str) -> Path:
+    """Where external data lies, which must be inside the folder of its model.
+
+    Raises:
+        ModelError: an absolute path, one with `..`, or a link that leaves the folder.
+    """
+    views = (PurePosixPath(location), PureWindowsPath(location))
+    leaves = any(v.is_absolute() or v.drive or ".." in v.parts for v in views)
+    place = (folder / location).resolve()
+    if not location or leaves or not place.is_relative_to(folder.resolve()):
+        raise ModelError(
+            f"the data of {what} is at {location!r}, outside the folder of the model",
+            "Put it beside the model",
+        )
+    return place
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` beside `path`, then rename it: an existing file is never damaged.
+
+    Raises:
+        ModelError: the place cannot be written.
+    """
+    target = Path(path)
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        _replace(target, data)
+    except OSError as error:
+        raise ModelError(
+            f"{target} cannot be written: {error.strerror or error}",
+            "Choose a folder that exists and is writable",
+        ) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(beside).chmod(_mode(target))
+        Path(beside).replace(target)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def _mode(target: Path) -> int:
+    """The mode of the file that is replaced, or what a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,347 @@
+"""Graphs of operations: what a model is between its file and its plan.
+
+A node is a call of a generic function, so running a graph is dispatch and nothing else,
+and what holds for the library (which methods exist, what they promise) holds for it.
+Graphs do not change: a rewrite returns a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import (
+    DataError,
+    MdtensorError,
+    ModelError,
+    OptionError,
+    type_and_shape,
+)
+
+Observe = Callable[[str, Any], None]
+DYNAMIC = -1
+
+
+@dataclass(frozen=True)
+class Node:
+    """One call of an operation.
+
+    Args:
+        name: unique in its graph; the one in the model file where there is one.
+        operation: the generic function.
+        inputs: names of values; anything else (None, an element type) is handed on
+            as it is.
+        output: name of the result.
+        options: keyword arguments of the call.
+    """
+
+    name: str
+    operation: Any
+    inputs: tuple[Any, ...]
+    output: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The inputs that are values of the graph."""
+        return tuple(name for name in self.inputs if isinstance(name, str))
+
+    def arguments(self, known: Mapping[str, Any]) -> list[Any]:
+        """The inputs with each name replaced by what `known` has for it."""
+        return [known[x] if isinstance(x, str) else x for x in self.inputs]
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.operation.operation.sequence:
+            return self.operation(arguments, **self.options)
+        return self.operation(*arguments, **self.options)
+
+    def select(self, *specs: Any) -> Any:
+        """The method that runs for arguments of these specs."""
+        types = [x.type if isinstance(x, TensorSpec) else type(x) for x in specs]
+        return self.operation.select(*types)
+
+    def deduce(self, *specs: Any) -> TensorSpec:
+        """The spec of the result, without any data."""
+        result: TensorSpec = self.select(*specs).deduce(*specs, **self.options)
+        return result
+
+    def __str__(self) -> str:
+        given = [str(x) for x in self.inputs if x is not None]
+        given += [f"{key}={value}" for key, value in self.options.items()]
+        return f"{self.output} = {self.operation.__name__}({', '.join(given)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes in an order in which they can run.
+
+    Args:
+        inputs: spec of each input by name; a size of -1 may be anything.
+        nodes: each reads inputs, constants and results of nodes before it.
+        constants: tensors by name.
+        outputs: names of the results.
+        notes: why a node is as it is, by its name; for reports only.
+
+    Raises:
+        ModelError: a value is written twice, or read and never written; two nodes
+            have one name.
+    """
+
+    inputs: Mapping[str, TensorSpec]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Any]
+    outputs: tuple[str, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = {**self.inputs, **self.constants}
+        if len(known) < len(self.inputs) + len(self.constants):
+            both = sorted(set(self.inputs) & set(self.constants))[0]
+            raise ModelError(f"{both!r} is an input and a constant")
+        names: set[str] = set()
+        for node in self.nodes:
+            _check_node(node, known, names)
+            known[node.output] = node
+            names.add(node.name)
+        for name in self.outputs:
+            if name not in known:
+                raise ModelError(f"no node writes the output {name!r}")
+
+    @cached_property
+    def producers(self) -> dict[str, Node]:
+        """The node that writes each value."""
+        return {node.output: node for node in self.nodes}
+
+    @cached_property
+    def consumers(self) -> dict[str, list[Node]]:
+        """The nodes that read each value; inputs, constants and outputs included."""
+        found: dict[str, list[Node]] = {name: [] for name in self._values()}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.values):
+                found[name].append(node)
+        return found
+
+    def _values(self) -> list[str]:
+        return [*self.inputs, *self.constants, *(node.output for node in self.nodes)]
+
+    def only_consumer(self, value: str) -> Node | None:
+        """The one node that reads `value`, if it is one and `value` is no output."""
+        readers = self.consumers[value]
+        if len(readers) != 1 or value in self.outputs:
+            return None
+        return readers[0]
+
+    def specs(self) -> dict[str, TensorSpec]:
+        """Type and shape of every value, deduced; no data is touched.
+
+        Raises:
+            ModelError: a node cannot take its arguments.
+        """
+        found = dict(self.inputs)
+        found |= {name: spec_of(tensor) for name, tensor in self.constants.items()}
+        for node in self.nodes:
+            found[node.output] = deduced(node, found)
+        return found
+
+    def run(
+        self, feeds: Mapping[str, Any], observe: Observe | None = None
+    ) -> dict[str, Any]:
+        """The outputs for these inputs, by dispatch, node after node.
+
+        Args:
+            feeds: a tensor or NumPy array for each input.
+            observe: called with the name and the tensor of every input and result.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        given = checked_feeds(self.inputs, feeds)
+        known = {**self.constants, **given}
+        if observe:
+            for name in given:
+                observe(name, known[name])
+        for node, dead in zip(self.nodes, self._dead_after, strict=True):
+            known[node.output] = node(*node.arguments(known))
+            if observe:
+                observe(node.output, known[node.output])
+            for name in dead:
+                del known[name]
+        return {name: known[name] for name in self.outputs}
+
+    @cached_property
+    def _dead_after(self) -> list[list[str]]:
+        """For each node the values that nothing reads after it."""
+        kept = set(self.outputs)
+        dead: list[list[str]] = []
+        for node in reversed(self.nodes):
+            names = {*node.values, node.output} - kept
+            dead.append(sorted(names))
+            kept |= names
+        return dead[::-1]
+
+    def rewritten(
+        self,
+        nodes: Mapping[str, Node | None] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        renames: Mapping[str, str] | None = None,
+    ) -> Graph:
+        """This graph with some nodes exchanged, and without what is dead then.
+
+        Args:
+            nodes: by the output of the node whose place each takes; None drops it.
+            constants: further constants; the node that wrote one so far is dropped.
+            renames: a value that is read in place of another.
+        """
+        added, alias = constants or {}, renames or {}
+        changed = {**(nodes or {}), **dict.fromkeys(added)}
+        places = [changed.get(node.output, node) for node in self.nodes]
+        kept = [_renamed(node, alias) for node in places if node]
+        joint = {**self.constants, **added}
+        outputs = tuple(_resolve(name, alias) for name in self.outputs)
+        return pruned(self, kept, joint, outputs)
+
+    def pruned(self) -> Graph:
+        """This graph without nodes and constants that no output needs."""
+        return pruned(self, self.nodes, self.constants, self.outputs)
+
+    def fresh(self, stem: str) -> str:
+        """A name for a value that no value has yet."""
+        return fresh_name(stem, set(self._values()))
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}: {spec}" for name, spec in self.inputs.items())
+        return f"Graph({given}; {len(self.nodes)} nodes)"
+
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *(f"  {node}" for node in self.nodes)])
+
+
+def pruned(
+    graph: Graph,
+    nodes: Sequence[Node],
+    constants: Mapping[str, Any],
+    outputs: tuple[str, ...],
+) -> Graph:
+    """`graph` with what `outputs` need of these nodes and constants."""
+    needed = set(outputs)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if node.output in needed:
+            needed.update(node.values)
+            kept.append(node)
+    names = {node.name for node in kept}
+    return replace(
+        graph,
+        nodes=tuple(kept[::-1]),
+        constants={n: t for n, t in constants.items() if n in needed},
+        outputs=outputs,
+        notes={n: text for n, text in graph.notes.items() if n in names},
+    )
+
+
+def spec_of(tensor: Any) -> TensorSpec:
+    """The spec of a tensor."""
+    return TensorSpec(type(tensor), tensor.shape, getattr(tensor, "qparams", None))
+
+
+def deduced(node: Node, specs: Mapping[str, TensorSpec]) -> TensorSpec:
+    """The spec of a node's result.
+
+    Raises:
+        ModelError: the node cannot take its arguments.
+    """
+    try:
+        return node.deduce(*node.arguments(specs))
+    except MdtensorError as error:
+        raise ModelError(
+            f"node {node.name!r} cannot take its arguments: {error.problem}",
+            error.fix,
+            _signature(node, specs),
+        ) from None
+
+
+def _signature(node: Node, specs: Mapping[str, TensorSpec]) -> str:
+    given = ", ".join(map(str, (x for x in node.arguments(specs) if x is not None)))
+    return f"{node.operation.__name__}({given})"
+
+
+def checked_feeds(
+    inputs: Mapping[str, TensorSpec], feeds: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A tensor for each input.
+
+    Raises:
+        DataError: an input is missing, unknown, or of another type or shape.
+    """
+    if set(feeds) != set(inputs):
+        raise DataError(
+            f"the model has the inputs {_listed(inputs)}, given are {_listed(feeds)}",
+            "Give each input once, by its name",
+        )
+    return {name: _checked(name, spec, feeds[name]) for name, spec in inputs.items()}
+
+
+def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
+    try:
+        tensor = md.asarray(value)
+    except OptionError as error:
+        raise DataError(f"input {name!r} {error.problem}", error.fix) from None
+    if type(tensor) is not spec.type or not _fits(tensor.shape, spec.shape):
+        raise DataError(
+            f"input {name!r} is {spec}, given is {type_and_shape(tensor)}",
+            _remedy(tensor, spec),
+        )
+    return tensor
+
+
+def _remedy(tensor: Any, spec: TensorSpec) -> str:
+    if type(tensor) is not spec.type:
+        return f"Give an array of {spec.dtype}"
+    return "Give an array of that shape; -1 is any size"
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    if len(shape) != len(wanted):
+        return False
+    pairs = zip(shape, wanted, strict=True)
+    return all(want in (size, DYNAMIC) for size, want in pairs)
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _check_node(node: Node, known: Mapping[str, Any], names: set[str]) -> None:
+    for name in node.values:
+        if name not in known:
+            raise ModelError(
+                f"node {node.name!r} reads {name!r}, which nothing before it writes"
+            )
+    if node.output in known:
+        raise ModelError(f"{node.output!r} is written twice, by {node.name!r} again")
+    if node.name in names:
+        raise ModelError(f"two nodes are called {node.name!r}")
+
+
+def fresh_name(stem: str, taken: set[str]) -> str:
+    """`stem`, or `stem` with the first number that makes it new."""
+    name, count = stem, 0
+    while name in taken:
+        count += 1
+        name = f"{stem}.{count}"
+    return name
+
+
+def _renamed(node: Node, alias: Mapping[str, str]) -> Node:
+    inputs = tuple(_resolve(x, alias) if isinstance(x, str) else x for x in node.inputs)
+    return replace(node, inputs=inputs)
+
+
+def _resolve(name: str, alias: Mapping[str, str]) -> str:
+    while name in alias:
+        name = alias[name]
+    return name

@@ -1,0 +1,169 @@
+"""From an ONNX file to a graph of operations."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import MdtensorError, ModelError
+from mdtensor.quant.model import grids, sizes
+from mdtensor.quant.model.build import Builder, Operator, as_model_error, element_type
+from mdtensor.quant.model.files import initializer_array, onnx_package, read_model
+from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.operators import READERS
+
+Shapes = Mapping[str, Sequence[int]] | Sequence[int]
+#: Before, attributes and broadcasting differ too much; after, nothing is known.
+OPSETS = range(7, 29)
+DOMAINS = ("", "ai.onnx")
+
+
+def read_graph(
+    path: str | os.PathLike[str], input_shapes: Shapes | None = None
+) -> Graph:
+    """The graph in an ONNX file, operator by operator; nothing is simplified.
+
+    Args:
+        path: the file. External data is read from its folder only.
+        input_shapes: shape of each input by name, or of the only input. Sizes of -1
+            and inputs not named stay as in the file, where they may be dynamic.
+
+    Returns:
+        A graph whose values and nodes have the names of the file.
+
+    Raises:
+        ModelError: no model, or one with parts that are not supported; named each.
+    """
+    model = read_model(path)
+    folder = Path(path).parent
+    g = Builder()
+    _initializers(g, model.graph, folder)
+    _inputs(g, model.graph, input_shapes)
+    opset = _opset(model)
+    for number, node in enumerate(model.graph.node):
+        read_operator(g, _operator(node, opset, folder, number))
+    return g.graph(tuple(output.name for output in model.graph.output))
+
+
+def _opset(model: Any) -> int:
+    versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
+    if not versions or versions[0] not in OPSETS:
+        found = versions[0] if versions else "none"
+        raise ModelError(
+            f"the operator set is {found}",
+            f"Supported are {OPSETS[0]} to {OPSETS[-1]}: export for one of these",
+        )
+    return int(versions[0])
+
+
+def _initializers(g: Builder, proto: Any, folder: Path) -> None:
+    if proto.sparse_initializer:
+        name = proto.sparse_initializer[0].values.name
+        raise ModelError(f"tensor {name!r} is sparse", "Export it dense")
+    for tensor in proto.initializer:
+        g.constant(tensor.name, md.asarray(initializer_array(tensor, folder)))
+
+
+def _inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
+    found = {i.name: i for i in proto.input if i.name not in g.constants}
+    wanted = _named_shapes(list(found), shapes)
+    for name, value in found.items():
+        spec = _input_spec(name, value.type)
+        g.input(name, spec.with_shape(_joined(name, spec.shape, wanted.get(name))))
+
+
+def _named_shapes(
+    names: list[str], shapes: Shapes | None
+) -> Mapping[str, Sequence[int]]:
+    listed = ", ".join(map(repr, names)) or "none"
+    if shapes is None:
+        return {}
+    if isinstance(shapes, Mapping):
+        for name in shapes:
+            if name not in names:
+                raise ModelError(f"there is no input {name!r}", f"Inputs are {listed}")
+        return shapes
+    if len(names) != 1:
+        raise ModelError(
+            f"one shape for the inputs {listed}", "Give a shape for each, by name"
+        )
+    return {names[0]: shapes}
+
+
+def _input_spec(name: str, proto: Any) -> TensorSpec:
+    where = f"input {name!r}"
+    if not proto.HasField("tensor_type"):
+        raise ModelError(f"{where} is no tensor", "Only tensors are supported")
+    dtype = element_type(proto.tensor_type.elem_type, where)
+    if not proto.tensor_type.HasField("shape"):
+        raise ModelError(f"{where} has no rank", "Export it with one")
+    dims = proto.tensor_type.shape.dim
+    fixed = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
+    return TensorSpec(md.leaf(dtype), tuple(n if n > 0 else -1 for n in fixed))
+
+
+def _joined(
+    name: str, shape: tuple[int, ...], wanted: Sequence[int] | None
+) -> tuple[int, ...]:
+    """The file's shape with its dynamic sizes replaced by those wanted."""
+    if wanted is None:
+        return shape
+    pairs = list(zip(wanted, shape, strict=False))
+    if len(wanted) != len(shape) or any(-1 not in p and p[0] != p[1] for p in pairs):
+        raise ModelError(
+            f"input {name!r} has shape {shape}, asked for is {tuple(wanted)}",
+            "Only sizes of -1 can be chosen",
+        )
+    return tuple(max(pair) for pair in pairs)
+
+
+def _operator(node: Any, opset: int, folder: Path, number: int) -> Operator:
+    name = node.name or next(filter(None, node.output), f"number {number}")
+    kind = node.op_type
+    if node.domain not in DOMAINS:
+        kind = f"{node.domain}.{kind}"
+    attributes = {a.name: _attribute(a, folder) for a in node.attribute}
+    inputs = tuple(i or None for i in node.input)
+    return Operator(kind, name, inputs, tuple(node.output), attributes, opset)
+
+
+def _attribute(proto: Any, folder: Path) -> Any:
+    onnx = onnx_package()
+    if proto.type == proto.TENSOR:
+        return initializer_array(proto.t, folder)
+    value = onnx.helper.get_attribute_value(proto)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if proto.type in (proto.INTS, proto.FLOATS):
+        return tuple(value)
+    return value
+
+
+def read_operator(g: Builder, op: Operator) -> None:
+    """Add what one operator of the file means.
+
+    Raises:
+        ModelError: it is not supported, or does not fit what it reads.
+    """
+    readers = {**READERS, **grids.READERS}
+    if op.kind not in readers and op.kind != "Shape":
+        nearest = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.0)
+        raise ModelError(
+            f"operator {op.kind!r} of node {op.name!r} is not supported",
+            f"The nearest that is supported is {nearest[0]!r}",
+        )
+    g.check(op)
+    try:
+        if not sizes.evaluate(g, op):
+            readers[op.kind](g, op)
+    except ModelError:
+        raise
+    except MdtensorError as error:
+        raise as_model_error(str(op), error) from None
+    except (ValueError, TypeError, IndexError, KeyError) as error:
+        raise op.refusal(f"is malformed: {error}", "Export it again") from None

@@ -1,0 +1,265 @@
+"""Rewrites of float graphs: each takes a graph and returns one that computes the same.
+
+A pass looks for a pattern at its last node and puts a new node in that place. What
+nothing reads any more falls away by itself, so a pattern whose middle has other readers
+is rewritten too, except where that would do the work of a convolution twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor.quant.generics import dequantize
+from mdtensor.quant.model.graph import Graph, Node
+
+Rewrite = Callable[[Graph], Graph]
+WEIGHTED = (md.conv2d, md.linear)
+
+
+def simplify(graph: Graph) -> Graph:
+    """All rewrites, again and again until none finds anything."""
+    while True:
+        before = [(n.operation, n.inputs) for n in graph.nodes]
+        for rewrite in PASSES:
+            graph = rewrite(graph)
+        if [(n.operation, n.inputs) for n in graph.nodes] == before:
+            return graph
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Run every node whose arguments are all constants, once and for all.
+
+    A dequantize stays: its result is four times as large as its argument.
+    """
+    known = dict(graph.constants)
+    added = {}
+    for node in graph.nodes:
+        if node.operation is dequantize or not set(node.values) <= set(known):
+            continue
+        result = node(*node.arguments(known))
+        known[node.output] = added[node.output] = result
+    return graph.rewritten(constants=added) if added else graph
+
+
+def drop_identities(graph: Graph) -> Graph:
+    """Remove casts to the type that is there; Identity and Dropout are read as such."""
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    renames: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.operation is not md.astype:
+            continue
+        source = node.values[0]
+        if node.inputs[1] is not specs[source].dtype:
+            continue
+        if node.output not in graph.outputs:
+            renames[node.output], nodes[node.output] = source, None
+        elif source in graph.producers and source not in (*graph.outputs, *nodes):
+            # The name of an output is kept: the node before writes it instead.
+            nodes[source] = replace(graph.producers[source], output=node.output)
+            renames[source], nodes[node.output] = node.output, None
+    return graph.rewritten(nodes, renames=renames) if nodes else graph
+
+
+def name_linear(graph: Graph) -> Graph:
+    """A product with a constant matrix is a linear layer, whose weights are [out, in]."""
+    nodes, constants = {}, {}
+    for node in graph.nodes:
+        if node.operation is not md.matmul or node.inputs[1] not in graph.constants:
+            continue
+        x, w = node.inputs
+        if graph.constants[w].ndim != 2:
+            continue
+        turned = graph.fresh(f"{w}.T")
+        constants[turned] = _contiguous(graph.constants[w].T)
+        nodes[node.output] = replace(
+            node, operation=md.linear, inputs=(x, turned, None)
+        )
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _contiguous(tensor: Any) -> Any:
+    return type(tensor).wrap(np.ascontiguousarray(tensor.buffer))
+
+
+def fold_batch_norms(graph: Graph) -> Graph:
+    """A normalization behind a convolution becomes part of its weights."""
+    nodes: dict[str, Node | None] = {}
+    constants = {}
+    for node in graph.nodes:
+        if node.operation is not md.batch_norm:
+            continue
+        before = _weighted_before(graph, node, node.inputs[0])
+        if before is None or not _are_constants(graph, node.inputs[1:]):
+            continue
+        given = [*before.inputs[1:], *node.inputs[1:]]
+        known = [x if x is None else graph.constants[x] for x in given]
+        names = (graph.fresh(f"{node.output}.w"), graph.fresh(f"{node.output}.b"))
+        folded = md.fold_batch_norm(*known, **node.options)
+        constants |= dict(zip(names, folded, strict=True))
+        nodes[node.output] = replace(
+            before, inputs=(before.inputs[0], *names), output=node.output
+        )
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _weighted_before(graph: Graph, node: Node, value: str) -> Node | None:
+    """The layer with constant weights that writes `value` for `node` alone."""
+    before = graph.producers.get(value)
+    if before is None or before.operation not in WEIGHTED:
+        return None
+    if graph.only_consumer(value) is not node:
+        return None
+    return before if _are_constants(graph, before.inputs[1:]) else None
+
+
+def _are_constants(graph: Graph, inputs: tuple[Any, ...]) -> bool:
+    return all(x is None or x in graph.constants for x in inputs)
+
+
+def fold_biases(graph: Graph) -> Graph:
+    """A constant for each channel, added behind a layer, becomes its bias."""
+    nodes: dict[str, Node | None] = {}
+    constants = {}
+    for node in graph.nodes:
+        if node.operation is not md.add:
+            continue
+        for value, other in (node.inputs, node.inputs[::-1]):
+            before = _weighted_before(graph, node, value)
+            bias = _bias(graph, before, other) if before else None
+            if before and bias is not None:
+                name = graph.fresh(f"{node.output}.b")
+                constants[name] = bias
+                inputs = (*before.inputs[:2], name)
+                nodes[node.output] = replace(before, inputs=inputs, output=node.output)
+                break
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _bias(graph: Graph, layer: Node, value: Any) -> Any:
+    """The constant `value` as a bias of `layer`, on top of the one it has."""
+    if value not in graph.constants:
+        return None
+    added = graph.constants[value]
+    w = graph.constants[layer.inputs[1]]
+    channels, trailing = w.shape[0], 2 if layer.operation is md.conv2d else 0
+    aligned = (1,) * (1 + trailing - added.ndim) + added.shape
+    fits = aligned[len(aligned) - trailing - 1 :] == (channels,) + (1,) * trailing
+    if added.dtype is not w.dtype or not fits or added.size != channels:
+        return None
+    flat = md.reshape(added, (channels,))
+    old = layer.inputs[2]
+    return flat if old is None else graph.constants[old] + flat
+
+
+def name_activations(graph: Graph) -> Graph:
+    """clip(0, none) is relu, clip(0, 6) is relu6, clip(x + 3, 0, 6) / 6 hardsigmoid."""
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        named = _named_clip(node) or _named_gate(graph, node)
+        if named:
+            nodes[node.output] = named
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _named_clip(node: Node) -> Node | None:
+    if node.operation is not md.clip or node.options["min"] != 0:
+        return None
+    high = node.options["max"]
+    if high == 6:
+        return replace(node, operation=md.relu6, options={})
+    if high is None or high >= float(np.finfo(np.float32).max):
+        return replace(node, operation=md.relu, options={})
+    return None
+
+
+def _named_gate(graph: Graph, node: Node) -> Node | None:
+    shifted = _sixth_of(graph, node)
+    x = _ramp(graph, shifted) if shifted else None
+    if x is None:
+        return None
+    options = {"alpha": 1 / 6, "beta": 0.5}
+    return replace(node, operation=md.hardsigmoid, inputs=(x,), options=options)
+
+
+def name_hardswish(graph: Graph) -> Graph:
+    """x · hardsigmoid(x), in each order in which exporters spell it out."""
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        x = _swished(graph, node)
+        if x is not None:
+            nodes[node.output] = replace(
+                node, operation=md.hardswish, inputs=(x,), options={}
+            )
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _swished(graph: Graph, node: Node) -> str | None:
+    """The x of x · hardsigmoid(x), or of x · clip(x + 3, 0, 6) / 6."""
+    if node.operation is md.mul:
+        for x, gate in (node.inputs, node.inputs[::-1]):
+            if _is_gate(graph.producers.get(gate), x):
+                return str(x)
+    product = graph.producers.get(_sixth_of(graph, node) or "")
+    if product is not None and product.operation is md.mul:
+        for x, ramp in (product.inputs, product.inputs[::-1]):
+            if _ramp(graph, ramp) == x:
+                return str(x)
+    return None
+
+
+def _is_gate(node: Node | None, x: str) -> bool:
+    if node is None or node.operation is not md.hardsigmoid or node.inputs != (x,):
+        return False
+    alpha, beta = node.options["alpha"], node.options["beta"]
+    return beta == 0.5 and abs(alpha - 1 / 6) < 1e-7
+
+
+def _sixth_of(graph: Graph, node: Node) -> str | None:
+    """The v of v / 6 or v · (1 / 6)."""
+    if node.operation is md.div and scalar(graph, node.inputs[1]) == 6:
+        return str(node.inputs[0])
+    if node.operation is md.mul:
+        for value, factor in (node.inputs, node.inputs[::-1]):
+            found = scalar(graph, factor)
+            if found is not None and abs(found - 1 / 6) < 1e-7:
+                return str(value)
+    return None
+
+
+def _ramp(graph: Graph, value: str) -> str | None:
+    """The x of clip(x + 3, 0, 6)."""
+    clipped = graph.producers.get(value)
+    if clipped is None or clipped.operation is not md.relu6:
+        return None
+    added = graph.producers.get(clipped.values[0])
+    if added is None or added.operation is not md.add:
+        return None
+    for x, three in (added.inputs, added.inputs[::-1]):
+        if scalar(graph, three) == 3:
+            return str(x)
+    return None
+
+
+def scalar(graph: Graph, value: Any) -> float | None:
+    """The number in a constant of one element; None for anything else."""
+    tensor = graph.constants.get(value) if isinstance(value, str) else None
+    if tensor is None or tensor.size != 1 or not hasattr(tensor, "tolist"):
+        return None
+    return float(np.asarray(tensor).reshape(()))
+
+
+PASSES: tuple[Rewrite, ...] = (
+    fold_constants,
+    drop_identities,
+    name_linear,
+    fold_batch_norms,
+    fold_biases,
+    name_activations,
+    name_hardswish,
+)
