@@ -3,20 +3,17 @@
 from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, pool, reduction
 
 if isa.RUNWAY == "vnni":
-    from mdtensor.kernels.cpu.vnni import matmul as vnni_matmul
-
-    pack_s8 = vnni_matmul.pack_s8
-    gemm_u8s8u8 = vnni_matmul.gemm_u8s8u8
-    gemm_u8s8s32 = vnni_matmul.gemm_u8s8s32
+    from mdtensor.kernels.cpu.vnni import conv as fast_conv, matmul as fast_matmul
 else:
-    pack_s8 = matmul.pack_s8
-    gemm_u8s8u8 = matmul.gemm_u8s8u8
-    gemm_u8s8s32 = matmul.gemm_u8s8s32
+    fast_conv, fast_matmul = conv, matmul
 
+pack_s8 = fast_matmul.pack_s8
 padded_columns = matmul.padded_columns
-pack_depthwise_s8 = conv.pack_depthwise_s8
-depthwise_u8s8u8 = conv.depthwise_u8s8u8
-depthwise_u8s8s32 = conv.depthwise_u8s8s32
+gemm_u8s8u8 = fast_matmul.gemm_u8s8u8
+gemm_u8s8s32 = fast_matmul.gemm_u8s8s32
+pack_depthwise_s8 = fast_conv.pack_depthwise_s8
+depthwise_u8s8u8 = fast_conv.depthwise_u8s8u8
+depthwise_u8s8s32 = fast_conv.depthwise_u8s8s32
 im2col_u8 = conv.im2col_u8
 lookup_u8 = elementwise.lookup_u8
 add_u8u8u8 = elementwise.add_u8u8u8
