@@ -1,4 +1,4 @@
-"""A graph while a file is read: every value known so far, and errors that name nodes."""
+"""A graph while a file is read: the values known so far, errors that name nodes."""
 
 from __future__ import annotations
 

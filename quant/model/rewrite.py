@@ -67,7 +67,7 @@ def drop_identities(graph: Graph) -> Graph:
 
 
 def name_linear(graph: Graph) -> Graph:
-    """A product with a constant matrix is a linear layer, whose weights are [out, in]."""
+    """A product with a constant matrix is a linear layer, with weights [out, in]."""
     nodes, constants = {}, {}
     for node in graph.nodes:
         if node.operation is not md.matmul or node.inputs[1] not in graph.constants:
