@@ -148,6 +148,7 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
+from mdtensor.which import which as which
 
 bool = dtypes.bool_
 

@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 import plum
 
+from mdtensor.call import compile_call
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
 
 Implementation = Callable[..., Any]
@@ -73,8 +74,10 @@ class Method:
         return f"{package}/{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
 
     def __str__(self) -> str:
-        name = self.implementation.__name__
-        return f"{name}({', '.join(map(_type_name, self.signature.types))})"
+        shown = [_type_name(hint) for hint in self.signature.types]
+        if self.signature.has_varargs:
+            shown.append(f"*{_type_name(self.signature.varargs)}")
+        return f"{self.implementation.__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,10 @@ class Operation:
         self._methods: dict[Implementation, Method] = {}
         self._selections: dict[tuple[type, ...], Selection] = {}
         self._lock = threading.RLock()
+        parameters = map(self.signature.parameters.get, self.dispatched)
+        given = [p.default for p in parameters if p.default is not p.empty]
+        self._required = len(self.dispatched) - len(given)
+        self._defaults = tuple(map(type, given))
 
     @property
     def dispatched(self) -> tuple[str, ...]:
@@ -181,9 +188,13 @@ class Operation:
     def select(self, *types: type) -> Selection:
         """The method for arguments of `types`, found without running anything.
 
+        Types at the end may be left out where the declaration has defaults.
+
         Raises:
             DispatchError: no method fits, or two fit equally well.
         """
+        if len(types) >= self._required:
+            types += self._defaults[len(types) - self._required :]
         found = self._selections.get(types)
         if found is None:
             with self._lock:
@@ -238,8 +249,10 @@ class Operation:
         return DispatchError(problem, fix, f"{self.name}({asked})")
 
     def _culprit(self, types: tuple[type, ...], nearest: Method) -> str:
-        wanted = nearest.signature.types
-        for name, given, want in zip(self.dispatched, types, wanted, strict=False):
+        wanted = nearest.signature.expand_varargs(len(types))
+        one = [f"{self.dispatched[0]}[{at}]" for at in range(len(types))]
+        names = one if self.sequence else self.dispatched
+        for name, given, want in zip(names, types, wanted, strict=False):
             if not _is_subtype(given, want):
                 return f": {name} is {given.__name__}, not {_type_name(want)}"
         return ""
@@ -288,7 +301,7 @@ def generic(
             f"{operation.name} has no positional-only parameter to dispatch on",
             f"Declare it as def {operation.name}(x, /)",
         )
-    call: Any = _compile_call(operation)
+    call: Any = compile_call(operation)
     call.operation, call.select = operation, operation.select
     _OPERATIONS[f"{declaration.__module__}.{operation.name}"] = call
     return call
@@ -334,55 +347,6 @@ def operations() -> dict[str, Generic]:
     return dict(_OPERATIONS)
 
 
-_CALL = """
-def {name}{signature}:
-    try:
-        method = table{lookup}
-    except KeyError:
-        method = implementation({types})
-    {body}
-"""
-_CALL_SEQUENCE = """
-def {name}{signature}:
-    {first} = tuple({first})
-    return select(*map(type, {first}))(*{first}{options})
-"""
-_ROUND = """if out is None:
-        return method({arguments}{options})
-    return rounding({types})({arguments}{options}, out=out)"""
-
-
-def _compile_call(operation: Operation) -> Implementation:
-    """The public function, written out from the declaration."""
-    names = operation.dispatched
-    options = "".join(f", {o}={o}" for o in operation.options if o != "out")
-    types = ", ".join(f"type({name})" for name in names)
-    parts = {
-        "name": operation.name,
-        "signature": operation.signature.replace(return_annotation=inspect._empty),
-        "first": names[0],
-        "lookup": "".join(f"[type({name})]" for name in names),
-        "types": types,
-        "options": options,
-    }
-    returned = f"return method({', '.join(names)}{options})"
-    rounded = _ROUND.format(arguments=", ".join(names), options=options, types=types)
-    parts["body"] = rounded if "out" in operation.options else returned
-    source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
-    namespace: dict[str, Any] = {
-        "table": operation.table,
-        "implementation": operation.implementation,
-        "rounding": operation.rounding,
-        "select": operation.select,
-    }
-    exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
-    call: Implementation = namespace[operation.name]
-    declaration = operation.declaration
-    call.__module__, call.__doc__ = declaration.__module__, declaration.__doc__
-    call.__qualname__ = declaration.__qualname__
-    return call
-
-
 def _bare(declaration: Implementation) -> Implementation:
     """A function for plum to hang methods on, without defaults or annotations."""
 
@@ -406,7 +370,7 @@ def _accepts(candidate: Method, types: tuple[type, ...]) -> bool:
 
 
 def _fitting(candidate: Method, types: tuple[type, ...]) -> int:
-    wanted = candidate.signature.types
+    wanted = candidate.signature.expand_varargs(len(types))
     return sum(_is_subtype(g, w) for g, w in zip(types, wanted, strict=False))
 
 

@@ -5,6 +5,7 @@ from typing import Any, TypeVar, Union
 
 import numpy as np
 
+from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import DeviceError, MdtensorError, describe
 from mdtensor.generics.deduction import TensorSpec
@@ -101,9 +102,9 @@ def _buffer(operand: Any, dtype: DType) -> Any:
 
 
 def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Buffers of two operands to compare; a float scalar meets floats in their type.
+    """Operands to compare; a float scalar meets floats in their type.
 
-    An integer scalar of any size stays a Python integer, which NumPy compares exactly.
+    An integer scalar is not rounded; among floats, up to 64 bits.
     """
     name = operation.__name__
     on_host(name, x1, x2)
@@ -116,6 +117,14 @@ def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
 def _compared(operand: Any, other: Any) -> Any:
     if isinstance(operand, Tensor):
         return operand.buffer
-    if isinstance(other, Tensor) and other.dtype.is_floating:
-        return other.dtype.storage.type(operand)
-    return operand if isinstance(operand, int) else np.float64(operand)
+    if isinstance(operand, int):
+        return _compared_integer(operand, other.dtype)
+    dtype = other.dtype if other.dtype.is_floating else dtypes.float64
+    return _buffer(operand, dtype)
+
+
+def _compared_integer(value: int, other: DType) -> Any:
+    for dtype in (dtypes.int64, dtypes.uint64) if other.is_floating else ():
+        if dtype.minimum <= value <= dtype.maximum:
+            return np.asarray(value, dtype.storage)
+    return _buffer(value, dtypes.float64) if other.is_floating else int(value)

@@ -1,0 +1,36 @@
+"""What would run: the method that a call selects, without calling it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor.dispatch import Selection
+from mdtensor.errors import OptionError
+
+
+def which(operation: Any, /, *arguments: Any) -> Selection:
+    """The method of `operation` for arguments of these types; prints as one line.
+
+    Args:
+        operation: what `generic` declared.
+        arguments: tensors and Python scalars, of which only the types count, or types.
+            Those at the end that have defaults may be left out.
+
+    Raises:
+        OptionError: `operation` is none.
+        DispatchError: no method fits, or two fit equally well.
+
+    Example:
+        >>> import mdtensor as md
+        >>> print(md.which(md.relu, md.Float32Tensor))  # doctest: +ELLIPSIS
+        relu(Float32Tensor) -> relu(NumericTensor)  mdtensor/ops/elementwise.py:...
+        >>> md.which(md.add, md.asarray([1]), 2).method.rounds
+        False
+
+    Source: Julia, `@which`.
+    """
+    if not hasattr(operation, "select"):
+        raise OptionError(f"{operation!r} is no operation", "See md.operations()")
+    types = (x if isinstance(x, type) else type(x) for x in arguments)
+    found: Selection = operation.select(*types)
+    return found
