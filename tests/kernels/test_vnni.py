@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.rescale import rescale
+from mdtensor.kernels.reference import (
+    elementwise as exact,
+    reduction as exact_reduction,
+)
+from mdtensor.kernels.rescale import rescale, rescale_pair
 
 if isa.RUNWAY != "vnni":
     pytest.skip(f"no VNNI runway here: {isa.REASON}", allow_module_level=True)
 
-from mdtensor.kernels.cpu.vnni import conv, matmul
+from mdtensor.kernels.cpu.vnni import conv, elementwise, matmul, reduction
 
 CODES = {
     "random": (np.arange(256), np.arange(-128, 128)),
@@ -223,3 +227,93 @@ def test_no_tile_counts_references():
     tiles = body[body.index("vpdpbusd") : body.rindex("vpdpbusd")]
     assert "NRT_" not in tiles
     assert tiles.count("vpdpbusd") >= 2 * (24 + 32)
+
+
+def fraction(value):
+    return Fraction(float(np.float32(value)))
+
+
+EVERY_PAIR = np.indices((256, 256)).reshape(2, -1).astype(np.uint8)
+# lengths around whole chunks of 64
+LENGTHS = (1, 63, 64, 65, 200, 640)
+
+
+@pytest.mark.parametrize("grid", [(0, 3, 128, 0, 255), (9, 255, 0, 7, 201)])
+@pytest.mark.parametrize(
+    "ratios",
+    [(0.7, 0.9), (0.5, 0.25), (1.0, 1.0), (0.013, 2.1), (1.7e-5, 0.99), (9e4, 8e4)],
+)
+def test_every_sum_is_exact(ratios, grid):
+    za, zb, zero_point, lo, hi = grid
+    a, b = EVERY_PAIR
+    ratios = [fraction(ratio) for ratio in ratios]
+    out = np.empty_like(a)
+    constants = rescale_pair(*ratios)
+    elementwise.add_u8u8u8(a, b, za, zb, *constants, zero_point, lo, hi, out)
+    want = exact.add_u8u8u8(a, b, ratios, (za, zb), zero_point, lo, hi)
+    assert np.array_equal(out, want)
+
+
+@pytest.mark.parametrize("grid", [(0, 3, 128, 0, 255), (9, 255, 0, 7, 201)])
+@pytest.mark.parametrize("ratio", [0.0041, 2**-8, 1.0, 3.1e-5, 77.7])
+def test_every_product_is_exact(ratio, grid):
+    za, zb, zero_point, lo, hi = grid
+    a, b = EVERY_PAIR
+    ratio = fraction(ratio)
+    want = exact.mul_u8u8u8(a, b, ratio, (za, zb), zero_point, lo, hi)
+    codes = np.arange(256, dtype=np.uint8)
+    for x, y, is_broadcast in ((a, b, False), (a, codes, True)):
+        out = np.empty_like(a)
+        elementwise.mul_u8u8u8(
+            *(x, y, 256, 256, is_broadcast, za, zb, *rescale([ratio])),
+            *(zero_point, lo, hi, out),
+        )
+        assert np.array_equal(out, want)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lengths_that_are_no_whole_chunks(length, rng):
+    a, b = rng.integers(0, 256, (2, length)).astype(np.uint8)
+    table = rng.permutation(256).astype(np.uint8)
+    one, pair = Fraction(1, 256), (Fraction(1, 2), Fraction(1, 4))
+    wants = (
+        table[a],
+        exact.add_u8u8u8(a, b, pair, (3, 4), 50, 0, 255),
+        exact.mul_u8u8u8(a, b, one, (3, 4), 50, 0, 255),
+    )
+    got = np.full((3, length + SLACK), 7, np.uint8)
+    elementwise.lookup_u8(a, table, got[0, :length])
+    constants = rescale_pair(*pair)
+    elementwise.add_u8u8u8(a, b, 3, 4, *constants, 50, 0, 255, got[1, :length])
+    elementwise.mul_u8u8u8(
+        *(a, b, 1, length, False, 3, 4, *rescale([one]), 50, 0, 255, got[2])
+    )
+    assert np.array_equal(got[:, :length], wants)
+    assert (got[:, length:] == 7).all()
+
+
+@pytest.mark.parametrize("c", [1, 3, 8, 24, 50, 64, 88, 200])
+def test_products_with_a_factor_per_channel(c, rng):
+    a = rng.integers(0, 256, (37, c)).astype(np.uint8)
+    b = rng.integers(0, 256, c).astype(np.uint8)
+    for ratio in (Fraction(1, 128), fraction(0.0047)):
+        out = np.full(a.size + SLACK, 7, np.uint8)
+        elementwise.mul_u8u8u8(
+            *(a.reshape(-1), b, 37, c, True, 3, 0, *rescale([ratio]), 9, 0, 255, out)
+        )
+        want = exact.mul_u8u8u8(a, b, ratio, (3, 0), 9, 0, 255)
+        assert np.array_equal(out[: a.size].reshape(a.shape), want)
+        assert (out[a.size :] == 7).all()
+
+
+@pytest.mark.parametrize("p", [1, 7, 192, 2304])
+@pytest.mark.parametrize("c", [1, 3, 8, 24, 50, 64, 88, 200])
+def test_mean_is_exact(p, c, rng):
+    x = rng.integers(0, 256, (1, p, c)).astype(np.uint8)
+    for ratio in (Fraction(1), fraction(1.37)):
+        out = np.full(c + SLACK, 7, np.uint8)
+        constants = rescale([ratio / p])
+        reduction.mean_u8u8(x.reshape(-1), p, c, 120, *constants, 128, 0, 255, out[:c])
+        want = exact_reduction.mean_u8u8(x, ratio, 120, 128, 0, 255)
+        assert np.array_equal(out[:c], want.reshape(c))
+        assert (out[c:] == 7).all()

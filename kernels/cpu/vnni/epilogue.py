@@ -7,7 +7,7 @@ and a bit mask per vector, and `resolve` decides those lanes with integers.
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding
@@ -23,41 +23,72 @@ UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(16))
 
 
 class Rescaler:
-    """What all quads of a tile share: limits as vectors, the worst rest so far."""
+    """What all quads of a tile share: the limits as vectors, and the rests so far.
+
+    `low` and `high` are lo - zero_point and hi - zero_point: clamping there is exact.
+    """
 
     def __init__(self, b, low, high, zero_point):
         self.low = simd.splat(b, low)
         self.high = simd.splat(b, high)
-        words = b.trunc(zero_point, I16)
-        self.zero_point = simd.splat(b, words, 32)
-        self.worst = ir.Constant(FLOATS, None)
+        self.zero_point = simd.splat(b, b.trunc(zero_point, I16), 32)
+        self.rests = []
 
-    def scaled(self, b, accumulator, multiplier):
-        """clamp(float32(acc) * multiplier, lo - zero_point, hi - zero_point)."""
-        v = b.fmul(b.sitofp(accumulator, FLOATS), multiplier)
+    def clamped(self, b, v):
+        """v within the limits; NaN becomes the low one."""
         return simd.minimum(b, simd.maximum(b, v, self.low), self.high)
 
-    def codes(self, b, quad, multipliers):
-        """64 codes of 4 accumulator vectors, in their order; notes rests near 1/2."""
-        ints = []
-        for accumulator, multiplier in zip(quad, multipliers, strict=True):
-            v = self.scaled(b, accumulator, multiplier)
-            rest = simd.rounding_rest(b, v)
-            self.worst = simd.larger_magnitude(b, self.worst, rest)
-            ints.append(simd.to_int(b, v))
+    def scaled(self, b, accumulator, multiplier):
+        """clamp(float32(acc) * multiplier)."""
+        return self.clamped(b, b.fmul(b.sitofp(accumulator, FLOATS), multiplier))
+
+    def quad_codes(self, b, quad):
+        """64 codes of 4 clamped float32 vectors, in their order; keeps their rests."""
+        self.rests += [simd.rounding_rest(b, v) for v in quad]
+        ints = [simd.to_int(b, v) for v in quad]
         words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
         moved = [b.add(pair, self.zero_point) for pair in words]
         packed = simd.pack_bytes(b, *moved)
         return b.bitcast(simd.permute_dwords(b, packed, UNPACKED), simd.BYTES)
 
+    def codes(self, b, quad, multipliers):
+        """64 codes of 4 accumulator vectors with their multipliers."""
+        pairs = zip(quad, multipliers, strict=True)
+        return self.quad_codes(b, [self.scaled(b, *pair) for pair in pairs])
+
+    def has_near_tie(self, b, limit=None):
+        """i1: does a rest exceed `limit` (1/2 - NEAR_TIE)?"""
+        worst = ir.Constant(FLOATS, None)
+        for rest in self.rests:
+            worst = simd.larger_magnitude(b, worst, rest)
+        bits = b.bitcast(exceeds(b, worst, limit), I16)
+        return b.icmp_unsigned("!=", bits, I16(0))
+
     def spill_near_ties(self, b, accumulators, address):
         """i64: 1 if a lane is near a tie; then the accumulators are at `address`."""
-        flag = near_tie_lanes(b, self.worst)
-        flag = b.icmp_unsigned("!=", b.bitcast(flag, I16), I16(0))
+        flag = self.has_near_tie(b)
         with b.if_then(flag, likely=False):
             for i, accumulator in enumerate(accumulators):
                 simd.store(b, accumulator, b.add(address, I64(64 * i)))
         return b.zext(flag, I64)
+
+    def near_tie_bits(self, b, limit=None):
+        """i64: one bit for each of the 64 lanes of the one quad that is near a tie."""
+        slot = cgutils.alloca_once_value(b, I64(0))
+        with b.if_then(self.has_near_tie(b, limit), likely=False):
+            bits = I64(0)
+            for i, rest in enumerate(self.rests):
+                near = exceeds(b, simd.larger_magnitude(b, rest, rest), limit)
+                near = b.zext(b.bitcast(near, I16), I64)
+                bits = b.or_(bits, b.shl(near, I64(16 * i)))
+            b.store(bits, slot)
+        return b.load(slot)
+
+
+def exceeds(b, rest, limit=None):
+    """<16 x i1>: rest > limit; a rest this large is within NEAR_TIE of 1/2."""
+    usual = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
+    return b.fcmp_ordered(">", rest, usual if limit is None else simd.splat(b, limit))
 
 
 @intrinsic
@@ -86,7 +117,7 @@ def near_tie_mask(typingctx, accumulator, multiplier, low, high):
         sums = simd.load(b, accumulator, S32)
         v = rescaler.scaled(b, sums, simd.load(b, multiplier, FLOATS))
         rest = simd.rounding_rest(b, v)
-        near = near_tie_lanes(b, simd.larger_magnitude(b, rest, rest))
+        near = exceeds(b, simd.larger_magnitude(b, rest, rest))
         return b.zext(b.bitcast(near, I16), I64)
 
     whole, real = types.int64, types.float32
@@ -96,6 +127,12 @@ def near_tie_mask(typingctx, accumulator, multiplier, low, high):
 def load_vectors(b, address, count, kind):
     """`count` vectors of 16 lanes at `address`, one after the other."""
     return [simd.load(b, b.add(address, I64(64 * i)), kind) for i in range(count)]
+
+
+@kernel
+def lane_mask(left):
+    """One bit for each of the next 64 lanes that exist."""
+    return np.int64(-1) if left >= 64 else (np.int64(1) << left) - np.int64(1)
 
 
 @kernel

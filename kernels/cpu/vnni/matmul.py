@@ -16,6 +16,7 @@ from mdtensor.kernels.cpu.vnni import simd
 from mdtensor.kernels.cpu.vnni.epilogue import (
     QUAD,
     Rescaler,
+    lane_mask,
     limits,
     load_vectors,
     resolve,
@@ -137,12 +138,6 @@ def tile_s32(typingctx, rows, width, job):
 
 
 @kernel
-def column_mask(n_left):
-    """One bit for each of the next 64 columns that exist."""
-    return np.int64(-1) if n_left >= 64 else (np.int64(1) << n_left) - np.int64(1)
-
-
-@kernel
 def tile_rows(width, m, row):
     """(rows, first row, how far apart) of the next tile of `m` rows.
 
@@ -180,7 +175,7 @@ def gemm_u8s8u8(
     v = 0
     while v < vectors:
         width = panel_width(vectors - v)
-        mask = column_mask(n - 16 * v)
+        mask = lane_mask(n - 16 * v)
         weights = simd.address_of(packed, v * 64 * k4)
         biases = simd.address_of(bias, 16 * v)
         scales = simd.address_of(multiplier, 16 * v)
@@ -220,7 +215,7 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
     v = 0
     while v < vectors:
         width = panel_width(vectors - v)
-        mask = column_mask(n - 16 * v)
+        mask = lane_mask(n - 16 * v)
         weights = simd.address_of(packed, v * 64 * k4)
         biases = simd.address_of(bias, 16 * v)
         row = 0

@@ -133,6 +133,11 @@ def permute_dwords(b, x, order):
     return permute(b, b.bitcast(x, S32), order)
 
 
+def permute_pair(b, x, order, y):
+    """Byte i of the result = byte order[i] % 128 of x and y in a row (AVX512_VBMI)."""
+    return call(b, "llvm.x86.avx512.vpermi2var.qi.512", BYTES, x, order, y)
+
+
 def concat(b, *vectors):
     """The lanes of all vectors (a power of two of them), one after the other."""
     vectors = list(vectors)
