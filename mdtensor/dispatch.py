@@ -120,7 +120,7 @@ class Operation:
         self._methods: dict[Implementation, Method] = {}
         self._selections: dict[tuple[type, ...], Selection] = {}
         self._lock = threading.RLock()
-        parameters = map(self.signature.parameters.get, self.dispatched)
+        parameters = [self.signature.parameters[name] for name in self.dispatched]
         given = [p.default for p in parameters if p.default is not p.empty]
         self._required = len(self.dispatched) - len(given)
         self._defaults = tuple(map(type, given))

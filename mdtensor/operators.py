@@ -83,7 +83,8 @@ class Operators:
     ) -> Any:
         """NumPy's `ufunc(...)` with a tensor among the operands runs our operation."""
         name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
-        operation = matmul if ufunc is np.matmul else getattr(elementwise, name, None)
+        is_product = ufunc is np.matmul
+        operation: Any = matmul if is_product else getattr(elementwise, name, None)
         if how != "__call__" or options or not hasattr(operation, "select"):
             raise DispatchError(
                 f"numpy.{ufunc.__name__} has no counterpart here",

@@ -22,6 +22,7 @@ it meets an integer).
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
@@ -96,7 +97,7 @@ def result_type(*operands: object) -> DType:
         (mdtensor.int8, mdtensor.float32)
     """
     strong = [_dtype_of(x) for x in operands if not isinstance(x, (int, float))]
-    weak = [type(x) for x in operands if isinstance(x, (int, float))]
+    weak: list[Any] = [type(x) for x in operands if isinstance(x, (int, float))]
     if not strong:
         raise PromotionError("only Python scalars given", "Make one a tensor")
     result = strong[0]

@@ -23,7 +23,8 @@ def conv2d(
     groups: int,
 ) -> Tensor:
     options = {"stride": stride, "padding": padding, "dilation": dilation}
-    result = deduced(conv2d, x, w, b, **options, groups=groups).type
+    spec = deduced(conv2d, x, w, b, **options, groups=groups)
+    result: type[Tensor] = spec.type
     window = conv_window(w.shape, **options)
     y = kernel.conv2d(
         x.buffer,

@@ -72,7 +72,9 @@ def _call(x: Tensor, dtype: DType) -> str:
 @method(to)
 def to(x: Dense, device: Union[Device, str], /) -> Tensor:
     rule = to.operation.rule
-    target = checked("to", (x, device), lambda: rule(spec(x), device).type)
+    target: type[Tensor] = checked(
+        "to", (x, device), lambda: rule(spec(x), device).type
+    )
     if target is type(x):
         return x
     host = x.device.to_host(x.buffer)

@@ -34,7 +34,7 @@ def permute_dims(x: Dense, /, *, axes: Any) -> Tensor:
 
 @method(concat)
 def concat(*arrays: Dense, axis: int | None) -> Tensor:
-    result = deduced(concat, *arrays, axis=axis).type
+    result: type[Tensor] = deduced(concat, *arrays, axis=axis).type
     buffers = [x.buffer for x in arrays]
     return result.wrap(kernel.concat(buffers, axis, result.dtype.storage))
 

@@ -11,7 +11,7 @@ from mdtensor.tensor import NumericTensor, Tensor
 
 @method(matmul)
 def matmul(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
-    result = deduced(matmul, x1, x2).type
+    result: type[Tensor] = deduced(matmul, x1, x2).type
     return result.wrap(kernel.matmul(x1.buffer, x2.buffer, result.dtype.storage))
 
 
@@ -19,6 +19,6 @@ def matmul(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
 def linear(
     x: NumericTensor, w: NumericTensor, b: Union[NumericTensor, None], /
 ) -> Tensor:
-    result = deduced(linear, x, w, b).type
+    result: type[Tensor] = deduced(linear, x, w, b).type
     bias = b if b is None else b.buffer
     return result.wrap(kernel.linear(x.buffer, w.buffer, bias, result.dtype.storage))

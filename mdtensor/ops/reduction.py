@@ -12,7 +12,7 @@ from mdtensor.tensor import FloatingTensor, RealTensor, Tensor
 
 @method(sum)
 def sum(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
-    result = deduced(sum, x, axis=axis, keepdims=keepdims).type
+    result: type[Tensor] = deduced(sum, x, axis=axis, keepdims=keepdims).type
     axes = normalize_axes(axis, x.ndim)
     return result.wrap(kernel.sum_(x.buffer, axes, keepdims, result.dtype.storage))
 
@@ -31,7 +31,7 @@ def max(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
 
 @method(argmax)
 def argmax(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
-    result = deduced(argmax, x, axis=axis, keepdims=keepdims).type
+    result: type[Tensor] = deduced(argmax, x, axis=axis, keepdims=keepdims).type
     return result.wrap(kernel.argmax(x.buffer, axis, keepdims))
 
 
