@@ -12,6 +12,7 @@ from mdtensor.kernels.cpu.rounding import (
 )
 
 STRIP = 1024  # lanes between looks at the near-tie flag
+NEAR_TIE_F64 = 2.0**-40  # 1,024 * 3 * 2**-53 < 2**-40
 
 
 @kernel
@@ -113,13 +114,22 @@ def mul_u8u8u8(
 
 
 @kernel
-def _quantize(x, scale, zero_point, lo, hi):
-    v = np.float64(x) / scale
-    if v != v:
-        v = 0.0
-    v = min(max(v, -1024.0), 1024.0)
-    moved = np.int32(np.int32(np.rint(v)) + np.int32(zero_point))
-    return np.uint8(min(max(moved, np.int32(lo)), np.int32(hi)))
+def _quantize_strip(x, scale, inverse, zero_point, lo, hi, out):
+    """Codes of up to STRIP values; divides only where the reciprocal might differ."""
+    zero, low, high = np.int32(zero_point), np.int32(lo), np.int32(hi)
+    near = np.int32(0)
+    for i in range(np.uintp(len(x))):
+        v = np.float64(x[i]) * inverse
+        v = min(max(v if v == v else 0.0, -1024.0), 1024.0)
+        r = np.rint(v)
+        near |= np.int32(abs(abs(v - r) - 0.5) < NEAR_TIE_F64)
+        out[i] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
+    if near != 0:
+        for i in range(np.uintp(len(x))):
+            v = np.float64(x[i]) / scale
+            v = min(max(v if v == v else 0.0, -1024.0), 1024.0)
+            r = np.int32(np.rint(v))
+            out[i] = np.uint8(min(max(np.int32(r + zero), low), high))
 
 
 @kernel
@@ -132,8 +142,12 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
     Rounding: exact, since a float64 quotient of two float32 below 1,024 cannot round
     onto or across a half. Overflow: saturates; NaN gives zero_point.
     """
-    for i in range(np.uintp(len(out))):
-        out[i] = _quantize(x[i], np.float64(scale), zero_point, lo, hi)
+    inverse = 1.0 / np.float64(scale)
+    for first in range(0, len(out), STRIP):
+        last = np.uintp(min(first + STRIP, len(out)))
+        part = x[np.uintp(first) : last]
+        target = out[np.uintp(first) : last]
+        _quantize_strip(part, scale, inverse, zero_point, lo, hi, target)
 
 
 @kernel
@@ -142,16 +156,34 @@ def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
 
     Args: x: float32 1-D [c, pixels]; out: uint8 1-D [pixels, cp]; as quantize_f32u8.
     """
-    for j in range(cp):
-        target = out[np.uintp(j) :]
-        if j < c:
-            plane = x[np.uintp(j * pixels) : np.uintp((j + 1) * pixels)]
-            for i in range(np.uintp(pixels)):
-                code = _quantize(plane[i], np.float64(scale), zero_point, lo, hi)
-                target[i * np.uintp(cp)] = code
-        else:
-            for i in range(np.uintp(pixels)):
-                target[i * np.uintp(cp)] = np.uint8(zero_point)
+    inverse = 1.0 / np.float64(scale)
+    planes = np.empty(cp * STRIP, np.uint8)
+    planes[:] = np.uint8(zero_point)
+    for first in range(0, pixels, STRIP):
+        count = np.uintp(min(STRIP, pixels - first))
+        for j in range(c):
+            part = x[np.uintp(j * pixels + first) :][:count]
+            target = planes[np.uintp(j * STRIP) :][:count]
+            _quantize_strip(part, scale, inverse, zero_point, lo, hi, target)
+        _interleave(planes, cp, count, out[np.uintp(first * cp) :])
+
+
+@kernel
+def _interleave(planes, cp, count, out):
+    """out[i, j] = planes[j, i] for i < count; planes uint8 [cp, STRIP]."""
+    if cp == 4:
+        p0, p1 = planes[:count], planes[STRIP:][:count]
+        p2, p3 = planes[2 * STRIP :][:count], planes[3 * STRIP :][:count]
+        pixels = out[: count * np.uintp(4)].view(np.uint32)
+        for i in range(count):
+            low = np.uint32(np.uint32(p0[i]) | np.uint32(p1[i]) << np.uint32(8))
+            high = np.uint32(np.uint32(p2[i]) | np.uint32(p3[i]) << np.uint32(8))
+            pixels[i] = np.uint32(low | np.uint32(high << np.uint32(16)))
+        return
+    for j in range(np.uintp(cp)):
+        plane = planes[j * np.uintp(STRIP) :]
+        for i in range(count):
+            out[i * np.uintp(cp) + j] = plane[i]
 
 
 @kernel

@@ -146,7 +146,9 @@ def kernel(function=None, **options):
     """
     if function is None:
         return lambda function: kernel(function, **options)
-    compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    compiled = numba.njit(
+        nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options
+    )(function)
     if hasattr(compiled, "overloads"):
         compiled._cache = KernelCache(function)
     return compiled
