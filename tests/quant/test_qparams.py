@@ -1,0 +1,111 @@
+"""Grids: what they refuse, what they cover, what they are worth."""
+
+import copy
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from mdtensor import GridError
+from mdtensor.quant import QParams, grid_of, qint8, qint32, quint8
+
+RANGES = st.floats(-1e6, 1e6, width=32)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shown"),
+    [
+        (0, "0"),
+        (-0.5, "-0.5"),
+        (np.nan, "nan"),
+        (np.inf, "infinite"),
+        (1e-42, "1e-42"),
+        (1e39, "infinite"),
+    ],
+)
+def test_a_scale_that_is_no_step_is_refused(scale, shown):
+    with pytest.raises(GridError) as raised:
+        QParams(scale)
+    assert str(raised.value) == (
+        f"QParams: a scale is {shown}. Use finite numbers from 1.18e-38 on."
+    )
+
+
+@pytest.mark.parametrize(
+    ("zero_point", "dtype", "shown", "low", "high"),
+    [
+        (128, qint8, "128", -128, 127),
+        (-1, quint8, "-1", 0, 255),
+        (0.5, quint8, "0.5", 0, 255),
+        (1, qint32, "1", 0, 0),
+    ],
+)
+def test_a_zero_point_that_is_no_code_is_refused(zero_point, dtype, shown, low, high):
+    with pytest.raises(GridError) as raised:
+        QParams(0.1, zero_point, dtype=dtype)
+    assert str(raised.value) == (
+        f"QParams: a zero point is no code of {dtype}: given {shown}. "
+        f"Use integers from {low} to {high}."
+    )
+
+
+def test_scales_and_axis_come_together():
+    with pytest.raises(GridError, match="2 scales with axis=None"):
+        QParams([0.1, 0.2])
+    with pytest.raises(GridError, match="1 scales with axis=0"):
+        QParams(0.1, axis=0)
+
+
+def test_a_grid_does_not_change():
+    grid = QParams(0.5, 1)
+    with pytest.raises(GridError, match="does not change"):
+        grid.scale = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        grid.scale[...] = 1.0
+
+
+def test_equality_hash_pickle_and_copy_agree():
+    grid = QParams([0.5, 0.25], axis=1)
+    for other in (pickle.loads(pickle.dumps(grid)), copy.deepcopy(grid)):
+        assert other == grid and hash(other) == hash(grid)
+    different = [
+        QParams([0.5, 0.25], axis=0),
+        QParams([0.5, 0.125], axis=1),
+        QParams([0.5, 0.25], [0, 1], axis=1),
+        QParams([0.5, 0.25], axis=1, dtype=quint8),
+    ]
+    assert all(grid != other for other in different)
+
+
+def test_eight_bit_scales_are_float32_and_accumulators_hold_products():
+    a, b = QParams(0.1).fraction, QParams(0.3).fraction
+    assert a == Fraction(float(np.float32(0.1)))
+    product = QParams(float(a) * float(b), dtype=qint32)
+    assert product.fraction == a * b
+
+
+@given(RANGES, RANGES)
+def test_a_grid_covers_its_range_and_holds_zero(a, b):
+    low, high = min(a, b, 0.0), max(a, b, 0.0)
+    grid = grid_of(low, high, dtype=quint8)
+    step = float(grid.scale)
+    bottom, top = grid.range
+    assert 0 <= grid.zero <= 255
+    assert bottom <= low + step / 2 and top >= high - step / 2
+
+
+@given(RANGES)
+def test_a_symmetric_grid_has_zero_point_zero_and_covers(bound):
+    grid = grid_of(-abs(bound), abs(bound), dtype=qint8, symmetric=True)
+    assert grid.zero == 0
+    assert 127 * grid.fraction >= Fraction(abs(bound)) or abs(bound) < 1e-36
+
+
+def test_repr_is_one_short_line():
+    assert repr(QParams(0.1, 3)) == "QParams(scale=0.1, zero_point=3, dtype=qint8)"
+    scales = np.linspace(0.1, 0.3, 1000)
+    assert repr(QParams(scales, axis=0, dtype=qint8)) == (
+        "QParams(1000 scales=0.1..0.3, axis=0, dtype=qint8)"
+    )

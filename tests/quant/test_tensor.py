@@ -1,0 +1,77 @@
+"""Quantized tensors: codes and grids that stay together."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams, QUInt8Tensor, quint8
+
+
+def test_codes_are_plain_integers_that_share_the_buffer():
+    x = QInt8Tensor([1, -2], scale=0.5, zero_point=3)
+    assert type(x.codes) is md.Int8Tensor
+    assert x.codes.tolist() == [1, -2]
+    assert x.codes.buffer is x.buffer
+
+
+def test_a_grid_is_needed_and_must_be_of_the_type():
+    with pytest.raises(md.GridError) as raised:
+        QInt8Tensor([1])
+    assert str(raised.value) == "codes mean nothing without a grid. Give a scale."
+    with pytest.raises(md.GridError, match="Use qint8"):
+        QInt8Tensor([1], QParams(0.5, dtype=quint8))
+
+
+def test_codes_outside_the_range_are_refused():
+    with pytest.raises(md.CastError, match="int8 represents -128 to 127"):
+        QInt8Tensor([128], scale=0.5)
+    with pytest.raises(md.CastError, match="the array holds int64, not uint8"):
+        QUInt8Tensor(np.array([1]), scale=0.5)
+
+
+def test_scales_must_fit_their_axis():
+    with pytest.raises(md.ShapeError, match=r"does not fit codes of shape \(2, 2\)"):
+        QInt8Tensor([[1, 2], [3, 4]], scale=[0.1, 0.2, 0.3], axis=1)
+
+
+def test_leaves_are_final():
+    with pytest.raises(md.RegistrationError, match="QInt8Tensor, which is final"):
+
+        class Special(QInt8Tensor):
+            pass
+
+
+def test_pickle_and_deepcopy_keep_codes_and_grid():
+    x = QInt8Tensor([[1, 2]], scale=[0.5], axis=0)
+    for y in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert type(y) is QInt8Tensor and y.qparams == x.qparams
+        assert y.codes.tolist() == [[1, 2]] and y.buffer is not x.buffer
+
+
+def test_no_way_leads_to_bare_numbers_silently():
+    x = QInt8Tensor([1], scale=0.5)
+    with pytest.raises(md.GridError, match="is no array of numbers"):
+        np.asarray(x)
+    with pytest.raises(BufferError, match=r"export x\.codes"):
+        np.from_dlpack(x)
+
+
+def test_repr_states_shape_and_grid():
+    assert repr(QInt8Tensor([[1]], scale=0.1)) == (
+        "QInt8Tensor[1,1](scale=0.1, zero_point=0)"
+    )
+
+
+def test_bytes_count_codes_and_scales():
+    assert QInt8Tensor(np.zeros((4, 8), np.int8), scale=0.1).nbytes == 36
+    per_axis = QInt8Tensor(np.zeros((4, 8), np.int8), scale=[0.1] * 4, axis=0)
+    assert per_axis.nbytes == 48
+    assert QInt32Tensor([1, 2], scale=0.1).nbytes == 16
+
+
+def test_importing_mdtensor_loads_quant_on_first_use():
+    assert md.quant is quant
