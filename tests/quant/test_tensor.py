@@ -21,8 +21,10 @@ def test_codes_are_plain_integers_that_share_the_buffer():
 def test_a_grid_is_needed_and_must_be_of_the_type():
     with pytest.raises(md.GridError) as raised:
         QInt8Tensor([1])
-    assert str(raised.value) == "codes mean nothing without a grid. Give a scale."
-    with pytest.raises(md.GridError, match="Use qint8"):
+    assert str(raised.value) == (
+        "codes mean nothing without a grid. Give qparams or scale."
+    )
+    with pytest.raises(md.GridError, match="needs a grid of qint8"):
         QInt8Tensor([1], QParams(0.5, dtype=quint8))
 
 
