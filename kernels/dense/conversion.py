@@ -52,6 +52,8 @@ def saturating(x: Array, dtype: DType) -> Array:
 
     An infinity stays one among floats, because they hold it.
     """
+    if np.can_cast(x.dtype, dtype, "safe"):
+        return wrapping(x, dtype)
     if dtype.kind == "f":
         return _saturating_float(x, dtype)
     least, most = bounds(dtype)
