@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu import conv as generic_conv, isa
 from mdtensor.kernels.reference import (
     elementwise as exact,
     reduction as exact_reduction,
@@ -317,3 +317,57 @@ def test_mean_is_exact(p, c, rng):
         want = exact_reduction.mean_u8u8(x, ratio, 120, 128, 0, 255)
         assert np.array_equal(out[:c], want.reshape(c))
         assert (out[c:] == 7).all()
+
+
+def floats_to_quantize(rng, count, scale):
+    """Random values, values on and beside ties, and what is not a usual number."""
+    x = (rng.standard_normal(count) * 90 * scale).astype(np.float32)
+    ties = (np.arange(200, dtype=np.float32) - np.float32(99.5)) * np.float32(scale)
+    around = [np.nextafter(ties, np.float32(edge)) for edge in (-np.inf, np.inf)]
+    odd = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0, -0.0, 1e-40]
+    values = np.concatenate([ties, *around, np.array(odd, np.float32)])
+    x[: min(count, len(values))] = values[:count]
+    return x
+
+
+@pytest.mark.parametrize("scale", [0.0123, 1.0, 1 / 3, 1e-33, 3e33])
+def test_quantize_is_exact(scale, rng):
+    scale = float(np.float32(scale))
+    x = floats_to_quantize(rng, 777, scale)
+    out = np.full(777 + SLACK, 7, np.uint8)
+    elementwise.quantize_f32u8(x, scale, 100, 3, 251, out[:777])
+    assert np.array_equal(out[:777], exact.quantize_f32u8(x, scale, 100, 3, 251))
+    assert (out[777:] == 7).all()
+
+
+@pytest.mark.parametrize("cp", [1, 3, 4, 5])
+@pytest.mark.parametrize("c", [1, 3])
+def test_quantize_interleaves_planes(c, cp, rng):
+    if c > cp:
+        pytest.skip("fewer channels out than in")
+    scale = float(np.float32(0.0123))
+    pixels = 7 * 31
+    x = floats_to_quantize(rng, c * pixels, scale)
+    out = np.full(pixels * cp + SLACK, 7, np.uint8)
+    elementwise.quantize_nchw_f32u8(
+        *(x, c, pixels, cp, scale, 100, 3, 251, out[: pixels * cp])
+    )
+    image = x.reshape(1, c, 7, 31)
+    want = exact.quantize_nchw_f32u8(image, cp, scale, 100, 3, 251)
+    assert np.array_equal(out[: pixels * cp], want.reshape(-1))
+    assert (out[pixels * cp :] == 7).all()
+
+
+@pytest.mark.parametrize("shape", DEPTHWISE)
+def test_im2col(shape, rng):
+    geometry = window(*shape)
+    c, taps = shape[0][2], int(geometry[3] * geometry[4])
+    x = rng.integers(0, 256, shape[0]).astype(np.uint8)
+    for first, channels in ((0, c), (c // 2, c - c // 2)):
+        rows = int(geometry[11] * geometry[12]) * taps * channels
+        want = np.empty(rows, np.uint8)
+        generic_conv.im2col_u8(x.reshape(-1), geometry, first, channels, 77, want)
+        out = np.full(rows + SLACK, 7, np.uint8)
+        conv.im2col_u8(x.reshape(-1), geometry, first, channels, 77, out)
+        assert np.array_equal(out[:rows], want)
+        assert (out[rows:] == 7).all()

@@ -22,7 +22,7 @@ from mdtensor.kernels.cpu.vnni.conv_tile import (
     tile_u8,
     transpose_pixels,
 )
-from mdtensor.kernels.cpu.vnni.epilogue import limits, resolve
+from mdtensor.kernels.cpu.vnni.epilogue import lane_mask, limits, resolve
 
 SPILL = PIXELS * 16  # accumulators of a tile
 
@@ -262,3 +262,45 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
                     tile_s32(5, 1, job)
                 else:
                     tile_s32(5, 2, job)
+
+
+@kernel
+def _copy(source, target, size):
+    if size <= 16:
+        simd.copy_bytes(16, source, target, lane_mask(size))
+        return
+    for i in range(0, size, 64):
+        simd.copy_bytes(64, source + i, target + i, lane_mask(size - i))
+
+
+@kernel
+def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
+    """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
+
+    Args: as in the generic kernel. A kernel row inside the image is copied at once,
+        64 bytes a time and never beyond its end.
+    """
+    h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
+    stride, left, dilation, ow = geometry[6], geometry[8], geometry[10], geometry[12]
+    outside = np.full(kw * channels, x_zero_point, np.uint8)
+    span = kw * channels
+    is_dense = dilation == 1 and channels == c
+    for py in range(geometry[11]):
+        for i in range(kh):
+            y = image_row(geometry, py, i)
+            line = simd.address_of(x, y * w * c + first_channel)
+            target = simd.address_of(out, (py * ow * kh + i) * span)
+            border = simd.address_of(outside, 0)
+            for px in range(ow):
+                x0 = px * stride - left
+                if y < 0 or y >= h:
+                    _copy(border, target, span)
+                elif is_dense and x0 >= 0 and x0 + kw <= w:
+                    _copy(line + x0 * c, target, span)
+                else:
+                    for j in range(kw):
+                        column = x0 + j * dilation
+                        is_inside = 0 <= column < w
+                        source = line + column * c if is_inside else border
+                        _copy(source, target + j * channels, channels)
+                target += kh * span

@@ -260,3 +260,139 @@ def _permute_u8(x, table, out):
 
 
 lookup_u8 = _permute_u8 if HAS_BYTE_PERMUTE else elementwise.lookup_u8
+
+
+def _scaled(b, rescaler, address, mask, inverse):
+    """16 float32 by address times 1 / scale, clamped; NaN counts as 0."""
+    v = b.fmul(b.bitcast(simd.load_masked(b, address, S32, mask), FLOATS), inverse)
+    v = b.select(b.fcmp_ordered("==", v, v), v, ir.Constant(FLOATS, None))
+    return rescaler.clamped(b, v)
+
+
+@intrinsic
+def quantize_chunk(typingctx, job):
+    """out = clamp(rhe(x * inverse)) + zero_point for 64 float32.
+
+    Args: job: x, inverse, low, high, zero_point, out, mask.
+
+    Returns: bits of the lanes near a tie.
+    """
+
+    def emit(context, b, signature, arguments):
+        job = cgutils.unpack_tuple(b, arguments[0])
+        x, inverse, low, high, zero_point, out, mask = job
+        rescaler = Rescaler(b, low, high, zero_point)
+        inverse = simd.splat(b, inverse)
+        values = []
+        for i in range(QUAD):
+            bits = b.trunc(b.lshr(mask, I64(16 * i)), I16)
+            values.append(_scaled(b, rescaler, b.add(x, I64(64 * i)), bits, inverse))
+        simd.store_masked(b, rescaler.quad_codes(b, values), out, mask)
+        return b.and_(rescaler.near_tie_bits(b), mask)
+
+    whole, real = types.int64, types.float32
+    return whole(types.Tuple([whole, *[real] * 3, *[whole] * 3])), emit
+
+
+@intrinsic(prefer_literal=True)
+def quantize_pixels(typingctx, channels, job):
+    """Codes [16][channels] of 16 pixels from `planes` <= channels planes of float32.
+
+    Args:
+        channels: literal, 3 or 4. The planes that lack become zero_point.
+        job: x, pitch (bytes from plane to plane), planes, inverse, low, high,
+            zero_point, out, mask (a bit each pixel), out_mask (a bit each code).
+
+    Returns: bits of the values near a tie, 16 pixels of plane 0 first.
+    """
+    shape = simd.literals(channels)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        job = cgutils.unpack_tuple(b, arguments[1])
+        x, pitch, planes, inverse, low, high, zero_point, out, mask, out_mask = job
+        rescaler = Rescaler(b, low, high, zero_point)
+        inverse = simd.splat(b, inverse)
+        zeros = ir.Constant(FLOATS, None)
+        values, read = [], I64(0)
+        for i in range(QUAD):
+            exists = b.icmp_signed("<", I64(i), planes)
+            bits = b.select(exists, b.trunc(mask, I16), I16(0))
+            read = b.or_(read, b.shl(b.zext(bits, I64), I64(16 * i)))
+            place = b.add(x, b.mul(pitch, I64(i)))
+            v = _scaled(b, rescaler, place, bits, inverse)
+            values.append(b.select(exists, v, zeros))
+        codes = rescaler.quad_codes(b, values)
+        count = 16 * shape[0]
+        order = [16 * (i % shape[0]) + i // shape[0] for i in range(count)]
+        codes = simd.permute(b, codes, [*order, *range(count, CHUNK)])
+        simd.store_masked(b, codes, out, out_mask)
+        return b.and_(rescaler.near_tie_bits(b), read)
+
+    whole, real = types.int64, types.float32
+    kinds = [*[whole] * 3, *[real] * 3, *[whole] * 4]
+    return whole(channels, types.Tuple(kinds)), emit
+
+
+@kernel
+def _is_usual(scale):
+    """Do 1 / scale and every quotient below 512 have a normal float32?"""
+    return scale > 1e-30 and scale < 1e30
+
+
+@kernel
+def _divided(x, scale, zero_point, lo, hi):
+    """The code of a value near a tie: a float64 quotient cannot cross it."""
+    rounded = np.int32(np.rint(np.float64(x) / np.float64(scale)))
+    return rounding.saturate_u8(rounded, zero_point, lo, hi)
+
+
+@kernel
+def quantize_f32u8(x, scale, zero_point, lo, hi, out):
+    """out = clamp(round_half_even(x / scale) + zero_point, lo, hi).
+
+    Args: as in the generic kernel.
+
+    Rounding: exact; a product with 1 / scale is decided by a division near a tie.
+    """
+    if not _is_usual(scale):
+        elementwise.quantize_f32u8(x, scale, zero_point, lo, hi, out)
+        return
+    low, high = limits(zero_point, lo, hi)
+    inverse = np.float32(np.float64(1) / np.float64(scale))
+    for first in range(0, len(out), CHUNK):
+        source, target = simd.address_of(x, first), simd.address_of(out, first)
+        mask = lane_mask(len(out) - first)
+        near = quantize_chunk((source, inverse, low, high, zero_point, target, mask))
+        while near != 0:
+            i = first + trailing_zeros(near)
+            near &= near - 1
+            out[i] = _divided(x[i], scale, zero_point, lo, hi)
+
+
+@kernel
+def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
+    """out[p, j] = quantized x[j, p] for j < c, zero_point for c <= j < cp.
+
+    Args: as in the generic kernel, which also serves any cp but 3 and 4.
+    """
+    if not _is_usual(scale) or (cp != 3 and cp != 4):
+        elementwise.quantize_nchw_f32u8(
+            x, c, pixels, cp, scale, zero_point, lo, hi, out
+        )
+        return
+    low, high = limits(zero_point, lo, hi)
+    inverse = np.float32(np.float64(1) / np.float64(scale))
+    for first in range(0, pixels, 16):
+        count = min(16, pixels - first)
+        job = (simd.address_of(x, first), 4 * pixels, c, inverse, low, high,
+               zero_point, simd.address_of(out, first * cp), lane_mask(count),
+               lane_mask(count * cp))  # fmt: skip
+        near = quantize_pixels(3, job) if cp == 3 else quantize_pixels(4, job)
+        while near != 0:
+            lane = trailing_zeros(near)
+            near &= near - 1
+            j, i = lane // 16, first + lane % 16
+            value = x[j * pixels + i]
+            out[i * cp + j] = _divided(value, scale, zero_point, lo, hi)

@@ -222,3 +222,21 @@ def address_of(typingctx, array, index):
         return b.add(base, b.mul(arguments[1], I64(step)))
 
     return types.int64(array, types.int64), emit
+
+
+@intrinsic(prefer_literal=True)
+def copy_bytes(typingctx, width, source, target, mask):
+    """Copy those of `width` (a literal) bytes whose bit in `mask` is set."""
+    shape = literals(width)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        _, source, target, mask = arguments
+        if shape[0] < 64:
+            mask = b.trunc(mask, ir.IntType(shape[0]))
+        line = load_masked(b, source, ir.VectorType(I8, shape[0]), mask)
+        store_masked(b, line, target, mask)
+        return context.get_dummy_value()
+
+    return types.void(width, *[types.int64] * 3), emit
