@@ -167,6 +167,7 @@ class Lookup(Step):
     """out = table[x]: every unary function of codes; table uint8 [256]."""
 
     kind = invoke.LOOKUP
+    kernel = "lookup_u8"  # a runway may implement it under another name
     kernels = (runway.lookup_u8,)
 
     def __init__(self, table):
