@@ -9,10 +9,10 @@ move to `b` or to `c`. The common type of two types is their least upper bound:
 
 `c` is below every other common upper bound exactly when all of them are reached from
 it; two such c would reach each other, and the lattice has no cycle. Hence join is
-unique where it exists, symmetric and associative by construction.
+unique where it exists, and S is a set: the order of operands never matters.
 
-Where no join exists (uint64 with a signed integer) there is no common type, and
-asking for one is an error rather than a silent float.
+uint64 with a signed integer would meet in a float. Without a float among the operands
+that is an error rather than a silent loss of digits.
 
 Source: JAX, `jax/_src/dtypes.py` (lattice and bound); array API 2024.12, "Type
 Promotion Rules" (cells within a kind); PyTorch and JAX (a float keeps its width when
@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
@@ -55,8 +57,8 @@ def _upper(name: str) -> frozenset[str]:
 
 
 @cache
-def promote_types(a: DType, b: DType) -> DType:
-    """The smallest element type to which both `a` and `b` promote.
+def promote_types(*types: DType) -> DType:
+    """The smallest element type to which all of `types` promote; order never matters.
 
     Raises:
         PromotionError: there is none.
@@ -67,19 +69,17 @@ def promote_types(a: DType, b: DType) -> DType:
         >>> promote_types(dtypes.int32, dtypes.float32)
         mdtensor.float32
     """
-    common = _upper(a.name) & _upper(b.name)
+    common = frozenset.intersection(*(_upper(t.name) for t in types))
+    has_float = any(t.is_floating for t in types)
     for candidate in common:
-        if _upper(candidate) == common and not _integer_to_float(a, b, candidate):
+        becomes_float = dtypes.dtype(candidate).is_floating and not has_float
+        if _upper(candidate) == common and not becomes_float:
             return dtypes.dtype(candidate)
+    choices = [f"astype(x, {t})" for t in reversed(types)]
     raise PromotionError(
-        f"{a} and {b} have no common type",
-        f"Use astype(x, {b}) or astype(x, {a}) to choose one",
+        f"{' and '.join(map(str, types))} have no common type",
+        f"Use {' or '.join(choices)} to choose one",
     )
-
-
-def _integer_to_float(a: DType, b: DType, candidate: str) -> bool:
-    """Two integers never become a float on their own."""
-    return not (a.is_floating or b.is_floating) and dtypes.dtype(candidate).is_floating
 
 
 def result_type(*operands: object) -> DType:
@@ -96,20 +96,24 @@ def result_type(*operands: object) -> DType:
         >>> result_type(dtypes.int8, 1), result_type(dtypes.int8, 1.5)
         (mdtensor.int8, mdtensor.float32)
     """
-    strong = [_dtype_of(x) for x in operands if not isinstance(x, (int, float))]
-    weak: list[Any] = [type(x) for x in operands if isinstance(x, (int, float))]
+    strong = [_dtype_of(x) for x in operands if not is_weak(x)]
+    weak: list[Any] = [type(x) for x in operands if is_weak(x)]
     if not strong:
         raise PromotionError("only Python scalars given", "Make one a tensor")
-    result = strong[0]
-    for other in strong[1:]:
-        result = promote_types(result, other)
+    result = promote_types(*strong)
     for scalar in weak:
         result = with_scalar(result, scalar)
     return result
 
 
+def is_weak(operand: object) -> bool:
+    """Whether it is a Python number; NumPy's float64 only looks like one."""
+    return isinstance(operand, (int, float)) and not isinstance(operand, np.generic)
+
+
 def _dtype_of(operand: object) -> DType:
-    return dtypes.dtype(getattr(operand, "dtype", operand))
+    found = getattr(operand, "dtype", operand)
+    return dtypes.dtype(found if isinstance(found, (DType, np.dtype)) else operand)
 
 
 @cache

@@ -10,7 +10,7 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import DeviceError, MdtensorError, describe
 from mdtensor.generics.deduction import TensorSpec
 from mdtensor.generics.shapes import broadcast_shapes
-from mdtensor.promotion import fit_scalar, result_type
+from mdtensor.promotion import fit_scalar, is_weak, result_type
 from mdtensor.tensor import BoolTensor, NumericTensor, Tensor
 
 # Tensors whose elements are plain numbers. plum wants typing.Union: beartype caches
@@ -119,8 +119,8 @@ def _compared(operand: Any, other: Any) -> Any:
         return operand.buffer
     if isinstance(operand, int):
         return _compared_integer(operand, other.dtype)
-    dtype = other.dtype if other.dtype.is_floating else dtypes.float64
-    return _buffer(operand, dtype)
+    is_rounded = is_weak(operand) and other.dtype.is_floating
+    return _buffer(operand, other.dtype if is_rounded else dtypes.float64)
 
 
 def _compared_integer(value: int, other: DType) -> Any:

@@ -1,0 +1,85 @@
+"""Element types: what they say about themselves, and how a stranger adds one."""
+
+import copy
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import dtypes
+from mdtensor.errors import OptionError, RegistrationError
+
+PLAIN = [leaf.dtype for leaf in md.leaves()[:12]]
+
+
+@pytest.fixture
+def registry() -> Iterator[dict[str, Any]]:
+    """The registry of element types, put back afterwards."""
+    before = dict(dtypes._REGISTRY)
+    yield dtypes._REGISTRY
+    dtypes._REGISTRY.clear()
+    dtypes._REGISTRY.update(before)
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=str)
+def test_agrees_with_numpy(dtype: md.DType) -> None:
+    assert dtype.storage == np.dtype(dtype.name)
+    assert dtype.bits == 8 * dtype.storage.itemsize
+    assert dtype.is_floating == np.issubdtype(dtype.storage, np.floating)
+    assert dtype.is_integer == np.issubdtype(dtype.storage, np.integer)
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=str)
+def test_bounds(dtype: md.DType) -> None:
+    if dtype.is_floating:
+        bounds = float(np.finfo(dtype.storage).min), float(np.finfo(dtype.storage).max)
+    elif dtype.is_integer:
+        info = np.iinfo(dtype.storage)
+        bounds = int(info.min), int(info.max)
+    else:
+        bounds = 0, 1
+    assert (dtype.minimum, dtype.maximum) == bounds
+    assert type(dtype.maximum) is (float if dtype.is_floating else int)
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=str)
+def test_found_under_all_its_names(dtype: md.DType) -> None:
+    for name in (dtype, dtype.name, dtype.storage, dtype.storage.type):
+        assert md.dtype(name) is dtype
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=str)
+def test_one_of_each(dtype: md.DType) -> None:
+    assert pickle.loads(pickle.dumps(dtype)) is dtype
+    assert copy.deepcopy(dtype) is dtype
+    assert (repr(dtype), str(dtype)) == (f"mdtensor.{dtype.name}", dtype.name)
+
+
+def test_unknown_names() -> None:
+    for name in ("int7", object(), 3, np.dtype("complex64"), "float", "i1"):
+        with pytest.raises(OptionError):
+            md.dtype(name)
+    with pytest.raises(OptionError) as caught:
+        md.dtype("int7")
+    assert str(caught.value).startswith("no element type int7. Known are bool, int8, ")
+
+
+def test_a_name_is_taken_once() -> None:
+    with pytest.raises(RegistrationError) as caught:
+        md.DType("int8", "signed integer", 8, "int8")
+    assert str(caught.value) == "an element type named int8 exists already."
+
+
+def test_a_stranger_adds_one(registry: dict[str, Any]) -> None:
+    posit = md.DType("posit8", "posit", 8, "uint8")
+    assert registry["posit8"] is md.dtype("posit8") is posit
+    assert not posit.is_floating and not posit.is_integer
+    assert pickle.loads(pickle.dumps(posit)) is posit
+
+
+def test_a_stranger_leaves_nothing_behind() -> None:
+    with pytest.raises(OptionError):
+        md.dtype("posit8")

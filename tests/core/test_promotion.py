@@ -1,0 +1,179 @@
+"""The lattice, cell by cell and as a whole."""
+
+from itertools import combinations_with_replacement, permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import dtypes
+from mdtensor.errors import CastError, PromotionError
+from mdtensor.promotion import DEFAULT, fit_scalar, with_scalar
+
+NAMES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
+COLUMNS = "b i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8"
+SHORT = dict(zip(COLUMNS.split(" "), NAMES.split(), strict=True))
+PLAIN = [md.dtype(name) for name in NAMES.split()]
+
+# Written down by hand from the array API (cells within a kind) and from PyTorch (a
+# float keeps its width); "--" is an error.
+TABLE = """
+      b   i1  i2  i4  i8  u1  u2  u4  u8  f2  f4  f8
+b     b   i1  i2  i4  i8  u1  u2  u4  u8  f2  f4  f8
+i1    i1  i1  i2  i4  i8  i2  i4  i8  --  f2  f4  f8
+i2    i2  i2  i2  i4  i8  i2  i4  i8  --  f2  f4  f8
+i4    i4  i4  i4  i4  i8  i4  i4  i8  --  f2  f4  f8
+i8    i8  i8  i8  i8  i8  i8  i8  i8  --  f2  f4  f8
+u1    u1  i2  i2  i4  i8  u1  u2  u4  u8  f2  f4  f8
+u2    u2  i4  i4  i4  i8  u2  u2  u4  u8  f2  f4  f8
+u4    u4  i8  i8  i8  i8  u4  u4  u4  u8  f2  f4  f8
+u8    u8  --  --  --  --  u8  u8  u8  u8  f2  f4  f8
+f2    f2  f2  f2  f2  f2  f2  f2  f2  f2  f2  f4  f8
+f4    f4  f4  f4  f4  f4  f4  f4  f4  f4  f4  f4  f8
+f8    f8  f8  f8  f8  f8  f8  f8  f8  f8  f8  f8  f8
+"""
+CELLS = [
+    (SHORT[row.split()[0]], SHORT[column], SHORT.get(cell))
+    for row in TABLE.split("\n")[2:-1]
+    for column, cell in zip(TABLE.split("\n")[1].split(), row.split()[1:], strict=True)
+]
+
+
+def joint(*types: md.DType) -> md.DType | None:
+    """The common type, or None."""
+    try:
+        return md.promote_types(*types)
+    except PromotionError:
+        return None
+
+
+def join(a: md.DType, b: md.DType) -> md.DType | None:
+    return joint(a, b)
+
+
+@pytest.mark.parametrize(("a", "b", "common"), CELLS)
+def test_table(a: str, b: str, common: str | None) -> None:
+    assert join(md.dtype(a), md.dtype(b)) is (common and md.dtype(common))
+
+
+def test_table_is_whole() -> None:
+    assert len(CELLS) == 144
+
+
+def test_order_never_matters() -> None:
+    for a, b in product(PLAIN, PLAIN):
+        assert join(a, b) is join(b, a)
+        assert join(a, a) is a
+    for triple in combinations_with_replacement(PLAIN, 3):
+        assert len({joint(*order) for order in permutations(triple)}) == 1
+
+
+def test_pairs_first_agrees_with_all_at_once() -> None:
+    for a, b, c in product(PLAIN, PLAIN, PLAIN):
+        if join(a, b) is not None:
+            assert joint(a, b, c) is join(md.promote_types(a, b), c)
+
+
+def test_a_float_among_the_operands_settles_it() -> None:
+    assert md.result_type(md.int8, md.uint64, md.float16) is md.float16
+    assert joint(md.int8, md.uint64, md.int8) is None
+
+
+def test_within_a_kind_as_numpy() -> None:
+    for a, b in product(PLAIN, PLAIN):
+        if a.is_floating is b.is_floating and "uint64" not in (a.name, b.name):
+            assert md.promote_types(a, b).storage == np.promote_types(
+                a.storage, b.storage
+            )
+
+
+def test_arrows_name_types_and_do_not_turn_back() -> None:
+    assert set(DEFAULT) == set(NAMES.split())
+    for source, targets in DEFAULT.items():
+        for target in targets:
+            assert not md.can_cast(md.dtype(target), md.dtype(source))
+
+
+@pytest.mark.parametrize(
+    ("operands", "result"),
+    [
+        ((md.int8, 1), "int8"),
+        ((md.int8, True), "int8"),
+        ((md.int8, 1.5), "float32"),
+        ((md.bool, 1), "int64"),
+        ((md.bool, True), "bool"),
+        ((md.bool, 1.5), "float32"),
+        ((md.float16, 1.5), "float16"),
+        ((md.float64, 1), "float64"),
+        ((md.uint64, -1), "uint64"),
+        ((md.int8, md.uint8, 1), "int16"),
+        ((md.int8, md.uint8, 1.0), "float32"),
+        (("int8", np.float16), "float16"),
+        ((md.float32, np.float64(1.5)), "float64"),
+        ((md.int8, np.array([1], np.int16)), "int16"),
+        ((md.int16,), "int16"),
+    ],
+    ids=str,
+)
+def test_result_type(operands: tuple[Any, ...], result: str) -> None:
+    assert md.result_type(*operands) is md.dtype(result)
+    assert md.result_type(*reversed(operands)) is md.dtype(result)
+
+
+def test_result_type_of_tensors() -> None:
+    assert md.result_type(md.zeros((2,)), md.ones((3,), dtype=md.int8)) is md.float32
+
+
+def test_with_scalar_and_can_cast() -> None:
+    assert with_scalar(md.uint16, int) is md.uint16
+    assert md.can_cast(md.int64, md.float16)
+    assert not md.can_cast(md.float16, md.int64)
+    assert not md.can_cast(md.uint64, md.int64)
+    assert md.can_cast(md.int8, md.int8)
+
+
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        *((-1, "uint8"), (256, "uint8"), (128, "int8"), (0.5, "int8"), (2, "bool")),
+        *((float("nan"), "int8"), (float("inf"), "int64"), (-129.0, "int8")),
+    ],
+)
+def test_scalars_that_do_not_fit(value: float, target: str) -> None:
+    with pytest.raises(CastError):
+        fit_scalar(value, md.dtype(target))
+
+
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        *((255, "uint8"), (-128, "int8"), (127.0, "int8"), (True, "bool")),
+        *((0, "bool"), (10**30, "float32"), (0.1, "float16"), (True, "int8")),
+    ],
+)
+def test_scalars_that_fit(value: float, target: str) -> None:
+    assert fit_scalar(value, md.dtype(target)) is value
+
+
+def test_huge_integers_are_infinities_among_floats() -> None:
+    assert fit_scalar(10**400, md.float32) == float("inf")
+    assert fit_scalar(-(10**400), md.float64) == -float("inf")
+
+
+def test_errors_read_well() -> None:
+    with pytest.raises(PromotionError) as caught:
+        md.promote_types(md.uint64, md.int8)
+    assert str(caught.value) == (
+        "uint64 and int8 have no common type. "
+        "Use astype(x, int8) or astype(x, uint64) to choose one."
+    )
+    with pytest.raises(PromotionError) as caught:
+        md.result_type(1, 2.0)
+    assert str(caught.value) == "only Python scalars given. Make one a tensor."
+    with pytest.raises(CastError) as scalar:
+        fit_scalar(300, dtypes.uint8)
+    assert str(scalar.value) == (
+        "uint8 represents 0 to 255; cannot represent 300. "
+        "Use astype(x, ...) to a wider type first."
+    )
