@@ -200,7 +200,7 @@ def resize(picture: Image, height: int, width: int) -> Image:
 
 
 def _taps(size: int, wanted: int) -> tuple[Any, Image]:
-    """For each of `wanted` places its two neighbours among `size`, and where between."""
+    """For each of `wanted` places its two neighbours in `size`, and where between."""
     places = (np.arange(wanted) + 0.5) * size / wanted - 0.5
     places = np.clip(places, 0, size - 1)
     first = np.floor(places).astype(int)

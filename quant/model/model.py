@@ -1,0 +1,165 @@
+"""Models: load, calibrate, quantize, look, run, save.
+
+model = load("model.onnx", input_shapes=(1, 3, 224, 224))
+small = model.quantize(model.calibrate(samples))
+print(small.plan())
+y = small(x)
+small.save("small.onnx")
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mdtensor import TensorSpec
+from mdtensor.errors import DataError
+from mdtensor.quant.model import calibrate, quantize, read, rewrite
+from mdtensor.quant.model.calibrate import Calibration
+from mdtensor.quant.model.graph import Graph, checked_feeds
+from mdtensor.quant.model.plan import Plan
+from mdtensor.quant.observers import MinMaxObserver, MSEObserver
+from mdtensor.quant.tensor import QuantizedTensor
+
+Path = str | os.PathLike[str]
+
+
+class Model:
+    """A graph that runs by plans, one for each choice of input shapes.
+
+    Args:
+        graph: what it computes; float or quantized.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def inputs(self) -> Mapping[str, TensorSpec]:
+        """Type and shape of each input; -1 is any size."""
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the results."""
+        return self.graph.outputs
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether any of its constants is quantized."""
+        constants = self.graph.constants.values()
+        return any(isinstance(tensor, QuantizedTensor) for tensor in constants)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights of convolutions and products; codes and their scales."""
+        names = {n.inputs[1] for n in self.graph.nodes if _has_weights(n, self.graph)}
+        return sum(self.graph.constants[name].nbytes for name in names)
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """The result for these inputs; a tuple if the model has several.
+
+        Args:
+            inputs: tensors or NumPy arrays in the order of `inputs`, or by name.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        feeds = checked_feeds(self.inputs, self._named(inputs, named))
+        found = self._plan_for(feeds)(feeds)
+        results = tuple(found[name] for name in self.outputs)
+        return results[0] if len(results) == 1 else results
+
+    def _named(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        if len(inputs) > len(self.inputs):
+            raise DataError(
+                f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
+                f"It has {', '.join(self.inputs)}",
+            )
+        return {**dict(zip(self.inputs, inputs, strict=False)), **named}
+
+    def _plan_for(self, feeds: Mapping[str, Any]) -> Plan:
+        return self._planned({name: feeds[name].shape for name in self.inputs})
+
+    def _planned(self, shapes: Mapping[str, tuple[int, ...]]) -> Plan:
+        key = tuple(shapes.values())
+        with self._lock:
+            if key not in self._plans:
+                specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
+                self._plans[key] = Plan(replace(self.graph, inputs=specs))
+            return self._plans[key]
+
+    def plan(self, input_shapes: Sequence[int] | None = None) -> Plan:
+        """How it runs: for each node the method, kernel, runway, and why.
+
+        Args:
+            input_shapes: of the only input; needed where its sizes are dynamic.
+
+        Raises:
+            DataError: a size is still dynamic.
+        """
+        shapes = {name: spec.shape for name, spec in self.inputs.items()}
+        if input_shapes is not None:
+            shapes = dict.fromkeys(shapes, tuple(input_shapes))
+        for name, shape in shapes.items():
+            if -1 in shape:
+                raise DataError(
+                    f"input {name!r} has the dynamic shape {shape}",
+                    "Give input_shapes to plan for",
+                )
+        return self._planned(shapes)
+
+    def calibrate(
+        self,
+        samples: Iterable[Any],
+        observer: type[MinMaxObserver] = MSEObserver,
+    ) -> Calibration:
+        """What every value does on `samples`; see `calibrate.calibrate`."""
+        return calibrate.calibrate(self.graph, samples, observer)
+
+    def quantize(
+        self, calibration: Calibration, *, keep_float: Sequence[str] = ()
+    ) -> Model:
+        """The model with 8-bit weights and activations; see `quantize.quantize_graph`."""
+        return Model(quantize.quantize_graph(self.graph, calibration, keep_float))
+
+    def save(self, path: Path) -> None:
+        """Write ONNX; a quantized model as QDQ.
+
+        Raises:
+            ModelError: a part has no ONNX form, or the place cannot be written; an
+                existing file is not touched then.
+        """
+        from mdtensor.quant.model import write
+
+        write.write_graph(self.graph, path)
+
+    def __repr__(self) -> str:
+        kind = "quantized" if self.is_quantized else "float"
+        return f"Model({kind}, {self.graph!r})"
+
+
+def _has_weights(node: Any, graph: Graph) -> bool:
+    return node.operation.__name__ in ("conv2d", "linear", "matmul") and (
+        node.inputs[1] in graph.constants
+    )
+
+
+def load(
+    path: Path, input_shapes: Mapping[str, Sequence[int]] | Sequence[int] | None = None
+) -> Model:
+    """The model in an ONNX file, simplified: constants and batch norms are folded.
+
+    Args:
+        path: the file; float, or quantized as QDQ.
+        input_shapes: of each input by name, or of the only input.
+
+    Raises:
+        ModelError: no such file, no model, or a part that is not supported.
+    """
+    return Model(rewrite.simplify(read.read_graph(path, input_shapes)))
