@@ -7,14 +7,17 @@ for quantized types, that is one quantized call that rounds once to the grid beh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
+from mdtensor.errors import DispatchError
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
@@ -70,3 +73,95 @@ READERS: dict[str, Callable[[Builder, Operator], None]] = {
     "QuantizeLinear": quantize_linear,
     "DequantizeLinear": dequantize_linear,
 }
+
+
+def fold_grids(graph: Graph) -> Graph:
+    """Operations between dequantize and quantize become quantized operations.
+
+    The grid behind an operation becomes its `out=`. A relu in between is absorbed
+    where the grid itself cuts off what the relu would. What has no quantized method
+    stays as it is, in float.
+    """
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        if node.operation is quantize:
+            nodes |= _folded(graph, node)
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _folded(graph: Graph, last: Node) -> dict[str, Node | None]:
+    """The nodes in whose place others stand, for one quantize."""
+    value, grid = last.values[0], last.options["qparams"]
+    node = graph.producers.get(value)
+    if node is None or graph.only_consumer(value) is not last:
+        return {}
+    on_grid = _on_grid(graph, node, grid)
+    if on_grid:
+        return {last.output: replace(on_grid, output=last.output)}
+    before = graph.producers.get(node.values[0]) if node.values else None
+    if node.operation not in CUTS or before is None:
+        return {}
+    on_grid = _on_grid(graph, before, grid)
+    if on_grid is None or graph.only_consumer(before.output) is not node:
+        return {}
+    if cuts_off(node, grid):
+        return {last.output: replace(on_grid, output=last.output)}
+    options = {**node.options, "out": grid}
+    cut = replace(node, output=last.output, options=options)
+    return {before.output: on_grid, last.output: cut}
+
+
+#: Operations that commute with rounding to a grid, since they cut at real numbers.
+CUTS = (md.relu, md.relu6)
+
+
+def cuts_off(node: Node, grid: QParams) -> bool:
+    """Whether the ends of the grid do what `node`, a relu or relu6, does."""
+    if grid.axis is not None or grid.zero != grid.minimum:
+        return False
+    six = round(6 / grid.fraction) + grid.zero
+    return node.operation is md.relu or six >= grid.maximum
+
+
+def _on_grid(graph: Graph, node: Node, grid: QParams) -> Node | None:
+    """`node` on the quantized values behind its inputs; None if there is no method."""
+    inputs = tuple(_codes_behind(graph, x) for x in node.inputs)
+    if node.operation in (quantize, dequantize) or "" in inputs:
+        return None
+    types = [type(None) if x is None else value_type(graph, x) for x in inputs]
+    try:
+        method = node.operation.select(*types).method
+    except DispatchError:
+        return None
+    if method.rounds:
+        return replace(node, inputs=inputs, options={**node.options, "out": grid})
+    same = all(_grid_of(graph, x) == grid for x in inputs if x is not None)
+    return replace(node, inputs=inputs) if same else None
+
+
+def _codes_behind(graph: Graph, value: Any) -> str | None:
+    """The quantized value that `value` is the dequantized form of; "" for none."""
+    if value is None:
+        return None
+    node = graph.producers.get(value) if isinstance(value, str) else None
+    if node is None or node.operation is not dequantize:
+        return ""
+    return str(node.inputs[0])
+
+
+def _grid_of(graph: Graph, value: str) -> QParams:
+    """The grid of a quantized value."""
+    if value in graph.constants:
+        found: QParams = graph.constants[value].qparams
+    elif value in graph.inputs:
+        found = graph.inputs[value].qparams
+    else:
+        node = graph.producers[value]
+        found = node.options.get("out", node.options.get("qparams"))
+        found = found or _grid_of(graph, node.values[0])
+    return found
+
+
+def value_type(graph: Graph, value: str) -> Any:
+    """The type of a quantized value."""
+    return md.leaf(_grid_of(graph, value).dtype)

@@ -1,0 +1,174 @@
+"""Which values a graph computes, seen on samples: what its grids are chosen from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import DataError, ModelError
+from mdtensor.quant.model.files import write_file
+from mdtensor.quant.model.graph import Graph, checked_feeds
+from mdtensor.quant.observers import MinMaxObserver, MSEObserver
+
+OBSERVERS = {kind.__name__: kind for kind in (MinMaxObserver, MSEObserver)}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """An observer for each value of a graph.
+
+    Args:
+        observers: by the name of the value.
+        samples: how many samples they have seen.
+    """
+
+    observers: Mapping[str, MinMaxObserver]
+    samples: int
+
+    def range(self, value: str) -> tuple[float, float]:
+        """The smallest and the largest number that `value` took."""
+        observer = self.observer(value)
+        return observer.low, observer.high
+
+    def observer(self, value: str) -> MinMaxObserver:
+        """The observer of `value`.
+
+        Raises:
+            DataError: the calibration is of another graph.
+        """
+        if value not in self.observers:
+            raise DataError(
+                f"the calibration does not know the value {value!r}",
+                "Calibrate the graph that is to be quantized",
+            )
+        return self.observers[value]
+
+    def merged(self, other: Calibration) -> Calibration:
+        """What one calibration on the samples of both would have seen.
+
+        Raises:
+            DataError: they observe other values, or in another way.
+        """
+        if _kinds(self.observers) != _kinds(other.observers):
+            raise DataError(
+                "the two calibrations observe different values",
+                "Calibrate one graph with one observer",
+            )
+        joint = {}
+        for name, observer in self.observers.items():
+            joint[name] = copied(observer)
+            joint[name].merge(other.observers[name])
+        return Calibration(joint, self.samples + other.samples)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a JSON file.
+
+        Raises:
+            ModelError: the place cannot be written.
+        """
+        content = {
+            "samples": self.samples,
+            "observers": {
+                name: {"kind": type(observer).__name__, **asdict(observer)}
+                for name, observer in self.observers.items()
+            },
+        }
+        write_file(path, json.dumps(content).encode())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Calibration:
+        """Read what `save` wrote.
+
+        Raises:
+            ModelError: there is no such file, or it holds something else.
+        """
+        try:
+            content = json.loads(Path(path).read_bytes())
+            observers = {
+                name: _observer(state) for name, state in content["observers"].items()
+            }
+            return Calibration(observers, int(content["samples"]))
+        except OSError as error:
+            reason = error.strerror or "it cannot be read"
+            raise ModelError(f"{path}: {reason}", "Check the path") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ModelError(
+                f"{path} holds no calibration", "Calibrate again"
+            ) from None
+
+
+def _kinds(observers: Mapping[str, MinMaxObserver]) -> dict[str, type]:
+    return {name: type(observer) for name, observer in observers.items()}
+
+
+def _observer(state: dict[str, Any]) -> MinMaxObserver:
+    kind = OBSERVERS[state.pop("kind")]
+    if "counts" in state:
+        state["counts"] = {int(cell): n for cell, n in state["counts"].items()}
+    return kind(**state)
+
+
+def copied(observer: MinMaxObserver) -> MinMaxObserver:
+    """An observer that has seen the same and can be merged into."""
+    new = type(observer)(
+        **{f.name: getattr(observer, f.name) for f in fields(observer)}
+    )
+    if isinstance(new, MSEObserver):
+        new.counts = dict(new.counts)
+    return new
+
+
+def calibrate(
+    graph: Graph,
+    samples: Iterable[Any],
+    observer: type[MinMaxObserver] = MSEObserver,
+) -> Calibration:
+    """Run the graph on samples and observe every value; samples are not kept.
+
+    Args:
+        graph: float.
+        samples: each a tensor or array for the only input, or one for each input by
+            name. How they are split into batches does not change the result.
+        observer: class of the observers.
+
+    Raises:
+        DataError: no samples; a sample of another shape or type, or with a NaN or an
+            infinity.
+    """
+    observers: dict[str, MinMaxObserver] = {}
+
+    def observe(name: str, tensor: Any) -> None:
+        if tensor.dtype.is_floating:
+            observers.setdefault(name, observer()).observe(np.asarray(tensor))
+
+    count = 0
+    for count, sample in enumerate(samples, start=1):
+        graph.run(_finite(_feeds(graph, sample, count), count), observe)
+    if not count:
+        raise DataError("there are no samples to calibrate on", "Give at least one")
+    return Calibration(observers, count)
+
+
+def _feeds(graph: Graph, sample: Any, number: int) -> dict[str, Any]:
+    if not isinstance(sample, Mapping):
+        sample = dict.fromkeys(graph.inputs, sample)
+    try:
+        return checked_feeds(graph.inputs, sample)
+    except DataError as error:
+        raise DataError(f"sample {number}: {error.problem}", error.fix) from None
+
+
+def _finite(feeds: dict[str, Any], number: int) -> dict[str, Any]:
+    for name, tensor in feeds.items():
+        if tensor.dtype.is_floating and not np.isfinite(np.asarray(tensor)).all():
+            raise DataError(
+                f"sample {number}: input {name!r} holds a NaN or an infinity",
+                "Clean the samples first",
+            )
+    return feeds
