@@ -9,6 +9,7 @@ from mdtensor.device import cpu, device as find_device
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError
 from mdtensor.generics.conversion import astype, to
+from mdtensor.host import natural_array
 from mdtensor.promotion import DEFAULT_FLOAT
 from mdtensor.tensor import Tensor, from_numpy, leaf
 
@@ -52,12 +53,13 @@ def _as_tensor(values: Any, dtype: DType | None) -> Tensor:
 
 def _natural(values: Any) -> DType:
     try:
-        kind = np.array(values).dtype.kind
+        found = natural_array(values)
     except ValueError:  # ragged: the constructor says so
-        kind = "f"
-    return {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.uint64}.get(
-        kind, DEFAULT_FLOAT
-    )
+        return DEFAULT_FLOAT
+    kinds = {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.uint64}
+    if found.dtype.kind == "O" and isinstance(found.flat[0], int):
+        return dtypes.uint64 if found.min() >= 0 else dtypes.int64
+    return kinds.get(found.dtype.kind, DEFAULT_FLOAT)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Any:

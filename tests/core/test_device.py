@@ -1,0 +1,161 @@
+"""Where tensors live: the host, and devices that a stranger registers."""
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import tensor
+from mdtensor.device import _REGISTRY
+from mdtensor.errors import DeviceError, RegistrationError
+
+
+class Shelf(md.Device):
+    """A device whose buffers are host arrays under another roof."""
+
+    name = "shelf"
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
+        return np.empty(shape, storage)
+
+    def from_host(self, array: Any) -> Any:
+        self.log.append("from_host")
+        return np.array(array)
+
+    def to_host(self, buffer: Any) -> Any:
+        self.log.append("to_host")
+        return np.array(buffer)
+
+    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
+        kernel(*arguments)
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+
+
+@pytest.fixture
+def shelf() -> Iterator[Shelf]:
+    """A registered device with one leaf, both gone afterwards."""
+    known, leaves = dict(_REGISTRY), dict(tensor._LEAVES)
+    place = md.register_device(Shelf())
+
+    class ShelfFloat32Tensor(md.FloatingTensor, dtype=md.float32, device=place):
+        __slots__ = ()
+
+    yield place
+    for registry, before in ((_REGISTRY, known), (tensor._LEAVES, leaves)):
+        registry.clear()
+        registry.update(before)
+
+
+def text(error: type[Exception], call: Callable[[], Any]) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_host_shares_memory() -> None:
+    array = np.arange(3)
+    assert md.cpu.from_host(array) is array
+    assert md.cpu.to_host(array) is array
+    assert md.cpu.alloc((2, 3), np.dtype("int8")).shape == (2, 3)
+    done: list[int] = []
+    md.cpu.launch(done.append, 1)
+    md.cpu.synchronize()
+    assert done == [1]
+
+
+def test_found_by_name() -> None:
+    assert md.device("cpu") is md.device(md.cpu) is md.cpu
+    assert pickle.loads(pickle.dumps(md.cpu)) is md.cpu
+    assert copy.deepcopy(md.cpu) is md.cpu
+    assert repr(md.cpu) == "cpu"
+    assert text(DeviceError, lambda: md.device("moon")).startswith(
+        "no device 'moon'. Registered are cpu"
+    )
+
+
+def test_a_name_is_taken_once(shelf: Shelf) -> None:
+    assert text(RegistrationError, lambda: md.register_device(Shelf())) == (
+        "a device named shelf exists already."
+    )
+
+
+def test_there_and_back(shelf: Shelf) -> None:
+    x = md.asarray([1.0, 2.0])
+    there = md.to(x, shelf)
+    assert (type(there).__name__, there.device) == ("ShelfFloat32Tensor", shelf)
+    assert not np.shares_memory(there.buffer, x.buffer)
+    back = there.to("cpu")
+    assert type(back) is md.Float32Tensor
+    assert back.tolist() == there.tolist() == [1.0, 2.0]
+    assert md.to(there, "shelf") is there
+
+
+def test_deduced_without_moving(shelf: Shelf) -> None:
+    selected = md.to.select(md.Float32Tensor, Shelf)
+    found = selected.deduce(md.TensorSpec(md.Float32Tensor, (2, -1)), shelf)
+    assert (found.type, found.shape) == (md.leaf(md.float32, shelf), (2, -1))
+
+
+def test_host_methods_refuse_it(shelf: Shelf) -> None:
+    here, there = md.asarray([1.0]), md.to(md.asarray([1.0]), shelf)
+    assert text(DeviceError, lambda: here + there) == (
+        "add(Float32Tensor[1], ShelfFloat32Tensor[1]): operands are on cpu and shelf. "
+        "Move one with to(device)."
+    )
+    calls = [
+        lambda: there + there,
+        lambda: there == there,
+        lambda: md.relu(there),
+        lambda: md.softmax(there),
+        lambda: md.sum(there),
+        lambda: there[0],
+        lambda: md.reshape(there, (1, 1)),
+        lambda: md.concat([there, there]),
+        lambda: md.astype(there, md.int8),
+        lambda: md.matmul(there, there),
+        lambda: there * 2,
+    ]
+    for call in calls:
+        assert "no method for shelf yet. Move the operands with to(cpu)." in text(
+            DeviceError, call
+        )
+    assert text(DeviceError, lambda: md.concat([here, there])).startswith(
+        "concat(Float32Tensor[1], ShelfFloat32Tensor[1]): operands are on cpu and"
+    )
+
+
+def test_reading_waits_for_the_device(shelf: Shelf) -> None:
+    there = md.to(md.asarray([7.0]), shelf)
+    reads: list[Callable[[Any], Any]] = [
+        np.asarray,
+        float,
+        int,
+        bool,
+        lambda x: x.tolist(),
+    ]
+    for read in reads:
+        shelf.log.clear()
+        read(there)
+        assert shelf.log == ["to_host"]
+
+
+def test_no_leaf_no_move(shelf: Shelf) -> None:
+    assert text(DeviceError, lambda: md.to(md.asarray([1]), shelf)) == (
+        "to(Int64Tensor[1], Shelf): int64 has no tensor type on shelf."
+    )
+    assert text(DeviceError, lambda: md.asarray([1], device="shelf")).endswith(
+        "int64 has no tensor type on shelf."
+    )
+
+
+def test_a_stranger_leaves_nothing_behind() -> None:
+    assert "shelf" not in _REGISTRY

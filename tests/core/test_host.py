@@ -1,0 +1,113 @@
+"""From Python values to buffers: what is taken, what is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import mdtensor as md
+from mdtensor.errors import CastError, ShapeError
+from mdtensor.host import host_array
+
+INTEGERS = [leaf.dtype for leaf in md.leaves()[:12] if leaf.dtype.is_integer]
+
+
+@given(st.sampled_from(INTEGERS), st.integers(-(2**70), 2**70))
+def test_integers_fit_or_are_refused(dtype: md.DType, value: int) -> None:
+    if dtype.minimum <= value <= dtype.maximum:
+        found = host_array([value], dtype)
+        assert found.dtype == dtype.storage
+        assert found.tolist() == [value]
+    else:
+        with pytest.raises((CastError, ShapeError)):
+            host_array([value], dtype)
+
+
+@given(st.lists(st.integers(-(2**63), 2**64 - 1), min_size=2, max_size=4))
+def test_one_misfit_refuses_the_whole(values: list[int]) -> None:
+    fits = all(-(2**63) <= v < 2**63 for v in values)
+    if fits:
+        assert host_array(values, md.int64).tolist() == values
+    else:
+        with pytest.raises(CastError):
+            host_array(values, md.int64)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=4))
+def test_unsigned_integers_are_exact(values: list[int]) -> None:
+    assert host_array(values, md.uint64).tolist() == values
+    assert md.asarray(values).tolist() == values
+
+
+def test_huge_integers_overflow_among_floats_only() -> None:
+    assert host_array([10**400, -(10**400)], md.float64).tolist() == [np.inf, -np.inf]
+    with pytest.raises(CastError):
+        host_array([10**400], md.int64)
+
+
+@given(st.floats(allow_nan=False))
+def test_floats_round_to_nearest(value: float) -> None:
+    with np.errstate(over="ignore"):
+        for dtype in (md.float16, md.float32, md.float64):
+            assert host_array(value, dtype) == dtype.storage.type(value)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "error"),
+    [
+        ([1.5], md.int8, CastError),
+        ([1.0], md.int8, CastError),
+        ([1], md.bool, CastError),
+        (["a"], md.float32, CastError),
+        (["1"], md.int8, CastError),
+        ([1j], md.float32, CastError),
+        ([None], md.float32, CastError),
+        ([[1], [2, 3]], md.int8, ShapeError),
+        ([[1.0], 2.0], md.float32, ShapeError),
+        (np.array([1.0]), md.float32, CastError),
+        (np.int16(1), md.int8, CastError),
+        ([2**80], md.float32, None),
+        ([10**400, -1], md.float16, None),
+        ([2**80, 0.5], md.float64, None),
+        ([1, 2**63], md.uint64, None),
+        ([-1, 2**63], md.uint64, CastError),
+        ([object()], md.int8, CastError),
+        ([True, 2], md.int8, None),
+        ([], md.int8, None),
+        ([[]], md.bool, None),
+    ],
+    ids=str,
+)
+def test_what_is_refused(values: Any, dtype: md.DType, error: Any) -> None:
+    if error is None:
+        assert host_array(values, dtype).dtype == dtype.storage
+    else:
+        with pytest.raises(error):
+            host_array(values, dtype)
+
+
+def test_arrays_are_shared() -> None:
+    array = np.arange(4, dtype=np.int8)
+    assert host_array(array, md.int8) is array
+    assert host_array(np.int8(3), md.int8).shape == ()
+
+
+def test_errors_read_well() -> None:
+    with pytest.raises(CastError) as caught:
+        host_array([1, 300], md.uint8)
+    assert str(caught.value) == (
+        "uint8 represents 0 to 255; cannot represent int64 values from 1 to 300. "
+        "Use a wider type, or astype with a casting policy."
+    )
+    with pytest.raises(CastError) as array:
+        host_array(np.zeros(1), md.float32)
+    assert str(array.value) == (
+        "the array holds float64, not float32. Use astype(asarray(a), float32)."
+    )
+    with pytest.raises(ShapeError) as ragged:
+        host_array([[1], [2, 3]], md.int8)
+    assert str(ragged.value) == (
+        "the values do not form an array of numbers. "
+        "Give numbers, or sequences of equal length."
+    )

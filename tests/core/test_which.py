@@ -1,0 +1,49 @@
+"""What would run, in one line."""
+
+import re
+
+import pytest
+
+import mdtensor as md
+from mdtensor.errors import DispatchError, OptionError
+
+
+def test_takes_tensors_scalars_and_types() -> None:
+    x = md.asarray([1.0])
+    by_value = md.which(md.add, x, 1)
+    assert by_value is md.which(md.add, md.Float32Tensor, int)
+    assert by_value is md.add.select(md.Float32Tensor, int)
+    assert by_value(x, 1).tolist() == [2.0]
+
+
+def test_one_readable_line() -> None:
+    line = str(md.which(md.relu, md.Int8Tensor))
+    pattern = (
+        r"relu\(Int8Tensor\) -> relu\(NumericTensor\)  mdtensor/ops/elementwise.py:\d+"
+    )
+    assert re.fullmatch(pattern, line)
+    joined = str(md.which(md.concat, md.Int8Tensor, md.BoolTensor))
+    assert "-> concat(*NumericTensor | BoolTensor)  mdtensor/ops/mani" in joined
+
+
+def test_names_the_line_where_the_method_is() -> None:
+    found = md.which(md.matmul, md.Float32Tensor, md.Float32Tensor).method
+    path, line = found.location.split(":")
+    assert path == "mdtensor/ops/matmul.py"
+    code = found.implementation.__code__
+    assert int(line) == code.co_firstlineno
+
+
+def test_defaults_may_be_left_out() -> None:
+    short = md.which(md.conv2d, md.Float32Tensor, md.Float32Tensor)
+    assert short.types == (md.Float32Tensor, md.Float32Tensor, type(None))
+    with pytest.raises(DispatchError):
+        md.which(md.conv2d, md.Float32Tensor)
+
+
+def test_refuses_what_is_no_operation() -> None:
+    with pytest.raises(OptionError) as caught:
+        md.which(len, md.Float32Tensor)
+    assert str(caught.value) == (
+        "<built-in function len> is no operation. See md.operations()."
+    )
