@@ -266,41 +266,61 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
 
 @kernel
 def _copy(source, target, size):
-    if size <= 16:
-        simd.copy_bytes(16, source, target, lane_mask(size))
-        return
+    """Copy `size` bytes and touch no other."""
     for i in range(0, size, 64):
         simd.copy_bytes(64, source + i, target + i, lane_mask(size - i))
+
+
+@kernel
+def _copy_loosely(source, target, size):
+    """Copy at least `size` bytes, at most 63 more."""
+    if size <= 16:
+        simd.copy_bytes(16, source, target, -1)
+        return
+    for i in range(0, size, 64):
+        simd.copy_bytes(64, source + i, target + i, -1)
+
+
+@kernel
+def _copy_taps(line, x0, geometry, first_channel, channels, border, target):
+    """One kernel row for one output pixel, tap by tap; outside the image `border`."""
+    w, c = geometry[1], geometry[2]
+    for j in range(geometry[4]):
+        column = x0 + j * geometry[10]
+        source = line + column * c + first_channel if 0 <= column < w else border
+        _copy(source, target + j * channels, channels)
 
 
 @kernel
 def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
-    Args: as in the generic kernel. A kernel row inside the image is copied at once,
-        64 bytes a time and never beyond its end.
+    Args: as in the generic kernel. A kernel row inside the image is copied at once, and
+        some bytes too many: they are written again, since `out` is filled in order.
+        Not so near the ends of `x` and `out`.
     """
     h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
-    stride, left, dilation, ow = geometry[6], geometry[8], geometry[10], geometry[12]
-    outside = np.full(kw * channels, x_zero_point, np.uint8)
-    span = kw * channels
-    is_dense = dilation == 1 and channels == c
-    for py in range(geometry[11]):
-        for i in range(kh):
-            y = image_row(geometry, py, i)
-            line = simd.address_of(x, y * w * c + first_channel)
-            target = simd.address_of(out, (py * ow * kh + i) * span)
-            border = simd.address_of(outside, 0)
-            for px in range(ow):
-                x0 = px * stride - left
+    oh, ow, span = geometry[11], geometry[12], kw * channels
+    is_dense = geometry[10] == 1 and channels == c
+    outside = np.full(span, x_zero_point, np.uint8)
+    x_end = simd.address_of(x, h * w * c) - 64
+    target = simd.address_of(out, 0)
+    out_end = target + oh * ow * kh * span - 64
+    for py in range(oh):
+        for px in range(ow):
+            x0 = px * geometry[6] - geometry[8]
+            is_whole = is_dense and x0 >= 0 and x0 + kw <= w
+            for i in range(kh):
+                y = image_row(geometry, py, i)
+                line = simd.address_of(x, y * w * c)
+                source = line + x0 * c
                 if y < 0 or y >= h:
-                    _copy(border, target, span)
-                elif is_dense and x0 >= 0 and x0 + kw <= w:
-                    _copy(line + x0 * c, target, span)
+                    _copy(simd.address_of(outside, 0), target, span)
+                elif is_whole and source + span <= x_end and target + span <= out_end:
+                    _copy_loosely(source, target, span)
                 else:
-                    for j in range(kw):
-                        column = x0 + j * dilation
-                        is_inside = 0 <= column < w
-                        source = line + column * c if is_inside else border
-                        _copy(source, target + j * channels, channels)
-                target += kh * span
+                    border = simd.address_of(outside, 0)
+                    _copy_taps(
+                        line, x0, geometry, first_channel, channels, border, target
+                    )
+                target += span

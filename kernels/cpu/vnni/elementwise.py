@@ -4,117 +4,22 @@ Rounding as in `epilogue.py`: float32, and integers for the lanes near a tie.
 """
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import elementwise, isa, rounding
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.epilogue import (
-    QUAD,
-    Rescaler,
-    lane_mask,
-    limits,
-    load_vectors,
-    trailing_zeros,
+from mdtensor.kernels.cpu.vnni.elementwise_chunk import (
+    CHUNK,
+    permute_chunks,
+    product_chunk,
+    quantize_chunk,
+    quantize_pixels,
+    scale_chunk,
+    sum_chunk,
 )
-from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I8, I16, I32, I64, S32
+from mdtensor.kernels.cpu.vnni.epilogue import lane_mask, limits, trailing_zeros
 
-CHUNK = 64
 HAS_BYTE_PERMUTE = "avx512vbmi" in isa.FEATURES
-
-
-def _load_ints(b, address, mask, zero_point):
-    """4 vectors of int32: the codes at `address` whose bit in `mask` is set, less z."""
-    zero = simd.splat(b, b.trunc(zero_point, I32))
-    vectors = []
-    for i in range(QUAD):
-        bits = b.trunc(b.lshr(mask, I64(16 * i)), I16)
-        place = b.add(address, I64(16 * i))
-        codes = simd.load_masked(b, place, ir.VectorType(I8, 16), bits)
-        vectors.append(b.sub(b.zext(codes, S32), zero))
-    return vectors
-
-
-def _load_floats(b, address, mask, zero_point):
-    ints = _load_ints(b, address, mask, zero_point)
-    return [b.sitofp(vector, FLOATS) for vector in ints]
-
-
-@intrinsic
-def scale_chunk(typingctx, job):
-    """out = clamp(rhe((x - za) * scale)) + zero_point for 64 codes.
-
-    Args: job: x, za, scales (64 float32), low, high, zero_point, out, mask.
-
-    Returns: bits of the lanes near a tie.
-    """
-
-    def emit(context, b, signature, arguments):
-        x, za, scales, low, high, zero_point, out, mask = cgutils.unpack_tuple(
-            b, arguments[0]
-        )
-        rescaler = Rescaler(b, low, high, zero_point)
-        ints = _load_ints(b, x, mask, za)
-        codes = rescaler.codes(b, ints, load_vectors(b, scales, QUAD, FLOATS))
-        simd.store_masked(b, codes, out, mask)
-        return b.and_(rescaler.near_tie_bits(b), mask)
-
-    whole, real = types.int64, types.float32
-    return whole(types.Tuple([whole] * 3 + [real] * 2 + [whole] * 3)), emit
-
-
-@intrinsic
-def product_chunk(typingctx, job):
-    """out = clamp(rhe((x - za) * (y - zb) * scale)) + zero_point for 64 codes.
-
-    Args: job: x, y, za, zb, scale, low, high, zero_point, out, mask.
-
-    Returns: bits of the lanes near a tie.
-    """
-
-    def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[0])
-        x, y, za, zb, scale, low, high, zero_point, out, mask = job
-        rescaler = Rescaler(b, low, high, zero_point)
-        scale = simd.splat(b, scale)
-        pairs = zip(
-            _load_floats(b, x, mask, za), _load_floats(b, y, mask, zb), strict=True
-        )
-        values = [b.fmul(b.fmul(p, q), scale) for p, q in pairs]
-        codes = rescaler.quad_codes(b, [rescaler.clamped(b, v) for v in values])
-        simd.store_masked(b, codes, out, mask)
-        return b.and_(rescaler.near_tie_bits(b), mask)
-
-    whole, real = types.int64, types.float32
-    return whole(types.Tuple([whole] * 4 + [real] * 3 + [whole] * 3)), emit
-
-
-@intrinsic
-def sum_chunk(typingctx, job):
-    """out = clamp(rhe((x - za) * ma + (y - zb) * mb)) + zero_point for 64 codes.
-
-    Args: job: x, y, za, zb, ma, mb, limit, low, high, zero_point, out, mask.
-
-    Returns: bits of the lanes whose rest exceeds `limit`.
-    """
-
-    def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[0])
-        x, y, za, zb, ma, mb, limit, low, high, zero_point, out, mask = job
-        rescaler = Rescaler(b, low, high, zero_point)
-        ma, mb = simd.splat(b, ma), simd.splat(b, mb)
-        pairs = zip(
-            _load_floats(b, x, mask, za), _load_floats(b, y, mask, zb), strict=True
-        )
-        values = [b.fadd(b.fmul(p, ma), b.fmul(q, mb)) for p, q in pairs]
-        codes = rescaler.quad_codes(b, [rescaler.clamped(b, v) for v in values])
-        simd.store_masked(b, codes, out, mask)
-        return b.and_(rescaler.near_tie_bits(b, limit), mask)
-
-    whole, real = types.int64, types.float32
-    return whole(types.Tuple([whole] * 4 + [real] * 5 + [whole] * 3)), emit
 
 
 @kernel
@@ -159,14 +64,12 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
 
 
 @kernel
-def _settle(
-    near, first, a, b, broadcast, za, zb, multiplier, limbs, zero_point, lo, hi, out
-):
+def _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
     """Exact products for the lanes `near` of the chunk at `first`."""
     while near != 0:
         i = first + trailing_zeros(near)
         near &= near - 1
-        j = i % len(b) if broadcast else i
+        j = i % len(b)
         p, q = np.int32(a[i]) - np.int32(za), np.int32(b[j]) - np.int32(zb)
         out[i] = rounding.requantize_s32u8(
             np.int32(p * q), multiplier[0], limbs, 0, zero_point, lo, hi
@@ -174,11 +77,37 @@ def _settle(
 
 
 @kernel
-def _mul_channels(a, c, scales, za, low, high, zero_point, first, out, mask):
-    """One chunk of a product with a scale for each channel; `scales` holds c + 64."""
-    at = simd.address_of(scales, first % c)
-    x, y = simd.address_of(a, first), simd.address_of(out, first)
-    return scale_chunk((x, za, at, low, high, zero_point, y, mask))
+def _needs_no_integers(limbs):
+    """Is the ratio a power of two times P < 256? Then float32 products are exact."""
+    q = limbs[0, 4] | limbs[0, 5] | limbs[0, 6] | limbs[0, 7]
+    is_sum = limbs[0, 4] + limbs[0, 5] + limbs[0, 6] + limbs[0, 7] == q
+    p = limbs[0, 1] | limbs[0, 2] | limbs[0, 3]
+    return is_sum and q & (q - 1) == 0 and p == 0 and limbs[0, 0] < 256
+
+
+@kernel
+def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
+    """`mul_u8u8u8` with b[c] for every pixel: a float32 scale for each channel."""
+    c = len(b)
+    scales = np.empty(c + CHUNK, np.float32)
+    for i in range(c):
+        step = np.float32(np.int32(b[i]) - np.int32(zb))
+        scales[i] = np.float32(step * multiplier[0])
+    for i in range(c, c + CHUNK):
+        scales[i] = scales[i - c]
+    low, high = limits(zero_point, lo, hi)
+    is_exact = _needs_no_integers(limbs)
+    channel = 0
+    for first in range(0, len(out), CHUNK):
+        x, y = simd.address_of(a, first), simd.address_of(out, first)
+        at, mask = simd.address_of(scales, channel), lane_mask(len(out) - first)
+        near = scale_chunk((x, za, at, low, high, zero_point, y, mask))
+        if near != 0 and not is_exact:
+            _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi,
+                    out)  # fmt: skip
+        channel += CHUNK
+        while channel >= c:
+            channel -= c
 
 
 @kernel
@@ -192,147 +121,38 @@ def mul_u8u8u8(
 
     Rounding: the exact rational, half to even. Overflow: saturates.
     """
-    low, high = limits(zero_point, lo, hi)
-    total = p * c
-    scales = np.empty(c + CHUNK, np.float32)
     if broadcast:
-        for i in range(c + CHUNK):
-            step = np.float32(np.int32(b[i % c]) - np.int32(zb))
-            scales[i] = np.float32(step * multiplier[0])
-    factors = b[:c] if broadcast else b
-    for first in range(0, total, CHUNK):
-        mask = lane_mask(total - first)
-        if broadcast:
-            near = _mul_channels(
-                a, c, scales, za, low, high, zero_point, first, out, mask
-            )
-        else:
-            x, y = simd.address_of(a, first), simd.address_of(b, first)
-            z = simd.address_of(out, first)
-            near = product_chunk(
-                (x, y, za, zb, multiplier[0], low, high, zero_point, z, mask)
-            )
-        if near != 0:
-            _settle(near, first, a, factors, broadcast, za, zb, multiplier, limbs,
-                    zero_point, lo, hi, out)  # fmt: skip
+        _mul_channels(
+            a, b[:c], za, zb, multiplier, limbs, zero_point, lo, hi, out[: p * c]
+        )
+        return
+    low, high = limits(zero_point, lo, hi)
+    is_exact = _needs_no_integers(limbs)
+    for first in range(0, p * c, CHUNK):
+        x, y = simd.address_of(a, first), simd.address_of(b, first)
+        z, mask = simd.address_of(out, first), lane_mask(p * c - first)
+        near = product_chunk(
+            (x, y, za, zb, multiplier[0], low, high, zero_point, z, mask)
+        )
+        if near != 0 and not is_exact:
+            _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi,
+                    out)  # fmt: skip
 
 
-@intrinsic
-def permute_chunks(typingctx, x, table, out, count, mask):
-    """`count` chunks of 64 codes, and then those of `mask`, through a table of 256."""
+if HAS_BYTE_PERMUTE:
 
-    def emit(context, b, signature, arguments):
-        x, table, out, count, mask = arguments
-        quarters = load_vectors(b, table, 4, BYTES)
+    @kernel
+    def lookup_u8(x, table, out):
+        """out[i] = table[x[i]]; x, out uint8 1-D of one length, table uint8 [256]."""
+        whole = len(out) // CHUNK
+        mask = lane_mask(len(out) - whole * CHUNK)
+        permute_chunks(
+            simd.address_of(x, 0), simd.address_of(table, 0), simd.address_of(out, 0),
+            whole, mask,
+        )  # fmt: skip
 
-        def looked_up(codes):
-            halves = [
-                simd.permute_pair(b, quarters[i], codes, quarters[i + 1])
-                for i in (0, 2)
-            ]
-            is_low = b.icmp_signed(">=", codes, ir.Constant(BYTES, None))
-            return b.select(is_low, *halves)
-
-        def step(i, carried):
-            offset = b.mul(i, I64(CHUNK))
-            codes = simd.load(b, b.add(x, offset), BYTES)
-            simd.store(b, looked_up(codes), b.add(out, offset))
-            return carried
-
-        simd.repeat(b, count, [], step)
-        rest = b.mul(count, I64(CHUNK))
-        codes = simd.load_masked(b, b.add(x, rest), BYTES, mask)
-        simd.store_masked(b, looked_up(codes), b.add(out, rest), mask)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 5), emit
-
-
-@kernel
-def _permute_u8(x, table, out):
-    """out[i] = table[x[i]]; x, out uint8 1-D of one length, table uint8 [256]."""
-    whole = len(out) // CHUNK
-    mask = (np.int64(1) << (len(out) - whole * CHUNK)) - np.int64(1)
-    permute_chunks(
-        simd.address_of(x, 0), simd.address_of(table, 0), simd.address_of(out, 0),
-        whole, mask,
-    )  # fmt: skip
-
-
-lookup_u8 = _permute_u8 if HAS_BYTE_PERMUTE else elementwise.lookup_u8
-
-
-def _scaled(b, rescaler, address, mask, inverse):
-    """16 float32 by address times 1 / scale, clamped; NaN counts as 0."""
-    v = b.fmul(b.bitcast(simd.load_masked(b, address, S32, mask), FLOATS), inverse)
-    v = b.select(b.fcmp_ordered("==", v, v), v, ir.Constant(FLOATS, None))
-    return rescaler.clamped(b, v)
-
-
-@intrinsic
-def quantize_chunk(typingctx, job):
-    """out = clamp(rhe(x * inverse)) + zero_point for 64 float32.
-
-    Args: job: x, inverse, low, high, zero_point, out, mask.
-
-    Returns: bits of the lanes near a tie.
-    """
-
-    def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[0])
-        x, inverse, low, high, zero_point, out, mask = job
-        rescaler = Rescaler(b, low, high, zero_point)
-        inverse = simd.splat(b, inverse)
-        values = []
-        for i in range(QUAD):
-            bits = b.trunc(b.lshr(mask, I64(16 * i)), I16)
-            values.append(_scaled(b, rescaler, b.add(x, I64(64 * i)), bits, inverse))
-        simd.store_masked(b, rescaler.quad_codes(b, values), out, mask)
-        return b.and_(rescaler.near_tie_bits(b), mask)
-
-    whole, real = types.int64, types.float32
-    return whole(types.Tuple([whole, *[real] * 3, *[whole] * 3])), emit
-
-
-@intrinsic(prefer_literal=True)
-def quantize_pixels(typingctx, channels, job):
-    """Codes [16][channels] of 16 pixels from `planes` <= channels planes of float32.
-
-    Args:
-        channels: literal, 3 or 4. The planes that lack become zero_point.
-        job: x, pitch (bytes from plane to plane), planes, inverse, low, high,
-            zero_point, out, mask (a bit each pixel), out_mask (a bit each code).
-
-    Returns: bits of the values near a tie, 16 pixels of plane 0 first.
-    """
-    shape = simd.literals(channels)
-    if shape is None:
-        return None
-
-    def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[1])
-        x, pitch, planes, inverse, low, high, zero_point, out, mask, out_mask = job
-        rescaler = Rescaler(b, low, high, zero_point)
-        inverse = simd.splat(b, inverse)
-        zeros = ir.Constant(FLOATS, None)
-        values, read = [], I64(0)
-        for i in range(QUAD):
-            exists = b.icmp_signed("<", I64(i), planes)
-            bits = b.select(exists, b.trunc(mask, I16), I16(0))
-            read = b.or_(read, b.shl(b.zext(bits, I64), I64(16 * i)))
-            place = b.add(x, b.mul(pitch, I64(i)))
-            v = _scaled(b, rescaler, place, bits, inverse)
-            values.append(b.select(exists, v, zeros))
-        codes = rescaler.quad_codes(b, values)
-        count = 16 * shape[0]
-        order = [16 * (i % shape[0]) + i // shape[0] for i in range(count)]
-        codes = simd.permute(b, codes, [*order, *range(count, CHUNK)])
-        simd.store_masked(b, codes, out, out_mask)
-        return b.and_(rescaler.near_tie_bits(b), read)
-
-    whole, real = types.int64, types.float32
-    kinds = [*[whole] * 3, *[real] * 3, *[whole] * 4]
-    return whole(channels, types.Tuple(kinds)), emit
+else:
+    lookup_u8 = elementwise.lookup_u8
 
 
 @kernel
