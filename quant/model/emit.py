@@ -1,0 +1,256 @@
+"""Operations as operators of ONNX: one small function for each, the reader's mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import ModelError
+from mdtensor.generics.shapes import normalize_axes, padding4, pair
+from mdtensor.quant.model.build import ELEMENT_TYPES
+from mdtensor.quant.model.graph import Node
+
+
+class Sink(Protocol):
+    """What a writer offers to the functions below."""
+
+    specs: Mapping[str, TensorSpec]
+
+    def emit(self, kind: str, inputs: list[str], **attributes: Any) -> str:
+        """Add an operator on the way to the result; the name of what it writes."""
+
+    def result(self, kind: str, inputs: list[str], **attributes: Any) -> None:
+        """Add the operator that writes the node's result."""
+
+    def constant(self, values: Any) -> str:
+        """The name of an initializer with these values."""
+
+
+Emitter = Callable[[Sink, Node, list[str]], None]
+EMITTERS: dict[Any, Emitter] = {}
+
+
+def emits(*operations: Any) -> Callable[[Emitter], Emitter]:
+    """Enter a function in the table of operations."""
+
+    def enter(emitter: Emitter) -> Emitter:
+        EMITTERS.update(dict.fromkeys(operations, emitter))
+        return emitter
+
+    return enter
+
+
+#: Operations that are an operator of ONNX as they stand.
+SAME: dict[Any, str] = {
+    md.add: "Add",
+    md.div: "Div",
+    md.exp: "Exp",
+    md.global_avg_pool2d: "GlobalAveragePool",
+    md.hardswish: "HardSwish",
+    md.matmul: "MatMul",
+    md.maximum: "Max",
+    md.minimum: "Min",
+    md.mul: "Mul",
+    md.neg: "Neg",
+    md.relu: "Relu",
+    md.sigmoid: "Sigmoid",
+    md.sub: "Sub",
+    md.tanh: "Tanh",
+}
+
+
+@emits(*SAME)
+def same(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result(SAME[node.operation], inputs)
+
+
+@emits(md.conv2d)
+def conv2d(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result(
+        "Conv",
+        inputs,
+        kernel_shape=sink.specs[node.inputs[1]].shape[2:],
+        strides=pair(node.options.get("stride", 1), "stride", 1),
+        pads=padding4(node.options.get("padding", 0)),
+        dilations=pair(node.options.get("dilation", 1), "dilation", 1),
+        group=node.options.get("groups", 1),
+    )
+
+
+@emits(md.linear)
+def linear(sink: Sink, node: Node, inputs: list[str]) -> None:
+    if sink.specs[node.inputs[0]].ndim == 2:
+        sink.result("Gemm", inputs, transB=1)
+        return
+    x, w, *bias = inputs
+    product = [x, sink.emit("Transpose", [w], perm=(1, 0))]
+    if bias:
+        sink.result("Add", [sink.emit("MatMul", product), *bias])
+    else:
+        sink.result("MatMul", product)
+
+
+@emits(md.max_pool2d)
+def max_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("MaxPool", inputs, **_window(node))
+
+
+@emits(md.avg_pool2d)
+def avg_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
+    included = int(node.options.get("count_include_pad", False))
+    sink.result("AveragePool", inputs, **_window(node), count_include_pad=included)
+
+
+def _window(node: Node) -> dict[str, Any]:
+    kernel = pair(node.options["kernel_size"], "kernel_size", 1)
+    stride = node.options.get("stride")
+    return {
+        "kernel_shape": kernel,
+        "strides": kernel if stride is None else pair(stride, "stride", 1),
+        "pads": padding4(node.options.get("padding", 0)),
+        "ceil_mode": int(node.options.get("ceil_mode", False)),
+    }
+
+
+@emits(md.clip)
+def clip(sink: Sink, node: Node, inputs: list[str]) -> None:
+    _clip(sink, node, inputs, node.options.get("min"), node.options.get("max"))
+
+
+@emits(md.relu6)
+def relu6(sink: Sink, node: Node, inputs: list[str]) -> None:
+    _clip(sink, node, inputs, 0, 6)
+
+
+def _clip(sink: Sink, node: Node, inputs: list[str], low: Any, high: Any) -> None:
+    storage = real_storage(sink.specs[node.inputs[0]])
+    bounds = ["" if v is None else sink.constant(storage.type(v)) for v in (low, high)]
+    sink.result("Clip", [*inputs, *bounds])
+
+
+def real_storage(spec: TensorSpec) -> Any:
+    """The NumPy type of the numbers that a value stands for."""
+    return np.dtype(np.float32) if spec.qparams else spec.dtype.storage
+
+
+@emits(md.hardsigmoid)
+def hardsigmoid(sink: Sink, node: Node, inputs: list[str]) -> None:
+    alpha = float(node.options.get("alpha", 1 / 6))
+    sink.result(
+        "HardSigmoid", inputs, alpha=alpha, beta=float(node.options.get("beta", 0.5))
+    )
+
+
+@emits(md.softmax)
+def softmax(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Softmax", inputs, axis=node.options.get("axis", -1))
+
+
+@emits(md.mean, md.max)
+def reduction(sink: Sink, node: Node, inputs: list[str]) -> None:
+    kind = "ReduceMean" if node.operation is md.mean else "ReduceMax"
+    axes = normalize_axes(node.options.get("axis"), sink.specs[node.inputs[0]].ndim)
+    keepdims = int(node.options.get("keepdims", False))
+    sink.result(kind, inputs, axes=axes, keepdims=keepdims)
+
+
+@emits(md.batch_norm)
+def batch_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    x, mean, var, weight, bias = inputs
+    eps = float(node.options.get("eps", 1e-5))
+    sink.result("BatchNormalization", [x, weight, bias, mean, var], epsilon=eps)
+
+
+@emits(md.reshape)
+def reshape(sink: Sink, node: Node, inputs: list[str]) -> None:
+    shape = np.array(node.options["shape"], np.int64)
+    # In the file 0 means "as it was", unless allowzero is set.
+    zero = {"allowzero": 1} if (shape == 0).any() else {}
+    sink.result("Reshape", [*inputs, sink.constant(shape)], **zero)
+
+
+@emits(md.permute_dims)
+def permute_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Transpose", inputs, perm=tuple(node.options["axes"]))
+
+
+@emits(md.concat)
+def concat(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axis = node.options.get("axis", 0)
+    if axis is None:
+        flat = sink.constant(np.array([-1], np.int64))
+        inputs, axis = [sink.emit("Reshape", [x, flat]) for x in inputs], 0
+    sink.result("Concat", inputs, axis=axis)
+
+
+@emits(md.pad)
+def pad(sink: Sink, node: Node, inputs: list[str]) -> None:
+    widths = np.array(node.options["pad_width"], np.int64).T.reshape(-1)
+    storage = real_storage(sink.specs[node.inputs[0]])
+    value = sink.constant(storage.type(node.options.get("value", 0)))
+    sink.result("Pad", [*inputs, sink.constant(widths), value])
+
+
+@emits(md.squeeze)
+def squeeze(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axes = normalize_axes(node.options["axis"], sink.specs[node.inputs[0]].ndim)
+    sink.result("Squeeze", [*inputs, sink.constant(np.array(axes, np.int64))])
+
+
+@emits(md.expand_dims)
+def expand_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axis = np.array([node.options.get("axis", 0)], np.int64)
+    sink.result("Unsqueeze", [*inputs, sink.constant(axis)])
+
+
+@emits(md.getitem)
+def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
+    """Slices as Slice, integers as slices of one that Squeeze removes."""
+    key = node.options["key"]
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if not all(isinstance(k, slice | int) for k in keys):
+        raise ModelError(
+            f"node {node.name!r} indexes with more than integers and slices",
+            "Use expand_dims, and slices for each axis",
+        )
+    shape = sink.specs[node.inputs[0]].shape
+    cuts = [_cut(k, size) for k, size in zip(keys, shape, strict=False)]
+    starts, ends, steps = (np.array(c, np.int64) for c in zip(*cuts, strict=True))
+    axes = np.arange(len(keys), dtype=np.int64)
+    given = [*inputs, *(sink.constant(a) for a in (starts, ends, axes, steps))]
+    single = [axis for axis, k in enumerate(keys) if isinstance(k, int)]
+    if single:
+        part = sink.emit("Slice", given)
+        gone = sink.constant(np.array(single, np.int64))
+        sink.result("Squeeze", [part, gone])
+    else:
+        sink.result("Slice", given)
+
+
+def _cut(key: Any, size: int) -> tuple[int, int, int]:
+    if isinstance(key, int):
+        key = slice(key, key + 1 or None)
+    start, stop, step = key.indices(size)
+    # A stop before the first element is far below 0 in the file, where -1 is the last.
+    return start, (stop if stop >= 0 else -size - 1), step
+
+
+@emits(md.astype)
+def astype(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Cast", inputs, to=element_code(node.inputs[1]))
+
+
+def element_code(dtype: Any) -> int:
+    """The number of an element type in the file format.
+
+    Raises:
+        ModelError: it has none.
+    """
+    for code, known in ELEMENT_TYPES.items():
+        if known is dtype:
+            return code
+    raise ModelError(f"{dtype} has no counterpart in the file format")

@@ -1,0 +1,238 @@
+"""From a graph to an ONNX file: float as it is, quantized as QDQ.
+
+In QDQ every operator is float, and a quantized value is a pair of QuantizeLinear and
+DequantizeLinear. Any runtime reads that, and `read` turns it back into the same graph.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import ModelError
+from mdtensor.quant.generics import dequantize, quantize, requantize
+from mdtensor.quant.model.emit import EMITTERS, element_code, real_storage
+from mdtensor.quant.model.files import onnx_package, write_file
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.grids import CODES
+from mdtensor.quant.qparams import QParams
+
+#: HardSwish came with 14; the attributes written here were inputs from 18 on.
+OPSET, IR_VERSION = 14, 7
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def write_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write a graph as an ONNX file; an existing file is replaced in one step.
+
+    Raises:
+        ModelError: an operation without a counterpart, or a place that cannot be
+            written.
+    """
+    write_file(path, serialized(graph))
+
+
+def serialized(graph: Graph) -> bytes:
+    """The bytes of the ONNX file of a graph, checked by the package of the format.
+
+    Values inside a quantized graph get short names; nodes, inputs and outputs keep
+    theirs.
+    """
+    onnx = onnx_package()
+    model = _Writer(graph, onnx).model()
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except onnx.checker.ValidationError as error:
+        line = str(error).splitlines()[0]
+        raise ModelError(f"the graph is no valid ONNX model: {line}") from None
+    data: bytes = model.SerializeToString()
+    return data
+
+
+class _Writer:
+    """One file while it is written.
+
+    Args:
+        graph: to write.
+        onnx: the package of the format.
+    """
+
+    def __init__(self, graph: Graph, onnx: Any) -> None:
+        self.graph, self.onnx = graph, onnx
+        self.specs: Mapping[str, TensorSpec] = graph.specs()
+        self.nodes: list[Any] = []
+        self.initializers: dict[Any, Any] = {}
+        self.reals: dict[str, str] = {}
+        self.is_compact = any(spec.qparams for spec in self.specs.values())
+        kept = {*graph.inputs, *graph.outputs}
+        self.names = {name: name for name in kept}
+        self.taken = set(kept) if self.is_compact else set(self.specs)
+        self.node = Node("", None, (), "")
+
+    def model(self) -> Any:
+        helper = self.onnx.helper
+        for node in self.graph.nodes:
+            self._write(node)
+        for name in self.graph.outputs:
+            self._constant_output(name)
+        proto = helper.make_graph(
+            self.nodes,
+            "mdtensor",
+            [self._value_info(name) for name in self.graph.inputs],
+            [self._value_info(name) for name in self.graph.outputs],
+            list(self.initializers.values()),
+        )
+        return helper.make_model(
+            proto,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="mdtensor",
+            producer_version=md.__version__,
+        )
+
+    def _write(self, node: Node) -> None:
+        self.node = node
+        if node.operation is dequantize:
+            self._dequantize(node.inputs[0], self._name(node.output), node.name)
+        elif node.operation in (quantize, requantize):
+            self._quantize(self._real(node.inputs[0]), node.output, node.name)
+        elif node.operation in EMITTERS:
+            given = [self._argument(x) for x in node.inputs if x is not None]
+            operands = [name for name in given if name]
+            EMITTERS[node.operation](self, node, operands)
+        else:
+            raise ModelError(
+                f"{node.operation.__name__} of node {node.name!r} has no operator in "
+                "the file format",
+                "Keep it out of the graph that is saved",
+            )
+
+    def _argument(self, value: Any) -> str:
+        """The name of a float argument; empty for what is an attribute in the file."""
+        if isinstance(value, str):
+            return self._real(value)
+        if isinstance(value, int | float):
+            storage = real_storage(self.specs[self.node.output])
+            return self.constant(storage.type(value))
+        return ""
+
+    def emit(self, kind: str, inputs: list[str], **attributes: Any) -> str:
+        output = self._fresh()
+        self._operator(kind, inputs, output, "", attributes)
+        return output
+
+    def result(self, kind: str, inputs: list[str], **attributes: Any) -> None:
+        node = self.node
+        if self.specs[node.output].qparams is None:
+            self._operator(kind, inputs, self._name(node.output), node.name, attributes)
+            return
+        real = self._fresh()
+        self._operator(kind, inputs, real, node.name, attributes)
+        self._quantize(real, node.output, "")
+
+    def _operator(
+        self, kind: str, inputs: list[str], output: str, name: str, attributes: Any
+    ) -> None:
+        made = self.onnx.helper.make_node(
+            kind, inputs, [output], name=name, **attributes
+        )
+        self.nodes.append(made)
+
+    def _quantize(self, source: str, value: str, name: str) -> None:
+        grid = self.specs[value].qparams
+        inputs = [source, *self._grid(grid, True)]
+        axis = {} if grid.axis is None else {"axis": grid.axis}
+        self._operator("QuantizeLinear", inputs, self._name(value), name, axis)
+
+    def _dequantize(self, value: str, output: str, name: str = "") -> None:
+        grid = self.specs[value].qparams
+        has_zero = value not in self.graph.constants or bool(grid.zero_point.any())
+        inputs = [self._name(value), *self._grid(grid, has_zero)]
+        axis = {} if grid.axis is None else {"axis": grid.axis}
+        self._operator("DequantizeLinear", inputs, output, name, axis)
+        self.reals[value] = output
+
+    def _grid(self, grid: QParams, has_zero: bool) -> list[str]:
+        names = [self.constant(grid.scale.astype(np.float32))]
+        if has_zero:
+            names.append(self.constant(grid.zero_point.astype(grid.dtype.storage)))
+        return names
+
+    def _real(self, value: str) -> str:
+        """The name of the numbers of a value; dequantized, once, if it needs to be."""
+        if self.specs[value].qparams is None:
+            return self._name(value)
+        if value not in self.reals:
+            self._dequantize(value, self._fresh())
+        return self.reals[value]
+
+    def _name(self, value: str) -> str:
+        if value not in self.names:
+            self.names[value] = self._fresh() if self.is_compact else value
+            if value in self.graph.constants:
+                tensor = self.graph.constants[value]
+                array = np.asarray(getattr(tensor, "codes", tensor))
+                self._initializer(self.names[value], array)
+        return self.names[value]
+
+    def _initializer(self, name: str, array: Any) -> None:
+        made = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
+        made.ClearField("dims")
+        made.dims.extend(array.shape)
+        self.initializers[name] = made
+
+    def constant(self, values: Any) -> str:
+        """The name of an initializer with these values; equal ones are shared."""
+        array = np.asarray(values)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self.initializers:
+            name = self._fresh()
+            self.initializers[key] = self.onnx.numpy_helper.from_array(array, name)
+        return str(self.initializers[key].name)
+
+    def _constant_output(self, name: str) -> None:
+        """An output that is a constant or an input is copied, for want of a node."""
+        if name in self.graph.producers:
+            return
+        source = self._fresh()
+        if name in self.graph.inputs:
+            raise ModelError(f"output {name!r} is an input", "Add an operation")
+        self.names[name] = source
+        tensor = self.graph.constants[name]
+        self._initializer(source, np.asarray(getattr(tensor, "codes", tensor)))
+        self._operator("Identity", [source], name, "", {})
+
+    def _fresh(self) -> str:
+        number = len(self.taken)
+        while (name := _short(number)) in self.taken:
+            number += 1
+        self.taken.add(name)
+        return name
+
+    def _value_info(self, name: str) -> Any:
+        spec = self.specs[name]
+        shape = [None if size < 0 else size for size in spec.shape]
+        dtype = _storage(spec)
+        make: Callable[..., Any] = self.onnx.helper.make_tensor_value_info
+        return make(name, element_code(dtype), shape)
+
+
+def _storage(spec: TensorSpec) -> Any:
+    """The element type of a value in the file: codes, if it is quantized."""
+    if spec.qparams is None:
+        return spec.dtype
+    return next(codes for codes, dtype in CODES.items() if dtype is spec.dtype)
+
+
+def _short(number: int) -> str:
+    """A number in as few letters and digits as there are."""
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, len(DIGITS))
+        digits = DIGITS[digit] + digits
+    return digits
