@@ -68,7 +68,8 @@ class Tensor(Operators):
             _LEAVES[dtype, device.name] = cls
 
     def __init__(self, values: Any) -> None:
-        self.buffer = self.device.from_host(host_array(values, self._leaf().dtype))
+        leaf = self._leaf()
+        self.buffer = leaf.device.from_host(host_array(values, leaf.dtype))
 
     @classmethod
     def _leaf(cls) -> type[Self]:

@@ -1,0 +1,187 @@
+"""Tensors as objects: kinds and leaves, reading, copying, what is refused."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.errors import (
+    CastError,
+    DispatchError,
+    PromotionError,
+    RegistrationError,
+    ShapeError,
+)
+
+LEAVES = md.leaves()[:12]
+KINDS = [
+    md.Tensor,
+    md.NumericTensor,
+    md.RealTensor,
+    md.IntegerTensor,
+    md.SignedTensor,
+    md.UnsignedTensor,
+    md.FloatingTensor,
+]
+
+
+def text(error: type[Exception], call: Callable[[], Any]) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_the_tree_of_types() -> None:
+    kinds = {
+        "Bool": md.Tensor,
+        "Int": md.SignedTensor,
+        "UInt": md.UnsignedTensor,
+        "Float": md.FloatingTensor,
+    }
+    for leaf in LEAVES:
+        name = leaf.__name__.removesuffix("Tensor").rstrip("0123456789")
+        assert leaf.__bases__ == (kinds[name],)
+        assert leaf.__name__.lower() == f"{leaf.dtype}tensor"
+        assert md.leaf(leaf.dtype) is leaf
+        assert leaf.with_dtype(leaf.dtype) is leaf.with_device(md.cpu) is leaf
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_leaves_are_final(leaf: type[md.Tensor]) -> None:
+    with pytest.raises(RegistrationError) as caught:
+        type("Mine", (leaf,), {})
+    assert str(caught.value) == (
+        f"Mine derives from {leaf.__name__}, which is final. "
+        "Derive from a kind, and add methods for the new type."
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_are_abstract(kind: type[md.Tensor]) -> None:
+    assert text(DispatchError, lambda: kind([1])) == (
+        f"{kind.__name__} is a kind, not a type of elements."
+    )
+
+
+def test_one_leaf_for_a_type_on_a_device() -> None:
+    assert (
+        text(RegistrationError, lambda: type("Mine", (md.Tensor,), {}, dtype=md.int8))
+        == "int8 on cpu has a tensor type."
+    )
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_a_leaf_holds_a_buffer_and_nothing_else(leaf: type[md.Tensor]) -> None:
+    x = leaf([[1, 0, 1]] if leaf.dtype.name != "bool" else [[True, False, True]])
+    assert (x.shape, x.ndim, x.size, len(x)) == ((1, 3), 2, 3, 1)
+    assert x.nbytes == 3 * leaf.dtype.bits // 8
+    assert x.buffer.dtype == leaf.dtype.storage
+    assert repr(x) == f"{leaf.__name__}[1,3]"
+    assert not hasattr(x, "__dict__")
+    with pytest.raises(AttributeError):
+        x.name = "x"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_pickle_and_copies(leaf: type[md.Tensor]) -> None:
+    x = leaf(np.arange(6).astype(leaf.dtype.storage).reshape(2, 3))
+    for twin in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)):
+        assert type(twin) is leaf
+        assert twin.tolist() == x.tolist()
+    assert not np.shares_memory(copy.deepcopy(x).buffer, x.buffer)
+
+
+def test_a_view_is_pickled_alone() -> None:
+    column = md.zeros((1000, 1000))[:, 0]
+    assert len(pickle.dumps(column)) < 10_000
+
+
+def test_reading_one_element() -> None:
+    one = md.asarray([[3.5]])
+    assert (float(one), int(one), bool(one)) == (3.5, 3, True)
+    assert list(range(4))[md.asarray(2)] == 2
+    assert bool(md.asarray([0])) is False
+    for read in (float, int, bool):
+        assert text(ShapeError, lambda read=read: read(md.ones((2,)))) == (
+            f"{read.__name__}(Float32Tensor[2]): 2 elements are not one "
+            f"{read.__name__}. Index or reduce it first."
+        )
+    assert text(DispatchError, lambda: [1][md.asarray(0.0)]) == (
+        "Float32Tensor[] is no index."
+    )
+
+
+def test_iterating_and_indexing() -> None:
+    x = md.asarray([[1, 2], [3, 4]])
+    assert [row.tolist() for row in x] == [[1, 2], [3, 4]]
+    assert x.T.tolist() == [[1, 3], [2, 4]]
+    assert np.shares_memory(x.T.buffer, x.buffer)
+    assert text(ShapeError, lambda: x[0].T) == (
+        "T(Int64Tensor[2]): the transpose is for 2 dimensions. Use permute_dims."
+    )
+    assert text(DispatchError, lambda: len(md.asarray(1))) == (
+        "a 0-d tensor has no length."
+    )
+
+
+def test_not_hashable() -> None:
+    with pytest.raises(TypeError):
+        hash(md.asarray(1))
+
+
+def test_numpy_reads_without_copying() -> None:
+    x = md.asarray([1.0, 2.0])
+    assert np.asarray(x) is x.buffer
+    assert np.asarray(x, np.float32) is x.buffer
+    assert not np.shares_memory(np.array(x, copy=True), x.buffer)
+    assert text(CastError, lambda: np.asarray(x, np.float64)) == (
+        "__array__(Float32Tensor[2]): NumPy asks for float64, the elements are "
+        "float32. Use astype(x, float64) first."
+    )
+    assert x.__array_namespace__() is md
+
+
+def test_dlpack_both_ways() -> None:
+    x = md.asarray([1, 2])
+    assert np.shares_memory(np.from_dlpack(x), x.buffer)
+    assert x.__dlpack_device__() == (1, 0)
+
+    class Foreign:
+        def __dlpack__(self, **options: Any) -> Any:
+            return x.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return x.__dlpack_device__()
+
+    back = md.asarray(Foreign())
+    assert type(back) is md.Int64Tensor
+    assert np.shares_memory(back.buffer, x.buffer)
+
+
+def test_from_numpy_shares() -> None:
+    array = np.zeros((2, 2), np.int16)
+    assert md.from_numpy(array).buffer is array
+    assert md.from_numpy(np.uint8(7)).tolist() == 7
+    with pytest.raises(md.OptionError):
+        md.from_numpy(np.zeros(1, np.complex64))
+    with pytest.raises(md.OptionError):
+        md.from_numpy(np.array(["a"]))
+
+
+def test_no_leaf_for_a_stranger() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            return "odd"
+
+    assert text(PromotionError, lambda: md.leaf(Odd())) == (  # type: ignore[arg-type]
+        "odd has no tensor type on cpu."
+    )
+
+
+def test_wrap_trusts_and_shares() -> None:
+    buffer = np.zeros(3, np.float32)
+    assert md.Float32Tensor.wrap(buffer).buffer is buffer
