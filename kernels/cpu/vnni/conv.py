@@ -301,17 +301,19 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
     """
     h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
     oh, ow, span = geometry[11], geometry[12], kw * channels
+    stride, left, step = geometry[6], geometry[8], geometry[9]
     is_dense = geometry[10] == 1 and channels == c
     outside = np.full(span, x_zero_point, np.uint8)
     x_end = simd.address_of(x, h * w * c) - 64
     target = simd.address_of(out, 0)
     out_end = target + oh * ow * kh * span - 64
     for py in range(oh):
+        first = image_row(geometry, py, 0)
         for px in range(ow):
-            x0 = px * geometry[6] - geometry[8]
+            x0 = px * stride - left
             is_whole = is_dense and x0 >= 0 and x0 + kw <= w
             for i in range(kh):
-                y = image_row(geometry, py, i)
+                y = first + i * step
                 line = simd.address_of(x, y * w * c)
                 source = line + x0 * c
                 if y < 0 or y >= h:
