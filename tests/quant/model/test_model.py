@@ -1,0 +1,84 @@
+"""Models: what users call."""
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.quant import MinMaxObserver
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.model import Model
+
+
+def test_weights_shrink_to_a_quarter_and_their_scales(classifier, small_classifier):
+    assert classifier.weight_bytes == 4 * 124072
+    assert small_classifier.weight_bytes <= 0.27 * classifier.weight_bytes
+    assert small_classifier.is_quantized and not classifier.is_quantized
+
+
+def test_int8_decides_as_float_does(classifier, small_classifier, crops):
+    for crop in crops[1]:
+        real, coded = (
+            np.asarray(m(crop.pixels)) for m in (classifier, small_classifier)
+        )
+        if real.max() > 0.8:
+            assert real.argmax() == coded.argmax()
+
+
+def test_inputs_go_by_place_or_by_name(small_classifier, crops):
+    x = crops[1][0].pixels
+    by_place, by_name = small_classifier(x), small_classifier(x=md.asarray(x))
+    assert by_place.tolist() == by_name.tolist()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda x: x[..., :100],
+            (
+                "input 'x' is Float32Tensor[1,3,48,192], given is "
+                "Float32Tensor[1,3,48,100]. Give an array of that shape; -1 is any size."
+            ),
+        ),
+        (
+            lambda x: x.astype(np.float64),
+            (
+                "input 'x' is Float32Tensor[1,3,48,192], given is "
+                "Float64Tensor[1,3,48,192]. Give an array of float32."
+            ),
+        ),
+    ],
+)
+def test_a_wrong_input_is_named_with_what_is_wanted(classifier, crops, make, text):
+    with pytest.raises(md.DataError) as raised:
+        classifier(make(crops[1][0].pixels))
+    assert str(raised.value) == text
+
+
+def test_too_many_inputs_are_refused(classifier, crops):
+    x = crops[1][0].pixels
+    with pytest.raises(md.DataError, match="2 inputs given, the model has 1"):
+        classifier(x, x)
+
+
+def test_shapes_are_planned_as_they_come():
+    spec = md.TensorSpec(md.Float32Tensor, (-1, 3))
+    node = Node("n", md.relu, ("x",), "y")
+    model = Model(Graph({"x": spec}, (node,), {}, ("y",)))
+    for rows in (1, 4):
+        assert model(np.ones((rows, 3), np.float32)).shape == (rows, 3)
+    with pytest.raises(md.DataError, match="has the dynamic shape"):
+        model.plan()
+    assert model.plan((2, 3)).nodes[0].shape == (2, 3)
+
+
+def test_min_max_is_an_observer_too(classifier, crops):
+    seen = classifier.calibrate([crops[0][0].pixels], MinMaxObserver)
+    assert seen.samples == 1
+    assert classifier.quantize(seen).is_quantized
+
+
+def test_repr_is_short(small_classifier):
+    assert repr(small_classifier).startswith(
+        "Model(quantized, Graph(x: Float32Tensor[1,3,48,192]; "
+    )

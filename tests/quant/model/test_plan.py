@@ -1,0 +1,182 @@
+"""Plans: the same bytes as dispatch node by node, on every runway, and a true report."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.kernels.cpu import isa
+from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8
+from mdtensor.quant.generics import dequantize
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.plan import Plan
+
+GRID = QParams(0.05, 100, dtype=quint8)
+WIDE = QParams(0.1, 128, dtype=quint8)
+
+
+def eager_values(graph, feeds):
+    """Every value of a graph by dispatch alone."""
+    seen = {}
+    graph.run(feeds, lambda name, tensor: seen.update({name: tensor}))
+    return seen
+
+
+def same(one, other):
+    assert type(one) is type(other)
+    assert getattr(one, "qparams", None) == getattr(other, "qparams", None)
+    return np.array_equal(one.buffer, other.buffer)
+
+
+def test_a_plan_computes_the_bytes_of_dispatch_in_every_node(small_classifier, crops):
+    feeds = {"x": md.asarray(crops[1][0].pixels)}
+    eager = eager_values(small_classifier.graph, feeds)
+    planned = small_classifier.plan().values(feeds)
+    assert len(planned) > 100
+    different = [name for name, x in planned.items() if not same(x, eager[name])]
+    assert different == []
+
+
+def test_the_call_gives_what_the_graph_gives(small_classifier, crops):
+    for crop in crops[1][:4]:
+        expected = small_classifier.graph.run({"x": crop.pixels})
+        got = small_classifier(crop.pixels)
+        assert np.array_equal(np.asarray(got), np.asarray(*expected.values()))
+
+
+def test_one_node_is_float_and_says_why(small_classifier):
+    plan = small_classifier.plan()
+    assert [(n.operation, n.why) for n in plan.float_nodes] == [
+        ("softmax", "softmax has no quantized method")
+    ]
+    convolutions = [n for n in plan.nodes if n.operation == "conv2d"]
+    assert len(convolutions) == 53
+    assert {n.runway for n in convolutions} == {isa.RUNWAY}
+    assert all(n.macs > 0 for n in convolutions)
+    assert "depthwise_u8s8u8" in str(plan) and "softmax" in str(plan)
+
+
+def test_methods_are_selected_when_planning_not_when_calling(
+    small_classifier, crops, monkeypatch
+):
+    x = crops[1][0].pixels
+    expected = np.asarray(small_classifier(x))
+
+    def refuse(*types):
+        raise AssertionError("resolved again")
+
+    for operation in md.operations().values():
+        monkeypatch.setattr(operation.operation, "_resolve", refuse)
+    assert np.array_equal(np.asarray(small_classifier(x)), expected)
+
+
+def test_eight_threads_get_the_same_bytes(small_classifier, crops):
+    x = crops[1][1].pixels
+    expected = np.asarray(small_classifier(x))
+    found = [None] * 8
+
+    def call(i):
+        found[i] = np.asarray(small_classifier(x))
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(y, expected) for y in found)
+
+
+SCRIPT = """
+import hashlib, pickle, sys
+import mdtensor as md, mdtensor.quant
+from mdtensor.quant.model.plan import Plan
+graph, pixels = pickle.load(sys.stdin.buffer)
+values = Plan(graph).values({"x": md.asarray(pixels)})
+digest = hashlib.sha256()
+for name in sorted(values):
+    if hasattr(values[name], "qparams"):
+        digest.update(values[name].buffer.tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_every_runway_gives_the_same_bytes_through_the_network(small_classifier, crops):
+    import pickle
+
+    payload = pickle.dumps((small_classifier.graph, crops[1][0].pixels))
+    digests = {}
+    for runway in ("generic", isa.RUNWAY):
+        environment = {**os.environ, "MDTENSOR_ISA": runway}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            input=payload,
+            capture_output=True,
+            env=environment,
+            check=True,
+        )
+        digests[runway] = done.stdout.decode().strip()
+    assert len(set(digests.values())) == 1
+    assert all(len(d) == hashlib.sha256().digest_size * 2 for d in digests.values())
+
+
+def graph_of(*nodes, shape=(1, 8, 4, 6), **constants):
+    spec = md.TensorSpec(md.Float32Tensor, shape)
+    return Graph({"x": spec}, nodes, constants, (nodes[-1].output,))
+
+
+QUANTIZE = Node("q", quantize, ("x",), "a", {"qparams": GRID})
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        [Node("n", md.permute_dims, ("a",), "b", {"axes": (0, 2, 3, 1)})],
+        [Node("n", md.reshape, ("a",), "b", {"shape": (1, 192)})],
+        [Node("n", md.add, ("a", "c"), "b", {"out": WIDE})],
+        [Node("n", md.mul, ("c", "a"), "b", {"out": WIDE})],
+        [Node("n", md.concat, ("a", "a"), "b", {"axis": 1})],
+        [Node("n", dequantize, ("a",), "b")],
+        [
+            Node("n", md.relu, ("a",), "d", {"out": WIDE}),
+            Node("m", md.pad, ("d",), "e", {"pad_width": [(0, 0)] * 3 + [(1, 1)]}),
+            Node("o", md.max_pool2d, ("e",), "b", {"kernel_size": 2}),
+        ],
+    ],
+    ids=lambda nodes: nodes[-1].operation.__name__,
+)
+def test_what_is_no_compiled_step_runs_between_them(tail, rng):
+    codes = rng.integers(0, 256, (1, 8, 1, 1), dtype=np.uint8)
+    graph = graph_of(QUANTIZE, *tail, c=QUInt8Tensor(codes, GRID)).pruned()
+    feeds = {"x": md.asarray(rng.standard_normal((1, 8, 4, 6), np.float32))}
+    plan = Plan(graph)
+    assert same(plan(feeds)["b"], graph.run(feeds)["b"])
+    assert any(node.why for node in plan.nodes)
+
+
+def test_signed_activations_run_on_the_same_kernels(small_classifier, rng):
+    signed = QParams(0.05, -28)
+    nodes = (
+        replace(QUANTIZE, options={"qparams": signed}),
+        Node("n", md.hardswish, ("a",), "b", {"out": QParams(0.04, -100)}),
+        Node("m", md.global_avg_pool2d, ("b",), "c", {"out": QParams(0.01, 3)}),
+    )
+    graph = graph_of(*nodes)
+    feeds = {"x": md.asarray(rng.standard_normal((1, 8, 4, 6), np.float32))}
+    plan = Plan(graph)
+    assert [n.why for n in plan.nodes] == ["", "", ""]
+    assert same(plan(feeds)["c"], graph.run(feeds)["c"])
+
+
+def test_a_profile_times_every_compiled_step(small_classifier, crops):
+    feeds = {"x": md.asarray(crops[1][0].pixels)}
+    plan = small_classifier.plan()
+    seconds = plan.profile(feeds, repeat=2)
+    compiled = [n for n in plan.nodes if n.arithmetic == "integer"]
+    assert set(seconds) == {n.node for n in compiled}
+    assert all(s >= 0 for s in seconds.values())
