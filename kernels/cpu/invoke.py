@@ -61,79 +61,73 @@ def _part(constants, offset, size):
 
 
 @kernel
-def _gemm(p, group, a, lda, m, k, out, ldc, constants):
-    """Rows of one group; p are the parameters of `convolve` from `columns` on."""
-    n, padded, exact = p[0], p[1], p[2]
-    packed = _part(constants, p[3] + group * p[4], p[4]).view(np.int8)
-    bias = _part(constants, p[5] + group * padded * 4, padded * 4).view(np.int32)
-    if exact != 0:
-        gemm_u8s8s32(a, lda, m, k, packed, n, bias, out.view(np.int32), ldc)
-        return
-    scale = _part(constants, p[6] + group * padded * 4, padded * 4).view(np.float32)
-    limbs = _part(constants, p[7] + group * padded * 64, padded * 64).view(np.int64)
-    gemm_u8s8u8(
-        *(a, lda, m, k, packed, n, bias, scale, limbs.reshape((padded, 8))),
-        *(p[8], p[9], p[10], out, ldc),
-    )
+def _operand(p, geometry, group, image, first, rows, x, scratch):
+    """The activations of a product: x itself, or its im2col in scratch.
+
+    In place, `first` and `rows` count pixels; x without slack is copied at its end.
+    """
+    c, channels = geometry[2], geometry[2] // p[2]
+    if p[1] == 0:
+        start = np.uintp(first * c)
+        if len(x) >= (first + rows) * c + SLACK:
+            return x[start + np.uintp(group * channels) :]
+        for i in range(np.uintp(rows * c)):
+            scratch[i] = x[start + i]
+        return scratch[np.uintp(group * channels) :]
+    strip = geometry.copy()
+    strip[7] -= first * geometry[5]
+    strip[11] = rows
+    source = x[np.uintp(image * geometry[0] * geometry[1] * c) :]
+    im2col_u8(source, strip, group * channels, channels, p[3], scratch)
+    return scratch
 
 
 @kernel
 def convolve(row, x, y, out, scratch, constants):
     """Convolution as a matrix product; parameters as in `steps.Conv2d.plan`.
 
-    strip = 0: the pixels of x are the rows. Else im2col of `strip` output rows a time.
+    strip = 0: the pixels of x are the rows; without slack behind x its last rows go
+    through scratch. Else im2col of `strip` output lines at a time.
     """
     p = row[PARAMETERS:]
-    images, strip, groups, x_zero_point = p[0], p[1], p[2], p[3]
-    geometry = p[4:17].copy()
+    geometry = p[4:17]
     q = p[17:]
-    h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
-    oh, ow = geometry[11], geometry[12]
-    n = q[0]
+    strip, groups, n, padded, exact = p[1], p[2], q[0], q[1], q[2] != 0
+    k = geometry[3] * geometry[4] * (geometry[2] // groups)
     ldc = n * groups
-    width = 4 if q[2] != 0 else 1
-    channels = c // groups
-    k = kh * kw * channels
-    for g in range(groups):
-        target = out[np.uintp(g * n * width) :]
-        if strip == 0:
-            m = images * oh * ow
-            _gemm_direct(
-                q, g, x, c, m, k, g * channels, target, ldc, scratch, constants
+    if strip == 0:
+        batch, lines, length, lda = (
+            1,
+            p[0] * geometry[11] * geometry[12],
+            1,
+            geometry[2],
+        )
+        tail = SLACK // lda + 1
+        has_slack = len(x) >= lines * lda + SLACK
+        step = lines if has_slack else max(lines - tail, min(lines, tail))
+    else:
+        batch, lines, length, lda = p[0], geometry[11], geometry[12], k
+        step = strip
+    for part in range(groups * batch):
+        g, image = part // batch, part % batch
+        packed = _part(constants, q[3] + g * q[4], q[4]).view(np.int8)
+        bias = _part(constants, q[5] + g * padded * 4, padded * 4).view(np.int32)
+        for first in range(0, lines, step):
+            rows = min(step, lines - first)
+            a = _operand(p, geometry, g, image, first, rows, x, scratch)
+            m = rows * length
+            at = (image * lines + first) * length * ldc + g * n
+            if exact:
+                z = out.view(np.int32)[np.uintp(at) :]
+                gemm_u8s8s32(a, lda, m, k, packed, n, bias, z, ldc)
+                continue
+            scale = _part(constants, q[6] + g * padded * 4, padded * 4)
+            limbs = _part(constants, q[7] + g * padded * 64, padded * 64)
+            gemm_u8s8u8(
+                *(a, lda, m, k, packed, n, bias, scale.view(np.float32)),
+                *(limbs.view(np.int64).reshape((padded, 8)), q[8], q[9], q[10]),
+                *(out[np.uintp(at) :], ldc),
             )
-            continue
-        top = geometry[7]
-        for image in range(images):
-            source = x[np.uintp(image * h * w * c) :]
-            for first in range(0, oh, strip):
-                rows = min(strip, oh - first)
-                geometry[7] = top - first * geometry[5]
-                geometry[11] = rows
-                im2col_u8(
-                    source, geometry, g * channels, channels, x_zero_point, scratch
-                )
-                at = (image * oh + first) * ow * ldc * width
-                part = target[np.uintp(at) :]
-                _gemm(q, g, scratch, k, rows * ow, k, part, ldc, constants)
-        geometry[7] = top
-        geometry[11] = oh
-
-
-@kernel
-def _gemm_direct(q, group, x, lda, m, k, first, out, ldc, scratch, constants):
-    """Rows of x itself. Without slack behind x its last rows go through scratch."""
-    if len(x) >= m * lda + SLACK:
-        _gemm(q, group, x[np.uintp(first) :], lda, m, k, out, ldc, constants)
-        return
-    tail = min(m, SLACK // lda + 1)
-    width = 4 if q[2] != 0 else 1
-    if m > tail:
-        _gemm(q, group, x[np.uintp(first) :], lda, m - tail, k, out, ldc, constants)
-    start = np.uintp((m - tail) * lda)
-    for i in range(np.uintp(tail * lda)):
-        scratch[i] = x[start + i]
-    rest = out[np.uintp((m - tail) * ldc * width) :]
-    _gemm(q, group, scratch[np.uintp(first) :], lda, tail, k, rest, ldc, constants)
 
 
 @kernel
