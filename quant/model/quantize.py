@@ -25,6 +25,7 @@ from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.calibrate import Calibration, copied
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import CUTS, fold_grids
+from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.qparams import QParams, grid_of
 from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
 
@@ -48,9 +49,12 @@ def quantize_graph(
         stayed float.
 
     Raises:
-        OptionError: `keep_float` names a node that is not there.
+        OptionError: `keep_float` names a node that is not there, or the graph is
+            quantized already.
         DataError: the calibration is of another graph.
     """
+    if any(spec.qparams for spec in graph.specs().values()):
+        raise OptionError("the graph is quantized already", "Quantize the float one")
     notes = reasons(graph, keep_float)
     placed = _values_on_grids(graph, notes)
     grids = _grids(graph, placed, notes, calibration)
@@ -168,8 +172,23 @@ def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
     joint = copied(seen[0])
     for other in seen[1:]:
         joint.merge(other)
-    limits = _limits(graph, group[0]) if len(group) == 1 else {}
-    return joint.qparams(quint8, **limits)
+    if len(group) > 1:
+        return joint.qparams(quint8)
+    if _is_full_gate(graph, group[0], joint):
+        return grid_of(0.0, 255 / 254, dtype=quint8)
+    return joint.qparams(quint8, **_limits(graph, group[0]))
+
+
+def _is_full_gate(graph: Graph, value: str, seen: MinMaxObserver) -> bool:
+    """Whether `value` is a hardsigmoid that reaches 1.
+
+    Its 1 is the code 254 then, so that 1/2 is a code too. On a grid of 255 steps the
+    steps of its argument fall on ties, every one of them.
+    """
+    writer = graph.producers.get(value)
+    return (
+        writer is not None and writer.operation is md.hardsigmoid and seen.high > 0.99
+    )
 
 
 def _limits(graph: Graph, value: str) -> dict[str, float]:
@@ -179,7 +198,9 @@ def _limits(graph: Graph, value: str) -> dict[str, float]:
         return {"low": -3.0}
     if reader is not None and reader.operation is md.hardsigmoid:
         alpha, beta = reader.options["alpha"], reader.options["beta"]
-        return {"low": -beta / alpha, "high": (1 - beta) / alpha}
+        # 254 steps from end to end and one beyond: see `_is_full_gate`.
+        low, high = -beta / alpha, (1 - beta) / alpha
+        return {"low": low, "high": high + (high - low) / 254}
     return {}
 
 

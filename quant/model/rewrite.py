@@ -1,4 +1,4 @@
-"""Rewrites of float graphs: each takes a graph and returns one that computes the same.
+"""Rewrites: each takes a graph and returns one that computes the same.
 
 A pass looks for a pattern at its last node and puts a new node in that place. What
 nothing reads any more falls away by itself, so a pattern whose middle has other readers
@@ -16,6 +16,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.grids import fold_grids
 
 Rewrite = Callable[[Graph], Graph]
 WEIGHTED = (md.conv2d, md.linear)
@@ -262,4 +263,5 @@ PASSES: tuple[Rewrite, ...] = (
     fold_biases,
     name_activations,
     name_hardswish,
+    fold_grids,
 )
