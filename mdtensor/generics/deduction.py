@@ -86,8 +86,10 @@ def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
 
 
 def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
-    """Bool, broadcast shape."""
-    return broadcast(x1, x2).with_dtype(dtypes.bool_)
+    """Bool, broadcast shape. Numbers of any two types compare."""
+    tensor = x1 if isinstance(x1, TensorSpec) else x2
+    shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
+    return tensor.with_dtype(dtypes.bool_).with_shape(shape)
 
 
 def reduction(

@@ -84,10 +84,11 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
     on_host(name, x1, x2)
 
     def rule() -> tuple[Any, Any, type[Tensor]]:
+        a_shape, b_shape = getattr(x1, "shape", ()), getattr(x2, "shape", ())
+        if a_shape != b_shape:
+            broadcast_shapes(a_shape, b_shape)
         dtype = result_type(x1, x2)
         a, b = _buffer(x1, dtype), _buffer(x2, dtype)
-        if a.shape != b.shape:
-            broadcast_shapes(a.shape, b.shape)
         tensor = x1 if isinstance(x1, Tensor) else x2
         return a, b, tensor.with_dtype(dtype)
 

@@ -1,0 +1,302 @@
+"""Declaring, adding methods, selecting and calling."""
+
+import copy
+import inspect
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Union
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import dispatch, dtypes, promotion, tensor
+from mdtensor.errors import DispatchError, OptionError, RegistrationError
+
+
+@pytest.fixture(autouse=True)
+def registries() -> Iterator[None]:
+    """Every registry as it was before the test."""
+    kept = [dispatch._OPERATIONS, dtypes._REGISTRY, tensor._LEAVES]
+    before = [dict(registry) for registry in kept]
+    yield
+    for registry, old in zip(kept, before, strict=True):
+        registry.clear()
+        registry.update(old)
+
+
+def text(error: type[Exception], call: Callable[[], Any]) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    return str(caught.value)
+
+
+def declare() -> Any:
+    @md.generic
+    def twice(x: Any, y: Any = None, /, *, times: int = 2, out: Any = None) -> Any:
+        """x, twice."""
+
+    return twice
+
+
+F, I8, NONE = md.Float32Tensor, md.Int8Tensor, type(None)
+
+
+def test_the_most_specific_method_runs() -> None:
+    twice = declare()
+    with pytest.raises(DispatchError, match="Nothing is registered yet"):
+        twice(1)
+
+    @md.method(twice)
+    def twice(x: md.Tensor, y: None, /, *, times: int) -> str:
+        return f"tensor {times}"
+
+    @md.method(twice)
+    def twice(x: md.IntegerTensor, y: None, /, *, times: int) -> str:
+        return f"integer {times}"
+
+    @md.method(twice)
+    def twice(x: md.Tensor, y: Union[int, float], /, *, times: int) -> str:
+        return f"scalar {times}"
+
+    x, n = md.asarray([1.0]), md.asarray([1])
+    assert [twice(x), twice(n), twice(n, 1)] == ["tensor 2", "integer 2", "scalar 2"]
+    assert twice(n, None, times=5) == "integer 5"
+    assert len(twice.operation.methods) == 3
+
+
+def test_the_call_takes_the_declared_parameters_only() -> None:
+    twice = declare()
+    assert str(inspect.signature(twice)).startswith("(x")
+    assert (twice.__name__, twice.__doc__) == ("twice", "x, twice.")
+    for call in (
+        lambda: twice(),
+        lambda: twice(1, 2, 3),
+        lambda: twice(1, time=3),
+        lambda: twice(x=1),
+    ):
+        with pytest.raises(TypeError, match="twice\\(\\)"):
+            call()
+
+
+def test_a_later_method_is_seen_at_the_next_call() -> None:
+    twice = declare()
+
+    @md.method(twice)
+    def twice(x: md.Tensor, y: Any, /, *, times: int) -> str:
+        return "wide"
+
+    x = md.asarray([1], dtype=md.int8)
+    assert twice(x) == "wide"
+
+    @md.method(twice)
+    def twice(x: md.Int8Tensor, y: None, /, *, times: int) -> str:
+        return "narrow"
+
+    assert twice(x) == "narrow"
+    assert twice(x, 1) == "wide"
+
+
+def test_out_is_for_methods_that_round() -> None:
+    twice = declare()
+
+    @md.method(twice)
+    def twice(x: md.FloatingTensor, y: None, /, *, times: int) -> str:
+        return "exact"
+
+    @md.method(twice)
+    def twice(x: md.IntegerTensor, y: None, /, *, times: int, out: Any = None) -> str:
+        return f"on {out}"
+
+    assert twice(md.asarray([1]), out="grid") == "on grid"
+    assert twice(md.asarray([1])) == "on None"
+    assert text(OptionError, lambda: twice(md.asarray([1.0]), out="grid")) == (
+        "twice(Float32Tensor, NoneType): out= is the grid of a quantized result, and "
+        "this method has none. Leave out= away, or quantize the arguments first."
+    )
+    assert not twice.select(F, NONE).method.rounds
+
+
+def test_select_fills_in_defaults_and_deduces() -> None:
+    assert md.conv2d.select(F, F).types == (F, F, NONE)
+    spec = md.TensorSpec(F, (1, 2, 5, 5)), md.TensorSpec(F, (4, 2, 3, 3))
+    assert md.conv2d.select(F, F).deduce(*spec, padding=1).shape == (1, 4, 5, 5)
+    assert md.conv2d.select(F, F).deduce(*spec, None).shape == (1, 4, 3, 3)
+
+
+def test_a_method_may_deduce_for_itself() -> None:
+    @md.generic
+    def shape_of(x: Any, /) -> Any:
+        """No rule."""
+
+    @md.method(shape_of)
+    def shape_of(x: md.FloatingTensor, /) -> Any: ...
+
+    @md.method(shape_of, deduce=lambda x: x.with_shape((x.ndim,)))
+    def shape_of(x: md.IntegerTensor, /) -> Any: ...
+
+    spec = md.TensorSpec(I8, (3, 4))
+    assert shape_of.select(I8).deduce(spec).shape == (2,)
+    assert text(OptionError, lambda: shape_of.select(F).deduce(spec)) == (
+        "no deduction rule is declared. Pass deduce= to generic."
+    )
+
+
+def test_ambiguity_names_both_methods() -> None:
+    @md.generic
+    def meet(x: Any, y: Any, /) -> Any:
+        """Two sides."""
+
+    @md.method(meet)
+    def meet(x: md.IntegerTensor, y: md.Tensor, /) -> Any: ...
+
+    @md.method(meet)
+    def meet(x: md.Tensor, y: md.IntegerTensor, /) -> Any: ...
+
+    message = text(DispatchError, lambda: meet.select(I8, I8))
+    assert message.startswith(
+        "meet(Int8Tensor, Int8Tensor): more than one method fits. Nearest: "
+        "meet(IntegerTensor, Tensor) at "
+    )
+    assert "; meet(Tensor, IntegerTensor) at " in message
+    assert meet.select(I8, F) and meet.select(F, I8)
+
+
+def test_no_method_names_the_argument() -> None:
+    message = text(DispatchError, lambda: md.add(md.asarray([1]), "one"))
+    assert message.startswith(
+        "add(Int64Tensor, str): no method: x2 is str, not NumericTensor | BoolTensor | "
+        "int | float. Nearest: add("
+    )
+
+
+def test_registration_errors() -> None:
+    twice = declare()
+
+    def no_keywords() -> None:
+        @md.method(twice)
+        def twice_(x: md.Tensor, y: Any, /) -> Any: ...
+
+    message = text(RegistrationError, no_keywords)
+    assert message == (
+        "method twice_(Tensor, Any) has the keywords none, the declaration of twice "
+        "has times, out. Take the declared ones; only out may be left out."
+    )
+
+    def nothing_to_dispatch_on() -> None:
+        @md.generic
+        def alone(*, x: int = 1) -> Any: ...
+
+    assert text(RegistrationError, nothing_to_dispatch_on) == (
+        "alone has no positional-only parameter to dispatch on. "
+        "Declare it as def alone(x, /)."
+    )
+
+
+def test_redefinition_needs_override() -> None:
+    twice = declare()
+
+    def define(answer: str, **options: bool) -> None:
+        @md.method(twice, **options)
+        def twice_(x: md.Tensor, y: None, /, *, times: int) -> str:
+            return answer
+
+    define("first")
+    x = md.asarray([1.0])
+    assert twice(x) == "first"
+    message = text(RegistrationError, lambda: define("second"))
+    assert message.endswith("Pass override=True to replace it.")
+    assert twice(x) == "first"
+    define("second", override=True)
+    assert twice(x) == "second"
+    assert len(twice.operation.methods) == 1
+
+
+@pytest.mark.parametrize("name", sorted(md.operations()))
+def test_operations_pickle_and_copy(name: str) -> None:
+    operation = md.operations()[name]
+    assert pickle.loads(pickle.dumps(operation)) is operation
+    assert copy.deepcopy(operation) is operation
+    assert operation.__doc__
+
+
+def test_operations_are_listed_under_their_module() -> None:
+    listed = md.operations()
+    assert listed["mdtensor.generics.elementwise.add"] is md.add
+    assert all(f.__name__ == name.split(".")[-1] for name, f in listed.items())
+
+
+def test_the_first_call_from_eight_threads() -> None:
+    twice = declare()
+
+    @md.method(twice)
+    def twice(x: md.Tensor, y: None, /, *, times: int) -> str:
+        return type(x).__name__
+
+    tensors = [leaf(0 if leaf is not md.BoolTensor else False) for leaf in LEAVES]
+    start, wrong = threading.Barrier(8), []
+
+    def work() -> None:
+        start.wait()
+        for _ in range(20):
+            wrong.extend(x for x in tensors if twice(x) != type(x).__name__)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+LEAVES = md.leaves()[:12]
+
+
+def test_a_stranger_brings_a_type() -> None:
+    """A dtype, a leaf, a promotion and methods from outside; nothing is patched."""
+    fixed = md.DType("q8_8", "fixed point", 16, "int16")
+
+    class Fixed16Tensor(md.RealTensor, dtype=fixed):
+        __slots__ = ()
+
+        def tolist(self) -> Any:
+            return (self.buffer / 256).tolist()
+
+    operation = md.add.operation
+    methods = dict(operation._methods)
+
+    @md.method(md.add)
+    def add(x1: Fixed16Tensor, x2: Fixed16Tensor, /) -> Any:
+        return x1.wrap(x1.buffer + x2.buffer)
+
+    try:
+        one = Fixed16Tensor(np.array([256, 128], np.int16))
+        assert (one + one).tolist() == [2.0, 1.0]
+        assert md.which(md.add, one, one).method.signature.types == (
+            Fixed16Tensor,
+            Fixed16Tensor,
+        )
+        assert type(one[0]) is Fixed16Tensor  # a kind's methods come for nothing
+        assert md.reshape(one, (2, 1)).tolist() == [[1.0], [0.5]]
+        with pytest.raises(md.PromotionError):
+            one + md.asarray([1.0])
+    finally:
+        mine = [m for m in operation.methods if m.implementation not in methods]
+        for one_of_mine in mine:
+            del operation._methods[one_of_mine.implementation]
+        operation._plum = type(operation)(
+            operation.declaration, operation.rule, operation.sequence
+        )._plum
+        for kept in operation._methods.values():
+            operation._plum.register(kept.implementation, signature=kept.signature)
+        operation._forget()
+        promotion.promote_types.cache_clear()
+
+
+def test_the_stranger_is_gone() -> None:
+    methods = md.add.operation.methods
+    assert methods
+    assert not any(m.implementation.__module__ == __name__ for m in methods)
+    with pytest.raises(OptionError):
+        md.dtype("q8_8")

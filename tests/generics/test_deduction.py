@@ -1,0 +1,332 @@
+"""What is deduced is what comes out: for every operation, over random arguments."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import mdtensor as md
+from mdtensor.errors import MdtensorError
+from mdtensor.generics.deduction import TensorSpec
+from mdtensor.generics.shapes import DYNAMIC
+
+Draw = Callable[..., Any]
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+LEAVES = md.leaves()[:12]
+NUMBERS = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
+FLOATS = [leaf for leaf in LEAVES if leaf.dtype.is_floating]
+SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
+SCALARS = st.sampled_from([0, 1, -1, 2.5, True, 300])
+AXES = st.integers(-4, 4)
+
+
+def tensor(leaf: type[md.Tensor], shape: tuple[int, ...]) -> Any:
+    return leaf.wrap(np.ones(shape, leaf.dtype.storage))
+
+
+def any_tensor(draw: Draw, leaves: list[Any] = LEAVES, shape: Any = SHAPES) -> Any:
+    return tensor(draw(st.sampled_from(leaves)), draw(shape))
+
+
+def one(draw: Draw) -> Call:
+    return (any_tensor(draw),), {}
+
+
+def one_float(draw: Draw) -> Call:
+    return (any_tensor(draw, FLOATS),), {}
+
+
+def two(draw: Draw) -> Call:
+    shape = draw(SHAPES)
+    other = shape[draw(st.integers(0, 2)) :] if draw(st.booleans()) else draw(SHAPES)
+    x = any_tensor(draw, shape=st.just(shape))
+    y = any_tensor(draw, shape=st.just(other))
+    pair = (x, draw(SCALARS)) if draw(st.booleans()) else (x, y)
+    return (pair if draw(st.booleans()) else pair[::-1]), {}
+
+
+def clipped(draw: Draw) -> Call:
+    bounds = draw(st.sampled_from([(0, 6), (None, 1), (-1, None), (None, None)]))
+    return (any_tensor(draw, NUMBERS),), dict(zip(("min", "max"), bounds, strict=True))
+
+
+def reduced(draw: Draw) -> Call:
+    axis = draw(st.one_of(st.none(), AXES, st.lists(AXES, max_size=3).map(tuple)))
+    keep = draw(st.booleans())
+    return (any_tensor(draw),), {"axis": axis, "keepdims": keep}
+
+
+def indexed_maximum(draw: Draw) -> Call:
+    axis, keep = draw(st.one_of(st.none(), AXES)), draw(st.booleans())
+    return (any_tensor(draw),), {"axis": axis, "keepdims": keep}
+
+
+def along(draw: Draw) -> Call:
+    return (any_tensor(draw, FLOATS),), {"axis": draw(AXES)}
+
+
+def product(draw: Draw) -> Call:
+    m, k, n = draw(st.tuples(*[st.integers(0, 3)] * 3))
+    batch = draw(st.sampled_from([(), (2,), (1,), (3, 1)]))
+    shapes = draw(
+        st.sampled_from(
+            [
+                ((*batch, m, k), (k, n)),
+                ((m, k), (*batch, k, n)),
+                ((*batch, m, k), (2, k, n)),
+                ((k,), (*batch, k, n)),
+                ((m, k), (k,)),
+                ((k,), (k,)),
+                ((m, k), (k + 1, n)),
+                ((), (k,)),
+            ]
+        )
+    )
+    return tuple(any_tensor(draw, NUMBERS, st.just(s)) for s in shapes), {}
+
+
+def fully_connected(draw: Draw) -> Call:
+    k, n, extra = draw(st.integers(0, 3)), draw(st.integers(0, 3)), draw(SHAPES)
+    x = any_tensor(draw, NUMBERS, st.just((*extra[:2], k)))
+    w = any_tensor(draw, NUMBERS, st.just((n, k)))
+    b = any_tensor(draw, NUMBERS, st.sampled_from([(n,), (n + 1,)]))
+    return (x, w, b if draw(st.booleans()) else None), {}
+
+
+def convolved(draw: Draw) -> Call:
+    groups, depth, each = draw(st.tuples(*[st.integers(1, 2)] * 3))
+    image = draw(st.tuples(*[st.integers(0, 7)] * 2))
+    kernel = draw(st.tuples(*[st.integers(1, 3)] * 2))
+    x = any_tensor(
+        draw, NUMBERS, st.just((draw(st.integers(0, 2)), groups * depth, *image))
+    )
+    w = any_tensor(draw, NUMBERS, st.just((groups * each, depth, *kernel)))
+    b = any_tensor(draw, NUMBERS, st.just((groups * each,)))
+    options = {
+        "stride": draw(st.sampled_from([1, 2, (1, 3)])),
+        "padding": draw(st.sampled_from([0, 1, (2, 0), (0, 1, 2, 3)])),
+        "dilation": draw(st.sampled_from([1, 2, (2, 1)])),
+        "groups": groups,
+    }
+    return (x, w, b if draw(st.booleans()) else None), options
+
+
+def normalized(draw: Draw) -> Call:
+    x = any_tensor(draw, FLOATS)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    wrong = draw(st.sampled_from([0, 0, 1]))
+    sizes = st.just((channels + wrong,))
+    return (x, *(any_tensor(draw, FLOATS, sizes) for _ in range(4))), {}
+
+
+def folded(draw: Draw) -> Call:
+    w = any_tensor(draw, FLOATS)
+    sizes = st.just(w.shape[:1])
+    rest = [any_tensor(draw, FLOATS, sizes) for _ in range(5)]
+    return (w, rest[0] if draw(st.booleans()) else None, *rest[1:]), {}
+
+
+IMAGES = st.tuples(st.integers(0, 2), st.integers(0, 2), *[st.integers(0, 8)] * 2)
+
+
+def pooled(draw: Draw) -> Call:
+    options = {
+        "kernel_size": draw(st.sampled_from([1, 2, 3, (3, 2)])),
+        "stride": draw(st.sampled_from([None, 1, 2, (2, 3)])),
+        "padding": draw(st.sampled_from([0, 1, (1, 0), (0, 1, 1, 0), (1, 0, 0, 1)])),
+        "ceil_mode": draw(st.booleans()),
+    }
+    return (any_tensor(draw, FLOATS, IMAGES),), options
+
+
+def averaged(draw: Draw) -> Call:
+    arguments, options = pooled(draw)
+    return arguments, {**options, "count_include_pad": draw(st.booleans())}
+
+
+def image(draw: Draw) -> Call:
+    return (any_tensor(draw, FLOATS, st.one_of(IMAGES, SHAPES)),), {}
+
+
+def reshaped(draw: Draw) -> Call:
+    x = any_tensor(draw)
+    wanted = [*x.shape[::-1]]
+    if wanted and draw(st.booleans()):
+        wanted[draw(st.integers(0, len(wanted) - 1))] = -1
+    return (x,), {"shape": draw(st.sampled_from([tuple(wanted), (-1,), (2, -1), -1]))}
+
+
+def permuted(draw: Draw) -> Call:
+    x = any_tensor(draw)
+    order = draw(st.permutations(range(x.ndim)))
+    return (x,), {"axes": tuple(order) if draw(st.booleans()) else (0, 0)}
+
+
+def joined(draw: Draw) -> Call:
+    shape, axis = draw(SHAPES), draw(st.one_of(st.none(), st.integers(-2, 2)))
+    count = draw(st.integers(1, 3))
+    shapes = st.sampled_from([shape, shape, (*shape[:-1], 2)])
+    return tuple(any_tensor(draw, shape=shapes) for _ in range(count)), {"axis": axis}
+
+
+def bordered(draw: Draw) -> Call:
+    x = any_tensor(draw)
+    widths = st.tuples(st.integers(0, 2), st.integers(0, 2))
+    ndim = x.ndim + draw(st.sampled_from([0, 0, 1]))
+    return (x,), {"pad_width": draw(st.lists(widths, min_size=ndim, max_size=ndim))}
+
+
+def squeezed(draw: Draw) -> Call:
+    x = any_tensor(draw, shape=st.lists(st.integers(0, 2), max_size=4).map(tuple))
+    return (x,), {"axis": draw(st.one_of(AXES, st.lists(AXES, max_size=2).map(tuple)))}
+
+
+def expanded(draw: Draw) -> Call:
+    return (any_tensor(draw),), {"axis": draw(AXES)}
+
+
+def indexed(draw: Draw) -> Call:
+    ends = st.one_of(st.none(), st.integers(-5, 5))
+    steps = st.one_of(st.none(), st.integers(-2, 2))
+    key = st.one_of(
+        st.integers(-4, 4),
+        st.none(),
+        st.just(Ellipsis),
+        st.builds(slice, ends, ends, steps),
+        st.sampled_from(["a", 1.5, True, [0], np.int64(1)]),
+    )
+    keys = st.one_of(key, st.lists(key, max_size=4).map(tuple))
+    return (any_tensor(draw),), {"key": draw(keys)}
+
+
+def cast(draw: Draw) -> Call:
+    dtype = draw(st.sampled_from([leaf.dtype for leaf in LEAVES]))
+    name = draw(st.sampled_from([dtype, dtype.name, dtype.storage.type]))
+    policy = draw(st.sampled_from(["exact", "check", "saturate", "wrap"]))
+    return (any_tensor(draw), name), {"casting": policy}
+
+
+def moved(draw: Draw) -> Call:
+    return (any_tensor(draw), draw(st.sampled_from([md.cpu, "cpu"]))), {}
+
+
+DRAWS: dict[Any, Callable[[Draw], Call]] = {
+    **dict.fromkeys([md.add, md.sub, md.mul, md.div, md.minimum, md.maximum], two),
+    **dict.fromkeys([md.equal, md.not_equal, md.less, md.less_equal], two),
+    **dict.fromkeys([md.greater, md.greater_equal], two),
+    **dict.fromkeys([md.neg, md.relu, md.relu6], one),
+    **dict.fromkeys([md.sigmoid, md.tanh, md.exp], one_float),
+    **dict.fromkeys([md.hardsigmoid, md.hardswish], one_float),
+    md.clip: clipped,
+    **dict.fromkeys([md.sum, md.mean, md.max], reduced),
+    md.argmax: indexed_maximum,
+    md.softmax: along,
+    md.matmul: product,
+    md.linear: fully_connected,
+    md.conv2d: convolved,
+    md.batch_norm: normalized,
+    md.fold_batch_norm: folded,
+    md.max_pool2d: pooled,
+    md.avg_pool2d: averaged,
+    md.global_avg_pool2d: image,
+    md.reshape: reshaped,
+    md.permute_dims: permuted,
+    md.concat: joined,
+    md.pad: bordered,
+    md.squeeze: squeezed,
+    md.expand_dims: expanded,
+    md.getitem: indexed,
+    md.astype: cast,
+    md.to: moved,
+}
+
+
+def spec(argument: Any) -> Any:
+    if isinstance(argument, md.Tensor):
+        return TensorSpec(type(argument), argument.shape)
+    return argument
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """The result, or the class of our error."""
+    try:
+        return call()
+    except MdtensorError as error:
+        return type(error)
+
+
+def flat(result: Any) -> Iterator[Any]:
+    yield from result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("operation", DRAWS, ids=lambda f: f.__name__)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_deduction_is_execution(operation: Any, data: st.DataObject) -> None:
+    arguments, options = DRAWS[operation](data.draw)
+    given_ = (arguments,) if operation.operation.sequence else arguments
+    result = outcome(lambda: operation(*given_, **options))
+    types = tuple(map(type, arguments))
+    selected = outcome(lambda: operation.select(*types))
+    if isinstance(selected, type):
+        assert result is selected
+        return
+    deduced = outcome(lambda: selected.deduce(*map(spec, arguments), **options))
+    if isinstance(deduced, type):
+        assert result is deduced
+    elif isinstance(result, type):
+        assert result in (md.CastError, md.PromotionError)  # a value, or a refusal
+    else:
+        for found, got in zip(flat(deduced), flat(result), strict=True):
+            assert (found.type, found.shape) == (type(got), got.shape)
+            assert got.buffer.dtype == got.dtype.storage
+        check_dynamic(selected, arguments, options, result, data)
+
+
+def check_dynamic(
+    selected: Any,
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    result: Any,
+    data: st.DataObject,
+) -> None:
+    """With some sizes unknown, every size that is deduced is the one that comes.
+
+    Weights are always known.
+    """
+    unknown = [spec(x) for x in arguments]
+    weighted = selected.operation.name in ("conv2d", "linear")
+    for at, known in enumerate(unknown[:1] if weighted else unknown):
+        if isinstance(known, TensorSpec):
+            unknown[at] = forget(known, data)
+    deduced = selected.deduce(*unknown, **options)
+    for found, got in zip(flat(deduced), flat(result), strict=True):
+        assert found.type is type(got)
+        assert len(found.shape) == got.ndim
+        for size, actual in zip(found.shape, got.shape, strict=True):
+            assert size in (actual, DYNAMIC)
+
+
+def forget(known: TensorSpec, data: st.DataObject) -> TensorSpec:
+    kept = data.draw(st.lists(st.booleans(), min_size=known.ndim, max_size=known.ndim))
+    pairs = zip(known.shape, kept, strict=True)
+    return known.with_shape(n if keep else DYNAMIC for n, keep in pairs)
+
+
+def test_every_operation_is_drawn() -> None:
+    core = {
+        f
+        for name, f in md.operations().items()
+        if name.startswith("mdtensor.generics.")
+    }
+    assert set(DRAWS) == core
+
+
+def test_a_spec_reads_like_a_tensor() -> None:
+    found = TensorSpec(md.Int8Tensor, (2, -1))
+    assert (str(found), found.ndim, found.dtype) == ("Int8Tensor[2,-1]", 2, md.int8)
+    assert found.with_dtype(md.float32).type is md.Float32Tensor
+    assert found.with_dtype(md.int8) is found
