@@ -13,11 +13,13 @@ import pickle
 import platform
 import sys
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import llvmlite
 import numba
+import numpy as np
 from numba.core import compiler
 from numba.core.caching import NullCache
 from numba.core.serialize import dumps
@@ -25,10 +27,11 @@ from numba.core.serialize import dumps
 from mdtensor.kernels.cpu import isa
 
 KEPT_STAMPS = 6
+SCALARS = (bool, int, float, str, np.number)
 _log = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=1)
+@cache
 def stamp():
     """Hash of everything that can change what a kernel compiles to."""
     root = Path(__file__).resolve().parents[1]
@@ -39,7 +42,7 @@ def stamp():
     config = numba.config
     built = (numba.__version__, llvmlite.__version__, platform.python_version())
     flags = (config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT)
-    cpu = (isa.cpu_name(), sorted(isa.FEATURES), isa.RUNWAY)
+    cpu = (isa.cpu_name(), sorted(isa.FEATURES))
     text.update(repr((built, flags, cpu, sys.byteorder)).encode())
     return text.hexdigest()[:20]
 
@@ -52,7 +55,7 @@ def _candidates():
     yield Path(home) / "mdtensor"
 
 
-@lru_cache(maxsize=1)
+@cache
 def cache_folder():
     """The folder of this stamp, or None (after one log line) where none is writable."""
     for place in _candidates():
@@ -81,19 +84,39 @@ def _drop_old(place):
         pass
 
 
+def _referenced(function):
+    """Values of the global names, and of module attributes, that `function` reads."""
+    names = function.__code__.co_names
+    for name in names:
+        if name not in function.__globals__:
+            continue
+        value = function.__globals__[name]
+        if isinstance(value, ModuleType):
+            yield from ((n, vars(value)[n]) for n in names if n in vars(value))
+        else:
+            yield name, value
+
+
+@cache
 def _identity(function):
-    """What tells apart functions of one name: code, constants, closure, scalars."""
+    """What tells apart functions of one name: code, constants, closure, callees.
+
+    The callees count because they differ between runways while all sources are equal.
+    """
     code = function.__code__
-    names = [n for n in code.co_names if n in function.__globals__]
-    scalars = [
-        (n, repr(function.__globals__[n]))
-        for n in names
-        if isinstance(function.__globals__[n], (bool, int, float, str, tuple))
-    ]
+    callees = hashlib.sha256()
+    scalars = []
+    for name, value in _referenced(function):
+        callee = getattr(value, "py_func", None)
+        if callee is not None and callee is not function:
+            callees.update(_identity(callee))
+        elif isinstance(value, SCALARS):
+            scalars.append((name, repr(value)))
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
     cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
     text = repr((function.__module__, function.__qualname__, constants, scalars))
-    return code.co_code + text.encode() + (dumps(cells) if cells else b"")
+    closure = dumps(cells) if cells else b""
+    return b"|".join((code.co_code, text.encode(), closure, callees.digest()))
 
 
 class KernelCache(NullCache):
@@ -101,7 +124,6 @@ class KernelCache(NullCache):
 
     def __init__(self, function):
         self._function = function
-        self._identity = _identity(function)
 
     @property
     def cache_path(self):
@@ -112,7 +134,7 @@ class KernelCache(NullCache):
         if folder is None:
             return None
         key = repr((str(signature), codegen.magic_tuple())).encode()
-        name = hashlib.sha256(self._identity + key).hexdigest()[:24]
+        name = hashlib.sha256(_identity(self._function) + key).hexdigest()[:24]
         return folder / f"{self._function.__name__}-{name}.nbc"
 
     def load_overload(self, sig, target_context):
