@@ -6,6 +6,11 @@ No message ever holds the contents of an array.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
 
 class MdtensorError(Exception):
     """The root of all errors raised by mdtensor.
@@ -89,3 +94,23 @@ def type_and_shape(argument: object) -> str:
     if not isinstance(shape, tuple):
         return name
     return f"{name}[{','.join(map(str, shape))}]"
+
+
+def checked(
+    operation: str, arguments: tuple[object, ...], rule: Callable[[], Result]
+) -> Result:
+    """`rule()`; an error of ours that does not name its call gets this one.
+
+    Example:
+        >>> from mdtensor.generics.shapes import broadcast_shapes
+        >>> checked("add", (1, 2), lambda: broadcast_shapes((2,), (3,)))
+        Traceback (most recent call last):
+        mdtensor.errors.ShapeError: add(int, int): shapes ...
+    """
+    try:
+        return rule()
+    except MdtensorError as error:
+        if error.call:
+            raise
+        call = describe(operation, *arguments)
+        raise type(error)(error.problem, error.fix, call) from None

@@ -132,14 +132,8 @@ def _show_table(facts: dict[str, Any]) -> None:
     found, times = facts["agreement"], facts["times"]
     table = Table()
     table.add_column("")
-    heads = (
-        "says as float",
-        f"of {found['sure']} sure",
-        "right",
-        "ms, 1 thread",
-        "ms, 2",
-    )
-    for head in heads:
+    sure = f"of {found['sure']} sure"
+    for head in ("says as float", sure, "right", "ms, 1 thread", "ms, 2 threads"):
         table.add_column(head, justify="right")
     for label, row in found["rows"].items():
         table.add_row(

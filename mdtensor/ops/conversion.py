@@ -9,10 +9,10 @@ from mdtensor import dtypes
 from mdtensor.device import Device
 from mdtensor.dispatch import method
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError, OptionError, type_and_shape
+from mdtensor.errors import CastError, OptionError, checked, type_and_shape
 from mdtensor.generics.conversion import astype, to
 from mdtensor.kernels.dense import conversion as kernel
-from mdtensor.ops.operands import Dense, checked, on_host, spec
+from mdtensor.ops.operands import Dense, on_host, spec
 from mdtensor.tensor import Tensor
 
 #: What a policy refuses, how the misfits are called, and what it makes of the others.

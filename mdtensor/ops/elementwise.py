@@ -5,7 +5,7 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.dispatch import method
-from mdtensor.errors import OptionError, PromotionError, describe
+from mdtensor.errors import OptionError, PromotionError, checked, describe
 from mdtensor.generics.elementwise import (
     add,
     clip,
@@ -30,7 +30,7 @@ from mdtensor.generics.elementwise import (
     tanh,
 )
 from mdtensor.kernels.dense import elementwise as kernel
-from mdtensor.ops.operands import checked, compared, joint, on_host
+from mdtensor.ops.operands import compared, joint, on_host
 from mdtensor.promotion import fit_scalar
 from mdtensor.tensor import BoolTensor, FloatingTensor, NumericTensor, Tensor
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.dispatch import method
+from mdtensor.errors import checked
 from mdtensor.generics.manipulation import (
     concat,
     expand_dims,
@@ -16,7 +17,7 @@ from mdtensor.generics.manipulation import (
 )
 from mdtensor.generics.shapes import normalize_axes, pad_widths, permutation
 from mdtensor.kernels.dense import manipulation as kernel
-from mdtensor.ops.operands import Dense, checked, deduced
+from mdtensor.ops.operands import Dense, deduced
 from mdtensor.promotion import fit_scalar
 from mdtensor.tensor import Tensor
 

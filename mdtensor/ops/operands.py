@@ -1,13 +1,12 @@
 """What methods of several operands check and convert before a kernel runs."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar, Union
+from typing import Any, Union
 
 import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import DeviceError, MdtensorError, describe
+from mdtensor.errors import DeviceError, checked, describe
 from mdtensor.generics.deduction import TensorSpec
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.promotion import fit_scalar, is_weak, result_type
@@ -16,20 +15,6 @@ from mdtensor.tensor import BoolTensor, NumericTensor, Tensor
 # Tensors whose elements are plain numbers. plum wants typing.Union: beartype caches
 # `A | B` by its repr.
 Dense = Union[NumericTensor, BoolTensor]
-Result = TypeVar("Result")
-
-
-def checked(
-    name: str, arguments: tuple[Any, ...], rule: Callable[[], Result]
-) -> Result:
-    """`rule()`; an error of ours that does not name its call gets this one."""
-    try:
-        return rule()
-    except MdtensorError as error:
-        if error.call:
-            raise
-        named = type(error)(error.problem, error.fix, describe(name, *arguments))
-        raise named from None
 
 
 def on_host(name: str, *arguments: Any) -> None:
