@@ -59,7 +59,7 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if dtype.is_floating:
         return _rounded(found, dtype)
     allowed = "b" if dtype.storage.kind == "b" else "biu"
-    low, high = found.min(), found.max()
+    low, high = (int(n) if kind != "f" else n for n in (found.min(), found.max()))
     if kind not in allowed or low < dtype.minimum or high > dtype.maximum:
         shown = "integer" if found.dtype.kind == "O" else found.dtype
         raise CastError(

@@ -1,0 +1,220 @@
+"""Convolution against a loop in Python integers; normalization against fractions."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import mdtensor as md
+from mdtensor.errors import DispatchError, OptionError, ShapeError
+
+Numbers = np.ndarray[Any, Any]
+FLOATS = [md.float16, md.float32, md.float64]
+
+
+def naive_conv2d(
+    x: Numbers,
+    w: Numbers,
+    b: Numbers,
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    groups: int,
+) -> Numbers:
+    """The definition, tap by tap, in Python integers."""
+    top, left, bottom, right = padding
+    n, _, height, width = x.shape
+    out, depth, kh, kw = w.shape
+    oh = (height + top + bottom - dilation[0] * (kh - 1) - 1) // stride[0] + 1
+    ow = (width + left + right - dilation[1] * (kw - 1) - 1) // stride[1] + 1
+    y = np.zeros((n, out, oh, ow), object)
+    for image, o, i, j in np.ndindex(y.shape):
+        total = int(b[o])
+        for c, p, q in np.ndindex(depth, kh, kw):
+            row = i * stride[0] + p * dilation[0] - top
+            column = j * stride[1] + q * dilation[1] - left
+            if 0 <= row < height and 0 <= column < width:
+                channel = o // (out // groups) * depth + c
+                total += int(x[image, channel, row, column]) * int(w[o, c, p, q])
+        y[image, o, i, j] = total
+    return y
+
+
+def wrapped(value: int, dtype: md.DType) -> int:
+    low, count = int(dtype.minimum), 2**dtype.bits
+    return (value - low) % count + low
+
+
+SIZES = st.integers(1, 6)
+PAIRS = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+@st.composite
+def convolutions(draw: Callable[..., Any]) -> tuple[Any, ...]:
+    groups, depth, each = draw(
+        st.sampled_from([(1, 1, 1), (1, 3, 2), (2, 2, 1), (3, 1, 1), (3, 1, 2)])
+    )
+    kernel, dilation = draw(PAIRS), draw(PAIRS)
+    image = [
+        draw(st.integers(d * (k - 1) + 1, d * (k - 1) + 5))
+        for k, d in zip(kernel, dilation, strict=True)
+    ]
+    x = draw(integers((draw(st.integers(1, 2)), groups * depth, *image)))
+    w = draw(integers((groups * each, depth, *kernel)))
+    b = draw(integers((groups * each,)))
+    padding = draw(st.tuples(*[st.integers(0, 2)] * 4))
+    return x, w, b, draw(PAIRS), padding, dilation, groups
+
+
+def integers(shape: tuple[int, ...]) -> st.SearchStrategy[Numbers]:
+    return st.integers(0, 2**32).map(
+        lambda seed: np.random.default_rng(seed).integers(-8, 9, shape)
+    )
+
+
+@settings(max_examples=60)
+@given(convolutions(), st.sampled_from([*FLOATS, md.int8, md.int32, md.uint8]))
+def test_conv2d_is_its_definition(call: tuple[Any, ...], dtype: md.DType) -> None:
+    x, w, b, stride, padding, dilation, groups = call
+    want = naive_conv2d(*call)
+    tensors = [md.astype(md.asarray(v), dtype, casting="wrap") for v in (x, w, b)]
+    if dtype.is_integer:
+        want = np.vectorize(lambda v: wrapped(v, dtype), otypes=[object])(want)
+    if dtype is md.uint8:
+        want = np.vectorize(lambda v: wrapped(v, dtype), otypes=[object])(
+            naive_conv2d(*(t.buffer for t in tensors), *call[3:])
+        )
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    found = md.conv2d(*tensors, **options, groups=groups)
+    assert found.dtype is dtype
+    assert found.tolist() == want.tolist()
+
+
+def test_without_bias_and_with_strided_input(rng: np.random.Generator) -> None:
+    x, w = rng.integers(-8, 9, (1, 3, 5, 5)), rng.integers(-8, 9, (2, 3, 3, 3))
+    want = naive_conv2d(x, w, np.zeros(2), (1, 1), (0,) * 4, (1, 1), 1)
+    image = md.permute_dims(md.asarray(x.transpose(2, 3, 0, 1)), (2, 3, 0, 1))
+    assert md.conv2d(image, md.asarray(w)).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_nothing_is_written_to(kernel: int, rng: np.random.Generator) -> None:
+    arrays = [
+        rng.standard_normal(shape, np.float32)
+        for shape in [(2, 4, 5, 5), (4, 4, kernel, kernel), (4,)]
+    ]
+    before = [a.copy() for a in arrays]
+    md.conv2d(*map(md.asarray, arrays), padding=1)
+    for array, old in zip(arrays, before, strict=True):
+        assert np.array_equal(array, old)
+
+
+def test_float16_rounds_once() -> None:
+    """2048 + 1 + 1 is 2050, though 2048 + 1 rounds back to 2048 in float16."""
+    for depth, groups in ((3, 1), (1, 2)):
+        taps = [2048.0, 1.0, 1.0]
+        x = md.astype(md.ones((1, depth * groups, 1, 3 // depth)), md.float16)
+        w = np.zeros((groups, depth, 1, 3 // depth), np.float16)
+        w[:] = np.reshape(taps, (1, depth, 1, 3 // depth))
+        found = md.conv2d(x, md.asarray(w), groups=groups)
+        assert (found.buffer == 2050).all()
+
+
+def test_mixed_types_promote() -> None:
+    x = md.ones((1, 1, 1, 1), dtype=md.int8)
+    w, b = md.full((1, 1, 1, 1), 0.5), md.ones((1,), dtype=md.float64)
+    assert type(md.conv2d(x, w)) is md.Float32Tensor
+    assert type(md.conv2d(x, w, b)) is md.Float64Tensor
+    assert md.conv2d(x, w, b).tolist() == [[[[1.5]]]]
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "options", "error"),
+    [
+        ((1, 2, 4, 4), (2, 2, 3, 3), {"stride": 0}, OptionError),
+        ((1, 2, 4, 4), (2, 2, 3, 3), {"dilation": (1, 0)}, OptionError),
+        ((1, 2, 4, 4), (2, 2, 3, 3), {"padding": -1}, OptionError),
+        ((1, 2, 4, 4), (2, 2, 3, 3), {"padding": (1, 2, 3)}, OptionError),
+        ((1, 2, 4, 4), (2, 2, 3, 3), {"padding": 0.5}, OptionError),
+        ((1, 2, 4, 4), (2, 2, 5, 3), {}, ShapeError),
+        ((1, 2, 4, 4), (2, 2, 3, 3), {"dilation": 2}, ShapeError),
+        ((1, 2, 4, 4), (2, 2, 0, 3), {}, ShapeError),
+        ((1, 2, 4, 4), (3, 1, 3, 3), {"groups": 2}, ShapeError),
+        ((1, 2, 4, 4), (2, 1, 3, 3), {"groups": 0}, ShapeError),
+        ((2, 4, 4), (2, 2, 3, 3), {}, ShapeError),
+        ((1, 2, 4, 4), (2, 2, 3), {}, ShapeError),
+    ],
+)
+def test_what_does_not_fit(
+    x: tuple[int, ...], w: tuple[int, ...], options: dict[str, Any], error: type
+) -> None:
+    with pytest.raises(error, match=r"^conv2d\(Float32Tensor\["):
+        md.conv2d(md.zeros(x), md.zeros(w), **options)
+
+
+STATISTICS = ([3.0, -1.0], [4.0, 0.25], [2.0, 0.5], [1.0, -8.0])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_batch_norm(dtype: md.DType) -> None:
+    """Roots of squares, so that fractions give the exact result."""
+    x = np.arange(-6.0, 6.0).reshape(2, 2, 3)
+    m, v, w, b = STATISTICS
+    want = np.zeros(x.shape)
+    for n, c, i in product(range(2), range(2), range(3)):
+        scale = Fraction(w[c]) / Fraction(v[c] ** 0.5)
+        want[n, c, i] = float(
+            (Fraction(x[n, c, i]) - Fraction(m[c])) * scale + Fraction(b[c])
+        )
+    tensors = [md.asarray(s, dtype=dtype) for s in STATISTICS]
+    found = md.batch_norm(md.asarray(x.tolist(), dtype=dtype), *tensors, eps=0.0)
+    assert found.dtype is dtype
+    assert found.tolist() == want.tolist()
+
+
+def test_batch_norm_adds_eps_to_the_variance() -> None:
+    x, zero, one = md.ones((1, 1)), md.zeros((1,)), md.ones((1,))
+    assert md.batch_norm(x, zero, one, one, zero, eps=3.0).tolist() == [[0.5]]
+    default = md.batch_norm(md.ones((1, 1), dtype=md.float64), zero, one, one, zero)
+    assert default.tolist() == [[1 / (1 + 1e-5) ** 0.5]]
+
+
+def test_batch_norm_keeps_the_type_of_x() -> None:
+    statistics = [md.ones((2,), dtype=md.float64)] * 4
+    assert type(md.batch_norm(md.ones((1, 2, 3)), *statistics)) is md.Float32Tensor
+
+
+def test_batch_norm_refuses() -> None:
+    one = md.ones((2,))
+    with pytest.raises(DispatchError):
+        md.batch_norm(md.ones((1, 2), dtype=md.int8), one, one, one, one)
+    with pytest.raises(ShapeError, match="no axis of channels"):
+        md.batch_norm(md.ones((2,)), one, one, one, one)
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_folding_equals_the_two_steps(
+    with_bias: bool, rng: np.random.Generator
+) -> None:
+    x, w = rng.standard_normal((2, 3, 6, 6)), rng.standard_normal((4, 3, 3, 3))
+    x, w, b = md.asarray(x), md.asarray(w), md.asarray(rng.standard_normal(4))
+    b = b if with_bias else None
+    rest = [md.asarray(rng.uniform(0.5, 2, 4)) for _ in range(4)]
+    steps = md.batch_norm(md.conv2d(x, w, b), *rest, eps=0.1)
+    w2, b2 = md.fold_batch_norm(w, b, *rest, eps=0.1)
+    assert np.allclose(md.conv2d(x, w2, b2), steps, rtol=1e-12, atol=1e-12)
+
+
+def test_folding_is_exact_and_rounds_once() -> None:
+    m, v, s, t = (md.asarray(x) for x in STATISTICS)
+    w = md.ones((2, 1, 1, 1), dtype=md.float16)
+    b = md.asarray([5.0, 7.0])
+    w2, b2 = md.fold_batch_norm(w, b, m, v, s, t, eps=0.0)
+    assert (type(w2), type(b2)) == (md.Float16Tensor, md.Float16Tensor)
+    assert (w2.buffer.ravel().tolist(), b2.tolist()) == ([1.0, 1.0], [3.0, 0.0])
+    with pytest.raises(ShapeError):
+        md.fold_batch_norm(w, md.ones((3,)), m, v, s, t)
