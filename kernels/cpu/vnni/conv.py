@@ -21,6 +21,7 @@ from mdtensor.kernels.cpu.vnni.conv_tile import (
     tile_s32,
     tile_u8,
     transpose_pixels,
+    transpose_run,
 )
 from mdtensor.kernels.cpu.vnni.epilogue import lane_mask, limits, resolve
 
@@ -104,15 +105,48 @@ def pixel_column(geometry, taps, g, p):
 
 
 @kernel
+def border_pixel(x_zero_point):
+    """16 channels of a pixel outside the image; then the order of a transposition."""
+    outside = np.full(16 + 64, x_zero_point, np.uint8)
+    for i in range(64):
+        outside[16 + i] = np.uint8(16 * (i % GROUP) + i // GROUP)
+    return outside
+
+
+@kernel
+def inner_groups(geometry):
+    """(first, end) of the groups whose pixels are neighbours inside the image."""
+    w, left = geometry[1], geometry[8]
+    if shape_of(geometry)[0] == 0:
+        return 0, 0
+    first = (left + GROUP - 1) // GROUP
+    end = min((left + w) // GROUP, group_count(geometry))
+    return (first, end) if first < end else (0, 0)
+
+
+@kernel
 def transpose_block(x, geometry, first, mask, outside, groups, image):
-    """image[h][groups][16][4]: channels first .. first + 16, borders = outside."""
+    """image[h][groups][16][4]: channels first .. first + 16, borders = outside.
+
+    A pixel's missing channels may be the next one's: their weights are 0.
+    """
     h, w, c = geometry[0], geometry[1], geometry[2]
     taps = shape_of(geometry)[0]
     border = simd.address_of(outside, 0)
+    order = simd.address_of(outside, 16)
+    inner, end = inner_groups(geometry)
     for y in range(h):
         line = simd.address_of(x, y * w * c + first)
         target = simd.address_of(image, y * groups * 64)
+        pixel = line + pixel_column(geometry, taps, inner, 0) * c
+        run = (pixel, c, end - inner, mask, order, target + inner * 64)
+        if (y * w + w - 1) * c + first + 16 <= h * w * c:
+            transpose_run(0, run)
+        else:
+            transpose_run(1, run)
         for g in range(groups):
+            if inner <= g < end:
+                continue
             x0 = pixel_column(geometry, taps, g, 0)
             x1 = pixel_column(geometry, taps, g, 1)
             x2 = pixel_column(geometry, taps, g, 2)
@@ -121,7 +155,7 @@ def transpose_block(x, geometry, first, mask, outside, groups, image):
             p1 = line + x1 * c if 0 <= x1 < w else border
             p2 = line + x2 * c if 0 <= x2 < w else border
             p3 = line + x3 * c if 0 <= x3 < w else border
-            transpose_pixels(p0, p1, p2, p3, mask, target + g * 64)
+            transpose_pixels(p0, p1, p2, p3, mask, order, target + g * 64)
 
 
 @kernel
@@ -184,7 +218,7 @@ def depthwise_u8s8u8(
     spread, groups = spread_of(geometry), group_count(geometry)
     low, high = limits(zero_point, lo, hi)
     image = np.empty(geometry[0] * groups * 64, np.uint8)
-    outside = np.full(16, x_zero_point, np.uint8)
+    outside = border_pixel(x_zero_point)
     start, spill = np.empty(16, np.int32), np.empty(SPILL, np.int32)
     ties = simd.address_of(spill, 0)
     pitch = geometry[9] * groups * 64
@@ -232,7 +266,7 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
     taps, stride = shape_of(geometry)
     spread, groups = spread_of(geometry), group_count(geometry)
     image = np.empty(geometry[0] * groups * 64, np.uint8)
-    outside = np.full(16, x_zero_point, np.uint8)
+    outside = border_pixel(x_zero_point)
     start = np.empty(16, np.int32)
     pitch = geometry[9] * groups * 64
     for first in range(0, c, 16):

@@ -13,26 +13,67 @@ from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I8, I16, I32, I64, S32
 
 PIXELS = 16  # outputs of one tile, in a row
 GROUP = 4  # pixels in a dword
+TRANSPOSED = tuple(16 * (i % 4) + i // 4 for i in range(64))
+
+
+def _transposed(b, pixels, mask, order):
+    """<64 x i8> [16][4]: 16 channels of 4 pixels by address; `mask` None reads all.
+
+    `order` holds TRANSPOSED in memory: LLVM splits a constant one into 11 shuffles.
+    """
+    kind = ir.VectorType(I8, 16)
+    if mask is None:
+        rows = [simd.load(b, pixel, kind) for pixel in pixels]
+    else:
+        rows = [simd.load_masked(b, pixel, kind, mask) for pixel in pixels]
+    whole = simd.concat(b, *rows)
+    if simd.HAS_BYTE_PERMUTE:
+        return simd.permute_bytes(b, whole, simd.load(b, order, BYTES))
+    return simd.permute(b, whole, TRANSPOSED)
 
 
 @intrinsic
-def transpose_pixels(typingctx, p0, p1, p2, p3, mask, out):
+def transpose_pixels(typingctx, p0, p1, p2, p3, mask, order, out):
     """out[16][4] = 16 channels of 4 pixels, all given by address; 64 bytes written.
 
     `mask` has one bit per channel that may be read.
     """
 
     def emit(context, b, signature, arguments):
-        *pixels, mask, out = arguments
-        kind = ir.VectorType(I8, 16)
-        mask = b.trunc(mask, I16)
-        rows = [simd.load_masked(b, pixel, kind, mask) for pixel in pixels]
-        order = [16 * (i % 4) + i // 4 for i in range(64)]
-        whole = simd.concat(b, *rows)
-        simd.store(b, simd.permute(b, whole, order), out)
+        *pixels, mask, order, out = arguments
+        simd.store(b, _transposed(b, pixels, b.trunc(mask, I16), order), out)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 6), emit
+    return types.void(*[types.int64] * 7), emit
+
+
+@intrinsic(prefer_literal=True)
+def transpose_run(typingctx, is_masked, job):
+    """out[count][16][4] = 16 channels of 4 * count pixels that lie `step` apart.
+
+    Args:
+        is_masked: literal; 0 reads 16 channels whatever `mask` says.
+        job: first pixel, step, count, mask, order, out; addresses.
+    """
+    flag = simd.literals(is_masked)
+    if flag is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        first, step, count, mask, order, out = cgutils.unpack_tuple(b, arguments[1])
+        mask = b.trunc(mask, I16) if flag[0] else None
+        steps = [b.mul(step, I64(p)) for p in range(GROUP)]
+
+        def transpose(g, pixel):
+            pixels = [b.add(pixel[0], step) for step in steps]
+            place = b.add(out, b.mul(g, I64(64)))
+            simd.store(b, _transposed(b, pixels, mask, order), place)
+            return [b.add(pixel[0], b.mul(step, I64(GROUP)))]
+
+        simd.repeat(b, count, [first], transpose)
+        return context.get_dummy_value()
+
+    return types.void(is_masked, types.UniTuple(types.int64, 6)), emit
 
 
 def _shared_groups(b, kw, stride):

@@ -5,7 +5,7 @@ Rounding as in `epilogue.py`: float32, and integers for the lanes near a tie.
 
 import numpy as np
 
-from mdtensor.kernels.cpu import elementwise, isa, rounding
+from mdtensor.kernels.cpu import elementwise, rounding
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vnni import simd
 from mdtensor.kernels.cpu.vnni.elementwise_chunk import (
@@ -18,8 +18,6 @@ from mdtensor.kernels.cpu.vnni.elementwise_chunk import (
     sum_chunk,
 )
 from mdtensor.kernels.cpu.vnni.epilogue import lane_mask, limits, trailing_zeros
-
-HAS_BYTE_PERMUTE = "avx512vbmi" in isa.FEATURES
 
 
 @kernel
@@ -139,7 +137,7 @@ def mul_u8u8u8(
                     out)  # fmt: skip
 
 
-if HAS_BYTE_PERMUTE:
+if simd.HAS_BYTE_PERMUTE:
 
     @kernel
     def lookup_u8(x, table, out):

@@ -14,6 +14,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from mdtensor.kernels.cpu import isa
+
+HAS_BYTE_PERMUTE = "avx512vbmi" in isa.FEATURES
 LANES = 16
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F32 = ir.FloatType()
@@ -131,6 +134,11 @@ def permute(b, x, order):
 def permute_dwords(b, x, order):
     """Dword i of the result = dword order[i] of x."""
     return permute(b, b.bitcast(x, S32), order)
+
+
+def permute_bytes(b, x, order):
+    """Byte i of the result = byte order[i] of x, `order` a vector (AVX512_VBMI)."""
+    return call(b, "llvm.x86.avx512.permvar.qi.512", BYTES, x, order)
 
 
 def permute_pair(b, x, order, y):
