@@ -10,7 +10,7 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.matmul import EXACT_MATH
 from mdtensor.kernels.cpu.rounding import requantize_row
 
-BLOCK = 64  # lanes of a depthwise block: whole pixels, at least this many channels
+BLOCK = 256  # lanes of a depthwise block: whole pixels, at least so many channels
 MOST_TAPS = 512  # 512 * 255 * 128 < 2**24: float32 sums stay exact
 
 
@@ -58,7 +58,7 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
 
 @kernel
 def block_channels(c):
-    """Lanes of a depthwise block: whole pixels of c channels, 64 lanes or more."""
+    """Lanes of a depthwise block: whole pixels of c channels, BLOCK lanes or more."""
     return (BLOCK + c - 1) // c * c
 
 

@@ -106,10 +106,11 @@ class Step:
         return 0
 
     def prepared(self, *shapes):
-        """The plan for these shapes, made once."""
+        """(plan, row) for these shapes, made once."""
         plans = self.__dict__.setdefault("_plans", {})
         if shapes not in plans:
-            plans[shapes] = self.plan(*shapes)
+            plan = self.plan(*shapes)
+            plans[shapes] = plan, row_of(self, plan)
         return plans[shapes]
 
     def __call__(self, *arrays):
@@ -117,8 +118,7 @@ class Step:
         assert len(arrays) == len(self.input_types), "wrong number of inputs"
         for array, dtype in zip(arrays, self.input_types, strict=True):
             assert array.dtype == dtype, f"{self.kernel} takes {dtype} codes"
-        plan = self.prepared(*(array.shape for array in arrays))
-        row = row_of(self, plan)
+        plan, row = self.prepared(*[array.shape for array in arrays])
         buffers = [as_bytes(array) for array in arrays]
         out = np.empty(plan.shape, self.output_type)
         scratch = np.empty(plan.scratch + SLACK, np.uint8)

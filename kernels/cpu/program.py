@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.kernels.cpu import invoke
 from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.plan import Constants, aligned_bytes, row_of
+from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
 
 # numba takes plain ints, not members of an enum, from module level
 KIND, X, X_BYTES, Y, Y_BYTES, OUT, OUT_BYTES, SCRATCH, SCRATCH_BYTES = range(9)
@@ -89,7 +89,7 @@ class Program:
 
     def __init__(self):
         self.inputs = []
-        self.steps = []  # (step, plan, input slots, output slot)
+        self.steps = []  # (plan, row, input slots, output slot)
         self.sizes = []  # bytes of each storage
 
     def _new(self, shape, dtype):
@@ -107,9 +107,9 @@ class Program:
         assert len(slots) == len(step.input_types), "wrong number of inputs"
         for slot, dtype in zip(slots, step.input_types, strict=True):
             assert slot.dtype == dtype, f"{step.kernel} takes {dtype}"
-        plan = step.prepared(*(slot.shape for slot in slots))
+        plan, row = step.prepared(*(slot.shape for slot in slots))
         result = self._new(plan.shape, step.output_type)
-        self.steps.append((step, plan, slots, result))
+        self.steps.append((plan, row, slots, result))
         return result
 
     def reshape(self, slot, shape):
@@ -138,7 +138,7 @@ def _lifetimes(program, outputs):
 def _place(program, outputs, reuse):
     """(offset of each storage, arena bytes): the first gap free for its lifetime."""
     first, last = _lifetimes(program, outputs)
-    scratch = max((plan.scratch for _, plan, _, _ in program.steps), default=0)
+    scratch = max((plan.scratch for plan, _, _, _ in program.steps), default=0)
     start = _rounded(scratch + SLACK)
     offsets, total = {}, start
     by_size = sorted(first, key=lambda s: -program.sizes[s])
@@ -168,12 +168,12 @@ class Layout:
 
     def __init__(self, program, outputs, constants_at, reuse):
         self.offsets, self.size = _place(program, outputs, reuse)
-        scratch = max((plan.scratch for _, plan, _, _ in program.steps), default=0)
+        scratch = max((plan.scratch for plan, _, _, _ in program.steps), default=0)
         self.rows = np.zeros((len(program.steps), invoke.ROW_LENGTH), np.int64)
-        for row, (step, plan, slots, result) in zip(
+        for row, (plan, own, slots, result) in zip(
             self.rows, program.steps, strict=True
         ):
-            row[:] = row_of(step, plan)
+            row[:] = own
             x, y = slots[0], slots[-1]
             row[Column.X], row[Column.X_BYTES] = self.offsets[x.storage], x.bytes
             row[Column.Y], row[Column.Y_BYTES] = self.offsets[y.storage], y.bytes
@@ -195,7 +195,7 @@ class Executable:
     def __init__(self, program, outputs):
         self._program, self.outputs = program, outputs
         constants, places = Constants(), {}
-        for _, plan, _, _ in program.steps:
+        for plan, _, _, _ in program.steps:
             if id(plan.constants) not in places:
                 places[id(plan.constants)] = constants.add(plan.constants)[0]
         self._places = places

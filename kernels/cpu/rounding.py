@@ -130,19 +130,21 @@ def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, o
     """
     n = np.uintp(len(acc))
     zero = np.int32(zero_point)
-    low = np.int32(lo)
-    high = np.int32(hi)
+    low = np.float32(lo - zero_point)
+    high = np.float32(hi - zero_point)
     near = np.int32(0)
     for j in range(n):
         total = np.int32(acc[j] + bias[j])
         acc[j] = total
+        # the limits are integers, so clamping first rounds no lane differently
         v = np.float32(np.float32(total) * multiplier[j])
-        v = min(max(v, -SATURATED), SATURATED)
+        v = v if v > low else low
+        v = v if v < high else high
         r = np.float32(np.rint(v))
-        near |= np.int32(abs(abs(v - r) - HALF) < NEAR_TIE)
-        out[j] = np.uint8(min(max(np.int32(np.int32(r) + zero), low), high))
+        near |= np.int32(abs(v - r) > HALF - NEAR_TIE)
+        out[j] = np.uint8(np.int32(np.int32(r) + zero))
     if near != 0:
-        _settle_row(acc, multiplier, limbs, channels, zero, low, high, out)
+        _settle_row(acc, multiplier, limbs, channels, zero_point, lo, hi, out)
 
 
 @kernel

@@ -50,7 +50,7 @@ def test_a_large_map_is_convolved_strip_by_strip(rng):
     x = rng.integers(0, 256, (1, 90, 70, 8), dtype=np.uint8)
     weight = rng.integers(-128, 128, (3, 8, 3, 3), dtype=np.int8)
     step = Conv2d(weight, padding=(1, 1, 1, 1), x_zero_point=200)
-    assert step.prepared(x.shape).scratch < 70 * 90 * 72 // 2
+    assert step.plan(x.shape).scratch < 70 * 90 * 72 // 2
     want = oracle.conv2d_u8s8s32(
         x, weight, None, padding=(1, 1, 1, 1), x_zero_point=200
     )
