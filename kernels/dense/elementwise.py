@@ -28,11 +28,17 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     NumPy compares 64-bit integers with floats in float64, which rounds them. Here they
     are compared by the exact sign of their difference.
     """
+    x1, x2 = _number(x1), _number(x2)
     if _rounds(x1, x2):
         return np.asarray(ufunc(_sign(x1, x2), 0.0))
     if _rounds(x2, x1):
         return np.asarray(ufunc(-_sign(x2, x1), 0.0))
     return np.asarray(ufunc(x1, x2))
+
+
+def _number(x: Any) -> Any:
+    """Truth values as bytes, which compare with integers of any size."""
+    return x.view(np.uint8) if getattr(x, "dtype", None) == bool else x
 
 
 def _rounds(x1: Any, x2: Any) -> bool:

@@ -60,7 +60,10 @@ def test_matmul(pair: tuple[Numbers, Numbers], dtype: md.DType) -> None:
 def test_linear(
     pair: tuple[Numbers, Numbers], dtype: md.DType, with_bias: bool
 ) -> None:
-    x, w = pair[0], pair[1].reshape(-1, *pair[1].shape[-2:])[0].T
+    x, w = pair
+    while w.ndim > 2:
+        w = w[0]
+    w = w.T
     x, w = (md.astype(md.asarray(v), dtype, casting="wrap") for v in (x, w))
     b = md.astype(md.arange(len(w)), dtype)
     found = md.linear(x, w, b if with_bias else None)
