@@ -1,9 +1,9 @@
 """Depthwise convolution on vpdpbusd: a dword holds 4 neighbouring pixels of a channel.
 
-Sixteen channels at a time, the image is first transposed to [h][x / 4][16][4], borders
-filled with the zero point. Then every group of 4 pixels meets an output pixel in one
-dot product, with the kernel row shifted by the distance of the two: a row of 5 taps
-costs 2 products per output, a row of 3 taps 1.5. Kernel rows outside the image are
+Sixteen channels at a time, strips of the image are transposed to [h][x / 4][16][4],
+borders filled with the zero point. Then every group of 4 pixels meets an output pixel
+in one dot product, with the kernel row shifted by the distance of the two: a row of 5
+taps costs 2 products per output, a row of 3 taps 1.5. Kernel rows outside the image are
 skipped, their share of the bias is put back.
 
 Rows of 3 and 5 taps at stride 1 and 2 have tiles of their own. All other widths,
@@ -26,6 +26,7 @@ from mdtensor.kernels.cpu.vnni.conv_tile import (
 from mdtensor.kernels.cpu.vnni.epilogue import lane_mask, limits, resolve
 
 SPILL = PIXELS * 16  # accumulators of a tile
+STRIP = 1 << 16  # bytes of transposed rows that stay in the cache
 
 
 @kernel
@@ -125,8 +126,8 @@ def inner_groups(geometry):
 
 
 @kernel
-def transpose_block(x, geometry, first, mask, outside, groups, image):
-    """image[h][groups][16][4]: channels first .. first + 16, borders = outside.
+def transpose_rows(x, geometry, first, mask, outside, groups, rows, image):
+    """image[row][groups][16][4]: channels first .. first + 16, borders = outside.
 
     A pixel's missing channels may be the next one's: their weights are 0.
     """
@@ -135,9 +136,9 @@ def transpose_block(x, geometry, first, mask, outside, groups, image):
     border = simd.address_of(outside, 0)
     order = simd.address_of(outside, 16)
     inner, end = inner_groups(geometry)
-    for y in range(h):
+    for y in range(rows[0], rows[1]):
         line = simd.address_of(x, y * w * c + first)
-        target = simd.address_of(image, y * groups * 64)
+        target = simd.address_of(image, (y - rows[0]) * groups * 64)
         pixel = line + pixel_column(geometry, taps, inner, 0) * c
         run = (pixel, c, end - inner, mask, order, target + inner * 64)
         if (y * w + w - 1) * c + first + 16 <= h * w * c:
@@ -189,6 +190,22 @@ def image_row(geometry, oy, ky):
 
 
 @kernel
+def strip_height(geometry, groups):
+    """Rows of a transposed strip: what one output row needs, more if they are short."""
+    reach = (geometry[3] - 1) * geometry[9] + 1
+    return min(geometry[0], max(reach, STRIP // (groups * 64)))
+
+
+@kernel
+def next_strip(geometry, height, oy, ky, end, rows):
+    """`rows` if they hold what output row oy needs, else a strip that starts there."""
+    if ky >= end or image_row(geometry, oy, end - 1) < rows[1]:
+        return rows
+    top = image_row(geometry, oy, ky)
+    return top, min(top + height, geometry[0])
+
+
+@kernel
 def tile_group(geometry, ox):
     """First group of the tile that starts at output column ox."""
     taps, stride = shape_of(geometry)
@@ -217,23 +234,28 @@ def depthwise_u8s8u8(
     taps, stride = shape_of(geometry)
     spread, groups = spread_of(geometry), group_count(geometry)
     low, high = limits(zero_point, lo, hi)
-    image = np.empty(geometry[0] * groups * 64, np.uint8)
+    height = strip_height(geometry, groups)
+    image = np.empty(height * groups * 64, np.uint8)
     outside = border_pixel(x_zero_point)
     start, spill = np.empty(16, np.int32), np.empty(SPILL, np.int32)
     ties = simd.address_of(spill, 0)
     pitch = geometry[9] * groups * 64
     for first in range(0, c, 16):
         mask = (1 << min(16, c - first)) - 1
-        transpose_block(x, geometry, first, mask, outside, groups, image)
+        rows = 0, 0
         block = simd.address_of(packed, first // 16 * block_bytes(kh, kw))
         biases = simd.address_of(bias, first)
         scales = simd.address_of(multiplier, first)
         for oy in range(oh):
             ky, end = kernel_rows(geometry, oy)
+            strip = next_strip(geometry, height, oy, ky, end, rows)
+            if strip != rows:
+                rows = strip
+                transpose_rows(x, geometry, first, mask, outside, groups, rows, image)
             sums = simd.address_of(start, 0)  # taken in the loop, so `start` lives on
             start_sums(biases, block, kh, kw, ky, end, x_zero_point, sums)
             weights = block + ky * row_bytes(kw)
-            line = image_row(geometry, oy, ky) * groups
+            line = (image_row(geometry, oy, ky) - rows[0]) * groups
             for ox in range(0, ow, PIXELS):
                 at = (oy * ow + ox) * c
                 count = min(PIXELS, ow - ox)
@@ -265,21 +287,26 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
     kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
     taps, stride = shape_of(geometry)
     spread, groups = spread_of(geometry), group_count(geometry)
-    image = np.empty(geometry[0] * groups * 64, np.uint8)
+    height = strip_height(geometry, groups)
+    image = np.empty(height * groups * 64, np.uint8)
     outside = border_pixel(x_zero_point)
     start = np.empty(16, np.int32)
     pitch = geometry[9] * groups * 64
     for first in range(0, c, 16):
         mask = (1 << min(16, c - first)) - 1
-        transpose_block(x, geometry, first, mask, outside, groups, image)
+        rows = 0, 0
         block = simd.address_of(packed, first // 16 * block_bytes(kh, kw))
         biases = simd.address_of(bias, first)
         for oy in range(oh):
             ky, end = kernel_rows(geometry, oy)
+            strip = next_strip(geometry, height, oy, ky, end, rows)
+            if strip != rows:
+                rows = strip
+                transpose_rows(x, geometry, first, mask, outside, groups, rows, image)
             sums = simd.address_of(start, 0)  # taken in the loop, so `start` lives on
             start_sums(biases, block, kh, kw, ky, end, x_zero_point, sums)
             weights = block + ky * row_bytes(kw)
-            line = image_row(geometry, oy, ky) * groups
+            line = (image_row(geometry, oy, ky) - rows[0]) * groups
             for ox in range(0, ow, PIXELS):
                 count = min(PIXELS, ow - ox)
                 pixels = simd.address_of(image, (line + tile_group(geometry, ox)) * 64)
