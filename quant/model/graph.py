@@ -18,7 +18,6 @@ from mdtensor.errors import (
     DataError,
     MdtensorError,
     ModelError,
-    OptionError,
     type_and_shape,
 )
 
@@ -288,8 +287,11 @@ def checked_feeds(
 def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
     try:
         tensor = md.asarray(value)
-    except OptionError as error:
-        raise DataError(f"input {name!r} {error.problem}", error.fix) from None
+    except (MdtensorError, TypeError, ValueError):
+        raise DataError(
+            f"input {name!r} is {spec}, given is {type_and_shape(value)}",
+            f"Give an array of {spec.dtype}",
+        ) from None
     if type(tensor) is not spec.type or not _fits(tensor.shape, spec.shape):
         raise DataError(
             f"input {name!r} is {spec}, given is {type_and_shape(tensor)}",

@@ -23,7 +23,7 @@ from mdtensor.errors import DispatchError, OptionError
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.calibrate import Calibration, copied
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.grids import CUTS, fold_grids
 from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.qparams import QParams, grid_of
@@ -227,6 +227,7 @@ class _Explicit:
         self.shapes = {name: spec.shape for name, spec in graph.specs().items()}
         self.constants = dict(graph.constants)
         self.nodes: list[Node] = []
+        self.names = {node.name for node in graph.nodes}
 
     def add(self, node: Node) -> None:
         given = [self._source(node, at) for at in range(len(node.inputs))]
@@ -255,7 +256,9 @@ class _Explicit:
         return value if self._is_output(value) else f"{value}.dq"
 
     def _call(self, operation: Any, source: str, output: str, options: Any) -> None:
-        self.nodes.append(Node(output, operation, (source,), output, options))
+        name = fresh_name(output, self.names)
+        self.names.add(name)
+        self.nodes.append(Node(name, operation, (source,), output, options))
 
     def _source(self, node: Node, at: int) -> Any:
         """What a node reads in place of its input number `at`."""

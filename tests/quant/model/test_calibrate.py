@@ -1,0 +1,122 @@
+"""Calibration: the same for every split, saved exactly, strict about samples."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import mdtensor as md
+from mdtensor.errors import DataError, ModelError
+from mdtensor.quant import MinMaxObserver, MSEObserver
+from mdtensor.quant.model.calibrate import Calibration, calibrate
+from mdtensor.quant.model.graph import Graph, Node
+
+SPEC = md.TensorSpec(md.Float32Tensor, (-1, 3))
+GRAPH = Graph(
+    {"x": SPEC},
+    (
+        Node("d", md.add, ("x", "x"), "d"),
+        Node("h", md.hardswish, ("d",), "h"),
+        Node("i", md.argmax, ("h",), "i", {"axis": 1}),
+    ),
+    {},
+    ("h", "i"),
+)
+KINDS = [MinMaxObserver, MSEObserver]
+
+
+def rows(count: int) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal((count, 3), np.float32)
+
+
+def test_observes_every_float_value() -> None:
+    found = calibrate(GRAPH, [rows(4)], MinMaxObserver)
+    assert set(found.observers) == {"x", "d", "h"}
+    assert found.samples == 1
+    assert found.range("d") == (2 * rows(4).min(), 2 * rows(4).max())
+    with pytest.raises(DataError, match="does not know the value 'z'"):
+        found.range("z")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(cut=st.integers(1, 15))
+def test_any_split_into_batches_is_one_calibration(kind: Any, cut: int) -> None:
+    x = rows(16)
+    whole = calibrate(GRAPH, [x], kind)
+    split = calibrate(GRAPH, [x[:cut], x[cut:]], kind)
+    assert split.observers == whole.observers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(cut=st.integers(1, 15))
+def test_merging_is_observing_both(kind: Any, cut: int) -> None:
+    x = rows(16)
+    whole = calibrate(GRAPH, [x], kind)
+    first, second = (calibrate(GRAPH, [part], kind) for part in (x[:cut], x[cut:]))
+    before = repr(first)
+    for joint in (first.merged(second), second.merged(first)):
+        assert joint.observers == whole.observers
+        assert joint.samples == 2
+    assert repr(first) == before
+
+
+def test_merging_needs_the_same_values() -> None:
+    first = calibrate(GRAPH, [rows(2)], MinMaxObserver)
+    with pytest.raises(DataError, match="observe different values"):
+        first.merged(calibrate(GRAPH, [rows(2)], MSEObserver))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_calibration_is_the_same(kind: Any, tmp_path: Path) -> None:
+    found = calibrate(GRAPH, [rows(9)], kind)
+    found.save(tmp_path / "ranges.json")
+    assert Calibration.load(tmp_path / "ranges.json") == found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"samples": 1, "observers": {"x": {"kind": "No"}}}']
+)
+def test_what_is_no_calibration(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "ranges.json"
+    path.write_text(text)
+    with pytest.raises(ModelError, match="holds no calibration"):
+        Calibration.load(path)
+
+
+def test_a_missing_calibration(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="No such file"):
+        Calibration.load(tmp_path / "none.json")
+
+
+def test_samples_by_name_or_alone() -> None:
+    by_name = calibrate(GRAPH, [{"x": rows(2)}], MinMaxObserver)
+    assert by_name == calibrate(GRAPH, [rows(2)], MinMaxObserver)
+    assert by_name == calibrate(GRAPH, iter([md.asarray(rows(2))]), MinMaxObserver)
+
+
+def spoiled(value: float) -> np.ndarray:
+    x = rows(2)
+    x[1, 2] = value
+    return x
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ([], "there are no samples to calibrate on. Give at least one."),
+        ([rows(2), spoiled(np.nan)], "sample 2: input 'x' holds a NaN or an infinity"),
+        ([spoiled(np.inf)], "sample 1: input 'x' holds a NaN or an infinity"),
+        ([rows(2), rows(2).T], "sample 2: input 'x' is Float32Tensor[-1,3], given is"),
+        ([rows(2).astype(np.float64)], "Give an array of float32."),
+        ([{"z": rows(2)}], "sample 1: the model has the inputs 'x', given are 'z'"),
+        (["text"], "sample 1: input 'x'"),
+        ([None], "sample 1: input 'x'"),
+    ],
+)
+def test_samples_are_checked(samples: Any, words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        calibrate(GRAPH, samples)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,219 @@
+"""Quantize/DequantizeLinear: what is read, what becomes one call, what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import mdtensor as md
+from mdtensor.errors import ModelError
+from mdtensor.quant import QInt8Tensor, QInt32Tensor, QUInt8Tensor
+from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.grids import fold_grids
+from mdtensor.quant.model.read import read_graph
+from mdtensor.quant.model.rewrite import simplify
+
+F32 = np.float32
+X = np.random.default_rng(2).standard_normal((1, 2, 4, 4), F32)
+
+
+def node(kind: str, inputs: str, output: str, **attributes: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), [output], output, **attributes)
+
+
+def pair(source: str, scale: str = "s", zero: str = "z") -> list[Any]:
+    return [
+        node("QuantizeLinear", f"{source} {scale} {zero}", f"{source}.q"),
+        node("DequantizeLinear", f"{source}.q {scale} {zero}", f"{source}.d"),
+    ]
+
+
+CONSTANTS = {
+    "s": F32(0.02),
+    "z": np.uint8(120),
+    "t": F32(0.05),
+    "zero": np.uint8(0),
+    "w": np.array([[[[3]], [[-5]]], [[[127]], [[0]]]], np.int8),
+    "ws": np.array([0.01, 0.02], F32),
+    "wz": np.zeros(2, np.int8),
+    "b": np.array([100, -2000], np.int32),
+    "bs": np.array([0.01, 0.02], F32) * F32(0.02),
+    "bz": np.zeros(2, np.int32),
+}
+LAYER = [
+    *pair("x"),
+    node("DequantizeLinear", "w ws wz", "w.d", axis=0),
+    node("DequantizeLinear", "b bs bz", "b.d", axis=0),
+    node("Conv", "x.d w.d b.d", "c"),
+]
+
+
+def names(graph: Graph) -> list[str]:
+    return [n.operation.__name__ for n in graph.nodes]
+
+
+def check(path: Path, graph: Graph, onnxruntime_of: Any, steps: int = 0) -> None:
+    wanted = onnxruntime_of(path, {"x": X})[0]
+    found = np.asarray(graph.run({"x": X})["y"])
+    assert np.abs(found - wanted).max() <= steps * 0.05 + 1e-6
+
+
+def test_a_layer_becomes_one_call(make_model: Any, onnxruntime_of: Any) -> None:
+    nodes = [*LAYER, *pair("c", "t"), node("Softmax", "c.d", "y", axis=1)]
+    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=13)
+    literal = read_graph(path)
+    graph = simplify(literal)
+    assert names(graph) == ["quantize", "conv2d", "dequantize", "softmax"]
+    kinds = [type(graph.constants[name]) for name in graph.nodes[1].inputs[1:]]
+    assert kinds == [QInt8Tensor, QInt32Tensor]
+    assert graph.specs()[graph.nodes[1].output].type is QUInt8Tensor
+    check(path, literal, onnxruntime_of)
+    check(path, graph, onnxruntime_of)
+
+
+@pytest.mark.parametrize(
+    ("zero", "left"), [("zero", ["conv2d"]), ("z", ["conv2d", "relu"])]
+)
+def test_a_relu_is_absorbed_where_the_grid_ends_at_0(
+    zero: str, left: list[str], make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [*LAYER, node("Relu", "c", "r"), *pair("r", "t", zero)]
+    nodes.append(node("Neg", "r.d", "y"))
+    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=13)
+    graph = simplify(read_graph(path))
+    assert names(graph) == ["quantize", *left, "dequantize", "neg"]
+    check(path, graph, onnxruntime_of)
+
+
+def test_relu6_on_a_wide_grid_stays(make_model: Any, onnxruntime_of: Any) -> None:
+    bounds = {"low": F32(0), "six": F32(6)}
+    nodes = [*LAYER, node("Clip", "c low six", "r"), *pair("r", "t", "zero")]
+    nodes.append(node("Neg", "r.d", "y"))
+    path = make_model(nodes, {"x": X.shape}, {**CONSTANTS, **bounds}, opset=13)
+    graph = simplify(read_graph(path))
+    assert names(graph) == ["quantize", "conv2d", "relu6", "dequantize", "neg"]
+    check(path, graph, onnxruntime_of)
+
+
+@pytest.mark.parametrize("scale", ["s", "t"])
+def test_moving_operations_need_the_same_grid(
+    scale: str, make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [*pair("x"), node("MaxPool", "x.d", "p", kernel_shape=[2, 2])]
+    nodes += [*pair("p", scale), node("Softmax", "p.d", "y")]
+    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=13)
+    graph = simplify(read_graph(path))
+    wanted = ["quantize", "max_pool2d", "dequantize", "softmax"]
+    if scale == "t":
+        wanted = ["quantize", "dequantize", "max_pool2d", *wanted[:1], *wanted[2:]]
+    assert names(graph) == wanted
+    check(path, graph, onnxruntime_of)
+
+
+def test_what_has_no_method_stays_between_its_grids(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [
+        *pair("x"),
+        node("Softmax", "x.d", "f"),
+        *pair("f"),
+        node("Neg", "f.d", "y"),
+    ]
+    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=13)
+    graph = simplify(read_graph(path))
+    assert "softmax" in names(graph)
+    assert names(graph).count("quantize") == 2
+    check(path, graph, onnxruntime_of)
+
+
+def test_a_float_reader_besides_keeps_both_paths(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [*LAYER, *pair("c", "t"), node("Add", "c c.d", "y")]
+    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=13)
+    graph = simplify(read_graph(path))
+    assert names(graph).count("conv2d") == 1
+    check(path, graph, onnxruntime_of)
+
+
+def test_constants_may_be_quantized_in_the_file(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [*pair("x"), *pair("k"), node("Mul", "x.d k.d", "m"), *pair("m")]
+    nodes.append(node("Neg", "m.d", "y"))
+    constants = {**CONSTANTS, "k": np.array([1.36, -2], F32).reshape(2, 1, 1)}
+    path = make_model(nodes, {"x": X.shape}, constants, opset=13)
+    graph = simplify(read_graph(path))
+    assert names(graph) == ["quantize", "mul", "dequantize", "neg"]
+    assert type(graph.constants["k.q"]) is QUInt8Tensor
+    check(path, graph, onnxruntime_of)
+
+
+def test_without_a_zero_point_codes_are_uint8(make_model: Any) -> None:
+    nodes = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", "y")]
+    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=13)
+    grid = read_graph(path).nodes[0].options["qparams"]
+    assert (grid.zero, grid.dtype) == (0, QUInt8Tensor.dtype)
+
+
+REFUSED = [
+    ([*pair("x")[:1], node("DequantizeLinear", "x.q s zero", "y")], "as if it were of"),
+    ([node("DequantizeLinear", "i s z", "y")], "reads 'i', which no QuantizeLinear wr"),
+    ([node("QuantizeLinear", "x x z", "y")], "needs the scale as a constant"),
+    ([node("QuantizeLinear", "x s wide", "y")], "has codes of int16"),
+    ([node("QuantizeLinear", "x bad z", "y")], "a scale is"),
+    ([node("QuantizeLinear", "x s z", "y", block_size=2)], "block_size=2"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "words"), REFUSED, ids=lambda x: str(x)[:20])
+def test_refuses(nodes: Any, words: str, make_model: Any) -> None:
+    constants = {**CONSTANTS, "wide": np.int16(0), "bad": F32(-1)}
+    inputs = {"x": X.shape, "i": (2, X.shape)}
+    with pytest.raises(ModelError) as caught:
+        read_graph(make_model(nodes, inputs, constants, opset=21))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_folding_twice_changes_nothing(small_graph: Graph) -> None:
+    assert names(fold_grids(small_graph)) == names(small_graph)
+
+
+def test_the_own_quantization_of_onnxruntime(
+    float_graph: Graph, crops: Any, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    """A QDQ file of another tool becomes integer calls, and means the same."""
+    import onnx
+    from onnxruntime import quantization
+
+    from mdtensor.quant.model.write import write_graph
+
+    class Samples(quantization.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = [crop.pixels for crop in crops[0]]
+
+        def get_next(self) -> Any:
+            return {"x": self.left.pop()} if self.left else None
+
+    write_graph(float_graph, tmp_path / "f.onnx")
+    assert onnx.load(tmp_path / "f.onnx").opset_import[0].version >= 13
+    quantization.quantize_static(
+        tmp_path / "f.onnx",
+        tmp_path / "q.onnx",
+        Samples(),
+        per_channel=True,
+        calibrate_method=quantization.CalibrationMethod.MinMax,
+    )
+    graph = simplify(read_graph(tmp_path / "q.onnx"))
+    found = names(graph)
+    assert found.count("conv2d") == 53
+    specs = graph.specs()
+    layers = [n for n in graph.nodes if n.operation is md.conv2d]
+    assert all(specs[n.output].qparams for n in layers)
+    feeds = {"x": crops[1][0].pixels}
+    wanted = onnxruntime_of(tmp_path / "q.onnx", feeds)[0]
+    result = np.asarray(graph.run(feeds)[graph.outputs[0]])
+    np.testing.assert_allclose(result, wanted, atol=0.05)

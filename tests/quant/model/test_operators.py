@@ -1,0 +1,204 @@
+"""Each operator against ONNX Runtime: as read, and as written again."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from mdtensor.errors import ModelError
+from mdtensor.quant.model.read import read_graph
+from mdtensor.quant.model.rewrite import simplify
+from mdtensor.quant.model.write import write_graph
+
+I64 = np.int64
+
+
+@dataclass
+class Case:
+    """One operator: its kind, shapes of its inputs, constants, attributes, opset."""
+
+    kind: str
+    shapes: tuple[Any, ...] = ((2, 3, 5, 6),)
+    constants: tuple[Any, ...] = ()
+    opset: int = 17
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        shown = "-".join(f"{k}{v}" for k, v in self.attributes.items())
+        return f"{self.kind}-{self.opset}-{shown}"[:60].replace(" ", "")
+
+
+def case(kind: str, *constants: Any, shapes: Any = None, opset: int = 17, **kw: Any):
+    return Case(kind, shapes or ((2, 3, 5, 6),), constants, opset, kw)
+
+
+def weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal(shape, np.float32)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, I64)
+
+
+UNARY = ["Relu", "Sigmoid", "Tanh", "Exp", "Neg", "HardSigmoid", "HardSwish"]
+UNARY += ["GlobalAveragePool", "Identity", "Flatten"]
+BINARY = ["Add", "Sub", "Mul", "Div"]
+BATCH_NORM = (weights(3), weights(3), weights(3), np.abs(weights(3)) + 0.5)
+CASES = [
+    *(case(kind) for kind in UNARY),
+    *(case(kind, weights(3, 1, 1)) for kind in BINARY),
+    *(case(kind, shapes=((2, 3), (3,))) for kind in BINARY),
+    case("HardSigmoid", alpha=0.3, beta=0.4),
+    case("Conv", weights(4, 3, 3, 3)),
+    case("Conv", weights(4, 3, 3, 3), weights(4), pads=[1, 0, 2, 1], strides=[2, 1]),
+    case("Conv", weights(6, 1, 3, 3), group=3, dilations=[1, 2]),
+    case("Conv", weights(4, 3, 3, 3), auto_pad="SAME_UPPER", strides=[2, 2]),
+    case("Conv", weights(4, 3, 2, 4), auto_pad="SAME_LOWER", strides=[2, 3]),
+    case("Conv", weights(4, 3, 3, 3), auto_pad="VALID"),
+    case("Gemm", weights(4, 6), shapes=((5, 4),)),
+    case("Gemm", weights(6, 4), weights(6), shapes=((5, 4),), transB=1),
+    case("Gemm", weights(6, 4), weights(1, 6), shapes=((5, 4),), transB=1),
+    case("Gemm", weights(6, 4), weights(5, 1), shapes=((5, 4),), transB=1, beta=0.5),
+    case("Gemm", weights(4, 6), weights(6), shapes=((5, 4),), alpha=0.5, beta=2.0),
+    case("MatMul", weights(6, 4)),
+    case("MatMul", weights(3, 6, 4)),
+    case("Clip", opset=10, min=-0.5, max=0.25),
+    case("Clip", np.float32(-0.5), np.float32(0.25)),
+    case("Clip", np.float32(0)),
+    case("Clip", np.float32(0), np.float32(6)),
+    case("Softmax", opset=11),
+    case("Softmax", opset=11, axis=2),
+    case("Softmax", opset=11, axis=3),
+    case("Softmax"),
+    case("Softmax", axis=1),
+    case("MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
+    case("MaxPool", kernel_shape=[3, 2], pads=[1, 0, 1, 1]),
+    case("MaxPool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+    case("AveragePool", kernel_shape=[2, 3], strides=[2, 1]),
+    case("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    case("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+    case("AveragePool", kernel_shape=[3, 3], auto_pad="SAME_UPPER", strides=[2, 2]),
+    case("BatchNormalization", *BATCH_NORM),
+    case("BatchNormalization", *BATCH_NORM, epsilon=0.1, opset=13),
+    case("ReduceMean"),
+    case("ReduceMean", axes=[2, 3]),
+    case("ReduceMean", axes=[-1], keepdims=0),
+    case("ReduceMean", ints(1, 2), opset=18),
+    case("Reshape", ints(2, -1)),
+    case("Reshape", ints(0, 0, 30)),
+    case("Flatten", axis=2),
+    case("Flatten", axis=0),
+    case("Flatten", axis=-1),
+    case("Transpose"),
+    case("Transpose", perm=[0, 2, 3, 1]),
+    case("Concat", weights(2, 1, 5, 6), axis=1),
+    case("Concat", shapes=((2, 3), (2, 4), (2, 1)), axis=-1),
+    case("Pad", opset=10, pads=[0, 0, 1, 2, 0, 0, 0, 1], value=1.5),
+    case("Pad", ints(0, 0, 1, 2, 0, 0, 0, 1)),
+    case("Pad", ints(0, 0, 1, 2, 0, 0, 0, 1), np.float32(-2)),
+    case("Pad", ints(1, 2), np.float32(3), ints(3), opset=18),
+    case("Squeeze", shapes=((1, 3, 1),), opset=11, axes=[0]),
+    case("Squeeze", ints(-1), shapes=((1, 3, 1),)),
+    case("Squeeze", shapes=((1, 3, 1),)),
+    case("Unsqueeze", shapes=((3, 4),), opset=11, axes=[0, 3]),
+    case("Unsqueeze", ints(-1), shapes=((3, 4),)),
+    case("Unsqueeze", ints(1, -1), shapes=((3, 4),)),
+    case("Slice", opset=9, starts=[1, 0], ends=[3, -1], axes=[1, 3]),
+    case("Slice", ints(0, 1), ints(2, 2**62)),
+    case("Slice", ints(-4, 5), ints(-1, -(2**62)), ints(2, 3), ints(2, -2)),
+    case("Gather", np.array(1, I64), axis=2),
+    case("Gather", np.array(-1, I64), axis=-1),
+    case("Dropout", opset=11),
+    case("Dropout", np.float32(0.5), np.array(False)),
+    case("Cast", to=1),
+]
+
+
+def build(make_model: Any, case: Case) -> tuple[Path, dict[str, Any]]:
+    rng = np.random.default_rng(11)
+    feeds = {
+        f"x{i}": rng.standard_normal(shape, np.float32)
+        for i, shape in enumerate(case.shapes)
+    }
+    constants = {f"c{i}": np.asarray(c) for i, c in enumerate(case.constants)}
+    node = helper.make_node(
+        case.kind, [*feeds, *constants], ["y"], "node", **case.attributes
+    )
+    shapes = {name: array.shape for name, array in feeds.items()}
+    return make_model([node], shapes, constants, opset=case.opset), feeds
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_reads_and_writes_as_onnxruntime_runs(
+    case: Case, make_model: Any, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    path, feeds = build(make_model, case)
+    graph = read_graph(path)
+    wanted = onnxruntime_of(path, feeds)[0]
+    found = graph.run(feeds)["y"]
+    assert found.shape == wanted.shape == graph.specs()["y"].shape
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=1e-5)
+    again = tmp_path / "again.onnx"
+    write_graph(graph, again)
+    np.testing.assert_allclose(
+        onnxruntime_of(again, feeds)[0], wanted, rtol=1e-5, atol=1e-5
+    )
+    simple = np.asarray(simplify(read_graph(again)).run(feeds)["y"])
+    np.testing.assert_allclose(simple, wanted, rtol=1e-5, atol=1e-5)
+
+
+REFUSED = [
+    (case("Gemm", weights(5, 6), shapes=((5, 4),), transA=1), "transA=1"),
+    (case("Conv", weights(4, 3, 3, 3), auto_pad="ODD"), "auto_pad=ODD"),
+    (case("Conv", weights(4, 3, 3), shapes=((2, 3, 5),)), "slides over 1 axes"),
+    (case("Conv", weights(4, 2, 3, 3)), "the image has 3 channels"),
+    (case("MaxPool", kernel_shape=[2]), "slides over 1 axes"),
+    (case("MaxPool", kernel_shape=[2, 2], dilations=[2, 2]), "dilations=(2, 2)"),
+    (case("MaxPool", kernel_shape=[2, 2], storage_order=1), "storage_order=1"),
+    (case("Pad", ints(*[1] * 8), mode="reflect"), "mode=reflect"),
+    (case("Reshape", ints(7, -1)), "180 elements do not fill shape (7, -1)"),
+    (case("Reshape", ints(2, -1), allowzero=1), "allowzero=1"),
+    (case("Gather", ints(0, 1)), "takes 2 indices"),
+    (case("BatchNormalization", *BATCH_NORM, training_mode=1), "training_mode=1"),
+    (case("Dropout", np.float32(0.5), np.array(True)), "is in training mode"),
+    (case("ReduceMean", noop_with_empty_axes=1, opset=18), "noop_with_empty_axes"),
+    (case("Cast", to=16), "element type 16"),
+    (case("Transpose", perm=[0, 1]), "are no permutation"),
+    (case("Softmax", axis=9), "axis 9"),
+]
+
+
+@pytest.mark.parametrize(("case", "words"), REFUSED, ids=lambda x: str(x)[:40])
+def test_refuses_by_name(case: Case, words: str, make_model: Any) -> None:
+    path, _ = build(make_model, case)
+    with pytest.raises(ModelError) as caught:
+        read_graph(path)
+    assert words in str(caught.value)
+    assert "node" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shape_that_depends_on_data_is_refused(make_model: Any) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"], "r")]
+    path = make_model(nodes, {"x": (2, 3), "shape": (7, (2,))})
+    with pytest.raises(ModelError, match="'r' needs the shape as a constant"):
+        read_graph(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("value_float", 1.5), ("value_floats", [1.5, 2.0]), ("value_int", 3)],
+)
+def test_constants_of_every_kind(name: str, value: Any, make_model: Any) -> None:
+    node = helper.make_node("Constant", [], ["y"], **{name: value})
+    graph = read_graph(make_model([node], {}))
+    assert graph.run({})["y"].tolist() == value
+
+
+def test_constants_that_are_no_numbers_are_refused(make_model: Any) -> None:
+    node = helper.make_node("Constant", [], ["y"], value_string="text")
+    with pytest.raises(ModelError, match="has value_string"):
+        read_graph(make_model([node], {}))

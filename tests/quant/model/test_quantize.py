@@ -1,0 +1,256 @@
+"""What gets a grid, which grid, and what stays float and why."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.errors import DataError, OptionError
+from mdtensor.quant import MinMaxObserver, QInt8Tensor, QInt32Tensor, QUInt8Tensor
+from mdtensor.quant.model.calibrate import calibrate
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.quantize import (
+    quantize_graph,
+    weight_bytes,
+    weight_grid,
+    weights_of,
+)
+
+RNG = np.random.default_rng(9)
+IMAGE = md.TensorSpec(md.Float32Tensor, (1, 3, 6, 6))
+
+
+def weights(*shape: int) -> Any:
+    return md.asarray(RNG.standard_normal(shape, np.float32))
+
+
+def node(operation: Any, inputs: str, output: str, **options: Any) -> Node:
+    names = tuple(None if name == "-" else name for name in inputs.split())
+    return Node(output, operation, names, output, options)
+
+
+def graph(*nodes: Node, spec: Any = IMAGE, outputs: Any = None, **constants: Any):
+    return Graph({"x": spec}, nodes, constants, outputs or (nodes[-1].output,))
+
+
+def samples(spec: Any = IMAGE) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal(spec.shape, np.float32) * 3 for _ in range(4)]
+
+
+def quantized(made: Graph, **options: Any) -> Graph:
+    seen = calibrate(made, samples(next(iter(made.inputs.values()))), MinMaxObserver)
+    return quantize_graph(made, seen, **options)
+
+
+def names(made: Graph) -> list[str]:
+    return [n.operation.__name__ for n in made.nodes]
+
+
+CONV = node(md.conv2d, "x w b", "c", padding=1)
+W, B = weights(4, 3, 3, 3), weights(4)
+
+
+def test_a_layer_is_one_quantized_call() -> None:
+    found = quantized(graph(CONV, w=W, b=B))
+    assert names(found) == ["quantize", "conv2d", "dequantize"]
+    assert found.outputs == ("c",)
+    layer = found.nodes[1]
+    w, b = (found.constants[name] for name in layer.inputs[1:])
+    assert type(w) is QInt8Tensor
+    assert w.qparams.axis == 0
+    assert np.abs(np.asarray(w.codes)).max() == 127
+    assert type(b) is QInt32Tensor
+    step = float(found.nodes[0].options["qparams"].scale)
+    assert (b.qparams.scale == step * w.qparams.scale).all()
+    specs = found.specs()
+    assert specs[layer.output].type is QUInt8Tensor
+    assert specs["c"].type is md.Float32Tensor
+
+
+def test_results_are_near() -> None:
+    made = graph(CONV, node(md.hardswish, "c", "h"), w=W, b=B)
+    found = quantized(made)
+    for x in samples():
+        wanted = np.asarray(made.run({"x": x})["h"])
+        error = np.asarray(found.run({"x": x})["h"]) - wanted
+        assert np.abs(error).max() < 0.05 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("cut", [md.relu, md.relu6])
+def test_a_relu_is_the_end_of_the_grid(cut: Any) -> None:
+    made = graph(CONV, node(cut, "c", "r"), w=W, b=B)
+    found = quantized(made)
+    assert names(found) == ["quantize", "conv2d", "dequantize"]
+    grid = found.nodes[1].options["out"]
+    assert grid.zero == 0
+    assert cut is md.relu or grid.range[1] == pytest.approx(6)
+
+
+def test_a_relu_that_others_read_past_stays() -> None:
+    made = graph(CONV, node(md.relu, "c", "r"), node(md.add, "c r", "y"), w=W, b=B)
+    assert names(quantized(made)).count("relu") == 1
+
+
+def test_an_output_before_a_relu_stays() -> None:
+    made = graph(CONV, node(md.relu, "c", "r"), outputs=("c", "r"), w=W, b=B)
+    found = quantized(made)
+    assert found.outputs == ("c", "r")
+    results = found.run({"x": samples()[0]})
+    before, after = (np.asarray(results[name]) for name in "cr")
+    assert before.min() < 0
+    np.testing.assert_allclose(np.maximum(before, 0), after, atol=0.2)
+
+
+def test_a_grid_before_hardswish_ends_at_minus_3() -> None:
+    made = graph(CONV, node(md.hardswish, "c", "h"), w=W, b=B)
+    grid = quantized(made).nodes[1].options["out"]
+    assert grid.range[0] == pytest.approx(-3, abs=float(grid.scale))
+
+
+def test_a_grid_before_hardsigmoid_is_its_ramp() -> None:
+    gate = node(md.hardsigmoid, "c", "h", alpha=0.2, beta=0.5)
+    found = quantized(graph(CONV, gate, w=W, b=B))
+    before, after = (found.nodes[at].options["out"] for at in (1, 2))
+    assert before.range == pytest.approx((-2.5, 2.5 + 5 / 254), abs=1e-4)
+    assert after.zero == 0
+    # Half is a code, so no step of the ramp is a tie.
+    assert 0.5 / float(after.scale) == pytest.approx(127)
+
+
+def test_moving_operations_keep_the_grid() -> None:
+    made = graph(
+        CONV,
+        node(md.max_pool2d, "c", "p", kernel_size=2),
+        node(md.reshape, "p", "r", shape=(1, 4, 9)),
+        node(md.permute_dims, "r", "t", axes=(0, 2, 1)),
+        w=W,
+        b=B,
+    )
+    found = quantized(made)
+    specs = found.specs()
+    grids = {specs[n.output].qparams for n in found.nodes[1:-1]}
+    assert len(grids) == 1
+    assert found.notes == {}
+
+
+def test_concat_joins_grids() -> None:
+    made = graph(
+        CONV,
+        node(md.conv2d, "x v -", "d", padding=1),
+        node(md.concat, "c d", "y", axis=1),
+        w=W,
+        b=B,
+        v=md.asarray(np.asarray(W) * 10),
+    )
+    found = quantized(made)
+    specs = found.specs()
+    first, second, joint = (specs[f"{name}.q"].qparams for name in "cdy")
+    assert first == second == joint
+    assert found.notes == {}
+
+
+def test_what_has_no_method_stays_float_and_says_why() -> None:
+    made = graph(
+        node(md.linear, "x w b", "l"),
+        node(md.softmax, "l", "s", axis=1),
+        spec=md.TensorSpec(md.Float32Tensor, (2, 5)),
+        w=weights(3, 5),
+        b=weights(3),
+    )
+    found = quantized(made)
+    assert names(found) == ["quantize", "linear", "dequantize", "softmax"]
+    assert found.notes == {"s": "softmax has no quantized method"}
+
+
+def test_no_grid_for_what_only_moves_floats() -> None:
+    made = graph(node(md.reshape, "x", "r", shape=(1, -1)), node(md.softmax, "r", "s"))
+    found = quantized(made)
+    assert names(found) == ["reshape", "softmax"]
+    assert found.notes["r"] == "reshape keeps its grid, and there is none before it"
+
+
+def test_keep_float() -> None:
+    made = graph(CONV, node(md.conv2d, "c v -", "d"), w=W, b=B, v=weights(2, 4, 1, 1))
+    found = quantized(made, keep_float=["c"])
+    assert names(found) == ["conv2d", "quantize", "conv2d", "dequantize"]
+    assert found.notes == {"c": "kept float"}
+    with pytest.raises(OptionError, match="keep_float names 'z', no nodes"):
+        quantized(made, keep_float=["c", "z"])
+
+
+def test_weights_that_are_computed_stay_float() -> None:
+    made = graph(
+        node(md.linear, "x x -", "y"), spec=md.TensorSpec(md.Float32Tensor, (2, 5))
+    )
+    assert quantized(made).notes == {"y": "its weights are not constant"}
+
+
+def test_constants_of_other_operations_get_grids() -> None:
+    made = graph(CONV, node(md.mul, "c k", "y"), w=W, b=B, k=weights(1, 4, 1, 1))
+    found = quantized(made)
+    assert names(found) == ["quantize", "conv2d", "mul", "dequantize"]
+    assert type(found.constants["y.1"]) is QUInt8Tensor
+
+
+def test_layers_on_vectors_have_one_scale() -> None:
+    made = graph(
+        node(md.global_avg_pool2d, "x", "g"),
+        node(md.conv2d, "g w -", "c"),
+        w=weights(4, 3, 1, 1),
+    )
+    found = quantized(made)
+    assert found.constants["c.w"].qparams.axis is None
+
+
+def test_quantizing_twice_is_refused() -> None:
+    made = graph(CONV, w=W, b=B)
+    seen = calibrate(made, samples(), MinMaxObserver)
+    with pytest.raises(OptionError, match="quantized already"):
+        quantize_graph(quantize_graph(made, seen), seen)
+
+
+def test_a_calibration_of_another_graph_is_refused() -> None:
+    other = graph(node(md.relu, "x", "r"))
+    seen = calibrate(other, samples(), MinMaxObserver)
+    with pytest.raises(DataError, match="does not know the value 'c'"):
+        quantize_graph(graph(CONV, w=W, b=B), seen)
+
+
+def test_weight_grids() -> None:
+    w = md.asarray(np.array([[1.0, -127.0], [0.0, 0.0], [0.5, 0.25]], np.float32))
+    grid = weight_grid(w, 0)
+    assert grid.scale[:2].tolist() == [1.0, 1.0]  # nothing but zeros: any scale
+    assert grid.scale[2] >= 0.5 / 127
+    assert float(weight_grid(w, None).scale) == 1.0
+    assert weight_grid(w, 0, floor=np.full(3, 2.0)).scale.tolist() == [2.0] * 3
+
+
+def test_a_bias_far_above_its_weights_still_fits() -> None:
+    tiny = md.asarray(np.asarray(W) * np.float32(1e-12))
+    found = quantized(graph(CONV, w=tiny, b=B))
+    assert np.abs(np.asarray(found.constants["c.b"].codes)).max() <= 2**30
+    result = np.asarray(found.run({"x": samples()[0]})["c"])
+    wanted = np.broadcast_to(np.asarray(B)[:, None, None], (4, 6, 6))
+    np.testing.assert_allclose(result[0], wanted, atol=0.02)
+
+
+def test_the_classifier(float_graph: Graph, small_graph: Graph) -> None:
+    found = small_graph
+    assert found.notes == {"Softmax@0": "softmax has no quantized method"}
+    assert "relu" not in names(found)
+    assert names(found).count("quantize") == names(found).count("dequantize") == 1
+    assert weight_bytes(found) <= 0.27 * weight_bytes(float_graph)
+    assert len(weights_of(found.nodes)) == 54
+
+
+def test_the_classifier_agrees(
+    float_graph: Graph, small_graph: Graph, crops: Any
+) -> None:
+    output = float_graph.outputs[0]
+    for crop in crops[1][::2]:
+        feeds = {"x": crop.pixels}
+        wanted = np.asarray(float_graph.run(feeds)[output])
+        found = np.asarray(small_graph.run(feeds)[output])
+        assert wanted.argmax() == found.argmax() or wanted.max() < 0.8

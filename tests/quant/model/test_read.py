@@ -1,0 +1,147 @@
+"""From files to graphs: names, shapes, and what is refused."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mdtensor.errors import ModelError
+from mdtensor.quant.model.read import read_graph
+
+ONES = {"w": np.ones((3,), np.float32)}
+
+
+def node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
+    return helper.make_node(kind, inputs, outputs, f"{kind}.1", **attributes)
+
+
+def test_names_are_those_of_the_file(make_model: Any) -> None:
+    graph = read_graph(
+        make_model([node("Add", ["x", "w"], ["y"])], {"x": (2, 3)}, ONES)
+    )
+    assert [n.name for n in graph.nodes] == ["Add.1"]
+    assert list(graph.inputs) == ["x"]
+    assert graph.outputs == ("y",)
+    assert list(graph.constants) == ["w"]
+
+
+def test_a_node_without_a_name_gets_that_of_its_output(make_model: Any) -> None:
+    graph = read_graph(
+        make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (2,)})
+    )
+    assert graph.nodes[0].name == "y"
+
+
+def test_an_unknown_operator_names_the_nearest(make_model: Any) -> None:
+    with pytest.raises(ModelError) as caught:
+        read_graph(make_model([node("HardSwich", ["x"], ["y"])], {"x": (2,)}))
+    assert str(caught.value) == (
+        "operator 'HardSwich' of node 'HardSwich.1' is not supported. "
+        "The nearest that is supported is 'HardSwish'."
+    )
+
+
+def test_an_operator_of_another_domain(make_model: Any) -> None:
+    foreign = helper.make_node("Relu", ["x"], ["y"], "n", domain="com.example")
+    with pytest.raises(ModelError, match=r"operator 'com\.example\.Relu' of node 'n'"):
+        read_graph(make_model([foreign], {"x": (2,)}))
+
+
+@pytest.mark.parametrize("opset", [1, 6, 29])
+def test_an_operator_set_that_is_not_supported(opset: int, make_model: Any) -> None:
+    path = make_model([node("Relu", ["x"], ["y"])], {"x": (2,)}, opset=opset)
+    with pytest.raises(ModelError, match=f"operator set is {opset}. Supported are 7"):
+        read_graph(path)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node("Relu", ["gone"], ["y"])], "Relu 'Relu.1' reads 'gone', which nothing"),
+        ([node("Relu", ["x"], ["x"])], "value 'x' is written twice"),
+        ([node("Relu", ["x"], ["w"])], "value 'w' is written twice"),
+        ([node("Relu", ["x"], ["z"])], "no node writes the output 'y'"),
+        ([node("Relu", [], ["y"])], "node 'Relu.1' cannot take its arguments"),
+        ([node("Relu", ["x"], [""])], "has no output"),
+        ([node("Relu", ["y"], ["x2"]), node("Exp", ["x"], ["y"])], "reads 'y'"),
+    ],
+)
+def test_missing_and_duplicate_names(nodes: Any, words: str, make_model: Any) -> None:
+    with pytest.raises(ModelError) as caught:
+        read_graph(make_model(nodes, {"x": (3,)}, ONES))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_second_result_that_is_not_supported(make_model: Any) -> None:
+    nodes = [
+        node("MaxPool", ["x"], ["p", "where"], kernel_shape=[2, 2]),
+        node("Cast", ["where"], ["y"], to=1),
+    ]
+    with pytest.raises(ModelError, match="reads 'where', a result of MaxPool"):
+        read_graph(make_model(nodes, {"x": (1, 1, 4, 4)}))
+
+
+def test_an_element_type_that_is_not_supported(make_model: Any) -> None:
+    path = make_model([node("Relu", ["x"], ["y"])], {"x": (TensorProto.BFLOAT16, (2,))})
+    with pytest.raises(ModelError, match="input 'x' has element type 16 of ONNX"):
+        read_graph(path)
+
+
+def test_types_that_do_not_promote_name_the_node(make_model: Any) -> None:
+    nodes = [node("Add", ["x", "z"], ["y"])]
+    path = make_model(nodes, {"x": (7, (2,)), "z": (9, (2,))})
+    with pytest.raises(ModelError, match=r"add\(Int64Tensor\[2\], .* node 'Add.1'"):
+        read_graph(path)
+
+
+def test_inputs_that_are_no_tensors(make_model: Any) -> None:
+    path = make_model([node("Relu", ["x"], ["y"])], {"x": (2,)})
+    model = onnx.load(path)
+    model.graph.input[0].type.ClearField("tensor_type")
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="input 'x' is no tensor"):
+        read_graph(path)
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="input 'x' has no rank"):
+        read_graph(path)
+
+
+def test_old_files_list_initializers_as_inputs(make_model: Any) -> None:
+    path = make_model([node("Add", ["x", "w"], ["y"])], {"x": (3,), "w": (3,)}, ONES)
+    assert list(read_graph(path).inputs) == ["x"]
+
+
+# --- shapes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shapes", [(4, 3, 8, 6), {"x": (4, 3, 8, 6)}, [4, 3, 8, 6], {"x": (4, -1, 8, 6)}]
+)
+def test_input_shapes_fix_dynamic_sizes(shapes: Any, make_model: Any) -> None:
+    path = make_model([node("Relu", ["x"], ["y"])], {"x": ("n", 3, "h", "w")})
+    assert read_graph(path).inputs["x"].shape == (-1, 3, -1, -1)
+    assert read_graph(path, shapes).specs()["y"].shape == (4, 3, 8, 6)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        ((4, 3, 8), "has shape"),
+        ((4, 5, 8, 6), "Only sizes of -1 can be chosen"),
+        ({"z": (1,)}, "there is no input 'z'. Inputs are 'x'"),
+    ],
+)
+def test_input_shapes_that_do_not_fit(shapes: Any, words: str, make_model: Any) -> None:
+    path = make_model([node("Relu", ["x"], ["y"])], {"x": ("n", 3, "h", "w")})
+    with pytest.raises(ModelError, match=words):
+        read_graph(path, shapes)
+
+
+def test_one_shape_for_two_inputs(make_model: Any) -> None:
+    path = make_model([node("Add", ["x", "z"], ["y"])], {"x": ("n",), "z": ("n",)})
+    with pytest.raises(ModelError, match="one shape for the inputs 'x', 'z'"):
+        read_graph(path, (2,))

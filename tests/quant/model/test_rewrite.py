@@ -1,0 +1,335 @@
+"""Every pass: it finds its pattern, and computes what was computed before."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import mdtensor as md
+from mdtensor.quant.model import rewrite
+from mdtensor.quant.model.graph import Graph, Node
+
+RNG = np.random.default_rng(5)
+FEATURES = md.TensorSpec(md.Float32Tensor, (2, 4, 5, 5))
+ROWS = md.TensorSpec(md.Float32Tensor, (3, 4))
+
+
+def weights(*shape: int) -> Any:
+    return md.asarray(RNG.standard_normal(shape, np.float32))
+
+
+def number(value: float) -> Any:
+    return md.asarray(np.float32(value))
+
+
+def chain(x: md.TensorSpec, nodes: list[Node], **constants: Any) -> Graph:
+    return Graph({"x": x}, tuple(nodes), constants, (nodes[-1].output,))
+
+
+def node(operation: Any, inputs: str, output: str, **options: Any) -> Node:
+    """`inputs` are names; a dash is an argument left out."""
+    names = tuple(None if name == "-" else name for name in inputs.split())
+    return Node(output, operation, names, output, options)
+
+
+def same_results(before: Graph, after: Graph) -> None:
+    (name, spec) = next(iter(before.inputs.items()))
+    feeds = {name: RNG.standard_normal(spec.shape, np.float32) * 3}
+    wanted, found = before.run(feeds), after.run(feeds)
+    assert list(wanted) == list(found)
+    for key, tensor in wanted.items():
+        assert type(tensor) is type(found[key])
+        np.testing.assert_allclose(
+            np.asarray(found[key]), np.asarray(tensor), rtol=1e-5, atol=1e-5
+        )
+
+
+def names(graph: Graph) -> list[str]:
+    return [n.operation.__name__ for n in graph.nodes]
+
+
+BATCH_NORM = {
+    "mean": weights(6),
+    "var": md.asarray(np.abs(RNG.standard_normal(6, np.float32)) + 0.5),
+    "gain": weights(6),
+    "shift": weights(6),
+}
+CONV = node(md.conv2d, "x w -", "c", padding=1)
+BIASED = node(md.conv2d, "x w b", "c", padding=1)
+W = weights(6, 4, 3, 3)
+B = weights(6)
+NORM = node(md.batch_norm, "c mean var gain shift", "n", eps=1e-3)
+ADD3, RAMP = node(md.add, "x three", "a"), node(md.relu6, "a", "r")
+HARD = {"three": number(3), "six": number(6), "sixth": number(1 / 6)}
+
+#: pass, graph, names of the operations that are left
+CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
+    "constants": (
+        rewrite.fold_constants,
+        chain(
+            ROWS,
+            [
+                node(md.reshape, "w", "r", shape=(4, 2)),
+                node(md.neg, "r", "n"),
+                node(md.matmul, "x n", "y"),
+            ],
+            w=weights(2, 4),
+        ),
+        ["matmul"],
+    ),
+    "identity": (
+        rewrite.drop_identities,
+        chain(
+            ROWS,
+            [
+                Node("i", md.astype, ("x", md.float32), "i"),
+                node(md.relu, "i", "r"),
+                Node("o", md.astype, ("r", md.float32), "o"),
+            ],
+        ),
+        ["relu"],
+    ),
+    "a cast that changes the type stays": (
+        rewrite.drop_identities,
+        chain(ROWS, [Node("i", md.astype, ("x", md.float64), "i")]),
+        ["astype"],
+    ),
+    "linear": (
+        rewrite.name_linear,
+        chain(ROWS, [node(md.matmul, "x w", "y")], w=weights(4, 2)),
+        ["linear"],
+    ),
+    "linear needs a matrix": (
+        rewrite.name_linear,
+        chain(ROWS, [node(md.matmul, "x w", "y")], w=weights(4)),
+        ["matmul"],
+    ),
+    "batch norm": (
+        rewrite.fold_batch_norms,
+        chain(FEATURES, [CONV, NORM], w=W, **BATCH_NORM),
+        ["conv2d"],
+    ),
+    "batch norm behind a bias": (
+        rewrite.fold_batch_norms,
+        chain(FEATURES, [BIASED, NORM], w=W, b=B, **BATCH_NORM),
+        ["conv2d"],
+    ),
+    "batch norm with another reader of the convolution": (
+        rewrite.fold_batch_norms,
+        chain(FEATURES, [CONV, NORM, node(md.add, "c n", "y")], w=W, **BATCH_NORM),
+        ["conv2d", "batch_norm", "add"],
+    ),
+    "bias": (
+        rewrite.fold_biases,
+        chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1, 6, 1, 1)),
+        ["conv2d"],
+    ),
+    "bias on the left": (
+        rewrite.fold_biases,
+        chain(FEATURES, [CONV, node(md.add, "k c", "y")], w=W, k=weights(6, 1, 1)),
+        ["conv2d"],
+    ),
+    "bias on a bias": (
+        rewrite.fold_biases,
+        chain(
+            FEATURES, [BIASED, node(md.add, "c k", "y")], w=W, b=B, k=weights(6, 1, 1)
+        ),
+        ["conv2d"],
+    ),
+    "no bias along the width": (
+        rewrite.fold_biases,
+        chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(5)),
+        ["conv2d", "add"],
+    ),
+    "bias of a linear layer": (
+        rewrite.fold_biases,
+        chain(
+            ROWS,
+            [node(md.linear, "x w -", "c"), node(md.add, "c k", "y")],
+            w=weights(2, 4),
+            k=weights(1, 2),
+        ),
+        ["linear"],
+    ),
+    "relu": (
+        rewrite.name_activations,
+        chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=None)]),
+        ["relu"],
+    ),
+    "relu up to the largest float": (
+        rewrite.name_activations,
+        chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=3.4028234663852886e38)]),
+        ["relu"],
+    ),
+    "relu6": (
+        rewrite.name_activations,
+        chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=6.0)]),
+        ["relu6"],
+    ),
+    "another clip": (
+        rewrite.name_activations,
+        chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=5.0)]),
+        ["clip"],
+    ),
+    "hardsigmoid": (
+        rewrite.name_activations,
+        chain(ROWS, [ADD3, RAMP, node(md.div, "r six", "y")], **HARD),
+        ["hardsigmoid"],
+    ),
+    "product divided": (
+        rewrite.name_hardswish,
+        chain(
+            ROWS,
+            [ADD3, RAMP, node(md.mul, "x r", "m"), node(md.div, "m six", "y")],
+            **HARD,
+        ),
+        ["hardswish"],
+    ),
+    "product times a sixth": (
+        rewrite.name_hardswish,
+        chain(
+            ROWS,
+            [ADD3, RAMP, node(md.mul, "r x", "m"), node(md.mul, "sixth m", "y")],
+            **HARD,
+        ),
+        ["hardswish"],
+    ),
+    "times hardsigmoid": (
+        rewrite.name_hardswish,
+        chain(
+            ROWS,
+            [
+                node(md.hardsigmoid, "x", "h", alpha=1 / 6, beta=0.5),
+                node(md.mul, "h x", "y"),
+            ],
+        ),
+        ["hardswish"],
+    ),
+    "times a steeper hardsigmoid": (
+        rewrite.name_hardswish,
+        chain(
+            ROWS,
+            [
+                node(md.hardsigmoid, "x", "h", alpha=0.2, beta=0.5),
+                node(md.mul, "h x", "y"),
+            ],
+        ),
+        ["hardsigmoid", "mul"],
+    ),
+    "everything": (
+        rewrite.simplify,
+        chain(
+            FEATURES,
+            [
+                CONV,
+                NORM,
+                node(md.add, "n three", "a"),
+                node(md.clip, "a", "r", min=0.0, max=6.0),
+                node(md.mul, "n r", "m"),
+                node(md.div, "m six", "h"),
+                Node("o", md.astype, ("h", md.float32), "o"),
+            ],
+            w=W,
+            **BATCH_NORM,
+            **HARD,
+        ),
+        ["conv2d", "hardswish"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_finds_and_keeps(case: Any) -> None:
+    find, before, left = case
+    after = find(before)
+    assert names(after) == left
+    same_results(before, after)
+
+
+def test_a_pass_that_finds_nothing_changes_nothing() -> None:
+    plain = chain(ROWS, [node(md.softmax, "x", "y", axis=1)])
+    for find in rewrite.PASSES:
+        assert find(plain) is plain
+
+
+def test_the_name_of_an_output_is_kept() -> None:
+    cast = Node("o", md.astype, ("x", md.float32), "o")
+    assert names(rewrite.simplify(chain(ROWS, [cast]))) == ["astype"]
+
+
+UNARY = (md.relu, md.relu6, md.hardswish, md.sigmoid, md.neg, md.tanh)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Chains and diamonds of operations that the passes look for."""
+    values, nodes = ["x"], []
+    constants = {**HARD, "zero": number(0)}
+    for count in range(draw(st.integers(1, 12))):
+        output = f"v{count}"
+        x, other = draw(st.sampled_from(values)), draw(st.sampled_from(values))
+        kind = draw(st.sampled_from(["unary", "binary", "scalar", "clip", "cast"]))
+        if kind == "unary":
+            nodes.append(node(draw(st.sampled_from(UNARY)), x, output))
+        elif kind == "binary":
+            operation = draw(st.sampled_from((md.add, md.mul)))
+            nodes.append(node(operation, f"{x} {other}", output))
+        elif kind == "scalar":
+            operation = draw(st.sampled_from((md.add, md.mul)))
+            scalar = draw(st.sampled_from(sorted(constants)))
+            nodes.append(node(operation, f"{x} {scalar}", output))
+        elif kind == "clip":
+            nodes.append(node(md.clip, x, output, min=0.0, max=6.0))
+        else:
+            nodes.append(Node(output, md.astype, (x, md.float32), output))
+        values.append(output)
+    outputs = tuple(draw(st.sets(st.sampled_from(values[1:]), min_size=1)))
+    return Graph({"x": ROWS}, tuple(nodes), constants, outputs)
+
+
+@given(graphs())
+def test_any_graph_keeps_its_meaning(graph: Graph) -> None:
+    simple = rewrite.simplify(graph)
+    assert len(simple.nodes) <= len(graph.nodes)
+    assert simple.outputs == graph.outputs
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    wanted, found = graph.run({"x": x}), simple.run({"x": x})
+    for name in graph.outputs:
+        np.testing.assert_allclose(
+            np.asarray(found[name]), np.asarray(wanted[name]), rtol=1e-4, atol=1e-4
+        )
+
+
+def test_the_classifier_becomes_125_operations(
+    literal_graph: Graph, float_graph: Graph
+) -> None:
+    assert len(literal_graph.nodes) == 252
+    assert Counter(names(float_graph)) == {
+        "conv2d": 53,
+        "hardswish": 18,
+        "relu": 15,
+        "global_avg_pool2d": 10,
+        "hardsigmoid": 9,
+        "mul": 9,
+        "add": 7,
+        "max_pool2d": 1,
+        "reshape": 1,
+        "linear": 1,
+        "softmax": 1,
+    }
+
+
+def test_each_pass_keeps_what_the_classifier_computes(
+    literal_graph: Graph, crops: Any
+) -> None:
+    feeds = {"x": crops[1][0].pixels}
+    output = literal_graph.outputs[0]
+    wanted = np.asarray(literal_graph.run(feeds)[output])
+    graph = literal_graph
+    for find in rewrite.PASSES:
+        graph = find(graph)
+        found = np.asarray(graph.run(feeds)[output])
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, err_msg=find.__name__)

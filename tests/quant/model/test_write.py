@@ -1,0 +1,173 @@
+"""Files that are written: valid, small, and the same graph when read again."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import mdtensor as md
+from mdtensor.errors import ModelError
+from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8, requantize
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.read import read_graph
+from mdtensor.quant.model.rewrite import simplify
+from mdtensor.quant.model.write import serialized, write_graph
+
+ROWS = md.TensorSpec(md.Float32Tensor, (2, 3))
+GRID = QParams(0.05, 100, dtype=quint8)
+
+
+def graph(*nodes: Node, outputs: Any = ("y",), **constants: Any) -> Graph:
+    return Graph({"x": ROWS}, nodes, constants, outputs)
+
+
+def rows() -> np.ndarray:
+    return np.random.default_rng(4).standard_normal((2, 3), np.float32)
+
+
+def test_the_quantized_classifier_is_small(small_graph: Graph, tmp_path: Path) -> None:
+    write_graph(small_graph, tmp_path / "q.onnx")
+    assert (tmp_path / "q.onnx").stat().st_size < 200_000
+
+
+def test_save_and_load_gives_the_same_bits(
+    small_graph: Graph, crops: Any, tmp_path: Path
+) -> None:
+    write_graph(small_graph, tmp_path / "q.onnx")
+    again = simplify(read_graph(tmp_path / "q.onnx"))
+    kinds = [n.operation for n in small_graph.nodes]
+    assert [n.operation for n in again.nodes] == kinds
+    output = small_graph.outputs[0]
+    for crop in crops[1][::5]:
+        feeds = {"x": crop.pixels}
+        wanted = np.asarray(small_graph.run(feeds)[output])
+        assert (np.asarray(again.run(feeds)[output]) == wanted).all()
+
+
+def test_saving_what_was_loaded_changes_nothing(
+    small_graph: Graph, tmp_path: Path
+) -> None:
+    write_graph(small_graph, tmp_path / "q.onnx")
+    once = simplify(read_graph(tmp_path / "q.onnx"))
+    write_graph(once, tmp_path / "q2.onnx")
+    twice = simplify(read_graph(tmp_path / "q2.onnx"))
+    assert serialized(once) == serialized(twice)
+
+
+def test_the_float_classifier_computes_the_same(
+    float_graph: Graph, crops: Any, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    write_graph(float_graph, tmp_path / "f.onnx")
+    feeds = {"x": crops[1][0].pixels}
+    wanted = onnxruntime_of(tmp_path / "f.onnx", feeds)[0]
+    found = np.asarray(float_graph.run(feeds)[float_graph.outputs[0]])
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_names_of_inputs_outputs_and_nodes_are_kept(tmp_path: Path) -> None:
+    made = graph(
+        Node("first", quantize, ("x",), "long.name.of.a.value", {"qparams": GRID}),
+        Node("second", md.relu, ("long.name.of.a.value",), "y", {"out": GRID}),
+    )
+    write_graph(made, tmp_path / "m.onnx")
+    model = onnx.load(tmp_path / "m.onnx").graph
+    assert [i.name for i in model.input] == ["x"]
+    assert [o.name for o in model.output] == ["y"]
+    assert [n.name for n in model.node if n.name] == ["first", "second"]
+    assert "long" not in str(model.node)
+    assert model.output[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+
+
+def test_equal_numbers_are_stored_once(tmp_path: Path) -> None:
+    nodes = [Node("q", quantize, ("x",), "v0", {"qparams": GRID})]
+    for i in range(5):
+        nodes.append(Node(f"n{i}", md.relu, (f"v{i}",), f"v{i + 1}", {"out": GRID}))
+    model = onnx.load_model_from_string(serialized(graph(*nodes, outputs=("v5",))))
+    assert len(model.graph.initializer) == 2
+
+
+def test_requantize_and_python_numbers(onnxruntime_of: Any, tmp_path: Path) -> None:
+    wide = QParams(0.07, 3, dtype=quint8)
+    made = graph(
+        Node("a", md.add, ("x", 1.5), "a"),
+        Node("q", quantize, ("a",), "q", {"qparams": GRID}),
+        Node("r", requantize, ("q",), "y", {"out": wide}),
+    )
+    write_graph(made, tmp_path / "m.onnx")
+    theirs = onnxruntime_of(tmp_path / "m.onnx", {"x": rows()})[0]
+    assert (np.asarray(made.run({"x": rows()})["y"].codes) == theirs).all()
+
+
+def test_inputs_that_are_codes(onnxruntime_of: Any, tmp_path: Path) -> None:
+    spec = md.TensorSpec(QUInt8Tensor, (4,), GRID)
+    node = Node("s", md.sigmoid, ("x",), "y", {"out": QParams(1 / 255, dtype=quint8)})
+    made = Graph({"x": spec}, (node,), {}, ("y",))
+    write_graph(made, tmp_path / "m.onnx")
+    codes = np.array([0, 90, 110, 255], np.uint8)
+    theirs = onnxruntime_of(tmp_path / "m.onnx", {"x": codes})[0]
+    ours = made.run({"x": QUInt8Tensor(codes, GRID)})["y"]
+    assert (np.asarray(ours.codes) == theirs).all()
+
+
+def test_a_constant_output(onnxruntime_of: Any, tmp_path: Path) -> None:
+    made = Graph({}, (), {"y": md.asarray(rows())}, ("y",))
+    write_graph(made, tmp_path / "m.onnx")
+    assert (onnxruntime_of(tmp_path / "m.onnx", {})[0] == rows()).all()
+
+
+OTHERS = [
+    Node("n", md.maximum, ("x", "k"), "y"),
+    Node("n", md.minimum, ("x", "k"), "y"),
+    Node("n", md.max, ("x",), "y", {"axis": 1}),
+    Node("n", md.concat, ("x", "k"), "y", {"axis": None}),
+    Node("n", md.getitem, ("x",), "y", {"key": (slice(None), slice(None, None, -2))}),
+    Node("n", md.getitem, ("x",), "y", {"key": -1}),
+    Node("n", md.linear, ("x3", "w", "b"), "y"),
+    Node("n", md.linear, ("x3", "w", None), "y"),
+]
+
+
+@pytest.mark.parametrize("node", OTHERS, ids=str)
+def test_operations_that_no_reader_makes(
+    node: Node, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    lift = Node("e", md.expand_dims, ("x",), "x3", {"axis": 0})
+    made = graph(
+        lift,
+        node,
+        k=md.asarray(rows() * 0 + 0.1),
+        w=md.asarray(np.ones((4, 3), np.float32)),
+        b=md.asarray(np.arange(4, dtype=np.float32)),
+    ).pruned()
+    write_graph(made, tmp_path / "m.onnx")
+    theirs = onnxruntime_of(tmp_path / "m.onnx", {"x": rows()})[0]
+    ours = np.asarray(made.run({"x": rows()})["y"])
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (graph(Node("n", md.equal, ("x", "x"), "y")), "equal of node 'n' has no op"),
+        (
+            graph(Node("n", md.getitem, ("x",), "y", {"key": (None, 0)})),
+            "node 'n' indexes with more than integers and slices",
+        ),
+        (graph(outputs=("x",)), "output 'x' is an input"),
+    ],
+)
+def test_what_has_no_form_in_the_file(made: Graph, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"old")
+    with pytest.raises(ModelError, match=words):
+        write_graph(made, path)
+    assert path.read_bytes() == b"old"
+
+
+def test_an_unwritable_place(tmp_path: Path) -> None:
+    made = graph(Node("n", md.relu, ("x",), "y"))
+    with pytest.raises(ModelError, match="cannot be written"):
+        write_graph(made, tmp_path / "none" / "m.onnx")
