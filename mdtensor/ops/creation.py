@@ -1,5 +1,6 @@
 """Tensors from values, sizes and arrays."""
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,11 @@ import numpy as np
 from mdtensor import dtypes
 from mdtensor.device import cpu, device as find_device
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError
+from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics.conversion import astype, to
+from mdtensor.generics.shapes import integers
 from mdtensor.host import natural_array
-from mdtensor.promotion import DEFAULT_FLOAT
+from mdtensor.promotion import DEFAULT_FLOAT, DEFAULT_INTEGER
 from mdtensor.tensor import Tensor, from_numpy, leaf
 
 
@@ -66,6 +68,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     """A tensor of `shape` with every element `fill_value`.
 
     Raises:
+        ShapeError: a negative size.
         CastError: `dtype` does not hold the value.
 
     Example:
@@ -76,7 +79,14 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     Source: array API 2024.12, `full`.
     """
     one = asarray(fill_value, dtype=dtype)
-    return one.wrap(np.full(shape, one.buffer, one.dtype.storage))
+    return one.wrap(np.full(_sizes("full", shape), one.buffer, one.dtype.storage))
+
+
+def _sizes(name: str, shape: Any) -> tuple[int, ...]:
+    sizes = integers(shape, "shape", "Use sizes from 0")
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"shape {sizes} has a negative size", "Use sizes from 0", name)
+    return sizes
 
 
 def zeros(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
@@ -89,7 +99,7 @@ def zeros(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
 
     Source: array API 2024.12, `zeros`.
     """
-    return full(shape, 0, dtype=dtype)
+    return full(shape, False, dtype=dtype)
 
 
 def ones(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
@@ -102,7 +112,7 @@ def ones(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
 
     Source: array API 2024.12, `ones`.
     """
-    return full(shape, 1, dtype=dtype)
+    return full(shape, True, dtype=dtype)
 
 
 def empty(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
@@ -116,7 +126,7 @@ def empty(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
     Source: array API 2024.12, `empty`.
     """
     found = dtypes.dtype(dtype)
-    return leaf(found).wrap(cpu.alloc(tuple(np.empty(shape, "b").shape), found.storage))
+    return leaf(found).wrap(cpu.alloc(_sizes("empty", shape), found.storage))
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
@@ -131,5 +141,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None)
     """
     start, stop = (0, start) if stop is None else (start, stop)
     if step == 0:
-        raise CastError("a step of 0 never arrives", "Use another step")
-    return asarray(np.arange(start, stop, step).tolist(), dtype=dtype)
+        raise OptionError("a step of 0 never arrives", "Use another step", "arange")
+    is_whole = all(isinstance(value, Integral) for value in (start, stop, step))
+    wanted = dtype or (DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
+    return asarray(np.arange(start, stop, step).tolist(), dtype=wanted)

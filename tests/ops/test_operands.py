@@ -1,0 +1,68 @@
+"""What is checked before a kernel runs, and whose name the error bears."""
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.errors import MdtensorError, OptionError, ShapeError
+from mdtensor.ops.operands import checked, compared, deduced, joint, on_host, spec
+
+
+def fail(error: MdtensorError) -> None:
+    raise error
+
+
+def test_an_error_without_a_call_gets_this_one() -> None:
+    x = md.ones((2,))
+    with pytest.raises(ShapeError) as caught:
+        checked("f", (x, 1), lambda: fail(ShapeError("bad", "Better")))
+    assert str(caught.value) == "f(Float32Tensor[2], int): bad. Better."
+    assert caught.value.__cause__ is None
+
+
+def test_an_error_that_names_its_call_keeps_it() -> None:
+    with pytest.raises(OptionError) as caught:
+        checked("f", (), lambda: fail(OptionError("bad", "", "g(int)")))
+    assert str(caught.value) == "g(int): bad."
+
+
+def test_other_errors_pass_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        checked("f", (), lambda: 1 / 0)
+    assert checked("f", (), lambda: 7) == 7
+
+
+def test_joint_gives_buffers_and_the_promoted_leaf() -> None:
+    x, n = md.ones((2, 1)), md.ones((3,), dtype=md.int8)
+    a, b, leaf = joint(md.add, x, n)
+    assert (a is x.buffer, b is n.buffer, leaf) == (True, True, md.Float32Tensor)
+    a, b, leaf = joint(md.add, n, 2)
+    assert (b.dtype, b.shape, leaf) == (np.int8, (), md.Int8Tensor)
+    a, b, leaf = joint(md.add, 0.5, n)
+    assert (a.dtype, b.dtype, leaf) == (np.float32, np.int8, md.Float32Tensor)
+
+
+def test_compared_keeps_integers_exact() -> None:
+    n, x = md.ones((1,), dtype=md.int8), md.ones((1,))
+    assert compared(md.equal, n, 2**70)[1] == 2**70
+    assert compared(md.equal, n, 0.5)[1].dtype == np.float64
+    assert compared(md.equal, x, 0.5)[1].dtype == np.float32
+    assert compared(md.equal, x, 2**24 + 1)[1].tolist() == 2**24 + 1
+    assert compared(md.equal, 2**64 - 1, x)[0].tolist() == 2**64 - 1
+
+
+def test_deduced_names_only_what_is_given() -> None:
+    x, w = md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1))
+    assert deduced(md.conv2d, x, w, None).shape == (1, 1, 2, 2)
+    with pytest.raises(ShapeError) as caught:
+        deduced(md.conv2d, x, md.ones((1, 1, 3, 3)), None)
+    assert str(caught.value).startswith(
+        "conv2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,3,3]): a window of 3"
+    )
+
+
+def test_spec_and_host() -> None:
+    x = md.ones((2,))
+    assert spec(x) == md.TensorSpec(md.Float32Tensor, (2,))
+    assert spec(3) == 3
+    on_host("f", x, 1, None)
