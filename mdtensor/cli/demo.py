@@ -4,8 +4,11 @@ It is calibrated on some crops of a scanned page and judged on others, beside ON
 Runtime's float and int8 of the same model, made from the same calibration crops.
 """
 
+from __future__ import annotations
+
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,80 +17,104 @@ import numpy as np
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.cli import demo_data, peer, timing
+from mdtensor.errors import ModelError
 from mdtensor.quant.model.model import Model, load
 
 #: A direction is sure when the float network gives it more than this.
 SURE = 0.8
 ROUNDS, SECONDS = 7, 0.15
 THREADS = (1, 2)
+OURS, FLOAT_PEER, INT8_PEER = "mdtensor int8", "onnxruntime float", "onnxruntime int8"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One network, four ways.
+
+    Args:
+        path: the float ONNX file.
+        network, small: it, read by mdtensor, and quantized.
+        rival: the file that ONNX Runtime's tool made of it.
+    """
+
+    path: Path
+    network: Model
+    small: Model
+    rival: bytes
+
+    def contenders(self, threads: int) -> dict[str, Callable[[Any], Any]]:
+        """Pixels to probabilities, by name; the peer on this many threads."""
+        name = next(iter(self.network.inputs))
+        found: dict[str, Callable[[Any], Any]] = {
+            "mdtensor float": lambda pixels: np.asarray(self.network(pixels)),
+            OURS: lambda pixels: np.asarray(self.small(pixels)),
+        }
+        for label, model in ((FLOAT_PEER, self.path), (INT8_PEER, self.rival)):
+            session = peer.session(model, threads)
+            found[label] = lambda pixels, s=session: s.run(None, {name: pixels})[0]
+        return found
 
 
 def run_demo(progress: Any) -> dict[str, Any]:
     """Everything `mdtensor demo` prints, as plain data."""
-    path = demo_data.classifier_path()
+    calibration, held_back = demo_data.crops()
     with progress:
-        step = progress.add_task("reading the page", total=6)
+        task = progress.add_task("reading the model", total=5)
 
-        def next_step(text: str) -> None:
-            progress.update(step, advance=1, description=text)
+        def begin(text: str) -> None:
+            progress.update(task, advance=1, description=text)
 
-        calibration, held_back = demo_data.crops()
-        network = load(path, demo_data.INPUT_SHAPE)
-        next_step(f"calibrating on {len(calibration)} crops")
-        seen = network.calibrate(crop.pixels for crop in calibration)
-        small = network.quantize(seen)
-        next_step("ONNX Runtime quantizes the same model")
-        samples = [crop.pixels for crop in calibration]
-        rival = peer.quantized(path, samples, next(iter(network.inputs)))
-        next_step("compiling kernels (once; then they are on disk)")
-        small(held_back[0].pixels)
-        next_step(f"classifying {len(held_back)} held-back crops, four ways")
-        outputs = classify(path, rival, network, small, held_back)
-        next_step("timing, everyone in turn")
-        times = measure(path, rival, network, small, held_back[0].pixels)
-        next_step("done")
+        contest = prepare(calibration, begin)
+        begin("compiling kernels (once; then they are on disk)")
+        contest.small(held_back[0].pixels)
+        begin(f"classifying {len(held_back)} held-back crops, four ways")
+        verdict = judge(classify(contest, held_back), held_back)
+        begin("timing, everyone in turn")
+        times = measure(contest, held_back[0].pixels)
     return {
-        "model": path.name,
+        "model": contest.path.name,
         "calibration_crops": len(calibration),
-        "agreement": judge(outputs, held_back),
-        "bytes": sizes(path, rival, network, small),
+        "agreement": verdict,
+        "bytes": sizes(contest),
         "times": times,
-        "plan": summary(small),
+        "plan": summary(contest.small),
         "which": resolutions(),
     }
 
 
-def classify(
-    path: Path, rival: bytes, network: Model, small: Model, crops: Sequence[Any]
-) -> dict[str, Any]:
+def prepare(calibration: Sequence[Any], begin: Callable[[str], None]) -> Contest:
+    """Both quantizations, from the same crops."""
+    samples = [crop.pixels for crop in calibration]
+    path = demo_data.classifier_path()
+    network = load(path, demo_data.INPUT_SHAPE)
+    begin(f"calibrating on {len(samples)} crops")
+    small = network.quantize(network.calibrate(samples))
+    begin("ONNX Runtime quantizes the same model")
+    rival = peer.quantized(path, samples, next(iter(network.inputs)))
+    return Contest(path, network, small, rival)
+
+
+def classify(contest: Contest, crops: Sequence[Any]) -> dict[str, Any]:
     """Probabilities [crops, 2] by each of the four."""
-    name = next(iter(network.inputs))
-    sessions = {
-        "onnxruntime float": peer.session(path, 1),
-        "onnxruntime int8": peer.session(rival, 1),
+    return {
+        label: np.concatenate([call(crop.pixels) for crop in crops])
+        for label, call in contest.contenders(1).items()
     }
-    found = {
-        "mdtensor float": [np.asarray(network(c.pixels)) for c in crops],
-        "mdtensor int8": [np.asarray(small(c.pixels)) for c in crops],
-    }
-    for label, session in sessions.items():
-        found[label] = [session.run(None, {name: c.pixels})[0] for c in crops]
-    return {label: np.concatenate(rows) for label, rows in found.items()}
 
 
 def judge(outputs: dict[str, Any], crops: Sequence[Any]) -> dict[str, Any]:
     """How often each says what the float network says, and what is true."""
-    reference = outputs["onnxruntime float"]
+    reference = outputs[FLOAT_PEER]
     decided = reference.argmax(axis=1)
     sure = reference.max(axis=1) > SURE
     truth = np.array([int(crop.is_turned) for crop in crops])
     rows = {}
     for label, probabilities in outputs.items():
-        same = probabilities.argmax(axis=1) == decided
+        said = probabilities.argmax(axis=1)
         rows[label] = {
-            "agree": int(same.sum()),
-            "agree_where_sure": int((same & sure).sum()),
-            "right": int((probabilities.argmax(axis=1) == truth).sum()),
+            "agree": int((said == decided).sum()),
+            "agree_where_sure": int(((said == decided) & sure).sum()),
+            "right": int((said == truth).sum()),
             "largest_difference": float(np.abs(probabilities - reference).max()),
         }
     lines = len({crop.line for crop in crops})
@@ -95,63 +122,69 @@ def judge(outputs: dict[str, Any], crops: Sequence[Any]) -> dict[str, Any]:
     return {**total, "rows": rows}
 
 
-def sizes(path: Path, rival: bytes, network: Model, small: Model) -> dict[str, int]:
+def sizes(contest: Contest) -> dict[str, int]:
     """Bytes of files and of weights (codes and their scales)."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "int8.onnx"
-        small.save(target)
+        contest.small.save(target)
         written = target.stat().st_size
     return {
-        "float file": path.stat().st_size,
-        "onnxruntime int8 file": len(rival),
+        "float file": contest.path.stat().st_size,
+        "onnxruntime int8 file": len(contest.rival),
         "mdtensor int8 file": written,
-        "float weights": network.weight_bytes,
-        "int8 weights": small.weight_bytes,
+        "float weights": contest.network.weight_bytes,
+        "int8 weights": contest.small.weight_bytes,
     }
 
 
-def measure(
-    path: Path, rival: bytes, network: Model, small: Model, pixels: Any
-) -> dict[str, Any]:
+def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
     """Milliseconds a call, and our int8 against the faster of the peer's two.
 
-    Ours runs on one thread in both columns: its calls are shorter than what waking a
-    second thread would save.
+    Our int8 runs on one thread in both columns: its calls are shorter than what waking
+    a second thread would save. NumPy's products get as many threads as the peer.
     """
-    name = next(iter(network.inputs))
     table: dict[str, Any] = {}
     for threads in THREADS:
-        contenders = {
-            "mdtensor int8": lambda: small(pixels),
-            "mdtensor float": lambda: network(pixels),
-        }
-        models = {"onnxruntime float": path, "onnxruntime int8": rival}
-        for label, source in models.items():
-            session = peer.session(source, threads)
-            contenders[label] = lambda s=session: s.run(None, {name: pixels})
-        times = timing.interleaved(contenders, ROUNDS, SECONDS)
+        calls = contest.contenders(threads)
+        with limited(threads):
+            bound = {name: (lambda c=call: c(pixels)) for name, call in calls.items()}
+            times = timing.interleaved(bound, ROUNDS, SECONDS)
         middle = timing.medians(times)
-        best = min(models, key=lambda label: middle[label])
+        best = min((FLOAT_PEER, INT8_PEER), key=lambda label: middle[label])
         table[str(threads)] = {
             "milliseconds": {label: 1e3 * s for label, s in middle.items()},
             "faster_peer": best,
-            "ratio": timing.ratio(times, "mdtensor int8", best),
+            "ratio": timing.ratio(times, OURS, best),
         }
     return table
+
+
+def limited(threads: int) -> Any:
+    """NumPy's products on this many threads.
+
+    Raises:
+        ModelError: threadpoolctl is not installed.
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        raise ModelError(
+            "threadpoolctl is not installed", "Use `pip install mdtensor[demo]`"
+        ) from None
+    return threadpool_limits(limits=threads)
 
 
 def summary(small: Model) -> dict[str, Any]:
     """How many nodes run as integers, and what does not, with the reason."""
     nodes = small.plan().nodes
+    integer = [n for n in nodes if n.arithmetic == "integer"]
     return {
         "nodes": len(nodes),
-        "integer": sum(n.arithmetic == "integer" for n in nodes),
+        "integer": len(integer),
         "macs": sum(n.macs for n in nodes),
-        "runways": sorted({n.runway for n in nodes if n.arithmetic == "integer"}),
+        "runways": sorted({n.runway for n in integer}),
         "float": [
-            {"operation": n.operation, "why": n.why}
-            for n in nodes
-            if n.arithmetic == "float"
+            {"operation": n.operation, "why": n.why} for n in small.plan().float_nodes
         ],
     }
 
@@ -163,4 +196,4 @@ def resolutions() -> list[str]:
         (quant.QUInt8Tensor, quant.QInt8Tensor, quant.QInt32Tensor),
         (md.Float32Tensor, quant.QInt8Tensor, type(None)),
     ]
-    return [str(md.conv2d.select(*types)) for types in choices]
+    return [str(md.which(md.conv2d, *types)) for types in choices]
