@@ -36,6 +36,11 @@ def from_unsigned(codes: Codes, grid: QParams) -> Any:
     return quantized(codes, grid)
 
 
+def contiguous(codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The codes in row-major order; unlike `ascontiguousarray`, 0-d stays 0-d."""
+    return np.asarray(codes, order="C")
+
+
 def channels_last(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """[n, c, h, w] as contiguous [n, h, w, c]; no copy if it lies so already."""
     return np.ascontiguousarray(np.moveaxis(image, 1, -1))

@@ -1,9 +1,10 @@
-"""Rules of deduction for quantized methods: the declared shape, our types."""
+"""Rules of deduction for quantized methods: the declared shape, our types and grids."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from mdtensor import TensorSpec, leaf
+from mdtensor import BoolTensor, Float32Tensor, GridError, TensorSpec, leaf
 from mdtensor.generics.deduction import (
     affine,
     broadcast,
@@ -12,39 +13,57 @@ from mdtensor.generics.deduction import (
     reduction,
     same,
 )
+from mdtensor.quant import accumulators
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import QuantizedTensor
 
 Rule = Callable[..., TensorSpec]
+Grid = Callable[..., QParams]
 
 
-def rounded(rule: Rule) -> Rule:
-    """The shape of `rule`, on the grid `out`; without it an exact accumulator."""
+def on_grid(shape: Any, grid: QParams) -> TensorSpec:
+    """The tensor of codes on `grid`."""
+    return TensorSpec(leaf(grid.dtype), tuple(shape), grid)
+
+
+def rounded(rule: Rule, exact: Grid | None = None) -> Rule:
+    """The shape of `rule`, on the grid `out`; without it exact, on the grid `exact`.
+
+    Args:
+        rule: the declared one.
+        exact: the arguments and the number of axes of the result to a grid; None if
+            there is no such grid.
+    """
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
-        plain = [_without_grid(spec) for spec in specs]
-        shape = rule(*plain, **options).shape
-        return TensorSpec(leaf(out.dtype if out else qint32), shape, out)
+        shape = shape_of(rule, *specs, **options)
+        if out is None and exact is None:
+            raise GridError("the result is on no grid exactly", "Pass out=QParams(...)")
+        return on_grid(shape, out or exact(*specs, len(shape)))  # type: ignore[misc]
 
     return deduce
 
 
 def kept(rule: Rule) -> Rule:
-    """The shape of `rule`, on the grid `out`; without it on the argument's grid."""
+    """The shape of `rule`, on the grid `out`; without it on the arguments' grid."""
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
-        shape = rule(*map(_without_grid, specs), **options).shape
-        grid = out or specs[0].qparams
-        return TensorSpec(leaf(out.dtype) if out else specs[0].type, shape, grid)
+        shape = shape_of(rule, *specs, **options)
+        if out is None and any(x.qparams != specs[0].qparams for x in specs):
+            accumulators.refuse_unlike(*specs)
+        return on_grid(shape, out or specs[0].qparams)
 
     return deduce
 
 
-def _without_grid(spec: Any) -> Any:
-    """Shape rules promote types; a stand-in keeps quantized types out of that."""
-    if not isinstance(spec, TensorSpec):
-        return spec
-    return TensorSpec(_STAND_IN, spec.shape)
+def shape_of(rule: Rule, *specs: Any, **options: Any) -> tuple[int, ...]:
+    """The shape that `rule` gives; a stand-in keeps quantized types from promotion."""
+    return rule(*map(_stand_in, specs), **options).shape
+
+
+def _stand_in(spec: Any) -> Any:
+    return TensorSpec(_StandIn, spec.shape) if isinstance(spec, TensorSpec) else spec
 
 
 class _StandIn:
@@ -55,13 +74,54 @@ class _StandIn:
         return cls
 
 
-_STAND_IN = _StandIn
+def comparison(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
+    """Bool, broadcast shape."""
+    return TensorSpec(BoolTensor, shape_of(broadcast, x1, x2))
 
-rounded_same = rounded(same)
-rounded_broadcast = rounded(broadcast)
-rounded_matmul = rounded(matrix_product)
-rounded_linear = rounded(affine)
-rounded_conv = rounded(convolution)
-rounded_reduction = rounded(reduction)
+
+def weight_only(rule: Rule) -> Rule:
+    """What `rule` gives for dequantized arguments."""
+
+    def deduce(*specs: Any, **options: Any) -> TensorSpec:
+        return rule(*map(_dequantized, specs), **options)
+
+    return deduce
+
+
+def _dequantized(spec: Any) -> Any:
+    if isinstance(spec, TensorSpec) and issubclass(spec.type, QuantizedTensor):
+        return replace(spec, type=Float32Tensor, qparams=None)
+    return spec
+
+
+def _sum_grid(x1: Any, x2: Any, _: int) -> QParams:
+    return accumulators.of_sum(x1, x2)
+
+
+def _product_grid(x1: Any, x2: Any, _: int) -> QParams:
+    return accumulators.of_product(x1, x2)
+
+
+def _conv_grid(x: Any, w: Any, *_: Any) -> QParams:
+    return accumulators.of_products(x.qparams, w.qparams, 1)
+
+
+def _matmul_grid(x: Any, w: Any, *rest: Any) -> QParams:
+    return accumulators.of_products(x.qparams, w.qparams, rest[-1] - 1)
+
+
+def _steps_grid(x: Any, _: int) -> QParams:
+    return accumulators.of_steps(x)
+
+
+curve = rounded(same)
+rounded_sum = rounded(broadcast, _sum_grid)
+rounded_product = rounded(broadcast, _product_grid)
+rounded_quotient = rounded(broadcast)
+rounded_matmul = rounded(matrix_product, _matmul_grid)
+rounded_linear = rounded(affine, _matmul_grid)
+rounded_conv = rounded(convolution, _conv_grid)
+rounded_mean = rounded(reduction)
+accumulated = rounded(reduction, _steps_grid)
 kept_same = kept(same)
 kept_broadcast = kept(broadcast)

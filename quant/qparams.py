@@ -10,12 +10,13 @@ them, which float64 holds exactly.
 
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import DType, GridError
+from mdtensor import DType, GridError, MdtensorError, dtype as find_dtype
 from mdtensor.quant.dtypes import qint8, qint32
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,7 +42,7 @@ class QParams:
         >>> grid
         QParams(scale=0.1, zero_point=3, dtype=qint8)
         >>> grid.range
-        (-13.100000195205212, 12.40000018477440)
+        (-13.100000195205212, 12.400000184774399)
 
     Source: ONNX `QuantizeLinear`; Jacob et al. 2018, section 2.1.
     """
@@ -61,14 +62,11 @@ class QParams:
         dtype: DType = qint8,
         axis: int | None = None,
     ) -> None:
-        scales = _scales(scale, dtype)
-        zeros = np.broadcast_to(_zero_points(zero_point, dtype), scales.shape)
-        if scales.ndim != (axis is not None):
-            raise GridError(
-                f"{scales.size} scales with axis={axis}",
-                "Give one number, or a sequence and its axis",
-                "QParams",
-            )
+        dtype = _code_dtype(dtype)
+        scales = _scales(_numbers("scale", scale, np.float64), dtype)
+        zeros = _zero_points(_numbers("zero_point", zero_point), dtype)
+        _check_axis(scales, zeros, axis)
+        zeros = np.broadcast_to(zeros, scales.shape)
         for name, value in {
             "scale": _frozen(scales),
             "zero_point": _frozen(zeros),
@@ -158,6 +156,8 @@ class QParams:
         scales, zeros = self.scale.reshape(-1), self.zero_point.reshape(-1)
         if self.axis is None:
             return f"scale={_short(scales[0])}, zero_point={zeros[0]}"
+        if not scales.size:
+            return f"0 scales, axis={self.axis}"
         span = f"{_short(scales.min())}..{_short(scales.max())}"
         return f"{scales.size} scales={span}, axis={self.axis}"
 
@@ -168,8 +168,10 @@ def _rebuild(scale: Any, zero_point: Any, dtype: DType, axis: int | None) -> QPa
 
 def _short(scale: float) -> str:
     """The shortest decimal that reads back as the same float32, if it is one."""
-    if scale == np.float32(scale):
-        return str(np.float32(scale))
+    with np.errstate(over="ignore", under="ignore"):
+        narrow = np.float32(scale)
+    if scale == narrow:
+        return str(narrow)
     return repr(float(scale))
 
 
@@ -179,8 +181,47 @@ def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return copy
 
 
-def _scales(scale: Any, dtype: DType) -> FloatArray:
-    exact = np.asarray(scale, np.float64)
+def _code_dtype(given: Any) -> DType:
+    dtype = find_dtype(given)
+    if dtype.kind != "quantized":
+        raise GridError(f"{dtype} is no type of codes", "Use qint8 or quint8")
+    return dtype
+
+
+def _numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
+    """`given` as an array of real numbers."""
+    try:
+        found = np.asarray(given, dtype)
+    except (TypeError, ValueError, OverflowError, MdtensorError):
+        found = np.asarray(None)
+    if found.dtype.kind not in "biuf":
+        raise GridError(
+            f"{name} is a {type(given).__name__} that holds no numbers",
+            "Give a number, or one for each index of axis",
+            "QParams",
+        )
+    return found
+
+
+def _check_axis(scales: FloatArray, zeros: IntArray, axis: Any) -> None:
+    is_axis = isinstance(axis, Integral) and axis >= 0
+    if axis is not None and not is_axis:
+        raise GridError(f"axis is {axis!r}", "Count it from the front, from 0")
+    if scales.ndim != is_axis:
+        raise GridError(
+            f"{scales.size} scales with axis={axis}",
+            "Give one number, or a sequence and its axis",
+            "QParams",
+        )
+    if zeros.shape not in ((), scales.shape):
+        raise GridError(
+            f"{zeros.size} zero points for {scales.size} scales",
+            "Give one, or as many as scales",
+            "QParams",
+        )
+
+
+def _scales(exact: FloatArray, dtype: DType) -> FloatArray:
     narrow = dtype is not qint32
     with np.errstate(over="ignore", under="ignore"):
         rounded = exact.astype(np.float32).astype(np.float64) if narrow else exact
@@ -196,8 +237,7 @@ def _scales(scale: Any, dtype: DType) -> FloatArray:
     return rounded
 
 
-def _zero_points(zero_point: Any, dtype: DType) -> IntArray:
-    given = np.asarray(zero_point)
+def _zero_points(given: npt.NDArray[Any], dtype: DType) -> IntArray:
     low, high = (0, 0) if dtype is qint32 else (int(dtype.minimum), int(dtype.maximum))
     whole = given.dtype.kind in "iu" or bool((given == np.rint(given)).all())
     if not whole or (given < low).any() or (given > high).any():
@@ -231,7 +271,7 @@ def grid_of(
     Example:
         >>> from mdtensor.quant.dtypes import quint8
         >>> grid_of(-1.0, 1.0, dtype=quint8).zero
-        128
+        127
 
     Source: Jacob et al. 2018, section 3; ONNX Runtime, `compute_scale_zp`.
     """

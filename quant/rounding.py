@@ -4,6 +4,7 @@ Every path of the library that rounds to a grid gives these results. The compile
 kernels have a proof of their own (`kernels/rescale.py`) and are tested against this.
 """
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,8 @@ IntArray = npt.NDArray[np.int64]
 LARGE = 2.0**40
 #: A float64 sum of products errs by less than this part of the sum of magnitudes.
 ERROR = 2.0**-48
+#: Products with ratios up to this stay finite in float64.
+FINITE = Fraction(2) ** 900
 
 
 def round_sum(*terms: tuple[npt.NDArray[Any], Fraction]) -> IntArray:
@@ -34,22 +37,39 @@ def round_sum(*terms: tuple[npt.NDArray[Any], Fraction]) -> IntArray:
         >>> round_sum((np.array([1, 3, 5]), Fraction(1, 2))).tolist()
         [0, 2, 2]
     """
-    products = [values * float(ratio) for values, ratio in terms]
-    total = sum(products[1:], products[0])
-    magnitude = sum((np.abs(p) for p in products[1:]), np.abs(products[0]))
+    ratios = [ratio for _, ratio in terms]
+    is_finite = all(abs(ratio) <= FINITE for ratio in ratios)
+    factors = [float(ratio) if is_finite else 0.0 for ratio in ratios]
+    products = [v * f for (v, _), f in zip(terms, factors, strict=True)]
+    total = np.asarray(sum(products[1:], products[0]))
     nearest = np.rint(np.clip(total, -LARGE, LARGE))
     result: IntArray = nearest.astype(np.int64)
-    doubt = np.abs(np.abs(total - nearest) - 0.5) <= magnitude * ERROR
-    doubt &= np.abs(total) < LARGE
-    if doubt.any():
-        shape = result.shape
-        columns = [np.broadcast_to(values, shape)[doubt] for values, _ in terms]
-        ratios = [ratio for _, ratio in terms]
-        result[doubt] = [
-            round(sum(int(v) * r for v, r in zip(row, ratios, strict=True)))
-            for row in zip(*columns, strict=True)
-        ]
+    if is_finite and _is_exact(*terms):
+        return result
+    error = sum((np.abs(p) for p in products[1:]), np.abs(products[0])) * ERROR
+    doubt = np.abs(np.abs(total - nearest) - 0.5) <= error
+    doubt &= np.abs(total) - error < LARGE
+    doubt |= not is_finite
+    columns = [np.broadcast_to(v, result.shape)[doubt].tolist() for v, _ in terms]
+    rows = zip(*columns, strict=True)
+    result[doubt] = [_round_exactly(row, ratios) for row in rows]
     return result
+
+
+def _is_exact(*terms: tuple[npt.NDArray[Any], Fraction]) -> bool:
+    """Whether float64 holds every product and their sum."""
+    unit = max(ratio.denominator for _, ratio in terms)
+    if any(ratio.denominator & (ratio.denominator - 1) for _, ratio in terms):
+        return False
+    largest = [int(np.abs(values).max(initial=0)) for values, _ in terms]
+    sizes = zip(largest, terms, strict=True)
+    return sum(most * abs(ratio) * unit for most, (_, ratio) in sizes) < 2**53
+
+
+def _round_exactly(values: Iterable[int], ratios: list[Fraction]) -> int:
+    limit = int(LARGE)
+    exact = sum(v * r for v, r in zip(values, ratios, strict=True))
+    return min(max(round(exact), -limit), limit)
 
 
 def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
@@ -76,6 +96,8 @@ def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:
     ratios = [scale / target.fraction for scale in source.fractions]
     if source.axis is None:
         return to_codes(round_sum((steps, ratios[0])), target)
-    parts = np.moveaxis(steps, source.axis, 0)
-    rounded = [round_sum((p, r)) for p, r in zip(parts, ratios, strict=True)]
-    return to_codes(np.stack(rounded, axis=source.axis), target)
+    rounded = np.empty(steps.shape, np.int64)
+    parts = (np.moveaxis(a, source.axis, 0) for a in (steps, rounded))
+    for part, result, ratio in zip(*parts, ratios, strict=True):
+        result[...] = round_sum((part, ratio))
+    return to_codes(rounded, target)

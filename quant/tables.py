@@ -37,12 +37,14 @@ def hardswish(x: Fraction) -> Fraction:
     return x * relu6(x + 3) / 6
 
 
+@lru_cache(maxsize=256)
 def hardsigmoid(alpha: float, beta: float) -> Function:
     """x -> min(max(alpha · x + beta, 0), 1)."""
     slope, offset = Fraction(alpha), Fraction(beta)
     return lambda x: min(max(slope * x + offset, Fraction(0)), Fraction(1))
 
 
+@lru_cache(maxsize=256)
 def clip(low: float | None, high: float | None) -> Function:
     """x -> min(max(x, low), high)."""
 
@@ -53,10 +55,10 @@ def clip(low: float | None, high: float | None) -> Function:
     return function
 
 
-def exp(x: Fraction) -> Fraction:
-    """e**x to DIGITS digits."""
+def exp(x: Fraction, digits: int = DIGITS) -> Fraction:
+    """e**x to `digits` digits."""
     with localcontext() as context:
-        context.prec = DIGITS
+        context.prec = digits
         bounded = min(max(x, Fraction(-FAR)), Fraction(FAR))
         power = Decimal(bounded.numerator) / Decimal(bounded.denominator)
         return Fraction(power.exp())
@@ -68,8 +70,13 @@ def sigmoid(x: Fraction) -> Fraction:
 
 
 def tanh(x: Fraction) -> Fraction:
-    """(e**2x - 1) / (e**2x + 1)."""
-    power = exp(2 * x)
+    """(e**2x - 1) / (e**2x + 1).
+
+    Near 0 it is x - x**3 / 3: telling it from x takes three times the digits that lie
+    between x and 1.
+    """
+    lost = max(0, x.denominator.bit_length() - x.numerator.bit_length())
+    power = exp(2 * x, DIGITS + lost)
     return (power - 1) / (power + 1)
 
 
@@ -90,11 +97,16 @@ def build(function: Function, source: QParams, target: QParams) -> Table:
         >>> build(relu, grid, grid)[8:13].tolist()
         [10, 10, 10, 11, 12]
     """
-    codes = range(source.minimum, source.maximum + 1)
-    made = [_code(function, code, source, target) for code in codes]
     table = np.empty(256, np.uint8)
-    table[np.array(codes) & 255] = np.array(made) & 255
+    places = np.arange(source.minimum, source.maximum + 1) & 255
+    table[places] = np.array(codes(function, source, target)) & 255
     return table
+
+
+def codes(function: Function, source: QParams, target: QParams) -> list[int]:
+    """The codes of `function` for every code of `source`, from the smallest on."""
+    given = range(source.minimum, source.maximum + 1)
+    return [_code(function, code, source, target) for code in given]
 
 
 def _code(function: Function, code: int, source: QParams, target: QParams) -> int:

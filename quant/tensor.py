@@ -21,7 +21,6 @@ from mdtensor import (
     dtype as find_dtype,
     leaf,
 )
-from mdtensor.host import host_array
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.qparams import QParams
 
@@ -60,7 +59,7 @@ class QuantizedTensor(Tensor):
         grid = qparams or QParams(scale, zero_point, dtype=own, axis=axis)
         if isinstance(codes, Tensor):
             codes = np.asarray(codes)
-        buffer = self.device.from_host(host_array(codes, _storage_dtype(own)))
+        buffer = leaf(_storage_dtype(own), self.device)(codes).buffer
         made = type(self).wrap(buffer, grid)
         self.buffer, self.qparams = made.buffer, made.qparams
 
@@ -79,7 +78,8 @@ class QuantizedTensor(Tensor):
                     "Give one scale for each index of the axis",
                     cls.__name__,
                 )
-        new = super().wrap(buffer)
+        # NumPy makes a scalar of an array without axes.
+        new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
         new.qparams = qparams
         return new
 
@@ -110,6 +110,17 @@ class QuantizedTensor(Tensor):
 
     def __deepcopy__(self, memo: Any) -> Self:
         return type(self).wrap(self.buffer.copy(), self.qparams)
+
+    def tolist(self) -> Any:
+        raise self._no_numbers()
+
+    def _scalar(self, kind: str) -> Any:
+        raise self._no_numbers()
+
+    def _no_numbers(self) -> GridError:
+        return GridError(
+            f"{self!r} holds codes, not numbers", "Use x.codes or quant.dequantize(x)"
+        )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise GridError(

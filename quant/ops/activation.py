@@ -1,11 +1,14 @@
 """Functions of one quantized argument: tables of 256 codes, exact by construction."""
 
+from fractions import Fraction
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 
 from mdtensor import (
     GridError,
+    OptionError,
     TensorSpec,
     clip,
     exp,
@@ -18,11 +21,12 @@ from mdtensor import (
     sigmoid,
     tanh,
 )
-from mdtensor.errors import describe
+from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import tables
-from mdtensor.quant.codes import from_unsigned, unsigned, unsigned_grid
-from mdtensor.quant.deduction import kept_same, rounded_same
+from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
+from mdtensor.quant.deduction import curve, kept_same, on_grid
+from mdtensor.quant.ops.compiled import attempt, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, quantized, spec_of
@@ -32,45 +36,61 @@ def lookup_step(
     function: tables.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
-    source = unsigned_grid(x.qparams)
-    target = unsigned_grid(out or x.qparams)
+    source, target = unsigned_grid(x.qparams), unsigned_grid(narrow(out))
     return steps.Lookup(tables.cached(function, source, target))
 
 
-def _lookup(
-    name: str, function: tables.Function, x: Any, out: QParams | None
-) -> NarrowTensor:
+def _lookup(name: str, function: tables.Function, x: Any, out: QParams | None) -> Any:
     require_per_tensor(name, x)
     grid = require_out(name, out, x)
-    step = lookup_step(function, spec_of(x), grid)
-    codes = step(np.ascontiguousarray(unsigned(x)))
-    return from_unsigned(codes, grid)  # type: ignore[no-any-return]
+    step = attempt(lookup_step, function, spec_of(x), grid)
+    if step:
+        return from_unsigned(step(contiguous(unsigned(x))), grid)
+    codes = tables.codes(function, unsigned_grid(x.qparams), grid)
+    return quantized(np.array(codes, grid.dtype.storage)[unsigned(x)], grid)
 
 
-def _on_own_grid(
-    name: str, function: tables.Function, x: Any, bounds: list[Any]
-) -> QParams:
-    """The grid of `x`, if every finite bound of `function` inside it is a code."""
-    low, high = x.qparams.range
-    for bound in bounds:
-        if bound is not None and low < bound < high:
-            steps_from_zero = tables.Fraction(bound) / x.qparams.fraction
-            if steps_from_zero.denominator != 1:
-                raise GridError(
-                    f"{bound} is between two codes of ({x.qparams.describe()})",
-                    "Pass out=QParams(...)",
-                    describe(name, x),
-                )
-    return x.qparams  # type: ignore[no-any-return]
+def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds as they are, None for those that bound nothing."""
+    for bound in (low, high):
+        if bound is not None and bound != bound:
+            raise OptionError("a bound is NaN", "Pass numbers, or None")
+    if None not in (low, high) and low > high:
+        raise OptionError(f"min {low} is above max {high}", "Swap them")
+    if inf in (low, -high if high is not None else None):
+        raise OptionError("all numbers are out of bounds", "Pass finite bounds")
+    return None if low == -inf else low, None if high == inf else high
+
+
+def _refuse_inexact(grid: QParams, low: Any, high: Any) -> None:
+    """Refuse a bound inside the range of `grid`, or past the end, that is no code."""
+    first, last = grid.range
+    effective = [low] if low is not None and low > first else []
+    effective += [high] if high is not None and high < last else []
+    for bound in effective:
+        is_code = (Fraction(bound) / grid.fraction).denominator == 1
+        if not (is_code and first <= bound <= last):
+            where = "between two codes" if first <= bound <= last else "past the codes"
+            raise GridError(
+                f"{bound} is {where} of ({grid.describe()})", "Pass out=QParams(...)"
+            )
+
+
+def _clipped(name: str, x: Any, low: Any, high: Any, out: Any) -> Any:
+    require_per_tensor(name, x)
+    low, high = checked(name, (x,), lambda: _bounds(low, high))
+    if out is None:
+        checked(name, (x,), lambda: _refuse_inexact(x.qparams, low, high))
+    return _lookup(name, tables.clip(low, high), x, x.qparams if out is None else out)
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(tables.relu, x, out)
+    return lookup_step(tables.relu, x, out or x.qparams)
 
 
 @method(relu, deduce=kept_same, prepare=relu_step)
 def relu(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _lookup("relu", tables.relu, x, out or x.qparams)
+    return _lookup("relu", tables.relu, x, x.qparams if out is None else out)
 
 
 @method(relu, deduce=kept_same)
@@ -79,88 +99,93 @@ def relu(x: QInt32Tensor, /) -> QInt32Tensor:
 
 
 def relu6_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(tables.relu6, x, out)
+    return clip_step(x, min=0, max=6, out=out)
 
 
 @method(relu6, deduce=kept_same, prepare=relu6_step)
 def relu6(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    require_per_tensor("relu6", x)
-    grid = out or _on_own_grid("relu6", tables.relu6, x, [6])
-    return _lookup("relu6", tables.relu6, x, grid)
+    return _clipped("relu6", x, 0, 6, out)
 
 
 def clip_step(
     x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
 ) -> steps.Lookup:
-    return lookup_step(tables.clip(min, max), x, out)
+    low, high = _bounds(min, max)
+    if out is None:
+        _refuse_inexact(x.qparams, low, high)
+    return lookup_step(tables.clip(low, high), x, out or x.qparams)
 
 
 @method(clip, deduce=kept_same, prepare=clip_step)
 def clip(x: NarrowTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
-    require_per_tensor("clip", x)
-    function = tables.clip(min, max)
-    grid = out or _on_own_grid("clip", function, x, [min, max])
-    return _lookup("clip", function, x, grid)
+    return _clipped("clip", x, min, max, out)
 
 
 def hardsigmoid_step(
-    x: TensorSpec, /, *, alpha: float, beta: float, out: QParams
+    x: TensorSpec, /, *, alpha: float, beta: float, out: QParams | None = None
 ) -> steps.Lookup:
-    return lookup_step(tables.hardsigmoid(alpha, beta), x, out)
+    return lookup_step(_line(alpha, beta), x, out)
 
 
-@method(hardsigmoid, deduce=rounded_same, prepare=hardsigmoid_step)
+def _line(alpha: float, beta: float) -> tables.Function:
+    if not (isfinite(alpha) and isfinite(beta)):
+        raise OptionError(f"alpha is {alpha}, beta {beta}", "Pass finite numbers")
+    return tables.hardsigmoid(alpha, beta)
+
+
+@method(hardsigmoid, deduce=curve, prepare=hardsigmoid_step)
 def hardsigmoid(
     x: NarrowTensor, /, *, alpha: float, beta: float, out: Any = None
 ) -> Any:
-    return _lookup("hardsigmoid", tables.hardsigmoid(alpha, beta), x, out)
+    line = checked("hardsigmoid", (x,), lambda: _line(alpha, beta))
+    return _lookup("hardsigmoid", line, x, out)
 
 
-def hardswish_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
+def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(tables.hardswish, x, out)
 
 
-@method(hardswish, deduce=rounded_same, prepare=hardswish_step)
+@method(hardswish, deduce=curve, prepare=hardswish_step)
 def hardswish(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("hardswish", tables.hardswish, x, out)
 
 
-def sigmoid_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
+def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(tables.sigmoid, x, out)
 
 
-@method(sigmoid, deduce=rounded_same, prepare=sigmoid_step)
+@method(sigmoid, deduce=curve, prepare=sigmoid_step)
 def sigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("sigmoid", tables.sigmoid, x, out)
 
 
-def tanh_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
+def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(tables.tanh, x, out)
 
 
-@method(tanh, deduce=rounded_same, prepare=tanh_step)
+@method(tanh, deduce=curve, prepare=tanh_step)
 def tanh(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("tanh", tables.tanh, x, out)
 
 
-def exp_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
+def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return lookup_step(tables.exp, x, out)
 
 
-@method(exp, deduce=rounded_same, prepare=exp_step)
+@method(exp, deduce=curve, prepare=exp_step)
 def exp(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("exp", tables.exp, x, out)
 
 
-@method(neg)
-def neg(x: NarrowTensor, /) -> Any:
+def _mirrored(grid: QParams) -> QParams:
     """-(code - zero point) = (~code) - (~zero point), in the range of either type."""
-    grid = x.qparams
-    total = grid.minimum + grid.maximum
-    mirrored = QParams(
-        grid.scale, total - grid.zero_point, dtype=grid.dtype, axis=grid.axis
-    )
-    return quantized(np.invert(x.buffer), mirrored)
+    zeros = grid.minimum + grid.maximum - grid.zero_point
+    return QParams(grid.scale, zeros, dtype=grid.dtype, axis=grid.axis)
+
+
+@method(neg, deduce=lambda x: on_grid(x.shape, _mirrored(x.qparams)))
+def neg(x: NarrowTensor, /) -> Any:
+    return quantized(np.invert(x.buffer), _mirrored(x.qparams))
 
 
 @method(neg)

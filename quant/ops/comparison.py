@@ -15,9 +15,10 @@ from mdtensor import (
     method,
     not_equal,
 )
+from mdtensor.errors import checked
 from mdtensor.generics.shapes import broadcast_shapes
-from mdtensor.ops.operands import checked
 from mdtensor.quant import rounding
+from mdtensor.quant.deduction import comparison
 from mdtensor.quant.ops.refusals import refuse_mixed, require_per_tensor
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
 
@@ -36,7 +37,7 @@ def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
     return BoolTensor.wrap(np.asarray(ufunc(a, b)).astype(bool))
 
 
-@method(equal)
+@method(equal, deduce=comparison)
 def equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("equal", np.equal, x1, x2)
 
@@ -46,7 +47,7 @@ def equal(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("equal", x1, x2)
 
 
-@method(not_equal)
+@method(not_equal, deduce=comparison)
 def not_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("not_equal", np.not_equal, x1, x2)
 
@@ -56,7 +57,7 @@ def not_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("not_equal", x1, x2)
 
 
-@method(less)
+@method(less, deduce=comparison)
 def less(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("less", np.less, x1, x2)
 
@@ -66,7 +67,7 @@ def less(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("less", x1, x2)
 
 
-@method(less_equal)
+@method(less_equal, deduce=comparison)
 def less_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("less_equal", np.less_equal, x1, x2)
 
@@ -76,7 +77,7 @@ def less_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("less_equal", x1, x2)
 
 
-@method(greater)
+@method(greater, deduce=comparison)
 def greater(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("greater", np.greater, x1, x2)
 
@@ -86,7 +87,7 @@ def greater(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("greater", x1, x2)
 
 
-@method(greater_equal)
+@method(greater_equal, deduce=comparison)
 def greater_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("greater_equal", np.greater_equal, x1, x2)
 

@@ -13,11 +13,11 @@ from mdtensor import (
     conv2d,
     method,
 )
-from mdtensor.errors import describe
+from mdtensor.errors import checked, describe
+from mdtensor.generics.deduction import convolution
 from mdtensor.generics.shapes import conv_shape, conv_window
 from mdtensor.kernels.cpu import steps
-from mdtensor.ops.operands import checked
-from mdtensor.quant import rounding
+from mdtensor.quant import accumulators, rounding
 from mdtensor.quant.codes import (
     channels_first,
     channels_last,
@@ -25,16 +25,16 @@ from mdtensor.quant.codes import (
     unsigned,
     unsigned_grid,
 )
-from mdtensor.quant.deduction import rounded_conv
+from mdtensor.quant.deduction import rounded_conv, weight_only
 from mdtensor.quant.generics import dequantize
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import (
-    check_accumulator,
+    check_out,
     refuse_mixed,
     require_per_tensor,
 )
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
-    AffineTensor,
     NarrowTensor,
     QInt8Tensor,
     QInt32Tensor,
@@ -63,24 +63,26 @@ def conv2d_step(
 ) -> steps.Conv2d:
     """Weights packed for this CPU; codes in and out are channels last."""
     window = conv_window(w.shape, stride, padding, dilation)
-    check_products("conv2d", x.qparams, w, b)
-    return steps.Conv2d(
-        w.buffer,
-        None if b is None else b.buffer,
-        stride=window.stride,
-        padding=window.padding,
-        dilation=window.dilation,
-        groups=groups,
-        **rounding_of(x.qparams, w, out),
+    options = {"stride": window.stride, "padding": window.padding, "groups": groups}
+    options |= rounding_of(x.qparams, w, b, out)
+    bias = None if b is None else b.buffer
+    return compiled(
+        lambda: steps.Conv2d(w.buffer, bias, dilation=window.dilation, **options)
     )
 
 
-def rounding_of(x: QParams, w: Any, out: QParams | None) -> dict[str, Any]:
-    """What a step of products needs to know of the grids."""
+def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, Any]:
+    """What a step of products needs to know of the grids.
+
+    Raises:
+        NotCompiled: weights that kernels do not take, or `out` is for integers.
+    """
+    _check_weights(w, b)
+    check_bias_grid(x, w, b)
     source = unsigned_grid(x)
     found: dict[str, Any] = {"x_zero_point": source.zero}
     if out is not None:
-        target = unsigned_grid(out)
+        target = unsigned_grid(narrow(out))
         unit = source.fraction / target.fraction
         scales = w.qparams.fractions
         scales = scales if len(scales) > 1 else scales * w.shape[0]
@@ -88,32 +90,30 @@ def rounding_of(x: QParams, w: Any, out: QParams | None) -> dict[str, Any]:
     return found
 
 
-def check_products(name: str, x: QParams, w: Any, b: Bias) -> None:
-    """Refuse sums that could leave 32 bits, and a bias on another grid.
+def _check_weights(w: Any, b: Any) -> None:
+    if w.qparams.zero_point.any() or w.qparams.axis not in (None, 0):
+        raise NotCompiled("compiled weights have zero points 0 and scales on axis 0")
+    magnitudes = np.abs(w.buffer.astype(np.int64)).reshape(w.shape[0], -1)
+    offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
+    worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
+    if worst >= 2**31:
+        raise NotCompiled(f"a sum could reach {worst}, beyond 2**31 - 1")
+
+
+def check_bias_grid(x: QParams, w: Any, b: Any) -> None:
+    """Refuse a bias on another grid than that of the products.
 
     Raises:
-        GridError: either.
+        GridError: it is.
     """
-    weights = np.abs(w.buffer.astype(np.int64)).reshape(w.shape[0], -1).sum(axis=1)
-    offset = 0 if b is None else np.abs(b.buffer.astype(np.int64)).max(initial=0)
-    check_accumulator(name, (2 * 255 * weights + offset).tolist(), w)
-    if b is not None:
-        _check_bias_grid(name, product_scale(x, w), b)
-
-
-def product_scale(x: QParams, w: Any) -> Any:
-    """The scale of products: exact in float64."""
-    return float(x.scale) * w.qparams.scale
-
-
-def _check_bias_grid(name: str, wanted: Any, b: QInt32Tensor) -> None:
-    given = b.qparams.scale
-    if np.abs(given - wanted).max() > BIAS_TOLERANCE * np.max(wanted):
+    wanted = accumulators.of_products(x, w.qparams, 0)
+    given = wanted if b is None else b.qparams
+    far = np.abs(given.scale - wanted.scale) > BIAS_TOLERANCE * wanted.scale
+    if far.any():
         raise GridError(
-            f"the bias has ({b.qparams.describe()}), the products have scales "
-            f"{np.min(wanted):.6g}..{np.max(wanted):.6g}",
+            f"the bias has ({given.describe()}), the products have "
+            f"({wanted.describe()})",
             "Quantize the bias with scale = scale of x times scale of w",
-            describe(name, b),
         )
 
 
@@ -136,14 +136,14 @@ def conv2d(
         "dilation": dilation,
         "groups": groups,
     }
-    _check("conv2d", x, w, b, **options)
-    if w.qparams.zero_point.any():
+    _check("conv2d", x, w, b, out, **options)
+    step = attempt(conv2d_step, spec_of(x), w, b, **options, out=out)
+    if step is None:
         return _by_integers(x, w, b, options, out)
-    step = conv2d_step(spec_of(x), w, b, **options, out=out)
     image = channels_first(step(channels_last(unsigned(x))))
     if out is not None:
         return from_unsigned(image, out)
-    return QInt32Tensor.wrap(image, accumulator_grid(x.qparams, w, axis=1))
+    return QInt32Tensor.wrap(image, accumulators.of_products(x.qparams, w.qparams, 1))
 
 
 @method(conv2d, deduce=rounded_conv)
@@ -165,14 +165,14 @@ def conv2d(
         "dilation": dilation,
         "groups": groups,
     }
-    _check("conv2d", x, w, b, **options)
+    _check("conv2d", x, w, b, out, **options)
     return _by_integers(x, w, b, options, out)
 
 
-@method(conv2d)
+@method(conv2d, deduce=weight_only(convolution))
 def conv2d(
     x: FloatingTensor,
-    w: AffineTensor,
+    w: NarrowTensor,
     b: Union[FloatingTensor, None],
     /,
     *,
@@ -214,6 +214,7 @@ def _check(
     x: Any,
     w: Any,
     b: Any,
+    out: Any,
     *,
     stride: Any,
     padding: Any,
@@ -224,31 +225,37 @@ def _check(
         window = conv_window(w.shape, stride, padding, dilation)
         conv_shape(x.shape, w.shape, None if b is None else b.shape, window, groups)
 
-    checked(name, (x, w, b), rule)
+    given = tuple(t for t in (x, w, b) if t is not None)
+    checked(name, given, rule)
+    check_grids(name, x, w, b, out)
+
+
+def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
+    """Refuse grids that products cannot leave, a bias on none of theirs, a bad `out`.
+
+    Raises:
+        GridError, OptionError: those.
+    """
+    given = tuple(t for t in (x, w, b) if t is not None)
     require_per_tensor(name, x)
+    if out is not None:
+        check_out(name, out, *given)
     if w.qparams.axis not in (None, 0):
         raise GridError(
             f"weights have scales along axis {w.qparams.axis}",
             "Give them one scale for each output channel: axis=0",
-            describe(name, x, w, b),
+            describe(name, *given),
         )
-
-
-def accumulator_grid(x: QParams, w: Any, axis: int) -> QParams:
-    """The grid of products: scale of x times scale of w, along `axis` of the result."""
-    scale = product_scale(x, w)
-    where = None if w.qparams.axis is None else axis
-    return QParams(scale, dtype=QInt32Tensor.dtype, axis=where)
+    checked(name, given, lambda: check_bias_grid(x.qparams, w, b))
 
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
     steps_of_x, steps_of_w = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
-    if b is not None:
-        _check_bias_grid("conv2d", product_scale(x.qparams, w), b)
     bias = None if b is None else Int64Tensor.wrap(b.buffer.astype(np.int64))
     sums = conv2d(steps_of_x, steps_of_w, bias, **options).buffer
-    return finish("conv2d", sums, accumulator_grid(x.qparams, w, axis=1), out, x, w)
+    grid = accumulators.of_products(x.qparams, w.qparams, 1)
+    return finish("conv2d", sums, grid, out, x, w)
 
 
 def finish(
@@ -257,5 +264,5 @@ def finish(
     """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
     if out is not None:
         return quantized(rounding.rescale(sums, grid, out), out)
-    check_accumulator(name, [int(np.abs(sums).max(initial=0))], *arguments)
+    checked(name, arguments, lambda: accumulators.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)

@@ -1,5 +1,7 @@
 """On the grid, off it, and between grids."""
 
+from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -8,30 +10,39 @@ from mdtensor import (
     CastError,
     FloatingTensor,
     OptionError,
+    ShapeError,
     TensorSpec,
     dtypes,
     method,
 )
-from mdtensor.errors import describe
+from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import rounding, tables
 from mdtensor.quant.codes import unsigned_grid
+from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.generics import dequantize, quantize, requantize
+from mdtensor.quant.ops.activation import lookup_step
+from mdtensor.quant.ops.compiled import NotCompiled, narrow
+from mdtensor.quant.ops.refusals import check_out
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, QuantizedTensor, quantized
 from mdtensor.tensor import Float32Tensor
+
+#: Steps beyond this saturate on every grid.
+LIMIT = 2.0**31
 
 
 def quantize_step(x: TensorSpec, /, *, qparams: QParams) -> steps.Quantize:
     """Float32 to codes; images [n, c, h, w] become channels last."""
     if x.dtype is not dtypes.float32:
         raise OptionError(f"a compiled step takes float32, not {x.dtype}")
-    grid = unsigned_grid(qparams)
+    grid = unsigned_grid(narrow(qparams))
     return steps.Quantize(float(grid.scale), grid.zero, channels_first=x.ndim == 4)
 
 
 @method(quantize, prepare=quantize_step)
 def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
+    checked("quantize", (x,), lambda: _check_grid(x.shape, qparams))
     values = x.buffer.astype(np.float64)
     if np.isnan(values).any():
         raise CastError(
@@ -39,34 +50,70 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
             "Replace NaNs first",
             describe("quantize", x),
         )
-    # The quotient of two float32 numbers is a tie in float64 exactly when it is one.
-    limit = float(2**31)
-    steps_from_zero = np.rint(
-        np.clip(values / qparams.along(qparams.scale, x.ndim), -limit, limit)
-    )
-    return quantized(
-        rounding.to_codes(steps_from_zero.astype(np.int64), qparams), qparams
-    )
+    found = _steps(values, qparams, x.dtype is dtypes.float64)
+    return quantized(rounding.to_codes(found, qparams), qparams)
+
+
+def _check_grid(shape: tuple[int, ...], grid: Any) -> None:
+    if not isinstance(grid, QParams):
+        raise OptionError(f"qparams is a {type(grid).__name__}", "Use QParams(...)")
+    axis, count = grid.axis, grid.scale.size
+    if axis is not None and shape[axis : axis + 1] != (count,):
+        raise ShapeError(
+            f"({grid.describe()}) does not fit shape {shape}",
+            "Give one scale for each index of the axis",
+        )
+
+
+def _steps(values: Any, grid: QParams, is_wide: bool) -> Any:
+    """round_half_even(values / scale), exact, cut to ±2**31."""
+    scale = grid.along(grid.scale, values.ndim)
+    with np.errstate(over="ignore"):
+        quotient = np.clip(values / scale, -LIMIT, LIMIT)
+    nearest = np.asarray(np.rint(quotient)).astype(np.int64)
+    # A quotient of float32 numbers is a tie in float64 exactly when it is one.
+    if is_wide or grid.dtype is qint32:
+        near = np.abs(np.abs(quotient - nearest) - 0.5) <= np.abs(quotient) * 2.0**-51
+        pairs = zip(values[near], np.broadcast_to(scale, near.shape)[near], strict=True)
+        nearest[near] = [round(Fraction(v) / Fraction(s)) for v, s in pairs]
+    return nearest
 
 
 def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
     """Codes to float32, in the same order."""
     if x.ndim == 4:
-        raise OptionError("codes of images are channels last, float images are not")
+        raise NotCompiled("codes of images are channels last, float images are not")
+    narrow(x.qparams)
     grid = unsigned_grid(x.qparams)
     return steps.Dequantize(float(grid.scale), grid.zero)
 
 
 @method(dequantize, prepare=dequantize_step)
 def dequantize(x: QuantizedTensor, /) -> Float32Tensor:
-    scale = x.qparams.along(x.qparams.scale, x.ndim)
-    return Float32Tensor.wrap((rounding.steps_of(x) * scale).astype(np.float32))
+    found, scale = rounding.steps_of(x), x.qparams.along(x.qparams.scale, x.ndim)
+    products = np.asarray(found * scale)
+    if x.dtype is qint32:
+        _settle(products, found, np.broadcast_to(scale, products.shape))
+    with np.errstate(over="ignore", under="ignore"):
+        return Float32Tensor.wrap(products.astype(np.float32))
+
+
+def _settle(products: Any, found: Any, scale: Any) -> None:
+    """Move rounded products off the ties of float32, to the side they came from."""
+    tail = products.view(np.int64) & (2**29 - 1)
+    doubt = (tail == 2**28) | (np.abs(products) < np.finfo(np.float32).tiny)
+    rows = zip(products[doubt], found[doubt].tolist(), scale[doubt], strict=True)
+    products[doubt] = [_nudged(p, n * Fraction(s)) for p, n, s in rows]
+
+
+def _nudged(product: float, exact: Fraction) -> float:
+    error = exact - Fraction(product)
+    return product if error == 0 else np.nextafter(product, inf if error > 0 else -inf)
 
 
 def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     """8-bit codes to another grid: a table."""
-    source, target = unsigned_grid(x.qparams), unsigned_grid(out)
-    return steps.Lookup(tables.cached(tables.identity, source, target))
+    return lookup_step(tables.identity, x, out)
 
 
 @method(requantize, prepare=requantize_step)
@@ -80,5 +127,5 @@ def requantize(x: QInt32Tensor, /, *, out: QParams) -> Any:
 
 
 def _rescaled(x: Any, out: QParams) -> Any:
-    out.refuse_axis("target grid")
+    check_out("requantize", out, x)
     return quantized(rounding.rescale(rounding.steps_of(x), x.qparams, out), out)

@@ -4,6 +4,7 @@ Without `out=` a result is exact or refused; with it the exact result is rounded
 """
 
 from fractions import Fraction
+from math import inf
 from typing import Any, Union
 
 import numpy as np
@@ -13,7 +14,6 @@ from mdtensor import (
     CastError,
     GridError,
     NumericTensor,
-    OptionError,
     TensorSpec,
     add,
     div,
@@ -23,16 +23,22 @@ from mdtensor import (
     mul,
     sub,
 )
-from mdtensor.errors import describe
+from mdtensor.errors import checked, describe
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.kernels.cpu import steps
-from mdtensor.ops.operands import checked
-from mdtensor.quant import rounding
-from mdtensor.quant.codes import from_unsigned, unsigned, unsigned_grid
-from mdtensor.quant.deduction import kept_broadcast, rounded_broadcast
+from mdtensor.quant import accumulators, rounding
+from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
+from mdtensor.quant.deduction import (
+    kept_broadcast,
+    on_grid,
+    rounded_product,
+    rounded_quotient,
+    rounded_sum,
+)
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import (
+    check_out,
     refuse_mixed,
-    refuse_unlike,
     require_out,
     require_per_tensor,
 )
@@ -51,30 +57,29 @@ Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float]
 PythonNumber = Union[int, float]
 
 
-def add_step(a: TensorSpec, b: TensorSpec, /, *, out: QParams) -> steps.Add:
+def add_step(
+    a: TensorSpec, b: TensorSpec, /, *, out: QParams | None = None
+) -> steps.Add:
     """Codes on three grids; shapes are equal."""
     if a.shape != b.shape:
-        raise OptionError("a compiled sum takes equal shapes")
-    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, out)]
+        raise NotCompiled("a compiled sum takes equal shapes")
+    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, narrow(out))]
     target = grids[2]
     ratios = [g.fraction / target.fraction for g in grids[:2]]
-    return steps.Add(ratios, (grids[0].zero, grids[1].zero), target.zero)
+    zeros = grids[0].zero, grids[1].zero
+    return compiled(lambda: steps.Add(ratios, zeros, target.zero))
 
 
-@method(add, deduce=rounded_broadcast, prepare=add_step)
+@method(add, deduce=rounded_sum, prepare=add_step)
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
-    _check_shapes("add", x1, x2)
-    if out is None or x1.shape != x2.shape:
-        return _sum("add", x1, x2, 1, out)
-    require_per_tensor("add", x1, x2)
-    step = add_step(spec_of(x1), spec_of(x2), out=out)
-    operands = (np.ascontiguousarray(unsigned(x)) for x in (x1, x2))
-    return from_unsigned(step(*operands), out)
+    _check("add", x1, x2, out)
+    step = None if out is None else attempt(add_step, spec_of(x1), spec_of(x2), out=out)
+    return _run(step, x1, x2, out) if step else _sum("add", x1, x2, 1, out)
 
 
-@method(add, deduce=rounded_broadcast)
+@method(add, deduce=rounded_sum)
 def add(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
-    _check_shapes("add", x1, x2)
+    _check("add", x1, x2, out)
     return _sum("add", x1, x2, 1, out)
 
 
@@ -83,9 +88,9 @@ def add(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("add", x1, x2)
 
 
-@method(sub, deduce=rounded_broadcast)
+@method(sub, deduce=rounded_sum)
 def sub(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
-    _check_shapes("sub", x1, x2)
+    _check("sub", x1, x2, out)
     return _sum("sub", x1, x2, -1, out)
 
 
@@ -94,71 +99,62 @@ def sub(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("sub", x1, x2)
 
 
-def _check_shapes(name: str, x1: Any, x2: Any) -> None:
+def _check(name: str, x1: Any, x2: Any, out: Any) -> None:
     checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
+    if out is not None:
+        check_out(name, out, x1, x2)
+        require_per_tensor(name, x1, x2)
+
+
+def _run(step: Any, x1: Any, x2: Any, out: QParams) -> Any:
+    return from_unsigned(step(*(contiguous(unsigned(x)) for x in (x1, x2))), out)
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
     a, b = rounding.steps_of(x1), rounding.steps_of(x2)
     if out is not None:
-        require_per_tensor(name, x1, x2)
         ratios = [x.qparams.fraction / out.fraction for x in (x1, x2)]
         total = rounding.round_sum((a, ratios[0]), (b, sign * ratios[1]))
         return quantized(rounding.to_codes(total, out), out)
-    grid = _shared_grid(name, x1, x2)
+    grid = checked(name, (x1, x2), lambda: accumulators.of_sum(x1, x2))
     return _accumulator(name, a + sign * b, grid, x1, x2)
 
 
-def _shared_grid(name: str, x1: Any, x2: Any) -> QParams:
-    """The accumulator grid of two tensors with the same scales."""
-    first, second = x1.qparams, x2.qparams
-    axis = first.axis if first.axis is not None else second.axis
-    same_axis = first.axis == second.axis and x1.ndim == x2.ndim
-    if not np.array_equal(first.scale, second.scale) or not (same_axis or axis is None):
-        refuse_unlike(name, x1, x2)
-    return QParams(first.scale, dtype=QInt32Tensor.dtype, axis=axis)
-
-
 def _accumulator(name: str, exact: Any, grid: QParams, *arguments: Any) -> QInt32Tensor:
-    if exact.size and max(abs(int(exact.min())), abs(int(exact.max()))) >= 2**31:
-        raise GridError(
-            "the exact result leaves 32 bits",
-            "Requantize the arguments first",
-            describe(name, *arguments),
-        )
+    checked(name, arguments, lambda: accumulators.check_fits(exact))
     return QInt32Tensor.wrap(exact.astype(np.int32), grid)
 
 
-def mul_step(a: TensorSpec, b: TensorSpec, /, *, out: QParams) -> steps.Mul:
+def mul_step(
+    a: TensorSpec, b: TensorSpec, /, *, out: QParams | None = None
+) -> steps.Mul:
     """Codes on three grids; b is like a, or a factor per image and channel."""
     factors = (*a.shape[:2], 1, 1)
-    if b.shape not in (a.shape, factors):
-        raise OptionError("a compiled product takes equal shapes, or [n, c, 1, 1]")
-    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, out)]
+    if not a.shape or b.shape not in (a.shape, factors):
+        raise NotCompiled("a compiled product takes equal shapes, or [n, c, 1, 1]")
+    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, narrow(out))]
     ratio = grids[0].fraction * grids[1].fraction / grids[2].fraction
-    return steps.Mul(ratio, (grids[0].zero, grids[1].zero), grids[2].zero)
+    zeros = grids[0].zero, grids[1].zero
+    return compiled(lambda: steps.Mul(ratio, zeros, grids[2].zero))
 
 
-@method(mul, deduce=rounded_broadcast, prepare=mul_step)
+@method(mul, deduce=rounded_product, prepare=mul_step)
 def mul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
-    _check_shapes("mul", x1, x2)
+    _check("mul", x1, x2, out)
     require_per_tensor("mul", x1, x2)
     if out is not None and x1.shape == x2.shape:
-        step = mul_step(spec_of(x1), spec_of(x2), out=out)
-        operands = (np.ascontiguousarray(unsigned(x)) for x in (x1, x2))
-        return from_unsigned(step(*operands), out)
+        step = attempt(mul_step, spec_of(x1), spec_of(x2), out=out)
+        if step:
+            return _run(step, x1, x2, out)
+    return _product(x1, x2, out)
+
+
+def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
     product = rounding.steps_of(x1) * rounding.steps_of(x2)
-    scale = x1.qparams.fraction * x2.qparams.fraction
+    grid = accumulators.of_product(x1, x2)
     if out is not None:
-        return quantized(
-            rounding.to_codes(rounding.round_sum((product, scale / out.fraction)), out),
-            out,
-        )
-    return _accumulator("mul", product, _product_grid(scale), x1, x2)
-
-
-def _product_grid(scale: Fraction) -> QParams:
-    return QParams(float(scale), dtype=QInt32Tensor.dtype)
+        return quantized(rounding.rescale(product, grid, out), out)
+    return _accumulator("mul", product, grid, x1, x2)
 
 
 @method(mul)
@@ -166,42 +162,49 @@ def mul(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("mul", x1, x2)
 
 
-@method(mul)
+def _scaled_spec(x1: Any, x2: Any, **_: Any) -> TensorSpec:
+    x, factor = (x1, x2) if isinstance(x1, TensorSpec) else (x2, x1)
+    return on_grid(x.shape, _scaled_grid(x.qparams, factor))
+
+
+@method(mul, deduce=_scaled_spec)
 def mul(x1: AffineTensor, x2: PythonNumber, /) -> Any:
     return _scaled(x1, x2)
 
 
-@method(mul)
+@method(mul, deduce=_scaled_spec)
 def mul(x1: PythonNumber, x2: AffineTensor, /) -> Any:
     return _scaled(x2, x1)
 
 
 def _scaled(x: Any, factor: float) -> Any:
     """x · factor by scaling the scale, where that is exact."""
-    grid = x.qparams
-    if not factor > 0:
+    grid = checked("mul", (x, factor), lambda: _scaled_grid(x.qparams, factor))
+    return x.wrap(x.buffer, grid)
+
+
+def _scaled_grid(grid: QParams, factor: float) -> QParams:
+    if not factor > 0 or factor == inf:
         raise GridError(
             f"a scale times {factor} is no scale",
-            "Use neg(x), or pass factors above 0",
-            describe("mul", x, factor),
+            "Use neg(x), or pass finite factors above 0",
         )
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
-    scales = np.array([float(w) for w in wanted]).reshape(grid.scale.shape)
+    limit = Fraction(float(np.finfo(np.float64).max))
+    scales = np.array([float(min(w, limit)) for w in wanted]).reshape(grid.scale.shape)
     scaled = QParams(scales, grid.zero_point, dtype=grid.dtype, axis=grid.axis)
     if scaled.fractions != wanted:
         raise GridError(
             f"a scale times {factor} is not exact in the type of scales",
             "Use requantize(x, out=QParams(...))",
-            describe("mul", x, factor),
         )
-    return x.wrap(x.buffer, scaled)
+    return scaled
 
 
-@method(div, deduce=rounded_broadcast)
+@method(div, deduce=rounded_quotient)
 def div(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
-    _check_shapes("div", x1, x2)
-    require_per_tensor("div", x1, x2)
     grid = require_out("div", out, x1, x2)
+    _check("div", x1, x2, out)
     a, b = np.broadcast_arrays(rounding.steps_of(x1), rounding.steps_of(x2))
     if ((a == 0) & (b == 0)).any():
         raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
@@ -230,7 +233,7 @@ def div(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
 
 
 @method(minimum, deduce=kept_broadcast)
-def minimum(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
+def minimum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("minimum", np.minimum, x1, x2, out)
 
 
@@ -240,7 +243,7 @@ def minimum(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
 
 
 @method(maximum, deduce=kept_broadcast)
-def maximum(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
+def maximum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("maximum", np.maximum, x1, x2, out)
 
 
@@ -251,11 +254,11 @@ def maximum(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
 
 def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
     """Rounding is monotone, so it commutes with the choice."""
-    _check_shapes(name, x1, x2)
+    _check(name, x1, x2, out)
     require_per_tensor(name, x1, x2)
     if out is None:
         if x1.qparams != x2.qparams:
-            refuse_unlike(name, x1, x2)
+            checked(name, (x1, x2), lambda: accumulators.refuse_unlike(x1, x2))
         return quantized(choose(x1.buffer, x2.buffer), x1.qparams)
     codes = [rounding.rescale(rounding.steps_of(x), x.qparams, out) for x in (x1, x2)]
     return quantized(choose(*codes), out)

@@ -1,13 +1,13 @@
 """Moving codes: the grid stays, and its axis moves along."""
 
 from fractions import Fraction
+from math import isfinite
 from typing import Any
-
-import numpy as np
 
 from mdtensor import (
     CastError,
     GridError,
+    TensorSpec,
     concat,
     expand_dims,
     getitem,
@@ -17,57 +17,91 @@ from mdtensor import (
     reshape,
     squeeze,
 )
-from mdtensor.errors import describe
-from mdtensor.quant.ops.refusals import refuse_unlike, require_per_tensor
-from mdtensor.quant.tensor import QuantizedTensor
+from mdtensor.errors import checked, describe
+from mdtensor.generics import deduction as rule
+from mdtensor.generics.shapes import normalize_axes, normalize_axis, permutation
+from mdtensor.quant import accumulators
+from mdtensor.quant.deduction import kept, on_grid, shape_of
+from mdtensor.quant.ops.refusals import require_per_tensor
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 
-def _moved(x: Any, operation: Any, axis: int | None, **options: Any) -> Any:
-    """The codes moved as integers are, on the grid with its axis at `axis`."""
-    moved = operation(x.codes, **options).buffer
-    return x.wrap(moved, x.qparams if axis is None else x.qparams.on_axis(axis))
+def _moved(name: str, operation: Any, x: Any, **options: Any) -> Any:
+    """The codes moved as integers are, on the grid that is deduced."""
+    deduce = operation.select(type(x)).deduce
+    spec = checked(name, (x,), lambda: deduce(spec_of(x), **options))
+    return x.wrap(operation(x.codes, **options).buffer, spec.qparams)
+
+
+def _permuted(x: TensorSpec, *, axes: Any) -> TensorSpec:
+    shape, grid = shape_of(rule.permuted, x, axes=axes), x.qparams
+    if grid.axis is not None:
+        grid = grid.on_axis(permutation(axes, x.ndim).index(grid.axis))
+    return on_grid(shape, grid)
+
+
+def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
+    shape, grid = shape_of(rule.squeezed, x, axis=axis), x.qparams
+    gone = normalize_axes(axis, x.ndim)
+    if grid.axis in gone:
+        grid = QParams(grid.scale[0], grid.zero_point[0], dtype=grid.dtype)
+    elif grid.axis is not None:
+        grid = grid.on_axis(grid.axis - sum(1 for a in gone if a < grid.axis))
+    return on_grid(shape, grid)
+
+
+def _expanded(x: TensorSpec, *, axis: int) -> TensorSpec:
+    shape, grid = shape_of(rule.expanded, x, axis=axis), x.qparams
+    if grid.axis is not None:
+        grid = grid.on_axis(grid.axis + (normalize_axis(axis, x.ndim + 1) <= grid.axis))
+    return on_grid(shape, grid)
+
+
+def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
+    shape, grid = shape_of(rule.indexed, x, key=key), x.qparams
+    if grid.axis is None:
+        return on_grid(shape, grid)
+    keys = key if isinstance(key, tuple) else (key,)
+    if not all(isinstance(k, slice) for k in keys):
+        raise GridError(
+            f"scales differ along axis {grid.axis}",
+            "Index with slices only, or requantize to one grid first",
+        )
+    own = keys[grid.axis] if grid.axis < len(keys) else slice(None)
+    parts = grid.scale[own], grid.zero_point[own]
+    return on_grid(shape, QParams(*parts, dtype=grid.dtype, axis=grid.axis))
 
 
 @method(reshape)
 def reshape(x: QuantizedTensor, /, *, shape: Any) -> Any:
     require_per_tensor("reshape", x)
-    return _moved(x, reshape, None, shape=shape)
+    return _moved("reshape", reshape, x, shape=shape)
 
 
-@method(permute_dims)
+@method(permute_dims, deduce=_permuted)
 def permute_dims(x: QuantizedTensor, /, *, axes: Any) -> Any:
-    axis = x.qparams.axis
-    if axis is not None:
-        order = [a % x.ndim for a in axes]
-        axis = order.index(axis) if axis in order else None
-    return _moved(x, permute_dims, axis, axes=axes)
+    return _moved("permute_dims", permute_dims, x, axes=axes)
 
 
-@method(squeeze)
+@method(squeeze, deduce=_squeezed)
 def squeeze(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    gone = {a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis)}
-    own = x.qparams.axis
-    if own in gone:
-        require_per_tensor("squeeze", x)
-    left = None if own is None else own - sum(1 for a in gone if a < own)
-    return _moved(x, squeeze, left, axis=axis)
+    return _moved("squeeze", squeeze, x, axis=axis)
 
 
-@method(expand_dims)
+@method(expand_dims, deduce=_expanded)
 def expand_dims(x: QuantizedTensor, /, *, axis: int) -> Any:
-    own = x.qparams.axis
-    at = axis % (x.ndim + 1) if -x.ndim - 1 <= axis <= x.ndim else axis
-    return _moved(x, expand_dims, own if own is None else own + (at <= own), axis=axis)
+    return _moved("expand_dims", expand_dims, x, axis=axis)
 
 
-@method(concat)
+@method(concat, deduce=kept(rule.concatenated))
 def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
     first = arrays[0]
     for other in arrays[1:]:
-        if type(other) is not type(first) or other.qparams != first.qparams:
-            refuse_unlike("concat", first, other)
-    if first.qparams.axis is not None:
-        require_per_tensor("concat", first)
+        if other.qparams != first.qparams:
+            pair = first, other
+            checked("concat", pair, lambda p=pair: accumulators.refuse_unlike(*p))
+    require_per_tensor("concat", first)
     moved = concat([x.codes for x in arrays], axis=axis)
     return first.wrap(moved.buffer, first.qparams)
 
@@ -75,7 +109,8 @@ def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
 @method(pad)
 def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
     require_per_tensor("pad", x)
-    code = Fraction(value) / x.qparams.fraction + x.qparams.zero
+    steps = Fraction(value) / x.qparams.fraction if isfinite(value) else Fraction(1, 2)
+    code = steps + x.qparams.zero
     low, high = x.qparams.minimum, x.qparams.maximum
     if code.denominator != 1 or not low <= code <= high:
         raise CastError(
@@ -83,28 +118,10 @@ def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
             "Pad with a number on the grid, such as 0",
             describe("pad", x),
         )
-    return _moved(x, pad, None, pad_width=pad_width, value=int(code))
+    padded = pad(x.codes, pad_width, value=int(code))
+    return x.wrap(padded.buffer, x.qparams)
 
 
-@method(getitem)
+@method(getitem, deduce=_indexed)
 def getitem(x: QuantizedTensor, /, *, key: Any) -> Any:
-    if x.qparams.axis is None:
-        return _moved(x, getitem, None, key=key)
-    keys = list(key) if isinstance(key, tuple) else [key]
-    if len(keys) > x.ndim or not all(isinstance(k, slice) for k in keys):
-        raise GridError(
-            f"scales differ along axis {x.qparams.axis}",
-            "Index with slices only, or requantize to one grid first",
-            describe("getitem", x),
-        )
-    axis = x.qparams.axis
-    if len(keys) <= axis:
-        return _moved(x, getitem, None, key=key)
-    grid = x.qparams
-    part = type(grid)(
-        np.atleast_1d(grid.scale[keys[axis]]),
-        np.atleast_1d(grid.zero_point[keys[axis]]),
-        dtype=grid.dtype,
-        axis=axis,
-    )
-    return x.wrap(getitem(x.codes, key).buffer, part)
+    return _moved("getitem", getitem, x, key=key)

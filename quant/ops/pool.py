@@ -1,12 +1,27 @@
 """Pooling of codes: the maximum keeps the grid, a mean is rounded once."""
 
+from math import prod
 from typing import Any
 
-from mdtensor import TensorSpec, avg_pool2d, global_avg_pool2d, max_pool2d, method
+import numpy as np
+
+from mdtensor import (
+    Int64Tensor,
+    ShapeError,
+    TensorSpec,
+    avg_pool2d,
+    conv2d,
+    global_avg_pool2d,
+    max_pool2d,
+    mean,
+    method,
+)
+from mdtensor.errors import checked, describe
 from mdtensor.generics.deduction import global_pooling, pooling
-from mdtensor.generics.shapes import Window, check_image, pool_window
+from mdtensor.generics.shapes import Window, check_image, padding4, pool_window
 from mdtensor.kernels.cpu import steps
-from mdtensor.ops.operands import checked
+from mdtensor.kernels.rescale import rescale
+from mdtensor.quant import rounding
 from mdtensor.quant.codes import (
     channels_first,
     channels_last,
@@ -15,9 +30,13 @@ from mdtensor.quant.codes import (
     unsigned_grid,
 )
 from mdtensor.quant.deduction import rounded
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import NarrowTensor, spec_of
+from mdtensor.quant.tensor import NarrowTensor, quantized, spec_of
+
+#: Sums of this many codes stay inside 32 bits.
+MOST_PIXELS = (2**31 - 1) // 255
 
 
 def _window(
@@ -61,6 +80,7 @@ def max_pool2d(
     padding: Any,
     ceil_mode: bool,
 ) -> Any:
+    _refuse_moving_axis(x)
     step = checked(
         "max_pool2d",
         (x,),
@@ -75,6 +95,12 @@ def max_pool2d(
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), x.qparams)
 
 
+def _refuse_moving_axis(x: Any) -> None:
+    """A window mixes codes along height and width: they need one grid."""
+    if x.qparams.axis not in (None, 0, 1):
+        require_per_tensor("max_pool2d", x)
+
+
 def avg_pool2d_step(
     x: TensorSpec,
     /,
@@ -84,19 +110,23 @@ def avg_pool2d_step(
     padding: Any,
     ceil_mode: bool,
     count_include_pad: bool,
-    out: QParams,
+    out: QParams | None = None,
 ) -> steps.AvgPool:
     """Codes [n, h, w, c] in and out."""
-    source, target = unsigned_grid(x.qparams), unsigned_grid(out)
+    source, target = unsigned_grid(x.qparams), unsigned_grid(narrow(out))
     window = _window(x.shape, kernel_size, stride, padding, ceil_mode)
-    return steps.AvgPool(
-        window.kernel,
-        window.stride,
-        window.padding,
-        ratio=source.fraction / target.fraction,
-        x_zero_point=source.zero,
-        zero_point=target.zero,
-        count_include_pad=count_include_pad,
+    if count_include_pad and window.padding != padding4(padding):
+        raise NotCompiled("a compiled mean counts whole windows")
+    return compiled(
+        lambda: steps.AvgPool(
+            window.kernel,
+            window.stride,
+            window.padding,
+            ratio=source.fraction / target.fraction,
+            x_zero_point=source.zero,
+            zero_point=target.zero,
+            count_include_pad=count_include_pad,
+        )
     )
 
 
@@ -114,26 +144,70 @@ def avg_pool2d(
 ) -> Any:
     require_per_tensor("avg_pool2d", x)
     grid = require_out("avg_pool2d", out, x)
-    step = checked(
+    window = checked(
         "avg_pool2d",
         (x,),
-        lambda: avg_pool2d_step(
-            spec_of(x),
-            kernel_size=kernel_size,
-            stride=stride,
-            padding=padding,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-            out=grid,
-        ),
+        lambda: _window(x.shape, kernel_size, stride, padding, ceil_mode),
     )
+    _refuse_nothing("avg_pool2d", x)
+    step = attempt(
+        avg_pool2d_step,
+        spec_of(x),
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        out=grid,
+    )
+    if step is None:
+        border = padding4(padding) if count_include_pad else None
+        return _by_integers(x, window, border, grid)
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)
 
 
-def global_avg_pool2d_step(x: TensorSpec, /, *, out: QParams) -> steps.Mean:
+def _refuse_nothing(name: str, x: Any) -> None:
+    if 0 in x.shape[2:]:
+        raise ShapeError("the mean of nothing has no code", "", describe(name, x))
+
+
+def _by_integers(x: Any, window: Window, border: Any, grid: QParams) -> Any:
+    """Sums and counts of windows on 64-bit integers; each quotient rounds once."""
+    n, c, h, w = x.shape
+    found = rounding.steps_of(x).reshape(n * c, 1, h, w)
+    inside = np.ones((1, 1, h, w), np.int64)
+    sums = _summed(found, window, window.padding)
+    if border is None:
+        counts = _summed(inside, window, window.padding)
+    else:
+        around = zip(border, window.padding, strict=True)
+        top, left, bottom, right = border
+        inside = np.ones((1, 1, h + top + bottom, w + left + right), np.int64)
+        counts = _summed(inside, window, tuple(p - b for b, p in around))
+    ratio = x.qparams.fraction / grid.fraction
+    rounded = np.empty(sums.shape, np.int64)
+    for count in np.unique(counts):
+        at = np.broadcast_to(counts == count, sums.shape)
+        rounded[at] = rounding.round_sum((sums[at], ratio / int(count)))
+    rounded = rounded.reshape(n, c, *sums.shape[2:])
+    return quantized(rounding.to_codes(rounded, grid), grid)
+
+
+def _summed(images: Any, window: Window, padding: Any) -> Any:
+    ones = Int64Tensor.wrap(np.ones((1, 1, *window.kernel), np.int64))
+    options = {"stride": window.stride, "padding": padding}
+    return conv2d(Int64Tensor.wrap(images), ones, **options).buffer
+
+
+def global_avg_pool2d_step(
+    x: TensorSpec, /, *, out: QParams | None = None
+) -> steps.Mean:
     """Codes [n, h, w, c] to [n, 1, 1, c]."""
-    source, target = unsigned_grid(x.qparams), unsigned_grid(out)
-    ratio = source.fraction / target.fraction
+    source, target = unsigned_grid(x.qparams), unsigned_grid(narrow(out))
+    ratio, pixels = source.fraction / target.fraction, prod(x.shape[2:])
+    if pixels > MOST_PIXELS:
+        raise NotCompiled(f"a sum of {pixels} codes could leave 32 bits")
+    compiled(lambda: rescale([ratio / max(pixels, 1)]))
     return steps.Mean(ratio, source.zero, target.zero)
 
 
@@ -144,5 +218,8 @@ def global_avg_pool2d(x: NarrowTensor, /, *, out: Any = None) -> Any:
     checked("global_avg_pool2d", (x,), lambda: check_image(x.shape))
     require_per_tensor("global_avg_pool2d", x)
     grid = require_out("global_avg_pool2d", out, x)
-    step = global_avg_pool2d_step(spec_of(x), out=grid)
+    _refuse_nothing("global_avg_pool2d", x)
+    step = attempt(global_avg_pool2d_step, spec_of(x), out=grid)
+    if step is None:
+        return mean(x, axis=(2, 3), keepdims=True, out=grid)
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)

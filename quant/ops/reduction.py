@@ -5,16 +5,13 @@ from typing import Any
 import numpy as np
 
 from mdtensor import Int64Tensor, ShapeError, argmax, max, mean, method, sum
-from mdtensor.errors import describe
-from mdtensor.generics.deduction import reduction
-from mdtensor.generics.shapes import normalize_axes, reduced_shape
-from mdtensor.ops.operands import checked
-from mdtensor.quant import rounding
-from mdtensor.quant.deduction import rounded_reduction
+from mdtensor.errors import checked, describe
+from mdtensor.generics.shapes import check_nonempty, normalize_axes
+from mdtensor.quant import accumulators, rounding
+from mdtensor.quant.deduction import accumulated, rounded_mean
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
-from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import AffineTensor, NarrowTensor, QInt32Tensor, quantized
+from mdtensor.quant.tensor import AffineTensor, quantized, spec_of
 
 
 def _axes(name: str, x: Any, axis: Any) -> tuple[int, ...]:
@@ -22,15 +19,14 @@ def _axes(name: str, x: Any, axis: Any) -> tuple[int, ...]:
     return checked(name, (x,), lambda: normalize_axes(axis, x.ndim))
 
 
-@method(sum, deduce=rounded_reduction)
+@method(sum, deduce=accumulated)
 def sum(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     axes = _axes("sum", x, axis)
-    total = rounding.steps_of(x).sum(axis=axes, keepdims=keepdims)
-    grid = QParams(x.qparams.scale, dtype=QInt32Tensor.dtype)
-    return finish("sum", np.asarray(total), grid, None, x)
+    total = np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
+    return finish("sum", total, accumulators.of_steps(x), None, x)
 
 
-@method(mean, deduce=rounded_reduction)
+@method(mean, deduce=rounded_mean)
 def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> Any:
     axes = _axes("mean", x, axis)
     grid = require_out("mean", out, x)
@@ -42,22 +38,19 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
     return quantized(rounding.to_codes(rounding.round_sum((total, ratio)), grid), grid)
 
 
-@method(max, deduce=reduction)
-def max(x: NarrowTensor, /, *, axis: Any, keepdims: bool) -> Any:
+@method(max)
+def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     axes = _axes("max", x, axis)
-    _refuse_empty("max", x, axes)
+    checked("max", (x,), lambda: check_nonempty(x.shape, axes))
     return quantized(np.asarray(x.buffer.max(axis=axes, keepdims=keepdims)), x.qparams)
 
 
 @method(argmax)
 def argmax(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
-    axes = _axes("argmax", x, axis)
-    _refuse_empty("argmax", x, axes)
+    require_per_tensor("argmax", x)
+    rule = argmax.operation.rule
+    spec = checked(
+        "argmax", (x,), lambda: rule(spec_of(x), axis=axis, keepdims=keepdims)
+    )
     found = np.asarray(x.buffer.argmax(axis=axis))
-    shape = reduced_shape(x.shape, axis, keepdims)
-    return Int64Tensor.wrap(found.astype(np.int64).reshape(shape))
-
-
-def _refuse_empty(name: str, x: Any, axes: tuple[int, ...]) -> None:
-    if not all(x.shape[a] for a in axes):
-        raise ShapeError("the maximum of nothing", "", describe(name, x))
+    return Int64Tensor.wrap(found.astype(np.int64).reshape(spec.shape))

@@ -1,18 +1,18 @@
-"""The errors of quantized arithmetic, each with both grids and the way out."""
+"""The errors of quantized arithmetic, each with its grids and the way out."""
 
-from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from mdtensor import GridError, PromotionError, Tensor
+from mdtensor import GridError, OptionError, PromotionError, Tensor
 from mdtensor.errors import describe
+from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import QInt32Tensor, QuantizedTensor
+from mdtensor.quant.tensor import QuantizedTensor
 
 
 def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
-    """Quantized with anything that is not."""
-    others = [x for x in arguments if not isinstance(x, QuantizedTensor)]
-    call = describe(name, *arguments)
+    """Quantized with anything that is not, or with an accumulator."""
+    others = [x for x in arguments if not isinstance(x, (QuantizedTensor, type(None)))]
+    call = describe(name, *(x for x in arguments if x is not None))
     if any(isinstance(x, Tensor) and x.dtype.is_floating for x in others):
         raise PromotionError(
             "a grid and a float have no common type",
@@ -25,27 +25,44 @@ def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
             "Use q.codes for arithmetic on codes, or QInt8Tensor(codes, qparams)",
             call,
         )
-    if any(isinstance(x, QInt32Tensor) for x in arguments):
+    if others:
         raise PromotionError(
-            "the product of an accumulator would leave 32 bits",
+            f"{name} with a Python number is not exact on a grid",
+            "Use mul(q, c) with c > 0, or quantize the number",
+            call,
+        )
+    refuse_accumulator(call, *arguments)
+
+
+def refuse_accumulator(call: str, *arguments: Any) -> NoReturn:
+    """What leaves 32 bits; or, in the third place, a bias that is none."""
+    if any(x.dtype is qint32 for x in arguments[:2]):
+        raise PromotionError(
+            "with an accumulator the result would leave 32 bits",
             "Use requantize(acc, out=QParams(...)) first",
             call,
         )
     raise PromotionError(
-        f"{name} with a Python number is not exact on a grid",
-        "Use mul(q, c) with c > 0, or quantize the number",
+        "the bias is no accumulator",
+        "Use a QInt32Tensor with the scale of x times the scale of w",
         call,
     )
 
 
-def refuse_unlike(name: str, *arguments: Any) -> NoReturn:
-    """Grids that differ, and no `out=` to bring them together."""
-    grids = " and ".join(f"({x.qparams.describe()})" for x in arguments)
-    raise GridError(
-        f"the grids differ: {grids}",
-        "Pass out=QParams(...), or requantize one to the grid of the other",
-        describe(name, *arguments),
-    )
+def check_out(name: str, out: Any, *arguments: Any) -> None:
+    """Refuse to round to anything but one grid for the whole result."""
+    if not isinstance(out, QParams):
+        raise OptionError(
+            f"out is a {type(out).__name__}",
+            "Pass out=QParams(...)",
+            describe(name, *arguments),
+        )
+    if out.axis is not None:
+        raise GridError(
+            f"out has scales along axis {out.axis}",
+            "Pass out=QParams(...) with one scale",
+            describe(name, *arguments),
+        )
 
 
 def require_out(name: str, out: QParams | None, *arguments: Any) -> QParams:
@@ -56,6 +73,7 @@ def require_out(name: str, out: QParams | None, *arguments: Any) -> QParams:
             "Pass out=QParams(...), to which it is rounded once",
             describe(name, *arguments),
         )
+    check_out(name, out, *arguments)
     return out
 
 
@@ -68,14 +86,3 @@ def require_per_tensor(name: str, *arguments: Any) -> None:
                 "Use requantize(x, out=QParams(...)) to one grid first",
                 describe(name, *arguments),
             )
-
-
-def check_accumulator(name: str, bounds: Iterable[int], *arguments: Any) -> None:
-    """Refuse sums of products that could leave 32 bits."""
-    worst = max(bounds, default=0)
-    if worst >= 2**31:
-        raise GridError(
-            f"a sum could reach {worst}, beyond 2**31 - 1",
-            "Split the inner axis, or use smaller weights",
-            describe(name, *arguments),
-        )

@@ -1,0 +1,64 @@
+"""Grids of exact results: where 32-bit accumulators lie. Tensors or their specs in.
+
+The zero point is 0; the scale is that of the terms of a sum, or the product of two
+scales, which float64 holds exactly.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from mdtensor import GridError
+from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.qparams import QParams
+
+
+def of_steps(x: Any, ndim: int | None = None) -> QParams:
+    """The grid of `x` without its zero point; its axis counted back from `ndim`."""
+    axis = x.qparams.axis
+    if axis is not None and ndim is not None:
+        axis += ndim - x.ndim
+    return QParams(x.qparams.scale, dtype=qint32, axis=axis)
+
+
+def of_sum(x1: Any, x2: Any) -> QParams:
+    """The grid of x1 ± x2.
+
+    Raises:
+        GridError: their scales differ.
+    """
+    ndim = max(x1.ndim, x2.ndim)
+    grid = of_steps(x1, ndim)
+    if of_steps(x2, ndim) != grid:
+        refuse_unlike(x1, x2)
+    return grid
+
+
+def of_product(x1: Any, x2: Any) -> QParams:
+    """The grid of x1 · x2, element by element; per tensor."""
+    return QParams(float(x1.qparams.fraction * x2.qparams.fraction), dtype=qint32)
+
+
+def of_products(x: QParams, w: QParams, axis: int) -> QParams:
+    """The grid of sums of products, `axis` the result's axis of output channels."""
+    where = None if w.axis is None else axis
+    return QParams(float(x.scale) * w.scale, dtype=qint32, axis=where)
+
+
+def refuse_unlike(*arguments: Any) -> None:
+    """Grids that differ, and no `out=` to bring them together."""
+    grids = " and ".join(f"({x.qparams.describe()})" for x in arguments)
+    raise GridError(
+        f"the grids differ: {grids}",
+        "Pass out=QParams(...), or requantize one to the grid of the other",
+    )
+
+
+def check_fits(sums: Any) -> None:
+    """Refuse 64-bit sums that 32 bits do not hold."""
+    reached = int(np.abs(sums).max(initial=0))
+    if reached >= 2**31:
+        raise GridError(
+            f"a result is {reached} steps from 0, beyond 2**31 - 1",
+            "Pass out=QParams(...), or requantize the arguments first",
+        )

@@ -1,0 +1,52 @@
+"""Where compiled kernels end: what they cannot hold goes to exact integers.
+
+A kernel rounds to 8-bit codes, by ratios of scales within its limits
+(`kernels/rescale.py`). Past them a method computes on 64-bit integers instead, and a
+plan calls the method: the results are the same.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mdtensor import MdtensorError, OptionError
+from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.qparams import QParams
+
+Step = TypeVar("Step")
+
+
+class NotCompiled(OptionError):
+    """No kernel holds this; integers do."""
+
+
+def compiled(make: Callable[[], Step]) -> Step:
+    """The step that `make` builds.
+
+    Raises:
+        NotCompiled: the kernels do not hold its ratios.
+    """
+    try:
+        return make()
+    except MdtensorError:
+        raise
+    except ValueError as error:
+        raise NotCompiled(str(error).rstrip(".")) from None
+
+
+def narrow(out: QParams | None) -> QParams:
+    """`out`, the grid of the 8-bit codes that a step writes.
+
+    Raises:
+        NotCompiled: it is none.
+    """
+    if out is None or out.dtype is qint32 or out.axis is not None:
+        raise NotCompiled("a compiled step rounds to one grid of 8-bit codes")
+    return out
+
+
+def attempt(prepare: Callable[..., Step], *arguments: Any, **options: Any) -> Any:
+    """`prepare(...)`, or None if no kernel holds it."""
+    try:
+        return prepare(*arguments, **options)
+    except NotCompiled:
+        return None
