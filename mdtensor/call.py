@@ -10,22 +10,33 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+# Names with an underscore, so that a parameter may be called `method` or `type`.
 _CALL = """
 def {name}{signature}:
     try:
-        method = table{lookup}
+        _method = _table{lookup}
     except KeyError:
-        method = implementation({types})
+        _method = _implementation({types})
     {body}
 """
 _CALL_SEQUENCE = """
 def {name}{signature}:
-    {first} = tuple({first})
-    return select(*map(type, {first}))(*{first}{options})
+    {first} = _tuple({first})
+    return _select(*_map(_type, {first}))(*{first}{options})
 """
 _ROUND = """if out is None:
-        return method({arguments}{options})
-    return rounding({types})({arguments}{options}, out=out)"""
+        return _method({arguments}{options})
+    return _rounding({types})({arguments}{options}, out=out)"""
+
+
+class _Default:
+    """Stands for a default in the text of a signature: its repr is a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = f"_default_{name}"
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 def compile_call(operation: Any) -> Callable[..., Any]:
@@ -37,30 +48,44 @@ def compile_call(operation: Any) -> Callable[..., Any]:
     """
     names = operation.dispatched
     options = "".join(f", {o}={o}" for o in operation.options if o != "out")
-    types = ", ".join(f"type({name})" for name in names)
+    types = ", ".join(f"_type({name})" for name in names)
+    signature, namespace = _signature(operation.signature)
     parts = {
         "name": operation.name,
-        "signature": operation.signature.replace(
-            return_annotation=inspect.Signature.empty
-        ),
+        "signature": signature,
         "first": names[0],
-        "lookup": "".join(f"[type({name})]" for name in names),
+        "lookup": "".join(f"[_type({name})]" for name in names),
         "types": types,
         "options": options,
     }
-    returned = f"return method({', '.join(names)}{options})"
+    returned = f"return _method({', '.join(names)}{options})"
     rounded = _ROUND.format(arguments=", ".join(names), options=options, types=types)
     parts["body"] = rounded if "out" in operation.options else returned
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
-    namespace: dict[str, Any] = {
-        "table": operation.table,
-        "implementation": operation.implementation,
-        "rounding": operation.rounding,
-        "select": operation.select,
-    }
+    namespace |= {"_type": type, "_tuple": tuple, "_map": map}
+    for name in ("table", "implementation", "rounding", "select"):
+        namespace[f"_{name}"] = getattr(operation, name)
     exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
-    call: Callable[..., Any] = namespace[operation.name]
-    declaration = operation.declaration
+    return _dressed(namespace[operation.name], operation.declaration)
+
+
+def _signature(declared: inspect.Signature) -> tuple[inspect.Signature, dict[str, Any]]:
+    """The parameters without annotations, defaults by name; and what the names mean."""
+    bare, namespace = [], {}
+    for parameter in declared.parameters.values():
+        new = parameter.replace(annotation=parameter.empty)
+        if parameter.default is not parameter.empty:
+            default = _Default(parameter.name)
+            namespace[default.name] = parameter.default
+            new = new.replace(default=default)
+        bare.append(new)
+    return inspect.Signature(bare), namespace
+
+
+def _dressed(call: Any, declaration: Callable[..., Any]) -> Callable[..., Any]:
+    """`call` with the names, the docstring and the annotations of its declaration."""
     call.__module__, call.__doc__ = declaration.__module__, declaration.__doc__
     call.__qualname__ = declaration.__qualname__
-    return call
+    call.__annotations__ = dict(declaration.__annotations__)
+    dressed: Callable[..., Any] = call
+    return dressed

@@ -1,0 +1,89 @@
+"""The public function of an operation, written out from its declaration."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import mdtensor as md
+from mdtensor.dispatch import _OPERATIONS
+
+
+@pytest.mark.parametrize("name", sorted(md.operations()))
+def test_has_the_declared_signature(name: str) -> None:
+    call = md.operations()[name]
+    assert inspect.signature(call) == call.operation.signature
+    for parameter in call.operation.signature.parameters.values():
+        found = inspect.signature(call).parameters[parameter.name]
+        assert found.default is parameter.default
+
+
+@pytest.fixture
+def operations() -> Iterator[None]:
+    """The registry of operations, put back afterwards."""
+    before = dict(_OPERATIONS)
+    yield
+    _OPERATIONS.clear()
+    _OPERATIONS.update(before)
+
+
+def test_any_default_annotation_and_name_will_do(operations: None) -> None:
+    """What a declaration in a module without lazy annotations may hold."""
+    nothing = object()
+
+    def resize(
+        x: md.Tensor, /, *, type: md.DType = md.int8, method: Any = nothing, out=None
+    ) -> md.Tensor:
+        """Parameters that bear the names of what the call uses."""
+
+    resize.__annotations__ = {"x": md.Tensor, "type": md.DType, "return": md.Tensor}
+    resize = md.generic(resize)
+
+    @md.method(resize)
+    def resize(x: md.Tensor, /, *, type: Any, method: Any) -> Any:
+        return type, method
+
+    x = md.asarray([1.0])
+    for _ in range(2):
+        assert resize(x) == (md.int8, nothing)
+        assert resize(x, type=1, method=2) == (1, 2)
+
+
+def test_a_hit_reads_the_table_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = md.asarray([1.0])
+    md.add(x, x)
+    assert md.add.operation.table[md.Float32Tensor][md.Float32Tensor] is (
+        md.which(md.add, x, x).method.implementation
+    )
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("the table was not read")
+
+    monkeypatch.setattr(md.add.operation, "select", never)
+    assert md.add(x, x).tolist() == [2.0]
+
+
+def test_a_wrong_call_is_a_type_error_with_the_name() -> None:
+    with pytest.raises(TypeError, match=r"add\(\) missing 1 required positional"):
+        md.add(md.asarray([1.0]))
+    with pytest.raises(TypeError, match=r"relu\(\) got an unexpected keyword"):
+        md.relu(md.asarray([1.0]), inplace=True)
+    with pytest.raises(TypeError, match="positional-only"):
+        md.relu(x=md.asarray([1.0]))
+
+
+def test_an_error_inside_a_method_is_not_a_missing_method(operations: None) -> None:
+    """The call catches KeyError for the table alone."""
+
+    @md.generic
+    def look_up(x: Any, /) -> Any:
+        """Raises KeyError."""
+
+    @md.method(look_up)
+    def look_up(x: md.Tensor, /) -> Any:
+        return {}[type(x)]
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            look_up(md.asarray([1.0]))
