@@ -92,7 +92,7 @@ def test_an_element_type_that_is_not_supported(make_model: Any) -> None:
 
 def test_types_that_do_not_promote_name_the_node(make_model: Any) -> None:
     nodes = [node("Add", ["x", "z"], ["y"])]
-    path = make_model(nodes, {"x": (7, (2,)), "z": (9, (2,))})
+    path = make_model(nodes, {"x": (7, (2,)), "z": (13, (2,))})
     with pytest.raises(ModelError, match=r"add\(Int64Tensor\[2\], .* node 'Add.1'"):
         read_graph(path)
 
