@@ -23,7 +23,8 @@ from mdtensor.kernels.cpu.vnni.conv_tile import (
     transpose_pixels,
     transpose_run,
 )
-from mdtensor.kernels.cpu.vnni.epilogue import lane_mask, limits, resolve
+from mdtensor.kernels.cpu.vnni.epilogue import limits, resolve
+from mdtensor.kernels.cpu.vnni.im2col import im2col_u8 as im2col_u8
 
 SPILL = PIXELS * 16  # accumulators of a tile
 STRIP = 1 << 16  # bytes of transposed rows that stay in the cache
@@ -323,67 +324,3 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
                     tile_s32(5, 1, job)
                 else:
                     tile_s32(5, 2, job)
-
-
-@kernel
-def _copy(source, target, size):
-    """Copy `size` bytes and touch no other."""
-    for i in range(0, size, 64):
-        simd.copy_bytes(64, source + i, target + i, lane_mask(size - i))
-
-
-@kernel
-def _copy_loosely(source, target, size):
-    """Copy at least `size` bytes, at most 63 more."""
-    if size <= 16:
-        simd.copy_bytes(16, source, target, -1)
-        return
-    for i in range(0, size, 64):
-        simd.copy_bytes(64, source + i, target + i, -1)
-
-
-@kernel
-def _copy_taps(line, x0, geometry, first_channel, channels, border, target):
-    """One kernel row for one output pixel, tap by tap; outside the image `border`."""
-    w, c = geometry[1], geometry[2]
-    for j in range(geometry[4]):
-        column = x0 + j * geometry[10]
-        source = line + column * c + first_channel if 0 <= column < w else border
-        _copy(source, target + j * channels, channels)
-
-
-@kernel
-def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
-    """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
-
-    Args: as in the generic kernel. A kernel row inside the image is copied at once, and
-        some bytes too many: they are written again, since `out` is filled in order.
-        Not so near the ends of `x` and `out`.
-    """
-    h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
-    oh, ow, span = geometry[11], geometry[12], kw * channels
-    stride, left, step = geometry[6], geometry[8], geometry[9]
-    is_dense = geometry[10] == 1 and channels == c
-    outside = np.full(span, x_zero_point, np.uint8)
-    x_end = simd.address_of(x, h * w * c) - 64
-    target = simd.address_of(out, 0)
-    out_end = target + oh * ow * kh * span - 64
-    for py in range(oh):
-        first = image_row(geometry, py, 0)
-        for px in range(ow):
-            x0 = px * stride - left
-            is_whole = is_dense and x0 >= 0 and x0 + kw <= w
-            for i in range(kh):
-                y = first + i * step
-                line = simd.address_of(x, y * w * c)
-                source = line + x0 * c
-                if y < 0 or y >= h:
-                    _copy(simd.address_of(outside, 0), target, span)
-                elif is_whole and source + span <= x_end and target + span <= out_end:
-                    _copy_loosely(source, target, span)
-                else:
-                    border = simd.address_of(outside, 0)
-                    _copy_taps(
-                        line, x0, geometry, first_channel, channels, border, target
-                    )
-                target += span

@@ -1,0 +1,119 @@
+"""Rows for the matrix product: the pixels under the kernel, copied side by side."""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vnni import simd
+from mdtensor.kernels.cpu.vnni.epilogue import lane_mask
+from mdtensor.kernels.cpu.vnni.simd import I8
+
+
+@intrinsic(prefer_literal=True)
+def copy_windows(typingctx, width, job):
+    """Kernel rows of `count` neighbouring outputs, one after the other.
+
+    Args:
+        width: literal, 16 or 64: bytes copied for each row, `span` of them to stay.
+        job: source, pixel_step, row_step, rows, count, span, target; bytes, addresses.
+    """
+    shape = simd.literals(width)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        job = cgutils.unpack_tuple(b, arguments[1])
+        source, pixel_step, row_step, rows, count, span, target = job
+
+        def copy_pixel(_, carried):
+            pixel, out = carried
+
+            def copy_row(_, carried):
+                line, out = carried
+                kind = ir.VectorType(I8, shape[0])
+                simd.store(b, simd.load(b, line, kind), out)
+                return [b.add(line, row_step), b.add(out, span)]
+
+            _, out = simd.repeat(b, rows, [pixel, out], copy_row)
+            return [b.add(pixel, pixel_step), out]
+
+        simd.repeat(b, count, [source, target], copy_pixel)
+        return context.get_dummy_value()
+
+    return types.void(width, types.UniTuple(types.int64, 7)), emit
+
+
+@kernel
+def _copy(source, target, size):
+    """Copy `size` bytes and touch no other."""
+    for i in range(0, size, 64):
+        simd.copy_bytes(64, source + i, target + i, lane_mask(size - i))
+
+
+@kernel
+def inner_columns(geometry):
+    """(first, end) of the output columns whose whole kernel row lies in the image."""
+    w, kw, stride, left = geometry[1], geometry[4], geometry[6], geometry[8]
+    first = (left + stride - 1) // stride
+    end = min((w - kw + left) // stride + 1, geometry[12]) if w + left >= kw else 0
+    return (first, end) if first < end else (0, 0)
+
+
+@kernel
+def _copy_columns(x, geometry, part, columns, y, outside, target):
+    """The rows of output columns first .. end, tap by tap."""
+    h, w, c = geometry[0], geometry[1], geometry[2]
+    kw, stride = geometry[4], geometry[6]
+    first_channel, channels = part
+    for px in range(columns[0], columns[1]):
+        for i in range(geometry[3]):
+            row = y + i * geometry[9]
+            line = simd.address_of(x, row * w * c + first_channel)
+            for j in range(kw):
+                column = px * stride - geometry[8] + j * geometry[10]
+                is_inside = 0 <= row < h and 0 <= column < w
+                border = simd.address_of(outside, 0)
+                source = line + column * c if is_inside else border
+                _copy(source, target, channels)
+                target += channels
+
+
+@kernel
+def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
+    """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
+
+    Args: as in the generic kernel. Kernel rows inside the image are copied at once, and
+        some bytes too many: they are written again, since `out` is filled in order.
+        Not so in rows near the ends of `x` and `out`.
+    """
+    h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
+    oh, ow, span = geometry[11], geometry[12], kw * channels
+    stride, left, step = geometry[6], geometry[8], geometry[9]
+    part = first_channel, channels
+    outside = np.full(channels, x_zero_point, np.uint8)
+    first, end = inner_columns(geometry)
+    is_short = geometry[10] == 1 and channels == c and span <= 64
+    for py in range(oh):
+        y = py * geometry[5] - geometry[7]
+        start = py * ow * kh * span
+        last = y + (kh - 1) * step
+        read = (last * w + (end - 1) * stride - left) * c + 64
+        is_inside = y >= 0 and last < h and read <= h * w * c
+        has_room = (oh - py - 1) * ow * kh * span >= 64
+        if not (is_short and is_inside and has_room and end > 0):
+            target = simd.address_of(out, start)
+            _copy_columns(x, geometry, part, (0, ow), y, outside, target)
+            continue
+        target = simd.address_of(out, start)
+        _copy_columns(x, geometry, part, (0, first), y, outside, target)
+        target += first * kh * span
+        source = simd.address_of(x, (y * w + first * stride - left) * c)
+        job = (source, stride * c, step * w * c, kh, end - first, span, target)
+        if span <= 16:
+            copy_windows(16, job)
+        else:
+            copy_windows(64, job)
+        target += (end - first) * kh * span
+        _copy_columns(x, geometry, part, (end, ow), y, outside, target)
