@@ -360,7 +360,7 @@ def dropout(g: Builder, op: Operator) -> None:
 @reads("Constant")
 def constant(g: Builder, op: Operator) -> None:
     name, value = next(iter(op.attributes.items()), ("", None))
-    kinds = {"value_float": np.float32, "value_floats": np.float32}
+    kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
     kinds |= {"value_int": np.int64, "value_ints": np.int64}
     if name != "value" and name not in kinds:
         raise op.refusal(f"has {name or 'no value'}", "Supported are tensors, numbers")

@@ -101,7 +101,7 @@ def _reason(graph: Graph, node: Node, found: dict[str, str]) -> str:
 
 def _types(node: Node) -> list[Any]:
     """The types that the arguments of a node would have."""
-    kinds = [QUInt8Tensor] * len(node.inputs)
+    kinds: list[Any] = [QUInt8Tensor] * len(node.inputs)
     if node.operation in WEIGHTED:
         kinds[1:] = [QInt8Tensor, QInt32Tensor]
     pairs = zip(node.inputs, kinds, strict=True)
@@ -140,7 +140,7 @@ def _grids(
 ) -> dict[str, QParams]:
     """The grid of each value; one for all that a grid-keeping operation connects."""
     shared = _connected(graph, placed, notes)
-    found = {}
+    found: dict[str, QParams] = {}
     for group in shared:
         grid = _grid(graph, group, calibration)
         found |= dict.fromkeys(group, grid)

@@ -69,7 +69,8 @@ def drop_identities(graph: Graph) -> Graph:
 
 def name_linear(graph: Graph) -> Graph:
     """A product with a constant matrix is a linear layer, with weights [out, in]."""
-    nodes, constants = {}, {}
+    nodes: dict[str, Node | None] = {}
+    constants = {}
     for node in graph.nodes:
         if node.operation is not md.matmul or node.inputs[1] not in graph.constants:
             continue
@@ -218,7 +219,7 @@ def _is_gate(node: Node | None, x: str) -> bool:
     if node is None or node.operation is not md.hardsigmoid or node.inputs != (x,):
         return False
     alpha, beta = node.options["alpha"], node.options["beta"]
-    return beta == 0.5 and abs(alpha - 1 / 6) < 1e-7
+    return bool(beta == 0.5 and abs(alpha - 1 / 6) < 1e-7)
 
 
 def _sixth_of(graph: Graph, node: Node) -> str | None:

@@ -92,7 +92,8 @@ def _reshape(op: Operator, x: Array, shape: Array) -> Array:
 
 
 def _divide(a: Array, b: Array) -> Array:
-    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    quotient: Array = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    return quotient
 
 
 _MOVES: dict[str, Evaluate] = {
