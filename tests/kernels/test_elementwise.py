@@ -77,20 +77,17 @@ def test_lookup(rng):
         assert np.array_equal(out, oracle.lookup_u8(x, table))
 
 
-def test_quantize(rng):
-    scale = np.float32(0.1)
-    halves = (np.arange(-300, 300) + 0.5).astype(np.float32)
-    x = np.concatenate(
-        [
-            *(halves * np.float32(0.25), rng.normal(0, 20, 999)),
-            [np.nan, np.inf, -np.inf, 3e38, 1e-45, -0.0],
-        ]
-    ).astype(np.float32)
-    for step_size in (scale, np.float32(0.25), np.float32(0.5)):
-        out = np.empty(x.size, np.uint8)
-        elementwise.quantize_f32u8(x, step_size, 128, 0, 255, out)
-        want = oracle.quantize_f32u8(x, float(step_size), 128, 0, 255)
-        assert np.array_equal(out, want)
+@pytest.mark.parametrize("scale", [0.1, 0.25, 0.5, 7 / 32, 49 / 512, 103 / 1024])
+def test_quantize(rng, scale):
+    scale = np.float32(scale)
+    # with scales of few bits every half is met exactly, and most reciprocals are not
+    halves = (np.arange(-300, 300) + 0.5) * scale
+    odd = [np.nan, np.inf, -np.inf, 3e38, 1e-45, -0.0]
+    x = np.concatenate([halves, rng.normal(0, 20, 999), odd]).astype(np.float32)
+    out = np.empty(x.size, np.uint8)
+    elementwise.quantize_f32u8(x, scale, 128, 0, 255, out)
+    want = oracle.quantize_f32u8(x, float(scale), 128, 0, 255)
+    assert np.array_equal(out, want)
 
 
 def test_quantize_to_channels_last(rng):

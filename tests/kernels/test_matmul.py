@@ -14,6 +14,8 @@ FILL = {
     "any": (np.arange(256), np.arange(-128, 128)),
     "extreme": (np.array([0, 255]), np.array([-128, 127])),
     "largest": (np.array([255]), np.array([-128])),
+    # odd sums: the first ones that float32 would lose beyond 2**24
+    "odd": (np.array([255]), np.array([127])),
 }
 
 
