@@ -92,7 +92,7 @@ def _contiguous(tensor: Any) -> Any:
 def fold_batch_norms(graph: Graph) -> Graph:
     """A normalization behind a convolution becomes part of its weights."""
     nodes: dict[str, Node | None] = {}
-    constants = {}
+    constants: dict[str, Any] = {}
     for node in graph.nodes:
         if node.operation is not md.batch_norm:
             continue

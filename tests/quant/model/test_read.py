@@ -7,7 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from mdtensor.cli import demo_data
 from mdtensor.errors import ModelError
+from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.read import read_graph
 
 ONES = {"w": np.ones((3,), np.float32)}
@@ -145,3 +147,27 @@ def test_one_shape_for_two_inputs(make_model: Any) -> None:
     path = make_model([node("Add", ["x", "z"], ["y"])], {"x": ("n",), "z": ("n",)})
     with pytest.raises(ModelError, match="one shape for the inputs 'x', 'z'"):
         read_graph(path, (2,))
+
+
+# --- a real network -------------------------------------------------------------------
+
+
+def test_the_classifier_computes_what_onnxruntime_computes(
+    literal_graph: Graph, float_graph: Graph, crops: Any, onnxruntime_of: Any
+) -> None:
+    for crop in crops[1][::4]:
+        feeds = {"x": crop.pixels}
+        wanted = onnxruntime_of(demo_data.classifier_path(), feeds)[0]
+        for graph in (literal_graph, float_graph):
+            found = np.asarray(graph.run(feeds)[graph.outputs[0]])
+            assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
+
+
+def test_the_batch_of_the_classifier_may_stay_dynamic(float_graph: Graph) -> None:
+    graph = read_graph(demo_data.classifier_path(), (-1, 3, 48, 192))
+    assert graph.specs()[graph.outputs[0]].shape == (-1, 2)
+    two = {"x": np.zeros((2, 3, 48, 192), np.float32)}
+    one = {"x": two["x"][:1]}
+    both = graph.run(two)[graph.outputs[0]].tolist()
+    single = float_graph.run(one)[graph.outputs[0]].tolist()
+    np.testing.assert_allclose(both, single * 2, rtol=1e-4)
