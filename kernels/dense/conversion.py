@@ -58,8 +58,9 @@ def saturating(x: Array, dtype: DType) -> Array:
         return _saturating_float(x, dtype)
     least, most = bounds(dtype)
     below, above = _beyond(x, dtype)
-    y = wrapping(np.where(below | above, x.dtype.type(0), x), dtype)
-    return np.asarray(np.where(below, least, np.where(above, most, y)), dtype)
+    y = wrapping(x, dtype)
+    y[below], y[above] = least, most
+    return y
 
 
 def _saturating_float(x: Array, dtype: DType) -> Array:
