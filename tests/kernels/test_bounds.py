@@ -1,0 +1,97 @@
+"""No kernel touches a byte outside its arrays: they end at an unreadable page."""
+
+import ctypes
+import mmap
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdtensor.kernels.cpu import steps
+
+WIDTHS = (1, 3, 8, 24, 40, 88, 200)
+
+
+def guarded(array):
+    """A copy of `array` whose last byte is the last of a readable page."""
+    page = mmap.PAGESIZE
+    size = -(-array.nbytes // page) * page
+    room = mmap.mmap(-1, size + page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(start + size), page, 0) == 0
+    flat = np.frombuffer(room, array.dtype, array.size, size - array.nbytes)
+    flat[:] = array.reshape(-1)
+    return flat.reshape(array.shape)
+
+
+def cases(c):
+    """(step, input shapes) with c channels."""
+    rng = np.random.default_rng(c)
+
+    def conv(oc, kernel, groups=1, stride=(1, 1)):
+        weight = rng.integers(
+            -128, 128, (oc, c // groups, kernel, kernel), dtype=np.int8
+        )
+        for ratios in (None, [Fraction(1, 300)] * oc):
+            yield steps.Conv2d(
+                weight,
+                padding=(kernel // 2,) * 4,
+                groups=groups,
+                stride=stride,
+                ratios=ratios,
+            )
+
+    images = (1, 3, 5, c)
+    for oc in (2, c):
+        for kernel in (1, 3):
+            yield from ((step, [images]) for step in conv(oc, kernel))
+            yield from ((step, [(2, 1, 1, c)]) for step in conv(oc, kernel))
+    for kernel, stride in ((3, (1, 1)), (5, (2, 1)), (3, (2, 2)), (7, (1, 3))):
+        for step in conv(c, kernel, c, stride):
+            yield step, [images]
+            yield step, [(1, 9, 17, c)]
+    yield steps.Lookup(np.zeros(256, np.uint8)), [images]
+    yield steps.Add((Fraction(1, 3), Fraction(1, 2)), (3, 4)), [images, images]
+    yield steps.Mul(Fraction(1, 64), (3, 4)), [images, images]
+    yield steps.Mul(Fraction(1, 64), (3, 4)), [images, (1, 1, 1, c)]
+    yield steps.Mean(Fraction(1), 3), [images]
+    yield steps.MaxPool((2, 2), (1, 1)), [images]
+    yield steps.AvgPool((2, 2), (1, 1), ratio=Fraction(1), x_zero_point=0), [images]
+    yield steps.Quantize(0.1, 3), [images]
+    for padded in (c, c + 1):
+        quantize = steps.Quantize(0.1, 3, channels_first=True, padded_channels=padded)
+        yield quantize, [(1, c, 3, 5)]
+    yield steps.Dequantize(0.1, 3), [images]
+
+
+def visit(c):
+    """Call every case with guarded inputs; outputs must equal unguarded calls."""
+    rng = np.random.default_rng(c)
+    for step, shapes in cases(c):
+        arrays = [
+            rng.integers(0, 256, shape).astype(dtype)
+            for shape, dtype in zip(shapes, step.input_types, strict=True)
+        ]
+        want = step(*arrays)
+        assert np.array_equal(step(*map(guarded, arrays)), want), step.kernel
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
+def test_inputs_end_at_an_unreadable_page():
+    # in a process of its own, since a stray read ends the process
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(Path(__file__))],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    for width in WIDTHS:
+        visit(width)
