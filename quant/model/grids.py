@@ -16,11 +16,13 @@ import mdtensor as md
 from mdtensor.errors import DispatchError
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.build import Builder, Operator, element_type
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
+#: Operations with weights and a bias, whose scales may differ by output channel.
+WEIGHTED = (md.conv2d, md.linear)
 #: Codes in a file and the type they are of.
 CODES = {md.int8: qint8, md.uint8: quint8, md.int32: qint32}
 
@@ -28,11 +30,15 @@ CODES = {md.int8: qint8, md.uint8: quint8, md.int32: qint32}
 def quantize_linear(g: Builder, op: Operator) -> None:
     zero_point = op.input(2)
     codes = g.specs[zero_point].dtype if zero_point else md.uint8
+    if zero_point is None and op.get("output_dtype", 0):
+        codes = element_type(op.get("output_dtype"), str(op))
+    op.require("precision", 0, 1)
     g.call(op, quantize, op.inputs[0], qparams=_grid(g, op, codes))
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
     name = str(op.inputs[0])
+    op.require("output_dtype", 0, 1)
     if name in g.constants:
         codes = g.constants[name]
         grid = _grid(g, op, codes.dtype)
@@ -60,7 +66,10 @@ def _grid(g: Builder, op: Operator, codes: Any) -> QParams:
     if codes not in CODES:
         listed = ", ".join(map(str, CODES))
         raise op.refusal(f"has codes of {codes}", f"Supported are {listed}")
-    scale = g.known(op, 1, "the scale").astype(np.float64)
+    given = g.known(op, 1, "the scale")
+    if given.dtype != np.float32:
+        raise op.refusal(f"has scales of {given.dtype}", "Supported is float32")
+    scale = given.astype(np.float64)
     zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
     if scale.size == 1:
         return QParams(scale.item(), zeros.reshape(-1)[0], dtype=CODES[codes])
@@ -128,6 +137,8 @@ def _on_grid(graph: Graph, node: Node, grid: QParams) -> Node | None:
     inputs = tuple(_codes_behind(graph, x) for x in node.inputs)
     if node.operation in (quantize, dequantize) or "" in inputs:
         return None
+    if grid.axis is not None or not _fit(graph, node, inputs):
+        return None
     types = [type(None) if x is None else value_type(graph, x) for x in inputs]
     try:
         method = node.operation.select(*types).method
@@ -137,6 +148,14 @@ def _on_grid(graph: Graph, node: Node, grid: QParams) -> Node | None:
         return replace(node, inputs=inputs, options={**node.options, "out": grid})
     same = all(_grid_of(graph, x) == grid for x in inputs if x is not None)
     return replace(node, inputs=inputs) if same else None
+
+
+def _fit(graph: Graph, node: Node, inputs: tuple[Any, ...]) -> bool:
+    """Whether only weights and bias have scales along an axis, and those along 0."""
+    axes = [None if x is None else _grid_of(graph, x).axis for x in inputs]
+    if node.operation in WEIGHTED:
+        return axes[0] is None and set(axes[1:]) <= {None, 0}
+    return set(axes) == {None}
 
 
 def _codes_behind(graph: Graph, value: Any) -> str | None:

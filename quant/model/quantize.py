@@ -24,12 +24,11 @@ from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.calibrate import Calibration, copied
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
-from mdtensor.quant.model.grids import CUTS, fold_grids
+from mdtensor.quant.model.grids import CUTS, WEIGHTED, fold_grids
 from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.qparams import QParams, grid_of
 from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
 
-WEIGHTED = (md.conv2d, md.linear)
 #: The largest bias code: leaves an accumulator half of its 32 bits.
 BIAS_CODES = 2.0**30
 

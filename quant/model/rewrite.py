@@ -16,10 +16,9 @@ import numpy as np
 import mdtensor as md
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.grids import fold_grids
+from mdtensor.quant.model.grids import WEIGHTED, fold_grids
 
 Rewrite = Callable[[Graph], Graph]
-WEIGHTED = (md.conv2d, md.linear)
 
 
 def simplify(graph: Graph) -> Graph:
@@ -70,23 +69,40 @@ def drop_identities(graph: Graph) -> Graph:
 def name_linear(graph: Graph) -> Graph:
     """A product with a constant matrix is a linear layer, with weights [out, in]."""
     nodes: dict[str, Node | None] = {}
-    constants = {}
+    constants: dict[str, Any] = {}
     for node in graph.nodes:
-        if node.operation is not md.matmul or node.inputs[1] not in graph.constants:
+        matrix = _constant_matrix(graph, node)
+        if matrix is None:
             continue
         x, w = node.inputs
-        if graph.constants[w].ndim != 2:
-            continue
-        turned = graph.fresh(f"{w}.T")
-        constants[turned] = _contiguous(graph.constants[w].T)
+        turned = graph.fresh(f"{matrix}.T")
+        constants[turned] = _transposed(graph.constants[matrix])
+        if w != matrix:
+            nodes[w] = replace(graph.producers[w], inputs=(turned,))
+        weights = turned if w == matrix else w
         nodes[node.output] = replace(
-            node, operation=md.linear, inputs=(x, turned, None)
+            node, operation=md.linear, inputs=(x, weights, None)
         )
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _contiguous(tensor: Any) -> Any:
-    return type(tensor).wrap(np.ascontiguousarray(tensor.buffer))
+def _constant_matrix(graph: Graph, node: Node) -> str | None:
+    """The constant on the right of a product, dequantized for it alone or float."""
+    if node.operation is not md.matmul:
+        return None
+    name = node.inputs[1]
+    before = graph.producers.get(name)
+    if before is not None and before.operation is dequantize:
+        name = before.inputs[0] if graph.only_consumer(name) is node else ""
+    tensor = graph.constants.get(name)
+    return str(name) if tensor is not None and tensor.ndim == 2 else None
+
+
+def _transposed(matrix: Any) -> Any:
+    """The transpose, its rows contiguous; scales for columns become those for rows."""
+    turned = matrix.T
+    turned.buffer = np.ascontiguousarray(turned.buffer)
+    return turned
 
 
 def fold_batch_norms(graph: Graph) -> Graph:

@@ -158,6 +158,52 @@ def test_without_a_zero_point_codes_are_uint8(make_model: Any) -> None:
     assert (grid.zero, grid.dtype) == (0, QUInt8Tensor.dtype)
 
 
+def test_the_type_of_codes_may_be_an_attribute(make_model: Any) -> None:
+    nodes = [node("QuantizeLinear", "x s", "q", output_dtype=3)]
+    nodes.append(node("DequantizeLinear", "q s", "y"))
+    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=21)
+    assert read_graph(path).nodes[0].options["qparams"].dtype is QInt8Tensor.dtype
+
+
+def test_a_product_with_scales_by_column_is_a_linear_layer(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    constants = {
+        **CONSTANTS,
+        "m": np.arange(-6, 6, dtype=np.int8).reshape(4, 3),
+        "ms": np.array([0.01, 0.03, 0.02], F32),
+    }
+    nodes = [
+        *pair("x"),
+        node("DequantizeLinear", "m ms", "m.d", axis=1),
+        node("MatMul", "x.d m.d", "p"),
+        *pair("p", "t"),
+        node("Neg", "p.d", "y"),
+    ]
+    path = make_model(nodes, {"x": X.shape}, constants, opset=13)
+    graph = simplify(read_graph(path))
+    assert names(graph) == ["quantize", "linear", "dequantize", "neg"]
+    check(path, graph, onnxruntime_of, steps=1)
+
+
+def test_scales_by_channel_of_images_stay_float(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    by_channel = {"cs": np.array([0.02, 0.03], F32), "cz": np.array([9, 90], np.uint8)}
+    nodes = [
+        node("QuantizeLinear", "x cs cz", "q", axis=1),
+        node("DequantizeLinear", "q cs cz", "d", axis=1),
+        node("Relu", "d", "r"),
+        *pair("r"),
+        node("Neg", "r.d", "y"),
+    ]
+    constants = {**CONSTANTS, **by_channel}
+    path = make_model(nodes, {"x": X.shape}, constants, opset=13)
+    graph = simplify(read_graph(path))
+    assert names(graph).count("quantize") == 2
+    check(path, graph, onnxruntime_of, steps=1)
+
+
 REFUSED = [
     ([*pair("x")[:1], node("DequantizeLinear", "x.q s zero", "y")], "as if it were of"),
     ([node("DequantizeLinear", "i s z", "y")], "reads 'i', which no QuantizeLinear wr"),
@@ -165,12 +211,18 @@ REFUSED = [
     ([node("QuantizeLinear", "x s wide", "y")], "has codes of int16"),
     ([node("QuantizeLinear", "x bad z", "y")], "a scale is"),
     ([node("QuantizeLinear", "x s z", "y", block_size=2)], "block_size=2"),
+    ([node("QuantizeLinear", "x half z", "y")], "has scales of float16"),
 ]
 
 
 @pytest.mark.parametrize(("nodes", "words"), REFUSED, ids=lambda x: str(x)[:20])
 def test_refuses(nodes: Any, words: str, make_model: Any) -> None:
-    constants = {**CONSTANTS, "wide": np.int16(0), "bad": F32(-1)}
+    constants = {
+        **CONSTANTS,
+        "wide": np.int16(0),
+        "bad": F32(-1),
+        "half": np.float16(1),
+    }
     inputs = {"x": X.shape, "i": (2, X.shape)}
     with pytest.raises(ModelError) as caught:
         read_graph(make_model(nodes, inputs, constants, opset=21))
