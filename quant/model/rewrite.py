@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
+from mdtensor.errors import GridError
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import WEIGHTED, fold_grids
@@ -46,6 +47,37 @@ def fold_constants(graph: Graph) -> Graph:
     return graph.rewritten(constants=added) if added else graph
 
 
+def move_constant_codes(graph: Graph) -> Graph:
+    """What moves dequantized constants moves their codes instead, once and for all."""
+    nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
+    for node in graph.nodes:
+        before = graph.producers.get(node.values[0]) if node.values else None
+        if node.operation not in MOVES or before is None:
+            continue
+        if (
+            before.operation is not dequantize
+            or before.inputs[0] not in graph.constants
+        ):
+            continue
+        moved = _moved(node, graph.constants[before.inputs[0]])
+        if moved is not None:
+            name = graph.fresh(f"{node.output}.codes")
+            constants[name] = _contiguous(moved)
+            nodes[node.output] = Node(node.name, dequantize, (name,), node.output)
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+MOVES = (md.permute_dims, md.reshape, md.squeeze, md.expand_dims)
+
+
+def _moved(node: Node, codes: Any) -> Any:
+    try:
+        return node(codes)
+    except GridError:  # scales along an axis that would be torn apart
+        return None
+
+
 def drop_identities(graph: Graph) -> Graph:
     """Remove casts to the type that is there; Identity and Dropout are read as such."""
     specs = graph.specs()
@@ -76,7 +108,7 @@ def name_linear(graph: Graph) -> Graph:
             continue
         x, w = node.inputs
         turned = graph.fresh(f"{matrix}.T")
-        constants[turned] = _transposed(graph.constants[matrix])
+        constants[turned] = _contiguous(graph.constants[matrix].T)
         if w != matrix:
             nodes[w] = replace(graph.producers[w], inputs=(turned,))
         weights = turned if w == matrix else w
@@ -98,11 +130,10 @@ def _constant_matrix(graph: Graph, node: Node) -> str | None:
     return str(name) if tensor is not None and tensor.ndim == 2 else None
 
 
-def _transposed(matrix: Any) -> Any:
-    """The transpose, its rows contiguous; scales for columns become those for rows."""
-    turned = matrix.T
-    turned.buffer = np.ascontiguousarray(turned.buffer)
-    return turned
+def _contiguous(tensor: Any) -> Any:
+    """A tensor that nobody else has, with its buffer in row-major order."""
+    tensor.buffer = np.ascontiguousarray(tensor.buffer)
+    return tensor
 
 
 def fold_batch_norms(graph: Graph) -> Graph:
@@ -274,6 +305,7 @@ def scalar(graph: Graph, value: Any) -> float | None:
 
 PASSES: tuple[Rewrite, ...] = (
     fold_constants,
+    move_constant_codes,
     drop_identities,
     name_linear,
     fold_batch_norms,

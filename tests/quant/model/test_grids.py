@@ -186,6 +186,53 @@ def test_a_product_with_scales_by_column_is_a_linear_layer(
     check(path, graph, onnxruntime_of, steps=1)
 
 
+@pytest.mark.parametrize(("transposed", "axis"), [(0, 1), (1, 0)])
+def test_gemm_takes_dequantized_weights_either_way(
+    transposed: int, axis: int, make_model: Any, onnxruntime_of: Any
+) -> None:
+    shape = (3, 32) if transposed else (32, 3)
+    constants = {
+        **CONSTANTS,
+        "m": np.random.default_rng(0).integers(-127, 128, shape, np.int8),
+        "ms": np.array([0.001, 0.003, 0.002], F32),
+        "flat": np.array([1, 32]),
+    }
+    nodes = [
+        *pair("x"),
+        node("Reshape", "x.d flat", "r"),
+        *pair("r"),
+        node("DequantizeLinear", "m ms", "m.d", axis=axis),
+        node("Gemm", "r.d m.d", "p", transB=transposed),
+        *pair("p", "t"),
+        node("Neg", "p.d", "y"),
+    ]
+    path = make_model(nodes, {"x": X.shape}, constants, opset=13)
+    graph = simplify(read_graph(path))
+    wanted = ["quantize", "reshape", "linear", "dequantize", "neg"]
+    assert names(graph) == wanted
+    check(path, graph, onnxruntime_of, steps=1)
+
+
+def test_codes_with_scales_do_not_tear_in_a_reshape(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    constants = {
+        "m": np.arange(8, dtype=np.int8).reshape(2, 4),
+        "ms": np.array([0.5, 0.25], F32),
+        "wide": np.array([1, 2, 2, 2]),
+    }
+    nodes = [
+        node("DequantizeLinear", "m ms", "m.d", axis=0),
+        node("Reshape", "m.d wide", "r"),
+        node("Add", "x r", "y"),
+    ]
+    path = make_model(nodes, {"x": (1, 2, 2, 2)}, constants, opset=13)
+    graph = simplify(read_graph(path))
+    assert names(graph) == ["dequantize", "reshape", "add"]
+    feeds = {"x": np.ones((1, 2, 2, 2), F32)}
+    assert (np.asarray(graph.run(feeds)["y"]) == onnxruntime_of(path, feeds)[0]).all()
+
+
 def test_scales_by_channel_of_images_stay_float(
     make_model: Any, onnxruntime_of: Any
 ) -> None:
