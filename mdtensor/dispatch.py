@@ -161,12 +161,20 @@ class Operation:
     def _refuse_misfit(self, new: Method) -> None:
         given = inspect.signature(new.implementation).parameters.values()
         keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
-        if keywords | {"out"} != set(self.options) | {"out"}:
+        missing = set(self.options) - keywords
+        if not keywords <= set(self.options) or missing - {"out"}:
             wanted = ", ".join(self.options) or "none"
             raise RegistrationError(
                 f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
                 f", the declaration of {self.name} has {wanted}",
                 "Take the declared ones; only out may be left out",
+            )
+        count, wanted_count = len(new.signature.types), len(self.dispatched)
+        if count != wanted_count and not new.signature.has_varargs:
+            raise RegistrationError(
+                f"method {new} dispatches on {count} arguments, the declaration of "
+                f"{self.name} on {wanted_count}",
+                f"Annotate {', '.join(self.dispatched)}, each before the slash",
             )
 
     def _replace(self, known: Method, new: Method, override: bool) -> None:
@@ -203,6 +211,8 @@ class Operation:
         return found
 
     def _resolve(self, types: tuple[type, ...]) -> Method:
+        if not types:
+            raise DispatchError("no arguments", "Give at least one", f"{self.name}()")
         try:
             found, _ = self._plum.resolve_method(plum.Signature(*types))
         except plum.AmbiguousLookupError:

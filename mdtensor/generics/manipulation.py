@@ -53,6 +53,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
             need equal grids.
 
     Raises:
+        DispatchError: there are none.
         ShapeError: shapes differ off `axis`.
         GridError: quantized on different grids.
 

@@ -171,7 +171,7 @@ def test_no_method_names_the_argument() -> None:
     )
 
 
-def test_registration_errors() -> None:
+def test_a_method_takes_the_declared_keywords() -> None:
     twice = declare()
 
     def no_keywords() -> None:
@@ -184,6 +184,32 @@ def test_registration_errors() -> None:
         "has times, out. Take the declared ones; only out may be left out."
     )
 
+
+def test_a_method_takes_the_declared_keywords_only() -> None:
+    def too_many_keywords() -> None:
+        @md.method(md.sum)
+        def sum_(x: str, /, *, axis: Any, keepdims: bool, out: Any) -> Any: ...
+
+    assert text(RegistrationError, too_many_keywords).startswith(
+        "method sum_(str) has the keywords axis, keepdims, out, the declaration of sum "
+        "has axis, keepdims."
+    )
+
+
+def test_a_method_dispatches_on_what_is_declared() -> None:
+    twice = declare()
+
+    def too_few_arguments() -> None:
+        @md.method(twice)
+        def twice_(x: md.Tensor, /, *, times: int) -> Any: ...
+
+    assert text(RegistrationError, too_few_arguments) == (
+        "method twice_(Tensor) dispatches on 1 arguments, the declaration of twice on "
+        "2. Annotate x, y, each before the slash."
+    )
+
+
+def test_a_declaration_dispatches_on_something() -> None:
     def nothing_to_dispatch_on() -> None:
         @md.generic
         def alone(*, x: int = 1) -> Any: ...
@@ -211,6 +237,13 @@ def test_redefinition_needs_override() -> None:
     define("second", override=True)
     assert twice(x) == "second"
     assert len(twice.operation.methods) == 1
+
+
+@pytest.mark.parametrize("name", sorted(md.operations()))
+def test_no_method_costs_plum_its_cache(name: str) -> None:
+    methods = md.operations()[name].operation.methods
+    assert methods
+    assert all(method.signature.is_faithful for method in methods)
 
 
 @pytest.mark.parametrize("name", sorted(md.operations()))

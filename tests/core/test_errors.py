@@ -102,7 +102,7 @@ LITERAL = {
     "reshape(Float32Tensor[4]): 4 elements do not fill shape (3,).": (
         lambda: md.reshape(md.ones((4,)), (3,))
     ),
-    "concat(): no arrays to concatenate. Give at least one.": lambda: md.concat([]),
+    "concat(): no arguments. Give at least one.": lambda: md.concat([]),
     "getitem(Float32Tensor[3]): index 3 is outside an axis of size 3.": (
         lambda: md.ones((3,))[3]
     ),
