@@ -43,7 +43,7 @@ def round_sum(*terms: tuple[npt.NDArray[Any], Fraction]) -> IntArray:
     products = [v * f for (v, _), f in zip(terms, factors, strict=True)]
     total = np.asarray(sum(products[1:], products[0]))
     nearest = np.rint(np.clip(total, -LARGE, LARGE))
-    result: IntArray = nearest.astype(np.int64)
+    result: IntArray = np.asarray(nearest).astype(np.int64)
     if is_finite and _is_exact(*terms):
         return result
     error = sum((np.abs(p) for p in products[1:]), np.abs(products[0])) * ERROR

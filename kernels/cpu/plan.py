@@ -121,6 +121,8 @@ class Step:
         plan, row = self.prepared(*[array.shape for array in arrays])
         buffers = [as_bytes(array) for array in arrays]
         out = np.empty(plan.shape, self.output_type)
+        if out.size == 0:
+            return out
         scratch = np.empty(plan.scratch + SLACK, np.uint8)
         INVOKE[self.kind](
             *(row, buffers[0], buffers[-1], out.reshape(-1).view(np.uint8)),

@@ -93,6 +93,8 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
 def _check_weights(w: Any, b: Any) -> None:
     if w.qparams.zero_point.any() or w.qparams.axis not in (None, 0):
         raise NotCompiled("compiled weights have zero points 0 and scales on axis 0")
+    if w.size == 0:
+        raise NotCompiled("there are no weights")
     magnitudes = np.abs(w.buffer.astype(np.int64)).reshape(w.shape[0], -1)
     offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
