@@ -52,7 +52,7 @@ def batch_norm(
 ) -> Tensor:
     deduced(batch_norm, x, mean, var, weight, bias)
     statistics = (v.buffer for v in (mean, var, weight, bias))
-    return x.wrap(kernel.batch_norm(x.buffer, *statistics, eps))
+    return x.wrap(kernel.batch_norm(x.buffer, *statistics, eps=eps))
 
 
 @method(fold_batch_norm)
@@ -70,5 +70,5 @@ def fold_batch_norm(
     deduced(fold_batch_norm, w, b, mean, var, weight, bias)
     before = b if b is None else b.buffer
     statistics = (v.buffer for v in (mean, var, weight, bias))
-    filters, shift = kernel.fold_batch_norm(w.buffer, before, *statistics, eps)
+    filters, shift = kernel.fold_batch_norm(w.buffer, before, *statistics, eps=eps)
     return w.wrap(filters), w.wrap(shift)
