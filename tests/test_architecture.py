@@ -46,11 +46,12 @@ THIRD_PARTY = {
     "numba": ("mdtensor.kernels",),
     "llvmlite": ("mdtensor.kernels",),
     "cupy": ("mdtensor.cuda", "mdtensor.kernels.cuda"),
-    "onnx": ("mdtensor.quant.model",),
+    "onnx": ("mdtensor.cli", "mdtensor.quant.model"),
     "onnxruntime": ("mdtensor.cli", "mdtensor.quant.model"),
     "PIL": ("mdtensor.cli",),
     "rapidocr_onnxruntime": ("mdtensor.cli",),
     "skimage": ("mdtensor.cli",),
+    "threadpoolctl": ("mdtensor.cli",),
     "typer": ("mdtensor.cli",),
     "rich": ("mdtensor.cli",),
 }

@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 import numba
 
 RUNWAYS = ("generic", "vnni")
-VNNI_FEATURES = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
+VNNI_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni")
 NOTED_FEATURES = (
     *("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512vbmi"),
     *("avx512vnni", "avxvnni", "avx512bf16", "amx-int8", "neon", "dotprod", "i8mm"),

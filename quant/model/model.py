@@ -1,10 +1,12 @@
 """Models: load, calibrate, quantize, look, run, save.
 
-model = load("model.onnx", input_shapes=(1, 3, 224, 224))
-small = model.quantize(model.calibrate(samples))
-print(small.plan())
-y = small(x)
-small.save("small.onnx")
+    model = load("model.onnx", input_shapes=(1, 3, 224, 224))
+    small = model.quantize(model.calibrate(samples))
+    print(small.plan())
+    y = small(x)
+    small.save("small.onnx")
+
+A plan is made for each choice of input shapes, on the first call with it.
 """
 
 from __future__ import annotations
@@ -58,8 +60,7 @@ class Model:
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights of convolutions and products; codes and their scales."""
-        names = {n.inputs[1] for n in self.graph.nodes if _has_weights(n, self.graph)}
-        return sum(self.graph.constants[name].nbytes for name in names)
+        return quantize.weight_bytes(self.graph)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """The result for these inputs; a tuple if the model has several.
@@ -142,12 +143,6 @@ class Model:
     def __repr__(self) -> str:
         kind = "quantized" if self.is_quantized else "float"
         return f"Model({kind}, {self.graph!r})"
-
-
-def _has_weights(node: Any, graph: Graph) -> bool:
-    return node.operation.__name__ in ("conv2d", "linear", "matmul") and (
-        node.inputs[1] in graph.constants
-    )
 
 
 def load(

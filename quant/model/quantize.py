@@ -330,10 +330,7 @@ def _upwards(scales: Any) -> Any:
 
 
 def weight_bytes(graph: Graph) -> int:
-    """Bytes of all weights, codes with their scales; biases not included."""
-    return sum(graph.constants[name].nbytes for name in weights_of(graph.nodes))
-
-
-def weights_of(nodes: Iterable[Node]) -> set[str]:
-    """Names of the weights of layers."""
-    return {node.inputs[1] for node in nodes if node.operation in WEIGHTED}
+    """Bytes of the weights of all layers, codes with their scales; no biases."""
+    layers = [n for n in graph.nodes if n.operation in (*WEIGHTED, md.matmul)]
+    names = {node.inputs[1] for node in layers} & set(graph.constants)
+    return sum(graph.constants[name].nbytes for name in names)

@@ -1,4 +1,4 @@
-"""Plans: the same bytes as dispatch node by node, on every runway, and a true report."""
+"""Plans: the bytes of dispatch node by node, on every runway, and a true report."""
 
 import hashlib
 import os
