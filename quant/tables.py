@@ -7,6 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Rational
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,11 @@ Function = Callable[[Fraction], Fraction]
 DIGITS = 50
 #: Past this e**x is 0 or infinity for any grid.
 FAR = 2000
+
+
+def exactly(number: Any) -> Fraction:
+    """A finite number as the rational that it is; NumPy's floats included."""
+    return Fraction(number if isinstance(number, Rational) else float(number))
 
 
 def relu(x: Fraction) -> Fraction:
@@ -40,7 +47,7 @@ def hardswish(x: Fraction) -> Fraction:
 @lru_cache(maxsize=256)
 def hardsigmoid(alpha: float, beta: float) -> Function:
     """x -> min(max(alpha · x + beta, 0), 1)."""
-    slope, offset = Fraction(alpha), Fraction(beta)
+    slope, offset = exactly(alpha), exactly(beta)
     return lambda x: min(max(slope * x + offset, Fraction(0)), Fraction(1))
 
 
@@ -49,8 +56,8 @@ def clip(low: float | None, high: float | None) -> Function:
     """x -> min(max(x, low), high)."""
 
     def function(x: Fraction) -> Fraction:
-        x = x if low is None else max(x, Fraction(low))
-        return x if high is None else min(x, Fraction(high))
+        x = x if low is None else max(x, exactly(low))
+        return x if high is None else min(x, exactly(high))
 
     return function
 

@@ -1,6 +1,5 @@
 """Functions of one quantized argument: tables of 256 codes, exact by construction."""
 
-from fractions import Fraction
 from math import inf, isfinite
 from typing import Any
 
@@ -68,7 +67,7 @@ def _refuse_inexact(grid: QParams, low: Any, high: Any) -> None:
     effective = [low] if low is not None and low > first else []
     effective += [high] if high is not None and high < last else []
     for bound in effective:
-        is_code = (Fraction(bound) / grid.fraction).denominator == 1
+        is_code = (tables.exactly(bound) / grid.fraction).denominator == 1
         if not (is_code and first <= bound <= last):
             where = "between two codes" if first <= bound <= last else "past the codes"
             raise GridError(

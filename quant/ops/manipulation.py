@@ -1,6 +1,6 @@
 """Moving codes: the grid stays, and its axis moves along."""
 
-from fractions import Fraction
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -24,6 +24,7 @@ from mdtensor.quant import accumulators
 from mdtensor.quant.deduction import kept, on_grid, shape_of
 from mdtensor.quant.ops.refusals import require_per_tensor
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tables import exactly
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 
@@ -100,7 +101,7 @@ def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
     for other in arrays[1:]:
         if other.qparams != first.qparams:
             pair = first, other
-            checked("concat", pair, lambda p=pair: accumulators.refuse_unlike(*p))
+            checked("concat", pair, partial(accumulators.refuse_unlike, *pair))
     require_per_tensor("concat", first)
     moved = concat([x.codes for x in arrays], axis=axis)
     return first.wrap(moved.buffer, first.qparams)
@@ -109,8 +110,8 @@ def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
 @method(pad)
 def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
     require_per_tensor("pad", x)
-    steps = Fraction(value) / x.qparams.fraction if isfinite(value) else Fraction(1, 2)
-    code = steps + x.qparams.zero
+    border = exactly(value) if isfinite(value) else x.qparams.fraction / 2
+    code = border / x.qparams.fraction + x.qparams.zero
     low, high = x.qparams.minimum, x.qparams.maximum
     if code.denominator != 1 or not low <= code <= high:
         raise CastError(

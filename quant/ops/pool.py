@@ -48,7 +48,7 @@ def _window(
     if not ceil:
         window.slide(*shape[2:])
         return window
-    oh, ow = window.slide(*shape[2:], ceil_mode=True)
+    oh, ow = window.slide(shape[2], shape[3], ceil_mode=True)
     top, left, _, _ = window.padding
     (kh, kw), (sh, sw) = window.kernel, window.stride
     bottom = max((oh - 1) * sh + kh - shape[2] - top, window.padding[2])

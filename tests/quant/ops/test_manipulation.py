@@ -1,0 +1,147 @@
+"""Moving codes: the real numbers move, and nothing else changes."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams, QUInt8Tensor, quint8
+
+GRIDS = [QParams(0.1, 3), QParams(0.25, 131, dtype=quint8)]
+
+
+def per_axis(axis, shape=(2, 3, 4)):
+    """A tensor whose scales and zero points differ along `axis`."""
+    codes = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
+    count = shape[axis]
+    scales, zeros = 0.5 * np.arange(1, count + 1), np.arange(count)
+    return QUInt8Tensor(codes, scale=scales, zero_point=zeros, axis=axis)
+
+
+MOVES = {
+    "permute": (
+        lambda x: md.permute_dims(x, (2, 0, 1)),
+        lambda r: r.transpose(2, 0, 1),
+    ),
+    "negative": (
+        lambda x: md.permute_dims(x, (-1, 1, 0)),
+        lambda r: r.transpose(2, 1, 0),
+    ),
+    "front": (lambda x: md.expand_dims(x), lambda r: r[None]),
+    "middle": (lambda x: md.expand_dims(x, axis=1), lambda r: r[:, None]),
+    "back": (lambda x: md.expand_dims(x, axis=-1), lambda r: r[..., None]),
+    "slices": (lambda x: x[1:, ::-1, 1:3], lambda r: r[1:, ::-1, 1:3]),
+    "few": (lambda x: x[1:], lambda r: r[1:]),
+    "none": (lambda x: x[:, 5:, 9:], lambda r: r[:, 5:, 9:]),
+    "squeeze": (lambda x: md.squeeze(x[:, 1:2], 1), lambda r: r[:, 1]),
+}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("name", MOVES)
+def test_the_axis_moves_along(name, axis, exact):
+    x = per_axis(axis)
+    move, expected = MOVES[name]
+    got = move(x)
+    wanted = exact.reals(x)
+    wanted = expected(wanted)
+    assert got.shape == wanted.shape
+    assert np.array_equal(exact.reals(got), wanted)
+
+
+def test_squeezing_the_axis_leaves_one_grid(exact):
+    x = QInt8Tensor([[5], [6]], scale=[0.5], zero_point=[2], axis=1)
+    got = md.squeeze(x, 1)
+    assert got.qparams == QParams(0.5, 2)
+    assert np.array_equal(exact.reals(got), exact.reals(x)[:, 0])
+    assert md.squeeze(x, np.int64(1)).shape == md.squeeze(x, (-1,)).shape == (2,)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_one_grid_stays(grid, random_codes, layout, exact):
+    x = layout(random_codes((4, 6), grid))
+    reals = exact.reals(x)
+    pairs = [
+        (md.reshape(x, (3, -1)), reals.reshape(3, 8)),
+        (x.T, reals.T),
+        (x[1], reals[1]),
+        (x[..., None, 2], reals[..., None, 2]),
+        (md.concat([x, x], axis=1), np.concatenate([reals, reals], axis=1)),
+        (md.concat([x, x[:2]], axis=None), np.r_[reals.ravel(), reals[:2].ravel()]),
+        (md.pad(x, [(1, 0), (0, 2)]), np.pad(reals, [(1, 0), (0, 2)])),
+    ]
+    for got, wanted in pairs:
+        assert got.qparams == grid
+        assert np.array_equal(exact.reals(got), wanted)
+
+
+def test_scalars_stay_tensors(random_codes):
+    x = random_codes((2, 3), GRIDS[0])
+    for got in (x[0, 0], md.reshape(x[0, 0], ()), md.permute_dims(x[0, 0], ())):
+        assert type(got) is QInt8Tensor
+        assert isinstance(got.buffer, np.ndarray) and got.shape == ()
+
+
+@pytest.mark.parametrize("value", [0, 0.5, -1.5, Fraction(1, 2), np.float32(2)])
+def test_a_border_on_the_grid_is_exact(value, exact):
+    x = QInt8Tensor([1], scale=0.5, zero_point=3)
+    got = md.pad(x, [(1, 1)], value=value)
+    assert exact.reals(got)[0] == Fraction(float(value)) == exact.reals(got)[-1]
+
+
+@pytest.mark.parametrize("value", [0.3, 1e9, float("inf"), float("nan")])
+def test_a_border_off_the_grid_is_refused(value):
+    with pytest.raises(md.CastError) as raised:
+        md.pad(QInt8Tensor([1], scale=0.5, zero_point=3), [(1, 1)], value=value)
+    assert str(raised.value) == (
+        f"pad(QInt8Tensor[1]): {value} is no code of (scale=0.5, zero_point=3). "
+        "Pad with a number on the grid, such as 0."
+    )
+
+
+def test_other_grids_do_not_join():
+    x, y = QInt8Tensor([1], scale=0.5), QInt8Tensor([1], scale=0.25)
+    with pytest.raises(md.GridError) as raised:
+        md.concat([x, x, y])
+    assert str(raised.value) == (
+        "concat(QInt8Tensor[1], QInt8Tensor[1]): the grids differ: "
+        "(scale=0.5, zero_point=0) and (scale=0.25, zero_point=0). "
+        "Pass out=QParams(...), or requantize one to the grid of the other."
+    )
+    with pytest.raises(md.GridError, match="the grids differ"):
+        md.concat([x, QUInt8Tensor([1], scale=0.5)])
+    with pytest.raises(md.DispatchError):
+        md.concat([x, md.asarray([1.0])])
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "text"),
+    [
+        (lambda x: md.reshape(x, (6, 4)), md.GridError, "reshape(QUInt8Tensor[2,3,4])"),
+        (lambda x: md.pad(x, [(1, 1)] * 3), md.GridError, "pad(QUInt8Tensor[2,3,4])"),
+        (lambda x: md.concat([x, x]), md.GridError, "concat(QUInt8Tensor[2,3,4])"),
+        (lambda x: x[0], md.GridError, "getitem(QUInt8Tensor[2,3,4]): scales differ"),
+        (lambda x: x[..., 1:], md.GridError, "getitem(QUInt8Tensor[2,3,4]): scales"),
+        (lambda x: x[:, :, :, :], md.ShapeError, "getitem(QUInt8Tensor[2,3,4]): 4 ind"),
+        (lambda x: md.squeeze(x, 0), md.ShapeError, "squeeze(QUInt8Tensor[2,3,4]): "),
+        (lambda x: md.squeeze(x, 9), md.ShapeError, "squeeze(QUInt8Tensor[2,3,4]): "),
+        (lambda x: md.permute_dims(x, (0, 1)), md.ShapeError, "permute_dims(QUInt8"),
+        (lambda x: md.permute_dims(x, "abc"), md.OptionError, "permute_dims(QUInt8"),
+        (lambda x: md.expand_dims(x, axis=7), md.ShapeError, "expand_dims(QUInt8"),
+    ],
+)
+def test_what_does_not_fit_is_refused(refused, error, text):
+    with pytest.raises(error) as raised:
+        refused(per_axis(1))
+    assert str(raised.value).startswith(text)
+
+
+def test_a_scalar_has_no_axis_to_squeeze():
+    with pytest.raises(md.ShapeError):
+        md.squeeze(QInt8Tensor(1, scale=0.5), 0)
+
+
+def test_accumulators_move_too(exact):
+    x = QInt32Tensor([[1, 2], [3, 4]], scale=[0.5, 0.25], axis=1)
+    assert np.array_equal(exact.reals(x.T), exact.reals(x).T)

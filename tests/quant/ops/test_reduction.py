@@ -1,0 +1,127 @@
+"""Sums, means and extremes of codes against rational numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import mdtensor as md
+from mdtensor.quant import (
+    QInt8Tensor,
+    QInt32Tensor,
+    QParams,
+    QUInt8Tensor,
+    qint32,
+    quint8,
+)
+
+GRIDS = [QParams(0.1, 3), QParams(0.25, 131, dtype=quint8), QParams(1e-3, dtype=qint32)]
+OUTS = [QParams(0.05, -3), QParams(0.25, 7, dtype=quint8), QParams(1e-4, dtype=qint32)]
+AXES = [None, 0, -1, (0, 2), (), (1, -3)]
+
+
+@given(
+    st.sampled_from(GRIDS),
+    st.sampled_from(OUTS),
+    st.sampled_from(AXES),
+    st.booleans(),
+    st.tuples(*[st.integers(1, 4)] * 3),
+)
+def test_sums_and_means_are_exact(exact, tensor, grid, out, axis, keepdims, shape):
+    rng = np.random.default_rng(sum(shape))
+    x = tensor(rng.integers(max(grid.minimum, -5000), 200, shape), grid)
+    options = {"axis": axis, "keepdims": keepdims}
+    total = np.asarray(exact.reals(x).sum(**options), object)
+    got = md.sum(x, **options)
+    assert type(got) is QInt32Tensor and got.shape == total.shape
+    assert np.array_equal(exact.reals(got), total)
+    count = x.size // max(total.size, 1)
+    mean = md.mean(x, **options, out=out)
+    wanted = np.asarray(total / count, object)
+    assert np.array_equal(mean.buffer, exact.codes(wanted, out))
+
+
+@given(st.sampled_from(GRIDS), st.sampled_from(AXES), st.booleans())
+def test_extremes_keep_the_grid(tensor, grid, axis, keepdims):
+    x = tensor(np.random.default_rng(0).integers(0, 127, (3, 4, 5)), grid)
+    got = md.max(x, axis=axis, keepdims=keepdims)
+    assert got.qparams == grid and isinstance(got.buffer, np.ndarray)
+    assert np.array_equal(got.buffer, x.buffer.max(axis=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("keepdims", [True, False])
+def test_argmax_is_that_of_codes(axis, keepdims, random_codes):
+    x = random_codes((3, 4, 5), GRIDS[0])
+    got = md.argmax(x, axis=axis, keepdims=keepdims)
+    wanted = md.argmax(x.codes, axis=axis, keepdims=keepdims)
+    assert type(got) is md.Int64Tensor and got.shape == wanted.shape
+    assert np.array_equal(got.buffer, wanted.buffer)
+
+
+def test_the_first_of_equal_codes_wins(tensor):
+    assert int(md.argmax(tensor([3, 7, 7], GRIDS[0]))) == 1
+
+
+@pytest.mark.parametrize("reduce", [md.sum, md.max, md.argmax])
+def test_layout_does_not_matter(reduce, random_codes, layout):
+    x = random_codes((3, 4), GRIDS[0])
+    wanted = reduce(x, axis=1).buffer
+    assert np.array_equal(reduce(layout(x), axis=1).buffer, wanted)
+
+
+def test_scalars_reduce(tensor):
+    x = tensor(5, GRIDS[0])
+    for got in (md.sum(x), md.max(x), md.mean(x, out=OUTS[0])):
+        assert isinstance(got.buffer, np.ndarray) and got.shape == ()
+    assert int(md.argmax(x)) == 0
+
+
+def test_sums_that_leave_32_bits_are_refused():
+    x = QInt32Tensor([2**31 - 1, 1], scale=0.5)
+    with pytest.raises(md.GridError) as raised:
+        md.sum(x)
+    assert str(raised.value) == (
+        "sum(QInt32Tensor[2]): a result is 2147483648 steps from 0, beyond 2**31 - 1. "
+        "Pass out=QParams(...), or requantize the arguments first."
+    )
+    assert md.mean(x, out=QParams(2.0**24)).codes.tolist() == 32
+
+
+def test_nothing_sums_to_zero_and_has_no_mean_or_maximum():
+    x = QUInt8Tensor(np.zeros((0, 3), np.uint8), scale=0.5, zero_point=9)
+    assert md.sum(x, axis=0).codes.tolist() == [0, 0, 0]
+    assert md.mean(x, axis=1, out=OUTS[0]).shape == (0,)
+    with pytest.raises(md.ShapeError) as raised:
+        md.mean(x, out=OUTS[0])
+    assert str(raised.value) == (
+        "mean(QUInt8Tensor[0,3]): the mean of nothing has no code."
+    )
+    for reduce in (md.max, md.argmax):
+        with pytest.raises(
+            md.ShapeError, match=r"\(QUInt8Tensor\[0,3\]\): the maximum"
+        ):
+            reduce(x)
+
+
+def test_a_mean_needs_out(tensor):
+    with pytest.raises(md.GridError) as raised:
+        md.mean(tensor([1, 2], GRIDS[0]))
+    assert str(raised.value) == (
+        "mean(QInt8Tensor[2]): the result is on no grid exactly. "
+        "Pass out=QParams(...), to which it is rounded once."
+    )
+
+
+@pytest.mark.parametrize("reduce", [md.sum, md.max, md.argmax, md.mean])
+def test_axes_and_grids_are_checked(reduce):
+    x = QInt8Tensor([[1, 2]], scale=0.5)
+    with pytest.raises(md.ShapeError, match=r"\(QInt8Tensor\[1,2\]\): axis 2 does not"):
+        reduce(x, axis=2)
+    split = QInt8Tensor([[1, 2]], scale=[0.5, 1], axis=1)
+    with pytest.raises(md.GridError, match="scales differ along axis 1"):
+        reduce(split, axis=0)
+
+
+def test_argmax_takes_one_axis(tensor):
+    with pytest.raises(md.OptionError, match=r"axis is \(0, 1\)"):
+        md.argmax(tensor([[1]], GRIDS[0]), axis=(0, 1))
