@@ -183,6 +183,18 @@ def test_batch_norm_adds_eps_to_the_variance() -> None:
     assert default.tolist() == [[1 / (1 + 1e-5) ** 0.5]]
 
 
+def test_statistics_keep_their_digits() -> None:
+    """Doubles all the way, in the order of the formula."""
+    m, v, w, b = 0.1, 0.7, 1 / 3, 0.9
+    s = w / (v + 1e-5) ** 0.5
+    one = [md.asarray([n], dtype=md.float64) for n in (m, v, w, b)]
+    x = md.full((1, 1), 0.3, dtype=md.float64)
+    assert md.batch_norm(x, *one).tolist() == [[(0.3 - m) * s + b]]
+    filters, shift = md.fold_batch_norm(x, x[0], *one)
+    assert filters.tolist() == [[0.3 * s]]
+    assert shift.tolist() == [(0.3 - m) * s + b]
+
+
 def test_batch_norm_keeps_the_type_of_x() -> None:
     statistics = [md.ones((2,), dtype=md.float64)] * 4
     assert type(md.batch_norm(md.ones((1, 2, 3)), *statistics)) is md.Float32Tensor

@@ -151,6 +151,18 @@ def numbers() -> st.SearchStrategy[Any]:
     return st.sampled_from(PLAIN).flatmap(of)
 
 
+@pytest.mark.parametrize("dtype", [md.int64, md.uint64], ids=str)
+def test_a_fraction_is_between_two_integers(dtype: md.DType) -> None:
+    integers = md.asarray([0, 1, 2, 3, 2**53 - 1, 2**53, 2**53 + 1], dtype=dtype)
+    floats = [-0.5, 0.5, 1.5, 2.0, 2.5, 2.0**53, 2.0**52 + 0.5, 2.0**64, -(2.0**63)]
+    for operation, compare in COMPARISONS.items():
+        for value in floats:
+            want = [compare(n, value) for n in integers.tolist()]
+            assert operation(integers, value).tolist() == want
+            want = [compare(value, n) for n in integers.tolist()]
+            assert operation(np.float64(value), integers).tolist() == want
+
+
 @given(numbers(), st.integers(-(2**63), 2**64 - 1))
 def test_integer_scalars_compare_exactly(x: Any, scalar: int) -> None:
     for operation, compare in COMPARISONS.items():

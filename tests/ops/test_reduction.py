@@ -82,6 +82,9 @@ def test_shapes() -> None:
 def test_float16_is_summed_in_float32() -> None:
     x = md.ones((5000,), dtype=md.float16)
     assert md.sum(x).tolist() == 5000.0
+    columns = md.ones((5000, 2), dtype=md.float16)
+    assert md.sum(columns, axis=0).tolist() == [5000.0, 5000.0]
+    assert md.mean(columns, axis=0).tolist() == [1.0, 1.0]
     assert md.sum(md.full((3,), 60000.0, dtype=md.float16)).tolist() == math.inf
     assert md.mean(md.full((3,), 60000.0, dtype=md.float16)).tolist() == 60000.0
 
