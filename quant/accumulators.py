@@ -42,7 +42,7 @@ def of_product(x1: Any, x2: Any) -> QParams:
 def of_products(x: QParams, w: QParams, axis: int) -> QParams:
     """The grid of sums of products, `axis` the result's axis of output channels."""
     where = None if w.axis is None else axis
-    return QParams(float(x.scale) * w.scale, dtype=qint32, axis=where)
+    return QParams(float(x.fraction) * w.scale, dtype=qint32, axis=where)
 
 
 def refuse_unlike(*arguments: Any) -> None:

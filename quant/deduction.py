@@ -27,19 +27,22 @@ def on_grid(shape: Any, grid: QParams) -> TensorSpec:
     return TensorSpec(leaf(grid.dtype), tuple(shape), grid)
 
 
-def rounded(rule: Rule, exact: Grid | None = None) -> Rule:
+def rounded(rule: Rule, exact: Grid | None = None, *, weights: bool = False) -> Rule:
     """The shape of `rule`, on the grid `out`; without it exact, on the grid `exact`.
 
     Args:
         rule: the declared one.
         exact: the arguments and the number of axes of the result to a grid; None if
             there is no such grid.
+        weights: the first argument has one grid, the others may have many.
     """
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
         if out is None and exact is None:
             raise GridError("the result is on no grid exactly", "Pass out=QParams(...)")
+        if out is not None:
+            _refuse_axes(specs[:1] if weights else specs)
         return on_grid(shape, out or exact(*specs, len(shape)))  # type: ignore[misc]
 
     return deduce
@@ -50,11 +53,17 @@ def kept(rule: Rule) -> Rule:
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
+        _refuse_axes(specs)
         if out is None and any(x.qparams != specs[0].qparams for x in specs):
             accumulators.refuse_unlike(*specs)
         return on_grid(shape, out or specs[0].qparams)
 
     return deduce
+
+
+def _refuse_axes(specs: Any) -> None:
+    for spec in specs:
+        spec.qparams.refuse_axis("grid")
 
 
 def shape_of(rule: Rule, *specs: Any, **options: Any) -> tuple[int, ...]:
@@ -118,9 +127,9 @@ curve = rounded(same)
 rounded_sum = rounded(broadcast, _sum_grid)
 rounded_product = rounded(broadcast, _product_grid)
 rounded_quotient = rounded(broadcast)
-rounded_matmul = rounded(matrix_product, _matmul_grid)
-rounded_linear = rounded(affine, _matmul_grid)
-rounded_conv = rounded(convolution, _conv_grid)
+rounded_matmul = rounded(matrix_product, _matmul_grid, weights=True)
+rounded_linear = rounded(affine, _matmul_grid, weights=True)
+rounded_conv = rounded(convolution, _conv_grid, weights=True)
 rounded_mean = rounded(reduction)
 accumulated = rounded(reduction, _steps_grid)
 kept_same = kept(same)

@@ -1,0 +1,67 @@
+"""Kernels end somewhere: what lies behind is computed on integers, never an error."""
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.quant import QParams, qint8, qint32
+from mdtensor.quant.ops import activation, compiled, conv, conversion, elementwise, pool
+from mdtensor.quant.tensor import QInt8Tensor
+
+IMAGE = md.TensorSpec(QInt8Tensor, (1, 2, 3, 3), QParams(1e30, 3))
+WEIGHTS = QInt8Tensor(np.ones((1, 2, 1, 1), np.int8), scale=0.5)
+WINDOW = {"stride": 1, "padding": 0}
+FLAGS = {"ceil_mode": False, "count_include_pad": False}
+STEPS = {
+    "add": lambda out: elementwise.add_step(IMAGE, IMAGE, out=out),
+    "mul": lambda out: elementwise.mul_step(IMAGE, IMAGE, out=out),
+    "conv": lambda out: conv.conv2d_step(
+        IMAGE, WEIGHTS, None, **WINDOW, dilation=1, groups=1, out=out
+    ),
+    "mean": lambda out: pool.global_avg_pool2d_step(IMAGE, out=out),
+    "pool": lambda out: pool.avg_pool2d_step(
+        *(IMAGE,), **WINDOW, **FLAGS, kernel_size=1, out=out
+    ),
+}  # fmt: skip
+TABLES = {
+    "sigmoid": lambda out: activation.sigmoid_step(IMAGE, out=out),
+    "requantize": lambda out: conversion.requantize_step(IMAGE, out=out),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_ratio_past_the_kernels_is_not_compiled(name):
+    with pytest.raises(compiled.NotCompiled, match=r"is outside 2\*\*-40"):
+        STEPS[name](QParams(1e-5))
+
+
+@pytest.mark.parametrize("name", STEPS | TABLES)
+@pytest.mark.parametrize(
+    "out", [QParams(1e30, dtype=qint32), QParams([1e30, 1e30], axis=1, dtype=qint8)]
+)
+def test_only_one_grid_of_8_bits_is_compiled(name, out):
+    with pytest.raises(compiled.NotCompiled, match="one grid of 8-bit codes"):
+        (STEPS | TABLES)[name](out)
+
+
+@pytest.mark.parametrize("name", [n for n in STEPS | TABLES if n != "conv"])
+def test_a_step_needs_out(name):
+    with pytest.raises(compiled.NotCompiled):
+        (STEPS | TABLES)[name](None)
+
+
+def test_other_errors_of_ours_pass():
+    def fails():
+        raise md.ShapeError("no")
+
+    with pytest.raises(md.ShapeError):
+        compiled.attempt(compiled.compiled, fails)
+    assert compiled.attempt(compiled.compiled, lambda: int("x")) is None
+
+
+def test_shapes_that_are_not_compiled():
+    scalar = md.TensorSpec(QInt8Tensor, (), QParams(1))
+    with pytest.raises(compiled.NotCompiled, match="equal shapes"):
+        elementwise.mul_step(scalar, scalar, out=QParams(1))
+    with pytest.raises(compiled.NotCompiled, match="equal shapes"):
+        elementwise.add_step(scalar, IMAGE, out=QParams(1))

@@ -1,0 +1,250 @@
+"""What has no meaning together is refused by an error of ours, in literal words."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.quant import (
+    QInt8Tensor,
+    QInt32Tensor,
+    QParams,
+    QuantizedTensor,
+    QUInt8Tensor,
+    qint32,
+)
+
+BINARY = [
+    *(md.add, md.sub, md.mul, md.div, md.minimum, md.maximum),
+    *(md.equal, md.not_equal, md.less, md.less_equal, md.greater, md.greater_equal),
+    *(md.matmul, md.linear),
+]
+DENSE = [t for t in md.leaves() if t.dtype.storage.kind in "biuf"]
+DENSE = [t for t in DENSE if not issubclass(t, QuantizedTensor) and t.device is md.cpu]
+NARROW = [QInt8Tensor, QUInt8Tensor]
+QUANTIZED = [*NARROW, QInt32Tensor]
+NUMBERS = [int, float, bool]
+Q8, Q32 = QInt8Tensor([[1]], scale=0.5), QInt32Tensor([[1]], scale=0.5)
+SIZES = {int: "", float: "", bool: ""}
+MIXED = (
+    "a grid and a float have no common type. "
+    "Use dequantize(q), or quantize(x, q.qparams)."
+)
+CODES = (
+    "are these integers codes or numbers. Use q.codes for arithmetic on codes, or "
+    "QInt8Tensor(codes, qparams)."
+)
+WIDE = (
+    "with an accumulator the result would leave 32 bits. "
+    "Use requantize(acc, out=QParams(...)) first."
+)
+
+
+def example(kind):
+    """A value of `kind`: a matrix of one element, or a number."""
+    if kind in NUMBERS:
+        return kind(1)
+    if issubclass(kind, QuantizedTensor):
+        return kind(np.ones((1, 1), kind.dtype.storage), scale=0.5)
+    return kind.wrap(np.ones((1, 1), kind.dtype.storage))
+
+
+def stated(operation, a, b):
+    """The type of result the design states for a pair, or None: refused."""
+    comparing = operation in BINARY[6:12]
+    product = operation in (md.matmul, md.linear)
+    if {a, b} <= {*QUANTIZED}:
+        narrow = {a, b} <= {*NARROW}
+        if comparing:
+            return md.BoolTensor
+        if operation in (md.minimum, md.maximum):
+            return a if a is b else None
+        if operation in (md.add, md.sub):
+            return QInt32Tensor
+        exact = operation is md.mul or product
+        return QInt32Tensor if exact and narrow else None
+    number, other = (a, b) if a in NUMBERS else (b, a)
+    if operation is md.mul and number in NUMBERS:
+        return other
+    floating = [k for k in (a, b) if k in DENSE and k.dtype.is_floating]
+    weights = b in NARROW or (operation is md.matmul and a in NARROW)
+    if product and floating and weights:
+        return md.leaf(md.promote_types(floating[0].dtype, md.float32))
+    return None
+
+
+PAIRS = [
+    (a, b)
+    for a, b in itertools.product([*DENSE, *QUANTIZED, *NUMBERS], repeat=2)
+    if a in QUANTIZED or b in QUANTIZED
+]
+
+
+@pytest.mark.parametrize("operation", BINARY, ids=lambda f: f.__name__)
+def test_every_pair_of_types_has_a_stated_result_or_an_error_of_ours(operation):
+    for a, b in PAIRS:
+        wanted = stated(operation, a, b)
+        try:
+            got = type(operation(example(a), example(b)))
+        except md.MdtensorError as error:
+            assert wanted is None, (a, b, error)
+            assert error.fix, (a, b, error)
+        else:
+            assert got is wanted, (a, b)
+
+
+@pytest.mark.parametrize("operation", BINARY[:6], ids=lambda f: f.__name__)
+def test_with_out_every_narrow_pair_is_defined(operation):
+    for a, b in itertools.product(NARROW, repeat=2):
+        for out in (QParams(0.5), QParams(0.5, dtype=qint32)):
+            got = operation(example(a), example(b), out=out)
+            assert got.qparams is out
+
+
+@pytest.mark.parametrize("operation", BINARY[:6], ids=lambda f: f.__name__)
+def test_pairs_are_refused_in_either_order(operation):
+    for a, b in PAIRS:
+        results = []
+        for pair in ((a, b), (b, a)):
+            try:
+                results.append(type(operation(*map(example, pair))))
+            except md.MdtensorError as error:
+                results.append((type(error), error.problem))
+        assert results[0] == results[1]
+
+
+NUMBER = (
+    "with a Python number is not exact on a grid. "
+    "Use mul(q, c) with c > 0, or quantize the number."
+)
+NO_BIAS = (
+    "the bias is no accumulator. "
+    "Use a QInt32Tensor with the scale of x times the scale of w."
+)
+ONE = md.ones((1, 1))
+TEXTS = [
+    (md.add, (Q8, ONE), MIXED),
+    (md.sub, (ONE, Q8), MIXED),
+    (md.mul, (Q32, ONE), MIXED),
+    (md.linear, (Q8, Q8, ONE), MIXED),
+    (md.equal, (Q8, Q8.codes), CODES),
+    (md.matmul, (Q8, Q8.codes), CODES),
+    (md.linear, (Q8.codes, Q8), CODES),
+    (md.conv2d, (Q8, Q8.codes), CODES),
+    (md.mul, (Q8, Q32), WIDE),
+    (md.div, (Q32, Q8), WIDE),
+    (md.matmul, (Q32, Q8), WIDE),
+    (md.linear, (Q8, Q32), WIDE),
+    (md.conv2d, (Q32, Q8), WIDE),
+    (md.linear, (Q8, Q8, Q8), NO_BIAS),
+    (md.add, (Q32, 1), f"add {NUMBER}"),
+    (md.less, (Q8, 0.5), f"less {NUMBER}"),
+    (md.minimum, (True, Q8), f"minimum {NUMBER}"),
+]
+
+
+@pytest.mark.parametrize(("operation", "arguments", "text"), TEXTS)
+def test_mixed_types_are_told_the_way_out(operation, arguments, text):
+    with pytest.raises(md.PromotionError) as raised:
+        operation(*arguments)
+    shown = (f"{type(x).__name__}{SIZES.get(type(x), '[1,1]')}" for x in arguments)
+    assert str(raised.value) == f"{operation.__name__}({', '.join(shown)}): {text}"
+
+
+def test_numpy_numbers_are_tensors():
+    for call in (lambda: Q8 + np.float32(1), lambda: np.float32(1) + Q8):
+        with pytest.raises(
+            md.PromotionError, match="a grid and a float have no common"
+        ):
+            call()
+    with pytest.raises(md.PromotionError, match="are these integers codes or numbers"):
+        np.int8(1) * Q8
+
+
+OTHER = QInt8Tensor([[1]], scale=0.25, zero_point=7)
+SPLIT = QInt8Tensor([[1, 2]], scale=[0.5, 0.25], axis=1)
+
+
+@pytest.mark.parametrize(
+    "operation", [md.add, md.sub, md.minimum, md.maximum], ids=lambda f: f.__name__
+)
+def test_grids_that_differ_are_both_named(operation):
+    with pytest.raises(md.GridError) as raised:
+        operation(Q8, OTHER)
+    assert str(raised.value) == (
+        f"{operation.__name__}(QInt8Tensor[1,1], QInt8Tensor[1,1]): the grids differ: "
+        "(scale=0.5, zero_point=0) and (scale=0.25, zero_point=7). "
+        "Pass out=QParams(...), or requantize one to the grid of the other."
+    )
+
+
+def test_a_grid_for_each_index_and_one_for_all_differ():
+    with pytest.raises(md.GridError) as raised:
+        SPLIT + Q8
+    assert str(raised.value) == (
+        "add(QInt8Tensor[1,2], QInt8Tensor[1,1]): the grids differ: "
+        "(2 scales=0.25..0.5, axis=1) and (scale=0.5, zero_point=0). "
+        "Pass out=QParams(...), or requantize one to the grid of the other."
+    )
+
+
+WITH_OUT = {
+    "add": lambda x, out: md.add(x, x, out=out),
+    "sub": lambda x, out: md.sub(x, x, out=out),
+    "mul": lambda x, out: md.mul(x, x, out=out),
+    "div": lambda x, out: md.div(x, x, out=out),
+    "minimum": lambda x, out: md.minimum(x, x, out=out),
+    "maximum": lambda x, out: md.maximum(x, x, out=out),
+    "relu": lambda x, out: md.relu(x, out=out),
+    "relu6": lambda x, out: md.relu6(x, out=out),
+    "clip": lambda x, out: md.clip(x, 0, 1, out=out),
+    "sigmoid": lambda x, out: md.sigmoid(x, out=out),
+    "hardsigmoid": lambda x, out: md.hardsigmoid(x, out=out),
+    "mean": lambda x, out: md.mean(x, out=out),
+    "linear": lambda x, out: md.linear(x, x, out=out),
+    "matmul": lambda x, out: md.matmul(x, x.T, out=out),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_out_is_one_grid(name):
+    with pytest.raises(
+        md.OptionError, match=rf"^{name}\(.*: out is a float\. Pass out="
+    ):
+        WITH_OUT[name](Q8, 0.5)
+    with pytest.raises(md.GridError) as raised:
+        WITH_OUT[name](Q8, QParams([0.5], axis=0))
+    assert str(raised.value).endswith(
+        ": out has scales along axis 0. Pass out=QParams(...) with one scale."
+    )
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_scales_along_an_axis_do_not_round_together(name):
+    if name in ("linear", "matmul"):
+        pytest.skip("weights have scales along an axis")
+    with pytest.raises(md.GridError, match="scales differ along axis 1"):
+        WITH_OUT[name](SPLIT, QParams(0.5))
+
+
+def test_a_quotient_needs_out():
+    with pytest.raises(md.GridError) as raised:
+        Q8 / OTHER
+    assert str(raised.value) == (
+        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): the result is on no grid exactly. "
+        "Pass out=QParams(...), to which it is rounded once."
+    )
+
+
+@pytest.mark.parametrize("operation", [*BINARY[:12]], ids=lambda f: f.__name__)
+def test_shapes_that_do_not_broadcast_are_refused(operation):
+    three = QInt8Tensor([1, 2, 3], scale=0.5)
+    options = {} if operation in BINARY[6:] else {"out": QParams(0.5)}
+    with pytest.raises(md.ShapeError, match=r"QInt8Tensor\[3\], QInt8Tensor\[2\]"):
+        operation(three, QInt8Tensor([1, 2], scale=0.5), **options)
+
+
+def test_out_is_for_quantized_results():
+    with pytest.raises(md.OptionError, match="out= is the grid of a quantized result"):
+        md.add(md.ones((1,)), md.ones((1,)), out=QParams(0.5))

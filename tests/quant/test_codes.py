@@ -1,0 +1,61 @@
+"""The unsigned view of codes stands for the same numbers."""
+
+import numpy as np
+import pytest
+
+from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, codes, qint32, quint8
+
+SIGNED, BYTES = QParams(0.5, -3), QParams(0.5, 125, dtype=quint8)
+
+
+def test_unsigned_codes_stand_for_the_same_numbers(exact):
+    x = QInt8Tensor(np.arange(-128, 128).astype(np.int8), SIGNED)
+    grid = codes.unsigned_grid(SIGNED)
+    assert grid == BYTES
+    seen = QUInt8Tensor(codes.unsigned(x), grid)
+    assert np.array_equal(exact.reals(seen), exact.reals(x))
+    assert np.array_equal(
+        codes.from_unsigned(codes.unsigned(x), SIGNED).buffer, x.buffer
+    )
+
+
+def test_unsigned_codes_stay_as_they_are():
+    x = QUInt8Tensor([0, 255], BYTES)
+    assert codes.unsigned_grid(BYTES) is BYTES
+    assert np.shares_memory(codes.unsigned(x), x.buffer)
+    wide = QParams(0.5, dtype=qint32)
+    assert codes.unsigned_grid(wide) is wide
+
+
+def test_zero_points_along_an_axis_move_too():
+    grid = QParams([0.5, 1], [-128, 127], axis=1)
+    assert codes.unsigned_grid(grid).zero_point.tolist() == [0, 255]
+    assert codes.unsigned_grid(grid).axis == 1
+
+
+VIEWS = {
+    "turned": lambda a: a.T,
+    "sliced": lambda a: a[::2, 1:4],
+    "reversed": lambda a: a[::-1],
+    "repeated": lambda a: np.broadcast_to(a[:1], (4, a.shape[1])),
+    "one": lambda a: a[1, 2],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_keep_their_order(name):
+    array = np.arange(-12, 12, dtype=np.int8).reshape(4, 6)
+    view = np.asarray(VIEWS[name](array))
+    seen = codes.unsigned(QInt8Tensor.wrap(view, SIGNED))
+    assert np.array_equal(seen, view.astype(int) + 128)
+    laid = codes.contiguous(seen)
+    assert laid.shape == view.shape and laid.flags.c_contiguous
+    assert np.array_equal(laid, seen)
+
+
+def test_images_turn_and_turn_back():
+    image = np.arange(24).reshape(1, 2, 3, 4)
+    last = codes.channels_last(image)
+    assert last.shape == (1, 3, 4, 2) and last.flags.c_contiguous
+    assert last[0, 1, 2].tolist() == [6, 18]
+    assert np.array_equal(codes.channels_first(last), image)

@@ -1,0 +1,128 @@
+"""What is deduced from types, shapes and grids is what execution gives."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.quant import (
+    QInt8Tensor,
+    QInt32Tensor,
+    QParams,
+    QuantizedTensor,
+    QUInt8Tensor,
+    dequantize,
+    qint32,
+    quantize,
+    quint8,
+    requantize,
+)
+from mdtensor.quant.tensor import spec_of
+
+S8 = QInt8Tensor(
+    np.arange(48, dtype=np.int8).reshape(1, 3, 4, 4), scale=0.5, zero_point=3
+)
+U8 = QUInt8Tensor(np.arange(48, dtype=np.uint8).reshape(1, 3, 4, 4), scale=0.5)
+S32 = QInt32Tensor(np.arange(48).reshape(1, 3, 4, 4).tolist(), scale=0.5)
+SPLIT = QInt8Tensor(S8.buffer, scale=[0.5, 0.25, 1], zero_point=[1, 2, 3], axis=1)
+WIDE = QInt32Tensor(S32.buffer, scale=[0.5, 0.25, 1], axis=1)
+WEIGHTS = QInt8Tensor(np.ones((2, 3, 2, 2), np.int8), scale=[0.5, 0.25], axis=0)
+FLOATS = md.ones((1, 3, 4, 4))
+ONES = QUInt8Tensor(np.ones((1, 3, 4, 4), np.uint8), scale=0.5)
+ROWS = QInt8Tensor(np.ones((5, 4), np.int8), scale=np.ones(5), axis=0)
+COLUMNS = QInt8Tensor(np.ones((4, 5), np.int8), scale=np.ones(5), axis=1)
+BIAS = QInt32Tensor(np.ones(5, np.int32), scale=np.full(5, 0.5), axis=0)
+OUTS = [None, QParams(0.1, 3), QParams(1, 3, dtype=quint8), QParams(1, dtype=qint32)]
+
+PAIRS = [*itertools.product([S8, U8, S32], repeat=2), (WIDE, WIDE), (S8, S8[0, 0])]
+ARITHMETIC = [md.add, md.sub, md.minimum, md.maximum]
+COMPARISONS = [md.equal, md.not_equal, md.less, md.less_equal]
+COMPARISONS += [md.greater, md.greater_equal]
+CURVES = [md.relu, md.relu6, md.sigmoid, md.tanh, md.exp, md.hardswish, md.hardsigmoid]
+REDUCTIONS = [md.sum, md.mean, md.max, md.argmax]
+CASES = [
+    *((f, pair, {}) for f in ARITHMETIC for pair in PAIRS),
+    *((f, (S8, x), {}) for f in (md.mul, md.div) for x in (ONES, ONES[0, 0], SPLIT)),
+    *((f, pair, {}) for f in COMPARISONS for pair in PAIRS[:9]),
+    *((md.mul, pair, {}) for pair in [(S8, 2), (0.5, SPLIT), (S32, 3)]),
+    *((f, (x,), {}) for f in CURVES for x in (S8, U8, SPLIT)),
+    (md.relu, (S32,), {}),
+    (md.clip, (S8,), {"min": -1, "max": 2}),
+    *((md.neg, (x,), {}) for x in (S8, U8, S32, SPLIT)),
+    *((md.conv2d, (x, WEIGHTS), {"padding": 1}) for x in (S8, U8, FLOATS)),
+    (md.conv2d, (U8, QUInt8Tensor(WEIGHTS.buffer.view(np.uint8), scale=1)), {}),
+    *((md.linear, (x, ROWS), {}) for x in (S8, U8, FLOATS)),
+    (md.linear, (S8, ROWS, BIAS), {}),
+    (md.linear, (S8, U8[0, 0]), {}),
+    *((md.matmul, (x, COLUMNS), {}) for x in (S8, U8, FLOATS)),
+    (md.matmul, (S8, U8), {}),
+    (md.matmul, (S8, FLOATS), {}),
+    *((md.max_pool2d, (x, ), {"kernel_size": 2, "padding": 1}) for x in (S8, SPLIT)),
+    (md.avg_pool2d, (U8,), {"kernel_size": 2, "ceil_mode": True, "stride": 3}),
+    (md.global_avg_pool2d, (S8,), {}),
+    *((f, (x,), {"axis": 1}) for f in REDUCTIONS for x in (S8, S32)),
+    (md.reshape, (S8,), {"shape": (6, -1)}),
+    *((md.permute_dims, (x,), {"axes": (1, 3, 0, 2)}) for x in (S8, SPLIT, WIDE)),
+    *((md.squeeze, (x,), {"axis": 0}) for x in (S8, SPLIT)),
+    *((md.expand_dims, (x,), {"axis": 1}) for x in (U8, SPLIT)),
+    (md.concat, (S8, S8), {"axis": 2}),
+    (md.pad, (U8,), {"pad_width": [(1, 0)] * 4}),
+    *((md.getitem, (x,), {"key": (slice(1), slice(1, None, 2))}) for x in (S8, SPLIT)),
+    (md.getitem, (S8,), {"key": (0, ..., None)}),
+    *((quantize, (FLOATS,), {"qparams": g}) for g in (OUTS[1], OUTS[3], SPLIT.qparams)),
+    *((dequantize, (x,), {}) for x in (S8, U8, S32, SPLIT)),
+    *((requantize, (x,), {}) for x in (S8, U8, S32, WIDE)),
+]  # fmt: skip
+
+
+def outcome(function):
+    try:
+        return function()
+    except md.MdtensorError as error:
+        return type(error)
+
+
+def run(operation, arguments, options):
+    if operation is md.concat:
+        return spec_of(operation(arguments, **options))
+    return spec_of(operation(*arguments, **options))
+
+
+@pytest.mark.parametrize("out", OUTS, ids=str)
+@pytest.mark.parametrize(("operation", "arguments", "options"), CASES)
+def test_deduction_is_execution(operation, arguments, options, out):
+    types = [type(x) for x in arguments]
+    selected = operation.select(*types)
+    if out is not None:
+        if not selected.method.rounds:
+            pytest.skip("takes no out=")
+        options = {**options, "out": out}
+    elif operation is requantize:
+        pytest.skip("needs out=")
+    specs = [spec_of(x) if isinstance(x, md.Tensor) else x for x in arguments]
+    wanted = outcome(lambda: run(operation, arguments, options))
+    assert outcome(lambda: selected.deduce(*specs, **options)) == wanted
+
+
+def test_every_quantized_method_is_among_the_cases():
+    """All methods of which an argument is quantized, but those that refuse."""
+    covered = {c[0].select(*map(type, c[1])).method for c in CASES}
+    for function in md.operations().values():
+        for method in function.operation.methods:
+            types = [*method.signature.types]
+            types += [method.signature.varargs] if method.signature.has_varargs else []
+            ours = any(is_quantized(t) for t in types)
+            if ours and not any(getattr(t, "__args__", ()) for t in types[:2]):
+                assert method in covered, str(method)
+
+
+def is_quantized(kind):
+    return isinstance(kind, type) and issubclass(kind, QuantizedTensor)
+
+
+def test_dynamic_sizes_stay_dynamic():
+    spec = md.TensorSpec(QInt8Tensor, (-1, 3, 4, 4), S8.qparams)
+    got = md.conv2d.select(QInt8Tensor, QInt8Tensor).deduce(spec, spec_of(WEIGHTS))
+    assert got.shape == (-1, 2, 3, 3) and got.qparams.axis == 1
+    assert md.relu.select(QInt8Tensor).deduce(spec) == spec
