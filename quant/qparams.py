@@ -204,7 +204,7 @@ def _numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
 
 
 def _check_axis(scales: FloatArray, zeros: IntArray, axis: Any) -> None:
-    is_axis = isinstance(axis, Integral) and axis >= 0
+    is_axis = isinstance(axis, Integral) and int(axis) >= 0
     if axis is not None and not is_axis:
         raise GridError(f"axis is {axis!r}", "Count it from the front, from 0")
     if scales.ndim != is_axis:

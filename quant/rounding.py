@@ -81,8 +81,9 @@ def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
 
 def steps_of(x: Any) -> IntArray:
     """Steps from real 0 of a quantized tensor: codes less their zero point."""
-    codes: IntArray = x.buffer.astype(np.int64)
-    return codes - x.qparams.along(x.qparams.zero_point, codes.ndim)
+    codes = x.buffer.astype(np.int64)
+    steps: IntArray = codes - x.qparams.along(x.qparams.zero_point, codes.ndim)
+    return steps
 
 
 def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:

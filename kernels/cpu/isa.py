@@ -56,8 +56,9 @@ def choose_runway(features, override, is_jit_disabled):
 
 
 FEATURES = host_features()
+IS_JIT_DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
 RUNWAY, REASON = choose_runway(
-    FEATURES, os.environ.get("MDTENSOR_ISA"), bool(numba.config.DISABLE_JIT)
+    FEATURES, os.environ.get("MDTENSOR_ISA"), IS_JIT_DISABLED
 )
 
 

@@ -74,9 +74,9 @@ class Step:
     """
 
     kind = -1
-    kernels = ()
-    input_types = (np.dtype(np.uint8),)
-    output_type = np.dtype(np.uint8)
+    kernels: tuple = ()
+    input_types: tuple = (np.dtype(np.uint8),)
+    output_type: np.dtype = np.dtype(np.uint8)
 
     def output_shape(self, *shapes):
         """Shape of the result for these input shapes."""

@@ -10,8 +10,8 @@ if isa.RUNWAY == "vnni":
         reduction as fast_reduction,
     )
 else:
-    fast_conv, fast_matmul = conv, matmul
-    fast_elementwise, fast_reduction = elementwise, reduction
+    fast_conv, fast_matmul = conv, matmul  # type: ignore[misc]
+    fast_elementwise, fast_reduction = elementwise, reduction  # type: ignore[misc]
 
 pack_s8 = fast_matmul.pack_s8
 padded_columns = matmul.padded_columns

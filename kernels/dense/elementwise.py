@@ -38,7 +38,7 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
 
 def _number(x: Any) -> Any:
     """Truth values as bytes, which compare with integers of any size."""
-    return x.view(np.uint8) if getattr(x, "dtype", None) == bool else x
+    return x.view(np.uint8) if getattr(x, "dtype", None) == np.bool_ else x
 
 
 def _rounds(x1: Any, x2: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,12 @@ class Contest:
         }
         for label, model in ((FLOAT_PEER, self.path), (INT8_PEER, self.rival)):
             session = peer.session(model, threads)
-            found[label] = lambda pixels, s=session: s.run(None, {name: pixels})[0]
+            found[label] = partial(_first_output, session, name)
         return found
+
+
+def _first_output(session: Any, name: str, pixels: Any) -> Any:
+    return session.run(None, {name: pixels})[0]
 
 
 def run_demo(progress: Any) -> dict[str, Any]:
@@ -147,7 +152,7 @@ def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
     for threads in THREADS:
         calls = contest.contenders(threads)
         with limited(threads):
-            bound = {name: (lambda c=call: c(pixels)) for name, call in calls.items()}
+            bound = {name: partial(call, pixels) for name, call in calls.items()}
             times = timing.interleaved(bound, ROUNDS, SECONDS)
         middle = timing.medians(times)
         best = min((FLOAT_PEER, INT8_PEER), key=lambda label: middle[label])

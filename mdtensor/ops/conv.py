@@ -51,8 +51,8 @@ def batch_norm(
     eps: float,
 ) -> Tensor:
     deduced(batch_norm, x, mean, var, weight, bias)
-    statistics = [v.buffer for v in (mean, var, weight, bias)]
-    return x.wrap(kernel.batch_norm(x.buffer, *statistics, eps))
+    m, v, s, b = mean.buffer, var.buffer, weight.buffer, bias.buffer
+    return x.wrap(kernel.batch_norm(x.buffer, m, v, s, b, eps))
 
 
 @method(fold_batch_norm)
@@ -69,6 +69,6 @@ def fold_batch_norm(
 ) -> tuple[Tensor, Tensor]:
     deduced(fold_batch_norm, w, b, mean, var, weight, bias)
     before = b if b is None else b.buffer
-    statistics = [v.buffer for v in (mean, var, weight, bias)]
-    filters, shift = kernel.fold_batch_norm(w.buffer, before, *statistics, eps)
+    m, v, scale, offset = mean.buffer, var.buffer, weight.buffer, bias.buffer
+    filters, shift = kernel.fold_batch_norm(w.buffer, before, m, v, scale, offset, eps)
     return w.wrap(filters), w.wrap(shift)

@@ -126,7 +126,7 @@ class Model:
     def quantize(
         self, calibration: Calibration, *, keep_float: Sequence[str] = ()
     ) -> Model:
-        """The model with 8-bit weights and activations; see `quantize.quantize_graph`."""
+        """The model on 8-bit grids; see `quantize.quantize_graph`."""
         return Model(quantize.quantize_graph(self.graph, calibration, keep_float))
 
     def save(self, path: Path) -> None:

@@ -12,7 +12,7 @@ then turns both into the same graph. The choices made here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
