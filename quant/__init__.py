@@ -12,6 +12,8 @@ Importing it registers its types and methods.
 if __name__ != "mdtensor.quant":
     raise ImportError("import mdtensor.quant, not quant: two copies break dispatch")
 
+import importlib
+
 from mdtensor.quant import ops as ops
 from mdtensor.quant.dtypes import qint8 as qint8, qint32 as qint32, quint8 as quint8
 from mdtensor.quant.generics import (
@@ -32,3 +34,12 @@ from mdtensor.quant.tensor import (
     QuantizedTensor as QuantizedTensor,
     QUInt8Tensor as QUInt8Tensor,
 )
+
+_OF_MODELS = ("Calibration", "Model", "load")
+
+
+def __getattr__(name: str) -> object:
+    """What concerns models loads on first use."""
+    if name in _OF_MODELS:
+        return getattr(importlib.import_module("mdtensor.quant.model"), name)
+    raise AttributeError(f"module 'mdtensor.quant' has no attribute {name!r}")
