@@ -184,7 +184,9 @@ def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _code_dtype(given: Any) -> DType:
     dtype = find_dtype(given)
     if dtype.kind != "quantized":
-        raise GridError(f"{dtype} is no type of codes", "Use qint8 or quint8")
+        raise GridError(
+            f"{dtype} is no type of codes", "Use qint8 or quint8", "QParams"
+        )
     return dtype
 
 
@@ -206,7 +208,9 @@ def _numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
 def _check_axis(scales: FloatArray, zeros: IntArray, axis: Any) -> None:
     is_axis = isinstance(axis, Integral) and int(axis) >= 0
     if axis is not None and not is_axis:
-        raise GridError(f"axis is {axis!r}", "Count it from the front, from 0")
+        raise GridError(
+            f"axis is {axis!r}", "Count it from the front, from 0", "QParams"
+        )
     if scales.ndim != is_axis:
         raise GridError(
             f"{scales.size} scales with axis={axis}",

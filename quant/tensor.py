@@ -56,7 +56,9 @@ class QuantizedTensor(Tensor):
             raise GridError(
                 "codes mean nothing without a grid", "Give qparams or scale"
             )
-        grid = qparams or QParams(scale, zero_point, dtype=own, axis=axis)
+        grid = qparams
+        if grid is None:
+            grid = QParams(scale, zero_point, dtype=own, axis=axis)
         if isinstance(codes, Tensor):
             codes = np.asarray(codes)
         buffer = leaf(_storage_dtype(own), self.device)(codes).buffer
@@ -66,7 +68,7 @@ class QuantizedTensor(Tensor):
     @classmethod
     def wrap(cls, buffer: Any, qparams: QParams | None = None) -> Self:
         """A tensor around codes that fit, on a grid that is checked to fit."""
-        if qparams is None or qparams.dtype is not cls.dtype:
+        if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
             raise GridError(
                 f"{cls.__name__} needs a grid of {cls.dtype}, got {qparams}"
             )

@@ -1,6 +1,7 @@
 """Functions of one quantized argument: tables of 256 codes, exact by construction."""
 
 from math import inf, isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,8 @@ def _lookup(name: str, function: tables.Function, x: Any, out: QParams | None) -
 def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Bounds as they are, None for those that bound nothing."""
     for bound in (low, high):
-        if bound is not None and bound != bound:
-            raise OptionError("a bound is NaN", "Pass numbers, or None")
+        if not isinstance(bound, (Real, type(None))) or bound != bound:
+            raise OptionError(f"a bound is {bound!r}", "Pass numbers, or None")
     if None not in (low, high) and low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
     if inf in (low, -high if high is not None else None):
@@ -127,8 +128,8 @@ def hardsigmoid_step(
 
 
 def _line(alpha: float, beta: float) -> tables.Function:
-    if not (isfinite(alpha) and isfinite(beta)):
-        raise OptionError(f"alpha is {alpha}, beta {beta}", "Pass finite numbers")
+    if not all(isinstance(v, Real) and isfinite(v) for v in (alpha, beta)):
+        raise OptionError(f"alpha is {alpha!r}, beta {beta!r}", "Pass finite numbers")
     return tables.hardsigmoid(alpha, beta)
 
 

@@ -117,12 +117,12 @@ def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
 
 
 @method(requantize, prepare=requantize_step)
-def requantize(x: NarrowTensor, /, *, out: QParams) -> Any:
+def requantize(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _rescaled(x, out)
 
 
 @method(requantize)
-def requantize(x: QInt32Tensor, /, *, out: QParams) -> Any:
+def requantize(x: QInt32Tensor, /, *, out: Any = None) -> Any:
     return _rescaled(x, out)
 
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 from math import isfinite
+from numbers import Real
 from typing import Any
 
 from mdtensor import (
@@ -110,7 +111,8 @@ def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
 @method(pad)
 def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
     require_per_tensor("pad", x)
-    border = exactly(value) if isfinite(value) else x.qparams.fraction / 2
+    is_finite = isinstance(value, Real) and isfinite(value)
+    border = exactly(value) if is_finite else x.qparams.fraction / 2
     code = border / x.qparams.fraction + x.qparams.zero
     low, high = x.qparams.minimum, x.qparams.maximum
     if code.denominator != 1 or not low <= code <= high:

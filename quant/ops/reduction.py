@@ -52,5 +52,6 @@ def argmax(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
     spec = checked(
         "argmax", (x,), lambda: rule(spec_of(x), axis=axis, keepdims=keepdims)
     )
-    found = np.asarray(x.buffer.argmax(axis=axis))
+    one = axis if axis is None else int(axis)
+    found = np.asarray(x.buffer.argmax(axis=one))
     return Int64Tensor.wrap(found.astype(np.int64).reshape(spec.shape))

@@ -109,3 +109,47 @@ def test_repr_is_one_short_line():
     assert repr(QParams(scales, axis=0, dtype=qint8)) == (
         "QParams(1000 scales=0.1..0.3, axis=0, dtype=qint8)"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "text"),
+    [
+        ((None,), {}, "QParams: a scale is nan"),
+        (("wide",), {}, "QParams: scale is a str that holds no numbers. Give a number"),
+        (
+            ([[1], [1, 2]],),
+            {"axis": 0},
+            "QParams: scale is a list that holds no numbers",
+        ),
+        ((1, "x"), {}, "QParams: zero_point is a str that holds no numbers"),
+        ((1, None), {}, "QParams: zero_point is a NoneType that holds no numbers"),
+        ((1, [1, 2]), {}, "QParams: 2 zero points for 1 scales. Give one, or as many"),
+        (([1, 2], [1, 2, 3]), {"axis": 0}, "QParams: 3 zero points for 2 scales"),
+        (
+            ([1, 2],),
+            {"axis": -1},
+            "QParams: axis is -1. Count it from the front, from 0.",
+        ),
+        (
+            ([1, 2],),
+            {"axis": 1.5},
+            "QParams: axis is 1.5. Count it from the front, from 0.",
+        ),
+        ((1,), {"dtype": "int8"}, "QParams: int8 is no type of codes. Use qint8 or"),
+    ],
+)
+def test_what_makes_no_grid_is_refused(arguments, options, text):
+    with pytest.raises(GridError) as raised:
+        QParams(*arguments, **options)
+    assert str(raised.value).startswith(text)
+
+
+def test_an_axis_of_no_indices_has_no_scales():
+    grid = QParams([], axis=1)
+    assert repr(grid) == "QParams(0 scales, axis=1, dtype=qint8)"
+
+
+def test_scales_past_float32_are_shown():
+    assert repr(QParams(1e300, dtype=qint32)) == (
+        "QParams(scale=1e+300, zero_point=0, dtype=qint32)"
+    )

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 
 from mdtensor.quant.rounding import LARGE, round_sum
@@ -44,3 +45,31 @@ def test_sums_of_two_terms_round_once(a, b, ratio_a, ratio_b):
     got = round_sum((x, ratio_a), (y, -ratio_b))
     pairs = zip(a[:size], b[:size], strict=True)
     assert got.tolist() == [expected(p * ratio_a, -q * ratio_b) for p, q in pairs]
+
+
+EDGES = [2**40 - 1, 2**40, 2**40 + 1, 2**52, 2**53 - 1]
+
+
+@pytest.mark.parametrize("value", [v * s for v in (0, 1, *EDGES) for s in (1, -1)])
+@pytest.mark.parametrize("exponent", [-1150, -1074, -60, -13, -1, 0, 1, 40, 900, 1200])
+@pytest.mark.parametrize("odd", [1, 3, Fraction(1, 3)])
+def test_any_ratio_is_cut_at_the_ends(value, exponent, odd):
+    ratio = odd * Fraction(2) ** exponent
+    assert round_sum((np.array([value]), ratio)).tolist() == [expected(value * ratio)]
+
+
+@given(
+    st.integers(-(2**53) + 1, 2**53 - 1),
+    st.fractions(Fraction(1, 2**30), Fraction(2) ** 70),
+    st.fractions(-3, 3, max_denominator=8),
+    st.sampled_from([1, Fraction(2) ** 60, Fraction(2) ** 1000]),
+)
+def test_terms_that_cancel_leave_the_exact_rest(value, ratio, rest, unit):
+    terms = (np.array([value]), ratio * unit), (np.array([-value]), ratio * unit)
+    got = round_sum(*terms, (np.array([1]), rest))
+    assert got.tolist() == [round(rest)]
+
+
+def test_scalars_and_nothing_round():
+    assert round_sum((np.int64(3), Fraction(1, 2))).shape == ()
+    assert round_sum((np.zeros((0, 2), np.int64), Fraction(1, 3))).shape == (0, 2)

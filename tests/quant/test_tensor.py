@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ def test_a_grid_is_needed_and_must_be_of_the_type():
     assert str(raised.value) == (
         "codes mean nothing without a grid. Give qparams or scale."
     )
+    with pytest.raises(md.GridError, match=r"needs a grid of qint8, got 0\.5"):
+        QInt8Tensor([1], 0.5)
     with pytest.raises(md.GridError, match="needs a grid of qint8"):
         QInt8Tensor([1], QParams(0.5, dtype=quint8))
 
@@ -77,3 +80,29 @@ def test_bytes_count_codes_and_scales():
 
 def test_importing_mdtensor_loads_quant_on_first_use():
     assert md.quant is quant
+
+
+@pytest.mark.parametrize("way", [float, int, bool, QInt8Tensor.tolist])
+def test_codes_do_not_pass_for_a_number(way):
+    with pytest.raises(md.GridError) as raised:
+        way(QInt8Tensor([3], scale=0.5))
+    assert str(raised.value) == (
+        "QInt8Tensor[1](scale=0.5, zero_point=0) holds codes, not numbers. "
+        "Use x.codes or quant.dequantize(x)."
+    )
+
+
+def test_eight_threads_compute_the_same(rng):
+    x = QInt8Tensor(rng.integers(-128, 128, (1, 8, 6, 6)).astype(np.int8), scale=0.1)
+    w = QInt8Tensor(rng.integers(-128, 128, (8, 8, 3, 3)).astype(np.int8), scale=0.01)
+
+    def network(out):
+        y = md.conv2d(x, w, padding=1, out=QParams(out, 3))
+        y = md.add(md.sigmoid(y, out=QParams(0.01)), x, out=QParams(out))
+        y = md.mul(y, md.max_pool2d(y, 3, stride=1, padding=1), out=QParams(out, -7))
+        return md.global_avg_pool2d(y, out=QParams(out)).buffer.tobytes()
+
+    scales = [0.05 + 0.01 * (i % 4) for i in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(network, scales))
+    assert found == [network(scale) for scale in scales]

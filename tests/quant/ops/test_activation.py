@@ -80,8 +80,9 @@ def test_clip_to_a_grid_rounds_once(bounds, every_code, exact):
     ("bounds", "error", "text"),
     [
         ((3, 1), md.OptionError, "min 3 is above max 1. Swap them."),
-        ((NAN, 1), md.OptionError, "a bound is NaN. Pass numbers, or None."),
-        ((0, NAN), md.OptionError, "a bound is NaN. Pass numbers, or None."),
+        ((NAN, 1), md.OptionError, "a bound is nan. Pass numbers, or None."),
+        ((0, NAN), md.OptionError, "a bound is nan. Pass numbers, or None."),
+        ((0, "x"), md.OptionError, "a bound is 'x'. Pass numbers, or None."),
         ((INF, INF), md.OptionError, "all numbers are out of bounds. Pass finite"),
         ((None, -INF), md.OptionError, "all numbers are out of bounds. Pass finite"),
         (
@@ -108,7 +109,7 @@ def test_bounds_that_are_none_are_refused(bounds, error, text, every_code):
     assert str(raised.value).startswith(f"clip(QInt8Tensor[256]): {text}")
 
 
-@pytest.mark.parametrize("slope", [(NAN, 0), (0.2, INF)])
+@pytest.mark.parametrize("slope", [(NAN, 0), (0.2, INF), ("x", 0), (0.2, None)])
 def test_a_slope_is_finite(slope, every_code):
     with pytest.raises(md.OptionError, match="Pass finite numbers"):
         md.hardsigmoid(every_code(OUT), alpha=slope[0], beta=slope[1], out=OUT)

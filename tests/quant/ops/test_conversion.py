@@ -217,6 +217,8 @@ def test_a_target_has_one_grid():
         "requantize(QInt8Tensor[1]): out has scales along axis 0. "
         "Pass out=QParams(...) with one scale."
     )
+    with pytest.raises(md.OptionError, match="out is a NoneType"):
+        requantize(QInt8Tensor([1], scale=1), out=None)
     with pytest.raises(md.OptionError, match="out is a float"):
         requantize(QInt8Tensor([1], scale=1), out=0.5)
 

@@ -90,7 +90,7 @@ def test_a_border_on_the_grid_is_exact(value, exact):
     assert exact.reals(got)[0] == Fraction(float(value)) == exact.reals(got)[-1]
 
 
-@pytest.mark.parametrize("value", [0.3, 1e9, float("inf"), float("nan")])
+@pytest.mark.parametrize("value", [0.3, 1e9, float("inf"), float("nan"), "x"])
 def test_a_border_off_the_grid_is_refused(value):
     with pytest.raises(md.CastError) as raised:
         md.pad(QInt8Tensor([1], scale=0.5, zero_point=3), [(1, 1)], value=value)
