@@ -148,7 +148,7 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
-from mdtensor.which import which as which
+from mdtensor.which import which as which, why as why
 
 bool = dtypes.bool_
 

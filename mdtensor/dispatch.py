@@ -66,6 +66,10 @@ class Method:
         """Whether it takes `out=`, the grid to round its result to."""
         return "out" in inspect.signature(self.implementation).parameters
 
+    def accepts(self, types: tuple[type, ...]) -> bool:
+        """Whether arguments of `types` fit its signature."""
+        return bool(plum.Signature(*types) <= self.signature)
+
     @property
     def location(self) -> str:
         """`package/file.py:line` of its definition."""
@@ -216,7 +220,7 @@ class Operation:
         try:
             found, _ = self._plum.resolve_method(plum.Signature(*types))
         except plum.AmbiguousLookupError:
-            fits = [m for m in self.methods if _accepts(m, types)]
+            fits = [m for m in self.methods if m.accepts(types)]
             raise self._error(types, "more than one method fits", fits) from None
         except plum.NotFoundLookupError:
             raise self._error(types, "no method", self._nearest(types)) from None
@@ -375,10 +379,6 @@ def _is_subtype(given: type, wanted: Any) -> bool:
     return bool(plum.Signature(given) <= plum.Signature(wanted))
 
 
-def _accepts(candidate: Method, types: tuple[type, ...]) -> bool:
-    return bool(plum.Signature(*types) <= candidate.signature)
-
-
 def _fitting(candidate: Method, types: tuple[type, ...]) -> int:
     wanted = candidate.signature.expand_varargs(len(types))
     return sum(_is_subtype(g, w) for g, w in zip(types, wanted, strict=False))
@@ -388,4 +388,4 @@ def _type_name(hint: Any) -> str:
     members = getattr(hint, "__args__", None)
     if members:
         return " | ".join(map(_type_name, members))
-    return getattr(hint, "__name__", str(hint))
+    return "None" if hint is type(None) else getattr(hint, "__name__", str(hint))

@@ -5,7 +5,7 @@ A dtype says what one element *is*; how tensors of it behave is written in metho
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class DType:
         bits: width of one element.
         storage: the NumPy dtype of the buffer that holds the elements.
 
+    `minimum` and `maximum` are the bounds of its finite numbers.
+
     Raises:
         RegistrationError: another element type has this name.
 
@@ -33,7 +35,7 @@ class DType:
         (mdtensor.int8, 8, -128, 127)
     """
 
-    __slots__ = ("bits", "kind", "name", "storage")
+    __slots__ = ("bits", "kind", "maximum", "minimum", "name", "storage")
 
     def __init__(self, name: str, kind: str, bits: int, storage: str) -> None:
         if name in _REGISTRY:
@@ -42,21 +44,8 @@ class DType:
         self.kind = kind
         self.bits = bits
         self.storage = np.dtype(storage)
+        self.minimum, self.maximum = _bounds(self.storage)
         _REGISTRY[name] = self
-
-    @property
-    def minimum(self) -> int | float:
-        """The smallest finite value an element can hold."""
-        if self.storage.kind in "iu":
-            return int(np.iinfo(self.storage).min)
-        return 0 if self.storage.kind == "b" else float(np.finfo(self.storage).min)
-
-    @property
-    def maximum(self) -> int | float:
-        """The largest finite value an element can hold."""
-        if self.storage.kind in "iu":
-            return int(np.iinfo(self.storage).max)
-        return 1 if self.storage.kind == "b" else float(np.finfo(self.storage).max)
 
     @property
     def is_integer(self) -> bool:
@@ -74,6 +63,15 @@ class DType:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return dtype, (self.name,)
+
+
+def _bounds(storage: np.dtype[Any]) -> tuple[int | float, int | float]:
+    """The smallest and the largest finite number an element can hold."""
+    if storage.kind == "b":
+        return 0, 1
+    if storage.kind in "iu":
+        return int(np.iinfo(storage).min), int(np.iinfo(storage).max)
+    return float(np.finfo(storage).min), float(np.finfo(storage).max)
 
 
 def dtype(name: object) -> DType:

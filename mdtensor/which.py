@@ -34,3 +34,23 @@ def which(operation: Any, /, *arguments: Any) -> Selection:
     types = (x if isinstance(x, type) else type(x) for x in arguments)
     found: Selection = operation.select(*types)
     return found
+
+
+def why(selection: Selection) -> str:
+    """Why this method: what else fits the types, and is less specific.
+
+    Example:
+        >>> import mdtensor as md
+        >>> from mdtensor.quant import QInt8Tensor
+        >>> why(which(md.neg, md.Int8Tensor))
+        'the only method that fits'
+        >>> why(which(md.mul, QInt8Tensor, QInt8Tensor))[:19]
+        'more specific than '
+
+    Source: Julia, "Methods"; plum, "Method Precedence".
+    """
+    fitting = [m for m in selection.operation.methods if m.accepts(selection.types)]
+    others = [str(m) for m in fitting if m is not selection.method]
+    if not others:
+        return "the only method that fits"
+    return f"more specific than {' and '.join(others)}"

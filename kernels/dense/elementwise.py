@@ -19,6 +19,8 @@ Array = npt.NDArray[Any]
 def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
     """ufunc(x1, x2), operands cast to `dtype` in the loop."""
     with np.errstate(all="ignore"):
+        if x1.dtype == x2.dtype == dtype:
+            return np.asarray(ufunc(x1, x2))
         return np.asarray(ufunc(x1, x2, dtype=dtype, casting="unsafe"))
 
 

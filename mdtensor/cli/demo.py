@@ -194,11 +194,12 @@ def summary(small: Model) -> dict[str, Any]:
     }
 
 
-def resolutions() -> list[str]:
-    """What conv2d resolves to for three choices of types."""
+def resolutions() -> list[dict[str, str]]:
+    """What conv2d resolves to for three choices of types, and why."""
     choices = [
         (md.Float32Tensor, md.Float32Tensor, md.Float32Tensor),
         (quant.QUInt8Tensor, quant.QInt8Tensor, quant.QInt32Tensor),
         (md.Float32Tensor, quant.QInt8Tensor, type(None)),
     ]
-    return [str(md.which(md.conv2d, *types)) for types in choices]
+    found = [md.which(md.conv2d, *types) for types in choices]
+    return [{"selected": str(s), "why": md.why(s)} for s in found]

@@ -124,8 +124,9 @@ def show_demo(facts: dict[str, Any]) -> None:
     for node in plan["float"]:
         console.print(f"  float: {node['operation']}; {node['why']}")
     console.print("which conv2d runs, by the types of its arguments:")
-    for line in facts["which"]:
-        console.print(f"  {line}", soft_wrap=True)
+    for found in facts["which"]:
+        console.print(f"  {found['selected']}", soft_wrap=True)
+        console.print(f"    {found['why']}", soft_wrap=True)
 
 
 def _show_table(facts: dict[str, Any]) -> None:

@@ -1,16 +1,18 @@
 """What methods of several operands check and convert before a kernel runs."""
 
+from functools import cache
 from typing import Any, Union
 
 import numpy as np
 
 from mdtensor import dtypes
+from mdtensor.device import cpu
 from mdtensor.dtypes import DType
-from mdtensor.errors import DeviceError, checked, describe
+from mdtensor.errors import DeviceError, PromotionError, checked, describe
 from mdtensor.generics.deduction import TensorSpec
 from mdtensor.generics.shapes import broadcast_shapes
-from mdtensor.promotion import fit_scalar, is_weak, result_type
-from mdtensor.tensor import BoolTensor, NumericTensor, Tensor
+from mdtensor.promotion import fit_scalar, is_weak, result_type, with_scalar
+from mdtensor.tensor import BoolTensor, NumericTensor, Tensor, leaf
 
 # Tensors whose elements are plain numbers. plum wants typing.Union: beartype caches
 # `A | B` by its repr.
@@ -65,6 +67,11 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
     Raises:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
+    result = _host_leaf(type(x1), type(x2))
+    if result is not None:
+        a, b = _plain(x1, result.dtype), _plain(x2, result.dtype)
+        if a is not None and b is not None and _is_joint(a.shape, b.shape):
+            return a, b, result
     name = operation.__name__
     on_host(name, x1, x2)
 
@@ -78,6 +85,36 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
         return a, b, tensor.with_dtype(dtype)
 
     return checked(name, (x1, x2), rule)
+
+
+@cache
+def _host_leaf(a: type, b: type) -> type[Tensor] | None:
+    """The leaf of a host tensor and another or a Python number; None if unsure."""
+    tensors = [x for x in (a, b) if issubclass(x, Tensor) and x.device is cpu]
+    numbers = [x for x in (a, b) if x in (bool, int, float)]
+    if not tensors or len(tensors) + len(numbers) != 2:
+        return None
+    try:
+        dtype = result_type(*tensors)
+    except PromotionError:
+        return None
+    return leaf(with_scalar(dtype, numbers[0]) if numbers else dtype)
+
+
+def _plain(operand: Any, dtype: DType) -> Any:
+    """The buffer of a tensor or of a number inside the range of `dtype`, else None."""
+    if isinstance(operand, Tensor):
+        return operand.buffer
+    if dtype.is_integer and not isinstance(operand, int):
+        return None
+    if not dtype.minimum <= operand <= dtype.maximum:
+        return None
+    return np.asarray(operand, dtype.storage)
+
+
+def _is_joint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether shapes are equal, or one is of a single number; others want a check."""
+    return a == b or not a or not b
 
 
 def _buffer(operand: Any, dtype: DType) -> Any:

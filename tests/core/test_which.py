@@ -47,3 +47,13 @@ def test_refuses_what_is_no_operation() -> None:
     assert str(caught.value) == (
         "<built-in function len> is no operation. See md.operations()."
     )
+
+
+def test_why_names_what_was_passed_over() -> None:
+    from mdtensor.quant import QInt8Tensor, QInt32Tensor, QUInt8Tensor
+
+    found = md.which(md.conv2d, QUInt8Tensor, QInt8Tensor, QInt32Tensor)
+    assert md.why(found).startswith(
+        "more specific than conv2d(NarrowTensor, NarrowTensor, QInt32Tensor | None)"
+    )
+    assert md.why(md.which(md.neg, md.Int8Tensor)) == "the only method that fits"
