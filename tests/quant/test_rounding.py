@@ -73,3 +73,12 @@ def test_terms_that_cancel_leave_the_exact_rest(value, ratio, rest, unit):
 def test_scalars_and_nothing_round():
     assert round_sum((np.int64(3), Fraction(1, 2))).shape == ()
     assert round_sum((np.zeros((0, 2), np.int64), Fraction(1, 3))).shape == (0, 2)
+
+
+def test_terms_that_cancel_may_err_by_more_than_the_ends():
+    third, large = Fraction(2**50, 3), 2**52 - 1
+    for k in range(large - 40, large):
+        terms = (np.array([3 * k // 2 * 2]), third / 2), (np.array([-k]), third * 3 / 2)
+        exact = 3 * k // 2 * 2 * third / 2 - k * third * 3 / 2
+        got = round_sum(*terms, (np.array([1]), Fraction(5, 2) - exact))
+        assert got.tolist() == [2]
