@@ -21,7 +21,7 @@ def {name}{signature}:
 """
 _CALL_SEQUENCE = """
 def {name}{signature}:
-    {first} = _tuple({first})
+    {first} = _items({first})
     return _select(*_map(_type, {first}))(*{first}{options})
 """
 _ROUND = """if out is None:
@@ -62,8 +62,8 @@ def compile_call(operation: Any) -> Callable[..., Any]:
     rounded = _ROUND.format(arguments=", ".join(names), options=options, types=types)
     parts["body"] = rounded if "out" in operation.options else returned
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
-    namespace |= {"_type": type, "_tuple": tuple, "_map": map}
-    for name in ("table", "implementation", "rounding", "select"):
+    namespace |= {"_type": type, "_map": map}
+    for name in ("table", "implementation", "rounding", "select", "items"):
         namespace[f"_{name}"] = getattr(operation, name)
     exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
     return _dressed(namespace[operation.name], operation.declaration)

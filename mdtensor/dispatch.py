@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -161,6 +161,13 @@ class Operation:
             self._plum.register(new.implementation, signature=new.signature)
             self._methods[new.implementation] = new
             self._forget()
+
+    def items(self, arrays: Any) -> tuple[Any, ...]:
+        """The tensors of the one sequence that the operation takes."""
+        if not isinstance(arrays, Iterable):
+            call = f"{self.name}({type(arrays).__name__})"
+            raise DispatchError("no sequence", "Give a list of tensors", call)
+        return tuple(arrays)
 
     def _refuse_misfit(self, new: Method) -> None:
         given = inspect.signature(new.implementation).parameters.values()

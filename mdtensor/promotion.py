@@ -22,13 +22,14 @@ it meets an integer).
 from __future__ import annotations
 
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError, PromotionError
+from mdtensor.errors import CastError, OptionError, PromotionError
 
 DEFAULT: dict[str, tuple[str, ...]] = {
     "bool": ("int8", "uint8"),
@@ -147,8 +148,11 @@ def fit_scalar(value: bool | int | float, target: DType) -> bool | int | float:
     Floats hold every number, rounded to nearest: too large is an infinity.
 
     Raises:
+        OptionError: no number at all.
         CastError: no integer, or one outside the range of an integer `target`.
     """
+    if not isinstance(value, Real):
+        raise OptionError(f"{value!r} is no number", "Give a Python number")
     if target.is_floating:
         return value if isinstance(value, float) else _as_float(value)
     is_exact = target.is_integer or target.kind == "bool"

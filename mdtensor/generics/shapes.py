@@ -48,7 +48,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
     Raises:
         ShapeError: it is outside [-ndim, ndim).
     """
-    if not isinstance(axis, Integral):
+    if not is_size(axis):
         raise OptionError(f"axis is {axis!r}", "Use an integer")
     if not -ndim <= axis < ndim:
         raise ShapeError(
@@ -141,9 +141,15 @@ def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]
         OptionError: it is neither.
     """
     given = tuple(value) if isinstance(value, Iterable) else (value,) * count
-    if not all(isinstance(v, Integral) for v in given):
+    if not all(map(is_size, given)):
         raise OptionError(f"{name} is {value!r}", fix)
     return tuple(map(int, given))
+
+
+def is_size(value: Any) -> bool:
+    """Whether `value` is an integer, no truth value, that 32 bits hold."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and abs(int(value)) < 2**31
 
 
 def pair(value: Any, name: str, least: int) -> tuple[int, int]:
@@ -229,7 +235,7 @@ def conv_shape(
         )
     if 0 in w[2:]:
         raise ShapeError(f"the weights have shape {w}, a window without elements")
-    if not isinstance(groups, int) or groups < 1 or w[0] % groups:
+    if not is_size(groups) or groups < 1 or w[0] % groups:
         raise ShapeError(f"{w[0]} output channels do not split into {groups} groups")
     if x[1] not in (w[1] * groups, DYNAMIC):
         raise ShapeError(
@@ -343,6 +349,8 @@ def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
         ShapeError: their number is not the number of axes, or one is negative.
     """
     fix = "Give one (before, after) from 0 for each axis"
+    if not isinstance(pad_width, Iterable):
+        raise OptionError(f"pad_width is {pad_width!r}", fix)
     widths = tuple(integers(width, "pad_width", fix) for width in pad_width)
     if len(widths) != ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
         raise ShapeError(f"pad_width {widths} does not fit {ndim} dimensions", fix)

@@ -1,6 +1,6 @@
 """Tensors from values, sizes and arrays."""
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,8 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None)
     Source: array API 2024.12, `arange`.
     """
     start, stop = (0, start) if stop is None else (start, stop)
+    if not all(isinstance(value, Real) for value in (start, stop, step)):
+        raise OptionError("a bound is no number", "Give Python numbers", "arange")
     if step == 0:
         raise OptionError("a step of 0 never arrives", "Use another step", "arange")
     is_whole = all(isinstance(value, Integral) for value in (start, stop, step))

@@ -1,5 +1,6 @@
 """Arithmetic, comparison and activation of dense tensors on the host."""
 
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
@@ -130,11 +131,12 @@ def clip(x: NumericTensor, /, *, min: Any, max: Any) -> Tensor:
 
 
 def _bounds(x: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
+    bounds = checked("clip", (x,), lambda: (_bound(x, low), _bound(x, high)))
     if low is not None and high is not None and low > high:
         raise OptionError(
             f"min {low} is above max {high}", "Swap them", describe("clip", x)
         )
-    return checked("clip", (x,), lambda: (_bound(x, low), _bound(x, high)))
+    return bounds
 
 
 def _bound(x: Tensor, value: Any) -> Any:
@@ -156,7 +158,11 @@ def relu6(x: NumericTensor, /) -> Tensor:
 @method(hardsigmoid)
 def hardsigmoid(x: FloatingTensor, /, *, alpha: float, beta: float) -> Tensor:
     on_host("hardsigmoid", x)
-    return x.wrap(kernel.hardsigmoid(x.buffer, alpha, beta))
+    slope, offset = (
+        checked("hardsigmoid", (x,), partial(fit_scalar, value, x.dtype))
+        for value in (alpha, beta)
+    )
+    return x.wrap(kernel.hardsigmoid(x.buffer, slope, offset))
 
 
 @method(hardswish)

@@ -131,3 +131,59 @@ def test_dispatch_error_names_the_argument_and_the_nearest_method() -> None:
         "mean(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor. Nearest: "
     )
     assert "mean(FloatingTensor) at mdtensor/ops/reduction.py:" in text
+
+
+IMAGE = md.ones((1, 2, 4, 4))
+FILTERS = md.ones((2, 2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: md.pad(IMAGE, 1),
+            (
+                "pad(Float32Tensor[1,2,4,4]): pad_width is 1. "
+                "Give one (before, after) from 0 for each axis."
+            ),
+        ),
+        (
+            lambda: md.concat(5),
+            "concat(int): no sequence. Give a list of tensors.",
+        ),
+        (
+            lambda: md.conv2d(IMAGE, FILTERS, groups=True),
+            (
+                "conv2d(Float32Tensor[1,2,4,4], Float32Tensor[2,2,1,1]): "
+                "2 output channels do not split into True groups."
+            ),
+        ),
+        (
+            lambda: md.conv2d(IMAGE, FILTERS, padding=10**30),
+            (
+                "conv2d(Float32Tensor[1,2,4,4], Float32Tensor[2,2,1,1]): "
+                f"padding is {10**30}. Use one, two or four sizes from 0."
+            ),
+        ),
+        (
+            lambda: md.clip(IMAGE, "a", "b"),
+            "clip(Float32Tensor[1,2,4,4]): 'a' is no number. Give a Python number.",
+        ),
+        (
+            lambda: md.hardsigmoid(IMAGE, alpha="a"),
+            (
+                "hardsigmoid(Float32Tensor[1,2,4,4]): 'a' is no number. "
+                "Give a Python number."
+            ),
+        ),
+        (
+            lambda: md.arange("a"),
+            "arange: a bound is no number. Give Python numbers.",
+        ),
+    ],
+    ids=["pad", "concat", "groups", "padding", "clip", "hardsigmoid", "arange"],
+)
+def test_options_of_the_wrong_kind(call, text) -> None:
+    with pytest.raises(md.MdtensorError) as caught:
+        call()
+    assert str(caught.value) == text
