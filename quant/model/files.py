@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -79,19 +80,19 @@ def initializer_array(proto: Any, folder: Path) -> Array:
 
 
 def _external_array(proto: Any, folder: Path, what: str) -> Array:
-    entries = {entry.key: entry.value for entry in proto.external_data}
+    entries = {str(entry.key): str(entry.value) for entry in proto.external_data}
     place = external_path(entries.get("location", ""), folder, what)
     dtype = element_type(proto.data_type, what).storage
     shape = tuple(proto.dims)
-    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    offset = int(entries.get("offset", 0))
+    size, offset = dtype.itemsize * prod(shape), entries.get("offset", "0")
+    if min(shape, default=0) < 0 or not offset.isdecimal():
+        raise ModelError(f"{what} is damaged: its size or offset", "Export it again")
     try:
-        with place.open("rb") as file:
-            file.seek(offset)
-            data = file.read(size)
-    except OSError as error:
+        data = _part(place, int(offset), size)
+    except (OSError, OverflowError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its offset is too large"
         raise ModelError(
-            f"the data of {what} in {place.name!r} cannot be read: {error.strerror}",
+            f"the data of {what} in {place.name!r} cannot be read: {reason}",
             "Copy it together with the model",
         ) from None
     if len(data) < size:
@@ -101,6 +102,13 @@ def _external_array(proto: Any, folder: Path, what: str) -> Array:
         )
     little = np.frombuffer(data, dtype.newbyteorder("<"))
     return little.astype(dtype).reshape(shape)
+
+
+def _part(place: Path, offset: int, size: int) -> bytes:
+    """Bytes of a file; fewer if it ends before, and then no more memory than that."""
+    with place.open("rb") as file:
+        file.seek(offset)
+        return file.read(min(size, place.stat().st_size))
 
 
 def external_path(location: str, folder: Path, what: str) -> Path:
@@ -128,25 +136,54 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """
     target = Path(path)
     try:
-        if target.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
-        _replace(target, data)
+        if target.exists() and not target.is_file() and not target.is_dir():
+            target.write_bytes(data)  # a device or a pipe: nothing is replaced there
+        else:
+            _replace(target.resolve(), data)
     except OSError as error:
-        raise ModelError(
-            f"{target} cannot be written: {error.strerror or error}",
-            "Choose a folder that exists and is writable",
-        ) from None
+        raise _unwritable(target, error) from None
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a place that `write_file` could not write, before any work is done.
+
+    Raises:
+        ModelError: the place cannot be written.
+    """
+    target = Path(path)
+    try:
+        if not target.exists() or target.is_file() or target.is_dir():
+            handle, beside = _beside(target.resolve())
+            os.close(handle)
+            beside.unlink()
+    except OSError as error:
+        raise _unwritable(target, error) from None
+
+
+def _unwritable(target: Path, error: OSError) -> ModelError:
+    return ModelError(
+        f"{target} cannot be written: {error.strerror or error}",
+        "Choose a folder that exists and is writable",
+    )
+
+
+def _beside(target: Path) -> tuple[int, Path]:
+    """A new file in the folder of `target`, open."""
+    if target.is_dir():
+        raise IsADirectoryError(0, "it is a folder")
+    handle, name = tempfile.mkstemp(prefix=".mdtensor-", dir=target.parent)
+    return handle, Path(name)
 
 
 def _replace(target: Path, data: bytes) -> None:
-    handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    handle, beside = _beside(target)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        Path(beside).chmod(_mode(target))
-        Path(beside).replace(target)
+        beside.chmod(_mode(target))
+        beside.replace(target)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
 
 

@@ -1,5 +1,6 @@
 """Model files: what is no model, what lies outside, what must not be damaged."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,13 @@ import pytest
 from onnx import helper, numpy_helper
 
 from mdtensor.errors import ModelError
-from mdtensor.quant.model.files import external_path, read_model, write_file
+from mdtensor.quant.model.files import (
+    check_writable,
+    external_path,
+    initializer_array,
+    read_model,
+    write_file,
+)
 from mdtensor.quant.model.read import read_graph
 
 NODE = helper.make_node("Add", ["x", "w"], ["y"], "add")
@@ -111,6 +118,36 @@ def test_external_data_that_is_missing_or_short(make_model: Any) -> None:
         read_graph(external(make_model, "inside.bin", length=20))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("offset", "one", "'w' is damaged: its size or offset"),
+        ("offset", "-4", "'w' is damaged: its size or offset"),
+        ("offset", "9" * 30, "cannot be read: its offset is too large"),
+        ("location", "QQdata", "cannot be read"),
+    ],
+)
+def test_external_data_with_a_damaged_entry(
+    key: str, value: str, text: str, tmp_path: Path
+) -> None:
+    proto = onnx.TensorProto(name="w", dims=[2, 3], data_type=1, data_location=1)
+    (tmp_path / "inside.bin").write_bytes(bytes(24))
+    for name, content in {"location": "inside.bin", "offset": "0", key: value}.items():
+        proto.external_data.add(key=name, value=content)
+    spoiled = proto.SerializeToString().replace(b"QQ", b"\xff\xff")  # no UTF-8
+    with pytest.raises(ModelError, match=text):
+        initializer_array(onnx.TensorProto.FromString(spoiled), tmp_path)
+
+
+def test_external_data_of_a_huge_size_takes_no_memory(tmp_path: Path) -> None:
+    proto = onnx.TensorProto(name="w", dims=[2**40, 2**20], data_type=1)
+    proto.data_location = onnx.TensorProto.EXTERNAL
+    (tmp_path / "inside.bin").write_bytes(bytes(24))
+    proto.external_data.add(key="location", value="inside.bin")
+    with pytest.raises(ModelError, match="'w' ends after 24 of"):
+        initializer_array(proto, tmp_path)
+
+
 def test_external_data_in_an_attribute_is_checked_too(make_model: Any) -> None:
     value = numpy_helper.from_array(np.ones(3, np.float32), "inner")
     value.data_location = onnx.TensorProto.EXTERNAL
@@ -144,6 +181,33 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="cannot be written"):
             write_file(place, b"1")
     assert [f.name for f in tmp_path.iterdir()] == []
+
+
+def test_a_place_is_checked_without_a_trace(tmp_path: Path) -> None:
+    check_writable(tmp_path / "out.bin")
+    for place in (tmp_path / "none" / "out.bin", tmp_path):
+        with pytest.raises(ModelError, match="cannot be written"):
+            check_writable(place)
+    assert [f.name for f in tmp_path.iterdir()] == []
+
+
+def test_a_link_stays_and_what_it_names_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_file(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_device_is_written_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    check_writable(pipe)
+    write_file(pipe, b"data")
+    assert os.read(reader, 9) == b"data"
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_failing_write_leaves_the_old_file(
