@@ -142,33 +142,52 @@ def calibrate(
             infinity.
     """
     observers: dict[str, MinMaxObserver] = {}
+    count = 0
 
     def observe(name: str, tensor: Any) -> None:
-        if tensor.dtype.is_floating:
-            observers.setdefault(name, observer()).observe(np.asarray(tensor))
+        if not tensor.dtype.is_floating:
+            return
+        values = np.asarray(tensor)
+        if not np.isfinite(values).all():
+            raise DataError(
+                f"sample {count}: {name!r} becomes NaN or infinite",
+                "Clean the samples first",
+            )
+        observers.setdefault(name, observer()).observe(values)
 
-    count = 0
     for count, sample in enumerate(samples, start=1):
-        graph.run(_finite(_feeds(graph, sample, count), count), observe)
+        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples to calibrate on", "Give at least one")
     return Calibration(observers, count)
 
 
-def _feeds(graph: Graph, sample: Any, number: int) -> dict[str, Any]:
+def checked_sample(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
+    """A tensor for each input; `sample` is for the only one, or all by name.
+
+    Raises:
+        DataError: it does not fit the inputs, or holds a NaN or an infinity; `where`
+            says which sample it is.
+    """
+    feeds = _feeds(graph, sample, where)
+    for name, tensor in feeds.items():
+        if tensor.dtype.is_floating and not np.isfinite(np.asarray(tensor)).all():
+            raise DataError(
+                f"{where}: input {name!r} holds a NaN or an infinity",
+                "Clean the samples first",
+            )
+    return feeds
+
+
+def _feeds(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
     if not isinstance(sample, Mapping):
+        if len(graph.inputs) != 1:
+            raise DataError(
+                f"{where}: one array for the {len(graph.inputs)} inputs of the model",
+                f"Give an array for each by name: {', '.join(graph.inputs) or 'none'}",
+            )
         sample = dict.fromkeys(graph.inputs, sample)
     try:
         return checked_feeds(graph.inputs, sample)
     except DataError as error:
-        raise DataError(f"sample {number}: {error.problem}", error.fix) from None
-
-
-def _finite(feeds: dict[str, Any], number: int) -> dict[str, Any]:
-    for name, tensor in feeds.items():
-        if tensor.dtype.is_floating and not np.isfinite(np.asarray(tensor)).all():
-            raise DataError(
-                f"sample {number}: input {name!r} holds a NaN or an infinity",
-                "Clean the samples first",
-            )
-    return feeds
+        raise DataError(f"{where}: {error.problem}", error.fix) from None

@@ -62,7 +62,7 @@ class Model:
         """Bytes of the weights of convolutions and products; codes and their scales."""
         return quantize.weight_bytes(self.graph)
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
+    def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """The result for these inputs; a tuple if the model has several.
 
         Args:
@@ -71,16 +71,24 @@ class Model:
         Raises:
             DataError: an input is missing, unknown, or of another type or shape.
         """
-        feeds = checked_feeds(self.inputs, self._named(inputs, named))
+        feeds = self.fed(*inputs, **named)
         found = self._plan_for(feeds)(feeds)
         results = tuple(found[name] for name in self.outputs)
         return results[0] if len(results) == 1 else results
+
+    def fed(self, /, *inputs: Any, **named: Any) -> dict[str, Any]:
+        """A tensor for each input, by name, checked.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        return checked_feeds(self.inputs, self._named(inputs, named))
 
     def _named(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(inputs) > len(self.inputs):
             raise DataError(
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
-                f"It has {', '.join(self.inputs)}",
+                f"It has {', '.join(map(repr, self.inputs)) or 'none'}",
             )
         return {**dict(zip(self.inputs, inputs, strict=False)), **named}
 
@@ -95,18 +103,22 @@ class Model:
                 self._plans[key] = Plan(replace(self.graph, inputs=specs))
             return self._plans[key]
 
-    def plan(self, input_shapes: Sequence[int] | None = None) -> Plan:
+    def plan(
+        self, input_shapes: Mapping[str, Sequence[int]] | Sequence[int] | None = None
+    ) -> Plan:
         """How it runs: for each node the method, kernel, runway, and why.
 
         Args:
-            input_shapes: of the only input; needed where its sizes are dynamic.
+            input_shapes: of each input by name, or of the only input; needed where
+                its sizes are dynamic.
 
         Raises:
-            DataError: a size is still dynamic.
+            DataError: a size is still dynamic, or one shape is given for several
+                inputs.
         """
         shapes = {name: spec.shape for name, spec in self.inputs.items()}
-        if input_shapes is not None:
-            shapes = dict.fromkeys(shapes, tuple(input_shapes))
+        for name, shape in self._shapes_by_name(input_shapes).items():
+            shapes[name] = tuple(shape)
         for name, shape in shapes.items():
             if -1 in shape:
                 raise DataError(
@@ -114,6 +126,16 @@ class Model:
                     "Give input_shapes to plan for",
                 )
         return self._planned(shapes)
+
+    def _shapes_by_name(self, shapes: Any) -> Mapping[str, Sequence[int]]:
+        if shapes is None or isinstance(shapes, Mapping):
+            return shapes or {}
+        if len(self.inputs) != 1:
+            raise DataError(
+                f"one shape for the inputs {', '.join(map(repr, self.inputs))}",
+                "Give a shape for each, by name",
+            )
+        return dict.fromkeys(self.inputs, shapes)
 
     def calibrate(
         self,

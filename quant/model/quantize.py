@@ -12,6 +12,7 @@ then turns both into the same graph. The choices made here:
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -52,8 +53,6 @@ def quantize_graph(
             quantized already.
         DataError: the calibration is of another graph.
     """
-    if any(spec.qparams for spec in graph.specs().values()):
-        raise OptionError("the graph is quantized already", "Quantize the float one")
     notes = reasons(graph, keep_float)
     placed = _values_on_grids(graph, notes)
     grids = _grids(graph, placed, notes, calibration)
@@ -65,20 +64,29 @@ def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
     """For each node that stays float, why.
 
     Raises:
-        OptionError: `keep_float` names a node that is not there.
+        OptionError: `keep_float` names a node that is not there, or the graph is
+            quantized already.
     """
-    unknown = set(keep_float) - {node.name for node in graph.nodes}
-    if unknown:
-        listed = ", ".join(repr(name) for name in sorted(unknown))
-        raise OptionError(
-            f"keep_float names {listed}, no nodes of this graph", "See the plan's names"
-        )
+    if any(spec.qparams for spec in graph.specs().values()):
+        raise OptionError("the graph is quantized already", "Quantize the float one")
+    _check_names(graph, keep_float)
     found: dict[str, str] = {}
     for node in graph.nodes:
         why = "kept float" if node.name in keep_float else _reason(graph, node, found)
         if why:
             found[node.name] = why
     return found
+
+
+def _check_names(graph: Graph, keep_float: Collection[str]) -> None:
+    names = [node.name for node in graph.nodes]
+    for name in keep_float:
+        if name not in names:
+            nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+            raise OptionError(
+                f"keep_float names {name!r}, no node of this graph",
+                f"The nearest is {nearest[0]!r}" if nearest else "It has no nodes",
+            )
 
 
 def _reason(graph: Graph, node: Node, found: dict[str, str]) -> str:

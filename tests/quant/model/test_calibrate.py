@@ -120,3 +120,12 @@ def test_samples_are_checked(samples: Any, words: str) -> None:
         calibrate(GRAPH, samples)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_value_that_overflows_on_the_way_is_named() -> None:
+    large = np.full((1, 3), 3e38, np.float32)
+    with (
+        np.errstate(over="ignore"),
+        pytest.raises(DataError, match="sample 2: 'd' becomes NaN or infinite"),
+    ):
+        calibrate(GRAPH, [rows(1), large])

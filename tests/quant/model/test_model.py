@@ -73,6 +73,23 @@ def test_shapes_are_planned_as_they_come():
     assert model.plan((2, 3)).nodes[0].shape == (2, 3)
 
 
+def two_inputs() -> Model:
+    spec = md.TensorSpec(md.Float32Tensor, (-1, 2))
+    node = Node("n", md.add, ("self", "other"), "y")
+    return Model(Graph({"self": spec, "other": spec}, (node,), {}, ("y",)))
+
+
+def test_several_inputs_have_their_own_shapes_and_samples():
+    model, x = two_inputs(), np.ones((1, 2), np.float32)
+    assert model(x, other=x).tolist() == model(self=x, other=x).tolist()
+    assert model.plan({"self": (1, 2), "other": (3, 2)}).nodes[0].shape == (3, 2)
+    with pytest.raises(md.DataError, match="one shape for the inputs 'self', 'other'"):
+        model.plan((1, 2))
+    with pytest.raises(md.DataError, match="sample 1: one array for the 2 inputs"):
+        model.calibrate([x])
+    assert model.calibrate([{"self": x, "other": x}]).samples == 1
+
+
 def test_min_max_is_an_observer_too(classifier, crops):
     seen = classifier.calibrate([crops[0][0].pixels], MinMaxObserver)
     assert seen.samples == 1

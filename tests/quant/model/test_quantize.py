@@ -176,7 +176,9 @@ def test_keep_float() -> None:
     found = quantized(made, keep_float=["c"])
     assert names(found) == ["conv2d", "quantize", "conv2d", "dequantize"]
     assert found.notes == {"c": "kept float"}
-    with pytest.raises(OptionError, match="keep_float names 'z', no nodes"):
+    with pytest.raises(
+        OptionError, match=r"keep_float names 'z', no node of this graph\. The nearest"
+    ):
         quantized(made, keep_float=["c", "z"])
 
 
