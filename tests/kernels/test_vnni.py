@@ -343,11 +343,10 @@ def test_quantize_is_exact(scale, rng):
     assert (out[777:] == 7).all()
 
 
-@pytest.mark.parametrize("cp", [1, 3, 4, 5])
-@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize(
+    ("c", "cp"), [(1, 1), (1, 3), (1, 4), (1, 5), (3, 3), (3, 4), (3, 5)]
+)
 def test_quantize_interleaves_planes(c, cp, rng):
-    if c > cp:
-        pytest.skip("fewer channels out than in")
     scale = float(np.float32(0.0123))
     pixels = 7 * 31
     x = floats_to_quantize(rng, c * pixels, scale)

@@ -89,17 +89,24 @@ def run(operation, arguments, options):
     return spec_of(operation(*arguments, **options))
 
 
-@pytest.mark.parametrize("out", OUTS, ids=str)
-@pytest.mark.parametrize(("operation", "arguments", "options"), CASES)
-def test_deduction_is_execution(operation, arguments, options, out):
-    types = [type(x) for x in arguments]
-    selected = operation.select(*types)
-    if out is not None:
-        if not selected.method.rounds:
-            pytest.skip("takes no out=")
-        options = {**options, "out": out}
-    elif operation is requantize:
-        pytest.skip("needs out=")
+def selected_for(operation, arguments):
+    return operation.select(*map(type, arguments))
+
+
+def rounded_cases():
+    """Every case with the grids that its method takes: all, none, or not none."""
+    for operation, arguments, options in CASES:
+        rounds = selected_for(operation, arguments).method.rounds
+        for out in OUTS if rounds else [None]:
+            if out is not None:
+                yield operation, arguments, {**options, "out": out}
+            elif operation is not requantize:
+                yield operation, arguments, options
+
+
+@pytest.mark.parametrize(("operation", "arguments", "options"), rounded_cases())
+def test_deduction_is_execution(operation, arguments, options):
+    selected = selected_for(operation, arguments)
     specs = [spec_of(x) if isinstance(x, md.Tensor) else x for x in arguments]
     wanted = outcome(lambda: run(operation, arguments, options))
     assert outcome(lambda: selected.deduce(*specs, **options)) == wanted
