@@ -1,28 +1,36 @@
 """The command line: `mdtensor info | demo | quantize | run`.
 
 stdout carries results only (JSON with `--json`); progress and errors go to stderr. Exit
-code 2 and one line for anything that is the caller's to mend.
+code 2 and one line for anything that is the caller's to mend, 130 when interrupted.
 """
 
 import sys
+from collections.abc import Sequence
 
-from mdtensor.errors import MdtensorError
+import numpy as np
+
+from mdtensor.cli.ending import ending
 
 
 def main() -> None:
     """Entry point of the `mdtensor` command."""
+    sys.exit(execute(sys.argv[1:]))
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command.
+
+    Returns:
+        Its exit code.
+    """
     try:
         from mdtensor.cli.commands import app
-    except ModuleNotFoundError as error:
-        sys.exit(_missing(error))
-    try:
-        app(prog_name="mdtensor")
-    except MdtensorError as error:
-        print(f"mdtensor: {type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(2)
 
-
-def _missing(error: ModuleNotFoundError) -> str:
-    if error.name and error.name.split(".")[0] in ("typer", "rich", "click"):
-        return "mdtensor: the command line needs `pip install mdtensor[cli]`."
-    raise error
+        # What overflows is told by the results, and by calibration's own error.
+        with np.errstate(all="ignore"):
+            code = app(list(arguments), prog_name="mdtensor", standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:
+        code, line = ending(error)
+        if line:
+            print(line, file=sys.stderr)
+    return int(code or 0)

@@ -1,4 +1,4 @@
-"""The commands, their options and their exit codes."""
+"""The commands and their options."""
 
 import json
 from pathlib import Path
@@ -6,25 +6,48 @@ from typing import Annotated, Any
 
 import typer
 
+import mdtensor
+
 app = typer.Typer(
     help="Typed tensors with multiple dispatch, and quantized inference.",
-    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain text, whatever the terminal, the pipe or its width
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Shape = Annotated[
-    str | None,
-    typer.Option("--shape", help="Input shape, such as 1,3,48,192.", metavar="SIZES"),
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        help="Input shape, such as 1,3,48,192; of several inputs NAME=SIZES for each.",
+        metavar="SIZES",
+    ),
 ]
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Any) -> None:
     """`result` as JSON, or as `show` renders it."""
+    from mdtensor.cli import report
+
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        typer.echo(json.dumps(result, indent=2, allow_nan=False))
     else:
-        show(result)
+        typer.echo(report.text_of(show, result))
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.")
+    ] = False,
+) -> None:
+    """Without a command: the version, or what commands there are."""
+    if version:
+        typer.echo(f"mdtensor {mdtensor.__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()
@@ -47,41 +70,65 @@ def demo(as_json: AsJson = False) -> None:
 
 @app.command()
 def quantize(
-    model: Annotated[Path, typer.Argument(help="A float ONNX model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")],
     data: Annotated[
         list[Path],
-        typer.Option("--data", help=".npy or .npz files, or folders of them."),
+        typer.Option(
+            "--data", metavar="PATH", help=".npy or .npz files, or folders of them."
+        ),
     ],
-    out: Annotated[Path, typer.Option("-o", "--output", help="QDQ ONNX to write.")],
-    shape: Shape = None,
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="PATH", help="QDQ ONNX to write.")
+    ],
+    shape: Shapes = None,
     observer: Annotated[
-        str, typer.Option(help="How ranges are chosen: mse or minmax.")
+        str, typer.Option(metavar="NAME", help="How ranges are chosen: mse or minmax.")
     ] = "mse",
     keep_float: Annotated[
-        list[str] | None, typer.Option(help="Name of a node to leave as it is.")
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with float, on the same data.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Calibrate MODEL on data, quantize it, write QDQ ONNX."""
+    """Calibrate MODEL on data, quantize it, write QDQ ONNX.
+
+    An array is split along its first axis into samples of the model's input. For a
+    model with several inputs, a .npz file holds an array for each, by name.
+    """
     from mdtensor.cli import report
     from mdtensor.cli.inference import quantize_file
 
     result = quantize_file(
-        model, data, out, shape, observer, keep_float or (), report.progress()
+        model, data, out, shape or (), observer, keep_float or (), check
     )
     emit(result, as_json, report.show_quantized)
 
 
 @app.command()
 def run(
-    model: Annotated[Path, typer.Argument(help="A float or QDQ ONNX model.")],
-    inputs: Annotated[list[Path], typer.Argument(help=".npy files, one an input.")],
-    shape: Shape = None,
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A float or QDQ ONNX model.")
+    ],
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[INPUT]...", help=".npy files, one an input."),
+    ] = None,
+    shape: Shapes = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", help=".npz file for the results.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="PATH", help=".npz file for the results."
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Text file, the name of a class a line."),
     ] = None,
     plan: Annotated[
-        bool, typer.Option(help="Show what runs each node, and why.")
+        bool, typer.Option("--plan", help="Show what runs each node, and why.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,4 +136,5 @@ def run(
     from mdtensor.cli import report
     from mdtensor.cli.inference import run_file
 
-    emit(run_file(model, inputs, shape, out, plan), as_json, report.show_run)
+    result = run_file(model, inputs or (), shape or (), out, labels, plan)
+    emit(result, as_json, report.show_run)

@@ -6,6 +6,7 @@ Runtime's float and int8 of the same model, made from the same calibration crops
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,13 +62,20 @@ def _first_output(session: Any, name: str, pixels: Any) -> Any:
 
 
 def run_demo(progress: Any) -> dict[str, Any]:
-    """Everything `mdtensor demo` prints, as plain data."""
+    """Everything `mdtensor demo` prints, as plain data.
+
+    Raises:
+        ModelError: a package of the extra `demo` is not installed.
+    """
+    demo_data.check_packages()
     calibration, held_back = demo_data.crops()
     with progress:
         task = progress.add_task("reading the model", total=5)
 
         def begin(text: str) -> None:
             progress.update(task, advance=1, description=text)
+            if progress.disable:
+                print(text, file=sys.stderr, flush=True)
 
         contest = prepare(calibration, begin)
         begin("compiling kernels (once; then they are on disk)")

@@ -22,6 +22,15 @@ HEIGHT, WIDTH = 48, 192
 INPUT_SHAPE = (1, 3, HEIGHT, WIDTH)
 #: Widths of windows in heights of their line; 192 / 48 = 4 fills the network's input.
 ASPECTS = (4.0, 2.5)
+#: What the demo needs, by the name that is imported.
+PACKAGES = {
+    "rapidocr_onnxruntime": "rapidocr-onnxruntime",
+    "skimage": "scikit-image",
+    "PIL": "Pillow",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+    "threadpoolctl": "threadpoolctl",
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,9 @@ def classifier_path() -> Path:
     Raises:
         ModelError: its package is not installed.
     """
-    folder = _package("rapidocr_onnxruntime", "rapidocr-onnxruntime") / "models"
+    folder = (
+        _package("rapidocr_onnxruntime", PACKAGES["rapidocr_onnxruntime"]) / "models"
+    )
     found = sorted(folder.glob("*_cls_*.onnx"))
     if not found:
         raise ModelError("rapidocr-onnxruntime has no classifier of text direction")
@@ -61,15 +72,28 @@ def page() -> npt.NDArray[np.uint8]:
     Raises:
         ModelError: its package is not installed.
     """
-    path = _package("skimage", "scikit-image") / "data" / "page.png"
+    path = _package("skimage", PACKAGES["skimage"]) / "data" / "page.png"
     from PIL import Image as pillow
 
     with pillow.open(path) as picture:
         return np.asarray(picture.convert("L"))
 
 
+def check_packages() -> None:
+    """Refuse to start without a package that is needed only at the end.
+
+    Raises:
+        ModelError: it is not installed.
+    """
+    for name, distribution in PACKAGES.items():
+        _package(name, distribution)
+
+
 def _package(name: str, distribution: str) -> Path:
-    found = importlib.util.find_spec(name)
+    try:
+        found = importlib.util.find_spec(name)
+    except ImportError:
+        found = None
     if found is None or found.origin is None:
         raise ModelError(
             f"the demo needs {distribution}",

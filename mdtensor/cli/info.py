@@ -7,7 +7,19 @@ from typing import Any
 import mdtensor
 from mdtensor.kernels.cpu import isa
 
-PACKAGES = ("numpy", "plum-dispatch", "numba", "ml_dtypes", "onnx", "onnxruntime")
+PACKAGES = (
+    "numpy",
+    "plum-dispatch",
+    "numba",
+    "ml_dtypes",
+    "onnx",
+    "typer",
+    "rich",
+    "onnxruntime",
+    "rapidocr-onnxruntime",
+    "scikit-image",
+    "threadpoolctl",
+)
 
 
 def describe_host() -> dict[str, Any]:

@@ -1,5 +1,8 @@
-"""How the commands' results look in a terminal."""
+"""How the commands' results look: in a terminal to its width, elsewhere plain."""
 
+import sys
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -13,11 +16,19 @@ from rich.progress import (
 )
 from rich.table import Table
 
-console = Console(highlight=False)
+Facts = dict[str, Any]
+#: Columns of what is no terminal: nothing is wrapped there.
+UNBOUNDED = 100_000
+#: From this many columns on a plan shows types and sizes too.
+WIDE = 120
+#: Nodes that are named for a reason they share.
+SHOWN = 6
+#: Classes that are named for a row of scores; --json has some more.
+BEST = 3
 
 
 def progress() -> Progress:
-    """A bar on stderr, so that stdout holds the result alone."""
+    """A bar on stderr, so that stdout holds the result alone; none in a pipe."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -26,15 +37,38 @@ def progress() -> Progress:
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
+        disable=not sys.stderr.isatty(),
     )
 
 
-def show_info(facts: dict[str, Any]) -> None:
+def text_of(show: Callable[[Console, Facts], None], facts: Facts) -> str:
+    """What `show` prints, in characters that stdout can take; no trailing blanks."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = UNBOUNDED
+    with console.capture() as captured:
+        show(console, facts)
+    text = "\n".join(line.rstrip() for line in captured.get().splitlines())
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def columns(*heads: str) -> Table:
+    """A table without lines: the first column to the left, the others to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in heads:
+        side: Any = "right" if table.columns else "left"
+        table.add_column(head, justify=side, no_wrap=True)
+    return table
+
+
+def show_info(console: Console, facts: Facts) -> None:
     cpu = facts["cpu"]
+    packages = facts["packages"].items()
     rows = [
         ("mdtensor", facts["mdtensor"]),
         ("python", f"{facts['python']} on {facts['platform']}"),
-        *((name, version or "not installed") for name, version in _packages(facts)),
+        *((name, version or "not installed") for name, version in packages),
         ("cpu", f"{cpu['cpu']} ({cpu['machine']})"),
         ("features", " ".join(cpu["features"])),
         ("runway", f"{cpu['runway']}: {cpu['why']}"),
@@ -42,16 +76,12 @@ def show_info(facts: dict[str, Any]) -> None:
         ("tensor types", str(facts["tensor_types"])),
         ("operations", str(facts["operations"])),
     ]
-    _pairs(rows)
+    _pairs(console, rows)
 
 
-def _packages(facts: dict[str, Any]) -> Any:
-    return facts["packages"].items()
-
-
-def _pairs(rows: list[tuple[str, str]]) -> None:
+def _pairs(console: Console, rows: list[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
+    table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for row in rows:
         table.add_row(*row)
@@ -63,57 +93,154 @@ def _kilobytes(count: int) -> str:
 
 
 def _shrunk(before: int, after: int) -> str:
-    return f"{_kilobytes(before)} -> {_kilobytes(after)} ({after / before:.3f})"
+    share = f"{after / before:.3f} of float" if before else "none"
+    return f"{_kilobytes(before)} -> {_kilobytes(after)} ({share})"
 
 
-def show_quantized(facts: dict[str, Any]) -> None:
+def show_quantized(console: Console, facts: Facts) -> None:
     files, weights = facts["file_bytes"], facts["weight_bytes"]
+    checks = facts["check"] or {}
     _pairs(
+        console,
         [
             ("written", facts["output"]),
             ("calibrated on", f"{facts['samples']} samples"),
             ("file", _shrunk(files["float"], files["int8"])),
             ("weights", _shrunk(weights["float"], weights["int8"])),
             ("nodes", f"{facts['nodes']}, {len(facts['float_nodes'])} in float"),
-        ]
+            *((f"check of {name}", _check(c)) for name, c in checks.items()),
+            ("time", f"{facts['seconds']:.2f} s"),
+        ],
     )
     for node in facts["float_nodes"]:
         console.print(f"  {node['node']}: {node['operation']} is float; {node['why']}")
 
 
-def show_run(facts: dict[str, Any]) -> None:
+def _check(found: Facts) -> str:
+    """How one output of int8 compares with float."""
+    ratio = found["sqnr_db"]
+    parts = [
+        f"signal to noise {ratio:.1f} dB" if ratio is not None else "no noise",
+        f"largest difference {found['largest_difference']:.3g}",
+    ]
+    if found["rows"]:
+        parts.insert(0, f"{found['same_argmax']} of {found['rows']} decide as float")
+    return ", ".join(parts)
+
+
+def show_run(console: Console, facts: Facts) -> None:
     for name, output in facts["outputs"].items():
-        shape = ",".join(map(str, output["shape"]))
-        first = " ".join(f"{v:.6g}" for v in output["first"])
-        console.print(f"{name}[{shape}]  argmax {output['argmax']}  first {first}")
-    console.print(f"{1e3 * facts['seconds']:.3f} ms")
+        _show_output(console, name, output)
+    console.print(f"time {1e3 * facts['seconds']:.3f} ms")
     if facts["plan"]:
-        show_plan(facts["plan"])
+        show_plan(console, facts["plan"])
 
 
-def show_plan(nodes: list[dict[str, Any]]) -> None:
-    table = Table(title="plan", title_justify="left")
-    for column in ("node", "call", "kernel", "runway", "arithmetic", "why"):
-        table.add_column(column, overflow="fold")
-    for n in nodes:
-        keys = ("node", "signature", "kernel", "runway", "arithmetic", "why")
-        table.add_row(*(str(n[key]) for key in keys))
+def _show_output(console: Console, name: str, output: Facts) -> None:
+    shape = ",".join(map(str, output["shape"]))
+    console.print(f"{name}  {output['dtype']}[{shape}]{_range(output)}")
+    if output["top"] is None:
+        more = " ..." if _size(output) > len(output["first"]) else ""
+        console.print(f"  {' '.join(map(_number, output['first']))}{more}")
+        return
+    for number, row in enumerate(output["top"]):
+        scores = ", ".join(f"{_class(c)} {_number(c['score'])}" for c in row[:BEST])
+        console.print(f"  row {number}: {scores}")
+    left = len(output["argmax"]) - len(output["top"])
+    if left:
+        console.print(f"  {left} more rows; --json has the argmax of each")
+
+
+def _range(output: Facts) -> str:
+    text = ""
+    if output["range"]:
+        text = "  from {:.6g} to {:.6g}".format(*output["range"])
+    lost = output["not_finite"]
+    return f"{text}  {lost} NaN or infinite" if lost else text
+
+
+def _size(output: Facts) -> int:
+    count = 1
+    for size in output["shape"]:
+        count *= size
+    return count
+
+
+def _number(value: float | None) -> str:
+    return "nan" if value is None else f"{value:.6g}"
+
+
+def _class(found: Facts) -> str:
+    return found["label"] or f"class {found['class']}"
+
+
+def show_plan(console: Console, nodes: list[Facts]) -> None:
+    """A line for each node; what is float, by reason; the sums."""
+    is_wide = console.width >= WIDE
+    heads = ["node", "operation", "kernel", "runway"]
+    heads += ["types", "result", "MACs"] if is_wide else []
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        side: Any = "right" if head == "MACs" else "left"
+        table.add_column(head, justify=side, no_wrap=True, overflow="ellipsis")
+    for node in nodes:
+        table.add_row(*_cells(node, is_wide, console))
     console.print(table)
+    _show_sums(console, nodes)
 
 
-def show_demo(facts: dict[str, Any]) -> None:
+def _cells(node: Facts, is_wide: bool, console: Console) -> list[str]:
+    room = UNBOUNDED if not console.is_terminal else 40 if is_wide else 20
+    cells = [_tail(node["node"], room), node["operation"], node["kernel"]]
+    cells.append(node["runway"])
+    if is_wide:
+        cells += [_types(node["signature"]), "x".join(map(str, node["shape"]))]
+        cells.append(f"{node['macs']:,}" if node["macs"] else "")
+    return cells
+
+
+def _tail(name: str, room: int) -> str:
+    """The end of a long name, which tells it from its neighbours."""
+    return name if len(name) <= room else f"...{name[3 - room :]}"
+
+
+def _types(signature: str) -> str:
+    """`QUInt8, QInt8` for `conv2d(QUInt8Tensor, QInt8Tensor)`."""
+    return signature.partition("(")[2].rstrip(")").replace("Tensor", "")
+
+
+def _show_sums(console: Console, nodes: list[Facts]) -> None:
+    counts = Counter(n["arithmetic"] for n in nodes)
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    macs = sum(n["macs"] for n in nodes)
+    work = f"; {macs / 1e6:.1f} million MACs" if macs else ""
+    console.print(f"{len(nodes)} nodes: {listed}{work}")
+    reasons: dict[str, list[str]] = {}
+    for n in nodes:
+        if n["arithmetic"] == "float":
+            reasons.setdefault(n["why"], []).append(n["node"])
+    for why, names in reasons.items():
+        console.print(f"  float, since {why}: {_some(names)}")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:SHOWN])
+    left = len(names) - SHOWN
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
+def show_demo(console: Console, facts: Facts) -> None:
     found = facts["agreement"]
     console.print(
         f"{facts['model']}: which way up is a line of text?\n"
         f"calibrated on {facts['calibration_crops']} crops, judged on "
         f"{found['crops']} others from {found['lines']} lines, upright and turned"
     )
-    _show_table(facts)
-    _show_sizes(facts["bytes"])
+    _show_table(console, facts)
+    _show_sizes(console, facts["bytes"])
     for threads, row in facts["times"].items():
-        plural = "s" if threads != "1" else ""
         console.print(
-            f"time, {threads} thread{plural}: mdtensor int8 takes "
+            f"time, {_threads(threads)}: mdtensor int8 takes "
             f"{row['ratio']:.2f} of {row['faster_peer']}, the faster peer"
         )
     plan = facts["plan"]
@@ -129,25 +256,27 @@ def show_demo(facts: dict[str, Any]) -> None:
         console.print(f"    {found['why']}", soft_wrap=True)
 
 
-def _show_table(facts: dict[str, Any]) -> None:
+def _show_table(console: Console, facts: Facts) -> None:
     found, times = facts["agreement"], facts["times"]
-    table = Table()
-    table.add_column("")
-    sure = f"of {found['sure']} sure"
-    for head in ("says as float", sure, "right", "ms, 1 thread", "ms, 2 threads"):
-        table.add_column(head, justify="right")
+    table = columns("", "as float", f"{found['sure']} sure", "right")
+    for threads in times:
+        table.add_column(_threads(threads), justify="right")
     for label, row in found["rows"].items():
         table.add_row(
             label,
             f"{row['agree']}/{found['crops']} ({row['agree'] / found['crops']:.1%})",
             str(row["agree_where_sure"]),
             f"{row['right'] / found['crops']:.1%}",
-            *(f"{t['milliseconds'][label]:.3f}" for t in times.values()),
+            *(f"{t['milliseconds'][label]:.3f} ms" for t in times.values()),
         )
     console.print(table)
 
 
-def _show_sizes(sizes: dict[str, int]) -> None:
+def _threads(count: str) -> str:
+    return f"{count} thread{'s' if count != '1' else ''}"
+
+
+def _show_sizes(console: Console, sizes: dict[str, int]) -> None:
     console.print(
         f"file: float {_kilobytes(sizes['float file'])}, mdtensor int8 "
         f"{_kilobytes(sizes['mdtensor int8 file'])}, onnxruntime int8 "

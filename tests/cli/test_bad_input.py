@@ -1,0 +1,245 @@
+"""Bad input: exit code 2, one clear line on stderr, nothing on stdout, no half a file.
+
+Each line names the file or the part that is wrong; none holds what is in an array.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+MODELS = [
+    ("gone.onnx", "ModelError: there is no file gone.onnx. Check the path."),
+    ("folder", "ModelError: folder cannot be read: Is a directory."),
+    ("cut.onnx", "ModelError: cut.onnx is no ONNX model, or is cut short: "),
+    ("garbage.onnx", "ModelError: garbage.onnx is no ONNX model, or is cut short: "),
+    ("text.npy", "ModelError: text.npy is no ONNX model, or is cut short: 6 bytes"),
+    ("empty.onnx", "ModelError: empty.onnx holds no ONNX graph"),
+    ("outside.onnx", "tensor 'w' is at '../weights.bin', outside the folder"),
+    (
+        "unknown.onnx",
+        (
+            "operator 'Softmaxx' of node 'odd one' is not supported. The nearest that "
+            "is supported is 'Softmax'."
+        ),
+    ),
+    ("sizes.onnx", "has auto_pad=SAME_UPPER on a dynamic size. Give --shape."),
+]
+ARRAYS = [
+    ("gone.npy", "DataError: gone.npy: No such file or directory. Check the path."),
+    ("cut.npy", "DataError: cut.npy holds no plain NumPy array, or is cut short"),
+    ("text.npy", "DataError: text.npy holds no plain NumPy array"),
+    ("empty.npy", "DataError: empty.npy holds no plain NumPy array"),
+    ("pickled.npy", "DataError: pickled.npy holds no plain NumPy array"),
+    ("pickled.npz", "DataError: pickled.npz holds no plain NumPy array"),
+    ("cut.npz", "DataError: cut.npz holds no plain NumPy array"),
+    ("narrow.npy", "input 'x' is Float32Tensor[1,3,8,8], given is Float32Tensor["),
+    ("double.npy", "given is Float64Tensor[1,3,8,8]. Give an array of float32."),
+    ("complex.npy", "given is ndarray[1,3,8,8]. Give an array of float32."),
+]
+FEEDS = [
+    (["folder"], "DataError: folder: Is a directory"),
+    (["samples.npz"], "samples.npz holds 2 named arrays, and an input is one array"),
+    (["samples.npy"], "given is Float32Tensor[4,3,8,8]. Give an array of that shape"),
+    ([], "the model has the inputs 'x', given are none"),
+    (["x.npy", "x.npy"], "2 inputs given, the model has 1. It has 'x'."),
+]
+SAMPLES = [
+    ("folder", "DataError: folder holds no .npy or .npz file. Name another folder."),
+    ("nan.npy", "nan.npy, sample 2: input 'x' holds a NaN or an infinity"),
+    ("infinite.npy", "infinite.npy, sample 4: input 'x' holds a NaN or an infinity"),
+    ("large.npy", "sample 1: 'c' becomes NaN or infinite"),
+    ("none.npy", "there are no samples in none.npy. Give at least one."),
+    ("nothing.npz", "there are no samples in nothing.npz. Give at least one."),
+    ("narrow.npy", "narrow.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], given"),
+    ("pair.npy", "pair.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], given"),
+]
+OPTIONS = [
+    (["--shape", "1,a"], "the shape is '1,a'. Give sizes such as 1,3,48,192."),
+    (["--shape", ""], "the shape is ''. Give sizes"),
+    (["--shape", "1,-3,8,8"], "the shape is '1,-3,8,8'. Give sizes"),
+    (["--shape", "1,3"], "input 'x' has shape (1, 3, 8, 8), asked for is (1, 3)"),
+    (["--shape", "1,3,9,9"], "asked for is (1, 3, 9, 9). Only sizes of -1"),
+    (["--shape", "z=1,3,8,8"], "there is no input 'z'. Inputs are 'x'."),
+    (["--shape", "x=1", "--shape", "2"], "Give --shape NAME=SIZES for each."),
+]
+
+
+def refused(ended: Any, words: str) -> None:
+    """One line on stderr with these words, and nothing else anywhere."""
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("mdtensor: ")
+    assert ended.err.count("\n") == 1 and ended.err.endswith(".\n")
+    assert words in ended.err
+
+
+def quantize(call: Call, model: str, data: str, *options: str) -> Any:
+    return call("quantize", model, "--data", data, "-o", "out.onnx", *options)
+
+
+@pytest.fixture
+def untouched(files: Path) -> Any:
+    """An output that is there already; afterwards it is as it was, and alone."""
+    target = files / "out.onnx"
+    target.write_bytes(b"precious")
+    before = sorted(files.iterdir())
+    yield target
+    assert target.read_bytes() == b"precious"
+    assert sorted(files.iterdir()) == before
+    target.unlink()
+
+
+@pytest.mark.parametrize(("model", "words"), MODELS)
+def test_models(call: Call, untouched: Path, model: str, words: str) -> None:
+    refused(call("run", model, "x.npy", "-o", untouched), words)
+    refused(quantize(call, model, "samples.npy"), words)
+
+
+@pytest.mark.parametrize(("name", "words"), ARRAYS)
+def test_arrays(call: Call, untouched: Path, name: str, words: str) -> None:
+    refused(call("run", "net.onnx", name, "-o", untouched), words)
+    refused(quantize(call, "net.onnx", name), words)
+
+
+@pytest.mark.parametrize(("names", "words"), FEEDS)
+def test_inputs(call: Call, files: Path, names: list[str], words: str) -> None:
+    refused(call("run", "net.onnx", *names), words)
+
+
+@pytest.mark.parametrize(("data", "words"), SAMPLES)
+def test_samples(call: Call, untouched: Path, data: str, words: str) -> None:
+    refused(quantize(call, "net.onnx", data), words)
+
+
+@pytest.mark.parametrize(("options", "words"), OPTIONS)
+def test_shapes(call: Call, untouched: Path, options: list[str], words: str) -> None:
+    refused(call("run", "net.onnx", "x.npy", *options), words)
+    refused(quantize(call, "net.onnx", "x.npy", *options), words)
+
+
+def test_several_inputs(call: Call, untouched: Path) -> None:
+    words = "the model has the inputs 'a', 'b', given are 'a'"
+    refused(call("run", "two.onnx", "pair.npy"), words)
+    words = "pair.npy, sample 1: one array for the 2 inputs of the model. Give an array"
+    refused(quantize(call, "two.onnx", "pair.npy"), words)
+    words = "one shape for the inputs 'a', 'b'. Give a shape for each, by name."
+    refused(call("run", "two.onnx", "pair.npy", "pair.npy", "--shape", "2,2"), words)
+
+
+def test_no_inputs(call: Call, untouched: Path) -> None:
+    refused(quantize(call, "fixed.onnx", "x.npy"), "the model has no inputs")
+
+
+def test_observers_and_nodes(call: Call, untouched: Path) -> None:
+    ended = quantize(call, "net.onnx", "x.npy", "--observer", "best")
+    refused(ended, "no observer 'best'. Use mse or minmax.")
+    ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "convv")
+    refused(ended, "--keep-float names 'convv', no node of this graph. The nearest is")
+
+
+def test_a_quantized_model_is_not_quantized_again(
+    call: Call, files: Path, tmp_path: Path
+) -> None:
+    once = tmp_path / "once.onnx"
+    assert call("quantize", "net.onnx", "--data", "x.npy", "-o", once).code == 0
+    refused(
+        call("quantize", once, "--data", "x.npy", "-o", tmp_path / "twice.onnx"),
+        "the graph is quantized already. Quantize the float one.",
+    )
+    assert [p.name for p in tmp_path.iterdir()] == ["once.onnx"]
+
+
+def test_labels(call: Call, files: Path, tmp_path: Path) -> None:
+    few, binary = tmp_path / "few.txt", tmp_path / "binary.txt"
+    few.write_text("up\ndown\n")
+    binary.write_bytes(b"\xff\xfe\x00")
+    run = ("run", "net.onnx", "x.npy", "--labels")
+    refused(call(*run, few), "there are 2 labels for 5 classes")
+    refused(call(*run, binary), "binary.txt is no text in UTF-8")
+    refused(call(*run, "gone.txt"), "gone.txt: No such file or directory")
+
+
+# --- outputs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("gone/out", "gone/out cannot be written: No such file or directory. Choose"),
+        ("folder", "folder cannot be written: it is a folder. Choose a folder that"),
+        ("net.onnx/out", "net.onnx/out cannot be written: Not a directory."),
+    ],
+)
+def test_unwritable_outputs(call: Call, files: Path, place: str, words: str) -> None:
+    before = sorted(files.rglob("*"))
+    refused(call("run", "net.onnx", "x.npy", "-o", place), words)
+    refused(call("quantize", "net.onnx", "--data", "x.npy", "-o", place), words)
+    assert sorted(files.rglob("*")) == before
+
+
+def test_a_folder_that_is_read_only(
+    call: Call, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As any user but root meets it; root may write everywhere, so it is played."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    target = tmp_path / "out.onnx"
+    target.write_bytes(b"precious")
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    ended = call("quantize", "net.onnx", "--data", "x.npy", "-o", target)
+    refused(ended, "out.onnx cannot be written: Permission denied. Choose a folder")
+    refused(call("run", "net.onnx", "x.npy", "-o", target), "Permission denied")
+    assert target.read_bytes() == b"precious"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.onnx"]
+
+
+def test_a_disk_that_fills_up(
+    call: Call, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "out.onnx"
+    target.write_bytes(b"precious")
+    monkeypatch.setattr(Path, "replace", fail)
+    ended = call("quantize", "net.onnx", "--data", "x.npy", "-o", target)
+    refused(ended, "out.onnx cannot be written: No space left on device.")
+    assert target.read_bytes() == b"precious"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.onnx"]
+
+
+def test_the_model_is_never_its_own_output(call: Call, files: Path) -> None:
+    before = (files / "net.onnx").read_bytes()
+    for same in ("net.onnx", "./net.onnx", "folder/../net.onnx"):
+        ended = call("quantize", "net.onnx", "--data", "x.npy", "-o", same)
+        refused(ended, "is the model itself, which would be lost")
+    assert (files / "net.onnx").read_bytes() == before
+
+
+# --- usage ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nope"], "no such command 'nope'. See `mdtensor --help`."),
+        (["info", "--nope"], "no such option: --nope. See `mdtensor info --help`."),
+        (["run"], "missing argument 'MODEL'. See `mdtensor run --help`."),
+        (
+            ["quantize", "net.onnx", "-o", "out.onnx"],
+            "missing option '--data'. See `mdtensor quantize --help`.",
+        ),
+        (["info", "more"], "See `mdtensor info --help`."),
+    ],
+)
+def test_usage(call: Call, files: Path, arguments: list[str], line: str) -> None:
+    refused(call(*arguments), line)
+
+
+def test_a_name_of_several_lines_is_one_line(call: Call, files: Path) -> None:
+    refused(call("run", "two\nlines.onnx", "x.npy"), "there is no file two lines.onnx")

@@ -1,0 +1,207 @@
+"""The commands when all is well: what they print, in words and as JSON."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import mdtensor
+
+Call = Callable[..., Any]
+
+
+def as_json(ended: Any) -> Any:
+    """What is on stdout, which is JSON and nothing else; stderr is silent."""
+    assert (ended.code, ended.err) == (0, "")
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(ended.out, parse_constant=refuse)
+
+
+def test_alone_it_says_what_there_is(call: Call) -> None:
+    for arguments in ([], ["--help"], ["-h"]):
+        ended = call(*arguments)
+        assert (ended.code, ended.err) == (0, "")
+        assert "Usage: mdtensor [OPTIONS] COMMAND" in ended.out
+        for command in ("info", "demo", "quantize", "run"):
+            assert f"\n  {command} " in ended.out
+
+
+@pytest.mark.parametrize("command", ["info", "demo", "quantize", "run"])
+def test_every_command_explains_itself(call: Call, command: str) -> None:
+    ended = call(command, "--help")
+    assert (ended.code, ended.err) == (0, "")
+    assert f"Usage: mdtensor {command} [OPTIONS]" in ended.out
+    assert "--json" in ended.out
+
+
+def test_version(call: Call) -> None:
+    assert call("--version").out == f"mdtensor {mdtensor.__version__}\n"
+
+
+def test_info(call: Call) -> None:
+    facts = as_json(call("info", "--json"))
+    assert facts["mdtensor"] == mdtensor.__version__
+    assert facts["packages"]["numpy"] == np.__version__
+    assert facts["cpu"]["runway"] in call("info").out
+
+
+def test_info_without_a_package(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mdtensor.cli import info
+
+    monkeypatch.setattr(info, "PACKAGES", ("no-such-package",))
+    assert as_json(call("info", "--json"))["packages"] == {"no-such-package": None}
+    assert "no-such-package  not installed" in " ".join(call("info").out.split(" "))
+
+
+# --- quantize -------------------------------------------------------------------------
+
+
+def quantize(call: Call, model: str, data: str, out: Path, *options: str) -> Any:
+    arguments = ("quantize", model, "--data", data, "-o", out, "--json", *options)
+    return as_json(call(*arguments))
+
+
+@pytest.mark.parametrize("data", ["samples.npy", "samples.npz", "parts"])
+def test_samples_come_from_files_and_folders(
+    call: Call, files: Path, tmp_path: Path, data: str
+) -> None:
+    out = tmp_path / "out.onnx"
+    facts = quantize(call, "net.onnx", data, out)
+    assert facts["samples"] == 4
+    assert facts["file_bytes"]["float"] == (files / "net.onnx").stat().st_size
+    assert facts["file_bytes"]["int8"] == out.stat().st_size
+    assert facts["weight_bytes"]["float"] == 4 * (8 * 27 + 5 * 8)
+    assert facts["weight_bytes"]["int8"] < 0.3 * facts["weight_bytes"]["float"]
+    assert facts["seconds"] > 0 and facts["check"] is None
+    why = "softmax has no quantized method"
+    assert facts["float_nodes"] == [
+        {"node": "soft", "operation": "softmax", "why": why}
+    ]
+    assert [p.name for p in tmp_path.iterdir()] == ["out.onnx"]
+
+
+def test_every_split_of_the_samples_gives_the_same_file(
+    call: Call, files: Path, tmp_path: Path
+) -> None:
+    written = []
+    for data in ("samples.npy", "samples.npz", "parts"):
+        quantize(call, "net.onnx", data, tmp_path / "out.onnx")
+        written.append((tmp_path / "out.onnx").read_bytes())
+    assert written[0] == written[1] == written[2]
+
+
+@pytest.mark.parametrize("model", ["batch.onnx", "dynamic.onnx"])
+def test_dynamic_models(call: Call, files: Path, tmp_path: Path, model: str) -> None:
+    """Their plan is made for the samples' shape, so float nodes are told here too."""
+    facts = quantize(call, model, "samples.npy", tmp_path / "out.onnx")
+    assert [n["node"] for n in facts["float_nodes"]] == ["soft"]
+    fixed = quantize(
+        call, model, "samples.npy", tmp_path / "out.onnx", "--shape", "1,3,8,8"
+    )
+    assert fixed["float_nodes"] == facts["float_nodes"]
+    assert as_json(call("run", tmp_path / "out.onnx", "x.npy", "--json", "--plan"))
+
+
+def test_nodes_that_are_kept_float(call: Call, files: Path, tmp_path: Path) -> None:
+    facts = quantize(
+        call,
+        "net.onnx",
+        "samples.npy",
+        tmp_path / "out.onnx",
+        "--keep-float=conv",
+        "--observer=minmax",
+    )
+    found = {n["node"]: n["why"] for n in facts["float_nodes"]}
+    assert found["conv"] == "kept float"
+
+
+def test_the_check_compares_with_float(call: Call, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.onnx"
+    found = quantize(call, "net.onnx", "samples.npy", out, "--check")["check"]["y"]
+    assert (found["rows"], found["same_argmax"]) == (4, 4)
+    assert found["sqnr_db"] > 20
+    assert 0 < found["largest_difference"] < 0.05
+    ended = call("quantize", "net.onnx", "--data", "samples.npy", "-o", out, "--check")
+    assert "4 of 4 decide as float, signal to noise" in ended.out
+    assert "soft: softmax is float; softmax has no quantized method" in ended.out
+
+
+def test_several_inputs_by_name(call: Call, files: Path, tmp_path: Path) -> None:
+    pair = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.savez(tmp_path / "pairs.npz", a=pair, b=-pair)
+    out, data = tmp_path / "out.onnx", str(tmp_path / "pairs.npz")
+    facts = quantize(call, "two.onnx", data, out)
+    assert facts["samples"] == 3 and facts["weight_bytes"]["float"] == 0
+    ended = call("run", out, "pair.npy", "pair.npy", "--plan", "--json")
+    assert as_json(ended)["outputs"]["y"]["shape"] == [3, 2]
+    np.savez(tmp_path / "pairs.npz", a=pair, b=pair[:2])
+    ended = call("quantize", "two.onnx", "--data", data, "-o", out)
+    assert "different numbers of samples: 3 for 'a', 2 for 'b'" in ended.err
+
+
+# --- run ------------------------------------------------------------------------------
+
+
+def test_run_says_what_onnxruntime_says(
+    call: Call, files: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.npz"
+    facts = as_json(call("run", "net.onnx", "x.npy", "-o", out, "--json"))
+    session = onnxruntime.InferenceSession("net.onnx")
+    wanted = session.run(None, {"x": np.load("x.npy")})[0]
+    np.testing.assert_allclose(np.load(out)["y"], wanted, rtol=1e-4)
+    found = facts["outputs"]["y"]
+    assert found["shape"] == [1, 5] and found["dtype"] == "float32"
+    assert found["argmax"] == [int(wanted.argmax())]
+    assert [c["class"] for c in found["top"][0]] == np.argsort(-wanted[0]).tolist()
+    np.testing.assert_allclose(found["first"], wanted[0], rtol=1e-4)
+    assert facts["seconds"] > 0 and facts["plan"] is None
+
+
+def test_a_batch_has_an_argmax_for_each_row(call: Call, files: Path) -> None:
+    found = as_json(call("run", "batch.onnx", "samples.npy", "--json"))
+    assert len(found["outputs"]["y"]["argmax"]) == 4
+    text = call("run", "batch.onnx", "samples.npy").out
+    assert all(f"  row {row}: class " in text for row in range(4))
+
+
+def test_labels_name_the_classes(call: Call, files: Path, tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("ant\nbee\ncat\ndog\neel\n", encoding="utf-8")
+    arguments = ("run", "net.onnx", "x.npy", "--labels", names)
+    best = as_json(call(*arguments, "--json"))["outputs"]["y"]["top"][0][0]
+    assert best["label"] == ["ant", "bee", "cat", "dog", "eel"][best["class"]]
+    assert f"row 0: {best['label']} {best['score']:.6g}, " in call(*arguments).out
+
+
+def test_what_is_not_finite_is_told_and_is_json(call: Call, files: Path) -> None:
+    found = as_json(call("run", "net.onnx", "large.npy", "--json"))["outputs"]["y"]
+    assert found["not_finite"] == 5 and found["range"] is None
+    assert found["first"] == [None] * 5
+    assert "5 NaN or infinite" in call("run", "net.onnx", "large.npy").out
+
+
+def test_a_model_without_inputs_runs(call: Call, files: Path) -> None:
+    assert as_json(call("run", "fixed.onnx", "--json"))["outputs"]["y"]["first"] == [
+        1.0,
+        1.0,
+        1.0,
+    ]
+
+
+def test_the_classifier(call: Call, classifier: tuple[Path, Path]) -> None:
+    facts = as_json(call("run", *classifier, "--plan", "--json"))
+    (output,) = facts["outputs"].values()
+    assert output["argmax"] == [0]  # the first crop is upright
+    integer = [n for n in facts["plan"] if n["arithmetic"] == "integer"]
+    assert len(integer) > 100
+    assert [n["operation"] for n in facts["plan"] if n["arithmetic"] == "float"] == [
+        "softmax"
+    ]
