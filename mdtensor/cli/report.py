@@ -29,15 +29,16 @@ BEST = 3
 
 def progress() -> Progress:
     """A bar on stderr, so that stdout holds the result alone; none in a pipe."""
+    is_terminal = sys.stderr.isatty()
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=Console(stderr=True, quiet=not is_terminal),  # older ones end a line
         transient=True,
-        disable=not sys.stderr.isatty(),
+        disable=not is_terminal,
     )
 
 
@@ -213,7 +214,7 @@ def _show_sums(console: Console, nodes: list[Facts]) -> None:
     counts = Counter(n["arithmetic"] for n in nodes)
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     macs = sum(n["macs"] for n in nodes)
-    work = f"; {macs / 1e6:.1f} million MACs" if macs else ""
+    work = f"; {macs:,} MACs" if macs else ""
     console.print(f"{len(nodes)} nodes: {listed}{work}")
     reasons: dict[str, list[str]] = {}
     for n in nodes:
