@@ -104,7 +104,7 @@ def rounded_cases():
                 yield operation, arguments, options
 
 
-@pytest.mark.parametrize(("operation", "arguments", "options"), rounded_cases())
+@pytest.mark.parametrize(("operation", "arguments", "options"), list(rounded_cases()))
 def test_deduction_is_execution(operation, arguments, options):
     selected = selected_for(operation, arguments)
     specs = [spec_of(x) if isinstance(x, md.Tensor) else x for x in arguments]
