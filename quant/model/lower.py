@@ -15,7 +15,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import MdtensorError, OptionError
+from mdtensor.errors import CastError, MdtensorError, OptionError
 from mdtensor.kernels.cpu.program import Executable, Program, Slot
 from mdtensor.quant.codes import (
     channels_first,
@@ -205,9 +205,16 @@ def _smaller(x1: Any, x2: Any) -> bool:
 
 def _to_slot(x: Any) -> Any:
     if not isinstance(x, NarrowTensor):
-        return np.ascontiguousarray(x.buffer)
+        return _without_nan(np.ascontiguousarray(x.buffer))
     codes = unsigned(x)
     return channels_last(codes) if x.ndim == 4 else np.ascontiguousarray(codes)
+
+
+def _without_nan(array: Any) -> Any:
+    """`array`; a sum of squares is NaN exactly if one of them is."""
+    if np.isnan(np.vdot(array, array)):
+        raise CastError("NaN has no code", "Replace NaNs first", "quantize")
+    return array
 
 
 def from_slot(array: Any, spec: TensorSpec) -> Any:

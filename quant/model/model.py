@@ -90,7 +90,10 @@ class Model:
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
                 f"It has {', '.join(map(repr, self.inputs)) or 'none'}",
             )
-        return {**dict(zip(self.inputs, inputs, strict=False)), **named}
+        placed = dict(zip(self.inputs, inputs, strict=False))
+        for name in placed.keys() & named.keys():
+            raise DataError(f"input {name!r} is given twice", "Give it once")
+        return {**placed, **named}
 
     def _plan_for(self, feeds: Mapping[str, Any]) -> Plan:
         return self._planned({name: feeds[name].shape for name in self.inputs})

@@ -7,6 +7,7 @@ invokes what was selected.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,7 +64,12 @@ class Plan:
         values = {**self._graph.constants, **feeds}
         for part in self._parts:
             part.run(values)
-        return {name: values[name] for name in self._graph.outputs}
+        return {name: self._owned(name, values[name]) for name in self._graph.outputs}
+
+    def _owned(self, name: str, tensor: Any) -> Any:
+        """A result that shares no bytes with a constant or an input."""
+        is_made = name in self._graph.producers
+        return tensor if is_made and tensor.buffer.base is None else deepcopy(tensor)
 
     def values(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Every result on the way to the outputs, by name; for comparisons."""
@@ -80,13 +86,12 @@ class Plan:
     def _inside(self, part: Compiled, values: dict[str, Any]) -> dict[str, Any]:
         arrays = iter(part.intermediate(values))
         found: dict[str, Any] = {}
-        last: Any = None
         for node, step in zip(part.nodes, part.steps, strict=True):
-            spec = self._specs[node.output]
             if step is not None:
-                last = found[node.output] = from_slot(next(arrays), spec)
+                made = from_slot(next(arrays), self._specs[node.output])
             else:
-                last = found[node.output] = node(found.get(node.values[0], last))
+                made = node({**values, **found}[node.values[0]])
+            found[node.output] = made
         return found
 
     def profile(self, feeds: Mapping[str, Any], repeat: int = 20) -> dict[str, float]:

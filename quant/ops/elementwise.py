@@ -129,8 +129,8 @@ def mul_step(
     a: TensorSpec, b: TensorSpec, /, *, out: QParams | None = None
 ) -> steps.Mul:
     """Codes on three grids; b is like a, or a factor per image and channel."""
-    factors = (*a.shape[:2], 1, 1)
-    if not a.shape or b.shape not in (a.shape, factors):
+    is_factor = len(a.shape) == 4 and b.shape == (*a.shape[:2], 1, 1)
+    if not a.shape or not (a.shape == b.shape or is_factor):
         raise NotCompiled("a compiled product takes equal shapes, or [n, c, 1, 1]")
     grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, narrow(out))]
     ratio = grids[0].fraction * grids[1].fraction / grids[2].fraction

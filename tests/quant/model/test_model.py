@@ -100,3 +100,10 @@ def test_repr_is_short(small_classifier):
     assert repr(small_classifier).startswith(
         "Model(quantized, Graph(x: Float32Tensor[1,3,48,192]; "
     )
+
+
+def test_an_input_is_given_once(classifier, crops):
+    x = crops[1][0].pixels
+    with pytest.raises(md.DataError) as raised:
+        classifier(x, x=x)
+    assert str(raised.value) == "input 'x' is given twice. Give it once."

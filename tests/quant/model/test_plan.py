@@ -180,3 +180,79 @@ def test_a_profile_times_every_compiled_step(small_classifier, crops):
     compiled = [n for n in plan.nodes if n.arithmetic == "integer"]
     assert set(seconds) == {n.node for n in compiled}
     assert all(s >= 0 for s in seconds.values())
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 2)])
+def test_a_factor_per_channel_is_for_images_only(shape, rng):
+    spec = {n: md.TensorSpec(md.Float32Tensor, s) for n, s in _factor_shapes(shape)}
+    nodes = (
+        QUANTIZE,
+        Node("p", quantize, ("y",), "c", {"qparams": GRID}),
+        Node("n", md.mul, ("a", "c"), "b", {"out": WIDE}),
+    )
+    graph = Graph(spec, nodes, {}, ("b",))
+    feeds = {
+        name: md.asarray(rng.standard_normal(s, np.float32))
+        for name, s in _factor_shapes(shape)
+    }
+    assert same(Plan(graph)(feeds)["b"], graph.run(feeds)["b"])
+
+
+def _factor_shapes(shape):
+    return [("x", shape), ("y", (2, 2, 1, 1))]
+
+
+def test_weights_that_are_computed_run_by_integers(rng):
+    weights = Node("w", quantize, ("y",), "w", {"qparams": QParams(0.1)})
+    nodes = (
+        QUANTIZE,
+        weights,
+        Node("n", md.conv2d, ("a", "w", None), "b", {"out": WIDE}),
+    )
+    shapes = {"x": (1, 8, 4, 6), "y": (3, 8, 1, 1)}
+    spec = {n: md.TensorSpec(md.Float32Tensor, s) for n, s in shapes.items()}
+    graph = Graph(spec, nodes, {}, ("b",))
+    feeds = {
+        name: md.asarray(rng.standard_normal(s, np.float32))
+        for name, s in shapes.items()
+    }
+    plan = Plan(graph)
+    assert same(plan(feeds)["b"], graph.run(feeds)["b"])
+    assert plan.nodes[-1].why == "compiled weights and biases are constants"
+
+
+def test_nan_is_refused_as_quantize_refuses_it(small_classifier, crops):
+    pixels = crops[1][0].pixels.copy()
+    pixels[0, 1, 2, 3] = np.nan
+    with pytest.raises(md.CastError) as raised:
+        small_classifier(pixels)
+    assert str(raised.value) == "quantize: NaN has no code. Replace NaNs first."
+    pixels[0, 1, 2, 3] = np.inf
+    assert np.isfinite(np.asarray(small_classifier(pixels))).all()
+
+
+def test_results_share_no_bytes_with_inputs_or_constants():
+    constant = md.asarray([1.0, 2.0])
+    spec = {"x": md.TensorSpec(md.Float32Tensor, (2, 3))}
+    node = Node("n", md.reshape, ("x",), "y", {"shape": (6,)})
+    plan = Plan(Graph(spec, (node,), {"k": constant}, ("y", "k", "x")))
+    x = md.zeros((2, 3))
+    for result in plan({"x": x}).values():
+        result.buffer[...] = 9
+    assert constant.tolist() == [1.0, 2.0]
+    assert x.tolist() == [[0.0] * 3] * 2
+
+
+def test_a_view_may_open_a_compiled_part(rng):
+    nodes = (
+        Node("p", md.permute_dims, ("a",), "d", {"axes": (0, 2, 3, 1)}),
+        Node("r", md.reshape, ("d",), "e", {"shape": (4, 48)}),
+        Node("s", md.squeeze, ("f",), "g", {"axis": (2, 3)}),
+        Node("t", md.relu, ("g",), "h", {"out": WIDE}),
+    )
+    pool = Node("u", md.global_avg_pool2d, ("a",), "f", {"out": GRID})
+    graph = graph_of(QUANTIZE, pool, *nodes)
+    feeds = {"x": md.asarray(rng.standard_normal((1, 8, 4, 6), np.float32))}
+    eager = eager_values(graph, feeds)
+    planned = Plan(graph).values(feeds)
+    assert all(same(planned[name], eager[name]) for name in planned)
