@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 import plum
 
+from mdtensor import mismatch
 from mdtensor.call import compile_call
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
 
@@ -45,7 +46,7 @@ class Generic(Protocol):
     def __call__(self, *arguments: Any, **options: Any) -> Any: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Method:
     """One implementation of an operation.
 
@@ -70,12 +71,26 @@ class Method:
         """Whether arguments of `types` fit its signature."""
         return bool(plum.Signature(*types) <= self.signature)
 
+    def fitting(self, types: tuple[type, ...]) -> list[bool]:
+        """For each of `types`, whether it fits its place in the signature."""
+        wanted = self.signature.expand_varargs(len(types))
+        pairs = zip(types, wanted, strict=False)
+        return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
+
+    def wanted(self, count: int) -> list[str]:
+        """What the first `count` places of the signature take."""
+        return [_type_name(hint) for hint in self.signature.expand_varargs(count)]
+
     @property
     def location(self) -> str:
         """`package/file.py:line` of its definition."""
         code = inspect.unwrap(self.implementation).__code__
-        package = "/".join(self.implementation.__module__.split(".")[:-1])
-        return f"{package}/{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
+        folders = self.implementation.__module__.split(".")[:-1]
+        place = "/".join([*folders, code.co_filename.rsplit("/", 1)[-1]])
+        return f"{place}:{code.co_firstlineno}"
+
+    def __repr__(self) -> str:
+        return f"<method {self} at {self.location}>"
 
     def __str__(self) -> str:
         shown = [_type_name(hint) for hint in self.signature.types]
@@ -84,7 +99,7 @@ class Method:
         return f"{self.implementation.__name__}({', '.join(shown)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """The method that a call with arguments of `types` runs."""
 
@@ -101,11 +116,12 @@ class Selection:
         rule = self.method.deduce or self.operation.rule
         return rule(*specs, **self.operation.fill(options))
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def __str__(self) -> str:
-        asked = ", ".join(t.__name__ for t in self.types)
-        return (
-            f"{self.operation.name}({asked}) -> {self.method}  {self.method.location}"
-        )
+        call = mismatch.called(self.operation, self.types)
+        return f"{call} -> {self.method}  {self.method.location}"
 
 
 class Operation:
@@ -195,10 +211,16 @@ class Operation:
                 f"{known.location}",
                 "Pass override=True to replace it",
             )
-        del self._methods[known.implementation]
-        self._plum = plum.Dispatcher().abstract(_bare(self.declaration))
-        for kept in self._methods.values():
-            self._plum.register(kept.implementation, signature=kept.signature)
+        self.remove_method(known)
+
+    def remove_method(self, known: Method) -> None:
+        """Take a method away; calls choose among the others from then on."""
+        with self._lock:
+            del self._methods[known.implementation]
+            self._plum = plum.Dispatcher().abstract(_bare(self.declaration))
+            for kept in self._methods.values():
+                self._plum.register(kept.implementation, signature=kept.signature)
+            self._forget()
 
     def _forget(self) -> None:
         self._selections.clear()
@@ -212,6 +234,9 @@ class Operation:
         Raises:
             DispatchError: no method fits, or two fit equally well.
         """
+        if not all(isinstance(t, type) for t in types):
+            fix = f"Use which({self.name}, x) for tensors"
+            raise DispatchError("methods are selected by classes", fix, self.name)
         if len(types) >= self._required:
             types += self._defaults[len(types) - self._required :]
         found = self._selections.get(types)
@@ -227,10 +252,9 @@ class Operation:
         try:
             found, _ = self._plum.resolve_method(plum.Signature(*types))
         except plum.AmbiguousLookupError:
-            fits = [m for m in self.methods if m.accepts(types)]
-            raise self._error(types, "more than one method fits", fits) from None
+            raise mismatch.ambiguous(self, types) from None
         except plum.NotFoundLookupError:
-            raise self._error(types, "no method", self._nearest(types)) from None
+            raise mismatch.no_method(self, types) from None
         return self._methods[found]
 
     def implementation(self, *types: type) -> Implementation:
@@ -247,36 +271,12 @@ class Operation:
         """The function for `types`, which must be one that takes `out=`."""
         found = self.select(*types).method
         if not found.rounds:
-            asked = ", ".join(t.__name__ for t in types)
             raise OptionError(
                 "out= is the grid of a quantized result, and this method has none",
                 "Leave out= away, or quantize the arguments first",
-                f"{self.name}({asked})",
+                mismatch.called(self, types),
             )
         return found.implementation
-
-    def _nearest(self, types: tuple[type, ...]) -> list[Method]:
-        ranked = sorted(self.methods, key=lambda m: -_fitting(m, types))
-        return ranked[:3]
-
-    def _error(
-        self, types: tuple[type, ...], problem: str, methods: list[Method]
-    ) -> DispatchError:
-        listed = "; ".join(f"{m} at {m.location}" for m in methods)
-        asked = ", ".join(t.__name__ for t in types)
-        if methods and problem == "no method":
-            problem = f"no method{self._culprit(types, methods[0])}"
-        fix = f"Nearest: {listed}" if methods else "Nothing is registered yet"
-        return DispatchError(problem, fix, f"{self.name}({asked})")
-
-    def _culprit(self, types: tuple[type, ...], nearest: Method) -> str:
-        wanted = nearest.signature.expand_varargs(len(types))
-        one = [f"{self.dispatched[0]}[{at}]" for at in range(len(types))]
-        names = one if self.sequence else self.dispatched
-        for name, given, want in zip(names, types, wanted, strict=False):
-            if not _is_subtype(given, want):
-                return f": {name} is {given.__name__}, not {_type_name(want)}"
-        return ""
 
 
 def generic(
@@ -348,9 +348,15 @@ def method(
         A decorator that returns the operation, so that its name keeps its meaning.
 
     Raises:
-        RegistrationError: the keywords differ from the declaration's, or there is a
-            method with this signature.
+        RegistrationError: `function` is no operation, the keywords differ from the
+            declaration's, or there is a method with this signature.
     """
+
+    if not hasattr(function, "operation"):
+        raise RegistrationError(
+            f"{getattr(function, '__name__', function)!s} is no operation",
+            "Use @method(operation) with what @generic declared",
+        )
 
     def add_method(implementation: Implementation) -> Any:
         # plum would convert every result to the annotated type: 3 us a call.
@@ -380,15 +386,6 @@ def _bare(declaration: Implementation) -> Implementation:
 
 def _no_rule(*_: Any, **__: Any) -> Any:
     raise OptionError("no deduction rule is declared", "Pass deduce= to generic")
-
-
-def _is_subtype(given: type, wanted: Any) -> bool:
-    return bool(plum.Signature(given) <= plum.Signature(wanted))
-
-
-def _fitting(candidate: Method, types: tuple[type, ...]) -> int:
-    wanted = candidate.signature.expand_varargs(len(types))
-    return sum(_is_subtype(g, w) for g, w in zip(types, wanted, strict=False))
 
 
 def _type_name(hint: Any) -> str:

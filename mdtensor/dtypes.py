@@ -75,7 +75,7 @@ def _bounds(storage: np.dtype[Any]) -> tuple[int | float, int | float]:
 
 
 def dtype(name: object) -> DType:
-    """The element type called `name`: a `DType`, its name, or a NumPy dtype.
+    """The element type `name`: a `DType`, its name, a NumPy dtype, or a tensor type.
 
     Raises:
         OptionError: there is no such element type.
@@ -85,12 +85,13 @@ def dtype(name: object) -> DType:
         >>> dtype("int8"), dtype(np.float32)
         (mdtensor.int8, mdtensor.float32)
     """
-    if isinstance(name, DType):
-        return name
+    known = getattr(name, "dtype", name) if isinstance(name, type) else name
+    if isinstance(known, DType):
+        return known
     found = _REGISTRY.get(name if isinstance(name, str) else _numpy_name(name))
     if found is None:
-        known = ", ".join(_REGISTRY)
-        raise OptionError(f"no element type {name!s}", f"Known are {known}")
+        names = ", ".join(_REGISTRY)
+        raise OptionError(f"no element type {name!s}", f"Known are {names}")
     return found
 
 

@@ -105,4 +105,7 @@ def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     known = (Operators, bool, int, float)
     if isinstance(x1, known) and isinstance(x2, known):
         return operation(x1, x2)
+    types = type(x1), type(x2)
+    if any(method.accepts(types) for method in operation.operation.methods):
+        return operation(x1, x2)
     return NotImplemented

@@ -62,6 +62,11 @@ class Tensor(Operators):
                 "Derive from a kind, and add methods for the new type",
             )
         if dtype is not None:
+            if not isinstance(dtype, DType):
+                given = type(dtype).__name__
+                raise RegistrationError(
+                    f"the dtype of {cls.__name__} is a {given}", "Give a DType"
+                )
             if (dtype, device.name) in _LEAVES:
                 raise RegistrationError(f"{dtype} on {device} has a tensor type")
             cls.dtype, cls.device = dtype, device
@@ -133,7 +138,18 @@ class Tensor(Operators):
         return conversion.to(self, device)
 
     def __repr__(self) -> str:
+        """One short line; elements are shown by `str`."""
         return type_and_shape(self)
+
+    def __str__(self) -> str:
+        return f"{self!r}\n{np.array2string(self._numbers())}"
+
+    def __format__(self, spec: str) -> str:
+        return format(self._scalar("number"), spec) if spec else str(self)
+
+    def _numbers(self) -> npt.NDArray[Any]:
+        """The elements as they are shown."""
+        return self.device.to_host(self.buffer)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -179,13 +195,14 @@ class Tensor(Operators):
         self, dtype: Any = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
         host = self.device.to_host(self.buffer)
-        if dtype is not None and np.dtype(dtype) != host.dtype:
+        wanted = host.dtype if dtype is None else np.dtype(dtype)
+        if not np.can_cast(host.dtype, wanted, "safe"):
             raise CastError(
                 f"NumPy asks for {np.dtype(dtype)}, the elements are {self.dtype}",
                 f"Use astype(x, {np.dtype(dtype)}) first",
                 f"__array__({type_and_shape(self)})",
             )
-        return host.copy() if copy else host
+        return np.array(host, wanted, copy=copy)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return sys.modules[__package__]

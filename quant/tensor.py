@@ -39,6 +39,8 @@ class QuantizedTensor(Tensor):
     """
 
     __slots__ = ("qparams",)
+    #: What a call that no method fits suggests.
+    remedy = "Use dequantize(x) to compute with its numbers"
 
     qparams: QParams
 
@@ -112,6 +114,11 @@ class QuantizedTensor(Tensor):
 
     def __deepcopy__(self, memo: Any) -> Self:
         return type(self).wrap(self.buffer.copy(), self.qparams)
+
+    def _numbers(self) -> Any:
+        zero = self.qparams.along(self.zero_point, self.ndim)
+        steps = self.device.to_host(self.buffer).astype(np.int64) - zero
+        return (steps * self.qparams.along(self.scale, self.ndim)).astype(np.float32)
 
     def tolist(self) -> Any:
         raise self._no_numbers()

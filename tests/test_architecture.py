@@ -24,7 +24,7 @@ FOLDERS = {"mdtensor.kernels": "kernels", "mdtensor.quant": "quant", "mdtensor":
 LAYERS = (
     {"errors"},
     {"dtypes"},
-    {"promotion", "call"},
+    {"promotion", "call", "mismatch"},
     {"device", "dispatch", "host"},
     {"generics", "which"},
     {"operators"},

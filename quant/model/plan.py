@@ -180,6 +180,10 @@ class Plan:
         """The nodes as plain data, for JSON."""
         return [asdict(node) for node in self.nodes]
 
+    def __repr__(self) -> str:
+        compiled = sum(n.arithmetic != "float" for n in self.nodes)
+        return f"Plan({len(self.nodes)} nodes, {compiled} without floats)"
+
     def __str__(self) -> str:
         rows = [("node", "call", "kernel", "runway", "arithmetic", "why")]
         rows += [

@@ -156,7 +156,7 @@ def test_ambiguity_names_both_methods() -> None:
 
     message = text(DispatchError, lambda: meet.select(I8, I8))
     assert message.startswith(
-        "meet(Int8Tensor, Int8Tensor): more than one method fits. Nearest: "
+        "meet(Int8Tensor, Int8Tensor): more than one method fits. Fitting: "
         "meet(IntegerTensor, Tensor) at "
     )
     assert "; meet(Tensor, IntegerTensor) at " in message
@@ -297,7 +297,7 @@ def test_a_stranger_brings_a_type() -> None:
             return (self.buffer / 256).tolist()
 
     operation = md.add.operation
-    methods = dict(operation._methods)
+    methods = operation.methods
 
     @md.method(md.add)
     def add(x1: Fixed16Tensor, x2: Fixed16Tensor, /) -> Any:
@@ -315,15 +315,8 @@ def test_a_stranger_brings_a_type() -> None:
         with pytest.raises(md.PromotionError):
             one + md.asarray([1.0])
     finally:
-        mine = [m for m in operation.methods if m.implementation not in methods]
-        for one_of_mine in mine:
-            del operation._methods[one_of_mine.implementation]
-        operation._plum = type(operation)(
-            operation.declaration, operation.rule, operation.sequence
-        )._plum
-        for kept in operation._methods.values():
-            operation._plum.register(kept.implementation, signature=kept.signature)
-        operation._forget()
+        for mine in [m for m in operation.methods if m not in methods]:
+            operation.remove_method(mine)
         promotion.promote_types.cache_clear()
 
 
@@ -333,3 +326,26 @@ def test_the_stranger_is_gone() -> None:
     assert not any(m.implementation.__module__ == __name__ for m in methods)
     with pytest.raises(OptionError):
         md.dtype("q8_8")
+
+
+def test_what_is_no_operation_has_no_methods() -> None:
+    with pytest.raises(RegistrationError) as raised:
+        md.method(len)
+    assert str(raised.value) == (
+        "len is no operation. Use @method(operation) with what @generic declared."
+    )
+
+
+def test_a_selection_shows_itself_in_one_line() -> None:
+    found = md.which(md.neg, md.Int8Tensor)
+    assert repr(found) == f"<{found}>"
+    assert repr(found.method).startswith("<method neg(NumericTensor) at mdtensor/ops/")
+
+
+def test_a_missing_method_tells_what_to_do_with_the_argument() -> None:
+    with pytest.raises(DispatchError, match=r"Use asarray\(a\) to make it a tensor"):
+        md.relu(np.zeros(2))
+    with pytest.raises(DispatchError, match=r"Use dequantize\(x\)"):
+        md.softmax(md.quant.QInt8Tensor([1], scale=0.5))
+    with pytest.raises(DispatchError, match="methods are selected by classes"):
+        md.add.select(md.asarray(1.0), 2)

@@ -179,3 +179,21 @@ def test_equality_with_strangers_is_identity() -> None:
     assert (x == "text") is False
     assert (x != None) is True  # noqa: E711
     assert x in [x]
+
+
+def test_operators_reach_the_methods_of_strangers() -> None:
+    class Money:
+        def __init__(self, amount: float) -> None:
+            self.amount = amount
+
+    @md.method(md.add)
+    def add(x1: md.Float32Tensor, x2: Money, /) -> Money:
+        return Money(float(x1) + x2.amount)
+
+    operation = md.add.operation
+    try:
+        assert (md.asarray(1.0) + Money(2.0)).amount == 3.0
+        with pytest.raises(TypeError):
+            Money(2.0) + md.asarray(1.0)
+    finally:
+        operation.remove_method(operation.methods[-1])

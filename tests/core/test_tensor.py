@@ -138,9 +138,10 @@ def test_numpy_reads_without_copying() -> None:
     assert np.asarray(x) is x.buffer
     assert np.asarray(x, np.float32) is x.buffer
     assert not np.shares_memory(np.array(x, copy=True), x.buffer)
-    assert text(CastError, lambda: np.asarray(x, np.float64)) == (
-        "__array__(Float32Tensor[2]): NumPy asks for float64, the elements are "
-        "float32. Use astype(x, float64) first."
+    assert np.asarray(x, np.float64).tolist() == [1.0, 2.0]
+    assert text(CastError, lambda: np.asarray(x, np.float16)) == (
+        "__array__(Float32Tensor[2]): NumPy asks for float16, the elements are "
+        "float32. Use astype(x, float16) first."
     )
     assert x.__array_namespace__() is md
 
@@ -185,3 +186,26 @@ def test_no_leaf_for_a_stranger() -> None:
 def test_wrap_trusts_and_shares() -> None:
     buffer = np.zeros(3, np.float32)
     assert md.Float32Tensor.wrap(buffer).buffer is buffer
+
+
+def test_str_shows_elements_and_repr_does_not() -> None:
+    x = md.asarray([1.0, 2.5])
+    assert (str(x), repr(x)) == ("Float32Tensor[2]\n[1.  2.5]", "Float32Tensor[2]")
+    assert f"{md.asarray(3.5):.2f}" == "3.50"
+    q = md.quant.QInt8Tensor([1, 2], scale=0.5, zero_point=1)
+    assert str(q) == "QInt8Tensor[2](scale=0.5, zero_point=1)\n[0.  0.5]"
+
+
+def test_a_leaf_needs_an_element_type() -> None:
+    def declare() -> None:
+        class Wrong(md.NumericTensor, dtype="int8"):  # type: ignore[arg-type]
+            pass
+
+    assert text(md.RegistrationError, declare) == (
+        "the dtype of Wrong is a str. Give a DType."
+    )
+
+
+def test_a_tensor_type_names_its_element_type() -> None:
+    assert md.dtype(md.Int8Tensor) is md.int8
+    assert type(md.astype(md.asarray([1.0]), md.Int8Tensor)) is md.Int8Tensor

@@ -1,0 +1,61 @@
+"""The error of a call that no method fits, or more than one: types only, no values.
+
+Names the first argument that rules out the nearest method, the nearest methods with
+their places, and what the type of that argument suggests (`remedy` of its class).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor.errors import DispatchError
+
+SHOWN = 3
+
+
+def ambiguous(operation: Any, types: tuple[type, ...]) -> DispatchError:
+    """Two or more methods fit, and none is more specific than all others."""
+    fits = [m for m in operation.methods if all(m.fitting(types))]
+    call = called(operation, types)
+    return DispatchError("more than one method fits", f"Fitting: {_listed(fits)}", call)
+
+
+def no_method(operation: Any, types: tuple[type, ...]) -> DispatchError:
+    """No method fits."""
+    call = called(operation, types)
+    nearest = sorted(operation.methods, key=lambda m: -sum(m.fitting(types)))[:SHOWN]
+    if not nearest:
+        return DispatchError("no method", "Nothing is registered yet", call)
+    problem, culprit = _culprit(operation, types, nearest[0])
+    listed = f"Nearest: {_listed(nearest)}"
+    remedy = _remedy(culprit)
+    return DispatchError(problem, f"{remedy}. {listed}" if remedy else listed, call)
+
+
+def called(operation: Any, types: tuple[type, ...]) -> str:
+    """`add(Float32Tensor, str)`."""
+    return f"{operation.name}({', '.join(t.__name__ for t in types)})"
+
+
+def _listed(methods: list[Any]) -> str:
+    return "; ".join(f"{m} at {m.location}" for m in methods)
+
+
+def _culprit(
+    operation: Any, types: tuple[type, ...], nearest: Any
+) -> tuple[str, type | None]:
+    """The first argument that does not fit, in words, and its type."""
+    one = [f"{operation.dispatched[0]}[{at}]" for at in range(len(types))]
+    names = one if operation.sequence else operation.dispatched
+    wanted = nearest.wanted(len(types))
+    columns = zip(names, types, wanted, nearest.fitting(types), strict=False)
+    for name, given, want, fits in columns:
+        if not fits:
+            return f"no method: {name} is {given.__name__}, not {want}", given
+    return "no method", None
+
+
+def _remedy(given: type | None) -> str:
+    if given is not None and given.__module__.startswith("numpy"):
+        return "Use asarray(a) to make it a tensor"
+    return str(getattr(given, "remedy", ""))
