@@ -17,7 +17,8 @@ from mdtensor.errors import DispatchError, OptionError, RegistrationError
 
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
-    """Every registry as it was before the test."""
+    """Every registry as it was before the test; what quant adds is there to stay."""
+    assert md.quant
     kept = [dispatch._OPERATIONS, dtypes._REGISTRY, tensor._LEAVES]
     before = [dict(registry) for registry in kept]
     yield
