@@ -22,7 +22,7 @@ CONSTANTS, CONSTANTS_BYTES = 9, 10
 
 @kernel
 def run_steps(rows, arena, constants):
-    """Carry out the rows in order.
+    """Carry out the rows in order, but for those whose result has no elements.
 
     Args:
         rows: int64 [steps, 48], columns as in `invoke.Column`.
@@ -31,6 +31,8 @@ def run_steps(rows, arena, constants):
     """
     for i in range(rows.shape[0]):
         row = rows[i]
+        if row[OUT_BYTES] == 0:
+            continue
         x = arena[np.uintp(row[X]) : np.uintp(row[X] + row[X_BYTES] + SLACK)]
         y = arena[np.uintp(row[Y]) : np.uintp(row[Y] + row[Y_BYTES] + SLACK)]
         z = arena[np.uintp(row[OUT]) : np.uintp(row[OUT] + row[OUT_BYTES])]

@@ -45,11 +45,11 @@ class Recorder:
         )
 
 
-def record():
+def record(images=SHAPE[0]):
     """(Recorder, outputs): convolutions of all sorts, squeeze-excite, residual."""
     net = Recorder()
     table = np.clip(np.arange(256) * 0.7 + 20, 0, 255).astype(np.uint8)
-    x = net.program.input(SHAPE, np.float32)
+    x = net.program.input((images, *SHAPE[1:]), np.float32)
     v = net(steps.Quantize(0.01, 128, channels_first=True, padded_channels=4), x)
     v = net.conv(v, 8, 3, (2, 2))
     v = skip = net(steps.Lookup(table), v)

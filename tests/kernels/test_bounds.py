@@ -1,7 +1,8 @@
-"""No kernel touches a byte outside its arrays: they end at an unreadable page."""
+"""No kernel touches a byte outside its arrays: an unreadable page lies beside them."""
 
 import ctypes
 import mmap
+import runpy
 import subprocess
 import sys
 from fractions import Fraction
@@ -12,18 +13,21 @@ import pytest
 
 from mdtensor.kernels.cpu import steps
 
+draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
 WIDTHS = (1, 3, 8, 24, 40, 88, 200)
 
 
-def guarded(array):
-    """A copy of `array` whose last byte is the last of a readable page."""
+def guarded(array, at_end):
+    """A copy of `array` right before an unreadable page, or else right behind one."""
     page = mmap.PAGESIZE
     size = -(-array.nbytes // page) * page
-    room = mmap.mmap(-1, size + page)
+    room = mmap.mmap(-1, size + 2 * page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(room))
     libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(start + size), page, 0) == 0
-    flat = np.frombuffer(room, array.dtype, array.size, size - array.nbytes)
+    for edge in (start, start + page + size):
+        assert libc.mprotect(ctypes.c_void_p(edge), page, 0) == 0
+    offset = page + size - array.nbytes if at_end else page
+    flat = np.frombuffer(room, array.dtype, array.size, offset)
     flat[:] = array.reshape(-1)
     return flat.reshape(array.shape)
 
@@ -54,6 +58,7 @@ def cases(c):
         for step in conv(c, kernel, c, stride):
             yield step, [images]
             yield step, [(1, 9, 17, c)]
+    yield from random_windows(rng, c)
     yield steps.Lookup(np.zeros(256, np.uint8)), [images]
     yield steps.Add((Fraction(1, 3), Fraction(1, 2)), (3, 4)), [images, images]
     yield steps.Mul(Fraction(1, 64), (3, 4)), [images, images]
@@ -68,6 +73,17 @@ def cases(c):
     yield steps.Dequantize(0.1, 3), [images]
 
 
+def random_windows(rng, c):
+    """(step, input shapes) of convolutions whose windows hardly fit their images."""
+    for groups in [c, 1] * 10:
+        size, kernel, stride, padding, dilation = draw_window(rng)
+        weight = rng.integers(-128, 128, (c, c // groups, *kernel), dtype=np.int8)
+        window = {"stride": stride, "padding": padding, "dilation": dilation}
+        for ratios in (None, [Fraction(1, 300)] * c):
+            step = steps.Conv2d(weight, groups=groups, ratios=ratios, **window)
+            yield step, [(2, *size, c)]
+
+
 def visit(c):
     """Call every case with guarded inputs; outputs must equal unguarded calls."""
     rng = np.random.default_rng(c)
@@ -77,12 +93,14 @@ def visit(c):
             for shape, dtype in zip(shapes, step.input_types, strict=True)
         ]
         want = step(*arrays)
-        assert np.array_equal(step(*map(guarded, arrays)), want), step.kernel
+        for at_end in (False, True):
+            found = step(*(guarded(array, at_end) for array in arrays))
+            assert np.array_equal(found, want), step.kernel
 
 
 @pytest.mark.compiled
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
-def test_inputs_end_at_an_unreadable_page():
+def test_inputs_lie_beside_an_unreadable_page():
     # in a process of its own, since a stray read ends the process
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(Path(__file__))],

@@ -1,15 +1,20 @@
-"""The generic convolutions against the oracle."""
+"""The convolutions of both runways against the oracle."""
 
+import runpy
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import conv
+from mdtensor.kernels.cpu import conv, isa, runway
 from mdtensor.kernels.cpu.steps import window
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 
+draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
+RUNWAYS = {"generic": conv, isa.RUNWAY: runway.fast_conv}
+SLACK = 64
 # (h, w, c), kernel, stride, padding, dilation
 CASES = [
     ((6, 9, 8), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
@@ -68,3 +73,51 @@ def test_depthwise(rng, case, extreme):
     )
     want = oracle.depthwise_u8s8u8(x, weight, bias, ratios, 99, 2, 251, **rules)
     assert np.array_equal(out, want.reshape(-1))
+
+
+def between_margins(flat, fill):
+    """A copy of `flat` with SLACK elements `fill` on either side."""
+    padded = np.full(flat.size + 2 * SLACK, fill, flat.dtype)
+    middle = padded[SLACK:-SLACK]
+    middle[:] = flat
+    return padded, middle
+
+
+def check(want, flat, kernel, *arguments):
+    """`kernel(x, *arguments, out)` is `want` whatever lies around x, and no more."""
+    for fill in (0, 255):
+        out, middle = between_margins(np.full(want.size, 7, want.dtype), fill)
+        kernel(between_margins(flat, fill)[1], *arguments, middle)
+        assert np.array_equal(middle, want.reshape(-1))
+        assert (out[:SLACK] == fill).all() and (out[-SLACK:] == fill).all()
+
+
+@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("name", RUNWAYS)
+def test_random_windows(name, seed):
+    rng = np.random.default_rng(seed)
+    size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
+    c = int(rng.choice([1, 3, 16, 18]))
+    case = ((*size, c), *window)
+    places = geometry(case)
+    x = rng.integers(0, 256, (1, *case[0]), dtype=np.uint8)
+    want = oracle.im2col_u8(x, *case[1:], 9)
+    check(want, x.reshape(-1), RUNWAYS[name].im2col_u8, places, 0, c, 9)
+
+    weight = rng.integers(-128, 128, (c, *case[1]), dtype=np.int8)
+    padded = runway.padded_columns(c)
+    bias, multiplier = np.zeros(padded, np.int32), np.zeros(padded, np.float32)
+    limbs = np.zeros((padded, 8), np.int64)
+    bias[:c] = -37 * weight.astype(np.int64).sum(axis=(1, 2))
+    ratios = [Fraction(int(n), 1024) for n in rng.integers(1, 9, c)]
+    multiplier[:c], limbs[:c] = rescale(ratios)
+    rules = {**options(case), "x_zero_point": 37}
+    packed = RUNWAYS[name].pack_depthwise_s8(weight)
+    want = oracle.depthwise_u8s8s32(x, weight, None, **rules).astype(np.int32)
+    constants = (places, c, packed, bias)
+    check(want, x.reshape(-1), RUNWAYS[name].depthwise_u8s8s32, *constants, 37)
+    want = oracle.depthwise_u8s8u8(x, weight, None, ratios, 99, 2, 251, **rules)
+    check(
+        *(want.astype(np.uint8), x.reshape(-1), RUNWAYS[name].depthwise_u8s8u8),
+        *(*constants, multiplier, limbs, 37, 99, 2, 251),
+    )

@@ -133,6 +133,16 @@ def test_bytes_on_every_runway(built, name):
     assert found.stdout.strip() == want
 
 
+def test_no_images():
+    net, outputs = mixed_net["record"](images=0)
+    executable = net.program.build(outputs)
+    x = mixed_net["sample"]()[:0]
+    for found, slot in zip(executable(x), outputs, strict=True):
+        assert found.shape == slot.shape and found.dtype == slot.dtype
+    assert all(value.size == 0 for value in executable.values(x))
+    assert (executable.profile(x, repeat=1) >= 0).all()
+
+
 def test_reshape_shares_bytes():
     program = Program()
     x = program.input((2, 3), np.uint8)

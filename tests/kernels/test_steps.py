@@ -1,6 +1,8 @@
 """Steps called alone, against the oracle."""
 
+import runpy
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from mdtensor.kernels.cpu.steps import Conv2d, Dequantize, Linear, Lookup, Mul
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.reference.matmul import gemm_u8s8s32
 
+draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
 # (oc, groups, kernel, options)
 CONVS = {
     "pixelwise": (24, 1, (1, 1), {}),
@@ -44,6 +47,23 @@ def test_conv2d(rng, name, images):
     rules = (ratios, 100, 3, 250)
     want = oracle.conv2d_u8s8u8(x, weight, bias, *rules, **options)
     assert np.array_equal(step(x), want)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_windows(seed):
+    rng = np.random.default_rng(seed)
+    size, kernel, stride, padding, dilation = draw_window(rng)
+    groups, per_group, per_output = rng.choice([1, 2, 3, 8], 3).tolist()
+    x = rng.integers(0, 256, (2, *size, groups * per_group), dtype=np.uint8)
+    shape = (groups * per_output, per_group, *kernel)
+    weight = rng.integers(-128, 128, shape, dtype=np.int8)
+    window = {"stride": stride, "padding": padding, "dilation": dilation}
+    options = {**window, "groups": groups, "x_zero_point": 7}
+    ratios = [Fraction(int(n), 4096) for n in rng.integers(1, 9, len(weight))]
+    want = oracle.conv2d_u8s8s32(x, weight, None, **options)
+    assert np.array_equal(Conv2d(weight, **options)(x), want)
+    want = oracle.conv2d_u8s8u8(x, weight, None, ratios, 0, 0, 255, **options)
+    assert np.array_equal(Conv2d(weight, ratios=ratios, **options)(x), want)
 
 
 def test_a_large_map_is_convolved_strip_by_strip(rng):

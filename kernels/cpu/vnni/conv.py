@@ -199,10 +199,14 @@ def strip_height(geometry, groups):
 
 @kernel
 def next_strip(geometry, height, oy, ky, end, rows):
-    """`rows` if they hold what output row oy needs, else a strip that starts there."""
+    """`rows` if they hold what output row oy needs, else a strip that starts there.
+
+    It starts at kernel row 0 or the image's top, which only moves down as oy grows. The
+    first kernel row inside the image, ky, may move up if rows are dilated.
+    """
     if ky >= end or image_row(geometry, oy, end - 1) < rows[1]:
         return rows
-    top = image_row(geometry, oy, ky)
+    top = max(image_row(geometry, oy, 0), 0)
     return top, min(top + height, geometry[0])
 
 
