@@ -15,8 +15,6 @@ from mdtensor.errors import MdtensorError, ModelError
 from mdtensor.quant.model.graph import Graph, Node, deduced, fresh_name, spec_of
 
 Array = npt.NDArray[Any]
-#: Stands for a dynamic size among known ones; -1 may be a number of the model's own.
-UNKNOWN = int(np.iinfo(np.int64).min)
 #: TensorProto.DataType of ONNX.
 ELEMENT_TYPES = {
     1: md.float32,
@@ -103,8 +101,8 @@ class Builder:
         specs: of every value so far.
         constants: tensors by name.
         nodes: in the order of the file.
-        sizes: values that are known integers (shapes and what is computed from
-            them); a dynamic size is UNKNOWN.
+        sizes: integers computed from shapes of which some are dynamic, by name: arrays
+            of Python integers, with None for what is dynamic.
         left_out: results that are not supported, with the operator that has them.
     """
 
@@ -125,10 +123,18 @@ class Builder:
         self.constants[name], self.specs[name] = tensor, spec_of(tensor)
         return name
 
-    def size(self, name: str, values: Array) -> None:
-        """Add integers known while reading."""
-        self._define(name)
-        self.sizes[name] = values
+    def size(self, name: str, values: Array, dtype: md.DType) -> None:
+        """Add integers: a constant, unless some of them are dynamic.
+
+        Those that `dtype` does not hold wrap around.
+        """
+        if is_dynamic(values):
+            self._define(name)
+            self.sizes[name] = values
+            self.specs[name] = TensorSpec(md.leaf(dtype), values.shape)
+        else:
+            numbers = values.astype(np.int64) if values.dtype == object else values
+            self.constant(name, md.asarray(numbers.astype(dtype.storage)))
 
     def new_constant(self, op: Operator, stem: str, values: Array) -> str:
         """Add a tensor that is not in the file."""
@@ -136,10 +142,10 @@ class Builder:
         return self.constant(name, md.asarray(values))
 
     def fresh(self, stem: str) -> str:
-        return fresh_name(stem, {*self.specs, *self.sizes})
+        return fresh_name(stem, set(self.specs))
 
     def _define(self, name: str) -> None:
-        if name in self.specs or name in self.sizes:
+        if name in self.specs:
             raise ModelError(f"value {name!r} is written twice")
 
     def check(self, op: Operator) -> None:
@@ -154,7 +160,7 @@ class Builder:
                     f"reads {name!r}, a result of {self.left_out[name]} that is not "
                     "supported"
                 )
-            if name not in self.specs and name not in self.sizes:
+            if name not in self.specs:
                 raise op.refusal(f"reads {name!r}, which nothing before it writes")
         if not op.outputs or not op.outputs[0]:
             raise op.refusal("has no output")
@@ -182,7 +188,8 @@ class Builder:
     ) -> str:
         declared = operation.operation
         missing = 0 if declared.sequence else len(declared.dispatched) - len(inputs)
-        given = tuple(map(self._tensor, inputs)) + (None,) * missing
+        self._refuse_sizes(inputs)
+        given = inputs + (None,) * missing
         taken = {node.name for node in self.nodes}
         node = Node(fresh_name(name, taken), operation, given, output, options)
         self._define(output)
@@ -190,21 +197,20 @@ class Builder:
         self.nodes.append(node)
         return output
 
-    def _tensor(self, value: Any) -> Any:
-        """A name that stands for known integers becomes a constant of the graph."""
-        if not isinstance(value, str) or value in self.specs:
-            return value
-        if (self.sizes[value] == UNKNOWN).any():
-            raise ModelError(
-                f"{value!r} depends on a size that is dynamic",
-                "Give input_shapes with all sizes",
-            )
-        tensor = md.asarray(self.sizes[value])
-        self.constants[value], self.specs[value] = tensor, spec_of(tensor)
-        return value
+    def _refuse_sizes(self, names: tuple[Any, ...]) -> None:
+        """Refuse dynamic sizes as numbers to calculate with."""
+        for name in names:
+            if name in self.sizes:
+                raise ModelError(
+                    f"{name!r} depends on a size that is dynamic",
+                    "Give input_shapes with all sizes",
+                )
 
     def array(self, name: str | None) -> Array | None:
-        """The elements of a value that is known while reading; None if it is not."""
+        """The elements of a value that is known while reading; None if it is not.
+
+        Those of `sizes` may be None.
+        """
         if name in self.sizes:
             return self.sizes[name]
         if name in self.constants:
@@ -219,7 +225,7 @@ class Builder:
             ModelError: it is left out, or depends on the data.
         """
         found = self.array(op.input(index))
-        if found is None:
+        if found is None or is_dynamic(found):
             raise op.refusal(
                 f"needs {what} as a constant",
                 "Give input_shapes if it is computed from sizes",
@@ -227,21 +233,21 @@ class Builder:
         return found
 
     def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
-        """An input as Python integers, with -1 for a dynamic size."""
-        values = self.known(op, index, what).reshape(-1)
-        return tuple(-1 if v == UNKNOWN else int(v) for v in values)
+        """An input that must be known while reading, as Python integers."""
+        return tuple(map(int, self.known(op, index, what).reshape(-1)))
 
     def shape(self, name: Any) -> tuple[int, ...]:
-        if name in self.sizes:
-            return self.sizes[name].shape
         return self.specs[name].shape
 
     def graph(self, outputs: tuple[str, ...]) -> Graph:
-        for name in outputs:
-            if name in self.sizes:
-                self._tensor(name)
+        self._refuse_sizes(outputs)
         made = Graph(self.inputs, tuple(self.nodes), self.constants, outputs)
         return made.pruned()
+
+
+def is_dynamic(values: Array) -> bool:
+    """Whether an array has None for a dynamic size; any other has a type of numbers."""
+    return values.dtype == object and None in values.reshape(-1).tolist()
 
 
 def as_model_error(where: str, error: MdtensorError) -> ModelError:

@@ -32,6 +32,8 @@ class Sink(Protocol):
 
 Emitter = Callable[[Sink, Node, list[str]], None]
 EMITTERS: dict[Any, Emitter] = {}
+#: Farther than any axis reaches.
+FAR = 2**62
 
 
 def emits(*operations: Any) -> Callable[[Emitter], Emitter]:
@@ -96,24 +98,54 @@ def linear(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 @emits(md.max_pool2d)
 def max_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
-    sink.result("MaxPool", inputs, **_window(node))
+    sink.result("MaxPool", inputs, **_window(sink, node))
 
 
 @emits(md.avg_pool2d)
 def avg_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
     included = int(node.options.get("count_include_pad", False))
-    sink.result("AveragePool", inputs, **_window(node), count_include_pad=included)
+    window = _window(sink, node)
+    sink.result("AveragePool", inputs, **window, count_include_pad=included)
 
 
-def _window(node: Node) -> dict[str, Any]:
+def _window(sink: Sink, node: Node) -> dict[str, Any]:
     kernel = pair(node.options["kernel_size"], "kernel_size", 1)
     stride = node.options.get("stride")
+    strides = kernel if stride is None else pair(stride, "stride", 1)
+    pads = padding4(node.options.get("padding", 0))
+    ceil_mode = int(node.options.get("ceil_mode", False))
+    if ceil_mode and min(sink.specs[node.inputs[0]].shape[2:]) >= 0:
+        reached = _reached(sink, node, kernel, strides, pads)
+        if reached == pads or not node.options.get("count_include_pad", False):
+            pads, ceil_mode = reached, 0
     return {
         "kernel_shape": kernel,
-        "strides": kernel if stride is None else pair(stride, "stride", 1),
-        "pads": padding4(node.options.get("padding", 0)),
-        "ceil_mode": int(node.options.get("ceil_mode", False)),
+        "strides": strides,
+        "pads": pads,
+        "ceil_mode": ceil_mode,
     }
+
+
+def _reached(
+    sink: Sink,
+    node: Node,
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    pads: tuple[int, int, int, int],
+) -> tuple[int, int, int, int]:
+    """The padding with which the windows of ceil_mode are all that fit.
+
+    Without it, the format is of two minds about windows that begin behind the image.
+    """
+    sizes = sink.specs[node.inputs[0]].shape[2:]
+    counts = sink.specs[node.output].shape[2:]
+    after = [
+        max(p, (c - 1) * s + k - n - before)
+        for n, c, k, s, before, p in zip(
+            sizes, counts, kernel, strides, pads[:2], pads[2:], strict=True
+        )
+    ]
+    return (*pads[:2], after[0], after[1])
 
 
 @emits(md.clip)
@@ -217,8 +249,11 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
             f"node {node.name!r} indexes with more than integers and slices",
             "Use expand_dims, and slices for each axis",
         )
+    if not keys:
+        sink.result("Identity", inputs)
+        return
     shape = sink.specs[node.inputs[0]].shape
-    cuts = [_cut(k, size) for k, size in zip(keys, shape, strict=False)]
+    cuts = [_cut(node, k, size) for k, size in zip(keys, shape, strict=False)]
     starts, ends, steps = (np.array(c, np.int64) for c in zip(*cuts, strict=True))
     axes = np.arange(len(keys), dtype=np.int64)
     given = [*inputs, *(sink.constant(a) for a in (starts, ends, axes, steps))]
@@ -231,12 +266,21 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
         sink.result("Slice", given)
 
 
-def _cut(key: Any, size: int) -> tuple[int, int, int]:
+def _cut(node: Node, key: Any, size: int) -> tuple[int, int, int]:
+    """(start, end, step) in the file, where an end far outside stands for None."""
     if isinstance(key, int):
         key = slice(key, key + 1 or None)
-    start, stop, step = key.indices(size)
-    # A stop before the first element is far below 0 in the file, where -1 is the last.
-    return start, (stop if stop >= 0 else -size - 1), step
+    step = 1 if key.step is None else int(key.step)
+    first, last = (0, FAR) if step > 0 else (FAR, -FAR)
+    if size >= 0 and not range(*key.indices(size)):
+        return 0, 0, 1
+    start = first if key.start is None else int(key.start)
+    if size < 0 and step < 0 and start < 0:
+        raise ModelError(
+            f"node {node.name!r} counts from behind on an axis of dynamic size",
+            "Load the model with input_shapes",
+        )
+    return start, (last if key.stop is None else int(key.stop)), step
 
 
 @emits(md.astype)

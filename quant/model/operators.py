@@ -15,6 +15,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor.errors import MdtensorError
 from mdtensor.quant.model.build import Builder, Operator, element_type
+from mdtensor.quant.model.sizes import cut
 
 Reader = Callable[[Builder, Operator], None]
 READERS: dict[str, Reader] = {}
@@ -170,6 +171,8 @@ def clip(g: Builder, op: Operator) -> None:
         low, high = op.get("min"), op.get("max")
     else:
         low, high = _number(g, op, 1, "min"), _number(g, op, 2, "max")
+    if None not in (low, high):
+        low = min(low, high)  # where they cross, everything becomes max
     g.call(op, md.clip, op.inputs[0], min=low, max=high)
 
 
@@ -221,11 +224,18 @@ def flatten(g: Builder, op: Operator) -> None:
 def reshape(g: Builder, op: Operator) -> None:
     op.require("allowzero", 0)
     shape = g.shape(op.inputs[0])
-    wanted = g.integers(op, 1, "the shape")
-    target = tuple(shape[i] if n == 0 else n for i, n in enumerate(wanted))
+    target = tuple(shape[i] if n == 0 else n for i, n in enumerate(_wanted(g, op)))
     if target.count(-1) > 1:
         raise op.refusal("has more than one size to work out", "Give input_shapes")
     g.call(op, md.reshape, op.inputs[0], shape=target)
+
+
+def _wanted(g: Builder, op: Operator) -> tuple[int, ...]:
+    """The shape that Reshape asks for, with -1 for a dynamic size."""
+    sizes = g.sizes.get(str(op.input(1)))
+    if sizes is None:
+        return g.integers(op, 1, "the shape")
+    return tuple(-1 if n is None else n for n in sizes.reshape(-1).tolist())
 
 
 @reads("Transpose")
@@ -243,7 +253,13 @@ def concat(g: Builder, op: Operator) -> None:
 def squeeze(g: Builder, op: Operator) -> None:
     axes = _axes(g, op, 13)
     if axes is None:
-        axes = tuple(i for i, n in enumerate(g.shape(op.inputs[0])) if n == 1)
+        shape = g.shape(op.inputs[0])
+        if min(shape, default=0) < 0:
+            raise op.refusal(
+                "has no axes and a dynamic size, which may be 1",
+                "Give input_shapes, or export it with axes",
+            )
+        axes = tuple(i for i, n in enumerate(shape) if n == 1)
     g.call(op, md.squeeze, op.inputs[0], axis=axes)
 
 
@@ -310,8 +326,7 @@ def slices(g: Builder, op: Operator) -> None:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if shape[axis] < 0:
             raise op.refusal("cuts an axis of dynamic size", "Give input_shapes")
-        low, high, stride = slice(start, end, step).indices(shape[axis])
-        key[axis] = slice(low, None if high < 0 else high, stride)
+        key[axis] = cut(start, end, step, shape[axis])
     g.call(op, md.getitem, op.inputs[0], key=tuple(key))
 
 
@@ -340,9 +355,14 @@ def gather(g: Builder, op: Operator) -> None:
 
 @reads("Cast")
 def cast(g: Builder, op: Operator) -> None:
-    """A number that the new type does not hold becomes the nearest that it does."""
+    """Integers keep their low bits in another integer type.
+
+    Of other numbers, one that the new type does not hold becomes the nearest it does.
+    """
     dtype = element_type(op.get("to"), str(op))
-    g.call(op, md.astype, op.inputs[0], dtype, casting="saturate")
+    wraps = dtype.is_integer and g.specs[str(op.inputs[0])].dtype.is_integer
+    casting = "wrap" if wraps else "saturate"
+    g.call(op, md.astype, op.inputs[0], dtype, casting=casting)
 
 
 @reads("Identity")

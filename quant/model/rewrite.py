@@ -7,16 +7,17 @@ is rewritten too, except where that would do the work of a convolution twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
+from mdtensor import TensorSpec
 from mdtensor.errors import GridError
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.grids import WEIGHTED, fold_grids
 
 Rewrite = Callable[[Graph], Graph]
@@ -42,7 +43,7 @@ def fold_constants(graph: Graph) -> Graph:
     for node in graph.nodes:
         if node.operation is dequantize or not set(node.values) <= set(known):
             continue
-        result = node(*node.arguments(known))
+        result = _contiguous(node(*node.arguments(known)))
         known[node.output] = added[node.output] = result
     return graph.rewritten(constants=added) if added else graph
 
@@ -132,12 +133,16 @@ def _constant_matrix(graph: Graph, node: Node) -> str | None:
 
 def _contiguous(tensor: Any) -> Any:
     """A tensor that nobody else has, with its buffer in row-major order."""
-    tensor.buffer = np.ascontiguousarray(tensor.buffer)
+    tensor.buffer = np.asarray(tensor.buffer, order="C")
     return tensor
 
 
 def fold_batch_norms(graph: Graph) -> Graph:
-    """A normalization behind a convolution becomes part of its weights."""
+    """A normalization behind a convolution becomes part of its weights.
+
+    Behind a linear layer too, where the outputs are the channels: the second axis.
+    """
+    specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     constants: dict[str, Any] = {}
     for node in graph.nodes:
@@ -145,6 +150,8 @@ def fold_batch_norms(graph: Graph) -> Graph:
             continue
         before = _weighted_before(graph, node, node.inputs[0])
         if before is None or not _are_constants(graph, node.inputs[1:]):
+            continue
+        if before.operation is md.linear and specs[before.output].ndim != 2:
             continue
         given = [*before.inputs[1:], *node.inputs[1:]]
         known = [x if x is None else graph.constants[x] for x in given]
@@ -173,6 +180,7 @@ def _are_constants(graph: Graph, inputs: tuple[Any, ...]) -> bool:
 
 def fold_biases(graph: Graph) -> Graph:
     """A constant for each channel, added behind a layer, becomes its bias."""
+    specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     constants = {}
     for node in graph.nodes:
@@ -180,8 +188,10 @@ def fold_biases(graph: Graph) -> Graph:
             continue
         for value, other in (node.inputs, node.inputs[::-1]):
             before = _weighted_before(graph, node, value)
-            bias = _bias(graph, before, other) if before else None
-            if before and bias is not None:
+            if before is None or specs[node.output] != specs[value]:
+                continue
+            bias = _bias(graph, before, other)
+            if bias is not None:
                 name = graph.fresh(f"{node.output}.b")
                 constants[name] = bias
                 inputs = (*before.inputs[:2], name)
@@ -208,21 +218,23 @@ def _bias(graph: Graph, layer: Node, value: Any) -> Any:
 
 def name_activations(graph: Graph) -> Graph:
     """clip(0, none) is relu, clip(0, 6) is relu6, clip(x + 3, 0, 6) / 6 hardsigmoid."""
+    specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in graph.nodes:
-        named = _named_clip(node) or _named_gate(graph, node)
-        if named:
+        named = _named_clip(node, specs) or _named_gate(graph, node)
+        if named and specs[named.inputs[0]] == specs[node.output]:
             nodes[node.output] = named
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _named_clip(node: Node) -> Node | None:
+def _named_clip(node: Node, specs: Mapping[str, TensorSpec]) -> Node | None:
     if node.operation is not md.clip or node.options["min"] != 0:
         return None
     high = node.options["max"]
     if high == 6:
         return replace(node, operation=md.relu6, options={})
-    if high is None or high >= float(np.finfo(np.float32).max):
+    dtype = specs[node.inputs[0]].dtype
+    if high is None or (dtype.is_floating and high >= dtype.maximum):
         return replace(node, operation=md.relu, options={})
     return None
 
@@ -238,10 +250,11 @@ def _named_gate(graph: Graph, node: Node) -> Node | None:
 
 def name_hardswish(graph: Graph) -> Graph:
     """x · hardsigmoid(x), in each order in which exporters spell it out."""
+    specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in graph.nodes:
         x = _swished(graph, node)
-        if x is not None:
+        if x is not None and specs[x] == specs[node.output]:
             nodes[node.output] = replace(
                 node, operation=md.hardswish, inputs=(x,), options={}
             )
@@ -298,7 +311,7 @@ def _ramp(graph: Graph, value: str) -> str | None:
 def scalar(graph: Graph, value: Any) -> float | None:
     """The number in a constant of one element; None for anything else."""
     tensor = graph.constants.get(value) if isinstance(value, str) else None
-    if tensor is None or tensor.size != 1 or not hasattr(tensor, "tolist"):
+    if tensor is None or tensor.size != 1 or spec_of(tensor).qparams:
         return None
     return float(np.asarray(tensor).reshape(()))
 

@@ -1,8 +1,9 @@
-"""Arithmetic on shapes, done while a model is read.
+"""Arithmetic on known integers, done while a model is read.
 
 Exporters compute the arguments of Reshape and Slice from Shape, operator by operator.
-None of it depends on data, so it is evaluated here and never becomes part of the graph.
-Sizes that are dynamic may be moved about, but not calculated with.
+None of it depends on data, so it is evaluated here, in the element types of the file,
+and never becomes part of the graph. Sizes that are dynamic may be moved about, but not
+calculated with.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.quant.model.build import UNKNOWN, Array, Builder, Operator, element_type
+import mdtensor as md
+from mdtensor.quant.model.build import (
+    Array,
+    Builder,
+    Operator,
+    element_type,
+    is_dynamic,
+)
 
 Evaluate = Callable[..., Any]
 
@@ -20,35 +28,41 @@ Evaluate = Callable[..., Any]
 def evaluate(g: Builder, op: Operator) -> bool:
     """Whether the operator works on known integers only; if so, its result is added."""
     if op.kind == "Shape":
-        g.size(op.outputs[0], _shape(g, op))
+        g.size(op.outputs[0], _shape(g, op), md.int64)
         return True
     arrays = [g.array(name) for name in op.inputs if name]
     if op.kind not in _MOVES | _CALCULATES or not arrays:
         return False
-    if any(a is None or a.dtype.kind not in "iu" for a in arrays):
+    known = [a for a in arrays if a is not None and a.dtype.kind in "iuO"]
+    dtype, *others = {g.specs[str(name)].dtype for name in op.inputs[: _operands(op)]}
+    if op.kind == "Cast":
+        dtype = element_type(op.get("to"), str(op))
+    if len(known) < len(arrays) or others or not dtype.is_integer:
         return False
-    if op.kind == "Cast" and not element_type(op.get("to"), str(op)).is_integer:
-        return False
-    g.size(
-        op.outputs[0],
-        _result(op, [a.astype(np.int64) for a in arrays if a is not None]),
-    )
+    g.size(op.outputs[0], _result(op, known), dtype)
     return True
 
 
+def _operands(op: Operator) -> int:
+    """How many inputs hold elements of the result; those behind say what to move."""
+    return 1 if op.kind in _MOVES and op.kind != "Concat" else len(op.inputs)
+
+
 def _result(op: Operator, arrays: list[Array]) -> Array:
-    if op.kind in _MOVES:
-        return np.asarray(_MOVES[op.kind](op, *arrays), np.int64)
-    if any((a == UNKNOWN).any() for a in arrays):
+    movable = _operands(op) if op.kind in _MOVES else 0
+    if any(map(is_dynamic, arrays[movable:])):
         raise op.refusal(
             "calculates with a size that is dynamic", "Give input_shapes with all sizes"
         )
-    return np.asarray(_CALCULATES[op.kind](*arrays), np.int64)
+    if op.kind in _MOVES:
+        return np.asarray(_MOVES[op.kind](op, *arrays))
+    with np.errstate(over="ignore"):  # the operators wrap around
+        return np.asarray(_CALCULATES[op.kind](op, *arrays))
 
 
 def _shape(g: Builder, op: Operator) -> Array:
     shape = g.shape(op.inputs[0])[op.get("start", 0) : op.get("end")]
-    return np.array([UNKNOWN if n < 0 else n for n in shape], np.int64)
+    return np.array([None if n < 0 else n for n in shape], object)
 
 
 def _keep(op: Operator, x: Array) -> Array:
@@ -83,17 +97,34 @@ def _slice(op: Operator, x: Array, *bounds: Array) -> Array:
     steps = rest[1] if len(rest) > 1 else [1] * len(starts)
     key = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        key[axis] = slice(start, end, step)
+        key[axis] = cut(start, end, step, x.shape[axis])
     return x[tuple(key)]
+
+
+def cut(start: int, end: int, step: int, size: int) -> slice:
+    """What Slice takes of an axis: a start before the first element is the first."""
+    low, high, step = slice(max(start, -size), end, step).indices(size)
+    return slice(low, None if high < 0 else high, step)
 
 
 def _reshape(op: Operator, x: Array, shape: Array) -> Array:
     return x.reshape(shape.tolist())
 
 
-def _divide(a: Array, b: Array) -> Array:
-    quotient: Array = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+def _transpose(op: Operator, x: Array) -> Array:
+    return np.transpose(x, op.get("perm"))
+
+
+def _divide(op: Operator, a: Array, b: Array) -> Array:
+    if not b.all():
+        raise op.refusal("divides an integer by 0")
+    upwards = (a % b != 0) & ((a < 0) != (b < 0))
+    quotient: Array = a // b + upwards.astype(a.dtype)
     return quotient
+
+
+def _with(ufunc: Any) -> Evaluate:
+    return lambda op, *arrays: ufunc(*arrays)
 
 
 _MOVES: dict[str, Evaluate] = {
@@ -105,11 +136,12 @@ _MOVES: dict[str, Evaluate] = {
     "Unsqueeze": _unsqueeze,
     "Slice": _slice,
     "Reshape": _reshape,
+    "Transpose": _transpose,
 }
 _CALCULATES: dict[str, Evaluate] = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
+    "Add": _with(np.add),
+    "Sub": _with(np.subtract),
+    "Mul": _with(np.multiply),
     "Div": _divide,
-    "Neg": np.negative,
+    "Neg": _with(np.negative),
 }

@@ -47,10 +47,10 @@ def serialized(graph: Graph) -> bytes:
     model = _Writer(graph, onnx).model()
     try:
         onnx.checker.check_model(model, full_check=True)
-    except onnx.checker.ValidationError as error:
-        line = str(error).splitlines()[0]
+        data: bytes = model.SerializeToString()
+    except Exception as error:  # of several types, of the format and of its parser
+        line = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelError(f"the graph is no valid ONNX model: {line}") from None
-    data: bytes = model.SerializeToString()
     return data
 
 

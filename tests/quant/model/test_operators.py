@@ -69,6 +69,7 @@ CASES = [
     case("Clip", np.float32(-0.5), np.float32(0.25)),
     case("Clip", np.float32(0)),
     case("Clip", np.float32(0), np.float32(6)),
+    case("Clip", np.float32(2), np.float32(1)),
     case("Softmax", opset=11),
     case("Softmax", opset=11, axis=2),
     case("Softmax", opset=11, axis=3),
@@ -77,6 +78,8 @@ CASES = [
     case("MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
     case("MaxPool", kernel_shape=[3, 2], pads=[1, 0, 1, 1]),
     case("MaxPool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+    case("MaxPool", kernel_shape=[1, 2], strides=[2, 4], ceil_mode=1),
+    case("AveragePool", kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1),
     case("AveragePool", kernel_shape=[2, 3], strides=[2, 1]),
     case("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
     case("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
@@ -120,15 +123,20 @@ CASES = [
 def build(make_model: Any, case: Case) -> tuple[Path, dict[str, Any]]:
     rng = np.random.default_rng(11)
     feeds = {
-        f"x{i}": rng.standard_normal(shape, np.float32)
+        f"x{i}": rng.standard_normal(_fixed(shape), np.float32)
         for i, shape in enumerate(case.shapes)
     }
     constants = {f"c{i}": np.asarray(c) for i, c in enumerate(case.constants)}
     node = helper.make_node(
         case.kind, [*feeds, *constants], ["y"], "node", **case.attributes
     )
-    shapes = {name: array.shape for name, array in feeds.items()}
+    shapes = dict(zip(feeds, case.shapes, strict=True))
     return make_model([node], shapes, constants, opset=case.opset), feeds
+
+
+def _fixed(shape: Any) -> tuple[int, ...]:
+    """A shape with 2 for each dynamic size."""
+    return tuple(n if isinstance(n, int) else 2 for n in shape)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -166,6 +174,7 @@ REFUSED = [
     (case("Dropout", np.float32(0.5), np.array(True)), "is in training mode"),
     (case("ReduceMean", noop_with_empty_axes=1, opset=18), "noop_with_empty_axes"),
     (case("Cast", to=16), "element type 16"),
+    (case("Squeeze", shapes=(("n", 1, 3),)), "has no axes and a dynamic size"),
     (case("Transpose", perm=[0, 1]), "are no permutation"),
     (case("Softmax", axis=9), "axis 9"),
 ]
@@ -186,6 +195,15 @@ def test_a_shape_that_depends_on_data_is_refused(make_model: Any) -> None:
     path = make_model(nodes, {"x": (2, 3), "shape": (7, (2,))})
     with pytest.raises(ModelError, match="'r' needs the shape as a constant"):
         read_graph(path)
+
+
+def test_a_cast_between_integers_wraps(make_model: Any, onnxruntime_of: Any) -> None:
+    nodes = [helper.make_node("Cast", ["x"], ["c"], to=2)]
+    nodes.append(helper.make_node("Cast", ["c"], ["y"], to=1))
+    path = make_model(nodes, {"x": (6, (4,))})
+    feeds = {"x": np.array([100, 257, -1, 2**31 - 2], np.int32)}
+    found = read_graph(path).run(feeds)["y"].tolist()
+    assert found == onnxruntime_of(path, feeds)[0].tolist()
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
+from mdtensor.quant import QUInt8Tensor
 from mdtensor.quant.model import rewrite
 from mdtensor.quant.model.graph import Graph, Node
 
 RNG = np.random.default_rng(5)
 FEATURES = md.TensorSpec(md.Float32Tensor, (2, 4, 5, 5))
 ROWS = md.TensorSpec(md.Float32Tensor, (3, 4))
+STACK = md.TensorSpec(md.Float32Tensor, (2, 6, 4))
 
 
 def weights(*shape: int) -> Any:
@@ -58,11 +60,13 @@ BATCH_NORM = {
     "shift": weights(6),
 }
 CONV = node(md.conv2d, "x w -", "c", padding=1)
+LINEAR = node(md.linear, "x w -", "c")
 BIASED = node(md.conv2d, "x w b", "c", padding=1)
 W = weights(6, 4, 3, 3)
 B = weights(6)
 NORM = node(md.batch_norm, "c mean var gain shift", "n", eps=1e-3)
 ADD3, RAMP = node(md.add, "x three", "a"), node(md.relu6, "a", "r")
+LIFTED = {"three": number(3), "six": md.asarray(np.full((1, 1, 1), 6, "f4"))}
 HARD = {"three": number(3), "six": number(6), "sixth": number(1 / 6)}
 
 #: pass, graph, names of the operations that are left
@@ -122,6 +126,16 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         chain(FEATURES, [CONV, NORM, node(md.add, "c n", "y")], w=W, **BATCH_NORM),
         ["conv2d", "batch_norm", "add"],
     ),
+    "batch norm behind a linear layer": (
+        rewrite.fold_batch_norms,
+        chain(ROWS, [LINEAR, NORM], w=weights(6, 4), **BATCH_NORM),
+        ["linear"],
+    ),
+    "batch norm of another axis than that of the outputs": (
+        rewrite.fold_batch_norms,
+        chain(STACK, [LINEAR, NORM], w=weights(6, 4), **BATCH_NORM),
+        ["linear", "batch_norm"],
+    ),
     "bias": (
         rewrite.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1, 6, 1, 1)),
@@ -142,6 +156,13 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
     "no bias along the width": (
         rewrite.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(5)),
+        ["conv2d", "add"],
+    ),
+    "no bias that adds an axis": (
+        rewrite.fold_biases,
+        chain(
+            FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1, 1, 6, 1, 1)
+        ),
         ["conv2d", "add"],
     ),
     "bias of a linear layer": (
@@ -178,6 +199,24 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         rewrite.name_activations,
         chain(ROWS, [ADD3, RAMP, node(md.div, "r six", "y")], **HARD),
         ["hardsigmoid"],
+    ),
+    "no hardsigmoid that adds an axis": (
+        rewrite.name_activations,
+        chain(
+            ROWS,
+            [ADD3, RAMP, node(md.div, "r six", "y")],
+            **LIFTED,
+        ),
+        ["add", "relu6", "div"],
+    ),
+    "no hardswish that adds an axis": (
+        rewrite.name_hardswish,
+        chain(
+            ROWS,
+            [ADD3, RAMP, node(md.mul, "x r", "m"), node(md.div, "m six", "y")],
+            **LIFTED,
+        ),
+        ["add", "relu6", "mul", "div"],
     ),
     "product divided": (
         rewrite.name_hardswish,
@@ -258,6 +297,32 @@ def test_a_pass_that_finds_nothing_changes_nothing() -> None:
 def test_the_name_of_an_output_is_kept() -> None:
     cast = Node("o", md.astype, ("x", md.float32), "o")
     assert names(rewrite.simplify(chain(ROWS, [cast]))) == ["astype"]
+
+
+def test_a_bound_below_the_largest_number_is_kept() -> None:
+    """1e39 is more than any float32, but not more than any float64."""
+    x = md.TensorSpec(md.Float64Tensor, (3,))
+    before = chain(x, [node(md.clip, "x", "y", min=0.0, max=1e39)])
+    after = rewrite.simplify(before)
+    found = after.run({"x": np.array([1e40, -1.0, 5.0])})["y"]
+    assert found.tolist() == [1e39, 0.0, 5.0]
+
+
+def test_folded_constants_are_in_row_major_order() -> None:
+    nodes = [node(md.permute_dims, "w", "t", axes=(1, 0)), node(md.neg, "s", "n")]
+    nodes += [node(md.matmul, "x t", "m"), node(md.mul, "m n", "y")]
+    graph = chain(ROWS, nodes, w=weights(2, 4), s=number(2))
+    after = rewrite.fold_constants(graph)
+    assert names(after) == ["matmul", "mul"]
+    assert after.constants["t"].buffer.flags.c_contiguous
+    assert after.constants["n"].shape == ()
+    same_results(graph, after)
+
+
+def test_a_quantized_constant_is_no_number() -> None:
+    k = QUInt8Tensor(np.array(6, np.uint8), scale=1.0)
+    graph = Graph({}, (), {"k": k}, ("k",))
+    assert rewrite.scalar(graph, "k") is None
 
 
 UNARY = (md.relu, md.relu6, md.hardswish, md.sigmoid, md.neg, md.tanh)

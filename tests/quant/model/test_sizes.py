@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -97,6 +98,123 @@ def test_integer_division_truncates(make_model: Any) -> None:
     constants = {"a": np.array([-7, 7, -7]), "b": np.array([2, -2, -2])}
     graph = read_graph(make_model([node("Div", ["a", "b"], "y")], {}, constants))
     assert graph.run({})["y"].tolist() == [-3, -3, 3]
+
+
+WRAPPING = ("Add", "Sub", "Mul", "Div", "Neg", "Cast")
+CODES = {np.int32: 6, np.int64: 7, np.uint8: 2, np.int8: 3}
+
+
+@pytest.mark.parametrize("kind", WRAPPING)
+@pytest.mark.parametrize("source", CODES, ids=lambda t: t.__name__)
+@pytest.mark.parametrize("target", CODES, ids=lambda t: t.__name__)
+def test_integers_keep_their_type_and_wrap(
+    kind: str, source: Any, target: Any, make_model: Any, onnxruntime_of: Any
+) -> None:
+    """First calculated in one type, then cast to another."""
+    limits = np.iinfo(source)
+    a = np.array([limits.min, limits.max, 7, limits.max, limits.min + 1], source)
+    b = np.array([limits.max, 2, limits.max, 3, 5], source)
+    if kind == "Neg" and source is np.uint8:
+        pytest.skip("the format has no such operator")
+    inputs = ["a", "b"] if kind in WRAPPING[:4] else ["a"]
+    extra = {"to": CODES[source]} if kind == "Cast" else {}
+    nodes = [
+        node(kind, inputs, "c", **extra),
+        node("Cast", ["c"], "y", to=CODES[target]),
+    ]
+    path = make_model(nodes, {}, {"a": a, "b": b})
+    set_output_type(path, CODES[target])
+    found = np.asarray(read_graph(path).run({})["y"])
+    wanted = onnxruntime_of(path, {})[0]
+    assert found.dtype == wanted.dtype == target
+    assert found.tolist() == wanted.tolist()
+
+
+def set_output_type(path: Any, code: int) -> None:
+    model = onnx.load(path)
+    model.graph.output[0].type.tensor_type.elem_type = code
+    onnx.save(model, path)
+
+
+def test_division_by_zero_is_refused(make_model: Any) -> None:
+    path = make_model([node("Div", ["one", "zero"], "y")], {}, CONSTANTS)
+    with pytest.raises(ModelError, match="Div 'y' divides an integer by 0"):
+        read_graph(path)
+
+
+def test_known_parts_of_a_dynamic_shape_keep_their_type(make_model: Any) -> None:
+    nodes = [
+        node("Shape", ["x"], "s"),
+        node("Cast", ["s"], "c", to=6),
+        node("Gather", ["c", "second"], "n"),
+        node("Add", ["z", "n"], "y"),
+    ]
+    path = make_model(nodes, {"x": ("n", 2), "z": (6, (3,))}, CONSTANTS)
+    feeds = {"x": np.ones((5, 2), np.float32), "z": np.arange(3, dtype=np.int32)}
+    found = read_graph(path).run(feeds)["y"]
+    assert found.dtype is md.int32
+    assert found.tolist() == [2, 3, 4]
+
+
+def test_weights_that_are_moved_before_they_get_a_grid(
+    make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [
+        node("Reshape", ["w", "cube"], "r"),
+        node("Transpose", ["r"], "t", perm=[2, 0, 1]),
+        node("Unsqueeze", ["t", "rest"], "u"),
+        node("DequantizeLinear", ["u", "scale", "moved"], "d", axis=0),
+        node("Conv", ["x", "d"], "y"),
+        node("Identity", ["point"], "moved"),
+    ]
+    constants = {
+        **CONSTANTS,
+        "w": np.arange(-3, 3, dtype=np.int8),
+        "cube": np.array([3, 1, 2]),
+        "scale": np.array([0.5, 0.25], np.float32),
+        "point": np.array([0, 0], np.int8),
+    }
+    nodes = [nodes[-1], *nodes[:-1]]
+    path = make_model(nodes, {"x": (1, 3, 4, 4)}, constants)
+    x = np.random.default_rng(2).standard_normal((1, 3, 4, 4), np.float32)
+    found = np.asarray(read_graph(path).run({"x": x})["y"])
+    np.testing.assert_allclose(found, onnxruntime_of(path, {"x": x})[0], rtol=1e-5)
+
+
+SMALLEST = int(np.iinfo(np.int64).min)
+ENDS = [SMALLEST, -9, -5, -2, -1, 0, 1, 3, 5, 8, SMALLEST + 1, -(SMALLEST + 1)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_slices_as_onnxruntime_does(
+    seed: int, make_model: Any, onnxruntime_of: Any
+) -> None:
+    """Of an input, and of integers known while reading."""
+    rng = np.random.default_rng(seed)
+    start, end = (np.array([rng.choice(ENDS)]) for _ in range(2))
+    step = np.array([rng.choice([-3, -2, -1, 1, 2])])
+    if step < 0:  # there ONNX Runtime takes the largest integer for the smallest
+        end = np.minimum(end, 8)
+    constants = {**CONSTANTS, "a": start, "b": end, "c": step, "k": np.arange(5)}
+    cut = ["a", "b", "zero", "c"]
+    nodes = [node("Slice", ["x", *cut], "y"), node("Slice", ["k", *cut], "known")]
+    nodes.append(node("Cast", ["known"], "z", to=1))
+    path = make_model(nodes, {"x": (5,)}, constants, ("y", "z"))
+    x = np.arange(5, dtype=np.float32)
+    found = read_graph(path).run({"x": x})
+    for name, wanted in zip("yz", onnxruntime_of(path, {"x": x}), strict=True):
+        assert np.asarray(found[name]).tolist() == wanted.tolist()
+
+
+def test_a_dynamic_size_as_a_bound_is_refused(make_model: Any) -> None:
+    nodes = [*CHAINS["gather"][:3], node("Slice", ["z", "zero", "n1", "zero"], "y")]
+    path = make_model(nodes, {"x": ("n", 2), "z": (8,)}, CONSTANTS)
+    with pytest.raises(ModelError, match="'y' needs ends as a constant"):
+        read_graph(path)
+    nodes = [*CHAINS["gather"][:3], node("Slice", ["rest", "zero", "n1", "zero"], "y")]
+    path = make_model(nodes, {"x": ("n", 2)}, CONSTANTS)
+    with pytest.raises(ModelError, match="'y' calculates with a size that is dynamic"):
+        read_graph(path)
 
 
 def test_a_dynamic_shape_as_data_is_refused(make_model: Any) -> None:

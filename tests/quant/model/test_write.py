@@ -11,6 +11,7 @@ import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8, requantize
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.model import load
 from mdtensor.quant.model.read import read_graph
 from mdtensor.quant.model.rewrite import simplify
 from mdtensor.quant.model.write import serialized, write_graph
@@ -117,6 +118,29 @@ def test_a_constant_output(onnxruntime_of: Any, tmp_path: Path) -> None:
     assert (onnxruntime_of(tmp_path / "m.onnx", {})[0] == rows()).all()
 
 
+KEYS = [
+    (),
+    2,
+    -1,
+    slice(None),
+    slice(1, 4, 2),
+    slice(-3, None),
+    slice(None, -2),
+    slice(None, None, -2),
+    slice(3, None, -1),
+    slice(3, 1, -1),
+    slice(4, -9, -3),
+    slice(7, 9),
+    (slice(None), slice(-2, None, -1)),
+    (slice(None), 1),
+]
+#: Windows of which one begins behind the image, and another only ends there.
+HALF_BEHIND = {
+    "kernel_size": (1, 2),
+    "stride": (2, 2),
+    "ceil_mode": True,
+    "count_include_pad": True,
+}
 OTHERS = [
     Node("n", md.maximum, ("x", "k"), "y"),
     Node("n", md.minimum, ("x", "k"), "y"),
@@ -148,6 +172,89 @@ def test_operations_that_no_reader_makes(
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.parametrize("key", KEYS, ids=str)
+@pytest.mark.parametrize("size", [-1, 5])
+def test_slices_with_and_without_dynamic_sizes(
+    key: Any, size: int, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    spec = md.TensorSpec(md.Float32Tensor, (size, 3))
+    node = Node("n", md.getitem, ("x",), "y", {"key": key})
+    made = Graph({"x": spec}, (node,), {}, ("y",))
+    write_graph(made, tmp_path / "m.onnx")
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    theirs = onnxruntime_of(tmp_path / "m.onnx", {"x": x})[0]
+    ours = np.asarray(made.run({"x": x})["y"])
+    assert ours.shape == theirs.shape
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_a_fixed_axis_is_cut_before_its_first_element(
+    onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    """A slice from there backwards is empty here, and not in the file."""
+    made = graph(Node("n", md.getitem, ("x",), "y", {"key": slice(-9, None, -1)}))
+    write_graph(made, tmp_path / "m.onnx")
+    assert onnxruntime_of(tmp_path / "m.onnx", {"x": rows()})[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("operation", [md.max_pool2d, md.avg_pool2d])
+@pytest.mark.parametrize("seed", range(20))
+def test_pools_of_ceil_mode(
+    operation: Any, seed: int, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    height, width, down, right = (int(n) for n in rng.integers(4, 9, 4) % (9, 9, 3, 3))
+    kernel = tuple(int(n) for n in rng.integers(1, 4, 2))
+    options = {
+        "kernel_size": kernel,
+        "stride": (down + 1, right + 1),
+        "padding": tuple(int(rng.integers(0, k)) for k in kernel * 2),
+        "ceil_mode": True,
+    }
+    spec = md.TensorSpec(md.Float32Tensor, (1, 2, height, width))
+    node = Node("n", operation, ("x",), "y", options)
+    made = Graph({"x": spec}, (node,), {}, ("y",))
+    write_graph(made, tmp_path / "m.onnx")
+    x = rng.standard_normal(spec.shape, np.float32)
+    theirs = onnxruntime_of(tmp_path / "m.onnx", {"x": x})[0]
+    ours = np.asarray(made.run({"x": x})["y"])
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["Mul", "Div"])
+def test_a_quantized_model_with_a_factor(
+    kind: str, make_model: Any, tmp_path: Path
+) -> None:
+    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["a"])]
+    nodes.append(onnx.helper.make_node(kind, ["a", "c"], ["y"]))
+    constants = {"w": np.ones((2, 3, 1, 1), np.float32), "c": np.array(2.5, np.float32)}
+    model = load(make_model(nodes, {"x": (1, 3, 5, 5)}, constants))
+    x = np.random.default_rng(0).standard_normal((1, 3, 5, 5), np.float32)
+    small = model.quantize(model.calibrate([x]))
+    small.save(tmp_path / "q.onnx")
+    again = np.asarray(load(tmp_path / "q.onnx")(x))
+    assert again.tolist() == np.asarray(small(x)).tolist()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_float_layers_give_the_same_bits_again(
+    seed: int, make_model: Any, tmp_path: Path
+) -> None:
+    """Sums are rounded in an order that depends on how the weights lie in memory."""
+    rng = np.random.default_rng(seed)
+    k, m, n = (
+        int(rng.integers(low, high)) for low, high in ((30, 200), (1, 12), (1, 4))
+    )
+    node = onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], alpha=0.5)
+    constants = {"w": rng.standard_normal((k, m), np.float32), "b": np.ones(m, "f4")}
+    model = load(make_model([node], {"x": ("n", k)}, constants))
+    model.save(tmp_path / "f.onnx")
+    x = rng.standard_normal((n, k), np.float32)
+    again = np.asarray(load(tmp_path / "f.onnx")(x))
+    assert again.tolist() == np.asarray(model(x)).tolist()
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
@@ -157,6 +264,24 @@ def test_operations_that_no_reader_makes(
             "node 'n' indexes with more than integers and slices",
         ),
         (graph(outputs=("x",)), "output 'x' is an input"),
+        (
+            Graph(
+                {"x": md.TensorSpec(md.Float32Tensor, (-1,))},
+                (Node("n", md.getitem, ("x",), "y", {"key": slice(-2, None, -1)}),),
+                {},
+                ("y",),
+            ),
+            "node 'n' counts from behind on an axis of dynamic size",
+        ),
+        (
+            Graph(
+                {"x": md.TensorSpec(md.Float32Tensor, (1, 1, 6, 7))},
+                (Node("n", md.avg_pool2d, ("x",), "y", HALF_BEHIND),),
+                {},
+                ("y",),
+            ),
+            "the graph is no valid ONNX model",
+        ),
     ],
 )
 def test_what_has_no_form_in_the_file(made: Graph, words: str, tmp_path: Path) -> None:
