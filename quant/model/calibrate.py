@@ -134,7 +134,8 @@ def calibrate(
     Args:
         graph: float.
         samples: each a tensor or array for the only input, or one for each input by
-            name. How they are split into batches does not change the result.
+            name. How they are split into batches changes nothing but the rounding of
+            float sums, whose order in a matrix product may depend on the batch.
         observer: class of the observers.
 
     Raises:

@@ -6,14 +6,15 @@ for quantized types, that is one quantized call that rounds once to the grid beh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
-from mdtensor.errors import DispatchError
+from mdtensor import TensorSpec
+from mdtensor.errors import MdtensorError
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.build import Builder, Operator, element_type
@@ -21,6 +22,7 @@ from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
+Specs = Mapping[str, TensorSpec]
 #: Operations with weights and a bias, whose scales may differ by output channel.
 WEIGHTED = (md.conv2d, md.linear)
 #: Codes in a file and the type they are of.
@@ -91,26 +93,29 @@ def fold_grids(graph: Graph) -> Graph:
     where the grid itself cuts off what the relu would. What has no quantized method
     stays as it is, in float.
     """
+    ends = [node for node in graph.nodes if node.operation is quantize]
+    if not ends:
+        return graph
+    specs = graph.specs()
     nodes: dict[str, Node | None] = {}
-    for node in graph.nodes:
-        if node.operation is quantize:
-            nodes |= _folded(graph, node)
+    for node in ends:
+        nodes |= _folded(graph, node, specs)
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _folded(graph: Graph, last: Node) -> dict[str, Node | None]:
+def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
     """The nodes in whose place others stand, for one quantize."""
     value, grid = last.values[0], last.options["qparams"]
     node = graph.producers.get(value)
     if node is None or graph.only_consumer(value) is not last:
         return {}
-    on_grid = _on_grid(graph, node, grid)
+    on_grid = _on_grid(graph, node, grid, specs)
     if on_grid:
         return {last.output: replace(on_grid, output=last.output)}
     before = graph.producers.get(node.values[0]) if node.values else None
     if node.operation not in CUTS or before is None:
         return {}
-    on_grid = _on_grid(graph, before, grid)
+    on_grid = _on_grid(graph, before, grid, specs)
     if on_grid is None or graph.only_consumer(before.output) is not node:
         return {}
     if cuts_off(node, grid):
@@ -132,27 +137,26 @@ def cuts_off(node: Node, grid: QParams) -> bool:
     return node.operation is md.relu or six >= grid.maximum
 
 
-def _on_grid(graph: Graph, node: Node, grid: QParams) -> Node | None:
+def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | None:
     """`node` on the quantized values behind its inputs; None if there is no method."""
     inputs = tuple(_codes_behind(graph, x) for x in node.inputs)
     if node.operation in (quantize, dequantize) or "" in inputs:
         return None
-    if grid.axis is not None or not _fit(graph, node, inputs):
+    given = [None if x is None else specs[x] for x in inputs]
+    if grid.axis is not None or not _fit(node, given):
         return None
-    types = [type(None) if x is None else value_type(graph, x) for x in inputs]
     try:
-        method = node.operation.select(*types).method
-    except DispatchError:
+        if node.select(*given).method.rounds:
+            return replace(node, inputs=inputs, options={**node.options, "out": grid})
+        same = node.deduce(*given).qparams == grid
+    except MdtensorError:
         return None
-    if method.rounds:
-        return replace(node, inputs=inputs, options={**node.options, "out": grid})
-    same = all(_grid_of(graph, x) == grid for x in inputs if x is not None)
     return replace(node, inputs=inputs) if same else None
 
 
-def _fit(graph: Graph, node: Node, inputs: tuple[Any, ...]) -> bool:
+def _fit(node: Node, given: list[TensorSpec | None]) -> bool:
     """Whether only weights and bias have scales along an axis, and those along 0."""
-    axes = [None if x is None else _grid_of(graph, x).axis for x in inputs]
+    axes = [None if x is None or x.qparams is None else x.qparams.axis for x in given]
     if node.operation in WEIGHTED:
         return axes[0] is None and set(axes[1:]) <= {None, 0}
     return set(axes) == {None}
@@ -166,21 +170,3 @@ def _codes_behind(graph: Graph, value: Any) -> str | None:
     if node is None or node.operation is not dequantize:
         return ""
     return str(node.inputs[0])
-
-
-def _grid_of(graph: Graph, value: str) -> QParams:
-    """The grid of a quantized value."""
-    if value in graph.constants:
-        found: QParams = graph.constants[value].qparams
-    elif value in graph.inputs:
-        found = graph.inputs[value].qparams
-    else:
-        node = graph.producers[value]
-        found = node.options.get("out", node.options.get("qparams"))
-        found = found or _grid_of(graph, node.values[0])
-    return found
-
-
-def value_type(graph: Graph, value: str) -> Any:
-    """The type of a quantized value."""
-    return md.leaf(_grid_of(graph, value).dtype)

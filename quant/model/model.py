@@ -19,12 +19,11 @@ from typing import Any
 
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError
-from mdtensor.quant.model import calibrate, quantize, read, rewrite
+from mdtensor.quant.model import calibrate, quantize, read, rewrite, weights
 from mdtensor.quant.model.calibrate import Calibration
 from mdtensor.quant.model.graph import Graph, checked_feeds
 from mdtensor.quant.model.plan import Plan
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
-from mdtensor.quant.tensor import QuantizedTensor
 
 Path = str | os.PathLike[str]
 
@@ -53,14 +52,13 @@ class Model:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether any of its constants is quantized."""
-        constants = self.graph.constants.values()
-        return any(isinstance(tensor, QuantizedTensor) for tensor in constants)
+        """Whether any of its values is quantized."""
+        return quantize.is_quantized(self.graph)
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of the weights of convolutions and products; codes and their scales."""
-        return quantize.weight_bytes(self.graph)
+        return weights.weight_bytes(self.graph)
 
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """The result for these inputs; a tuple if the model has several.
@@ -164,6 +162,10 @@ class Model:
         from mdtensor.quant.model import write
 
         write.write_graph(self.graph, path)
+
+    def __reduce__(self) -> Any:
+        """By its graph; plans are made again."""
+        return Model, (self.graph,)
 
     def __repr__(self) -> str:
         kind = "quantized" if self.is_quantized else "float"

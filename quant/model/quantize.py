@@ -4,7 +4,8 @@ Every value that an integer operation reads or writes gets a grid, by a pair of
 quantize and dequantize around it, which is what an ONNX file holds too; `fold_grids`
 then turns both into the same graph. The choices made here:
 
-    activations   QUInt8, asymmetric, one grid a tensor, from the calibration
+    activations   QUInt8, asymmetric, one grid a tensor, from the calibration; with a
+                  constant on the same grid, that too
     weights       QInt8, -127 to 127, one scale an output channel; one a tensor where
                   the layer works on single vectors, as TFLite has fully connected ones
     biases        QInt32, scale of x times scale of w
@@ -13,25 +14,31 @@ then turns both into the same graph. The choices made here:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
-from mdtensor.errors import DispatchError, OptionError
-from mdtensor.quant.dtypes import qint8, qint32, quint8
+from mdtensor import TensorSpec
+from mdtensor.errors import OptionError
+from mdtensor.quant.dtypes import qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.calibrate import Calibration, copied
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.grids import CUTS, WEIGHTED, fold_grids
+from mdtensor.quant.model.reasons import float_nodes, keeps_grid, other_type
+from mdtensor.quant.model.weights import (
+    SMALLEST,
+    fits_float32,
+    floor_of,
+    is_on_vectors,
+    weight_grid,
+)
 from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.qparams import QParams, grid_of
-from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
-
-#: The largest bias code: leaves an accumulator half of its 32 bits.
-BIAS_CODES = 2.0**30
+from mdtensor.quant.tensor import QInt32Tensor
 
 
 def quantize_graph(
@@ -53,11 +60,37 @@ def quantize_graph(
             quantized already.
         DataError: the calibration is of another graph.
     """
-    notes = reasons(graph, keep_float)
-    placed = _values_on_grids(graph, notes)
-    grids = _grids(graph, placed, notes, calibration)
+    _check(graph, keep_float)
+    graph = _with_reciprocals(graph, keep_float)
+    kept = dict.fromkeys(keep_float, "kept float")
+    while True:
+        notes = float_nodes(graph, kept)
+        grids = _grids(graph, _values_on_grids(graph, notes), notes, calibration)
+        unfit = _unfit(graph, grids, notes)
+        if not unfit:
+            break
+        kept |= dict.fromkeys(unfit, "the scale of its bias leaves float32")
     explicit = _with_grids(graph, grids, notes)
     return replace(fold_grids(explicit), notes=notes)
+
+
+def _unfit(graph: Graph, grids: dict[str, QParams], notes: dict[str, str]) -> list[str]:
+    """Layers whose bias has no scale."""
+    found: list[str] = []
+    for node in graph.nodes:
+        if node.name in notes or node.operation not in WEIGHTED:
+            continue
+        source, weights, bias = node.inputs
+        if bias is not None and not fits_float32(
+            graph.constants[weights], graph.constants[bias], float(grids[source].scale)
+        ):
+            found.append(node.name)
+    return found
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Whether any of its values is."""
+    return any(spec.qparams is not None for spec in graph.specs().values())
 
 
 def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
@@ -67,18 +100,14 @@ def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
         OptionError: `keep_float` names a node that is not there, or the graph is
             quantized already.
     """
-    if any(spec.qparams for spec in graph.specs().values()):
+    _check(graph, keep_float)
+    graph = _with_reciprocals(graph, keep_float)
+    return float_nodes(graph, dict.fromkeys(keep_float, "kept float"))
+
+
+def _check(graph: Graph, keep_float: Collection[str]) -> None:
+    if is_quantized(graph):
         raise OptionError("the graph is quantized already", "Quantize the float one")
-    _check_names(graph, keep_float)
-    found: dict[str, str] = {}
-    for node in graph.nodes:
-        why = "kept float" if node.name in keep_float else _reason(graph, node, found)
-        if why:
-            found[node.name] = why
-    return found
-
-
-def _check_names(graph: Graph, keep_float: Collection[str]) -> None:
     names = [node.name for node in graph.nodes]
     for name in keep_float:
         if name not in names:
@@ -89,30 +118,35 @@ def _check_names(graph: Graph, keep_float: Collection[str]) -> None:
             )
 
 
-def _reason(graph: Graph, node: Node, found: dict[str, str]) -> str:
-    """Why a node stays float; empty if it does not."""
-    name = node.operation.__name__
-    if node.operation in WEIGHTED and not set(node.values[1:]) <= set(graph.constants):
-        return "its weights are not constant"
-    try:
-        method = node.operation.select(*_types(node)).method
-    except DispatchError:
-        return f"{name} has no quantized method"
-    if method.rounds:
-        return ""
-    before = graph.producers.get(node.values[0])
-    if before is None or before.name in found:
-        return f"{name} keeps its grid, and there is none before it"
-    return ""
+def _with_reciprocals(graph: Graph, keep_float: Collection[str]) -> Graph:
+    """The graph with products in place of quotients by constants.
+
+    A grid has a code for 0, and a small divisor would be rounded to it.
+    """
+    specs, constants = graph.specs(), dict(graph.constants)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        factor = None if node.name in keep_float else _reciprocal(graph, node, specs)
+        if factor is not None:
+            name = fresh_name(f"{node.name}.reciprocal", {*specs, *constants})
+            constants[name] = factor
+            inputs = (node.inputs[0], name)
+            node = replace(node, operation=md.mul, inputs=inputs)
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), constants=constants)
 
 
-def _types(node: Node) -> list[Any]:
-    """The types that the arguments of a node would have."""
-    kinds: list[Any] = [QUInt8Tensor] * len(node.inputs)
-    if node.operation in WEIGHTED:
-        kinds[1:] = [QInt8Tensor, QInt32Tensor]
-    pairs = zip(node.inputs, kinds, strict=True)
-    return [kind if isinstance(x, str) else type(x) for x, kind in pairs]
+def _reciprocal(graph: Graph, node: Node, specs: Mapping[str, TensorSpec]) -> Any:
+    """What to multiply by in place of a constant divisor; None if there is none."""
+    if node.operation is not md.div or other_type(node, specs):
+        return None
+    divisor = graph.constants.get(node.inputs[1])
+    if divisor is None:
+        return None
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        factor = np.float32(1) / np.asarray(divisor)
+    normal = np.isfinite(factor) & (np.abs(factor) >= SMALLEST)
+    return md.asarray(factor) if normal.all() else None
 
 
 def _activations(graph: Graph, node: Node) -> tuple[str, ...]:
@@ -135,11 +169,7 @@ def _is_cut(graph: Graph, value: str, notes: dict[str, str]) -> bool:
     reader, writer = graph.only_consumer(value), graph.producers.get(value)
     if reader is None or writer is None or reader.operation not in CUTS:
         return False
-    return not {reader.name, writer.name} & set(notes) and not _keeps_grid(writer)
-
-
-def _keeps_grid(node: Node) -> bool:
-    return not node.operation.select(*_types(node)).method.rounds
+    return not {reader.name, writer.name} & set(notes) and not keeps_grid(writer)
 
 
 def _grids(
@@ -160,7 +190,7 @@ def _connected(
     """Values in groups of equal grids."""
     group = {name: [name] for name in placed}
     for node in graph.nodes:
-        if node.name in notes or node.output not in group or not _keeps_grid(node):
+        if node.name in notes or node.output not in group or not keeps_grid(node):
             continue
         for name in node.values:
             if group[name] is not group[node.output]:
@@ -170,20 +200,28 @@ def _connected(
 
 
 def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
-    constants = [name for name in group if name in graph.constants]
-    if constants:
-        values = [np.asarray(graph.constants[name]) for name in constants]
-        low, high = min(v.min() for v in values), max(v.max() for v in values)
-        return grid_of(float(low), float(high), dtype=quint8)
-    seen = [calibration.observer(name) for name in group]
+    constants = [graph.constants[name] for name in group if name in graph.constants]
+    seen = [calibration.observer(x) for x in group if x not in graph.constants]
+    if not seen:
+        return _covering(constants)
     joint = copied(seen[0])
     for other in seen[1:]:
         joint.merge(other)
+    if constants:
+        return _covering(constants, joint.qparams(quint8).range)
     if len(group) > 1:
         return joint.qparams(quint8)
     if _is_full_gate(graph, group[0], joint):
         return grid_of(0.0, 255 / 254, dtype=quint8)
     return joint.qparams(quint8, **_limits(graph, group[0]))
+
+
+def _covering(constants: list[Any], seen: tuple[float, float] = (0.0, 0.0)) -> QParams:
+    """The grid of what was seen and of all that constants hold."""
+    ends = [*seen]
+    for values in map(np.asarray, constants):
+        ends += [float(values.min(initial=0.0)), float(values.max(initial=0.0))]
+    return grid_of(min(ends), max(ends), dtype=quint8)
 
 
 def _is_full_gate(graph: Graph, value: str, seen: MinMaxObserver) -> bool:
@@ -205,8 +243,10 @@ def _limits(graph: Graph, value: str) -> dict[str, float]:
         return {"low": -3.0}
     if reader is not None and reader.operation is md.hardsigmoid:
         alpha, beta = reader.options["alpha"], reader.options["beta"]
+        if alpha == 0:
+            return {}
         # 254 steps from end to end and one beyond: see `_is_full_gate`.
-        low, high = -beta / alpha, (1 - beta) / alpha
+        low, high = sorted((-beta / alpha, (1 - beta) / alpha))
         return {"low": low, "high": high + (high - low) / 254}
     return {}
 
@@ -292,15 +332,10 @@ class _Explicit:
     def _weights(self, node: Node) -> Any:
         tensor = self.graph.constants[node.inputs[1]]
         shared = is_on_vectors(node, self.shapes[node.inputs[0]])
-        grid = weight_grid(tensor, None if shared else 0, self._floor(node))
+        step = float(self.grids[node.inputs[0]].scale)
+        floor = floor_of(self.graph.constants.get(node.inputs[2]), step)
+        grid = weight_grid(tensor, None if shared else 0, floor)
         return quantize(tensor, grid)
-
-    def _floor(self, node: Node) -> Any:
-        """The smallest weight scales with which the bias fits its codes."""
-        if node.inputs[2] is None:
-            return 0.0
-        bias = np.abs(np.asarray(self.graph.constants[node.inputs[2]]).astype(float))
-        return bias / (float(self.grids[node.inputs[0]].scale) * BIAS_CODES)
 
     def _bias(self, node: Node) -> Any:
         values = np.asarray(self.graph.constants[node.inputs[2]]).astype(np.float64)
@@ -308,37 +343,3 @@ class _Explicit:
         scale = float(self.grids[node.inputs[0]].scale) * weights.scale
         grid = QParams(scale, dtype=qint32, axis=weights.axis)
         return QInt32Tensor(np.rint(values / scale).astype(np.int32), grid)
-
-
-def is_on_vectors(node: Node, shape: tuple[int, ...]) -> bool:
-    """Whether a layer works on single vectors: a linear one, or on 1 x 1 images."""
-    return node.operation is md.linear or shape[2:] == (1, 1)
-
-
-def weight_grid(tensor: Any, axis: int | None, floor: Any = 0.0) -> QParams:
-    """The symmetric grid of weights, -127 to 127.
-
-    Args:
-        tensor: the float weights, output channels first.
-        axis: 0 for a scale for each output channel, None for one.
-        floor: scales are at least this large.
-    """
-    peaks = np.abs(np.asarray(tensor).reshape(tensor.shape[0], -1)).max(axis=1)
-    wanted = np.maximum(peaks.astype(np.float64) / 127, floor)
-    if axis is None:
-        wanted = wanted.max()
-    return QParams(_upwards(wanted), dtype=qint8, axis=axis)
-
-
-def _upwards(scales: Any) -> Any:
-    """Scales as float32 numbers, none smaller; 1 in place of one that is not normal."""
-    near = np.asarray(scales, np.float32)
-    up = np.where(near < scales, np.nextafter(near, np.float32(np.inf)), near)
-    return np.where(up < np.finfo(np.float32).tiny, 1.0, up).astype(np.float64)
-
-
-def weight_bytes(graph: Graph) -> int:
-    """Bytes of the weights of all layers, codes with their scales; no biases."""
-    layers = [n for n in graph.nodes if n.operation in (*WEIGHTED, md.matmul)]
-    names = {node.inputs[1] for node in layers} & set(graph.constants)
-    return sum(graph.constants[name].nbytes for name in names)

@@ -18,7 +18,7 @@ from mdtensor import (
     reshape,
     squeeze,
 )
-from mdtensor.errors import checked, describe
+from mdtensor.errors import checked
 from mdtensor.generics import deduction as rule
 from mdtensor.generics.shapes import normalize_axes, normalize_axis, permutation
 from mdtensor.quant import accumulators
@@ -108,21 +108,31 @@ def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
     return first.wrap(moved.buffer, first.qparams)
 
 
-@method(pad)
+def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
+    shape = shape_of(rule.padded, x, pad_width=pad_width)
+    _border(x.qparams, value)
+    return on_grid(shape, x.qparams)
+
+
+@method(pad, deduce=_padded)
 def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
     require_per_tensor("pad", x)
-    is_finite = isinstance(value, Real) and isfinite(value)
-    border = exactly(value) if is_finite else x.qparams.fraction / 2
-    code = border / x.qparams.fraction + x.qparams.zero
-    low, high = x.qparams.minimum, x.qparams.maximum
-    if code.denominator != 1 or not low <= code <= high:
-        raise CastError(
-            f"{value} is no code of ({x.qparams.describe()})",
-            "Pad with a number on the grid, such as 0",
-            describe("pad", x),
-        )
-    padded = pad(x.codes, pad_width, value=int(code))
+    code = checked("pad", (x,), lambda: _border(x.qparams, value))
+    padded = pad(x.codes, pad_width, value=code)
     return x.wrap(padded.buffer, x.qparams)
+
+
+def _border(grid: QParams, value: Any) -> int:
+    """The code that is exactly `value`."""
+    is_finite = isinstance(value, Real) and isfinite(value)
+    border = exactly(value) if is_finite else grid.fraction / 2
+    code = border / grid.fraction + grid.zero
+    if code.denominator != 1 or not grid.minimum <= code <= grid.maximum:
+        raise CastError(
+            f"{value} is no code of ({grid.describe()})",
+            "Pad with a number on the grid, such as 0",
+        )
+    return int(code)
 
 
 @method(getitem, deduce=_indexed)

@@ -112,6 +112,28 @@ def test_moving_operations_need_the_same_grid(
     check(path, graph, onnxruntime_of)
 
 
+@pytest.mark.parametrize("border", [1.0, 0.03])
+def test_what_the_grid_does_not_keep_stays_float(
+    border: float, make_model: Any, onnxruntime_of: Any
+) -> None:
+    widths = {"widths": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "border": F32(border)}
+    nodes = [
+        *pair("x"),
+        node("Neg", "x.d", "n"),
+        *pair("n"),
+        node("Pad", "n.d widths border", "p"),
+        *pair("p"),
+        node("Softmax", "p.d", "y"),
+    ]
+    path = make_model(nodes, {"x": X.shape}, {**CONSTANTS, **widths}, opset=13)
+    graph = simplify(read_graph(path))
+    specs = graph.specs()
+    for name in ("n", "p"):
+        source = next(n.inputs[0] for n in graph.nodes if n.output == name)
+        assert specs[source].qparams is None
+    check(path, graph, onnxruntime_of)
+
+
 def test_what_has_no_method_stays_between_its_grids(
     make_model: Any, onnxruntime_of: Any
 ) -> None:

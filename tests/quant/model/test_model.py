@@ -96,6 +96,14 @@ def test_min_max_is_an_observer_too(classifier, crops):
     assert classifier.quantize(seen).is_quantized
 
 
+def test_a_quantized_model_without_weights_is_quantized():
+    spec = md.TensorSpec(md.Float32Tensor, (2, 3))
+    model = Model(Graph({"x": spec}, (Node("n", md.relu, ("x",), "y"),), {}, ("y",)))
+    small = model.quantize(model.calibrate([np.ones((2, 3), np.float32)]))
+    assert small.is_quantized and not model.is_quantized
+    assert repr(small).startswith("Model(quantized, ")
+
+
 def test_repr_is_short(small_classifier):
     assert repr(small_classifier).startswith(
         "Model(quantized, Graph(x: Float32Tensor[1,3,48,192]; "

@@ -1,21 +1,20 @@
 """What gets a grid, which grid, and what stays float and why."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import DataError, OptionError
 from mdtensor.quant import MinMaxObserver, QInt8Tensor, QInt32Tensor, QUInt8Tensor
 from mdtensor.quant.model.calibrate import calibrate
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.quantize import (
-    WEIGHTED,
-    quantize_graph,
-    weight_bytes,
-    weight_grid,
-)
+from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.quantize import is_quantized, quantize_graph
+from mdtensor.quant.model.weights import weight_bytes
 
 RNG = np.random.default_rng(9)
 IMAGE = md.TensorSpec(md.Float32Tensor, (1, 3, 6, 6))
@@ -220,22 +219,118 @@ def test_a_calibration_of_another_graph_is_refused() -> None:
         quantize_graph(graph(CONV, w=W, b=B), seen)
 
 
-def test_weight_grids() -> None:
-    w = md.asarray(np.array([[1.0, -127.0], [0.0, 0.0], [0.5, 0.25]], np.float32))
-    grid = weight_grid(w, 0)
-    assert grid.scale[:2].tolist() == [1.0, 1.0]  # nothing but zeros: any scale
-    assert grid.scale[2] >= 0.5 / 127
-    assert float(weight_grid(w, None).scale) == 1.0
-    assert weight_grid(w, 0, floor=np.full(3, 2.0)).scale.tolist() == [2.0] * 3
+def check_near(made: Graph, found: Graph, share: float = 0.02) -> None:
+    """Results differ by at most this share of their range."""
+    for x in samples(next(iter(made.inputs.values()))):
+        (wanted,), (result,) = (g.run({"x": x}).values() for g in (made, found))
+        wanted, error = np.asarray(wanted), np.asarray(result) - np.asarray(wanted)
+        assert type(result) is md.Float32Tensor
+        assert np.abs(error).max() <= share * max(np.ptp(wanted), np.abs(wanted).max())
 
 
-def test_a_bias_far_above_its_weights_still_fits() -> None:
-    tiny = md.asarray(np.asarray(W) * np.float32(1e-12))
-    found = quantized(graph(CONV, w=tiny, b=B))
-    assert np.abs(np.asarray(found.constants["c.b"].codes)).max() <= 2**30
-    result = np.asarray(found.run({"x": samples()[0]})["c"])
-    wanted = np.broadcast_to(np.asarray(B)[:, None, None], (4, 6, 6))
-    np.testing.assert_allclose(result[0], wanted, atol=0.02)
+@given(value=st.sampled_from([-40.0, -0.01, 0.0, 0.01, 3.0, 200.0]))
+def test_a_grid_joined_with_a_constant_covers_both(value: float) -> None:
+    k = md.asarray(np.full((1, 1, 6, 6), value, np.float32))
+    made = graph(CONV, node(md.concat, "c k", "y", axis=1), w=W, b=B, k=k)
+    found = quantized(made)
+    assert found.notes == {}
+    assert names(found) == ["quantize", "conv2d", "concat", "dequantize"]
+    check_near(made, found)
+
+
+def test_neg_mirrors_its_grid_and_stays_float() -> None:
+    made = graph(CONV, node(md.neg, "c", "n"), node(md.concat, "c n", "y"), w=W, b=B)
+    found = quantized(made)
+    assert found.notes["n"] == "neg does not keep its grid"
+    check_near(made, found)
+
+
+@pytest.mark.parametrize("value", [1.0, -1.0, 0.1])
+def test_a_pad_with_what_may_be_no_code_stays_float(value: float) -> None:
+    widths = [(0, 0), (0, 0), (1, 1), (1, 1)]
+    pad = node(md.pad, "c", "p", pad_width=widths, value=value)
+    made = graph(CONV, pad, w=W, b=B)
+    found = quantized(made)
+    assert found.notes == {"p": "pad does not keep its grid"}
+    found.run({"x": samples()[0]})
+    zero = replace(pad, options={"pad_width": widths, "value": 0.0})
+    assert quantized(graph(CONV, zero, w=W, b=B)).notes == {}
+
+
+@given(exponents=st.lists(st.floats(-4, 4), min_size=4, max_size=4), seed=st.booleans())
+def test_a_quotient_by_a_constant_is_a_product(exponents: Any, seed: bool) -> None:
+    k = (np.float32(10) ** np.array(exponents, np.float32)) * (-1 if seed else 1)
+    made = graph(
+        CONV,
+        node(md.relu, "c", "r"),
+        node(md.div, "r k", "y"),
+        w=W,
+        b=B,
+        k=md.asarray(k.reshape(1, 4, 1, 1).astype(np.float32)),
+    )
+    found = quantized(made)
+    assert "div" not in names(found)
+    assert found.notes == {}
+    check_near(made, found)
+
+
+def test_other_quotients_stay_float() -> None:
+    by_value = graph(
+        CONV, node(md.div, "c x", "y"), w=weights(3, 3, 3, 3), b=weights(3)
+    )
+    for made in (
+        by_value,
+        graph(CONV, node(md.div, "c k", "y"), w=W, b=B, k=md.asarray(np.float32(2e38))),
+    ):
+        found = quantized(made)
+        assert found.notes == {"y": "its divisor could become the code of 0"}
+        found.run({"x": samples()[0]})
+    halves = graph(
+        CONV, node(md.div, "c k", "y"), w=W, b=B, k=md.asarray(np.float32(2))
+    )
+    assert names(quantized(halves)).count("mul") == 1
+    assert names(quantized(halves, keep_float=["y"])).count("div") == 1
+
+
+@pytest.mark.parametrize("beta", [0.5, -1.0, 0.9])
+@pytest.mark.parametrize("alpha", [-5.0, -0.2, 0.0, 0.01, 0.2])
+def test_any_ramp_of_hardsigmoid(alpha: float, beta: float) -> None:
+    made = graph(node(md.hardsigmoid, "x", "h", alpha=alpha, beta=beta))
+    found = quantized(made)
+    assert names(found) == ["quantize", "hardsigmoid", "dequantize"]
+    for x in samples():
+        wanted, result = (np.asarray(g.run({"x": x})["h"]) for g in (made, found))
+        assert np.abs(result - wanted).max() < 0.01
+
+
+def test_an_integer_branch_stays_as_it_is() -> None:
+    nodes = CONV, node(md.add, "i i", "z"), node(md.argmax, "c", "a", axis=1)
+    inputs = {"x": IMAGE, "i": md.TensorSpec(md.Int32Tensor, (3,))}
+    made = Graph(inputs, nodes, {"w": W, "b": B}, ("c", "z", "a"))
+    feeds = {"x": samples()[0], "i": np.arange(3, dtype=np.int32)}
+    found = quantize_graph(made, calibrate(made, [feeds]))
+    assert found.notes == {
+        "z": "only float32 is quantized, and this is int32",
+        "a": "only float32 is quantized, and this is int64",
+    }
+    results = found.run(feeds)
+    assert results["z"].tolist() == [0, 2, 4]
+    assert type(results["a"]) is md.Int64Tensor
+    assert names(found).count("conv2d") == 1
+    assert is_quantized(found)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_other_floats_stay_as_they_are(dtype: Any) -> None:
+    spec = md.TensorSpec(md.leaf(md.dtype(dtype)), IMAGE.shape)
+    constants = {"w": np.asarray(W).astype(dtype), "b": np.asarray(B).astype(dtype)}
+    constants = {name: md.asarray(array) for name, array in constants.items()}
+    made = graph(CONV, spec=spec, **constants)
+    x = samples()[0].astype(dtype)
+    found = quantize_graph(made, calibrate(made, [x]))
+    assert found.notes == {"c": f"only float32 is quantized, and this is {spec.dtype}"}
+    assert found.run({"x": x})["c"].dtype is spec.dtype
+    assert not is_quantized(found)
 
 
 def test_the_classifier(float_graph: Graph, small_graph: Graph) -> None:

@@ -92,12 +92,16 @@ def test_a_border_on_the_grid_is_exact(value, exact):
 
 @pytest.mark.parametrize("value", [0.3, 1e9, float("inf"), float("nan"), "x"])
 def test_a_border_off_the_grid_is_refused(value):
+    x = QInt8Tensor([1], scale=0.5, zero_point=3)
     with pytest.raises(md.CastError) as raised:
-        md.pad(QInt8Tensor([1], scale=0.5, zero_point=3), [(1, 1)], value=value)
+        md.pad(x, [(1, 1)], value=value)
     assert str(raised.value) == (
         f"pad(QInt8Tensor[1]): {value} is no code of (scale=0.5, zero_point=3). "
         "Pad with a number on the grid, such as 0."
     )
+    spec = md.TensorSpec(QInt8Tensor, x.shape, x.qparams)
+    with pytest.raises(md.CastError, match="is no code of"):
+        md.pad.select(QInt8Tensor).deduce(spec, pad_width=[(1, 1)], value=value)
 
 
 def test_other_grids_do_not_join():

@@ -1,0 +1,93 @@
+"""What stays float in a quantized graph, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import DispatchError, MdtensorError
+from mdtensor.quant.dtypes import quint8
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.weights import SMALLEST
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
+
+#: A grid without symmetry, whose only common number is 0.
+PROBE = QParams(SMALLEST, 3, dtype=quint8)
+
+
+def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
+    """For each node that stays float, why.
+
+    Args:
+        graph: float.
+        kept: reasons for nodes that stay float whatever they are.
+    """
+    specs = graph.specs()
+    found: dict[str, str] = {}
+    for node in graph.nodes:
+        why = kept.get(node.name) or _reason(graph, node, found, specs)
+        if why:
+            found[node.name] = why
+    return found
+
+
+def other_type(node: Node, specs: Mapping[str, TensorSpec]) -> str:
+    """A type besides float32 that a node reads or writes; empty if there is none."""
+    types = [specs[name].type for name in (*node.values, node.output)]
+    return next((str(t.dtype) for t in types if t is not md.Float32Tensor), "")
+
+
+def _reason(
+    graph: Graph, node: Node, found: dict[str, str], specs: Mapping[str, TensorSpec]
+) -> str:
+    """Why a node stays float; empty if it does not."""
+    name = node.operation.__name__
+    if other := other_type(node, specs):
+        return f"only float32 is quantized, and this is {other}"
+    if node.operation is md.div:
+        return "its divisor could become the code of 0"
+    if node.operation in WEIGHTED and not set(node.values[1:]) <= set(graph.constants):
+        return "its weights are not constant"
+    try:
+        method = node.operation.select(*_types(node)).method
+    except DispatchError:
+        return f"{name} has no quantized method"
+    if method.rounds:
+        return ""
+    if not _is_kept(node, specs):
+        return f"{name} does not keep its grid"
+    before = graph.producers.get(node.values[0])
+    if before is None or before.name in found:
+        return f"{name} keeps its grid, and there is none before it"
+    return ""
+
+
+def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
+    """Whether the result has the grid of the arguments, whichever it is."""
+    given = [
+        replace(specs[x], type=QUInt8Tensor, qparams=PROBE) if isinstance(x, str) else x
+        for x in node.inputs
+    ]
+    try:
+        return node.deduce(*given).qparams == PROBE
+    except MdtensorError:
+        return False
+
+
+def _types(node: Node) -> list[Any]:
+    """The types that the arguments of a node would have."""
+    kinds: list[Any] = [QUInt8Tensor] * len(node.inputs)
+    if node.operation in WEIGHTED:
+        kinds[1:] = [QInt8Tensor, QInt32Tensor]
+    pairs = zip(node.inputs, kinds, strict=True)
+    return [kind if isinstance(x, str) else type(x) for x, kind in pairs]
+
+
+def keeps_grid(node: Node) -> bool:
+    """Whether a quantized node has no grid of its own to round to."""
+    return not node.operation.select(*_types(node)).method.rounds
