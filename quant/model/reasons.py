@@ -74,7 +74,7 @@ def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
         for x in node.inputs
     ]
     try:
-        return node.deduce(*given).qparams == PROBE
+        return bool(node.deduce(*given).qparams == PROBE)
     except MdtensorError:
         return False
 
