@@ -128,3 +128,9 @@ def cached(function: Function, source: QParams, target: QParams) -> Table:
     table = build(function, source, target)
     table.flags.writeable = False
     return table
+
+
+@lru_cache(maxsize=256)
+def decays(source: QParams) -> tuple[Fraction, ...]:
+    """e**(-scale · d) to DIGITS digits for d from 0 to 255."""
+    return tuple(exp(-d * source.fraction) for d in range(256))

@@ -90,12 +90,13 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
 
 
 @generic(deduce=along)
-def softmax(x: Any, /, *, axis: int = -1) -> Any:
+def softmax(x: Any, /, *, axis: int = -1, out: Any = None) -> Any:
     """exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
         axis: the axis that sums to one.
+        out: grid of a quantized result, to which the exact quotient rounds once.
 
     Example:
         >>> import mdtensor as md

@@ -18,6 +18,11 @@ from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
 
 #: A grid without symmetry, whose only common number is 0.
 PROBE = QParams(SMALLEST, 3, dtype=quint8)
+#: Operations that have quantized methods and stay float all the same.
+STAY_FLOAT = {
+    md.softmax: "probabilities stay float",
+    md.div: "its divisor could become the code of 0",
+}
 
 
 def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
@@ -49,8 +54,8 @@ def _reason(
     name = node.operation.__name__
     if other := other_type(node, specs):
         return f"only float32 is quantized, and this is {other}"
-    if node.operation is md.div:
-        return "its divisor could become the code of 0"
+    if node.operation in STAY_FLOAT:
+        return STAY_FLOAT[node.operation]
     if node.operation in WEIGHTED and not set(node.values[1:]) <= set(graph.constants):
         return "its weights are not constant"
     try:

@@ -1,17 +1,23 @@
 """Sums, means and extremes of codes."""
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
-from mdtensor import Int64Tensor, ShapeError, argmax, max, mean, method, sum
+from mdtensor import Int64Tensor, ShapeError, argmax, max, mean, method, softmax, sum
 from mdtensor.errors import checked, describe
-from mdtensor.generics.shapes import check_nonempty, normalize_axes
-from mdtensor.quant import accumulators, rounding
-from mdtensor.quant.deduction import accumulated, rounded_mean
+from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
+from mdtensor.quant import accumulators, rounding, tables
+from mdtensor.quant.deduction import accumulated, curve, rounded_mean
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
-from mdtensor.quant.tensor import AffineTensor, quantized, spec_of
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import AffineTensor, NarrowTensor, quantized, spec_of
+
+#: Float64 shares err by less than this part of themselves.
+ERROR = 2.0**-40
 
 
 def _axes(name: str, x: Any, axis: Any) -> tuple[int, ...]:
@@ -55,3 +61,30 @@ def argmax(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
     one = axis if axis is None else int(axis)
     found = np.asarray(x.buffer.argmax(axis=one))
     return Int64Tensor.wrap(found.astype(np.int64).reshape(spec.shape))
+
+
+@method(softmax, deduce=curve)
+def softmax(x: NarrowTensor, /, *, axis: int, out: Any = None) -> Any:
+    require_per_tensor("softmax", x)
+    grid = require_out("softmax", out, x)
+    at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
+    codes = np.moveaxis(x.buffer.astype(np.int64), at, -1)
+    if codes.size == 0:
+        return quantized(np.empty(x.shape, grid.dtype.storage), grid)
+    below = codes.max(axis=-1, keepdims=True) - codes
+    steps = np.moveaxis(_shares(below, x.qparams, grid), -1, at)
+    return quantized(rounding.to_codes(steps, grid), grid)
+
+
+def _shares(below: Any, source: QParams, grid: QParams) -> Any:
+    """round(w / sum of w / step) for w = e**(-scale * below); near ties exactly."""
+    weights = tables.decays(source)
+    parts = np.array([float(w) for w in weights])[below]
+    shares = parts / parts.sum(axis=-1, keepdims=True) / float(grid.scale)
+    nearest = np.rint(np.minimum(shares, rounding.LARGE))
+    doubt = np.abs(np.abs(shares - nearest) - 0.5) <= shares * ERROR
+    steps = nearest.astype(np.int64)
+    for place in zip(*np.nonzero(doubt), strict=True):
+        total = reduce(add, [weights[d] for d in below[place[:-1]]])
+        steps[place] = round(weights[below[place]] / total / grid.fraction)
+    return steps

@@ -80,7 +80,7 @@ def test_samples_come_from_files_and_folders(
     assert facts["weight_bytes"]["float"] == 4 * (8 * 27 + 5 * 8)
     assert facts["weight_bytes"]["int8"] < 0.3 * facts["weight_bytes"]["float"]
     assert facts["seconds"] > 0 and facts["check"] is None
-    why = "softmax has no quantized method"
+    why = "probabilities stay float"
     assert facts["float_nodes"] == [
         {"node": "soft", "operation": "softmax", "why": why}
     ]
@@ -130,7 +130,7 @@ def test_the_check_compares_with_float(call: Call, files: Path, tmp_path: Path) 
     assert 0 < found["largest_difference"] < 0.05
     ended = call("quantize", "net.onnx", "--data", "samples.npy", "-o", out, "--check")
     assert "4 of 4 decide as float, signal to noise" in ended.out
-    assert "soft: softmax is float; softmax has no quantized method" in ended.out
+    assert "soft: softmax is float; probabilities stay float" in ended.out
 
 
 def test_several_inputs_by_name(call: Call, files: Path, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ CASES = [
     *((f, pair, {}) for f in COMPARISONS for pair in PAIRS[:9]),
     *((md.mul, pair, {}) for pair in [(S8, 2), (0.5, SPLIT), (S32, 3)]),
     *((f, (x,), {}) for f in CURVES for x in (S8, U8, SPLIT)),
+    *((md.softmax, (x,), {"axis": a}) for x in (S8, SPLIT) for a in (0, -1)),
     (md.relu, (S32,), {}),
     (md.clip, (S8,), {"min": -1, "max": 2}),
     *((md.neg, (x,), {}) for x in (S8, U8, S32, SPLIT)),

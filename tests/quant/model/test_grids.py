@@ -134,19 +134,23 @@ def test_what_the_grid_does_not_keep_stays_float(
     check(path, graph, onnxruntime_of)
 
 
+@pytest.mark.parametrize(
+    ("operator", "quantized"), [("BatchNormalization", False), ("Softmax", True)]
+)
 def test_what_has_no_method_stays_between_its_grids(
-    make_model: Any, onnxruntime_of: Any
+    make_model: Any, onnxruntime_of: Any, operator: str, quantized: bool
 ) -> None:
+    given = "x.d" if quantized else "x.d one one one one"
     nodes = [
         *pair("x"),
-        node("Softmax", "x.d", "f"),
+        node(operator, given, "f"),
         *pair("f"),
         node("Neg", "f.d", "y"),
     ]
-    path = make_model(nodes, {"x": X.shape}, CONSTANTS, opset=13)
+    constants = {**CONSTANTS, "one": np.ones(X.shape[1], F32)}
+    path = make_model(nodes, {"x": X.shape}, constants, opset=13)
     graph = simplify(read_graph(path))
-    assert "softmax" in names(graph)
-    assert names(graph).count("quantize") == 2
+    assert names(graph).count("quantize") == (1 if quantized else 2)
     check(path, graph, onnxruntime_of)
 
 

@@ -53,7 +53,7 @@ def test_the_call_gives_what_the_graph_gives(small_classifier, crops):
 def test_one_node_is_float_and_says_why(small_classifier):
     plan = small_classifier.plan()
     assert [(n.operation, n.why) for n in plan.float_nodes] == [
-        ("softmax", "softmax has no quantized method")
+        ("softmax", "probabilities stay float")
     ]
     convolutions = [n for n in plan.nodes if n.operation == "conv2d"]
     assert len(convolutions) == 53

@@ -160,7 +160,7 @@ def test_what_has_no_method_stays_float_and_says_why() -> None:
     )
     found = quantized(made)
     assert names(found) == ["quantize", "linear", "dequantize", "softmax"]
-    assert found.notes == {"s": "softmax has no quantized method"}
+    assert found.notes == {"s": "probabilities stay float"}
 
 
 def test_no_grid_for_what_only_moves_floats() -> None:
@@ -335,7 +335,7 @@ def test_other_floats_stay_as_they_are(dtype: Any) -> None:
 
 def test_the_classifier(float_graph: Graph, small_graph: Graph) -> None:
     found = small_graph
-    assert found.notes == {"Softmax@0": "softmax has no quantized method"}
+    assert found.notes == {"Softmax@0": "probabilities stay float"}
     assert "relu" not in names(found)
     assert names(found).count("quantize") == names(found).count("dequantize") == 1
     assert weight_bytes(found) <= 0.27 * weight_bytes(float_graph)

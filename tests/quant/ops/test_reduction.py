@@ -10,8 +10,10 @@ from mdtensor.quant import (
     QInt32Tensor,
     QParams,
     QUInt8Tensor,
+    qint8,
     qint32,
     quint8,
+    tables,
 )
 
 GRIDS = [QParams(0.1, 3), QParams(0.25, 131, dtype=quint8), QParams(1e-3, dtype=qint32)]
@@ -125,3 +127,34 @@ def test_axes_and_grids_are_checked(reduce):
 def test_argmax_takes_one_axis(tensor):
     with pytest.raises(md.OptionError, match=r"axis is \(0, 1\)"):
         md.argmax(tensor([[1]], GRIDS[0]), axis=(0, 1))
+
+
+SOFTMAX_GRIDS = [
+    (QParams(0.05, 3), QParams(1 / 256, dtype=quint8)),
+    (QParams(0.5, 200, dtype=quint8), QParams(1 / 255, -128)),
+    (QParams(2.0**-12, 0), QParams(1e-5, dtype=quint8)),
+    (QParams(10.0, 0), QParams(0.25, 1)),
+]
+
+
+@pytest.mark.parametrize(("source", "out"), SOFTMAX_GRIDS)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_softmax_rounds_the_exact_shares_once(source, out, axis, rng, exact):
+    kind = {qint8: QInt8Tensor, quint8: QUInt8Tensor}[source.dtype]
+    codes = rng.integers(source.minimum, source.maximum + 1, (5, 7, 3))
+    x = kind(codes.astype(source.dtype.storage), source)
+    powers = np.vectorize(tables.exp, otypes=[object])(exact.reals(x))
+    shares = powers / powers.sum(axis=axis, keepdims=True)
+    got = md.softmax(x, axis=axis, out=out)
+    assert np.array_equal(got.buffer, exact.codes(shares, out))
+
+
+def test_equal_codes_share_equally_with_ties_to_even():
+    x = QInt8Tensor(np.zeros((1, 4), np.int8), scale=0.5)
+    got = md.softmax(x, out=QParams(0.5, dtype=quint8))
+    assert got.codes.tolist() == [[0, 0, 0, 0]]
+
+
+def test_softmax_of_codes_needs_out():
+    with pytest.raises(md.GridError, match="the result is on no grid exactly"):
+        md.softmax(QInt8Tensor([1], scale=0.5))
