@@ -194,6 +194,7 @@ def summary(small: Model) -> dict[str, Any]:
     return {
         "nodes": len(nodes),
         "integer": len(integer),
+        "views": sum(n.arithmetic == "view" for n in nodes),
         "macs": sum(n.macs for n in nodes),
         "runways": sorted({n.runway for n in integer}),
         "float": [

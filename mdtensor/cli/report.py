@@ -246,8 +246,9 @@ def show_demo(console: Console, facts: Facts) -> None:
         )
     plan = facts["plan"]
     console.print(
-        f"plan: {plan['integer']} of {plan['nodes']} nodes run as integers on "
-        f"{'/'.join(plan['runways'])}, {plan['macs'] / 1e6:.1f} million MACs"
+        f"plan: of {plan['nodes']} nodes {plan['integer']} run as integers on "
+        f"{'/'.join(plan['runways'])}, {plan['views']} as a view, "
+        f"{len(plan['float'])} as float; {plan['macs'] / 1e6:.1f} million MACs"
     )
     for node in plan["float"]:
         console.print(f"  float: {node['operation']}; {node['why']}")
