@@ -35,7 +35,8 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
         return np.asarray(ufunc(_sign(x1, x2), 0.0))
     if _rounds(x2, x1):
         return np.asarray(ufunc(-_sign(x2, x1), 0.0))
-    return np.asarray(ufunc(x1, x2))
+    with np.errstate(invalid="ignore"):  # a NaN beside a Python integer
+        return np.asarray(ufunc(x1, x2))
 
 
 def _number(x: Any) -> Any:

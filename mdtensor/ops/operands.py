@@ -151,4 +151,5 @@ def _compared_integer(value: int, other: DType) -> Any:
     for dtype in (dtypes.int64, dtypes.uint64) if other.is_floating else ():
         if dtype.minimum <= value <= dtype.maximum:
             return np.asarray(value, dtype.storage)
-    return _buffer(value, dtypes.float64) if other.is_floating else int(value)
+    # An object of Python's own compares exactly with floats, one by one.
+    return np.asarray(int(value), object) if other.is_floating else int(value)

@@ -319,3 +319,34 @@ def test_no_operand_is_written_to() -> None:
     for operation in (*UFUNCS, *COMPARISONS, md.div):
         operation(md.from_numpy(x), md.from_numpy(x))
     assert x.tolist() == [-2.0, 8.0]
+
+
+HUGE = [10**400, -(10**400), 10**30, int(1e30), 2**64, 2**64 + 1, -(2**70) - 1]
+WIDE_FLOATS = [
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    1e30,
+    0.0,
+    2.0**64,
+    -(2.0**70),
+]
+IN_PYTHON = {
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("value", HUGE)
+def test_floats_compare_exactly_with_integers_of_any_size(dtype, value) -> None:
+    with np.errstate(over="ignore"):
+        array = np.array(WIDE_FLOATS).astype(dtype)
+    x = md.asarray(array)
+    for name, theirs in IN_PYTHON.items():
+        ours, python = getattr(md, name), getattr(operator, theirs)
+        assert ours(x, value).tolist() == [python(float(f), value) for f in array]
+        assert ours(value, x).tolist() == [python(value, float(f)) for f in array]

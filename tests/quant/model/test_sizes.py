@@ -104,8 +104,11 @@ WRAPPING = ("Add", "Sub", "Mul", "Div", "Neg", "Cast")
 CODES = {np.int32: 6, np.int64: 7, np.uint8: 2, np.int8: 3}
 
 
-@pytest.mark.parametrize("kind", WRAPPING)
-@pytest.mark.parametrize("source", CODES, ids=lambda t: t.__name__)
+# The format has no Neg of unsigned integers.
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [(k, s) for k in WRAPPING for s in CODES if (k, s) != ("Neg", np.uint8)],
+)
 @pytest.mark.parametrize("target", CODES, ids=lambda t: t.__name__)
 def test_integers_keep_their_type_and_wrap(
     kind: str, source: Any, target: Any, make_model: Any, onnxruntime_of: Any
@@ -114,8 +117,6 @@ def test_integers_keep_their_type_and_wrap(
     limits = np.iinfo(source)
     a = np.array([limits.min, limits.max, 7, limits.max, limits.min + 1], source)
     b = np.array([limits.max, 2, limits.max, 3, 5], source)
-    if kind == "Neg" and source is np.uint8:
-        pytest.skip("the format has no such operator")
     inputs = ["a", "b"] if kind in WRAPPING[:4] else ["a"]
     extra = {"to": CODES[source]} if kind == "Cast" else {}
     nodes = [
