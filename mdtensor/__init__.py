@@ -16,6 +16,24 @@ import pkgutil
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from mdtensor import dtypes as dtypes, ops as ops
+from mdtensor.cuda import (
+    CudaBFloat16Tensor as CudaBFloat16Tensor,
+    CudaBoolTensor as CudaBoolTensor,
+    CudaComplex64Tensor as CudaComplex64Tensor,
+    CudaComplex128Tensor as CudaComplex128Tensor,
+    CudaFloat16Tensor as CudaFloat16Tensor,
+    CudaFloat32Tensor as CudaFloat32Tensor,
+    CudaFloat64Tensor as CudaFloat64Tensor,
+    CudaInt8Tensor as CudaInt8Tensor,
+    CudaInt16Tensor as CudaInt16Tensor,
+    CudaInt32Tensor as CudaInt32Tensor,
+    CudaInt64Tensor as CudaInt64Tensor,
+    CudaUInt8Tensor as CudaUInt8Tensor,
+    CudaUInt16Tensor as CudaUInt16Tensor,
+    CudaUInt32Tensor as CudaUInt32Tensor,
+    CudaUInt64Tensor as CudaUInt64Tensor,
+    cuda as cuda,
+)
 from mdtensor.device import (
     Device as Device,
     cpu as cpu,
@@ -33,6 +51,9 @@ from mdtensor.dispatch import (
 )
 from mdtensor.dtypes import (
     DType as DType,
+    bfloat16 as bfloat16,
+    complex64 as complex64,
+    complex128 as complex128,
     dtype as dtype,
     float16 as float16,
     float32 as float32,
@@ -59,36 +80,39 @@ from mdtensor.errors import (
     RegistrationError as RegistrationError,
     ShapeError as ShapeError,
 )
+from mdtensor.generics.activation import (
+    hardsigmoid as hardsigmoid,
+    hardswish as hardswish,
+    relu as relu,
+    relu6 as relu6,
+    sigmoid as sigmoid,
+    softmax as softmax,
+)
+from mdtensor.generics.arithmetic import (
+    add as add,
+    clip as clip,
+    div as div,
+    maximum as maximum,
+    minimum as minimum,
+    mul as mul,
+    neg as neg,
+    sub as sub,
+)
+from mdtensor.generics.comparison import (
+    equal as equal,
+    greater as greater,
+    greater_equal as greater_equal,
+    less as less,
+    less_equal as less_equal,
+    not_equal as not_equal,
+)
 from mdtensor.generics.conv import (
     batch_norm as batch_norm,
     conv2d as conv2d,
     fold_batch_norm as fold_batch_norm,
 )
 from mdtensor.generics.conversion import astype as astype, to as to
-from mdtensor.generics.deduction import TensorSpec as TensorSpec
-from mdtensor.generics.elementwise import (
-    add as add,
-    clip as clip,
-    div as div,
-    equal as equal,
-    exp as exp,
-    greater as greater,
-    greater_equal as greater_equal,
-    hardsigmoid as hardsigmoid,
-    hardswish as hardswish,
-    less as less,
-    less_equal as less_equal,
-    maximum as maximum,
-    minimum as minimum,
-    mul as mul,
-    neg as neg,
-    not_equal as not_equal,
-    relu as relu,
-    relu6 as relu6,
-    sigmoid as sigmoid,
-    sub as sub,
-    tanh as tanh,
-)
+from mdtensor.generics.exponential import exp as exp
 from mdtensor.generics.manipulation import (
     concat as concat,
     expand_dims as expand_dims,
@@ -108,8 +132,33 @@ from mdtensor.generics.reduction import (
     argmax as argmax,
     max as max,
     mean as mean,
-    softmax as softmax,
     sum as sum,
+)
+from mdtensor.generics.spec import TensorSpec as TensorSpec
+from mdtensor.generics.trigonometry import tanh as tanh
+from mdtensor.leaves import (
+    BFloat16Tensor as BFloat16Tensor,
+    BoolTensor as BoolTensor,
+    Complex64Tensor as Complex64Tensor,
+    Complex128Tensor as Complex128Tensor,
+    ComplexTensor as ComplexTensor,
+    Float16Tensor as Float16Tensor,
+    Float32Tensor as Float32Tensor,
+    Float64Tensor as Float64Tensor,
+    FloatingTensor as FloatingTensor,
+    Int8Tensor as Int8Tensor,
+    Int16Tensor as Int16Tensor,
+    Int32Tensor as Int32Tensor,
+    Int64Tensor as Int64Tensor,
+    IntegerTensor as IntegerTensor,
+    NumericTensor as NumericTensor,
+    RealTensor as RealTensor,
+    SignedTensor as SignedTensor,
+    UInt8Tensor as UInt8Tensor,
+    UInt16Tensor as UInt16Tensor,
+    UInt32Tensor as UInt32Tensor,
+    UInt64Tensor as UInt64Tensor,
+    UnsignedTensor as UnsignedTensor,
 )
 from mdtensor.ops.creation import (
     arange as arange,
@@ -125,25 +174,7 @@ from mdtensor.promotion import (
     result_type as result_type,
 )
 from mdtensor.tensor import (
-    BoolTensor as BoolTensor,
-    Float16Tensor as Float16Tensor,
-    Float32Tensor as Float32Tensor,
-    Float64Tensor as Float64Tensor,
-    FloatingTensor as FloatingTensor,
-    Int8Tensor as Int8Tensor,
-    Int16Tensor as Int16Tensor,
-    Int32Tensor as Int32Tensor,
-    Int64Tensor as Int64Tensor,
-    IntegerTensor as IntegerTensor,
-    NumericTensor as NumericTensor,
-    RealTensor as RealTensor,
-    SignedTensor as SignedTensor,
     Tensor as Tensor,
-    UInt8Tensor as UInt8Tensor,
-    UInt16Tensor as UInt16Tensor,
-    UInt32Tensor as UInt32Tensor,
-    UInt64Tensor as UInt64Tensor,
-    UnsignedTensor as UnsignedTensor,
     from_numpy as from_numpy,
     leaf as leaf,
     leaves as leaves,

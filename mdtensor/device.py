@@ -22,6 +22,8 @@ class Device(ABC):
     """A place for buffers and kernels; register one with `register_device`."""
 
     name: str
+    #: What it lacks on this machine; empty where it can be used.
+    missing: str = ""
 
     @abstractmethod
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
@@ -82,7 +84,7 @@ def register_device(new: Device) -> Device:
 
 
 def device(name: str | Device) -> Device:
-    """The device called `name`.
+    """The device called `name`; `cuda` is short for `cuda:0`.
 
     Raises:
         DeviceError: no such device is registered.
@@ -93,10 +95,11 @@ def device(name: str | Device) -> Device:
     """
     if isinstance(name, Device):
         return name
-    if name not in _REGISTRY:
+    found = _REGISTRY.get(name) or _REGISTRY.get(f"{name}:0")
+    if found is None:
         known = ", ".join(_REGISTRY)
         raise DeviceError(f"no device {name!r}", f"Registered are {known}")
-    return _REGISTRY[name]
+    return found
 
 
 cpu: Final = register_device(_Cpu())

@@ -292,7 +292,7 @@ def generic(
         declaration: positional-only parameters are dispatched on, all others are
             handed to the method by keyword.
         deduce: rule that gives the spec of the result for specs of the arguments,
-            see `mdtensor.generics.deduction`; nothing is computed.
+            see `mdtensor.generics.rules`; nothing is computed.
         sequence: the one positional parameter is a sequence of tensors, and methods
             take them as `*arrays`.
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.errors import OptionError, RegistrationError
 
@@ -19,12 +21,13 @@ class DType:
 
     Args:
         name: unique, as in the array API (`float32`) or of your own.
-        kind: `bool`, `signed integer`, `unsigned integer`, `real floating`, or a
-            kind of your own such as `quantized`.
+        kind: `bool`, `signed integer`, `unsigned integer`, `real floating`,
+            `complex floating`, or a kind of your own such as `quantized`.
         bits: width of one element.
         storage: the NumPy dtype of the buffer that holds the elements.
 
-    `minimum` and `maximum` are the bounds of its finite numbers.
+    `minimum` and `maximum` are the bounds of its finite numbers; of complex numbers,
+    those of each part.
 
     Raises:
         RegistrationError: another element type has this name.
@@ -37,7 +40,7 @@ class DType:
 
     __slots__ = ("bits", "kind", "maximum", "minimum", "name", "storage")
 
-    def __init__(self, name: str, kind: str, bits: int, storage: str) -> None:
+    def __init__(self, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> None:
         if name in _REGISTRY:
             raise RegistrationError(f"an element type named {name} exists already")
         self.name = name
@@ -55,6 +58,10 @@ class DType:
     def is_floating(self) -> bool:
         return self.kind == "real floating"
 
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex floating"
+
     def __repr__(self) -> str:
         return f"mdtensor.{self.name}"
 
@@ -71,7 +78,8 @@ def _bounds(storage: np.dtype[Any]) -> tuple[int | float, int | float]:
         return 0, 1
     if storage.kind in "iu":
         return int(np.iinfo(storage).min), int(np.iinfo(storage).max)
-    return float(np.finfo(storage).min), float(np.finfo(storage).max)
+    found = ml_dtypes.finfo(storage)
+    return float(found.min), float(found.max)
 
 
 def dtype(name: object) -> DType:
@@ -112,5 +120,8 @@ uint16: Final = DType("uint16", "unsigned integer", 16, "uint16")
 uint32: Final = DType("uint32", "unsigned integer", 32, "uint32")
 uint64: Final = DType("uint64", "unsigned integer", 64, "uint64")
 float16: Final = DType("float16", "real floating", 16, "float16")
+bfloat16: Final = DType("bfloat16", "real floating", 16, ml_dtypes.bfloat16)
 float32: Final = DType("float32", "real floating", 32, "float32")
 float64: Final = DType("float64", "real floating", 64, "float64")
+complex64: Final = DType("complex64", "complex floating", 64, "complex64")
+complex128: Final = DType("complex128", "complex floating", 128, "complex128")

@@ -54,9 +54,9 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.size == 0:
         return found.astype(dtype.storage)
     kind = "i" if isinstance(found.flat[0], int) else found.dtype.kind
-    if kind not in "biuf":
+    if kind not in ("biufc" if dtype.is_complex else "biuf"):
         raise CastError(f"{found.dtype} values are no elements of {dtype}")
-    if dtype.is_floating:
+    if dtype.is_floating or dtype.is_complex:
         return _rounded(found, dtype)
     allowed = "b" if dtype.storage.kind == "b" else "biu"
     low, high = (int(n) if kind != "f" else n for n in (found.min(), found.max()))

@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mdtensor.errors import DispatchError, type_and_shape
-from mdtensor.generics import elementwise
+from mdtensor.generics import arithmetic, comparison, exponential, trigonometry
 from mdtensor.generics.matmul import matmul
 
 #: NumPy's ufuncs under our names, where those differ.
 _RENAMED = {"subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg"}
+#: Where the counterparts of ufuncs are declared.
+_FAMILIES = (arithmetic, comparison, exponential, trigonometry)
 
 
 class Operators:
@@ -28,28 +30,28 @@ class Operators:
     _from_numpy: ClassVar[Any]
 
     def __add__(self, other: Any) -> Any:
-        return _binary(elementwise.add, self, other)
+        return _binary(arithmetic.add, self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return _binary(elementwise.add, other, self)
+        return _binary(arithmetic.add, other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return _binary(elementwise.sub, self, other)
+        return _binary(arithmetic.sub, self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _binary(elementwise.sub, other, self)
+        return _binary(arithmetic.sub, other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return _binary(elementwise.mul, self, other)
+        return _binary(arithmetic.mul, self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _binary(elementwise.mul, other, self)
+        return _binary(arithmetic.mul, other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _binary(elementwise.div, self, other)
+        return _binary(arithmetic.div, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _binary(elementwise.div, other, self)
+        return _binary(arithmetic.div, other, self)
 
     def __matmul__(self, other: Any) -> Any:
         return _binary(matmul, self, other)
@@ -58,25 +60,25 @@ class Operators:
         return _binary(matmul, other, self)
 
     def __neg__(self) -> Any:
-        return elementwise.neg(self)
+        return arithmetic.neg(self)
 
     def __eq__(self, other: object) -> Any:
-        return _binary(elementwise.equal, self, other)
+        return _binary(comparison.equal, self, other)
 
     def __ne__(self, other: object) -> Any:
-        return _binary(elementwise.not_equal, self, other)
+        return _binary(comparison.not_equal, self, other)
 
     def __lt__(self, other: Any) -> Any:
-        return _binary(elementwise.less, self, other)
+        return _binary(comparison.less, self, other)
 
     def __le__(self, other: Any) -> Any:
-        return _binary(elementwise.less_equal, self, other)
+        return _binary(comparison.less_equal, self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return _binary(elementwise.greater, self, other)
+        return _binary(comparison.greater, self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return _binary(elementwise.greater_equal, self, other)
+        return _binary(comparison.greater_equal, self, other)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any
@@ -84,7 +86,7 @@ class Operators:
         """NumPy's `ufunc(...)` with a tensor among the operands runs our operation."""
         name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
         is_product = ufunc is np.matmul
-        operation: Any = matmul if is_product else getattr(elementwise, name, None)
+        operation = matmul if is_product else _counterpart(name)
         if how != "__call__" or options or not hasattr(operation, "select"):
             raise DispatchError(
                 f"numpy.{ufunc.__name__} has no counterpart here",
@@ -92,6 +94,10 @@ class Operators:
                 f"{ufunc.__name__}({', '.join(map(type_and_shape, operands))})",
             )
         return operation(*map(_operand, operands))
+
+
+def _counterpart(name: str) -> Any:
+    return next((vars(f)[name] for f in _FAMILIES if name in vars(f)), None)
 
 
 def _operand(value: Any) -> Any:
@@ -102,7 +108,7 @@ def _operand(value: Any) -> Any:
 
 def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     x1, x2 = _operand(x1), _operand(x2)
-    known = (Operators, bool, int, float)
+    known = (Operators, int, float, complex)
     if isinstance(x1, known) and isinstance(x2, known):
         return operation(x1, x2)
     types = type(x1), type(x2)

@@ -11,8 +11,9 @@ move to `b` or to `c`. The common type of two types is their least upper bound:
 it; two such c would reach each other, and the lattice has no cycle. Hence join is
 unique where it exists, and S is a set: the order of operands never matters.
 
-uint64 with a signed integer would meet in a float. Without a float among the operands
-that is an error rather than a silent loss of digits.
+uint64 with a signed integer have two least common bounds, bfloat16 and float16, and so
+no join: an error rather than a silent loss of digits. For the same reason a table, not
+a rule, says that an integer never becomes a float unless it meets one.
 
 Source: JAX, `jax/_src/dtypes.py` (lattice and bound); array API 2024.12, "Type
 Promotion Rules" (cells within a kind); PyTorch and JAX (a float keeps its width when
@@ -22,7 +23,7 @@ it meets an integer).
 from __future__ import annotations
 
 from functools import cache
-from numbers import Real
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -36,18 +37,22 @@ DEFAULT: dict[str, tuple[str, ...]] = {
     "int8": ("int16",),
     "int16": ("int32",),
     "int32": ("int64",),
-    "int64": ("float16",),
+    "int64": ("bfloat16", "float16"),
     "uint8": ("int16", "uint16"),
     "uint16": ("int32", "uint32"),
     "uint32": ("int64", "uint64"),
-    "uint64": ("float16",),
+    "uint64": ("bfloat16", "float16"),
+    "bfloat16": ("float32",),
     "float16": ("float32",),
-    "float32": ("float64",),
-    "float64": (),
+    "float32": ("float64", "complex64"),
+    "float64": ("complex128",),
+    "complex64": ("complex128",),
+    "complex128": (),
 }
 
 #: Where a Python scalar of the kind starts when no operand is of that kind.
 DEFAULT_FLOAT = dtypes.float32
+DEFAULT_COMPLEX = dtypes.complex64
 DEFAULT_INTEGER = dtypes.int64
 
 
@@ -71,10 +76,8 @@ def promote_types(*types: DType) -> DType:
         mdtensor.float32
     """
     common = frozenset.intersection(*(_upper(t.name) for t in types))
-    has_float = any(t.is_floating for t in types)
     for candidate in common:
-        becomes_float = dtypes.dtype(candidate).is_floating and not has_float
-        if _upper(candidate) == common and not becomes_float:
+        if _upper(candidate) == common:
             return dtypes.dtype(candidate)
     choices = [f"astype(x, {t})" for t in reversed(types)]
     raise PromotionError(
@@ -109,7 +112,8 @@ def result_type(*operands: object) -> DType:
 
 def is_weak(operand: object) -> bool:
     """Whether it is a Python number; NumPy's float64 only looks like one."""
-    return isinstance(operand, (int, float)) and not isinstance(operand, np.generic)
+    number = isinstance(operand, (int, float, complex))
+    return number and not isinstance(operand, np.generic)
 
 
 def _dtype_of(operand: object) -> DType:
@@ -125,7 +129,11 @@ def with_scalar(tensor: DType, scalar: type) -> DType:
         >>> with_scalar(dtypes.float16, float), with_scalar(dtypes.bool_, int)
         (mdtensor.float16, mdtensor.int64)
     """
-    if scalar is bool or tensor.is_floating:
+    if scalar is bool or tensor.is_complex:
+        return tensor
+    if issubclass(scalar, complex):
+        return promote_types(tensor, DEFAULT_COMPLEX)
+    if tensor.is_floating:
         return tensor
     if issubclass(scalar, int):
         return tensor if tensor.is_integer else DEFAULT_INTEGER
@@ -142,17 +150,23 @@ def can_cast(source: DType, target: DType) -> bool:
     return target.name in _upper(source.name)
 
 
-def fit_scalar(value: bool | int | float, target: DType) -> bool | int | float:
+def fit_scalar(value: Any, target: DType) -> Any:
     """`value` if an element of type `target` can hold it, else an error.
 
-    Floats hold every number, rounded to nearest: too large is an infinity.
+    Floats and complex numbers hold every number, rounded to nearest: too large is an
+    infinity.
 
     Raises:
         OptionError: no number at all.
-        CastError: no integer, or one outside the range of an integer `target`.
+        CastError: no integer, or one outside the range of an integer `target`, or a
+            complex number for a real one.
     """
-    if not isinstance(value, Real):
+    if not isinstance(value, Number):
         raise OptionError(f"{value!r} is no number", "Give a Python number")
+    if target.is_complex:
+        return value if isinstance(value, complex) else _as_float(value)
+    if isinstance(value, complex):
+        raise CastError(f"{target} represents real numbers; cannot represent {value}")
     if target.is_floating:
         return value if isinstance(value, float) else _as_float(value)
     is_exact = target.is_integer or target.kind == "bool"
@@ -167,7 +181,7 @@ def fit_scalar(value: bool | int | float, target: DType) -> bool | int | float:
     return value
 
 
-def _as_float(value: int) -> int | float:
+def _as_float(value: Any) -> Any:
     try:
         float(value)
     except OverflowError:

@@ -23,7 +23,7 @@ def which(operation: Any, /, *arguments: Any) -> Selection:
     Example:
         >>> import mdtensor as md
         >>> print(md.which(md.relu, md.Float32Tensor))  # doctest: +ELLIPSIS
-        relu(Float32Tensor) -> relu(NumericTensor)  mdtensor/ops/elementwise.py:...
+        relu(Float32Tensor) -> relu(RealTensor)  mdtensor/ops/activation.py:...
         >>> md.which(md.add, md.asarray([1]), 2).method.rounds
         False
 

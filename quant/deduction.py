@@ -5,14 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import BoolTensor, Float32Tensor, GridError, TensorSpec, leaf
-from mdtensor.generics.deduction import (
-    affine,
-    broadcast,
-    convolution,
-    matrix_product,
-    reduction,
-    same,
-)
+from mdtensor.generics.rules.conv import convolution
+from mdtensor.generics.rules.elementwise import broadcast, same
+from mdtensor.generics.rules.matmul import affine, matrix_product
+from mdtensor.generics.rules.reduction import reduction
 from mdtensor.quant import accumulators
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams

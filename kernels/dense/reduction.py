@@ -1,4 +1,4 @@
-"""Many elements to one on host arrays: sums, means, extremes, softmax.
+"""Many elements to one on host arrays: sums, means, extremes.
 
 `axes` is a tuple of axes counted from the front. Floats are summed pairwise in their
 own type, float16 in float32 and rounded once. No kernel writes to its arguments.
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.elementwise import in_float32
+from mdtensor.kernels.dense.ufunc import compute_dtype
 
 Array = npt.NDArray[Any]
 Axes = tuple[int, ...]
@@ -19,7 +19,7 @@ Axes = tuple[int, ...]
 
 def sum_(x: Array, axes: Axes, keepdims: bool, dtype: np.dtype[Any]) -> Array:
     """Σ x over `axes`, held in `dtype`; integers wrap there."""
-    wide = np.promote_types(dtype, np.float32) if dtype.kind == "f" else dtype
+    wide = compute_dtype(dtype)
     with np.errstate(all="ignore"):
         total = np.sum(x, axis=axes, keepdims=keepdims, dtype=wide)
         return np.asarray(total, dtype)
@@ -27,7 +27,7 @@ def sum_(x: Array, axes: Axes, keepdims: bool, dtype: np.dtype[Any]) -> Array:
 
 def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """Σ x / count over `axes`; of nothing it is NaN."""
-    wide = np.promote_types(x.dtype, np.float32)
+    wide = compute_dtype(x.dtype)
     count = wide.type(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
     with np.errstate(all="ignore"):
         total = np.sum(x, axis=axes, keepdims=keepdims, dtype=wide)
@@ -42,11 +42,3 @@ def max_(x: Array, axes: Axes, keepdims: bool) -> Array:
 def argmax(x: Array, axis: int | None, keepdims: bool) -> Array:
     """int64 index of the first largest element, or of the first NaN."""
     return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims), np.int64)
-
-
-@in_float32
-def softmax(x: Array, axis: int) -> Array:
-    """exp(x - max) / Σ exp(x - max) along `axis`: no exponent is positive."""
-    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    powers = np.exp(x - top)
-    return np.asarray(powers / np.sum(powers, axis=axis, keepdims=True))

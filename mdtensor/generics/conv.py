@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import convolution, folded, per_channel
+from mdtensor.generics.rules.conv import convolution, folded, per_channel
 
 
 @generic(deduce=convolution)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import cast, moved
+from mdtensor.generics.rules.conversion import cast, moved
 
 
 @generic(deduce=cast)

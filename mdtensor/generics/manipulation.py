@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics import deduction as rule
+from mdtensor.generics.rules import manipulation as rule
 
 
 @generic(deduce=rule.reshaped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import affine, matrix_product
+from mdtensor.generics.rules.matmul import affine, matrix_product
 
 
 @generic(deduce=matrix_product)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import global_pooling, pooling
+from mdtensor.generics.rules.conv import global_pooling, pooling
 
 
 @generic(deduce=pooling)

@@ -1,11 +1,11 @@
-"""Many elements to one: sums, means, extremes, softmax."""
+"""Many elements to one: sums, means, extremes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.deduction import accumulation, along, extreme, index, reduction
+from mdtensor.generics.rules.reduction import accumulation, extreme, index, reduction
 
 
 @generic(deduce=accumulation)
@@ -86,22 +86,4 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
         1
 
     Source: array API 2024.12, `argmax`.
-    """
-
-
-@generic(deduce=along)
-def softmax(x: Any, /, *, axis: int = -1, out: Any = None) -> Any:
-    """exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow.
-
-    Args:
-        x: any shape, floating or quantized.
-        axis: the axis that sums to one.
-        out: grid of a quantized result, to which the exact quotient rounds once.
-
-    Example:
-        >>> import mdtensor as md
-        >>> md.softmax(md.asarray([0.0, 0.0])).tolist()
-        [0.5, 0.5]
-
-    Source: ONNX `Softmax`.
     """

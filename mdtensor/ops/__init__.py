@@ -1,11 +1,15 @@
 """Methods for dense tensors, by family. Importing this package registers them."""
 
 from mdtensor.ops import (
+    activation as activation,
+    arithmetic as arithmetic,
+    comparison as comparison,
     conv as conv,
     conversion as conversion,
-    elementwise as elementwise,
+    exponential as exponential,
     manipulation as manipulation,
     matmul as matmul,
     pool as pool,
     reduction as reduction,
+    trigonometry as trigonometry,
 )

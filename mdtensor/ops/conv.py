@@ -6,8 +6,9 @@ from mdtensor.dispatch import method
 from mdtensor.generics.conv import batch_norm, conv2d, fold_batch_norm
 from mdtensor.generics.shapes import conv_window
 from mdtensor.kernels.dense import conv as kernel
+from mdtensor.leaves import FloatingTensor, NumericTensor
 from mdtensor.ops.operands import deduced
-from mdtensor.tensor import FloatingTensor, NumericTensor, Tensor
+from mdtensor.tensor import Tensor
 
 
 @method(conv2d)

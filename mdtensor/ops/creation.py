@@ -12,8 +12,16 @@ from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics.conversion import astype, to
 from mdtensor.generics.shapes import integers
 from mdtensor.host import natural_array
-from mdtensor.promotion import DEFAULT_FLOAT, DEFAULT_INTEGER
+from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
 from mdtensor.tensor import Tensor, from_numpy, leaf
+
+#: The element type of Python values that NumPy sees as of this kind.
+_NATURAL = {
+    "b": dtypes.bool_,
+    "i": DEFAULT_INTEGER,
+    "u": dtypes.uint64,
+    "c": DEFAULT_COMPLEX,
+}
 
 
 def asarray(values: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
@@ -58,10 +66,9 @@ def _natural(values: Any) -> DType:
         found = natural_array(values)
     except ValueError:  # ragged: the constructor says so
         return DEFAULT_FLOAT
-    kinds = {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.uint64}
     if found.dtype.kind == "O" and isinstance(found.flat[0], int):
         return dtypes.uint64 if found.min() >= 0 else dtypes.int64
-    return kinds.get(found.dtype.kind, DEFAULT_FLOAT)
+    return _NATURAL.get(found.dtype.kind, DEFAULT_FLOAT)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Any:

@@ -5,8 +5,9 @@ from typing import Union
 from mdtensor.dispatch import method
 from mdtensor.generics.matmul import linear, matmul
 from mdtensor.kernels.dense import matmul as kernel
+from mdtensor.leaves import NumericTensor
 from mdtensor.ops.operands import deduced
-from mdtensor.tensor import NumericTensor, Tensor
+from mdtensor.tensor import Tensor
 
 
 @method(matmul)

@@ -9,14 +9,28 @@ from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dtypes import DType
 from mdtensor.errors import DeviceError, PromotionError, checked, describe
-from mdtensor.generics.deduction import TensorSpec
 from mdtensor.generics.shapes import broadcast_shapes
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.kernels.dense import ufunc as kernel
+from mdtensor.leaves import (
+    BoolTensor,
+    ComplexTensor,
+    FloatingTensor,
+    NumericTensor,
+    RealTensor,
+)
 from mdtensor.promotion import fit_scalar, is_weak, result_type, with_scalar
-from mdtensor.tensor import BoolTensor, NumericTensor, Tensor, leaf
+from mdtensor.tensor import Tensor, leaf
 
-# Tensors whose elements are plain numbers. plum wants typing.Union: beartype caches
-# `A | B` by its repr.
+# plum wants typing.Union: beartype caches `A | B` by its repr.
+#: Tensors whose elements are plain numbers or truth values.
 Dense = Union[NumericTensor, BoolTensor]
+#: Tensors of numbers with a fraction.
+Inexact = Union[FloatingTensor, ComplexTensor]
+#: What arithmetic takes: tensors and weak Python numbers.
+Operand = Union[NumericTensor, BoolTensor, int, float, complex]
+#: As `Operand`, where the order of numbers matters.
+Real = Union[RealTensor, BoolTensor, int, float]
 
 
 def on_host(name: str, *arguments: Any) -> None:
@@ -57,6 +71,32 @@ def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
     on_host(name, *given)
     rule = operation.operation.rule
     return checked(name, given, lambda: rule(*map(spec, arguments), **options))
+
+
+def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
+    """A tensor of the type of x, computed by NumPy's `ufunc`.
+
+    Raises:
+        DeviceError: x does not live on the host.
+    """
+    on_host(operation.__name__, x)
+    return x.wrap(kernel.unary(ufunc, x.buffer))
+
+
+def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
+    """A tensor of the promoted type of numbers, computed by NumPy's `ufunc`.
+
+    Raises:
+        ShapeError, PromotionError, CastError, DeviceError: see `add`.
+    """
+    a, b, result = joint(operation, x1, x2)
+    if result is BoolTensor:
+        raise PromotionError(
+            "truth values are no numbers",
+            "Use astype(x, int8) on one operand",
+            describe(operation.__name__, x1, x2),
+        )
+    return result.wrap(kernel.binary(ufunc, a, b, result.dtype.storage))
 
 
 def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:

@@ -6,8 +6,9 @@ from mdtensor.dispatch import method
 from mdtensor.generics.pool import avg_pool2d, global_avg_pool2d, max_pool2d
 from mdtensor.generics.shapes import pool_window
 from mdtensor.kernels.dense import pool as kernel, reduction
+from mdtensor.leaves import FloatingTensor, RealTensor
 from mdtensor.ops.operands import deduced
-from mdtensor.tensor import FloatingTensor, RealTensor, Tensor
+from mdtensor.tensor import Tensor
 
 
 @method(max_pool2d)

@@ -3,11 +3,12 @@
 from typing import Any
 
 from mdtensor.dispatch import method
-from mdtensor.generics.reduction import argmax, max, mean, softmax, sum
-from mdtensor.generics.shapes import normalize_axes, normalize_axis
+from mdtensor.generics.reduction import argmax, max, mean, sum
+from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import reduction as kernel
+from mdtensor.leaves import FloatingTensor, RealTensor
 from mdtensor.ops.operands import Dense, deduced
-from mdtensor.tensor import FloatingTensor, RealTensor, Tensor
+from mdtensor.tensor import Tensor
 
 
 @method(sum)
@@ -33,9 +34,3 @@ def max(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
 def argmax(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
     result: type[Tensor] = deduced(argmax, x, axis=axis, keepdims=keepdims).type
     return result.wrap(kernel.argmax(x.buffer, axis, keepdims))
-
-
-@method(softmax)
-def softmax(x: FloatingTensor, /, *, axis: int) -> Tensor:
-    deduced(softmax, x, axis=axis)
-    return x.wrap(kernel.softmax(x.buffer, normalize_axis(axis, x.ndim)))

@@ -2,10 +2,10 @@
 
 from mdtensor.quant.ops import (
     activation as activation,
+    arithmetic as arithmetic,
     comparison as comparison,
     conv as conv,
     conversion as conversion,
-    elementwise as elementwise,
     manipulation as manipulation,
     matmul as matmul,
     pool as pool,

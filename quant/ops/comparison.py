@@ -22,7 +22,7 @@ from mdtensor.quant.deduction import comparison
 from mdtensor.quant.ops.refusals import refuse_mixed, require_per_tensor
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
 
-Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float]
+Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float, complex]
 
 
 def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:

@@ -14,7 +14,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.generics.deduction import convolution
+from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.shapes import conv_shape, conv_window
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import accumulators, rounding

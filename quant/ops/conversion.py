@@ -17,6 +17,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu import steps
+from mdtensor.leaves import Float32Tensor
 from mdtensor.quant import rounding, tables
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.dtypes import qint32
@@ -26,7 +27,6 @@ from mdtensor.quant.ops.compiled import NotCompiled, narrow
 from mdtensor.quant.ops.refusals import check_out
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, QuantizedTensor, quantized
-from mdtensor.tensor import Float32Tensor
 
 #: Steps beyond this saturate on every grid.
 LIMIT = 2.0**31

@@ -19,7 +19,7 @@ from mdtensor import (
     squeeze,
 )
 from mdtensor.errors import checked
-from mdtensor.generics import deduction as rule
+from mdtensor.generics.rules import manipulation as rule
 from mdtensor.generics.shapes import normalize_axes, normalize_axis, permutation
 from mdtensor.quant import accumulators
 from mdtensor.quant.deduction import kept, on_grid, shape_of

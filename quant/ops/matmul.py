@@ -15,7 +15,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.generics.deduction import affine, matrix_product
+from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import accumulators, rounding

@@ -38,7 +38,7 @@ ARRAYS = [
     ("cut.npz", "DataError: cut.npz holds no plain NumPy array"),
     ("narrow.npy", "input 'x' is Float32Tensor[1,3,8,8], given is Float32Tensor["),
     ("double.npy", "given is Float64Tensor[1,3,8,8]. Give an array of float32."),
-    ("complex.npy", "given is ndarray[1,3,8,8]. Give an array of float32."),
+    ("complex.npy", "given is Complex64Tensor[1,3,8,8]. Give an array of float32."),
 ]
 FEEDS = [
     (["folder"], "DataError: folder: Is a directory"),

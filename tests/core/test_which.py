@@ -19,7 +19,7 @@ def test_takes_tensors_scalars_and_types() -> None:
 def test_one_readable_line() -> None:
     line = str(md.which(md.relu, md.Int8Tensor))
     pattern = (
-        r"relu\(Int8Tensor\) -> relu\(NumericTensor\)  mdtensor/ops/elementwise.py:\d+"
+        r"relu\(Int8Tensor\) -> relu\(RealTensor\)  mdtensor/ops/activation.py:\d+"
     )
     assert re.fullmatch(pattern, line)
     joined = str(md.which(md.concat, md.Int8Tensor, md.BoolTensor))

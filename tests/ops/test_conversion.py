@@ -13,7 +13,13 @@ import mdtensor as md
 from mdtensor.device import _REGISTRY as DEVICES
 from mdtensor.errors import CastError, DeviceError, DispatchError, OptionError
 
-PLAIN = [leaf.dtype for leaf in md.leaves()[:12]]
+DENSE = [
+    leaf
+    for leaf in md.leaves()[:15]
+    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
+]
+
+PLAIN = [leaf.dtype for leaf in DENSE]
 PRECISION = {"float16": (11, 15), "float32": (24, 127), "float64": (53, 1023)}
 POLICIES = ("exact", "check", "saturate", "wrap")
 

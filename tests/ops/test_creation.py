@@ -14,7 +14,13 @@ from mdtensor.errors import (
     ShapeError,
 )
 
-LEAVES = md.leaves()[:12]
+DENSE = [
+    leaf
+    for leaf in md.leaves()[:15]
+    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
+]
+
+LEAVES = DENSE
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_asarray_shares_what_is_one_already() -> None:
         (lambda: md.asarray([1.0], dtype=md.uint8), CastError),
         (lambda: md.asarray(np.array([300]), dtype=md.uint8), CastError),
         (lambda: md.asarray(["a"]), CastError),
-        (lambda: md.asarray([1j]), CastError),
+        (lambda: md.asarray([1j], dtype=md.float32), CastError),
         (lambda: md.asarray(None), CastError),
         (lambda: md.asarray([[1], [2, 3]]), ShapeError),
         (lambda: md.asarray([1], dtype="int7"), OptionError),

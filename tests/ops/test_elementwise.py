@@ -20,7 +20,13 @@ from mdtensor.errors import (
     ShapeError,
 )
 
-PLAIN = [leaf.dtype for leaf in md.leaves()[:12]]
+DENSE = [
+    leaf
+    for leaf in md.leaves()[:15]
+    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
+]
+
+PLAIN = [leaf.dtype for leaf in DENSE]
 NUMBERS = PLAIN[1:]
 INTEGERS = [dtype for dtype in PLAIN if dtype.is_integer]
 FLOATS = [dtype for dtype in PLAIN if dtype.is_floating]
@@ -102,7 +108,9 @@ def test_floats_as_numpy_in_the_promoted_type(
         ufunc = UFUNCS.get(operation, np.divide)
         want = ufunc(x.astype(common.storage), y.astype(common.storage))
     assert found.dtype is common
-    assert found.buffer.tobytes() == want.tobytes()
+    if operation in (md.minimum, md.maximum):  # of zeros, either one is meant
+        found, want = found + 0, want + want.dtype.type(0)
+    assert np.asarray(found).tobytes() == want.tobytes()
 
 
 def values(dtype: md.DType) -> Any:

@@ -7,7 +7,7 @@ import pytest
 import mdtensor as md
 from mdtensor import quant
 
-TYPES = [*md.leaves(), bool, int, float, type(None)]
+TYPES = [*md.leaves(), bool, int, float, complex, type(None)]
 BINARY = [f for f in md.operations().values() if len(f.operation.dispatched) == 2]
 TERNARY = [md.conv2d, md.linear]
 

@@ -5,7 +5,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.quant import QParams, qint8, qint32
-from mdtensor.quant.ops import activation, compiled, conv, conversion, elementwise, pool
+from mdtensor.quant.ops import activation, arithmetic, compiled, conv, conversion, pool
 from mdtensor.quant.tensor import QInt8Tensor
 
 IMAGE = md.TensorSpec(QInt8Tensor, (1, 2, 3, 3), QParams(1e30, 3))
@@ -13,8 +13,8 @@ WEIGHTS = QInt8Tensor(np.ones((1, 2, 1, 1), np.int8), scale=0.5)
 WINDOW = {"stride": 1, "padding": 0}
 FLAGS = {"ceil_mode": False, "count_include_pad": False}
 STEPS = {
-    "add": lambda out: elementwise.add_step(IMAGE, IMAGE, out=out),
-    "mul": lambda out: elementwise.mul_step(IMAGE, IMAGE, out=out),
+    "add": lambda out: arithmetic.add_step(IMAGE, IMAGE, out=out),
+    "mul": lambda out: arithmetic.mul_step(IMAGE, IMAGE, out=out),
     "conv": lambda out: conv.conv2d_step(
         IMAGE, WEIGHTS, None, **WINDOW, dilation=1, groups=1, out=out
     ),
@@ -62,6 +62,6 @@ def test_other_errors_of_ours_pass():
 def test_shapes_that_are_not_compiled():
     scalar = md.TensorSpec(QInt8Tensor, (), QParams(1))
     with pytest.raises(compiled.NotCompiled, match="equal shapes"):
-        elementwise.mul_step(scalar, scalar, out=QParams(1))
+        arithmetic.mul_step(scalar, scalar, out=QParams(1))
     with pytest.raises(compiled.NotCompiled, match="equal shapes"):
-        elementwise.add_step(scalar, IMAGE, out=QParams(1))
+        arithmetic.add_step(scalar, IMAGE, out=QParams(1))

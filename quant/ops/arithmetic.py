@@ -53,7 +53,7 @@ from mdtensor.quant.tensor import (
 )
 
 # What has no meaning together: each operation refuses it with the way out.
-Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float]
+Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float, complex]
 PythonNumber = Union[int, float]
 
 

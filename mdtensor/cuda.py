@@ -1,0 +1,148 @@
+"""CUDA: the device, and a leaf for every element type, on every machine.
+
+The leaves are there without CuPy and without a GPU, so that what is ambiguous or
+missing for them shows on any machine. Asking for memory there says what is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import dtypes
+from mdtensor.device import Device, register_device
+from mdtensor.errors import DeviceError
+from mdtensor.leaves import (
+    ComplexTensor,
+    FloatingTensor,
+    SignedTensor,
+    UnsignedTensor,
+)
+from mdtensor.tensor import Tensor
+
+
+class _Cuda(Device):
+    name = "cuda:0"
+
+    @property
+    def missing(self) -> str:
+        if importlib.util.find_spec("cupy") is None:
+            return "CuPy is not installed"
+        return "mdtensor has no CUDA kernels yet"
+
+    def _refuse(self) -> DeviceError:
+        return DeviceError(
+            f"cuda:0 cannot be used here: {self.missing}", 'Use device="cpu"'
+        )
+
+    def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
+        raise self._refuse()
+
+    def from_host(self, array: npt.NDArray[Any]) -> Any:
+        raise self._refuse()
+
+    def to_host(self, buffer: Any) -> npt.NDArray[Any]:
+        raise self._refuse()
+
+    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
+        raise self._refuse()
+
+    def synchronize(self) -> None:
+        return None
+
+
+cuda: Final = register_device(_Cuda())
+
+
+class CudaBoolTensor(Tensor, dtype=dtypes.bool_, device=cuda):
+    """`BoolTensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaInt8Tensor(SignedTensor, dtype=dtypes.int8, device=cuda):
+    """`Int8Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaInt16Tensor(SignedTensor, dtype=dtypes.int16, device=cuda):
+    """`Int16Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaInt32Tensor(SignedTensor, dtype=dtypes.int32, device=cuda):
+    """`Int32Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaInt64Tensor(SignedTensor, dtype=dtypes.int64, device=cuda):
+    """`Int64Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaUInt8Tensor(UnsignedTensor, dtype=dtypes.uint8, device=cuda):
+    """`UInt8Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaUInt16Tensor(UnsignedTensor, dtype=dtypes.uint16, device=cuda):
+    """`UInt16Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaUInt32Tensor(UnsignedTensor, dtype=dtypes.uint32, device=cuda):
+    """`UInt32Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaUInt64Tensor(UnsignedTensor, dtype=dtypes.uint64, device=cuda):
+    """`UInt64Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaFloat16Tensor(FloatingTensor, dtype=dtypes.float16, device=cuda):
+    """`Float16Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaBFloat16Tensor(FloatingTensor, dtype=dtypes.bfloat16, device=cuda):
+    """`BFloat16Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaFloat32Tensor(FloatingTensor, dtype=dtypes.float32, device=cuda):
+    """`Float32Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaFloat64Tensor(FloatingTensor, dtype=dtypes.float64, device=cuda):
+    """`Float64Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaComplex64Tensor(ComplexTensor, dtype=dtypes.complex64, device=cuda):
+    """`Complex64Tensor` in the memory of a GPU."""
+
+    __slots__ = ()
+
+
+class CudaComplex128Tensor(ComplexTensor, dtype=dtypes.complex128, device=cuda):
+    """`Complex128Tensor` in the memory of a GPU."""
+
+    __slots__ = ()

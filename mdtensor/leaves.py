@@ -1,0 +1,152 @@
+"""Kinds of tensors, which are abstract, and the leaves of the host, which are final.
+
+    Tensor
+    ├─ BoolTensor
+    └─ NumericTensor
+       ├─ RealTensor
+       │  ├─ IntegerTensor
+       │  │  ├─ SignedTensor    Int8 Int16 Int32 Int64
+       │  │  └─ UnsignedTensor  UInt8 UInt16 UInt32 UInt64
+       │  └─ FloatingTensor     Float16 BFloat16 Float32 Float64
+       └─ ComplexTensor         Complex64 Complex128
+
+Methods are written for kinds wherever the meaning is the same, so a new leaf takes
+part in all of them.
+"""
+
+from __future__ import annotations
+
+from mdtensor import dtypes
+from mdtensor.tensor import Tensor
+
+
+class NumericTensor(Tensor):
+    """Elements are numbers with exact meaning of their own."""
+
+    __slots__ = ()
+
+
+class RealTensor(NumericTensor):
+    """Elements are real numbers."""
+
+    __slots__ = ()
+
+
+class IntegerTensor(RealTensor):
+    """Elements are integers; arithmetic wraps modulo 2**bits."""
+
+    __slots__ = ()
+
+
+class SignedTensor(IntegerTensor):
+    """Two's complement integers."""
+
+    __slots__ = ()
+
+
+class UnsignedTensor(IntegerTensor):
+    """Integers from 0."""
+
+    __slots__ = ()
+
+
+class FloatingTensor(RealTensor):
+    """IEEE 754 binary floating point; arithmetic rounds half to even."""
+
+    __slots__ = ()
+
+
+class ComplexTensor(NumericTensor):
+    """Pairs of IEEE 754 numbers, the real part first."""
+
+    __slots__ = ()
+
+
+class BoolTensor(Tensor, dtype=dtypes.bool_):
+    """True or False, one byte each."""
+
+    __slots__ = ()
+
+
+class Int8Tensor(SignedTensor, dtype=dtypes.int8):
+    """Integers from -128 to 127."""
+
+    __slots__ = ()
+
+
+class Int16Tensor(SignedTensor, dtype=dtypes.int16):
+    """Integers from -2**15 to 2**15 - 1."""
+
+    __slots__ = ()
+
+
+class Int32Tensor(SignedTensor, dtype=dtypes.int32):
+    """Integers from -2**31 to 2**31 - 1."""
+
+    __slots__ = ()
+
+
+class Int64Tensor(SignedTensor, dtype=dtypes.int64):
+    """Integers from -2**63 to 2**63 - 1."""
+
+    __slots__ = ()
+
+
+class UInt8Tensor(UnsignedTensor, dtype=dtypes.uint8):
+    """Integers from 0 to 255."""
+
+    __slots__ = ()
+
+
+class UInt16Tensor(UnsignedTensor, dtype=dtypes.uint16):
+    """Integers from 0 to 2**16 - 1."""
+
+    __slots__ = ()
+
+
+class UInt32Tensor(UnsignedTensor, dtype=dtypes.uint32):
+    """Integers from 0 to 2**32 - 1."""
+
+    __slots__ = ()
+
+
+class UInt64Tensor(UnsignedTensor, dtype=dtypes.uint64):
+    """Integers from 0 to 2**64 - 1."""
+
+    __slots__ = ()
+
+
+class Float16Tensor(FloatingTensor, dtype=dtypes.float16):
+    """IEEE 754 binary16: 11 significant bits; computed in float32, rounded once."""
+
+    __slots__ = ()
+
+
+class BFloat16Tensor(FloatingTensor, dtype=dtypes.bfloat16):
+    """The upper half of a binary32: 8 significant bits; computed in float32."""
+
+    __slots__ = ()
+
+
+class Float32Tensor(FloatingTensor, dtype=dtypes.float32):
+    """IEEE 754 binary32: 24 significant bits."""
+
+    __slots__ = ()
+
+
+class Float64Tensor(FloatingTensor, dtype=dtypes.float64):
+    """IEEE 754 binary64: 53 significant bits."""
+
+    __slots__ = ()
+
+
+class Complex64Tensor(ComplexTensor, dtype=dtypes.complex64):
+    """Two binary32 numbers."""
+
+    __slots__ = ()
+
+
+class Complex128Tensor(ComplexTensor, dtype=dtypes.complex128):
+    """Two binary64 numbers."""
+
+    __slots__ = ()
