@@ -106,11 +106,7 @@ from mdtensor.generics.comparison import (
     less_equal as less_equal,
     not_equal as not_equal,
 )
-from mdtensor.generics.conv import (
-    batch_norm as batch_norm,
-    conv2d as conv2d,
-    fold_batch_norm as fold_batch_norm,
-)
+from mdtensor.generics.conv import conv2d as conv2d
 from mdtensor.generics.conversion import astype as astype, to as to
 from mdtensor.generics.exponential import exp as exp
 from mdtensor.generics.manipulation import (
@@ -123,6 +119,10 @@ from mdtensor.generics.manipulation import (
     squeeze as squeeze,
 )
 from mdtensor.generics.matmul import linear as linear, matmul as matmul
+from mdtensor.generics.normalization import (
+    batch_norm as batch_norm,
+    fold_batch_norm as fold_batch_norm,
+)
 from mdtensor.generics.pool import (
     avg_pool2d as avg_pool2d,
     global_avg_pool2d as global_avg_pool2d,

@@ -1,6 +1,6 @@
-"""Convolution of host arrays, and normalization by channel.
+"""Convolution of host arrays.
 
-Images are [n, c, h, w]. Sums are held in `dtype`, those of float16 in float32 and
+Images are [n, c, h, w]. Sums are held in `dtype`, those of 16-bit floats in float32 and
 rounded once; integers wrap.
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.matmul import accumulator, rounded
+from mdtensor.kernels.dense.matmul import rounded
+from mdtensor.kernels.dense.ufunc import compute_dtype
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
@@ -38,7 +39,7 @@ def conv2d(
         groups: input and output channels are split into this many groups.
         dtype: of the result; operands are cast to it.
     """
-    wide = accumulator(dtype)
+    wide = compute_dtype(dtype)
     image = with_border(rounded(x, wide), padding, 0)
     taps = windows(image, (w.shape[2], w.shape[3]), stride, dilation)
     with np.errstate(all="ignore"):
@@ -95,41 +96,3 @@ def _grouped(taps: Array, w: Array, groups: int) -> Array:
     for image, target in zip(taps, y, strict=True):
         np.matmul(filters, image.reshape(groups, depth, oh * ow), out=target)
     return y.reshape(n, len(w), oh, ow)
-
-
-def batch_norm(
-    x: Array, mean: Array, var: Array, weight: Array, bias: Array, eps: float
-) -> Array:
-    """(x - mean) · s + bias along axis 1, with s from `channel_scale`."""
-    wide = accumulator(x.dtype)
-    along = (-1,) + (1,) * (x.ndim - 2)
-    scale = channel_scale(var, weight, eps)
-    with np.errstate(all="ignore"):
-        m, s, b = (rounded(v, wide).reshape(along) for v in (mean, scale, bias))
-        return rounded((rounded(x, wide) - m) * s + b, x.dtype)
-
-
-def channel_scale(var: Array, weight: Array, eps: float) -> Array:
-    """weight / sqrt(var + eps) in float64."""
-    with np.errstate(all="ignore"):
-        return rounded(weight, np.dtype(np.float64)) / np.sqrt(
-            rounded(var, np.dtype(np.float64)) + eps
-        )
-
-
-def fold_batch_norm(
-    w: Array,
-    b: Array | None,
-    mean: Array,
-    var: Array,
-    weight: Array,
-    bias: Array,
-    eps: float,
-) -> tuple[Array, Array]:
-    """(w · s, (b - mean) · s + bias) in float64, rounded once to the type of `w`."""
-    scale = channel_scale(var, weight, eps)
-    before = np.float64(0) if b is None else b.astype(np.float64)
-    with np.errstate(all="ignore"):
-        filters = w * scale.reshape((-1,) + (1,) * (w.ndim - 1))
-        shift = (before - mean) * scale + bias
-    return rounded(filters, w.dtype), rounded(shift, w.dtype)

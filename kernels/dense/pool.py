@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.conv import with_border
-from mdtensor.kernels.dense.matmul import accumulator, rounded
+from mdtensor.kernels.dense.matmul import rounded
+from mdtensor.kernels.dense.ufunc import compute_dtype, is_floating
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
@@ -23,7 +24,7 @@ def max_pool2d(
     x: Array, kernel: Pair, stride: Pair, padding: Padding, size: Pair
 ) -> Array:
     """The largest element of each window; NaN if there is one."""
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    lowest = -np.inf if is_floating(x.dtype) else np.iinfo(x.dtype).min
     image = _continued(x, kernel, stride, padding, size, lowest)
     y = np.full((*x.shape[:2], *size), lowest, x.dtype)
     for p, q in np.ndindex(kernel):
@@ -44,7 +45,7 @@ def avg_pool2d(
     Elements of the border count if `count_include_pad`; what ceil_mode adds beyond
     the border never does.
     """
-    wide = accumulator(x.dtype)
+    wide = compute_dtype(x.dtype)
     image = _continued(rounded(x, wide), kernel, stride, padding, size, 0)
     total = np.zeros((*x.shape[:2], *size), wide)
     with np.errstate(all="ignore"):

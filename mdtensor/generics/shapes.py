@@ -6,7 +6,6 @@ A size of -1 is dynamic: known only when the operation runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from numbers import Integral
 from typing import Any
@@ -122,18 +121,6 @@ def check_bias(bias: Shape | None, channels: int) -> None:
         )
 
 
-def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> None:
-    """Refuse statistics that are not one number for each index of `axis`."""
-    if len(shape) <= axis:
-        raise ShapeError(f"no axis of channels in shape {shape}")
-    for found in statistics:
-        if found != shape[axis : axis + 1] and DYNAMIC not in (*found, shape[axis]):
-            raise ShapeError(
-                f"a statistic has shape {found}, there are {shape[axis]} channels",
-                f"Give it shape ({shape[axis]},)",
-            )
-
-
 def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]:
     """A sequence of integers as a tuple; one integer, `count` times.
 
@@ -150,136 +137,6 @@ def is_size(value: Any) -> bool:
     """Whether `value` is an integer, no truth value, that 32 bits hold."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     return is_integer and abs(int(value)) < 2**31
-
-
-def pair(value: Any, name: str, least: int) -> tuple[int, int]:
-    """`value` for height and width.
-
-    Raises:
-        OptionError: not one or two integers, or below `least`.
-    """
-    fix = f"Use one or two integers from {least} on"
-    both = integers(value, name, fix, 2)
-    if len(both) != 2 or min(both) < least:
-        raise OptionError(f"{name} is {value!r}", fix)
-    return both
-
-
-def padding4(value: Any) -> tuple[int, int, int, int]:
-    """`value` as (top, left, bottom, right): from one, two (h, w) or four integers."""
-    fix = "Use one, two or four sizes from 0"
-    sizes = integers(value, "padding", fix, 4)
-    if len(sizes) == 2:
-        sizes *= 2
-    if len(sizes) != 4 or min(sizes) < 0:
-        raise OptionError(f"padding is {value!r}", fix)
-    return sizes
-
-
-@dataclass(frozen=True)
-class Window:
-    """A window that slides over height and width.
-
-    Args:
-        kernel, stride, dilation: (height, width).
-        padding: (top, left, bottom, right).
-    """
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int, int, int]
-    dilation: tuple[int, int] = (1, 1)
-
-    def slide(self, height: int, width: int, ceil_mode: bool = False) -> Shape:
-        """Positions over an image of `height` by `width`.
-
-        Raises:
-            ShapeError: the padded image is smaller than the window.
-        """
-        top, left, bottom, right = self.padding
-        return (
-            self._positions(height, top + bottom, 0, ceil_mode),
-            self._positions(width, left + right, 1, ceil_mode),
-        )
-
-    def _positions(self, size: int, padding: int, axis: int, ceil_mode: bool) -> int:
-        if size == DYNAMIC:
-            return DYNAMIC
-        reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
-        room = size + padding - reach
-        if room < 0:
-            raise ShapeError(
-                f"a window of {reach} does not fit into {size} with padding {padding}",
-                "Use a smaller window or more padding",
-            )
-        stride = self.stride[axis]
-        if not ceil_mode:
-            return room // stride + 1
-        last = -(-room // stride)
-        starts_inside = last * stride < size + self.padding[axis]
-        return last + 1 if starts_inside else last
-
-
-def conv_shape(
-    x: Shape, w: Shape, b: Shape | None, window: Window, groups: int
-) -> Shape:
-    """[n, c, h, w] by [out, c / groups, kh, kw] -> [n, out, oh, ow].
-
-    Raises:
-        ShapeError: ranks, channels, groups or the window do not fit.
-    """
-    if len(x) != 4 or len(w) != 4:
-        raise ShapeError(
-            f"image has {len(x)} axes and weights {len(w)}",
-            "Use [n, c, h, w] and [out, c / groups, kh, kw]",
-        )
-    if 0 in w[2:]:
-        raise ShapeError(f"the weights have shape {w}, a window without elements")
-    if not is_size(groups) or groups < 1 or w[0] % groups:
-        raise ShapeError(f"{w[0]} output channels do not split into {groups} groups")
-    if x[1] not in (w[1] * groups, DYNAMIC):
-        raise ShapeError(
-            f"the image has {x[1]} channels, the weights take "
-            f"{w[1]} x {groups} groups = {w[1] * groups}"
-        )
-    check_bias(b, w[0])
-    return (x[0], w[0], *window.slide(x[2], x[3]))
-
-
-def conv_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
-    """The window of weights [out, in, kh, kw]."""
-    return Window(
-        (w[2], w[3]) if len(w) == 4 else (1, 1),
-        pair(stride, "stride", 1),
-        padding4(padding),
-        pair(dilation, "dilation", 1),
-    )
-
-
-def pool_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
-    """The window of a pool; its stride is the kernel unless given.
-
-    Raises:
-        OptionError: padding reaches a whole kernel, so that a window could be empty.
-    """
-    kernel = pair(kernel_size, "kernel_size", 1)
-    window = Window(
-        kernel,
-        kernel if stride is None else pair(stride, "stride", 1),
-        padding4(padding),
-    )
-    if any(p >= k for p, k in zip(window.padding, kernel * 2, strict=True)):
-        raise OptionError(
-            f"padding {window.padding} is not below the kernel {kernel}",
-            "Use less padding",
-        )
-    return window
-
-
-def check_image(shape: Shape) -> None:
-    """Refuse anything but [n, c, h, w]."""
-    if len(shape) != 4:
-        raise ShapeError(f"an image has 4 axes, this has {len(shape)}")
 
 
 def reshape_shape(old: Shape, shape: Sequence[int]) -> Shape:

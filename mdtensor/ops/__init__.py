@@ -9,6 +9,7 @@ from mdtensor.ops import (
     exponential as exponential,
     manipulation as manipulation,
     matmul as matmul,
+    normalization as normalization,
     pool as pool,
     reduction as reduction,
     trigonometry as trigonometry,

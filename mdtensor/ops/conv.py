@@ -1,12 +1,12 @@
-"""Convolution of dense tensors on the host, and normalization by channel."""
+"""Convolution of dense tensors on the host."""
 
 from typing import Any, Union
 
 from mdtensor.dispatch import method
-from mdtensor.generics.conv import batch_norm, conv2d, fold_batch_norm
-from mdtensor.generics.shapes import conv_window
+from mdtensor.generics.conv import conv2d
+from mdtensor.generics.windows import conv_window
 from mdtensor.kernels.dense import conv as kernel
-from mdtensor.leaves import FloatingTensor, NumericTensor
+from mdtensor.leaves import NumericTensor
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 
@@ -38,38 +38,3 @@ def conv2d(
         result.dtype.storage,
     )
     return result.wrap(y)
-
-
-@method(batch_norm)
-def batch_norm(
-    x: FloatingTensor,
-    mean: FloatingTensor,
-    var: FloatingTensor,
-    weight: FloatingTensor,
-    bias: FloatingTensor,
-    /,
-    *,
-    eps: float,
-) -> Tensor:
-    deduced(batch_norm, x, mean, var, weight, bias)
-    m, v, s, b = mean.buffer, var.buffer, weight.buffer, bias.buffer
-    return x.wrap(kernel.batch_norm(x.buffer, m, v, s, b, eps))
-
-
-@method(fold_batch_norm)
-def fold_batch_norm(
-    w: FloatingTensor,
-    b: Union[FloatingTensor, None],
-    mean: FloatingTensor,
-    var: FloatingTensor,
-    weight: FloatingTensor,
-    bias: FloatingTensor,
-    /,
-    *,
-    eps: float,
-) -> tuple[Tensor, Tensor]:
-    deduced(fold_batch_norm, w, b, mean, var, weight, bias)
-    before = b if b is None else b.buffer
-    m, v, scale, offset = mean.buffer, var.buffer, weight.buffer, bias.buffer
-    filters, shift = kernel.fold_batch_norm(w.buffer, before, m, v, scale, offset, eps)
-    return w.wrap(filters), w.wrap(shift)

@@ -4,7 +4,7 @@ from typing import Any
 
 from mdtensor.dispatch import method
 from mdtensor.generics.pool import avg_pool2d, global_avg_pool2d, max_pool2d
-from mdtensor.generics.shapes import pool_window
+from mdtensor.generics.windows import pool_window
 from mdtensor.kernels.dense import pool as kernel, reduction
 from mdtensor.leaves import FloatingTensor, RealTensor
 from mdtensor.ops.operands import deduced

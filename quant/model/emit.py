@@ -10,7 +10,8 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
-from mdtensor.generics.shapes import normalize_axes, padding4, pair
+from mdtensor.generics.shapes import normalize_axes
+from mdtensor.generics.windows import padding4, pair
 from mdtensor.quant.model.build import ELEMENT_TYPES
 from mdtensor.quant.model.graph import Node
 

@@ -15,7 +15,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.generics.rules.conv import convolution
-from mdtensor.generics.shapes import conv_shape, conv_window
+from mdtensor.generics.windows import conv_shape, conv_window
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import accumulators, rounding
 from mdtensor.quant.codes import (

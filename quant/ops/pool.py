@@ -18,7 +18,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.generics.rules.conv import global_pooling, pooling
-from mdtensor.generics.shapes import Window, check_image, padding4, pool_window
+from mdtensor.generics.windows import Window, check_image, padding4, pool_window
 from mdtensor.kernels.cpu import steps
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import rounding

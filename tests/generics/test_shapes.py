@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics import shapes
+from mdtensor.generics import shapes, windows
 from mdtensor.generics.indexing import index_shape
+from mdtensor.generics.rules.normalization import check_statistics
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
@@ -34,9 +35,9 @@ def test_unknown_sizes_meet_anything() -> None:
     assert shapes.reshape_shape((-1, 4), (2, -1)) == (2, -1)
     assert index_shape((-1, 5), (slice(1, 3), 0)) == (-1,)
     assert index_shape((-1, 5), 7) == (5,)
-    window = shapes.Window((3, 3), (1, 1), (0, 0, 0, 0))
+    window = windows.Window((3, 3), (1, 1), (0, 0, 0, 0))
     assert window.slide(-1, 5) == (-1, 3)
-    assert shapes.conv_shape((-1, -1, 5, 5), (4, 2, 3, 3), None, window, 2) == (
+    assert windows.conv_shape((-1, -1, 5, 5), (4, 2, 3, 3), None, window, 2) == (
         *(-1, 4, 3, 3),
     )
 
@@ -79,23 +80,23 @@ def test_axes() -> None:
     ids=str,
 )
 def test_padding(value: Any, sizes: tuple[int, ...]) -> None:
-    assert shapes.padding4(value) == sizes
+    assert windows.padding4(value) == sizes
 
 
 @pytest.mark.parametrize("value", [-1, (1,), (1, 2, 3), (0, -1), 1.0, None, "a", ()])
 def test_padding_that_is_none(value: Any) -> None:
     with pytest.raises(OptionError) as caught:
-        shapes.padding4(value)
+        windows.padding4(value)
     assert str(caught.value) == (
         f"padding is {value!r}. Use one, two or four sizes from 0."
     )
 
 
 def test_pairs() -> None:
-    assert shapes.pair(2, "stride", 1) == shapes.pair([2, 2], "stride", 1) == (2, 2)
+    assert windows.pair(2, "stride", 1) == windows.pair([2, 2], "stride", 1) == (2, 2)
     for value in (0, (1, 0), (1, 2, 3), 1.5, None):
         with pytest.raises(OptionError) as caught:
-            shapes.pair(value, "stride", 1)
+            windows.pair(value, "stride", 1)
         assert str(caught.value) == (
             f"stride is {value!r}. Use one or two integers from 1 on."
         )
@@ -110,7 +111,7 @@ def test_windows_are_where_they_fit(
 ) -> None:
     assume(not ceil or max(before, after) < k)  # as pools demand
     reach = dilation * (k - 1) + 1
-    window = shapes.Window((k, 1), (s, 1), (before, 0, after, 0), (dilation, 1))
+    window = windows.Window((k, 1), (s, 1), (before, 0, after, 0), (dilation, 1))
     padded = size + before + after
     if padded < reach:
         with pytest.raises(ShapeError):
@@ -124,11 +125,11 @@ def test_windows_are_where_they_fit(
 
 def test_statistics_and_bias() -> None:
     shapes.check_bias(None, 3)
-    shapes.check_statistics((2, -1, 4), 1, [(3,), (7,)])
-    shapes.check_statistics((2, 3), 1, [(-1,)])
+    check_statistics((2, -1, 4), 1, [(3,), (7,)])
+    check_statistics((2, 3), 1, [(-1,)])
     for found in ((2,), (3, 1), ()):
         with pytest.raises(ShapeError):
-            shapes.check_statistics((2, 3), 1, [found])
+            check_statistics((2, 3), 1, [found])
         with pytest.raises(ShapeError):
             shapes.check_bias(found, 3)
 

@@ -1,17 +1,11 @@
-"""Rules of convolution, pooling and normalization."""
+"""Rules of convolution and pooling."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.generics.shapes import (
-    check_image,
-    check_statistics,
-    conv_shape,
-    conv_window,
-    pool_window,
-)
 from mdtensor.generics.spec import TensorSpec
+from mdtensor.generics.windows import check_image, conv_shape, conv_window, pool_window
 from mdtensor.promotion import result_type
 
 
@@ -51,18 +45,3 @@ def global_pooling(x: TensorSpec, **_: Any) -> TensorSpec:
     """The type of the argument, [n, c, 1, 1]."""
     check_image(x.shape)
     return x.with_shape((*x.shape[:2], 1, 1))
-
-
-def per_channel(x: TensorSpec, *statistics: TensorSpec, **_: Any) -> TensorSpec:
-    """Type and shape of the first argument, whose axis 1 holds the channels."""
-    check_statistics(x.shape, 1, [s.shape for s in statistics])
-    return x
-
-
-def folded(
-    w: TensorSpec, b: TensorSpec | None, *statistics: TensorSpec, **_: Any
-) -> tuple[TensorSpec, TensorSpec]:
-    """Weights and bias, both of the type of the weights."""
-    given = [s.shape for s in (b, *statistics) if s is not None]
-    check_statistics(w.shape, 0, given)
-    return w, w.with_shape(w.shape[:1])
