@@ -20,6 +20,7 @@ from mdtensor.generics.matmul import matmul
 _RENAMED = {"subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg"}
 #: Where the counterparts of ufuncs are declared.
 _FAMILIES = (arithmetic, comparison, exponential, trigonometry)
+_NUMBERS = frozenset({bool, int, float, complex})
 
 
 class Operators:
@@ -106,10 +107,16 @@ def _operand(value: Any) -> Any:
     return value
 
 
+def _is_ours(value: Any) -> bool:
+    """Whether it is a tensor or a Python number; NumPy's numbers are not."""
+    return isinstance(value, Operators) or type(value) in _NUMBERS
+
+
 def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
+    if _is_ours(x1) and _is_ours(x2):
+        return operation(x1, x2)
     x1, x2 = _operand(x1), _operand(x2)
-    known = (Operators, int, float, complex)
-    if isinstance(x1, known) and isinstance(x2, known):
+    if _is_ours(x1) and _is_ours(x2):
         return operation(x1, x2)
     types = type(x1), type(x2)
     if any(method.accepts(types) for method in operation.operation.methods):

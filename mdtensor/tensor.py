@@ -28,6 +28,7 @@ from mdtensor.generics import conversion, manipulation
 from mdtensor.host import host_array
 from mdtensor.operators import Operators
 
+_new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
 
 
@@ -84,7 +85,7 @@ class Tensor(Operators):
     @classmethod
     def wrap(cls, buffer: Any) -> Self:
         """A tensor around `buffer`, which is trusted to fit and not copied."""
-        new = object.__new__(cls)
+        new = _new(cls)
         new.buffer = buffer
         return new
 
@@ -103,7 +104,8 @@ class Tensor(Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.buffer.shape)
+        shape: tuple[int, ...] = self.buffer.shape
+        return shape
 
     @property
     def ndim(self) -> int:

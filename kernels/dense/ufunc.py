@@ -14,11 +14,13 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.quiet import elementwise, quietly
+
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
 #: Floats of 16 bits, which are computed in float32 and rounded once.
-NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+NARROW = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -34,27 +36,29 @@ def compute_dtype(dtype: DType) -> DType:
 
 def unary(ufunc: Callable[..., Any], x: Array) -> Array:
     """ufunc(x) in the type of x."""
-    with np.errstate(all="ignore"):
-        if x.dtype in NARROW:
-            return np.asarray(ufunc(x.astype(FLOAT32)), x.dtype)
-        return np.asarray(ufunc(x))
+    if x.dtype in NARROW:
+        return narrowed(ufunc, x.dtype, x.astype(FLOAT32))
+    return np.asarray(quietly(ufunc, x))
 
 
 def predicate(ufunc: Callable[..., Any], x: Array) -> Array:
     """ufunc(x), truth values."""
-    with np.errstate(all="ignore"):
-        return np.asarray(ufunc(x.astype(FLOAT32) if x.dtype in NARROW else x))
+    return np.asarray(quietly(ufunc, x.astype(FLOAT32) if x.dtype in NARROW else x))
 
 
 def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     """ufunc(x1, x2), operands cast to `dtype` in the loop."""
-    with np.errstate(all="ignore"):
-        if dtype in NARROW:
-            wide = (np.asarray(x, dtype).astype(FLOAT32) for x in (x1, x2))
-            return np.asarray(ufunc(*wide), dtype)
-        if x1.dtype == x2.dtype == dtype:
-            return np.asarray(ufunc(x1, x2))
-        return np.asarray(ufunc(x1, x2, dtype=dtype, casting="unsafe"))
+    if x1.dtype == x2.dtype == dtype and dtype not in NARROW:
+        return elementwise(ufunc, x1, x2)
+    if dtype in NARROW:
+        wide = (quietly(np.asarray, x, dtype).astype(FLOAT32) for x in (x1, x2))
+        return narrowed(ufunc, dtype, *wide)
+    return np.asarray(quietly(ufunc, x1, x2, dtype=dtype, casting="unsafe"))
+
+
+def narrowed(function: Callable[..., Any], dtype: DType, *operands: Any) -> Array:
+    """function(*operands), rounded to `dtype`."""
+    return quietly(np.asarray, quietly(function, *operands), dtype)
 
 
 def in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -62,9 +66,8 @@ def in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
 
     @wraps(function)
     def widened(x: Array, *options: Any) -> Array:
-        with np.errstate(all="ignore"):
-            if x.dtype in NARROW:
-                return function(x.astype(FLOAT32), *options).astype(x.dtype)
-            return np.asarray(function(x, *options))
+        if x.dtype in NARROW:
+            return narrowed(function, x.dtype, x.astype(FLOAT32), *options)
+        return np.asarray(quietly(function, x, *options))
 
     return widened
