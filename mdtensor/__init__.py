@@ -79,6 +79,7 @@ from mdtensor.errors import (
     PromotionError as PromotionError,
     RegistrationError as RegistrationError,
     ShapeError as ShapeError,
+    WriteError as WriteError,
 )
 from mdtensor.generics.activation import (
     hardsigmoid as hardsigmoid,
@@ -109,10 +110,15 @@ from mdtensor.generics.comparison import (
 from mdtensor.generics.conv import conv2d as conv2d
 from mdtensor.generics.conversion import astype as astype, to as to
 from mdtensor.generics.exponential import exp as exp
+from mdtensor.generics.indexing import (
+    getitem as getitem,
+    setitem as setitem,
+    take as take,
+    take_along_axis as take_along_axis,
+)
 from mdtensor.generics.manipulation import (
     concat as concat,
     expand_dims as expand_dims,
-    getitem as getitem,
     pad as pad,
     permute_dims as permute_dims,
     reshape as reshape,

@@ -70,6 +70,10 @@ class OptionError(MdtensorError, ValueError):
     """A keyword argument has a value outside its domain."""
 
 
+class WriteError(MdtensorError, ValueError):
+    """A tensor whose buffer must not be written."""
+
+
 class GridError(MdtensorError, ValueError):
     """Quantization parameters that are invalid, or grids that do not match."""
 

@@ -24,7 +24,7 @@ from mdtensor.errors import (
     ShapeError,
     type_and_shape,
 )
-from mdtensor.generics import conversion, manipulation
+from mdtensor.generics import conversion, indexing, manipulation
 from mdtensor.host import host_array
 from mdtensor.operators import Operators
 
@@ -158,7 +158,10 @@ class Tensor(Operators):
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        return manipulation.getitem(self, key)
+        return indexing.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        indexing.setitem(self, key, value)
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))

@@ -24,10 +24,3 @@ def pad(x: Array, widths: Sequence[tuple[int, int]], value: Any) -> Array:
     inside = zip(x.shape, widths, strict=True)
     bordered[tuple(slice(before, before + n) for n, (before, _) in inside)] = x
     return bordered
-
-
-def getitem(x: Array, key: tuple[Any, ...]) -> Array:
-    """x[key] for basic indices: always a view, also of one element."""
-    whole = key if any(k is Ellipsis for k in key) else (*key, Ellipsis)
-    view: Array = x[whole]
-    return view

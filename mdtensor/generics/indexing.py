@@ -1,63 +1,119 @@
-"""Which shape basic indexing leaves."""
+"""Reading and writing parts of a tensor, by keys and by tensors of integers."""
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
-from mdtensor.errors import ShapeError
-from mdtensor.generics.shapes import DYNAMIC, Shape
+from mdtensor.dispatch import generic
+from mdtensor.generics.rules import indexing as rule
 
 
-def index_shape(shape: Shape, key: Any) -> Shape:
-    """The shape of `x[key]` for integers, slices, None and one ellipsis.
+@generic(deduce=rule.indexed)
+def getitem(x: Any, /, key: Any) -> Any:
+    """`x[key]`; a view unless a tensor in the key picks elements.
+
+    Args:
+        x: any shape.
+        key: an index or a tuple of them. Integers and 0-d tensors of integers take an
+            axis away, slices keep it, None makes one of size 1, one ellipsis stands
+            for the axes left over. Tensors of integers pick along one axis each and
+            broadcast; a tensor of truth values stands for the integers of its true
+            places. NumPy arrays are taken as tensors, lists are not.
+
+    Returns:
+        The type of `x`. What is picked is a copy; its axes stand where the picks
+        stood if those are neighbours, else in front.
 
     Raises:
-        ShapeError: too many indices, one outside its axis, or of another kind.
+        ShapeError: too many indices, one outside its axis, a mask that does not fit.
 
     Example:
-        >>> index_shape((4, 5, 6), (0, ..., None, slice(1, 3)))
-        (5, 1, 2)
+        >>> import mdtensor as md
+        >>> x = md.asarray([[1, 2], [3, 4]])
+        >>> x[:, 1].tolist(), x[x > 2].tolist(), x[md.asarray([1, 0, 1]), 0].tolist()
+        ([2, 4], [3, 4], [3, 1, 3])
+
+    Source: array API 2024.12, "Indexing"; NumPy where picks meet slices.
     """
-    keys = list(key) if isinstance(key, tuple) else [key]
-    taken = sum(1 for k in keys if k is not None and k is not Ellipsis)
-    wholes = [at for at, k in enumerate(keys) if k is Ellipsis] or [len(keys)]
-    if taken > len(shape) or len(wholes) > 1:
-        raise ShapeError(
-            f"{taken} indices and {len(wholes)} ellipses for {len(shape)} dimensions"
-            if len(wholes) > 1
-            else f"{taken} indices for {len(shape)} dimensions"
-        )
-    at = wholes[0]
-    keys[at : at + 1] = [slice(None)] * (len(shape) - taken)
-    return _apply_keys(shape, keys)
 
 
-def _apply_keys(shape: Shape, keys: list[Any]) -> Shape:
-    left, sizes = iter(shape), []
-    for key in keys:
-        if key is None:
-            sizes.append(1)
-        elif isinstance(key, slice):
-            sizes.append(_sliced(next(left), key))
-        elif isinstance(key, Integral) and not isinstance(key, bool):
-            _check_index(next(left), int(key))
-        else:
-            raise ShapeError(
-                f"cannot index with {type(key).__name__}",
-                "Use integers, slices, None and ...",
-            )
-    return tuple(sizes)
+@generic(deduce=rule.assigned)
+def setitem(x: Any, /, key: Any, value: Any) -> Any:
+    """Write `value` into `x[key]`, in place; nothing is written on an error.
+
+    Args:
+        x: any shape. Tensors that share its buffer change too.
+        key: as in `getitem`. Of places that are picked twice, the last value stays.
+        value: a tensor whose type promotes to the type of `x`, or a Python number
+            that it holds; broadcasts to the shape of `x[key]`. It is read before
+            anything is written, so it may share memory with `x`.
+
+    Returns:
+        `x`.
+
+    Raises:
+        ShapeError: as in `getitem`, or `value` does not broadcast.
+        PromotionError: the type of `value` does not promote to that of `x`.
+        CastError: `x` cannot hold the number.
+        WriteError: the buffer is read-only, as after `broadcast_to`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([1, 2, 3])
+        >>> x[1:] = x[:-1]
+        >>> x[x == 1] = 7
+        >>> x.tolist()
+        [7, 7, 2]
+
+    Source: array API 2024.12, `__setitem__`.
+    """
 
 
-def _sliced(size: int, key: slice) -> int:
-    try:
-        known = len(range(*key.indices(0 if size == DYNAMIC else size)))
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"cannot index with {key}: {error}") from None
-    return DYNAMIC if size == DYNAMIC else known
+@generic(deduce=rule.taken)
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
+    """The elements of `x` at `indices` along `axis`.
+
+    Args:
+        x: at least one axis.
+        indices: integers of any shape; below 0 they count from the end.
+        axis: may be left out where `x` has one axis.
+
+    Returns:
+        The type of `x`; the shape of `indices` in place of the axis. A copy.
+
+    Raises:
+        ShapeError: an index is outside the axis.
+        OptionError: no `axis`, and `x` has not just one.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.take(md.asarray([[1, 2], [3, 4]]), md.asarray([1, 1]), axis=1).tolist()
+        [[2, 2], [4, 4]]
+
+    Source: array API 2024.12, `take`.
+    """
 
 
-def _check_index(size: int, key: int) -> None:
-    if size != DYNAMIC and not -size <= key < size:
-        raise ShapeError(f"index {key} is outside an axis of size {size}")
+@generic(deduce=rule.taken_along)
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+    """The elements of `x` at `indices` along `axis`, each line by its own indices.
+
+    Args:
+        x: at least one axis.
+        indices: integers, as many axes as `x`; broadcasts against it off `axis`.
+        axis: the one along which the elements are taken.
+
+    Returns:
+        The type of `x`; off `axis` the joint shape, along it that of `indices`.
+
+    Raises:
+        ShapeError: the shapes do not fit, or an index is outside the axis.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x, order = md.asarray([[5, 6], [8, 7]]), md.asarray([[1, 0], [1, 0]])
+        >>> md.take_along_axis(x, order).tolist()
+        [[6, 5], [7, 8]]
+
+    Source: array API 2024.12, `take_along_axis`.
+    """

@@ -118,19 +118,3 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
 
     Source: array API 2024.12, `expand_dims`.
     """
-
-
-@generic(deduce=rule.indexed)
-def getitem(x: Any, /, key: Any) -> Any:
-    """`x[key]` for integers, slices, None and one ellipsis; a view.
-
-    Raises:
-        ShapeError: too many indices, or one outside its axis.
-
-    Example:
-        >>> import mdtensor as md
-        >>> md.asarray([[1, 2], [3, 4]])[:, 1].tolist()
-        [2, 4]
-
-    Source: array API 2024.12, "Indexing".
-    """

@@ -7,6 +7,7 @@ from mdtensor.ops import (
     conv as conv,
     conversion as conversion,
     exponential as exponential,
+    indexing as indexing,
     manipulation as manipulation,
     matmul as matmul,
     normalization as normalization,

@@ -9,7 +9,6 @@ from mdtensor.errors import checked
 from mdtensor.generics.manipulation import (
     concat,
     expand_dims,
-    getitem,
     pad,
     permute_dims,
     reshape,
@@ -58,10 +57,3 @@ def squeeze(x: Dense, /, *, axis: Any) -> Tensor:
 def expand_dims(x: Dense, /, *, axis: int) -> Tensor:
     deduced(expand_dims, x, axis=axis)
     return x.wrap(np.expand_dims(x.buffer, axis))
-
-
-@method(getitem)
-def getitem(x: Dense, /, *, key: Any) -> Tensor:
-    deduced(getitem, x, key=key)
-    keys = key if isinstance(key, tuple) else (key,)
-    return x.wrap(kernel.getitem(x.buffer, keys))

@@ -19,7 +19,7 @@ from mdtensor import (
     squeeze,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.rules import manipulation as rule
+from mdtensor.generics.rules import indexing, manipulation as rule
 from mdtensor.generics.shapes import normalize_axes, normalize_axis, permutation
 from mdtensor.quant import accumulators
 from mdtensor.quant.deduction import kept, on_grid, shape_of
@@ -61,7 +61,7 @@ def _expanded(x: TensorSpec, *, axis: int) -> TensorSpec:
 
 
 def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
-    shape, grid = shape_of(rule.indexed, x, key=key), x.qparams
+    shape, grid = shape_of(indexing.indexed, x, key=key), x.qparams
     if grid.axis is None:
         return on_grid(shape, grid)
     keys = key if isinstance(key, tuple) else (key,)

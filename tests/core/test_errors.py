@@ -24,6 +24,7 @@ BUILTIN = {
     "GridError": ValueError,
     "ModelError": ValueError,
     "DataError": ValueError,
+    "WriteError": ValueError,
 }
 
 

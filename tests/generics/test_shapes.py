@@ -8,7 +8,7 @@ from hypothesis import assume, given, strategies as st
 
 from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics import shapes, windows
-from mdtensor.generics.indexing import index_shape
+from mdtensor.generics.keys import index_shape
 from mdtensor.generics.rules.normalization import check_statistics
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
@@ -155,9 +155,15 @@ def test_index_shape_as_numpy(shape: tuple[int, ...], key: tuple[Any, ...]) -> N
     ("key", "text"),
     [
         ((0, 0, 0), "3 indices for 2 dimensions."),
-        ((..., ...), "0 indices and 2 ellipses for 2 dimensions."),
+        ((..., ...), "2 ellipses in one key. Use one."),
         (4, "index 4 is outside an axis of size 4."),
-        ("a", "cannot index with str. Use integers, slices, None and ...."),
+        (
+            "a",
+            (
+                "cannot index with str. Use integers, slices, None, ... and tensors of "
+                "integers or truth values."
+            ),
+        ),
         (
             slice(None, None, 0),
             "cannot index with slice(None, None, 0): slice step cannot be zero.",

@@ -136,58 +136,6 @@ def test_squeeze_and_expand_are_views() -> None:
         md.expand_dims(x, axis=4)
 
 
-ENDS = st.one_of(st.none(), st.integers(-5, 5))
-STEPS = st.one_of(st.none(), st.integers(-3, 3).filter(bool))
-KEYS = st.one_of(
-    st.integers(-2, 1), st.builds(slice, ENDS, ENDS, STEPS), st.none(), st.just(...)
-)
-
-
-@given(st.lists(KEYS, max_size=4).map(tuple))
-def test_getitem_against_numpy(key: tuple[Any, ...]) -> None:
-    x = counted(2, 3, 4)
-    try:
-        want = x.buffer[key]
-    except IndexError:
-        with pytest.raises(ShapeError, match=r"^getitem\(Int64Tensor\[2,3,4\]\): "):
-            x[key]
-        return
-    assert x[key].tolist() == want.tolist()
-    assert x[key].shape == want.shape
-
-
-def test_getitem_is_a_view_down_to_one_element() -> None:
-    x = counted(2, 3)
-    for key in (0, (1, 2), (slice(None), 1), (..., 0), None):
-        assert np.shares_memory(x[key].buffer, x.buffer)
-    x.buffer[1, 2] = 99
-    assert x[1, 2].tolist() == 99
-    assert x[np.int64(1), -1].tolist() == 99
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "a",
-        1.5,
-        True,
-        [0],
-        np.array([0]),
-        (0, np.array([0, 1])),
-        (..., ...),
-        slice(None, None, 0),
-        slice("a"),
-        (0, 0, 0),
-        2,
-        -3,
-    ],
-    ids=repr,
-)
-def test_getitem_refuses(key: Any) -> None:
-    with pytest.raises(ShapeError, match=r"^getitem\(Int64Tensor\[2,3\]\): "):
-        counted(2, 3)[key]
-
-
 @pytest.mark.parametrize(
     ("call", "error"),
     [

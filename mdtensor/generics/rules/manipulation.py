@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdtensor.errors import ShapeError
-from mdtensor.generics.indexing import index_shape
 from mdtensor.generics.shapes import (
     DYNAMIC,
     concat_shape,
@@ -59,8 +58,3 @@ def expanded(x: TensorSpec, *, axis: int = 0, **_: Any) -> TensorSpec:
     """With a new axis of size 1 at `axis`."""
     at = normalize_axis(axis, x.ndim + 1)
     return x.with_shape((*x.shape[:at], 1, *x.shape[at:]))
-
-
-def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:
-    """The shape that basic indexing leaves."""
-    return x.with_shape(index_shape(x.shape, key))

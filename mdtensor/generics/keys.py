@@ -1,0 +1,134 @@
+"""What indexing by a key leaves of a shape.
+
+A key is one index or a tuple of them. An integer takes an axis away, a slice keeps it,
+None makes one of size 1, one ellipsis stands for all axes that are left over. Tensors
+of integers pick along an axis each; a tensor of truth values, a mask, stands for the
+integers of its true places and takes as many axes as it has. Picks broadcast to one
+block of axes, integers among them:
+
+    the block stands where the picks stood if they are neighbours, else in front
+
+Source: array API 2024.12, "Indexing"; NumPy, "Combining advanced and basic indexing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Integral
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.errors import OptionError, ShapeError
+from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes
+
+#: How many true places a mask has.
+Count = Callable[[Any], int]
+
+
+def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> Shape:
+    """The shape of `x[key]`; of masks only with `count` more than -1 is known.
+
+    Raises:
+        ShapeError: too many indices, one outside its axis, picks that do not
+            broadcast, a mask of other sizes than its axes, or no index at all.
+
+    Example:
+        >>> index_shape((4, 5, 6), (0, ..., None, slice(1, 3)))
+        (5, 1, 2)
+    """
+    parts = [_part(index, sizes, count) for index, sizes in entries(shape, key)]
+    places = [at for at, (_, picked) in enumerate(parts) if picked is not None]
+    block = broadcast_shapes(*(picked for _, picked in parts if picked is not None))
+    first = places[0] if places and _are_neighbours(places) else 0
+    before = [n for kept, _ in parts[:first] for n in kept]
+    after = [n for kept, _ in parts[first:] for n in kept]
+    return (*before, *block, *after)
+
+
+def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
+    """Each index of a key, which ends in an ellipsis if it has none, and its axes."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    ellipses = sum(1 for index in keys if index is Ellipsis)
+    rest = len(shape) - sum(map(_axes, keys))
+    if ellipses > 1:
+        raise ShapeError(f"{ellipses} ellipses in one key", "Use one")
+    if rest < 0:
+        raise ShapeError(f"{len(shape) - rest} indices for {len(shape)} dimensions")
+    left = iter(shape)
+    for index in keys if ellipses else [*keys, Ellipsis]:
+        count = rest if index is Ellipsis else _axes(index)
+        yield index, tuple(next(left) for _ in range(count))
+
+
+def is_mask(index: Any) -> bool:
+    """Whether it is an array or tensor of truth values."""
+    return _dtype(index) is dtypes.bool_
+
+
+def is_pick(index: Any) -> bool:
+    """Whether it is an array or tensor of integers."""
+    dtype = _dtype(index)
+    return dtype is not None and dtype.is_integer
+
+
+def _dtype(index: Any) -> dtypes.DType | None:
+    if not isinstance(getattr(index, "shape", None), tuple):
+        return None
+    try:
+        return dtypes.dtype(index.dtype)
+    except OptionError:
+        return None
+
+
+def _axes(index: Any) -> int:
+    """How many axes an index takes."""
+    if index is None or index is Ellipsis:
+        return 0
+    return len(index.shape) if is_mask(index) else 1
+
+
+def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
+    """The sizes that an index keeps, and the shape of what it picks, if it does."""
+    if index is None:
+        return (1,), None
+    if index is Ellipsis:
+        return sizes, None
+    if isinstance(index, slice):
+        return (_sliced(sizes[0], index),), None
+    if isinstance(index, Integral) and not isinstance(index, bool):
+        _check_index(sizes[0], int(index))
+        return (), ()
+    if is_mask(index):
+        _check_mask(index.shape, sizes)
+        return (), (count(index),)
+    if is_pick(index):
+        return (), index.shape
+    raise ShapeError(
+        f"cannot index with {type(index).__name__}",
+        "Use integers, slices, None, ... and tensors of integers or truth values",
+    )
+
+
+def _are_neighbours(places: list[int]) -> bool:
+    return places[-1] - places[0] == len(places) - 1
+
+
+def _sliced(size: int, key: slice) -> int:
+    try:
+        known = len(range(*key.indices(0 if size == DYNAMIC else size)))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"cannot index with {key}: {error}") from None
+    return DYNAMIC if size == DYNAMIC else known
+
+
+def _check_index(size: int, key: int) -> None:
+    if size != DYNAMIC and not -size <= key < size:
+        raise ShapeError(f"index {key} is outside an axis of size {size}")
+
+
+def _check_mask(mask: Shape, sizes: Shape) -> None:
+    if any(m != n and DYNAMIC not in (m, n) for m, n in zip(mask, sizes, strict=True)):
+        raise ShapeError(
+            f"a mask of shape {mask} does not fit axes of sizes {sizes}",
+            "Give it the sizes of the axes it masks",
+        )

@@ -1,0 +1,90 @@
+"""Rules of operations that read and write parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor.errors import OptionError, PromotionError, ShapeError
+from mdtensor.generics.keys import index_shape
+from mdtensor.generics.shapes import (
+    DYNAMIC,
+    Shape,
+    broadcast_shapes,
+    normalize_axis,
+)
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.promotion import can_cast, fit_scalar, is_weak
+
+
+def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:
+    """The shape that a key leaves; -1 where a mask decides."""
+    return x.with_shape(index_shape(x.shape, key))
+
+
+def assigned(x: TensorSpec, *, key: Any, value: Any, **_: Any) -> TensorSpec:
+    """Type and shape of the argument, where the value fits into `x[key]`."""
+    check_value(x.dtype, index_shape(x.shape, key), value)
+    return x
+
+
+def check_value(dtype: Any, shape: Shape, value: Any) -> None:
+    """Refuse a value that does not fit into elements of `dtype` in `shape`.
+
+    Raises:
+        CastError: a Python number that an element does not hold.
+        PromotionError: a tensor whose type does not promote to `dtype`.
+        ShapeError: a tensor that does not broadcast to `shape`.
+        OptionError: neither a number nor a tensor.
+    """
+    if is_weak(value):
+        fit_scalar(value, dtype)
+        return
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        raise OptionError(
+            f"the value is a {type(value).__name__}",
+            "Give a Python number, a tensor or a NumPy array",
+        )
+    if not can_cast(value.dtype, dtype):
+        raise PromotionError(
+            f"{value.dtype} does not promote to {dtype}",
+            f"Use astype(value, {dtype})",
+        )
+    fits_into(value.shape, shape)
+
+
+def fits_into(given: Shape, shape: Shape) -> None:
+    """Refuse a shape that does not broadcast to `shape`."""
+    joint = broadcast_shapes(given, shape)
+    pairs = zip(joint, shape, strict=False)
+    if len(joint) != len(shape) or any(m != n and n != DYNAMIC for m, n in pairs):
+        raise ShapeError(f"shape {given} does not broadcast to {shape}")
+
+
+def taken(
+    x: TensorSpec, indices: TensorSpec, *, axis: int | None = None, **_: Any
+) -> TensorSpec:
+    """The shape of the indices in place of the axis."""
+    at = take_axis(axis, x.ndim)
+    return x.with_shape((*x.shape[:at], *indices.shape, *x.shape[at + 1 :]))
+
+
+def take_axis(axis: int | None, ndim: int) -> int:
+    """The axis that `take` means, counted from the front."""
+    if axis is None and ndim != 1:
+        raise OptionError(f"no axis for {ndim} dimensions", "Give axis")
+    return normalize_axis(0 if axis is None else axis, ndim)
+
+
+def taken_along(
+    x: TensorSpec, indices: TensorSpec, *, axis: int = -1, **_: Any
+) -> TensorSpec:
+    """The joint shape off the axis, the size of the indices along it."""
+    at = normalize_axis(axis, x.ndim)
+    if x.ndim != indices.ndim:
+        raise ShapeError(
+            f"indices have {indices.ndim} dimensions, x has {x.ndim}",
+            "Give both the same number of axes",
+        )
+    pair = x.shape, indices.shape
+    off = broadcast_shapes(*((*shape[:at], 1, *shape[at + 1 :]) for shape in pair))
+    return x.with_shape((*off[:at], indices.shape[at], *off[at + 1 :]))

@@ -1,0 +1,117 @@
+"""Reading and writing parts of dense tensors on the host."""
+
+from typing import Any
+
+import numpy as np
+
+from mdtensor.device import cpu
+from mdtensor.dispatch import method
+from mdtensor.errors import ShapeError, WriteError, checked, describe
+from mdtensor.generics.indexing import getitem, setitem, take, take_along_axis
+from mdtensor.generics.keys import entries, index_shape, is_mask, is_pick
+from mdtensor.generics.rules.indexing import check_value, take_axis
+from mdtensor.generics.shapes import normalize_axis
+from mdtensor.kernels.dense import indexing as kernel
+from mdtensor.leaves import IntegerTensor
+from mdtensor.ops.operands import Dense, deduced, on_host
+from mdtensor.tensor import Tensor, from_numpy
+
+
+@method(getitem)
+def getitem(x: Dense, /, *, key: Any) -> Tensor:
+    if type(key) is int and x.device is cpu and _is_inside(key, x.shape):
+        return x.wrap(x.buffer[key, ...])
+    indices = _indices("getitem", x, key)
+
+    def check() -> None:
+        _shape(x, indices)
+        _check_ranges(x, indices)
+
+    checked("getitem", (x,), check)
+    return x.wrap(kernel.getitem(x.buffer, tuple(map(_buffer, indices))))
+
+
+@method(setitem)
+def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
+    indices = _indices("setitem", x, key)
+    given = from_numpy(value) if _is_numpy(value) else value
+    on_host("setitem", x, given)
+
+    def check() -> None:
+        check_value(x.dtype, _shape(x, indices), given)
+        _check_ranges(x, indices)
+
+    checked("setitem", (x, given), check)
+    if not x.buffer.flags.writeable:
+        raise WriteError(
+            "the buffer is read-only",
+            "Write into asarray(x, copy=True)",
+            describe("setitem", x, given),
+        )
+    written = given.buffer if isinstance(given, Tensor) else given
+    kernel.setitem(x.buffer, tuple(map(_buffer, indices)), written)
+    return x
+
+
+@method(take)
+def take(x: Dense, indices: IntegerTensor, /, *, axis: Any) -> Tensor:
+    deduced(take, x, indices, axis=axis)
+    at = take_axis(axis, x.ndim)
+    checked("take", (x, indices), lambda: _check_range(indices, x.shape[at]))
+    return x.wrap(kernel.take(x.buffer, indices.buffer, at))
+
+
+@method(take_along_axis)
+def take_along_axis(x: Dense, indices: IntegerTensor, /, *, axis: int) -> Tensor:
+    deduced(take_along_axis, x, indices, axis=axis)
+    at, given = normalize_axis(axis, x.ndim), (x, indices)
+    checked("take_along_axis", given, lambda: _check_range(indices, x.shape[at]))
+    return x.wrap(kernel.take_along_axis(x.buffer, indices.buffer, at))
+
+
+def _indices(name: str, x: Tensor, key: Any) -> tuple[Any, ...]:
+    """The indices of a key, NumPy's arrays among them as tensors on the host of x."""
+    keys = key if isinstance(key, tuple) else (key,)
+    indices = tuple(from_numpy(k) if _is_index_array(k) else k for k in keys)
+    on_host(name, x, *indices)
+    return indices
+
+
+def _is_index_array(index: Any) -> bool:
+    return _is_numpy(index) and (is_mask(index) or is_pick(index))
+
+
+def _is_numpy(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def _is_inside(index: int, shape: tuple[int, ...]) -> bool:
+    return bool(shape) and -shape[0] <= index < shape[0]
+
+
+def _shape(x: Tensor, indices: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of x[indices]."""
+    return index_shape(
+        x.shape, indices, lambda mask: int(np.count_nonzero(mask.buffer))
+    )
+
+
+def _check_ranges(x: Tensor, indices: tuple[Any, ...]) -> None:
+    for index, sizes in entries(x.shape, indices):
+        if isinstance(index, Tensor) and is_pick(index):
+            _check_range(index, sizes[0])
+
+
+def _check_range(indices: Tensor, size: int) -> None:
+    if kernel.outside(indices.buffer, size):
+        raise ShapeError(
+            f"an index is outside an axis of size {size}",
+            f"Indices go from {-size} to {size - 1}",
+        )
+
+
+def _buffer(index: Any) -> Any:
+    """An index as NumPy takes it; a 0-d tensor of integers is an integer."""
+    if not isinstance(index, Tensor):
+        return index
+    return index.buffer if is_mask(index) or index.ndim else int(index.buffer)
