@@ -177,6 +177,7 @@ from mdtensor.ops.creation import (
 from mdtensor.promotion import (
     can_cast as can_cast,
     promote_types as promote_types,
+    promotion_rules as promotion_rules,
     result_type as result_type,
 )
 from mdtensor.tensor import (

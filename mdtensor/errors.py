@@ -7,7 +7,7 @@ No message ever holds the contents of an array.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Self, TypeVar
 
 Result = TypeVar("Result")
 
@@ -36,8 +36,17 @@ class MdtensorError(Exception):
     def call(self) -> str:
         return str(self.args[2])
 
+    @property
+    def place(self) -> str:
+        """Where it went wrong: the call, and what else matters there."""
+        return self.call
+
+    def within(self, call: str) -> Self:
+        """The same error, of `call`."""
+        return type(self)(*self.args[:2], call, *self.args[3:])
+
     def __str__(self) -> str:
-        head = f"{self.call}: " if self.call else ""
+        head = f"{self.place}: " if self.place else ""
         tail = f" {self.fix}." if self.fix else ""
         return f"{head}{self.problem}.{tail}"
 
@@ -47,7 +56,27 @@ class ShapeError(MdtensorError, ValueError):
 
 
 class PromotionError(MdtensorError, TypeError):
-    """Types have no common type under the promotion rules."""
+    """Types have no common type under the promotion rules.
+
+    Args:
+        problem, fix, call: see `MdtensorError`.
+        rules: the name of the rules, unless they are the default.
+    """
+
+    def __init__(
+        self, problem: str, fix: str = "", call: str = "", rules: str = ""
+    ) -> None:
+        super().__init__(problem, fix, call)
+        if rules:
+            self.args = (*self.args, rules)
+
+    @property
+    def rules(self) -> str:
+        return "".join(self.args[3:])
+
+    @property
+    def place(self) -> str:
+        return f"{self.call} under {self.rules!r}".strip() if self.rules else self.call
 
 
 class CastError(MdtensorError, ValueError):
@@ -116,5 +145,4 @@ def checked(
     except MdtensorError as error:
         if error.call:
             raise
-        call = describe(operation, *arguments)
-        raise type(error)(error.problem, error.fix, call) from None
+        raise error.within(describe(operation, *arguments)) from None

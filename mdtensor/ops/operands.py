@@ -20,7 +20,14 @@ from mdtensor.leaves import (
     NumericTensor,
     RealTensor,
 )
-from mdtensor.promotion import fit_scalar, is_weak, result_type, with_scalar
+from mdtensor.promotion import (
+    RuleSet,
+    current,
+    fit_scalar,
+    is_weak,
+    result_type,
+    with_scalar,
+)
 from mdtensor.tensor import Tensor, leaf, leaves
 
 # plum wants typing.Union: beartype caches `A | B` by its repr.
@@ -139,7 +146,7 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
     # mypy takes the instances' lack of a hash for the classes'.
-    result = _host_leaf(type(x1), type(x2))  # type: ignore[arg-type]
+    result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
     if result is not None:
         a, b = _plain(x1, result.dtype), _plain(x2, result.dtype)
         if a is not None and b is not None and _is_joint(a.shape, b.shape):
@@ -160,17 +167,20 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
 
 
 @cache
-def _host_leaf(a: type, b: type) -> type[Tensor] | None:
-    """The leaf of a host tensor and another or a Python number; None if unsure."""
+def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
+    """The leaf of a host tensor and another or a Python number; None if unsure.
+
+    `rules` are those in force; they are the cache's key.
+    """
     tensors = [x for x in (a, b) if issubclass(x, Tensor) and x.device is cpu]
     numbers = [x for x in (a, b) if x in (bool, int, float)]
     if not tensors or len(tensors) + len(numbers) != 2:
         return None
     try:
         dtype = result_type(*tensors)
+        return leaf(with_scalar(dtype, numbers[0]) if numbers else dtype)
     except PromotionError:
         return None
-    return leaf(with_scalar(dtype, numbers[0]) if numbers else dtype)
 
 
 def _plain(operand: Any, dtype: DType) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import dispatch, dtypes, promotion, tensor
+from mdtensor import dispatch, dtypes, tensor
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
 
 DENSE = [
@@ -324,7 +324,6 @@ def test_a_stranger_brings_a_type() -> None:
     finally:
         for mine in [m for m in operation.methods if m not in methods]:
             operation.remove_method(mine)
-        promotion.promote_types.cache_clear()
 
 
 def test_the_stranger_is_gone() -> None:

@@ -9,7 +9,8 @@ import pytest
 import mdtensor as md
 from mdtensor import dtypes
 from mdtensor.errors import CastError, PromotionError
-from mdtensor.promotion import DEFAULT, fit_scalar, with_scalar
+from mdtensor.promotion import fit_scalar, with_scalar
+from mdtensor.promotion.lattice import DEFAULT_ARROWS
 
 NAMES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
 COLUMNS = "b i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8"
@@ -89,8 +90,8 @@ def test_within_a_kind_as_numpy() -> None:
 
 
 def test_arrows_name_types_and_do_not_turn_back() -> None:
-    assert set(DEFAULT) >= set(NAMES.split())
-    for source, targets in DEFAULT.items():
+    assert set(DEFAULT_ARROWS) >= set(NAMES.split())
+    for source, targets in DEFAULT_ARROWS.items():
         for target in targets:
             assert not md.can_cast(md.dtype(target), md.dtype(source))
 

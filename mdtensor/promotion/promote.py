@@ -1,0 +1,184 @@
+"""What operands become under the rules in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mdtensor import dtypes
+from mdtensor.dtypes import DType
+from mdtensor.errors import PromotionError
+from mdtensor.promotion.current import current
+from mdtensor.promotion.lattice import DEFAULT
+from mdtensor.promotion.ruleset import RuleSet
+
+#: Kinds of Python scalars, from the lowest; a bool is an int as well.
+_SCALARS = (bool, int, float, complex)
+
+
+def promote_types(*types: Any) -> DType:
+    """The element type to which all of `types` promote.
+
+    The smallest one by default; order never matters, except that `pypto` takes the
+    first of float16 and bfloat16.
+
+    Raises:
+        PromotionError: there is none.
+
+    Example:
+        >>> promote_types(dtypes.uint8, dtypes.int8)
+        mdtensor.int16
+        >>> promote_types(dtypes.int32, dtypes.float32)
+        mdtensor.float32
+    """
+    return _promoted(current(), tuple(dict.fromkeys(map(dtypes.dtype, types))))
+
+
+@lru_cache(maxsize=4096)
+def _promoted(rules: RuleSet, types: tuple[DType, ...]) -> DType:
+    common = types[0] if len(types) == 1 else rules.join(types)
+    if common is None:
+        raise PromotionError(
+            f"{' and '.join(map(str, types))} have no common type",
+            _cast_of(types),
+            rules=_shown(rules),
+        )
+    return common
+
+
+def _cast_of(types: tuple[DType, ...]) -> str:
+    common = DEFAULT.join(types)
+    if common is None:
+        choices = [f"astype(x, {t})" for t in reversed(types)]
+        return f"Use {' or '.join(choices)} to choose one"
+    return f"Use astype(x, {common}){'' if common in types else ' on each'}"
+
+
+def _shown(rules: RuleSet) -> str:
+    return "" if rules is DEFAULT else rules.name
+
+
+def result_type(*arrays_and_dtypes: object) -> DType:
+    """The element type of an operation on operands, under the rules in force.
+
+    Args:
+        arrays_and_dtypes: tensors, element types, and Python scalars. Scalars are
+            weak: by default they give way to any tensor of their kind or of a higher
+            one.
+
+    Raises:
+        PromotionError: there is no common type, or no tensor or type is given.
+
+    Example:
+        >>> result_type(dtypes.int8, 1), result_type(dtypes.int8, 1.5)
+        (mdtensor.int8, mdtensor.float32)
+        >>> import mdtensor as md
+        >>> result_type(md.ones((2,)), "float16", 1j)
+        mdtensor.complex64
+
+    Source: array API 2024.12, `result_type`.
+    """
+    strong = [_dtype_of(x) for x in arrays_and_dtypes if not is_weak(x)]
+    if not strong:
+        given = "only Python scalars" if arrays_and_dtypes else "nothing"
+        raise PromotionError(f"{given} given", "Make one a tensor")
+    result = promote_types(*strong)
+    for scalar in _kinds(x for x in arrays_and_dtypes if is_weak(x)):
+        result = with_scalar(result, scalar)
+    return result
+
+
+def is_weak(operand: object) -> bool:
+    """Whether it is a Python number; NumPy's float64 only looks like one."""
+    number = isinstance(operand, (int, float, complex))
+    return number and not isinstance(operand, np.generic)
+
+
+def _dtype_of(operand: object) -> DType:
+    found = getattr(operand, "dtype", operand)
+    return dtypes.dtype(found if isinstance(found, (DType, np.dtype)) else operand)
+
+
+def _kinds(scalars: Iterable[object]) -> list[type]:
+    """The kinds of scalars, from the lowest, so that their order never matters."""
+    found = {_kind(type(x)) for x in scalars}
+    return sorted(found, key=_SCALARS.index)
+
+
+def _kind(scalar: type) -> type:
+    return next(kind for kind in _SCALARS if issubclass(scalar, kind))
+
+
+def with_scalar(tensor: DType, scalar: type) -> DType:
+    """The element type of a tensor of type `tensor` that meets a Python scalar.
+
+    Raises:
+        PromotionError: there is none.
+
+    Example:
+        >>> with_scalar(dtypes.float16, float), with_scalar(dtypes.bool_, int)
+        (mdtensor.float16, mdtensor.int64)
+    """
+    return _with_scalar(current(), tensor, _kind(scalar).__name__)
+
+
+@lru_cache(maxsize=4096)
+def _with_scalar(rules: RuleSet, tensor: DType, scalar: str) -> DType:
+    result = rules.weak(tensor, scalar)
+    if result is None:
+        raise PromotionError(
+            f"{tensor} and a Python {scalar} have no common type",
+            _cast_for(rules, tensor, scalar),
+            rules=_shown(rules),
+        )
+    return result
+
+
+def _cast_for(rules: RuleSet, tensor: DType, scalar: str) -> str:
+    wider = DEFAULT.weak(tensor, scalar)
+    if wider is not None and rules.weak(wider, scalar) is wider:
+        return f"Use astype(x, {wider})"
+    if rules.weak(tensor, "int") is tensor and scalar == "bool":
+        return "Use int(value)"
+    return "Make both tensors of one type"
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether promotion alone leads from one element type to another.
+
+    Args:
+        from_: an element type or a tensor.
+        to: an element type.
+
+    Example:
+        >>> can_cast(dtypes.int8, dtypes.int16), can_cast(dtypes.int16, dtypes.int8)
+        (True, False)
+
+    Source: array API 2024.12, `can_cast`.
+    """
+    source, target = _dtype_of(from_), dtypes.dtype(to)
+    return source is target or current().join((source, target)) is target
+
+
+def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
+    """Let an element type of your own take part in the default rules.
+
+    Args:
+        new: the element type.
+        above: what becomes `new` when it meets it.
+        below: what `new` becomes when it meets it.
+
+    Raises:
+        RegistrationError: `new` is there already, a type around it is not, or types
+            of the lattice would become something else when they meet.
+
+    Example:
+        >>> import mdtensor as md
+        >>> add_type(md.int8, above=[md.bool], below=[md.int16])
+        Traceback (most recent call last):
+        mdtensor.errors.RegistrationError: int8 is in the lattice already.
+    """
+    DEFAULT.add(new, map(dtypes.dtype, above), map(dtypes.dtype, below))

@@ -1,0 +1,48 @@
+"""Python numbers as elements."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+from mdtensor.dtypes import DType
+from mdtensor.errors import CastError, OptionError
+
+
+def fit_scalar(value: Any, target: DType) -> Any:
+    """`value` if an element of type `target` can hold it, else an error.
+
+    Floats and complex numbers hold every number, rounded to nearest: too large is an
+    infinity.
+
+    Raises:
+        OptionError: no number at all.
+        CastError: no integer, or one outside the range of an integer `target`, or a
+            complex number for a real one.
+    """
+    if not isinstance(value, Number):
+        raise OptionError(f"{value!r} is no number", "Give a Python number")
+    if target.is_complex:
+        return value if isinstance(value, complex) else _as_float(value)
+    if isinstance(value, complex):
+        raise CastError(f"{target} represents real numbers; cannot represent {value}")
+    if target.is_floating:
+        return value if isinstance(value, float) else _as_float(value)
+    is_exact = target.is_integer or target.kind == "bool"
+    if is_exact and not (
+        target.minimum <= value <= target.maximum and value == int(value)
+    ):
+        raise CastError(
+            f"{target} represents {target.minimum} to {target.maximum}; "
+            f"cannot represent {value}",
+            "Use astype(x, ...) to a wider type first",
+        )
+    return value
+
+
+def _as_float(value: Any) -> Any:
+    try:
+        float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return value
