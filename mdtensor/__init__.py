@@ -90,13 +90,21 @@ from mdtensor.generics.activation import (
     softmax as softmax,
 )
 from mdtensor.generics.arithmetic import (
+    abs as abs,
     add as add,
     clip as clip,
     div as div,
+    floor_divide as floor_divide,
     maximum as maximum,
     minimum as minimum,
     mul as mul,
     neg as neg,
+    positive as positive,
+    pow as pow,
+    reciprocal as reciprocal,
+    remainder as remainder,
+    sign as sign,
+    square as square,
     sub as sub,
 )
 from mdtensor.generics.comparison import (
@@ -109,12 +117,41 @@ from mdtensor.generics.comparison import (
 )
 from mdtensor.generics.conv import conv2d as conv2d
 from mdtensor.generics.conversion import astype as astype, to as to
-from mdtensor.generics.exponential import exp as exp
+from mdtensor.generics.exponential import (
+    exp as exp,
+    expm1 as expm1,
+    log as log,
+    log1p as log1p,
+    log2 as log2,
+    log10 as log10,
+    logaddexp as logaddexp,
+    sqrt as sqrt,
+)
+from mdtensor.generics.floating import (
+    copysign as copysign,
+    isfinite as isfinite,
+    isinf as isinf,
+    isnan as isnan,
+    nextafter as nextafter,
+    signbit as signbit,
+)
 from mdtensor.generics.indexing import (
     getitem as getitem,
     setitem as setitem,
     take as take,
     take_along_axis as take_along_axis,
+)
+from mdtensor.generics.logic import (
+    bitwise_and as bitwise_and,
+    bitwise_invert as bitwise_invert,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift,
+    bitwise_xor as bitwise_xor,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    logical_xor as logical_xor,
 )
 from mdtensor.generics.manipulation import (
     concat as concat,
@@ -129,6 +166,11 @@ from mdtensor.generics.normalization import (
     batch_norm as batch_norm,
     fold_batch_norm as fold_batch_norm,
 )
+from mdtensor.generics.parts import (
+    conj as conj,
+    imag as imag,
+    real as real,
+)
 from mdtensor.generics.pool import (
     avg_pool2d as avg_pool2d,
     global_avg_pool2d as global_avg_pool2d,
@@ -140,8 +182,29 @@ from mdtensor.generics.reduction import (
     mean as mean,
     sum as sum,
 )
+from mdtensor.generics.rounding import (
+    ceil as ceil,
+    floor as floor,
+    round as round,
+    trunc as trunc,
+)
 from mdtensor.generics.spec import TensorSpec as TensorSpec
-from mdtensor.generics.trigonometry import tanh as tanh
+from mdtensor.generics.trigonometry import (
+    acos as acos,
+    acosh as acosh,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    cos as cos,
+    cosh as cosh,
+    hypot as hypot,
+    sin as sin,
+    sinh as sinh,
+    tan as tan,
+    tanh as tanh,
+)
 from mdtensor.leaves import (
     BFloat16Tensor as BFloat16Tensor,
     BoolTensor as BoolTensor,

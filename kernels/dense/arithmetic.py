@@ -7,9 +7,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.ufunc import compute_dtype
+
 Array = npt.NDArray[Any]
 
 
 def clip(x: Array, low: Any, high: Any) -> Array:
-    """min(max(x, low), high); None leaves a side open."""
-    return np.asarray(np.clip(x, low, high)) if (low, high) != (None, None) else x
+    """min(max(x, low), high) in the type of x; None leaves a side open."""
+    if low is None and high is None:
+        return x.copy()
+    wide = compute_dtype(x.dtype)
+    with np.errstate(all="ignore"):
+        bounds = [_bound(bound, x.dtype, wide) for bound in (low, high)]
+        return np.asarray(np.clip(x.astype(wide, copy=False), *bounds), x.dtype)
+
+
+def _bound(bound: Any, dtype: np.dtype[Any], wide: np.dtype[Any]) -> Any:
+    return None if bound is None else np.asarray(bound).astype(dtype).astype(wide)
+
+
+def zeros(x: Array) -> int:
+    """How many elements are 0."""
+    return x.size - int(np.count_nonzero(x))
+
+
+def negatives(x: Array) -> int:
+    """How many integers are below 0."""
+    return int(np.count_nonzero(x < 0)) if x.dtype.kind == "i" else 0

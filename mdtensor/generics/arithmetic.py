@@ -11,10 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.rules.elementwise import broadcast, same
+from mdtensor.generics.rules.elementwise import (
+    arithmetic,
+    clipped,
+    component,
+    fractional,
+    same,
+)
 
 
-@generic(deduce=broadcast)
+@generic(deduce=arithmetic)
 def add(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """x1 + x2.
 
@@ -40,7 +46,7 @@ def add(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=arithmetic)
 def sub(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """x1 - x2; wraps and rounds as `add` does.
 
@@ -58,7 +64,7 @@ def sub(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=arithmetic)
 def mul(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """x1 · x2; wraps and rounds as `add` does.
 
@@ -77,13 +83,13 @@ def mul(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=fractional)
 def div(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """x1 / x2 in floating types; x / 0 is an infinity or NaN, as IEEE 754 says.
 
     Args:
-        x1: any shape, floating.
-        x2: broadcasts against `x1`.
+        x1: any shape.
+        x2: broadcasts against `x1`; one of the two is floating or complex.
         out: grid of a quantized result.
 
     Raises:
@@ -95,6 +101,70 @@ def div(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
         [0.5, 1.5]
 
     Source: array API 2024.12, `divide`.
+    """
+
+
+@generic(deduce=arithmetic)
+def floor_divide(x1: Any, x2: Any, /) -> Any:
+    """floor(x1 / x2), the quotient of Python's `//`.
+
+    Args:
+        x1: any shape, real.
+        x2: broadcasts against `x1`.
+
+    Returns:
+        The promoted type. The smallest signed integer by -1 wraps; by 0, a float is an
+        infinity or NaN.
+
+    Raises:
+        DataError: an integer divisor is 0.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.floor_divide(md.asarray([7, -7]), 2).tolist()
+        [3, -4]
+
+    Source: array API 2024.12, `floor_divide`.
+    """
+
+
+@generic(deduce=arithmetic)
+def remainder(x1: Any, x2: Any, /) -> Any:
+    """x1 - floor(x1 / x2) · x2, Python's `%`: it has the sign of x2.
+
+    Args:
+        x1: any shape, real.
+        x2: broadcasts against `x1`.
+
+    Raises:
+        DataError: an integer divisor is 0.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.remainder(md.asarray([7, -7]), 2).tolist()
+        [1, 1]
+
+    Source: array API 2024.12, `remainder`.
+    """
+
+
+@generic(deduce=arithmetic)
+def pow(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1.
+
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
+
+    Raises:
+        DataError: an exponent of an integer result is negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.pow(2, md.asarray([0, 1, 10])).tolist()
+        [1, 2, 1024]
+
+    Source: array API 2024.12, `pow`.
     """
 
 
@@ -114,7 +184,90 @@ def neg(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=same)
+def positive(x: Any, /) -> Any:
+    """+x: a copy.
+
+    Args:
+        x: any shape.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.positive(md.asarray([1, -2])).tolist()
+        [1, -2]
+
+    Source: array API 2024.12, `positive`.
+    """
+
+
+@generic(deduce=component)
+def abs(x: Any, /) -> Any:
+    """|x|. The smallest signed integer wraps to itself.
+
+    Args:
+        x: any shape.
+
+    Returns:
+        The type of `x`; of complex numbers, the real type of the same precision.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.abs(md.asarray([3 + 4j, -1])).tolist()
+        [5.0, 1.0]
+
+    Source: array API 2024.12, `abs`.
+    """
+
+
+@generic(deduce=same)
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1; z / |z| of complex numbers. Of NaN it is NaN, of -0.0 it is 0.0.
+
+    Args:
+        x: any shape.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.sign(md.asarray([-3, 0, 5])).tolist()
+        [-1, 0, 1]
+
+    Source: array API 2024.12, `sign`.
+    """
+
+
+@generic(deduce=same)
+def square(x: Any, /) -> Any:
+    """x · x; wraps and rounds as `mul` does.
+
+    Args:
+        x: any shape.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.square(md.asarray([-3, 2])).tolist()
+        [9, 4]
+
+    Source: array API 2024.12, `square`.
+    """
+
+
+@generic(deduce=same)
+def reciprocal(x: Any, /) -> Any:
+    """1 / x; of 0 it is an infinity.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.reciprocal(md.asarray([2.0, -4.0])).tolist()
+        [0.5, -0.25]
+
+    Source: array API 2024.12, `reciprocal`.
+    """
+
+
+@generic(deduce=arithmetic)
 def minimum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """The smaller of x1 and x2; NaN if either is NaN.
 
@@ -132,7 +285,7 @@ def minimum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=arithmetic)
 def maximum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """The larger of x1 and x2; NaN if either is NaN.
 
@@ -150,21 +303,23 @@ def maximum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
     """
 
 
-@generic(deduce=same)
+@generic(deduce=clipped)
 def clip(x: Any, /, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
-    """x limited to [min, max]; None leaves a side open.
+    """min(max(x, `min`), `max`); None leaves a side open.
 
     Args:
-        x: any shape.
-        min, max: Python numbers, `min` ≤ `max`.
+        x: any shape, real.
+        min, max: Python numbers, or tensors that broadcast against `x` and whose type
+            promotes to the type of `x`.
         out: grid of a quantized result.
 
     Returns:
-        The type of `x`.
+        The type of `x`. NaN if the element or a bound is NaN.
 
     Raises:
-        OptionError: `min` is above `max`.
-        CastError: an integer type cannot hold a bound.
+        OptionError: `min` is above `max`, both numbers, or one is neither.
+        CastError: the type of `x` cannot hold a number.
+        PromotionError: the type of `x` cannot hold the type of a tensor.
 
     Example:
         >>> import mdtensor as md

@@ -5,7 +5,135 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.rules.elementwise import same
+from mdtensor.generics.rules.elementwise import fractional, same
+
+
+@generic(deduce=same)
+def sin(x: Any, /) -> Any:
+    """The sine of x in radians; NaN at an infinity.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.sin(md.asarray([0.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `sin`.
+    """
+
+
+@generic(deduce=same)
+def cos(x: Any, /) -> Any:
+    """The cosine of x in radians; NaN at an infinity.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.cos(md.asarray([0.0])).tolist()
+        [1.0]
+
+    Source: array API 2024.12, `cos`.
+    """
+
+
+@generic(deduce=same)
+def tan(x: Any, /) -> Any:
+    """The tangent of x in radians; NaN at an infinity.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.tan(md.asarray([0.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `tan`.
+    """
+
+
+@generic(deduce=same)
+def asin(x: Any, /) -> Any:
+    """The arc sine, from -π/2 to π/2; NaN of reals outside [-1, 1].
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.asin(md.asarray([0.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `asin`.
+    """
+
+
+@generic(deduce=same)
+def acos(x: Any, /) -> Any:
+    """The arc cosine, from 0 to π; NaN of reals outside [-1, 1].
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.acos(md.asarray([1.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `acos`.
+    """
+
+
+@generic(deduce=same)
+def atan(x: Any, /) -> Any:
+    """The arc tangent, from -π/2 to π/2.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.atan(md.asarray([0.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `atan`.
+    """
+
+
+@generic(deduce=same)
+def sinh(x: Any, /) -> Any:
+    """The hyperbolic sine.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.sinh(md.asarray([0.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `sinh`.
+    """
+
+
+@generic(deduce=same)
+def cosh(x: Any, /) -> Any:
+    """The hyperbolic cosine.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.cosh(md.asarray([0.0])).tolist()
+        [1.0]
+
+    Source: array API 2024.12, `cosh`.
+    """
 
 
 @generic(deduce=same)
@@ -13,7 +141,7 @@ def tanh(x: Any, /, *, out: Any = None) -> Any:
     """The hyperbolic tangent.
 
     Args:
-        x: any shape, floating or quantized.
+        x: any shape, floating, complex or quantized.
         out: grid of a quantized result.
 
     Example:
@@ -22,4 +150,98 @@ def tanh(x: Any, /, *, out: Any = None) -> Any:
         [0.0]
 
     Source: array API 2024.12, `tanh`.
+    """
+
+
+@generic(deduce=same)
+def asinh(x: Any, /) -> Any:
+    """The inverse of the hyperbolic sine.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.asinh(md.asarray([0.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `asinh`.
+    """
+
+
+@generic(deduce=same)
+def acosh(x: Any, /) -> Any:
+    """The inverse of the hyperbolic cosine, from 0; NaN of reals below 1.
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.acosh(md.asarray([1.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `acosh`.
+    """
+
+
+@generic(deduce=same)
+def atanh(x: Any, /) -> Any:
+    """The inverse of the hyperbolic tangent; NaN of reals outside [-1, 1].
+
+    Args:
+        x: any shape, floating or complex.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.atanh(md.asarray([0.0])).tolist()
+        [0.0]
+
+    Source: array API 2024.12, `atanh`.
+    """
+
+
+@generic(deduce=fractional)
+def atan2(x1: Any, x2: Any, /) -> Any:
+    """The angle of the point (x2, x1), from -π to π.
+
+    Args:
+        x1: any shape, real: the opposite side.
+        x2: broadcasts against `x1`: the adjacent side; one of the two is floating.
+
+    Returns:
+        The promoted type. Signs of zeros choose the quadrant, as IEEE 754 says.
+
+    Raises:
+        PromotionError: no operand is floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.atan2(md.asarray([0.0, -0.0]), 1.0).tolist()
+        [0.0, -0.0]
+
+    Source: array API 2024.12, `atan2`.
+    """
+
+
+@generic(deduce=fractional)
+def hypot(x1: Any, x2: Any, /) -> Any:
+    """sqrt(x1² + x2²) without overflow on the way.
+
+    Args:
+        x1: any shape, real.
+        x2: broadcasts against `x1`; one of the two is floating.
+
+    Returns:
+        The promoted type; infinite if either is, even beside NaN.
+
+    Raises:
+        PromotionError: no operand is floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.hypot(md.asarray([3.0, 5e30]), md.asarray([4.0, 12e30])).tolist()[0]
+        5.0
+
+    Source: array API 2024.12, `hypot`.
     """

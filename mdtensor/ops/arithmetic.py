@@ -5,12 +5,39 @@ from typing import Any
 import numpy as np
 
 from mdtensor.dispatch import method
-from mdtensor.errors import OptionError, PromotionError, checked, describe
-from mdtensor.generics.arithmetic import add, clip, div, maximum, minimum, mul, neg, sub
+from mdtensor.errors import DataError, describe
+from mdtensor.generics.arithmetic import (
+    abs,
+    add,
+    clip,
+    div,
+    floor_divide,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    positive,
+    pow,
+    reciprocal,
+    remainder,
+    sign,
+    square,
+    sub,
+)
 from mdtensor.kernels.dense import arithmetic as kernel, ufunc
-from mdtensor.leaves import NumericTensor, RealTensor
-from mdtensor.ops.operands import Operand, Real, binary, joint, on_host, unary
-from mdtensor.promotion import fit_scalar
+from mdtensor.leaves import ComplexTensor, NumericTensor, RealTensor
+from mdtensor.ops.operands import (
+    Inexact,
+    Operand,
+    Real,
+    binary,
+    binary_inexact,
+    deduced,
+    joint_numbers,
+    on_host,
+    spec,
+    unary,
+)
 from mdtensor.tensor import Tensor
 
 
@@ -31,14 +58,46 @@ def mul(x1: Operand, x2: Operand, /) -> Tensor:
 
 @method(div)
 def div(x1: Operand, x2: Operand, /) -> Tensor:
-    a, b, result = joint(div, x1, x2)
-    if not (result.dtype.is_floating or result.dtype.is_complex):
-        raise PromotionError(
-            f"{result.dtype} does not divide exactly",
-            "Use astype(x, float32) on one operand",
-            describe("div", x1, x2),
+    return binary_inexact(div, np.divide, x1, x2)
+
+
+@method(floor_divide)
+def floor_divide(x1: Real, x2: Real, /) -> Tensor:
+    a, b, result = joint_numbers(floor_divide, x1, x2)
+    _refuse_zeros("floor_divide", x1, x2, b, result)
+    return result.wrap(ufunc.binary(np.floor_divide, a, b, result.dtype.storage))
+
+
+@method(remainder)
+def remainder(x1: Real, x2: Real, /) -> Tensor:
+    a, b, result = joint_numbers(remainder, x1, x2)
+    _refuse_zeros("remainder", x1, x2, b, result)
+    return result.wrap(ufunc.binary(np.remainder, a, b, result.dtype.storage))
+
+
+def _refuse_zeros(name: str, x1: Any, x2: Any, divisor: Any, result: Any) -> None:
+    """One pass over the divisor; the division itself takes several times as long."""
+    count = kernel.zeros(divisor) if result.dtype.is_integer else 0
+    if count:
+        raise DataError(
+            f"{count} of {divisor.size} divisors are 0",
+            "Mask them first, or use astype(x, float32) on one operand",
+            describe(name, x1, x2),
         )
-    return result.wrap(ufunc.binary(np.divide, a, b, result.dtype.storage))
+
+
+@method(pow)
+def pow(x1: Operand, x2: Operand, /) -> Tensor:
+    a, b, result = joint_numbers(pow, x1, x2)
+    count = kernel.negatives(b) if result.dtype.is_integer else 0
+    if count:
+        raise DataError(
+            f"{count} of {b.size} exponents are negative, and {result.dtype} holds no "
+            "fractions",
+            "Use astype(x, float32) on one operand",
+            describe("pow", x1, x2),
+        )
+    return result.wrap(ufunc.binary(np.power, a, b, result.dtype.storage))
 
 
 @method(minimum)
@@ -56,20 +115,40 @@ def neg(x: NumericTensor, /) -> Tensor:
     return unary(neg, np.negative, x)
 
 
+@method(positive)
+def positive(x: NumericTensor, /) -> Tensor:
+    return unary(positive, np.positive, x)
+
+
+@method(abs)
+def abs(x: RealTensor, /) -> Tensor:
+    return unary(abs, np.absolute, x)
+
+
+@method(abs)
+def abs(x: ComplexTensor, /) -> Tensor:
+    result: type[Tensor] = deduced(abs, x).type
+    return result.wrap(ufunc.unary(np.absolute, x.buffer))
+
+
+@method(sign)
+def sign(x: NumericTensor, /) -> Tensor:
+    return unary(sign, np.sign, x)
+
+
+@method(square)
+def square(x: NumericTensor, /) -> Tensor:
+    return unary(square, np.square, x)
+
+
+@method(reciprocal)
+def reciprocal(x: Inexact, /) -> Tensor:
+    return unary(reciprocal, np.reciprocal, x)
+
+
 @method(clip)
 def clip(x: RealTensor, /, *, min: Any, max: Any) -> Tensor:
-    on_host("clip", x)
-    return x.wrap(kernel.clip(x.buffer, *_bounds(x, min, max)))
-
-
-def _bounds(x: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
-    bounds = checked("clip", (x,), lambda: (_bound(x, low), _bound(x, high)))
-    if low is not None and high is not None and low > high:
-        raise OptionError(
-            f"min {low} is above max {high}", "Swap them", describe("clip", x)
-        )
-    return bounds
-
-
-def _bound(x: Tensor, value: Any) -> Any:
-    return value if value is None else x.dtype.storage.type(fit_scalar(value, x.dtype))
+    on_host("clip", x, min, max)
+    deduced(clip, x, min=spec(min), max=spec(max))
+    bounds = [getattr(bound, "buffer", bound) for bound in (min, max)]
+    return x.wrap(kernel.clip(x.buffer, *bounds))

@@ -1,6 +1,6 @@
 """What methods of several operands check and convert before a kernel runs."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, Union
 
 import numpy as np
@@ -9,6 +9,7 @@ from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dtypes import DType
 from mdtensor.errors import DeviceError, PromotionError, checked, describe
+from mdtensor.generics.rules.elementwise import check_fractions, check_number
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense import ufunc as kernel
@@ -107,6 +108,16 @@ def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
     return x.wrap(kernel.unary(ufunc, x.buffer))
 
 
+def predicate(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
+    """Truth values, computed by NumPy's `ufunc`.
+
+    Raises:
+        DeviceError: x does not live on the host.
+    """
+    on_host(operation.__name__, x)
+    return x.with_dtype(dtypes.bool_).wrap(kernel.predicate(ufunc, x.buffer))
+
+
 def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     """A tensor of the promoted type of numbers, computed by NumPy's `ufunc`.
 
@@ -117,13 +128,7 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     if kind is type(x2) and kind in PLAIN:
         a, b = x1.buffer, x2.buffer
     else:
-        a, b, kind = joint(operation, x1, x2)
-        if kind is BoolTensor:
-            raise PromotionError(
-                "truth values are no numbers",
-                "Use astype(x, int8) on one operand",
-                describe(operation.__name__, x1, x2),
-            )
+        a, b, kind = joint_numbers(operation, x1, x2)
         if kind not in PLAIN or not a.dtype is b.dtype is kind.dtype.storage:
             return kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
     # Nothing to cast. Written out: each call would be 5 % of an addition.
@@ -135,6 +140,30 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     result: Tensor = new(kind)
     result.buffer = found if type(found) is ndarray else np.asarray(found)
     return result
+
+
+def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
+    """As `binary`; the promoted type is floating or complex."""
+    # mypy takes the instances' lack of a hash for the classes'.
+    result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
+    if result is None or not issubclass(result, (FloatingTensor, ComplexTensor)):
+        joint_inexact(operation, x1, x2)
+    return binary(operation, ufunc, x1, x2)
+
+
+def joint_numbers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+    """As `joint`; the promoted type is of numbers."""
+    a, b, result = joint(operation, x1, x2)
+    if result is BoolTensor:
+        checked(operation.__name__, (x1, x2), partial(check_number, result.dtype))
+    return a, b, result
+
+
+def joint_inexact(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+    """As `joint`; the promoted type is floating or complex."""
+    a, b, result = joint(operation, x1, x2)
+    checked(operation.__name__, (x1, x2), partial(check_fractions, result.dtype))
+    return a, b, result
 
 
 def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:

@@ -77,7 +77,7 @@ LITERAL = {
     "Use astype(x, int8) or astype(x, uint64) to choose one.": (
         lambda: md.ones((1,), dtype=md.uint64) * md.ones((1,), dtype=md.int8)
     ),
-    "div(Int64Tensor[1], Int64Tensor[1]): int64 does not divide exactly. "
+    "div(Int64Tensor[1], Int64Tensor[1]): int64 holds no fractions. "
     "Use astype(x, float32) on one operand.": (
         lambda: md.asarray([1]) / md.asarray([2])
     ),
@@ -168,7 +168,10 @@ FILTERS = md.ones((2, 2, 1, 1))
         ),
         (
             lambda: md.clip(IMAGE, "a", "b"),
-            "clip(Float32Tensor[1,2,4,4]): 'a' is no number. Give a Python number.",
+            (
+                "clip(Float32Tensor[1,2,4,4]): min is a str. "
+                "Give a Python number or a tensor."
+            ),
         ),
         (
             lambda: md.hardsigmoid(IMAGE, alpha="a"),

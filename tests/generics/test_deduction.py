@@ -56,8 +56,15 @@ def two(draw: Draw) -> Call:
 
 
 def clipped(draw: Draw) -> Call:
-    bounds = draw(st.sampled_from([(0, 6), (None, 1), (-1, None), (None, None)]))
-    return (any_tensor(draw, NUMBERS),), dict(zip(("min", "max"), bounds, strict=True))
+    x = any_tensor(draw, NUMBERS)
+    number = st.sampled_from([None, 0, 6, -1, "a"])
+    low, high = (
+        any_tensor(draw, NUMBERS, st.sampled_from([x.shape, x.shape[1:], (2, 1)]))
+        if draw(st.booleans())
+        else draw(number)
+        for _ in range(2)
+    )
+    return (x,), {"min": low, "max": high}
 
 
 def reduced(draw: Draw) -> Call:
@@ -245,13 +252,22 @@ def moved(draw: Draw) -> Call:
     return (any_tensor(draw), draw(st.sampled_from([md.cpu, "cpu"]))), {}
 
 
+ONE = """
+    abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1
+    floor imag isfinite isinf isnan log log10 log1p log2 logical_not neg positive real
+    reciprocal round sign signbit sin sinh sqrt square tan tanh trunc
+"""
+TWO = """
+    add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
+    copysign div equal floor_divide greater greater_equal hypot less less_equal
+    logaddexp logical_and logical_or logical_xor maximum minimum mul nextafter
+    not_equal pow remainder sub
+"""
 DRAWS: dict[Any, Callable[[Draw], Call]] = {
-    **dict.fromkeys([md.add, md.sub, md.mul, md.div, md.minimum, md.maximum], two),
-    **dict.fromkeys([md.equal, md.not_equal, md.less, md.less_equal], two),
-    **dict.fromkeys([md.greater, md.greater_equal], two),
-    **dict.fromkeys([md.neg, md.relu, md.relu6], one),
-    **dict.fromkeys([md.sigmoid, md.tanh, md.exp], one_float),
-    **dict.fromkeys([md.hardsigmoid, md.hardswish], one_float),
+    **{getattr(md, name): one for name in ONE.split()},
+    **{getattr(md, name): two for name in TWO.split()},
+    **dict.fromkeys([md.relu, md.relu6], one),
+    **dict.fromkeys([md.sigmoid, md.hardsigmoid, md.hardswish], one_float),
     md.clip: clipped,
     **dict.fromkeys([md.sum, md.mean, md.max], reduced),
     md.argmax: indexed_maximum,
@@ -318,7 +334,8 @@ def test_deduction_is_execution(operation: Any, data: st.DataObject) -> None:
     if isinstance(deduced, type):
         assert result in (deduced, *INSIDE.get(operation, ()))
     elif isinstance(result, type):
-        refusals = (md.CastError, md.PromotionError)  # a value, or a refusal
+        # A value, or a refusal.
+        refusals = (md.CastError, md.DataError, md.PromotionError)
         assert result in (*refusals, *INSIDE.get(operation, ()))
     else:
         for found, got in zip(flat(deduced), flat(result), strict=True):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 from mdtensor import dtypes
+from mdtensor.dtypes import DType
+from mdtensor.errors import OptionError, PromotionError
 from mdtensor.generics.shapes import broadcast_shapes, normalize_axis
 from mdtensor.generics.spec import TensorSpec
-from mdtensor.promotion import result_type
+from mdtensor.promotion import can_cast, fit_scalar, is_weak, result_type
 
 
 def same(x: TensorSpec, **_: Any) -> TensorSpec:
@@ -15,11 +18,63 @@ def same(x: TensorSpec, **_: Any) -> TensorSpec:
     return x
 
 
+def predicate(x: TensorSpec, **_: Any) -> TensorSpec:
+    """Bool, same shape."""
+    return x.with_dtype(dtypes.bool_)
+
+
+def component(x: TensorSpec, **_: Any) -> TensorSpec:
+    """The real type of a complex number's parts, same shape."""
+    parts = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
+    return x.with_dtype(parts.get(x.dtype, x.dtype))
+
+
 def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Promoted type, broadcast shape. A Python scalar is weak and has shape ()."""
     tensor = x1 if isinstance(x1, TensorSpec) else x2
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
-    return tensor.with_dtype(result_type(x1, x2)).with_shape(shape)
+    dtype = result_type(x1, x2)
+    for scalar in filter(is_weak, (x1, x2)):
+        fit_scalar(scalar, dtype)
+    return tensor.with_dtype(dtype).with_shape(shape)
+
+
+def arithmetic(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """As `broadcast`; the result is a number."""
+    result = broadcast(x1, x2)
+    check_number(result.dtype)
+    return result
+
+
+def fractional(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """As `broadcast`; the result is floating or complex."""
+    result = broadcast(x1, x2)
+    check_fractions(result.dtype)
+    return result
+
+
+def check_number(dtype: DType) -> None:
+    """Refuse truth values.
+
+    Raises:
+        PromotionError: `dtype` is bool.
+    """
+    if dtype.kind == "bool":
+        raise PromotionError(
+            "truth values are no numbers", "Use astype(x, int8) on one operand"
+        )
+
+
+def check_fractions(dtype: DType) -> None:
+    """Refuse types without fractions.
+
+    Raises:
+        PromotionError: `dtype` is neither floating nor complex.
+    """
+    if not (dtype.is_floating or dtype.is_complex):
+        raise PromotionError(
+            f"{dtype} holds no fractions", "Use astype(x, float32) on one operand"
+        )
 
 
 def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
@@ -27,6 +82,35 @@ def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     tensor = x1 if isinstance(x1, TensorSpec) else x2
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
+
+
+def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> TensorSpec:
+    """The type of the first argument; tensors as bounds broadcast against it."""
+    _check_bound(x, "min", min)
+    _check_bound(x, "max", max)
+    if isinstance(min, Number) and isinstance(max, Number):
+        _check_order(min, max)
+    shapes = (getattr(bound, "shape", ()) for bound in (min, max))
+    return x.with_shape(broadcast_shapes(x.shape, *shapes))
+
+
+def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
+    dtype = getattr(bound, "dtype", None)
+    if isinstance(bound, Number):
+        fit_scalar(bound, x.dtype)
+    elif isinstance(dtype, DType) and not can_cast(dtype, x.dtype):
+        raise PromotionError(
+            f"{name} is {dtype}, which {x.dtype} does not hold",
+            f"Use astype({name}, {x.dtype})",
+        )
+    elif bound is not None and not isinstance(dtype, DType):
+        fix = "Give a Python number or a tensor"
+        raise OptionError(f"{name} is a {type(bound).__name__}", fix)
+
+
+def _check_order(low: Any, high: Any) -> None:
+    if low > high:
+        raise OptionError(f"min {low} is above max {high}", "Swap them")
 
 
 def along(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:

@@ -1,0 +1,169 @@
+"""Truth values and bits, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor.dispatch import generic
+from mdtensor.generics.rules.elementwise import broadcast, same
+
+
+@generic(deduce=broadcast)
+def logical_and(x1: Any, x2: Any, /) -> Any:
+    """Whether both are true.
+
+    Args:
+        x1: any shape, truth values.
+        x2: broadcasts against `x1`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_and(md.asarray([True, False]), True).tolist()
+        [True, False]
+
+    Source: array API 2024.12, `logical_and`.
+    """
+
+
+@generic(deduce=broadcast)
+def logical_or(x1: Any, x2: Any, /) -> Any:
+    """Whether one or both are true; operands as `logical_and`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_or(md.asarray([True, False]), False).tolist()
+        [True, False]
+
+    Source: array API 2024.12, `logical_or`.
+    """
+
+
+@generic(deduce=broadcast)
+def logical_xor(x1: Any, x2: Any, /) -> Any:
+    """Whether exactly one is true; operands as `logical_and`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_xor(md.asarray([True, False]), True).tolist()
+        [False, True]
+
+    Source: array API 2024.12, `logical_xor`.
+    """
+
+
+@generic(deduce=same)
+def logical_not(x: Any, /) -> Any:
+    """Whether x is false.
+
+    Args:
+        x: any shape, truth values.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_not(md.asarray([True, False])).tolist()
+        [False, True]
+
+    Source: array API 2024.12, `logical_not`.
+    """
+
+
+@generic(deduce=broadcast)
+def bitwise_and(x1: Any, x2: Any, /) -> Any:
+    """The bits that are set in both.
+
+    Args:
+        x1: any shape, integers or truth values.
+        x2: broadcasts against `x1`.
+
+    Returns:
+        The promoted type. Negative integers are two's complement in it.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_and(md.asarray([6, -1]), 3).tolist()
+        [2, 3]
+
+    Source: array API 2024.12, `bitwise_and`.
+    """
+
+
+@generic(deduce=broadcast)
+def bitwise_or(x1: Any, x2: Any, /) -> Any:
+    """The bits that are set in one or both; operands as `bitwise_and`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_or(md.asarray([6, -1]), 3).tolist()
+        [7, -1]
+
+    Source: array API 2024.12, `bitwise_or`.
+    """
+
+
+@generic(deduce=broadcast)
+def bitwise_xor(x1: Any, x2: Any, /) -> Any:
+    """The bits that are set in exactly one; operands as `bitwise_and`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_xor(md.asarray([6, -1]), 3).tolist()
+        [5, -4]
+
+    Source: array API 2024.12, `bitwise_xor`.
+    """
+
+
+@generic(deduce=same)
+def bitwise_invert(x: Any, /) -> Any:
+    """Each bit inverted: -1 - x of signed integers, `not` of truth values.
+
+    Args:
+        x: any shape, integers or truth values.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_invert(md.asarray([0, 5])).tolist()
+        [-1, -6]
+
+    Source: array API 2024.12, `bitwise_invert`.
+    """
+
+
+@generic(deduce=broadcast)
+def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
+    """x1 · 2**x2, wrapping: 0 once x2 reaches the width of the promoted type.
+
+    Args:
+        x1: any shape, integers.
+        x2: broadcasts against `x1`; from 0.
+
+    Raises:
+        DataError: a count is negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_left_shift(md.asarray([1, -3]), md.asarray([64, 2])).tolist()
+        [0, -12]
+
+    Source: array API 2024.12, `bitwise_left_shift`.
+    """
+
+
+@generic(deduce=broadcast)
+def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
+    """floor(x1 / 2**x2): 0 or -1 once x2 reaches the width of the promoted type.
+
+    Args:
+        x1: any shape, integers.
+        x2: broadcasts against `x1`; from 0.
+
+    Raises:
+        DataError: a count is negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_right_shift(md.asarray([5, -5]), md.asarray([1, 64])).tolist()
+        [2, -1]
+
+    Source: array API 2024.12, `bitwise_right_shift`.
+    """

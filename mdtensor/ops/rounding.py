@@ -1,0 +1,49 @@
+"""Rounding of dense tensors on the host to whole numbers; integers are whole."""
+
+import numpy as np
+
+from mdtensor.dispatch import method
+from mdtensor.generics.rounding import ceil, floor, round, trunc
+from mdtensor.leaves import FloatingTensor, IntegerTensor
+from mdtensor.ops.operands import Inexact, unary
+from mdtensor.tensor import Tensor
+
+
+@method(floor)
+def floor(x: FloatingTensor, /) -> Tensor:
+    return unary(floor, np.floor, x)
+
+
+@method(floor)
+def floor(x: IntegerTensor, /) -> Tensor:
+    return unary(floor, np.positive, x)
+
+
+@method(ceil)
+def ceil(x: FloatingTensor, /) -> Tensor:
+    return unary(ceil, np.ceil, x)
+
+
+@method(ceil)
+def ceil(x: IntegerTensor, /) -> Tensor:
+    return unary(ceil, np.positive, x)
+
+
+@method(trunc)
+def trunc(x: FloatingTensor, /) -> Tensor:
+    return unary(trunc, np.trunc, x)
+
+
+@method(trunc)
+def trunc(x: IntegerTensor, /) -> Tensor:
+    return unary(trunc, np.positive, x)
+
+
+@method(round)
+def round(x: Inexact, /) -> Tensor:
+    return unary(round, np.rint, x)
+
+
+@method(round)
+def round(x: IntegerTensor, /) -> Tensor:
+    return unary(round, np.positive, x)
