@@ -177,10 +177,15 @@ from mdtensor.generics.pool import (
     max_pool2d as max_pool2d,
 )
 from mdtensor.generics.reduction import (
-    argmax as argmax,
+    all as all,
+    any as any,
     max as max,
     mean as mean,
+    min as min,
+    prod as prod,
+    std as std,
     sum as sum,
+    var as var,
 )
 from mdtensor.generics.rounding import (
     ceil as ceil,
@@ -188,6 +193,26 @@ from mdtensor.generics.rounding import (
     round as round,
     trunc as trunc,
 )
+from mdtensor.generics.scan import (
+    cumulative_prod as cumulative_prod,
+    cumulative_sum as cumulative_sum,
+    diff as diff,
+)
+from mdtensor.generics.searching import (
+    argmax as argmax,
+    argmin as argmin,
+    count_nonzero as count_nonzero,
+    nonzero as nonzero,
+    searchsorted as searchsorted,
+    where as where,
+)
+from mdtensor.generics.sets import (
+    unique_all as unique_all,
+    unique_counts as unique_counts,
+    unique_inverse as unique_inverse,
+    unique_values as unique_values,
+)
+from mdtensor.generics.sorting import argsort as argsort, sort as sort
 from mdtensor.generics.spec import TensorSpec as TensorSpec
 from mdtensor.generics.trigonometry import (
     acos as acos,

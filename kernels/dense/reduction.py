@@ -1,44 +1,122 @@
 """Many elements to one on host arrays: sums, means, extremes.
 
-`axes` is a tuple of axes counted from the front. Floats are summed pairwise in their
-own type, float16 in float32 and rounded once. No kernel writes to its arguments.
+`axes` is a tuple of axes counted from the front. Floats are computed in their own type
+(sums along contiguous axes pairwise), those of 16 bits in float32 and rounded once. No
+kernel writes to its arguments, and none warns.
 """
 
 from __future__ import annotations
 
+from math import prod as product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.ufunc import compute_dtype
+from mdtensor.kernels.dense.promotion import promoted
+from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW, compute_dtype
 
 Array = npt.NDArray[Any]
+DType = np.dtype[Any]
 Axes = tuple[int, ...]
 
 
-def sum_(x: Array, axes: Axes, keepdims: bool, dtype: np.dtype[Any]) -> Array:
+def sum_(x: Array, axes: Axes, keepdims: bool, dtype: DType) -> Array:
     """Σ x over `axes`, held in `dtype`; integers wrap there."""
-    wide = compute_dtype(dtype)
+    return _total(np.add, x, axes, keepdims, dtype)
+
+
+def prod(x: Array, axes: Axes, keepdims: bool, dtype: DType) -> Array:
+    """Π x over `axes`, held in `dtype`; integers wrap there."""
+    return _total(np.multiply, x, axes, keepdims, dtype)
+
+
+def _total(
+    ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool, dtype: DType
+) -> Array:
+    y, wide = addends(x, dtype), compute_dtype(dtype)
     with np.errstate(all="ignore"):
-        total = np.sum(x, axis=axes, keepdims=keepdims, dtype=wide)
+        total = ufunc.reduce(y, axis=axes, keepdims=keepdims, dtype=wide)
         return np.asarray(total, dtype)
 
 
+def addends(x: Array, dtype: DType) -> Array:
+    """x in `dtype`, unless NumPy's loop casts it just as well, block by block."""
+    return promoted(x, dtype) if dtype in NARROW else x
+
+
 def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
-    """Σ x / count over `axes`; of nothing it is NaN."""
-    wide = compute_dtype(x.dtype)
-    count = wide.type(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    """Σ x / N over `axes`; of nothing it is NaN."""
     with np.errstate(all="ignore"):
-        total = np.sum(x, axis=axes, keepdims=keepdims, dtype=wide)
-        return np.asarray(total / count, x.dtype)
+        return _mean(x, axes, keepdims).astype(x.dtype, copy=False)
+
+
+def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
+    """The mean, still in the type it is computed in."""
+    wide = compute_dtype(x.dtype)
+    total = np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=wide))
+    count = np.asarray(_count(x, axes), total.real.dtype)
+    if wide.kind != "c":
+        return np.asarray(total / count)
+    quotient = np.empty_like(total)  # by parts: an infinite one leaves the other alone
+    quotient.real, quotient.imag = total.real / count, total.imag / count
+    return quotient
+
+
+def _count(x: Array, axes: Axes) -> int:
+    return product(x.shape[axis] for axis in axes)
+
+
+def var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
+    """Σ (x - mean)² / (N - correction) over `axes`; NaN if that divisor is not > 0."""
+    with np.errstate(all="ignore"):
+        return _var(x, axes, keepdims, correction).astype(x.dtype, copy=False)
+
+
+def std(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
+    """√var; 16-bit floats are rounded after the root only."""
+    with np.errstate(all="ignore"):
+        root = np.sqrt(_var(x, axes, keepdims, correction))
+        return np.asarray(root, x.dtype)
+
+
+def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
+    """The variance, still in the type it is computed in."""
+    wide = compute_dtype(x.dtype)
+    freedom = np.asarray(max(_count(x, axes) - correction, 0), wide)
+    deviation = np.asarray(np.subtract(x, _mean(x, axes, True), dtype=wide))
+    np.multiply(deviation, deviation, out=deviation)
+    total = np.add.reduce(deviation, axis=axes, keepdims=keepdims)
+    return np.asarray(np.where(freedom > 0, total / freedom, wide.type(np.nan)))
 
 
 def max_(x: Array, axes: Axes, keepdims: bool) -> Array:
     """The largest element over `axes`; NaN if there is one."""
-    return np.asarray(np.max(x, axis=axes, keepdims=keepdims))
+    return _extreme(np.maximum, x, axes, keepdims)
 
 
-def argmax(x: Array, axis: int | None, keepdims: bool) -> Array:
-    """int64 index of the first largest element, or of the first NaN."""
-    return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims), np.int64)
+def min_(x: Array, axes: Axes, keepdims: bool) -> Array:
+    """The smallest element over `axes`; NaN if there is one."""
+    return _extreme(np.minimum, x, axes, keepdims)
+
+
+def _extreme(ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool) -> Array:
+    wide = x.astype(FLOAT32) if x.dtype in NARROW else x
+    with np.errstate(all="ignore"):
+        return np.asarray(ufunc.reduce(wide, axis=axes, keepdims=keepdims), x.dtype)
+
+
+def all_(x: Array, axes: Axes, keepdims: bool) -> Array:
+    """Whether no element over `axes` is zero."""
+    return np.asarray(np.all(truth(x), axis=axes, keepdims=keepdims))
+
+
+def any_(x: Array, axes: Axes, keepdims: bool) -> Array:
+    """Whether some element over `axes` is not zero."""
+    return np.asarray(np.any(truth(x), axis=axes, keepdims=keepdims))
+
+
+def truth(x: Array) -> Array:
+    """Where x is not zero; NaN is not."""
+    with np.errstate(all="ignore"):
+        return x if x.dtype == np.bool_ else np.asarray(x != 0)

@@ -1,34 +1,76 @@
-"""Many elements to one: sums, means, extremes."""
+"""Many elements to one: sums, means, extremes.
+
+All take `axis`: one axis, several, or None for all; and leave the reduced axes away, or
+with `keepdims` at size 1. Floats of 16 bits are computed in float32 and rounded once.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.rules.reduction import accumulation, extreme, index, reduction
+from mdtensor.generics.rules.reduction import (
+    accumulation,
+    extreme,
+    reduction,
+    spread,
+    verdict,
+)
 
 
 @generic(deduce=accumulation)
-def sum(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """The sum over `axis`.
+def sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Any:
+    """Σ x over `axis`.
 
     Args:
-        x: any shape.
+        x: any shape; truth values count as 0 and 1.
         axis: one axis, several, or None for all.
+        dtype: the type to hold the sum, into which elements are cast first; not below
+            the kind of `x`.
         keepdims: leave the summed axes with size 1.
 
     Returns:
-        Floats keep their type; integers give int64 or uint64 and wrap there.
+        Without `dtype`, floats and complex numbers keep their type; integers give
+        int64 or uint64. Integers wrap. The sum of nothing is 0.
 
     Raises:
         ShapeError: an axis does not exist or repeats.
+        CastError: `dtype` has no room for fractions or imaginary parts of `x`.
 
     Example:
         >>> import mdtensor as md
         >>> md.sum(md.asarray([[1, 2], [3, 4]]), axis=0).tolist()
         [4, 6]
+        >>> md.sum(md.asarray([100, 100], dtype=md.int8), dtype=md.int8).tolist()
+        -56
 
     Source: array API 2024.12, `sum`.
+    """
+
+
+@generic(deduce=accumulation)
+def prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+) -> Any:
+    """Π x over `axis`; types and errors as those of `sum`.
+
+    Args:
+        x: any shape.
+        axis: one axis, several, or None for all.
+        dtype: the type to hold the product.
+        keepdims: leave the multiplied axes with size 1.
+
+    Returns:
+        The type of a sum. The product of nothing is 1.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.prod(md.asarray([[1, 2], [3, 4]])).tolist()
+        24
+
+    Source: array API 2024.12, `prod`.
     """
 
 
@@ -36,10 +78,10 @@ def sum(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 def mean(
     x: Any, /, *, axis: Any = None, keepdims: bool = False, out: Any = None
 ) -> Any:
-    """The arithmetic mean over `axis`.
+    """Σ x / N over `axis`, N being the number of elements.
 
     Args:
-        x: any shape, floating or quantized.
+        x: any shape; floating, complex or quantized.
         axis: one axis, several, or None for all.
         keepdims: leave the averaged axes with size 1.
         out: grid of a quantized result. The sum of codes is exact, and the quotient
@@ -57,9 +99,73 @@ def mean(
     """
 
 
+@generic(deduce=spread)
+def var(
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Any:
+    """Σ (x - mean(x))² / (N - correction) over `axis`.
+
+    Args:
+        x: any shape, floating.
+        axis: one axis, several, or None for all.
+        correction: 0 for the elements themselves, 1 for the unbiased estimate of what
+            they are a sample of.
+        keepdims: leave the reduced axes with size 1.
+
+    Returns:
+        The type of `x`; NaN unless N is above `correction`.
+
+    Raises:
+        OptionError: the correction is no real number.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.var(md.asarray([1.0, 2.0, 3.0]), correction=1).tolist()
+        1.0
+
+    Source: array API 2024.12, `var`.
+    """
+
+
+@generic(deduce=spread)
+def std(
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Any:
+    """√var(x), with the arguments of `var`.
+
+    Args:
+        x: any shape, floating.
+        axis: one axis, several, or None for all.
+        correction: taken from N.
+        keepdims: leave the reduced axes with size 1.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.std(md.asarray([1.0, 3.0])).tolist()
+        1.0
+
+    Source: array API 2024.12, `std`.
+    """
+
+
 @generic(deduce=extreme)
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest element over `axis`; NaN if there is one.
+
+    Args:
+        x: any shape, real.
+        axis: one axis, several, or None for all.
+        keepdims: leave the reduced axes with size 1.
 
     Raises:
         ShapeError: the maximum of nothing.
@@ -73,17 +179,64 @@ def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     """
 
 
-@generic(deduce=index)
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The index of the first largest element along `axis`; of all if None.
+@generic(deduce=extreme)
+def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The smallest element over `axis`; NaN if there is one.
+
+    Args:
+        x: any shape, real.
+        axis: one axis, several, or None for all.
+        keepdims: leave the reduced axes with size 1.
 
     Raises:
-        ShapeError: the maximum of nothing.
+        ShapeError: the minimum of nothing.
 
     Example:
         >>> import mdtensor as md
-        >>> md.argmax(md.asarray([3, 9, 2])).tolist()
+        >>> md.min(md.asarray([3, 1, 2])).tolist()
         1
 
-    Source: array API 2024.12, `argmax`.
+    Source: array API 2024.12, `min`.
+    """
+
+
+@generic(deduce=verdict)
+def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """Whether no element over `axis` is zero; NaN is not zero.
+
+    Args:
+        x: any shape.
+        axis: one axis, several, or None for all.
+        keepdims: leave the reduced axes with size 1.
+
+    Returns:
+        BoolTensor. Of nothing it is True.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.all(md.asarray([[1, 0], [2, 3]]), axis=1).tolist()
+        [False, True]
+
+    Source: array API 2024.12, `all`.
+    """
+
+
+@generic(deduce=verdict)
+def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """Whether some element over `axis` is not zero; NaN is not zero.
+
+    Args:
+        x: any shape.
+        axis: one axis, several, or None for all.
+        keepdims: leave the reduced axes with size 1.
+
+    Returns:
+        BoolTensor. Of nothing it is False.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.any(md.asarray([[0, 0], [0, 3]]), axis=1).tolist()
+        [False, True]
+
+    Source: array API 2024.12, `any`.
     """

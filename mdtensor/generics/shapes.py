@@ -86,7 +86,7 @@ def reduced_shape(
 def check_nonempty(shape: Shape, axis: int | tuple[int, ...] | None) -> None:
     """Refuse to look for an extreme among no elements."""
     if any(shape[at] == 0 for at in normalize_axes(axis, len(shape))):
-        raise ShapeError(f"the maximum of nothing: shape {shape}, axis {axis}")
+        raise ShapeError(f"the extreme of nothing: shape {shape}, axis {axis}")
 
 
 def matmul_shape(x1: Shape, x2: Shape) -> Shape:

@@ -17,5 +17,9 @@ from mdtensor.ops import (
     pool as pool,
     reduction as reduction,
     rounding as rounding,
+    scan as scan,
+    searching as searching,
+    sets as sets,
+    sorting as sorting,
     trigonometry as trigonometry,
 )

@@ -188,7 +188,7 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
         if a_shape != b_shape:
             broadcast_shapes(a_shape, b_shape)
         dtype = result_type(x1, x2)
-        a, b = _buffer(x1, dtype), _buffer(x2, dtype)
+        a, b = number(x1, dtype), number(x2, dtype)
         tensor = x1 if isinstance(x1, Tensor) else x2
         return a, b, tensor.with_dtype(dtype)
 
@@ -228,7 +228,8 @@ def _is_joint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return a == b or not a or not b
 
 
-def _buffer(operand: Any, dtype: DType) -> Any:
+def number(operand: Any, dtype: DType) -> Any:
+    """The buffer of a tensor, or a Python number as a 0-d array of `dtype`."""
     if isinstance(operand, Tensor):
         return operand.buffer
     with np.errstate(over="ignore"):
@@ -254,7 +255,7 @@ def _compared(operand: Any, other: Any) -> Any:
     if isinstance(operand, int):
         return _compared_integer(operand, other.dtype)
     is_rounded = is_weak(operand) and other.dtype.is_floating
-    return _buffer(operand, other.dtype if is_rounded else dtypes.float64)
+    return number(operand, other.dtype if is_rounded else dtypes.float64)
 
 
 def _compared_integer(value: int, other: DType) -> Any:

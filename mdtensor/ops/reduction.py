@@ -1,36 +1,86 @@
-"""Sums, means, extremes and softmax of dense tensors on the host."""
+"""Sums, products, means and extremes of dense tensors on the host."""
 
+from collections.abc import Callable
 from typing import Any
 
 from mdtensor.dispatch import method
-from mdtensor.generics.reduction import argmax, max, mean, sum
+from mdtensor.generics.reduction import all, any, max, mean, min, prod, std, sum, var
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import reduction as kernel
 from mdtensor.leaves import FloatingTensor, RealTensor
-from mdtensor.ops.operands import Dense, deduced
+from mdtensor.ops.operands import Dense, Inexact, deduced
 from mdtensor.tensor import Tensor
 
 
 @method(sum)
-def sum(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
-    result: type[Tensor] = deduced(sum, x, axis=axis, keepdims=keepdims).type
+def sum(x: Dense, /, *, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
+    return _accumulated(sum, kernel.sum_, x, axis, dtype, keepdims)
+
+
+@method(prod)
+def prod(x: Dense, /, *, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
+    return _accumulated(prod, kernel.prod, x, axis, dtype, keepdims)
+
+
+def _accumulated(
+    operation: Any,
+    accumulate: Callable[..., Any],
+    x: Tensor,
+    axis: Any,
+    dtype: Any,
+    keepdims: bool,
+) -> Tensor:
+    options = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
+    result: type[Tensor] = deduced(operation, x, **options).type
     axes = normalize_axes(axis, x.ndim)
-    return result.wrap(kernel.sum_(x.buffer, axes, keepdims, result.dtype.storage))
+    return result.wrap(accumulate(x.buffer, axes, keepdims, result.dtype.storage))
 
 
 @method(mean)
-def mean(x: FloatingTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
-    deduced(mean, x, axis=axis, keepdims=keepdims)
-    return x.wrap(kernel.mean(x.buffer, normalize_axes(axis, x.ndim), keepdims))
+def mean(x: Inexact, /, *, axis: Any, keepdims: bool) -> Tensor:
+    return _reduced(mean, kernel.mean, x, axis, keepdims)
 
 
 @method(max)
 def max(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
-    deduced(max, x, axis=axis, keepdims=keepdims)
-    return x.wrap(kernel.max_(x.buffer, normalize_axes(axis, x.ndim), keepdims))
+    return _reduced(max, kernel.max_, x, axis, keepdims)
 
 
-@method(argmax)
-def argmax(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
-    result: type[Tensor] = deduced(argmax, x, axis=axis, keepdims=keepdims).type
-    return result.wrap(kernel.argmax(x.buffer, axis, keepdims))
+@method(min)
+def min(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
+    return _reduced(min, kernel.min_, x, axis, keepdims)
+
+
+@method(all)
+def all(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
+    return _reduced(all, kernel.all_, x, axis, keepdims)
+
+
+@method(any)
+def any(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
+    return _reduced(any, kernel.any_, x, axis, keepdims)
+
+
+def _reduced(
+    operation: Any, reduce: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool
+) -> Tensor:
+    result: type[Tensor] = deduced(operation, x, axis=axis, keepdims=keepdims).type
+    return result.wrap(reduce(x.buffer, normalize_axes(axis, x.ndim), keepdims))
+
+
+@method(var)
+def var(
+    x: FloatingTensor, /, *, axis: Any, correction: float, keepdims: bool
+) -> Tensor:
+    deduced(var, x, axis=axis, correction=correction, keepdims=keepdims)
+    axes = normalize_axes(axis, x.ndim)
+    return x.wrap(kernel.var(x.buffer, axes, keepdims, float(correction)))
+
+
+@method(std)
+def std(
+    x: FloatingTensor, /, *, axis: Any, correction: float, keepdims: bool
+) -> Tensor:
+    deduced(std, x, axis=axis, correction=correction, keepdims=keepdims)
+    axes = normalize_axes(axis, x.ndim)
+    return x.wrap(kernel.std(x.buffer, axes, keepdims, float(correction)))

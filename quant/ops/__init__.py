@@ -10,4 +10,5 @@ from mdtensor.quant.ops import (
     matmul as matmul,
     pool as pool,
     reduction as reduction,
+    searching as searching,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import Int64Tensor, ShapeError, argmax, max, mean, method, softmax, sum
+from mdtensor import OptionError, ShapeError, max, mean, method, softmax, sum
 from mdtensor.errors import checked, describe
 from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
 from mdtensor.quant import accumulators, rounding, tables
@@ -14,7 +14,7 @@ from mdtensor.quant.deduction import accumulated, curve, rounded_mean
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import AffineTensor, NarrowTensor, quantized, spec_of
+from mdtensor.quant.tensor import AffineTensor, NarrowTensor, quantized
 
 #: Float64 shares err by less than this part of themselves.
 ERROR = 2.0**-40
@@ -26,7 +26,13 @@ def _axes(name: str, x: Any, axis: Any) -> tuple[int, ...]:
 
 
 @method(sum, deduce=accumulated)
-def sum(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
+def sum(x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+    if dtype is not None:
+        raise OptionError(
+            f"dtype is {dtype!s}, codes add up to codes of qint32",
+            "Leave dtype= away, or use dequantize(x) first",
+            describe("sum", x),
+        )
     axes = _axes("sum", x, axis)
     total = np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
     return finish("sum", total, accumulators.of_steps(x), None, x)
@@ -49,18 +55,6 @@ def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     axes = _axes("max", x, axis)
     checked("max", (x,), lambda: check_nonempty(x.shape, axes))
     return quantized(np.asarray(x.buffer.max(axis=axes, keepdims=keepdims)), x.qparams)
-
-
-@method(argmax)
-def argmax(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
-    require_per_tensor("argmax", x)
-    rule = argmax.operation.rule
-    spec = checked(
-        "argmax", (x,), lambda: rule(spec_of(x), axis=axis, keepdims=keepdims)
-    )
-    one = axis if axis is None else int(axis)
-    found = np.asarray(x.buffer.argmax(axis=one))
-    return Int64Tensor.wrap(found.astype(np.int64).reshape(spec.shape))
 
 
 @method(softmax, deduce=curve)

@@ -28,6 +28,7 @@ FLOATS = [leaf for leaf in LEAVES if leaf.dtype.is_floating]
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 SCALARS = st.sampled_from([0, 1, -1, 2.5, True, 300])
 AXES = st.integers(-4, 4)
+ACCUMULATORS = st.sampled_from([None, None, *(leaf.dtype for leaf in LEAVES)])
 
 
 def tensor(leaf: type[md.Tensor], shape: tuple[int, ...]) -> Any:
@@ -73,9 +74,56 @@ def reduced(draw: Draw) -> Call:
     return (any_tensor(draw),), {"axis": axis, "keepdims": keep}
 
 
-def indexed_maximum(draw: Draw) -> Call:
+def totaled(draw: Draw) -> Call:
+    arguments, options = reduced(draw)
+    return arguments, {**options, "dtype": draw(ACCUMULATORS)}
+
+
+def spread(draw: Draw) -> Call:
+    arguments, options = reduced(draw)
+    return arguments, {**options, "correction": draw(st.sampled_from([0, 1.5, "1"]))}
+
+
+def indexed_extreme(draw: Draw) -> Call:
     axis, keep = draw(st.one_of(st.none(), AXES)), draw(st.booleans())
     return (any_tensor(draw),), {"axis": axis, "keepdims": keep}
+
+
+def running(draw: Draw) -> Call:
+    return (any_tensor(draw),), {
+        "axis": draw(st.one_of(st.none(), AXES)),
+        "dtype": draw(ACCUMULATORS),
+        "include_initial": draw(st.booleans()),
+    }
+
+
+def neighbours(draw: Draw) -> Call:
+    shape, axis = draw(SHAPES), draw(AXES)
+    ends = st.one_of(st.none(), st.just(shape), st.just((*shape[:-1], 2)), SHAPES)
+    options = {"axis": axis, "n": draw(st.integers(-1, 3))}
+    for name in ("prepend", "append"):
+        end = draw(ends)
+        options[name] = None if end is None else any_tensor(draw, shape=st.just(end))
+    return (any_tensor(draw, shape=st.just(shape)),), options
+
+
+def searched(draw: Draw) -> Call:
+    x1 = any_tensor(draw, shape=st.sampled_from([(3,), (3,), (0,), (2, 2), ()]))
+    order = st.sampled_from([None, None, (3,), (0,), (1,)])
+    sorter = draw(order)
+    side = draw(st.sampled_from(["left", "right", "middle"]))
+    given = None if sorter is None else any_tensor(draw, shape=st.just(sorter))
+    return (x1, any_tensor(draw)), {"side": side, "sorter": given}
+
+
+def chosen(draw: Draw) -> Call:
+    condition = any_tensor(draw, [md.BoolTensor, md.BoolTensor, md.Int8Tensor])
+    return (condition, *two(draw)[0]), {}
+
+
+def ordered(draw: Draw) -> Call:
+    down = draw(st.sampled_from([True, False, "down"]))
+    return (any_tensor(draw),), {"axis": draw(AXES), "descending": down}
 
 
 def along(draw: Draw) -> Call:
@@ -254,8 +302,9 @@ def moved(draw: Draw) -> Call:
 
 ONE = """
     abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1
-    floor imag isfinite isinf isnan log log10 log1p log2 logical_not neg positive real
-    reciprocal round sign signbit sin sinh sqrt square tan tanh trunc
+    floor imag isfinite isinf isnan log log10 log1p log2 logical_not neg nonzero
+    positive real reciprocal round sign signbit sin sinh sqrt square tan tanh trunc
+    unique_all unique_counts unique_inverse unique_values
 """
 TWO = """
     add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
@@ -269,8 +318,16 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     **dict.fromkeys([md.relu, md.relu6], one),
     **dict.fromkeys([md.sigmoid, md.hardsigmoid, md.hardswish], one_float),
     md.clip: clipped,
-    **dict.fromkeys([md.sum, md.mean, md.max], reduced),
-    md.argmax: indexed_maximum,
+    **dict.fromkeys([md.mean, md.max, md.min, md.all, md.any], reduced),
+    **dict.fromkeys([md.sum, md.prod], totaled),
+    **dict.fromkeys([md.var, md.std], spread),
+    **dict.fromkeys([md.cumulative_sum, md.cumulative_prod], running),
+    md.diff: neighbours,
+    **dict.fromkeys([md.argmax, md.argmin], indexed_extreme),
+    md.count_nonzero: reduced,
+    md.searchsorted: searched,
+    md.where: chosen,
+    **dict.fromkeys([md.sort, md.argsort], ordered),
     md.softmax: along,
     md.matmul: product,
     md.linear: fully_connected,

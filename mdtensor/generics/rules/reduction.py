@@ -5,29 +5,68 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.generics.shapes import check_nonempty, normalize_axis, reduced_shape
+from mdtensor.errors import CastError, OptionError
+from mdtensor.generics.options import flag, number
+from mdtensor.generics.shapes import check_nonempty, reduced_shape
 from mdtensor.generics.spec import TensorSpec
+
+#: How far a kind of numbers reaches; a sum may be held in its own kind or above.
+_REACH = {
+    "bool": 0,
+    "signed integer": 1,
+    "unsigned integer": 1,
+    "real floating": 2,
+    "complex floating": 3,
+}
 
 
 def reduction(
     x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
     """The type of the argument, reduced shape."""
-    return x.with_shape(reduced_shape(x.shape, axis, keepdims))
+    return x.with_shape(reduced_shape(x.shape, axis, flag(keepdims, "keepdims")))
 
 
 def accumulation(
-    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+    x: TensorSpec,
+    *,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    **_: Any,
 ) -> TensorSpec:
-    """Reduced shape; integers widen to 64 bits, as in the standard."""
-    return reduction(x, axis=axis, keepdims=keepdims).with_dtype(sum_dtype(x.dtype))
+    """Reduced shape, in the type of `accumulator`."""
+    result = reduction(x, axis=axis, keepdims=keepdims)
+    return result.with_dtype(accumulator(x.dtype, dtype))
 
 
-def sum_dtype(dtype: dtypes.DType) -> dtypes.DType:
-    """Where a sum of `dtype` is held (array API 2024.12, `sum`)."""
-    if dtype.is_floating:
-        return dtype
-    return dtypes.uint64 if dtype.kind == "unsigned integer" else dtypes.int64
+def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
+    """Where a sum or a product of `source` is held.
+
+    Without `wanted`, integers and truth values widen to 64 bits (array API 2024.12,
+    `sum`).
+
+    Raises:
+        OptionError: `wanted` is no type of numbers.
+        CastError: `wanted` has no fraction or no imaginary part, and `source` has.
+    """
+    if wanted is None:
+        return _accumulator(source)
+    found = dtypes.dtype(wanted)
+    if not _REACH.get(found.kind):
+        raise OptionError(f"dtype is {found}", "Use a type of numbers")
+    if _REACH[found.kind] < _REACH[source.kind]:
+        raise CastError(
+            f"{found} does not hold what {source} elements add up to",
+            f"Use astype(x, {found}) first",
+        )
+    return found
+
+
+def _accumulator(source: dtypes.DType) -> dtypes.DType:
+    if source.is_floating or source.is_complex:
+        return source
+    return dtypes.uint64 if source.kind == "unsigned integer" else dtypes.int64
 
 
 def extreme(
@@ -38,9 +77,21 @@ def extreme(
     return reduction(x, axis=axis, keepdims=keepdims)
 
 
-def index(
-    x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
+def spread(
+    x: TensorSpec,
+    *,
+    axis: Any = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    **_: Any,
 ) -> TensorSpec:
-    """Int64, reduced shape."""
-    one = axis if axis is None else normalize_axis(axis, x.ndim)
-    return extreme(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
+    """As `reduction`; the correction is a real number."""
+    number(correction, "correction")
+    return reduction(x, axis=axis, keepdims=keepdims)
+
+
+def verdict(
+    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """Bool, reduced shape."""
+    return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.bool_)

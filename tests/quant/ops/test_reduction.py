@@ -89,6 +89,16 @@ def test_sums_that_leave_32_bits_are_refused():
     assert md.mean(x, out=QParams(2.0**24)).codes.tolist() == 32
 
 
+def test_codes_add_up_to_codes():
+    x = QInt8Tensor([1, 2], scale=0.5)
+    with pytest.raises(md.OptionError) as raised:
+        md.sum(x, dtype=md.int64)
+    assert str(raised.value) == (
+        "sum(QInt8Tensor[2]): dtype is int64, codes add up to codes of qint32. "
+        "Leave dtype= away, or use dequantize(x) first."
+    )
+
+
 def test_nothing_sums_to_zero_and_has_no_mean_or_maximum():
     x = QUInt8Tensor(np.zeros((0, 3), np.uint8), scale=0.5, zero_point=9)
     assert md.sum(x, axis=0).codes.tolist() == [0, 0, 0]
@@ -100,7 +110,7 @@ def test_nothing_sums_to_zero_and_has_no_mean_or_maximum():
     )
     for reduce in (md.max, md.argmax):
         with pytest.raises(
-            md.ShapeError, match=r"\(QUInt8Tensor\[0,3\]\): the maximum"
+            md.ShapeError, match=r"\(QUInt8Tensor\[0,3\]\): the extreme"
         ):
             reduce(x)
 

@@ -1,0 +1,64 @@
+"""Rules of operations that look for elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.errors import OptionError, ShapeError
+from mdtensor.generics.options import choice
+from mdtensor.generics.rules.reduction import extreme, reduction
+from mdtensor.generics.shapes import DYNAMIC, broadcast_shapes, normalize_axis
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.promotion import result_type
+
+
+def index(
+    x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """Int64, reduced shape; of something, along one axis or all."""
+    one = axis if axis is None else normalize_axis(axis, x.ndim)
+    return extreme(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
+
+
+def count(
+    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """Int64, reduced shape."""
+    return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.int64)
+
+
+def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
+    """For each axis, int64 of a length that depends on the elements."""
+    if x.ndim == 0:
+        raise ShapeError("0 dimensions have no indices", "Use reshape(x, (1,))")
+    return (x.with_dtype(dtypes.int64).with_shape((DYNAMIC,)),) * x.ndim
+
+
+def insertion(
+    x1: TensorSpec, x2: TensorSpec, *, side: str = "left", sorter: Any = None, **_: Any
+) -> TensorSpec:
+    """Int64, the shape of what is looked for."""
+    choice(side, "side", ("left", "right"))
+    if x1.ndim != 1:
+        raise ShapeError(f"x1 has {x1.ndim} dimensions", "Use one dimension")
+    if sorter is not None:
+        _check_sorter(sorter, x1.shape[0])
+    return x2.with_dtype(dtypes.int64)
+
+
+def _check_sorter(sorter: Any, size: int) -> None:
+    dtype = getattr(sorter, "dtype", None)
+    if not isinstance(dtype, dtypes.DType) or not dtype.is_integer:
+        raise OptionError(
+            f"sorter is a {type(sorter).__name__}", "Use what argsort(x1) gives"
+        )
+    if len(sorter.shape) != 1 or sorter.shape[0] != size != DYNAMIC:
+        raise ShapeError(f"sorter has shape {sorter.shape}, x1 has shape ({size},)")
+
+
+def chosen(condition: TensorSpec, x1: Any, x2: Any, **_: Any) -> TensorSpec:
+    """Promoted type of `x1` and `x2`, broadcast shape of all three."""
+    shapes = (getattr(x, "shape", ()) for x in (condition, x1, x2))
+    shape = broadcast_shapes(*shapes)
+    return condition.with_dtype(result_type(x1, x2)).with_shape(shape)

@@ -1,0 +1,55 @@
+"""Rules of operations on the set of a tensor's elements; its size is not deduced."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mdtensor import dtypes
+from mdtensor.generics.shapes import DYNAMIC
+from mdtensor.generics.spec import TensorSpec
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def distinct(x: TensorSpec, **_: Any) -> TensorSpec:
+    """The type of the argument, in one dimension."""
+    return x.with_shape((DYNAMIC,))
+
+
+def distinct_all(x: TensorSpec, **_: Any) -> UniqueAllResult:
+    """Values, and int64 for each of them and for each element."""
+    values, inverse = distinct_inverse(x)
+    each = values.with_dtype(dtypes.int64)
+    return UniqueAllResult(values, each, inverse, each)
+
+
+def distinct_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
+    """Values, and int64 for each of them."""
+    values = distinct(x)
+    return UniqueCountsResult(values, values.with_dtype(dtypes.int64))
+
+
+def distinct_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
+    """Values, and int64 for each element."""
+    return UniqueInverseResult(distinct(x), x.with_dtype(dtypes.int64))

@@ -1,0 +1,96 @@
+"""The set of a tensor's elements, whatever its shape.
+
+Values come ascending, complex numbers by their real parts first. A NaN equals nothing,
+so each is a value of its own, after all others; zeros of both signs are equal, and the
+one that comes first in `x` stands for both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor.dispatch import generic
+from mdtensor.generics.rules.sets import (
+    distinct,
+    distinct_all,
+    distinct_counts,
+    distinct_inverse,
+)
+
+
+@generic(deduce=distinct_all)
+def unique_all(x: Any, /) -> Any:
+    """The distinct elements, where they are, and how often.
+
+    Args:
+        x: any shape and type.
+
+    Returns:
+        A named tuple of `values`; `indices`, where each comes first in the flattened
+        `x`; `inverse_indices` of the shape of `x`, so that values[inverse_indices] is
+        `x`; and `counts` of each value. Indices and counts are Int64Tensors.
+
+    Example:
+        >>> import mdtensor as md
+        >>> found = md.unique_all(md.asarray([3, 1, 3]))
+        >>> found.values.tolist(), found.indices.tolist()
+        ([1, 3], [1, 0])
+        >>> found.inverse_indices.tolist(), found.counts.tolist()
+        ([1, 0, 1], [1, 2])
+
+    Source: array API 2024.12, `unique_all`.
+    """
+
+
+@generic(deduce=distinct_counts)
+def unique_counts(x: Any, /) -> Any:
+    """The distinct elements and how often they come.
+
+    Args:
+        x: any shape and type.
+
+    Returns:
+        A named tuple of `values` and `counts`, see `unique_all`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.unique_counts(md.asarray([3, 1, 3])).counts.tolist()
+        [1, 2]
+
+    Source: array API 2024.12, `unique_counts`.
+    """
+
+
+@generic(deduce=distinct_inverse)
+def unique_inverse(x: Any, /) -> Any:
+    """The distinct elements and which of them each element is.
+
+    Args:
+        x: any shape and type.
+
+    Returns:
+        A named tuple of `values` and `inverse_indices`, see `unique_all`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.unique_inverse(md.asarray([3, 1, 3])).inverse_indices.tolist()
+        [1, 0, 1]
+
+    Source: array API 2024.12, `unique_inverse`.
+    """
+
+
+@generic(deduce=distinct)
+def unique_values(x: Any, /) -> Any:
+    """The distinct elements.
+
+    Args:
+        x: any shape and type.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.unique_values(md.asarray([3, 1, 3])).tolist()
+        [1, 3]
+
+    Source: array API 2024.12, `unique_values`.
+    """
