@@ -82,12 +82,26 @@ from mdtensor.errors import (
     WriteError as WriteError,
 )
 from mdtensor.generics.activation import (
+    celu as celu,
+    elu as elu,
+    gelu as gelu,
+    glu as glu,
     hardsigmoid as hardsigmoid,
     hardswish as hardswish,
+    hardtanh as hardtanh,
+    leaky_relu as leaky_relu,
+    log_softmax as log_softmax,
+    logsigmoid as logsigmoid,
+    mish as mish,
+    prelu as prelu,
     relu as relu,
     relu6 as relu6,
+    selu as selu,
     sigmoid as sigmoid,
+    silu as silu,
     softmax as softmax,
+    softplus as softplus,
+    softsign as softsign,
 )
 from mdtensor.generics.arithmetic import (
     abs as abs,
@@ -214,6 +228,7 @@ from mdtensor.generics.sets import (
 )
 from mdtensor.generics.sorting import argsort as argsort, sort as sort
 from mdtensor.generics.spec import TensorSpec as TensorSpec
+from mdtensor.generics.special import erf as erf
 from mdtensor.generics.trigonometry import (
     acos as acos,
     acosh as acosh,

@@ -1,10 +1,17 @@
-"""What a layer of a network does to each number, and softmax."""
+"""What a layer of a network does to each number, and what it does along an axis."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mdtensor.dispatch import generic
+from mdtensor.generics.rules.activation import (
+    approximated,
+    bounded,
+    halved,
+    sloped,
+    tuned,
+)
 from mdtensor.generics.rules.elementwise import along, same
 
 
@@ -39,6 +46,26 @@ def relu6(x: Any, /, *, out: Any = None) -> Any:
         [0.0, 2.0, 6.0]
 
     Source: PyTorch, `torch.nn.functional.relu6`.
+    """
+
+
+@generic(deduce=bounded)
+def hardtanh(x: Any, /, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """min(max(x, min_val), max_val).
+
+    Args:
+        x: any shape, floating.
+        min_val, max_val: the bounds.
+
+    Raises:
+        OptionError: a bound is no number, or they are the wrong way round.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.hardtanh(md.asarray([-2.0, 0.5, 3.0])).tolist()
+        [-1.0, 0.5, 1.0]
+
+    Source: PyTorch, `torch.nn.functional.hardtanh`.
     """
 
 
@@ -79,6 +106,97 @@ def hardswish(x: Any, /, *, out: Any = None) -> Any:
     """
 
 
+@generic(deduce=tuned())
+def leaky_relu(x: Any, /, *, negative_slope: float = 0.01) -> Any:
+    """x where x > 0, else negative_slope · x.
+
+    Args:
+        x: any shape, floating.
+        negative_slope: a number.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.leaky_relu(md.asarray([-2.0, 3.0]), negative_slope=0.5).tolist()
+        [-1.0, 3.0]
+
+    Source: ONNX `LeakyRelu`; PyTorch, `torch.nn.functional.leaky_relu`.
+    """
+
+
+@generic(deduce=sloped)
+def prelu(x: Any, weight: Any, /) -> Any:
+    """x where x > 0, else weight · x.
+
+    Args:
+        x: [n, c, ...] or any shape, floating.
+        weight: [c], or one number for all, [1] or [].
+
+    Raises:
+        ShapeError: `weight` is neither.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x, w = md.asarray([[-2.0, -2.0]]), md.asarray([0.5, 0.25])
+        >>> md.prelu(x, w).tolist()
+        [[-1.0, -0.5]]
+
+    Source: PyTorch, `torch.nn.functional.prelu`; He et al. 2015.
+    """
+
+
+@generic(deduce=tuned())
+def elu(x: Any, /, *, alpha: float = 1.0) -> Any:
+    """x where x > 0, else alpha · (exp(x) - 1).
+
+    Args:
+        x: any shape, floating.
+        alpha: minus the limit at -inf.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.elu(md.asarray([-float("inf"), 3.0]), alpha=2.0).tolist()
+        [-2.0, 3.0]
+
+    Source: ONNX `Elu`; PyTorch, `torch.nn.functional.elu`; Clevert et al. 2015.
+    """
+
+
+@generic(deduce=same)
+def selu(x: Any, /) -> Any:
+    """1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1.
+
+    Args:
+        x: any shape, floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.selu(md.asarray([0.0, 2.0])).tolist()
+        [0.0, 2.1014020442962646]
+
+    Source: ONNX `Selu`; PyTorch, `torch.nn.functional.selu`; Klambauer et al. 2017.
+    """
+
+
+@generic(deduce=tuned("alpha"))
+def celu(x: Any, /, *, alpha: float = 1.0) -> Any:
+    """max(x, 0) + min(0, alpha · (exp(x / alpha) - 1)).
+
+    Args:
+        x: any shape, floating.
+        alpha: not 0.
+
+    Raises:
+        OptionError: alpha is 0, or no number.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.celu(md.asarray([-float("inf"), 3.0]), alpha=2.0).tolist()
+        [-2.0, 3.0]
+
+    Source: ONNX `Celu`; PyTorch, `torch.nn.functional.celu`; Barron 2017.
+    """
+
+
 @generic(deduce=same)
 def sigmoid(x: Any, /, *, out: Any = None) -> Any:
     """1 / (1 + exp(-x)), without overflow.
@@ -93,6 +211,132 @@ def sigmoid(x: Any, /, *, out: Any = None) -> Any:
         [0.5]
 
     Source: ONNX `Sigmoid`.
+    """
+
+
+@generic(deduce=same)
+def logsigmoid(x: Any, /) -> Any:
+    """log(1 / (1 + exp(-x))), without overflow.
+
+    Args:
+        x: any shape, floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logsigmoid(md.asarray([-1000.0, 1000.0])).tolist()
+        [-1000.0, 0.0]
+
+    Source: PyTorch, `torch.nn.functional.logsigmoid`.
+    """
+
+
+@generic(deduce=tuned("beta"))
+def softplus(x: Any, /, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta · x)) / beta, without overflow.
+
+    Args:
+        x: any shape, floating.
+        beta: not 0.
+        threshold: above it beta · x counts as linear, and x is returned.
+
+    Raises:
+        OptionError: beta is 0, or an option is no number.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.softplus(md.asarray([-1000.0, 1000.0])).tolist()
+        [0.0, 1000.0]
+
+    Source: ONNX `Softplus`; PyTorch, `torch.nn.functional.softplus`.
+    """
+
+
+@generic(deduce=same)
+def softsign(x: Any, /) -> Any:
+    """x / (1 + abs(x)).
+
+    Args:
+        x: any shape, floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.softsign(md.asarray([-1.0, 3.0])).tolist()
+        [-0.5, 0.75]
+
+    Source: ONNX `Softsign`; PyTorch, `torch.nn.functional.softsign`.
+    """
+
+
+@generic(deduce=same)
+def silu(x: Any, /) -> Any:
+    """x · sigmoid(x), also called swish.
+
+    Args:
+        x: any shape, floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.silu(md.asarray([0.0, 100.0])).tolist()
+        [0.0, 100.0]
+
+    Source: PyTorch, `torch.nn.functional.silu`; Elfwing et al. 2017.
+    """
+
+
+@generic(deduce=same)
+def mish(x: Any, /) -> Any:
+    """x · tanh(softplus(x)).
+
+    Args:
+        x: any shape, floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.mish(md.asarray([0.0, 100.0])).tolist()
+        [0.0, 100.0]
+
+    Source: ONNX `Mish`; PyTorch, `torch.nn.functional.mish`; Misra 2019.
+    """
+
+
+@generic(deduce=approximated)
+def gelu(x: Any, /, *, approximate: str = "none") -> Any:
+    """x · Φ(x) = x · (1 + erf(x / √2)) / 2.
+
+    Args:
+        x: any shape, floating.
+        approximate: "none", or "tanh" for
+            x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2.
+
+    Raises:
+        OptionError: another approximation.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.gelu(md.asarray([-100.0, 0.0, 100.0])).tolist()
+        [-0.0, 0.0, 100.0]
+
+    Source: ONNX `Gelu`; PyTorch, `torch.nn.functional.gelu`; Hendrycks and Gimpel 2016.
+    """
+
+
+@generic(deduce=halved)
+def glu(x: Any, /, *, axis: int = -1) -> Any:
+    """a · sigmoid(b), where a and b are the halves of x along `axis`.
+
+    Args:
+        x: any shape, floating.
+        axis: of even size; PyTorch calls it `dim`.
+
+    Raises:
+        ShapeError: the size is odd.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.glu(md.asarray([4.0, 0.0])).tolist()
+        [2.0]
+
+    Source: PyTorch, `torch.nn.functional.glu`; Dauphin et al. 2016.
     """
 
 
@@ -111,4 +355,21 @@ def softmax(x: Any, /, *, axis: int = -1, out: Any = None) -> Any:
         [0.5, 0.5]
 
     Source: ONNX `Softmax`.
+    """
+
+
+@generic(deduce=along)
+def log_softmax(x: Any, /, *, axis: int = -1) -> Any:
+    """log(softmax(x)) along `axis`, without underflow.
+
+    Args:
+        x: any shape, floating.
+        axis: the axis whose exponentials sum to one.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.log_softmax(md.asarray([0.0, 1000.0])).tolist()
+        [-1000.0, 0.0]
+
+    Source: ONNX `LogSoftmax`; PyTorch, `torch.nn.functional.log_softmax`.
     """

@@ -21,5 +21,6 @@ from mdtensor.ops import (
     searching as searching,
     sets as sets,
     sorting as sorting,
+    special as special,
     trigonometry as trigonometry,
 )

@@ -7,14 +7,29 @@ import numpy as np
 from mdtensor.dispatch import method
 from mdtensor.errors import checked
 from mdtensor.generics.activation import (
+    celu,
+    elu,
+    gelu,
+    glu,
     hardsigmoid,
     hardswish,
+    hardtanh,
+    leaky_relu,
+    log_softmax,
+    logsigmoid,
+    mish,
+    prelu,
     relu,
     relu6,
+    selu,
     sigmoid,
+    silu,
     softmax,
+    softplus,
+    softsign,
 )
 from mdtensor.generics.arithmetic import clip
+from mdtensor.generics.options import number
 from mdtensor.generics.shapes import normalize_axis
 from mdtensor.kernels.dense import activation as kernel
 from mdtensor.leaves import FloatingTensor, RealTensor
@@ -35,6 +50,16 @@ def relu6(x: RealTensor, /) -> Tensor:
     return clip(x, 0, 6)
 
 
+@method(hardtanh)
+def hardtanh(x: FloatingTensor, /, *, min_val: float, max_val: float) -> Tensor:
+    deduced(hardtanh, x, min_val=min_val, max_val=max_val)
+    return x.wrap(
+        kernel.hardtanh(
+            x.buffer, number(min_val, "min_val"), number(max_val, "max_val")
+        )
+    )
+
+
 @method(hardsigmoid)
 def hardsigmoid(x: FloatingTensor, /, *, alpha: float, beta: float) -> Tensor:
     on_host("hardsigmoid", x)
@@ -51,13 +76,94 @@ def hardswish(x: FloatingTensor, /) -> Tensor:
     return x.wrap(kernel.hardswish(x.buffer))
 
 
+@method(leaky_relu)
+def leaky_relu(x: FloatingTensor, /, *, negative_slope: float) -> Tensor:
+    deduced(leaky_relu, x, negative_slope=negative_slope)
+    return x.wrap(kernel.leaky_relu(x.buffer, number(negative_slope, "negative_slope")))
+
+
+@method(prelu)
+def prelu(x: FloatingTensor, weight: FloatingTensor, /) -> Tensor:
+    deduced(prelu, x, weight)
+    return x.wrap(kernel.prelu(x.buffer, weight.buffer))
+
+
+@method(elu)
+def elu(x: FloatingTensor, /, *, alpha: float) -> Tensor:
+    deduced(elu, x, alpha=alpha)
+    return x.wrap(kernel.elu(x.buffer, number(alpha, "alpha")))
+
+
+@method(selu)
+def selu(x: FloatingTensor, /) -> Tensor:
+    on_host("selu", x)
+    return x.wrap(kernel.selu(x.buffer))
+
+
+@method(celu)
+def celu(x: FloatingTensor, /, *, alpha: float) -> Tensor:
+    deduced(celu, x, alpha=alpha)
+    return x.wrap(kernel.celu(x.buffer, number(alpha, "alpha")))
+
+
 @method(sigmoid)
 def sigmoid(x: FloatingTensor, /) -> Tensor:
     on_host("sigmoid", x)
     return x.wrap(kernel.sigmoid(x.buffer))
 
 
+@method(logsigmoid)
+def logsigmoid(x: FloatingTensor, /) -> Tensor:
+    on_host("logsigmoid", x)
+    return x.wrap(kernel.logsigmoid(x.buffer))
+
+
+@method(softplus)
+def softplus(x: FloatingTensor, /, *, beta: float, threshold: float) -> Tensor:
+    deduced(softplus, x, beta=beta, threshold=threshold)
+    return x.wrap(
+        kernel.softplus(x.buffer, number(beta, "beta"), number(threshold, "threshold"))
+    )
+
+
+@method(softsign)
+def softsign(x: FloatingTensor, /) -> Tensor:
+    on_host("softsign", x)
+    return x.wrap(kernel.softsign(x.buffer))
+
+
+@method(silu)
+def silu(x: FloatingTensor, /) -> Tensor:
+    on_host("silu", x)
+    return x.wrap(kernel.silu(x.buffer))
+
+
+@method(mish)
+def mish(x: FloatingTensor, /) -> Tensor:
+    on_host("mish", x)
+    return x.wrap(kernel.mish(x.buffer))
+
+
+@method(gelu)
+def gelu(x: FloatingTensor, /, *, approximate: str) -> Tensor:
+    deduced(gelu, x, approximate=approximate)
+    curve = kernel.gelu_tanh if approximate == "tanh" else kernel.gelu
+    return x.wrap(curve(x.buffer))
+
+
+@method(glu)
+def glu(x: FloatingTensor, /, *, axis: int) -> Tensor:
+    deduced(glu, x, axis=axis)
+    return x.wrap(kernel.glu(x.buffer, normalize_axis(axis, x.ndim)))
+
+
 @method(softmax)
 def softmax(x: FloatingTensor, /, *, axis: int) -> Tensor:
     deduced(softmax, x, axis=axis)
     return x.wrap(kernel.softmax(x.buffer, normalize_axis(axis, x.ndim)))
+
+
+@method(log_softmax)
+def log_softmax(x: FloatingTensor, /, *, axis: int) -> Tensor:
+    deduced(log_softmax, x, axis=axis)
+    return x.wrap(kernel.log_softmax(x.buffer, normalize_axis(axis, x.ndim)))

@@ -130,6 +130,23 @@ def along(draw: Draw) -> Call:
     return (any_tensor(draw, FLOATS),), {"axis": draw(AXES)}
 
 
+def tuned(**options: Any) -> Callable[[Draw], Call]:
+    """One of floats, and options of these or wrong values."""
+
+    def drawn(draw: Draw) -> Call:
+        chosen = {k: draw(st.sampled_from([*v, "no"])) for k, v in options.items()}
+        return (any_tensor(draw, FLOATS),), chosen
+
+    return drawn
+
+
+def sloped(draw: Draw) -> Call:
+    x = any_tensor(draw, FLOATS)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    shapes = st.sampled_from([(), (1,), (channels,), (channels + 1,), (1, 1)])
+    return (x, any_tensor(draw, FLOATS, shapes)), {}
+
+
 def product(draw: Draw) -> Call:
     m, k, n = draw(st.tuples(*[st.integers(0, 3)] * 3))
     batch = draw(st.sampled_from([(), (2,), (1,), (3, 1)]))
@@ -317,6 +334,15 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     **{getattr(md, name): two for name in TWO.split()},
     **dict.fromkeys([md.relu, md.relu6], one),
     **dict.fromkeys([md.sigmoid, md.hardsigmoid, md.hardswish], one_float),
+    **dict.fromkeys([md.erf, md.logsigmoid, md.softsign, md.selu], one_float),
+    **dict.fromkeys([md.silu, md.mish], one_float),
+    **dict.fromkeys([md.glu, md.log_softmax], along),
+    **dict.fromkeys([md.elu, md.celu], tuned(alpha=[1, 0.5, 0])),
+    md.leaky_relu: tuned(negative_slope=[0, 0.5, 2]),
+    md.softplus: tuned(beta=[1, 0.5, 0], threshold=[20, 1.5]),
+    md.hardtanh: tuned(min_val=[-1, 0.5], max_val=[1, 0.25]),
+    md.gelu: tuned(approximate=["none", "tanh"]),
+    md.prelu: sloped,
     md.clip: clipped,
     **dict.fromkeys([md.mean, md.max, md.min, md.all, md.any], reduced),
     **dict.fromkeys([md.sum, md.prod], totaled),
