@@ -289,6 +289,13 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
+from mdtensor.type_info import (
+    FloatInfo as FloatInfo,
+    IntegerInfo as IntegerInfo,
+    finfo as finfo,
+    iinfo as iinfo,
+    isdtype as isdtype,
+)
 from mdtensor.which import which as which, why as why
 
 bool = dtypes.bool_

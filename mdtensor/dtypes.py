@@ -29,6 +29,10 @@ class DType:
     `minimum` and `maximum` are the bounds of its finite numbers; of complex numbers,
     those of each part.
 
+    There is one object of each, which equals itself only, as PyTorch's do: NumPy's own
+    types have no hash that a `DType` could share with all of their names. `dtype(x)`
+    finds the one meant: `dtype(np.int8) is int8`.
+
     Raises:
         RegistrationError: another element type has this name.
 
@@ -101,6 +105,11 @@ def dtype(name: object) -> DType:
         names = ", ".join(_REGISTRY)
         raise OptionError(f"no element type {name!s}", f"Known are {names}")
     return found
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of all element types there are."""
+    return tuple(dict.fromkeys(known.kind for known in _REGISTRY.values()))
 
 
 def _numpy_name(name: object) -> str:

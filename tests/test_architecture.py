@@ -24,7 +24,7 @@ FOLDERS = {"mdtensor.kernels": "kernels", "mdtensor.quant": "quant", "mdtensor":
 LAYERS = (
     {"errors"},
     {"dtypes"},
-    {"promotion", "call", "mismatch"},
+    {"promotion", "type_info", "call", "mismatch"},
     {"device", "dispatch", "host"},
     {"generics", "which"},
     {"operators"},
@@ -54,7 +54,12 @@ QUANT_MAY_NAME = {
 THIRD_PARTY = {
     "plum": ("mdtensor.dispatch", "mdtensor.diagnose"),
     "beartype": ("mdtensor.dispatch", "mdtensor.diagnose"),
-    "ml_dtypes": ("mdtensor.dtypes", "mdtensor.kernels", "mdtensor.quant"),
+    "ml_dtypes": (
+        "mdtensor.dtypes",
+        "mdtensor.type_info",
+        "mdtensor.kernels",
+        "mdtensor.quant",
+    ),
     "numba": ("mdtensor.kernels",),
     "llvmlite": ("mdtensor.kernels",),
     "cupy": ("mdtensor.cuda", "mdtensor.kernels.cuda"),

@@ -1,104 +1,204 @@
 """Host arrays from one element type to another, with every misfit accounted for.
 
-bool is the integers 0 and 1. A float becomes an integer by cutting toward zero, a
-number becomes a float by rounding to nearest even. Which values do not survive is told
-by `outside` and `inexact`; what becomes of them by `saturating` and `wrapping`, which
-agree on all others.
+A float becomes an integer by cutting toward zero; a number becomes a float by rounding
+to nearest even, once; True is 1, and whatever is not zero is True. Which values do not
+survive is told by `outside` and `inexact`; what becomes of them by `saturating` and
+`wrapping`, which agree with `nearest` on all others. A complex number is its two parts;
+only `nearest` makes it a bool.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.ufunc import is_floating
+
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
+Cast = Callable[[Array, DType], Array]
+
+quiet = np.errstate(all="ignore")
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
+def by_parts(test: Cast) -> Cast:
+    """Ask of complex numbers in a complex type what `test` asks of real ones."""
+
+    @wraps(test)
+    def of_either(x: Array, dtype: DType) -> Array:
+        if dtype.kind != "c":
+            return test(x, dtype)
+        part = _part(dtype)
+        if x.dtype.kind != "c":
+            return test(x, part)
+        return np.asarray(test(x.real, part) | test(x.imag, part))
+
+    return of_either
+
+
+@quiet
+@by_parts
 def outside(x: Array, dtype: DType) -> Array:
-    """Where x rounds to nothing that `dtype` holds: overflow, or NaN for an integer."""
-    if np.can_cast(x.dtype, dtype, "safe"):
-        return np.zeros(x.shape, bool)
-    if dtype.kind == "f":
-        return np.isfinite(x) & ~np.isfinite(_to_float(x, dtype))
+    """Where x rounds to nothing that `dtype` holds: overflow, or NaN for an integer.
+
+    A single False where nothing can be.
+    """
+    if dtype.kind == "b" or _is_within(x.dtype, dtype):
+        return np.zeros((), bool)
     below, above = _beyond(x, dtype)
-    return np.asarray(below | above | (x != x))
+    return np.asarray(below | above if is_floating(dtype) else below | above | (x != x))
 
 
-def _beyond(x: Array, dtype: DType) -> tuple[Array, Array]:
-    """Where x is below and above an integer type, once it is cut toward zero."""
-    least, most = bounds(dtype)
-    if x.dtype.kind != "f":
-        return x < least, x > most
-    whole = np.trunc(x.astype(np.float64))  # powers of two are exact in it
-    return whole < float(least), whole >= float(most + 1)
-
-
+@quiet
+@by_parts
 def inexact(x: Array, dtype: DType) -> Array:
-    """Where `dtype` does not hold x as it is; NaN stays NaN among floats."""
-    if dtype.kind != "f":
-        fraction = x != np.trunc(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
+    """Where `dtype` does not hold x as it is; NaN stays NaN among floats.
+
+    A single False where it holds all there are.
+    """
+    if _is_exact(x.dtype, dtype):
+        return np.zeros((), bool)
+    if dtype.kind == "b":
+        return np.asarray((x != 0) & (x != 1))
+    if not is_floating(dtype):
+        fraction = x != np.trunc(x) if is_floating(x.dtype) else False
         return np.asarray(outside(x, dtype) | fraction)
-    y = _to_float(x, dtype)
-    if x.dtype.kind == "f":
+    y = nearest(x, dtype)
+    if is_floating(x.dtype):
+        x, y = x.astype(np.float64), y.astype(np.float64)
         return np.asarray((x != y) & ~np.isnan(x))
-    return np.asarray(outside(y, x.dtype) | (wrapping(y, x.dtype) != x))
+    return np.asarray(outside(y, x.dtype) | (saturating(y, x.dtype) != x))
 
 
+@quiet
+def nearest(x: Array, dtype: DType) -> Array:
+    """x in `dtype`; undefined where it is outside an integer type.
+
+    Too large for a float is an infinity. Every value is rounded once.
+    """
+    if dtype.kind == "b":
+        return np.asarray(x != 0)
+    is_wide = x.dtype.kind in "iu" or x.dtype == np.float64
+    return (_off_ties(x) if dtype == BFLOAT16 and is_wide else x).astype(dtype)
+
+
+def _off_ties(x: Array) -> Array:
+    """x as float32, from which it rounds to bfloat16 as x itself does.
+
+    ml_dtypes rounds twice. That goes wrong only where the first rounding arrives
+    halfway between two bfloat16: there the side from which it came decides.
+    """
+    y = x.astype(np.float32)
+    ties = (y.view(np.uint32) & 0xFFFF) == 0x8000
+    if np.any(ties):
+        half, exact = y[ties], x[ties]
+        was = half.astype(x.dtype)
+        side = np.where(exact > was, np.inf, np.where(exact < was, -np.inf, half))
+        y[ties] = np.nextafter(half, side.astype(np.float32))
+    return y
+
+
+@quiet
 def saturating(x: Array, dtype: DType) -> Array:
     """x in `dtype`; what is outside becomes the nearest bound, NaN an integer 0.
 
     An infinity stays one among floats, because they hold it.
     """
-    if np.can_cast(x.dtype, dtype, "safe"):
-        return wrapping(x, dtype)
-    if dtype.kind == "f":
-        return _saturating_float(x, dtype)
-    least, most = bounds(dtype)
+    if dtype.kind == "c" and not _is_within(x.dtype, dtype):
+        return _joined(x, dtype)
+    if dtype.kind in "bc" or _is_within(x.dtype, dtype):
+        return nearest(x, dtype)
     below, above = _beyond(x, dtype)
-    y = wrapping(x, dtype)
-    y[below], y[above] = least, most
+    inside = x if is_floating(dtype) else np.where(below | above | (x != x), 0, x)
+    y = nearest(inside, dtype)
+    y[below], y[above] = bounds(dtype)
     return y
 
 
-def _saturating_float(x: Array, dtype: DType) -> Array:
-    y = _to_float(x, dtype)
-    bound = np.copysign(np.finfo(dtype).max, y)
-    return np.asarray(np.where(outside(x, dtype), bound, y), dtype)
+def _joined(x: Array, dtype: DType) -> Array:
+    """Complex numbers of saturated parts."""
+    y = np.zeros(x.shape, dtype)
+    y.real = saturating(x.real, _part(dtype))
+    if x.dtype.kind == "c":
+        y.imag = saturating(x.imag, _part(dtype))
+    return y
 
 
+@quiet
 def wrapping(x: Array, dtype: DType) -> Array:
     """x in `dtype`; integers modulo the number of values of `dtype`.
 
     A float that is no number or not finite becomes 0 as an integer; too large for a
     float becomes an infinity.
     """
-    if dtype.kind == "f":
-        return _to_float(x, dtype)
-    whole = _modulo(x, dtype) if x.dtype.kind == "f" else x
-    if dtype.kind == "b":
-        return np.asarray((whole & whole.dtype.type(1)).astype(bool))
-    return whole.astype(dtype)
+    to_integer = dtype.kind in "iu" and is_floating(x.dtype)
+    if to_integer and np.any(outside(x, dtype)):
+        return _modulo(x).astype(dtype)
+    return nearest(x, dtype)
 
 
-def _modulo(x: Array, dtype: DType) -> Array:
+def _modulo(x: Array) -> Array:
     """uint64, congruent to x cut toward zero; fmod of floats is exact."""
     finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
     rest = np.fmod(np.trunc(finite), 2.0**64)
     size = np.abs(rest).astype(np.uint64)
-    with np.errstate(over="ignore"):
-        return np.where(rest < 0, np.uint64(0) - size, size)
+    return np.where(rest < 0, np.uint64(0) - size, size)
 
 
-def _to_float(x: Array, dtype: DType) -> Array:
-    with np.errstate(all="ignore"):
-        return x.astype(dtype)
+def _beyond(x: Array, dtype: DType) -> tuple[Any, Any]:
+    """Where finite x is below and above a type, once it is cut or rounded."""
+    if is_floating(x.dtype) and x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
+    if is_floating(dtype):
+        limit = _overflow(dtype)
+        return (x <= -limit) & (x != -np.inf), (x >= limit) & (x != np.inf)
+    least, most = bounds(dtype)
+    if not is_floating(x.dtype):
+        return x < least, x > most
+    whole = np.trunc(x)  # the bounds are powers of two, exact in every float
+    return whole < x.dtype.type(least), whole >= x.dtype.type(most + 1)
 
 
-def bounds(dtype: DType) -> tuple[int, int]:
-    """The smallest and the largest integer of `dtype`."""
+def _overflow(dtype: DType) -> int:
+    """The least number that rounds to infinity: halfway above the largest."""
+    most = int(bounds(dtype)[1])
+    return most + (most & -most) // 2
+
+
+@cache
+def _is_within(source: DType, target: DType) -> bool:
+    """Whether no value of `source` is outside `target`."""
+    if is_floating(source) and not is_floating(target) and target.kind != "c":
+        return False
+    least, most = bounds(source)
+    low, high = bounds(target)
+    return low <= least and most <= high
+
+
+@cache
+def _is_exact(source: DType, target: DType) -> bool:
+    """Whether `target` holds all values of `source`, seen from their kind and size."""
+    is_wider = is_floating(source) and target.itemsize > source.itemsize
+    return _is_within(source, target) and (is_wider or not is_floating(target))
+
+
+@cache
+def bounds(dtype: DType) -> tuple[Any, Any]:
+    """The least and the largest finite number of `dtype`, or of its parts."""
     if dtype.kind == "b":
         return 0, 1
-    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    found = ml_dtypes.finfo(dtype)
+    return float(found.min), float(found.max)
+
+
+def _part(dtype: DType) -> DType:
+    """The floating type of the parts of a complex type."""
+    return np.dtype(f"f{dtype.itemsize // 2}")

@@ -5,7 +5,6 @@ from typing import Any, Union
 
 import numpy as np
 
-from mdtensor import dtypes
 from mdtensor.device import Device
 from mdtensor.dispatch import method
 from mdtensor.dtypes import DType
@@ -15,10 +14,10 @@ from mdtensor.kernels.dense import conversion as kernel
 from mdtensor.ops.operands import Dense, on_host, spec
 from mdtensor.tensor import Tensor
 
-#: What a policy refuses, how the misfits are called, and what it makes of the others.
+#: What a policy refuses, and what it makes of the others.
 POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
-    "exact": (kernel.inexact, kernel.wrapping),
-    "check": (kernel.outside, kernel.wrapping),
+    "exact": (kernel.inexact, kernel.nearest),
+    "check": (kernel.outside, kernel.nearest),
     "saturate": (None, kernel.saturating),
     "wrap": (None, kernel.wrapping),
 }
@@ -26,47 +25,60 @@ POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
 
 @method(astype)
 def astype(
-    x: Dense, dtype: Union[DType, str, type, np.dtype], /, *, casting: str
+    x: Dense,
+    dtype: Union[DType, str, type, np.dtype],
+    /,
+    *,
+    copy: bool,
+    device: Any,
+    casting: str,
 ) -> Tensor:
     on_host("astype", x)
-    target = checked("astype", (x, dtype), lambda: _target(x, dtype))
-    refuse, convert = _policy(x, target.dtype, casting)
-    storage = target.dtype.storage
-    if refuse is not None:
-        _check(x, target.dtype, refuse(x.buffer, storage), casting)
-    return target.wrap(convert(x.buffer, storage))
-
-
-def _target(x: Tensor, dtype: Any) -> type[Tensor]:
-    wanted = dtypes.dtype(dtype)
-    if not (wanted.is_integer or wanted.is_floating or wanted.kind == "bool"):
-        raise CastError(f"{wanted} is no type of plain numbers", "Use quantize")
-    return x.with_dtype(wanted)
-
-
-def _policy(x: Tensor, dtype: DType, casting: str) -> Any:
-    if casting not in POLICIES:
-        raise OptionError(
-            f"casting is {casting!r}", f"Use {', '.join(POLICIES)}", _call(x, dtype)
-        )
-    return POLICIES[casting]
-
-
-def _check(x: Tensor, dtype: DType, misfits: Any, casting: str) -> None:
-    count = np.count_nonzero(misfits)
-    if not count:
-        return
-    problem = "not exactly representable" if casting == "exact" else "outside"
-    raise CastError(
-        f"{count} of {x.size} values {problem}; {dtype} represents "
-        f"{dtype.minimum} to {dtype.maximum}",
-        'Use casting="saturate" or "wrap", or a wider type',
-        _call(x, dtype),
+    rule = astype.operation.rule
+    target: type[Tensor] = checked(
+        "astype", (x, dtype), lambda: rule(spec(x), dtype, device=device).type
     )
+    call = f"astype({type_and_shape(x)}, {target.dtype})"
+    if casting not in POLICIES:
+        fix = f"Use {', '.join(POLICIES)}"
+        raise OptionError(f"casting is {casting!r}", fix, call)
+    if target is type(x) and not copy:
+        return x
+    return target.wrap(target.device.from_host(_cast(x, target.dtype, casting, call)))
 
 
-def _call(x: Tensor, dtype: DType) -> str:
-    return f"astype({type_and_shape(x)}, {dtype})"
+def _cast(x: Tensor, dtype: DType, casting: str, call: str) -> Any:
+    storage = dtype.storage
+    if x.dtype is dtype:
+        return x.buffer.copy()
+    values = x.buffer
+    if x.dtype.is_complex and not dtype.is_complex:
+        if dtype.storage.kind == "b" and casting != "exact":
+            return kernel.nearest(values, storage)
+        values = _real(values, casting, call)
+    refuse, convert = POLICIES[casting]
+    count = np.count_nonzero(refuse(values, storage)) if refuse else 0
+    if count:
+        problem = "not exactly representable" if casting == "exact" else "outside"
+        raise CastError(
+            f"{count} of {x.size} values {problem}; {dtype} represents "
+            f"{dtype.minimum} to {dtype.maximum}",
+            'Use casting="saturate" or "wrap", or a wider type',
+            call,
+        )
+    return convert(values, storage)
+
+
+def _real(values: Any, casting: str, call: str) -> Any:
+    """The real parts of complex numbers that have no other."""
+    if casting in ("saturate", "wrap"):
+        problem = f"no real number is what a complex one {casting}s to"
+        raise CastError(problem, "Use real(x) or abs(x) first", call)
+    count = np.count_nonzero(values.imag)
+    if count:
+        problem = f"{count} of {values.size} values have an imaginary part"
+        raise CastError(problem, "Use real(x) or abs(x) first", call)
+    return values.real
 
 
 @method(to)

@@ -12,13 +12,7 @@ import mdtensor as md
 from mdtensor import dtypes
 from mdtensor.errors import OptionError, RegistrationError
 
-DENSE = [
-    leaf
-    for leaf in md.leaves()[:15]
-    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
-]
-
-PLAIN = [leaf.dtype for leaf in DENSE]
+PLAIN = [leaf.dtype for leaf in md.leaves()[:15]]
 
 
 @pytest.fixture
@@ -34,13 +28,17 @@ def registry() -> Iterator[dict[str, Any]]:
 def test_agrees_with_numpy(dtype: md.DType) -> None:
     assert dtype.storage == np.dtype(dtype.name)
     assert dtype.bits == 8 * dtype.storage.itemsize
-    assert dtype.is_floating == np.issubdtype(dtype.storage, np.floating)
+    is_floating = np.issubdtype(dtype.storage, np.floating) or dtype is md.bfloat16
+    assert dtype.is_floating == is_floating
     assert dtype.is_integer == np.issubdtype(dtype.storage, np.integer)
+    assert dtype.is_complex == np.issubdtype(dtype.storage, np.complexfloating)
 
 
 @pytest.mark.parametrize("dtype", PLAIN, ids=str)
 def test_bounds(dtype: md.DType) -> None:
-    if dtype.is_floating:
+    if dtype is md.bfloat16:
+        bounds = -(2 - 2.0**-7) * 2.0**127, (2 - 2.0**-7) * 2.0**127
+    elif dtype.is_floating or dtype.is_complex:
         bounds = float(np.finfo(dtype.storage).min), float(np.finfo(dtype.storage).max)
     elif dtype.is_integer:
         info = np.iinfo(dtype.storage)
@@ -48,7 +46,8 @@ def test_bounds(dtype: md.DType) -> None:
     else:
         bounds = 0, 1
     assert (dtype.minimum, dtype.maximum) == bounds
-    assert type(dtype.maximum) is (float if dtype.is_floating else int)
+    is_exact = dtype.is_integer or dtype is md.bool
+    assert type(dtype.maximum) is (int if is_exact else float)
 
 
 @pytest.mark.parametrize("dtype", PLAIN, ids=str)
@@ -62,6 +61,14 @@ def test_one_of_each(dtype: md.DType) -> None:
     assert pickle.loads(pickle.dumps(dtype)) is dtype
     assert copy.deepcopy(dtype) is dtype
     assert (repr(dtype), str(dtype)) == (f"mdtensor.{dtype.name}", dtype.name)
+
+
+@pytest.mark.parametrize("dtype", PLAIN, ids=str)
+def test_equals_itself_only(dtype: md.DType) -> None:
+    strangers = (dtype.name, dtype.storage, dtype.storage.type, *PLAIN)
+    assert [other for other in strangers if other == dtype] == [dtype]
+    assert dtype.storage != dtype
+    assert {dtype: 1}[md.dtype(dtype.storage)] == 1
 
 
 def test_unknown_names() -> None:

@@ -306,11 +306,15 @@ def taken_along(draw: Draw) -> Call:
     return (any_tensor(draw), key_tensor(draw)), {"axis": draw(AXES)}
 
 
+HOST = [None, md.cpu, "cpu"]
+
+
 def cast(draw: Draw) -> Call:
     dtype = draw(st.sampled_from([leaf.dtype for leaf in LEAVES]))
     name = draw(st.sampled_from([dtype, dtype.name, dtype.storage.type]))
     policy = draw(st.sampled_from(["exact", "check", "saturate", "wrap"]))
-    return (any_tensor(draw), name), {"casting": policy}
+    options = {"casting": policy, "copy": draw(st.booleans())}
+    return (any_tensor(draw), name), options | {"device": draw(st.sampled_from(HOST))}
 
 
 def moved(draw: Draw) -> Call:

@@ -12,47 +12,76 @@ from hypothesis import given, strategies as st
 import mdtensor as md
 from mdtensor.device import _REGISTRY as DEVICES
 from mdtensor.errors import CastError, DeviceError, DispatchError, OptionError
+from mdtensor.kernels.dense import conversion as kernel
 
-DENSE = [
-    leaf
-    for leaf in md.leaves()[:15]
-    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
-]
-
-PLAIN = [leaf.dtype for leaf in DENSE]
-PRECISION = {"float16": (11, 15), "float32": (24, 127), "float64": (53, 1023)}
+PLAIN = [leaf.dtype for leaf in md.leaves()[:15]]
+#: Significant bits, and the exponent of the largest number.
+PRECISION = {
+    "float16": (11, 15),
+    "bfloat16": (8, 127),
+    "float32": (24, 127),
+    "float64": (53, 1023),
+}
 POLICIES = ("exact", "check", "saturate", "wrap")
+Outcomes = tuple[Any, ...]
 
-NUMBERS: list[float | int] = [
-    *(0.0, -0.0, 0.5, -0.5, 0.999, -0.9, 1.0, 1.5, 2.5, -1.0, -1.5, 2.0, 126.9),
-    *(127.5, 128.0, -128.0, -128.9, -129.0, 255.0, 255.5, 256.0, 300.0, 1023.5),
-    *(2047.0, 2049.0, 2051.0, 65504.0, 65519.0, 65520.0, -65520.0, 65535.9, 65536.0),
-    *(1e-7, 2.0**-24, 2.0**-25, 3 * 2.0**-26, 1e-40, 2.0**-149, 2.0**-150, 5e-324),
-    *(2.0**24 - 1, 2.0**24 + 2, 1 + 2.0**-11, 1 + 3 * 2.0**-12, 1 + 2.0**-24),
-    *(2.0**31 - 128, 2.0**31, -(2.0**31), 2.0**32, 2.0**53, 2.0**53 + 2, 2.0**62),
-    *(2.0**63, -(2.0**63), 2.0**63 - 1024, 2.0**64, -(2.0**64), 1e20, -1e20, 3.4e38),
-    *(3.5e38, 1e300, -1e300, math.inf, -math.inf, math.nan),
+NUMBERS: list[float] = [
+    *(0.0, 0.5, 0.999, 1.0, 1.5, 2.5, 2.0, 126.9, 127.5, 128.0, 128.9, 129.0, 255.0),
+    *(255.5, 256.0, 300.0, 1023.5, 2047.0, 2049.0, 2051.0, 32767.5, 32768.5, 65504.0),
+    *(65519.0, 65519.999, 65520.0, 65535.9, 65536.0, 2.0**62, 1e20, 3.4e38, 3.5e38),
+    *(1e-7, 1e-40, 5e-324, 2.0**-1022, 1e300, 1.7976931348623157e308),
+    *(2.0**31 - 128, 2.0**63 - 1024, 2.0**64 - 2048, 2.0**53 + 2, math.inf, math.nan),
+    # Halfway between neighbours of every precision, subnormals too, and close to it.
+    *(
+        2.0**scale * (1 + 2.0**-bits) * (1 + nudge)
+        for scale in (0, 7, 62, 127, -13, -24, -126, -133, -149)
+        for bits in (7, 8, 10, 11, 23, 24, 52)
+        for nudge in (0, 2.0**-30, -(2.0**-30), 2.0**-52, -(2.0**-53))
+    ),
+    *(2.0**k * m for k in (-25, -26, -134, -150, -151) for m in (1, 1.5, 1 + 2.0**-30)),
+    *(2.0 - 2.0**-k for k in (8, 9, 11, 12, 24, 25)),
+    *(2.0**127 * (2 - 2.0**-k) for k in (7, 8, 9, 23, 24, 25)),
 ]
 INTEGERS = sorted(
-    {sign * (2**k + d) for k in range(65) for d in (-1, 0, 1) for sign in (1, -1)}
-    | {2049, 2051, 65519, 65520, 65521, 2**24 + 3, 2**53 + 3, 2**63 - 513, 2**63 - 512}
+    {2**k + d for k in range(65) for d in (-1, 0, 1)}
+    | {
+        2**k + 2 ** (k - p) + d
+        for p in (8, 11, 24)
+        for k in range(p, 64, 5)
+        for d in (-1, 0, 1)
+    }
+    | {2049, 2051, 65519, 65520, 65521, 2**53 + 3, 2**63 - 513, 2**63 - 512}
 )
 
 
 def values(dtype: md.DType) -> Any:
-    """Numbers that `dtype` holds, the awkward ones above all."""
-    if dtype.is_floating:
+    """Numbers that `dtype` holds: every one of 8 bits, of more the awkward ones."""
+    rng = np.random.default_rng(0)
+    if dtype.is_complex:
+        parts = values(PARTS[dtype])[::7]
+        pairs = [(a, b) for a in parts for b in (0.0, -0.0, a)]
+        pairs += [(a, b) for a in parts[:5] for b in (1.5, np.nan, np.inf, 1e-30)]
+        found = np.empty(len(pairs), dtype.storage)
         with np.errstate(over="ignore"):
-            return np.array(NUMBERS).astype(dtype.storage)
-    held = [n for n in INTEGERS if dtype.minimum <= n <= dtype.maximum]
-    return np.array(held, dtype.storage)
+            found.real, found.imag = np.array(pairs).T
+        return found
+    if dtype.is_floating:
+        bits = rng.integers(0, 2**dtype.bits, 200, np.uint64)
+        found = bits.astype(f"u{dtype.bits // 8}").view(dtype.storage)
+        signed = [*NUMBERS, *(-n for n in NUMBERS)]
+        with np.errstate(over="ignore"):
+            return np.concatenate([np.array(signed).astype(dtype.storage), found])
+    if dtype.bits == 8:
+        return np.arange(dtype.minimum, dtype.maximum + 1).astype(dtype.storage)
+    signed = [*INTEGERS, *(-n for n in INTEGERS)]
+    held = [n for n in signed if dtype.minimum <= n <= dtype.maximum]
+    drawn = rng.integers(dtype.minimum, dtype.maximum, 200, dtype.storage.type)
+    return np.concatenate([np.array(held, dtype.storage), drawn])
 
 
 def nearest(exact: Fraction, dtype: md.DType) -> float:
     """The float nearest to `exact`, ties to even; an infinity from the bound on."""
     precision, top = PRECISION[dtype.name]
-    if exact == 0:
-        return 0.0
     size = abs(exact)
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     exponent -= size < Fraction(2) ** exponent
@@ -63,79 +92,118 @@ def nearest(exact: Fraction, dtype: md.DType) -> float:
     return math.copysign(float(rounded), exact)
 
 
-def integer_bounds(dtype: md.DType) -> tuple[int, int]:
-    if dtype.kind == "bool":
-        return 0, 1
-    if dtype.kind == "unsigned integer":
-        return 0, 2**dtype.bits - 1
-    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+def largest(dtype: md.DType) -> float:
+    precision, top = PRECISION[dtype.name]
+    return (2.0 - 2.0 ** (1 - precision)) * 2.0**top
 
 
-def to_float(value: Any, dtype: md.DType, casting: str) -> Any:
+def to_float(value: Any, dtype: md.DType) -> Outcomes:
     if isinstance(value, float) and (not math.isfinite(value) or value == 0):
-        return value
-    rounded = nearest(Fraction(value), dtype)
-    if casting == "exact" and rounded != value:
-        return CastError
-    if math.isfinite(rounded) or casting == "wrap":
-        return rounded
-    if casting == "check":
-        return CastError
-    return math.copysign(float(np.finfo(dtype.storage).max), rounded)
+        return (value,) * 4
+    rounded = nearest(Fraction(value), dtype) if value else 0.0
+    exact = rounded if rounded == value else CastError
+    if math.isfinite(rounded):
+        return exact, rounded, rounded, rounded
+    return exact, CastError, math.copysign(largest(dtype), rounded), rounded
 
 
-def to_integer(value: Any, dtype: md.DType, casting: str) -> Any:
-    low, high = integer_bounds(dtype)
+def to_integer(value: Any, dtype: md.DType) -> Outcomes:
+    signed = dtype.kind == "signed integer"
+    low = -(2 ** (dtype.bits - 1)) if signed else 0
+    high = low + 2**dtype.bits - 1
     if not math.isfinite(value):
         bound = 0 if math.isnan(value) else (low, high)[value > 0]
-        return {"saturate": bound, "wrap": 0}.get(casting, CastError)
+        return CastError, CastError, bound, 0
     whole = math.trunc(value)
-    if casting == "exact" and whole != value:
-        return CastError
     if low <= whole <= high:
-        return whole
-    wrapped = (whole - low) % (high - low + 1) + low
-    clamped = min(max(whole, low), high)
-    return {"saturate": clamped, "wrap": wrapped}.get(casting, CastError)
+        return whole if whole == value else CastError, whole, whole, whole
+    wrapped = (whole - low) % 2**dtype.bits + low
+    return CastError, CastError, min(max(whole, low), high), wrapped
 
 
-def expected(value: Any, dtype: md.DType, casting: str) -> Any:
-    return (to_float if dtype.is_floating else to_integer)(value, dtype, casting)
+PARTS = {md.complex64: md.float32, md.complex128: md.float64}
+
+
+def outcomes(value: Any, dtype: md.DType) -> Outcomes:
+    """What each of the policies makes of a Python number."""
+    if dtype is md.bool:
+        truth = value != 0
+        return truth if value in (0, 1) else CastError, truth, truth, truth
+    if dtype.is_complex:
+        real, imag = (
+            outcomes(part, PARTS[dtype])
+            for part in (value.real, getattr(value, "imag", 0))
+        )
+        pairs = zip(real, imag, strict=True)
+        return tuple(
+            CastError if CastError in pair else complex(*pair) for pair in pairs
+        )
+    if isinstance(value, complex):
+        kept = outcomes(value.real, dtype)[:2] if value.imag == 0 else [CastError] * 2
+        return (*kept, CastError, CastError)
+    return (to_float if dtype.is_floating else to_integer)(value, dtype)
 
 
 def same(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and math.isnan(a):
-        return math.isnan(b)
+    if isinstance(b, complex):
+        return same(a.real, b.real) and same(a.imag, b.imag)
+    if isinstance(b, float) and math.isnan(b):
+        return math.isnan(a)
     return bool(a == b) and math.copysign(1, a) == math.copysign(1, b)
 
 
-@pytest.mark.parametrize("casting", POLICIES)
 @pytest.mark.parametrize(("source", "target"), list(product(PLAIN, PLAIN)), ids=str)
-def test_every_pair_and_policy(
-    source: md.DType, target: md.DType, casting: str
-) -> None:
-    given_, wanted = values(source), []
-    for value in given_:
-        wanted.append(expected(value.item(), target, casting))
-    fits = np.array([w is not CastError for w in wanted])
-    cast = md.astype(md.from_numpy(given_[fits]), target, casting=casting)
-    assert type(cast) is md.leaf(target)
-    assert cast.buffer.dtype == target.storage
-    for value, got, want in zip(
-        given_[fits],
-        cast.tolist(),
-        [w for w in wanted if w is not CastError],
-        strict=True,
-    ):
-        assert same(got, want), (value, got, want)
-    for value in given_[~fits]:
-        with pytest.raises(CastError):
-            md.astype(md.from_numpy(value), target, casting=casting)
+def test_every_pair_and_policy(source: md.DType, target: md.DType) -> None:
+    given_ = values(source)
+    wanted = [outcomes(value, target) for value in given_.tolist()]
+    for casting, column in zip(POLICIES, zip(*wanted, strict=True), strict=True):
+        fits = np.array([want is not CastError for want in column])
+        for value in given_[~fits]:
+            with pytest.raises(CastError):
+                md.astype(md.from_numpy(value), target, casting=casting)
+        if not fits.any():
+            assert source.is_complex and casting in ("saturate", "wrap")
+            continue
+        cast = md.astype(md.from_numpy(given_[fits]), target, casting=casting)
+        assert type(cast) is md.leaf(target)
+        assert cast.buffer.dtype == target.storage
+        kept = [want for want in column if want is not CastError]
+        for value, got, want in zip(given_[fits], cast.tolist(), kept, strict=True):
+            assert same(got, want), (casting, value, got, want)
+
+
+NARROW = [md.float16, md.bfloat16]
+WIDE = [md.float32, md.float64, md.complex64, md.complex128]
+
+
+@pytest.mark.parametrize("target", [t for t in PLAIN if t not in WIDE], ids=str)
+@pytest.mark.parametrize("source", NARROW, ids=str)
+def test_every_float_of_16_bits(source: md.DType, target: md.DType) -> None:
+    given_ = np.arange(2**16, dtype=np.uint16).view(source.storage)
+    wanted = [outcomes(value, target) for value in given_.tolist()]
+    exact, check, saturate, wrap = zip(*wanted, strict=True)
+    for column, refuses in ((exact, kernel.inexact), (check, kernel.outside)):
+        misfits = np.broadcast_to(refuses(given_, target.storage), given_.shape)
+        assert misfits.tolist() == [want is CastError for want in column]
+    for casting, column in (("saturate", saturate), ("wrap", wrap)):
+        cast = md.astype(md.from_numpy(given_), target, casting=casting)
+        pairs = zip(cast.tolist(), column, strict=True)
+        assert all(same(got, want) for got, want in pairs)
+
+
+@pytest.mark.parametrize("target", WIDE, ids=str)
+@pytest.mark.parametrize("source", NARROW, ids=str)
+def test_every_float_of_16_bits_widens(source: md.DType, target: md.DType) -> None:
+    given_ = np.arange(2**16, dtype=np.uint16).view(source.storage)
+    for casting in POLICIES:
+        cast = md.astype(md.from_numpy(given_), target, casting=casting).tolist()
+        assert all(map(same, (z.real for z in cast), given_.tolist()))
+        assert all(same(z.imag, 0.0) for z in cast)
 
 
 @given(st.floats(), st.sampled_from(PLAIN), st.sampled_from(POLICIES))
 def test_any_double(value: float, target: md.DType, casting: str) -> None:
-    want = expected(value, target, casting)
+    want = outcomes(value, target)[POLICIES.index(casting)]
     x = md.asarray(value, dtype=md.float64)
     if want is CastError:
         with pytest.raises(CastError):
@@ -147,7 +215,7 @@ def test_any_double(value: float, target: md.DType, casting: str) -> None:
 @given(st.integers(-(2**63), 2**63 - 1), st.sampled_from(PLAIN))
 def test_any_integer_wraps(value: int, target: md.DType) -> None:
     got = md.astype(md.asarray(value), target, casting="wrap").tolist()
-    assert same(got, expected(value, target, "wrap"))
+    assert same(got, outcomes(value, target)[3])
 
 
 def test_default_is_check() -> None:
@@ -166,6 +234,52 @@ def test_is_a_copy() -> None:
     for casting in POLICIES:
         same_type = md.astype(x, md.int64, casting=casting)
         assert not np.shares_memory(same_type.buffer, x.buffer)
+
+
+def test_copy_false_is_itself_where_nothing_changes() -> None:
+    x = md.asarray([1, 2])
+    assert md.astype(x, md.int64, copy=False) is x
+    assert md.astype(x, md.int64, copy=False, device="cpu") is x
+    assert md.astype(x, md.int8, copy=False).tolist() == [1, 2]
+    with pytest.raises(OptionError):
+        md.astype(x, md.int64, copy=False, casting="safe")
+
+
+def test_truth_is_being_other_than_zero() -> None:
+    for leaf in md.leaves()[1:15]:
+        x = leaf.wrap(np.array([0, 1, 2, 100], leaf.dtype.storage))
+        for casting in POLICIES[1:]:
+            truth = md.astype(x, md.bool, casting=casting)
+            assert truth.tolist() == [False, True, True, True]
+        with pytest.raises(CastError):
+            md.astype(x, md.bool, casting="exact")
+        assert md.astype(x[:2], md.bool, casting="exact").tolist() == [False, True]
+
+
+@pytest.mark.parametrize("target", PLAIN, ids=str)
+@pytest.mark.parametrize("source", PLAIN, ids=str)
+def test_any_layout(source: md.DType, target: md.DType) -> None:
+    whole = np.arange(12).reshape(3, 4) % 2
+    flat = whole.astype(source.storage)
+    row = flat[1].copy()
+    row.flags.writeable = False
+    layouts = [
+        flat.T,
+        flat[::-2, ::3],
+        flat[1, 1],
+        flat[:0],
+        row,
+        np.broadcast_to(row, (5, 4)),
+    ]
+    for array in map(np.asarray, layouts):
+        for casting in POLICIES:
+            if source.is_complex > target.is_complex and casting in POLICIES[2:]:
+                continue
+            cast = md.astype(md.from_numpy(array), target, casting=casting)
+            assert cast.shape == array.shape
+            assert isinstance(cast.buffer, np.ndarray)
+            assert cast.buffer.flags.writeable
+            assert np.all(cast.buffer == (array != 0).astype(target.storage))
 
 
 def test_keeps_shape_and_does_not_write() -> None:
@@ -197,6 +311,15 @@ def test_errors_say_what_and_where() -> None:
     assert text(OptionError, lambda: md.astype(x, md.uint8, casting="safe")) == (
         "astype(Float32Tensor[2], uint8): casting is 'safe'. "
         "Use exact, check, saturate, wrap."
+    )
+    z = md.asarray([1 + 0j, 2j])
+    assert text(CastError, lambda: md.astype(z, md.float32)) == (
+        "astype(Complex64Tensor[2], float32): 1 of 2 values have an imaginary part. "
+        "Use real(x) or abs(x) first."
+    )
+    assert text(CastError, lambda: md.astype(z, md.int8, casting="wrap")) == (
+        "astype(Complex64Tensor[2], int8): no real number is what a complex one wraps "
+        "to. Use real(x) or abs(x) first."
     )
     assert text(OptionError, lambda: md.astype(x, "int7")).startswith(
         "astype(Float32Tensor[2], str): no element type int7. Known are bool, int8,"

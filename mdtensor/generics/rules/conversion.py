@@ -7,12 +7,18 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.device import device as find_device
+from mdtensor.errors import CastError
 from mdtensor.generics.spec import TensorSpec
+from mdtensor.type_info import isdtype
 
 
-def cast(x: TensorSpec, dtype: Any, **_: Any) -> TensorSpec:
-    """Another element type, same shape."""
-    return x.with_dtype(dtypes.dtype(dtype))
+def cast(x: TensorSpec, dtype: Any, *, device: Any = None, **_: Any) -> TensorSpec:
+    """Another element type, and device if one is given; same shape."""
+    wanted = dtypes.dtype(dtype)
+    if not isdtype(wanted, ("bool", "numeric")):
+        raise CastError(f"{wanted} is no type of plain numbers", "Use quantize")
+    found = x.with_dtype(wanted)
+    return found if device is None else moved(found, device)
 
 
 def moved(x: TensorSpec, device: Any, **_: Any) -> TensorSpec:

@@ -1,0 +1,139 @@
+"""Questions about element types, as the array API asks them.
+
+finfo(float32).eps           # how fine a floating type is
+iinfo(int8).max              # how far an integer type reaches
+isdtype(uint8, "integral")   # of what kind a type is
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+
+from mdtensor import dtypes
+from mdtensor.dtypes import DType
+from mdtensor.errors import OptionError
+
+#: Names for several kinds at once; a `DType.kind` names itself.
+KINDS = {
+    "integral": ("signed integer", "unsigned integer"),
+    "numeric": ("integral", "real floating", "complex floating"),
+}
+
+
+@dataclass(frozen=True)
+class FloatInfo:
+    """What a floating type holds; see `finfo`."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class IntegerInfo:
+    """What an integer type holds; see `iinfo`."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """Limits of a floating type; of a complex type, those of its parts.
+
+    Args:
+        type: an element type, a name for one, or a tensor.
+
+    Returns:
+        `bits` of one number, `eps` from 1 to the next, `min` and `max` of the finite
+        ones, `smallest_normal`, all Python numbers; and `dtype`.
+
+    Raises:
+        OptionError: not a floating or complex type.
+
+    Example:
+        >>> finfo("bfloat16").eps, finfo("complex128").dtype
+        (0.0078125, mdtensor.float64)
+
+    Source: array API 2024.12, `finfo`.
+    """
+    found = _element_type(type)
+    if found.is_complex:
+        found = dtypes.dtype(f"float{found.bits // 2}")
+    if not found.is_floating:
+        raise OptionError(f"{found} is no floating type", "Use iinfo", "finfo")
+    numbers = ml_dtypes.finfo(found.storage)
+    return FloatInfo(
+        bits=found.bits,
+        eps=float(numbers.eps),
+        max=float(numbers.max),
+        min=float(numbers.min),
+        smallest_normal=float(numbers.smallest_normal),
+        dtype=found,
+    )
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """Limits of an integer type.
+
+    Args:
+        type: an element type, a name for one, or a tensor.
+
+    Returns:
+        `bits`, `min` and `max`, Python integers; and `dtype`.
+
+    Raises:
+        OptionError: not an integer type.
+
+    Example:
+        >>> iinfo("int8").min, iinfo("uint64").max == 2**64 - 1
+        (-128, True)
+
+    Source: array API 2024.12, `iinfo`.
+    """
+    found = _element_type(type)
+    if not found.is_integer:
+        raise OptionError(f"{found} is no integer type", "Use finfo", "iinfo")
+    return IntegerInfo(found.bits, int(found.maximum), int(found.minimum), found)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether an element type is of a kind.
+
+    Args:
+        dtype: an element type, or a name for one.
+        kind: an element type, for identity; a name: `bool`, `signed integer`,
+            `unsigned integer`, `integral`, `real floating`, `complex floating`,
+            `numeric`, or a registered type's own kind such as `quantized`; or a tuple
+            of them, of which one must fit.
+
+    Raises:
+        OptionError: no such kind.
+
+    Example:
+        >>> isdtype("int8", "integral"), isdtype("bool", ("integral", "real floating"))
+        (True, False)
+
+    Source: array API 2024.12, `isdtype`.
+    """
+    found = dtypes.dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(found, member) for member in kind)
+    if isinstance(kind, DType):
+        return found is kind
+    if not isinstance(kind, str) or kind not in (*KINDS, *dtypes.kinds()):
+        names = ", ".join([*dtypes.kinds(), *KINDS])
+        raise OptionError(f"no kind {kind!r}", f"Known are {names}", "isdtype")
+    return found.kind == kind or isdtype(found, KINDS.get(kind, ()))
+
+
+def _element_type(type: Any) -> DType:
+    found = getattr(type, "dtype", None)
+    return found if isinstance(found, DType) else dtypes.dtype(type)
