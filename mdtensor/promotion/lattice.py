@@ -154,7 +154,7 @@ class Lattice(RuleSet):
             if wider.join(types) is not self.join(types):
                 raise RegistrationError(
                     f"{new} would change what {' and '.join(map(str, types))} become",
-                    "Put it below their common type too, or above fewer types",
+                    "Put it above fewer types, or above their common type",
                 )
 
 

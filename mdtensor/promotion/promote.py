@@ -83,8 +83,9 @@ def result_type(*arrays_and_dtypes: object) -> DType:
     """
     strong = [_dtype_of(x) for x in arrays_and_dtypes if not is_weak(x)]
     if not strong:
-        given = "only Python scalars" if arrays_and_dtypes else "nothing"
-        raise PromotionError(f"{given} given", "Make one a tensor")
+        if arrays_and_dtypes:
+            raise PromotionError("only Python scalars given", "Make one a tensor")
+        raise PromotionError("nothing given", "Give a tensor or an element type")
     result = promote_types(*strong)
     for scalar in _kinds(x for x in arrays_and_dtypes if is_weak(x)):
         result = with_scalar(result, scalar)
