@@ -15,7 +15,7 @@ import pkgutil
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
-from mdtensor import dtypes as dtypes, ops as ops
+from mdtensor import dtypes as dtypes, linalg as linalg, ops as ops
 from mdtensor.cuda import (
     CudaBFloat16Tensor as CudaBFloat16Tensor,
     CudaBoolTensor as CudaBoolTensor,
@@ -73,6 +73,7 @@ from mdtensor.errors import (
     DeviceError as DeviceError,
     DispatchError as DispatchError,
     GridError as GridError,
+    LinAlgError as LinAlgError,
     MdtensorError as MdtensorError,
     ModelError as ModelError,
     OptionError as OptionError,
@@ -155,6 +156,7 @@ from mdtensor.generics.indexing import (
     take as take,
     take_along_axis as take_along_axis,
 )
+from mdtensor.generics.linalg import matrix_transpose as matrix_transpose
 from mdtensor.generics.logic import (
     bitwise_and as bitwise_and,
     bitwise_invert as bitwise_invert,
@@ -175,7 +177,12 @@ from mdtensor.generics.manipulation import (
     reshape as reshape,
     squeeze as squeeze,
 )
-from mdtensor.generics.matmul import linear as linear, matmul as matmul
+from mdtensor.generics.matmul import (
+    linear as linear,
+    matmul as matmul,
+    tensordot as tensordot,
+    vecdot as vecdot,
+)
 from mdtensor.generics.normalization import (
     batch_norm as batch_norm,
     fold_batch_norm as fold_batch_norm,

@@ -103,6 +103,10 @@ class WriteError(MdtensorError, ValueError):
     """A tensor whose buffer must not be written."""
 
 
+class LinAlgError(MdtensorError, ValueError):
+    """A matrix that has no such inverse or factor, or on which an iteration fails."""
+
+
 class GridError(MdtensorError, ValueError):
     """Quantization parameters that are invalid, or grids that do not match."""
 

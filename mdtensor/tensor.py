@@ -131,6 +131,18 @@ class Tensor(Operators):
             )
         return manipulation.permute_dims(self, (1, 0))
 
+    @property
+    def mT(self) -> Any:
+        """The transpose of each matrix in a stack."""
+        if self.ndim < 2:
+            raise ShapeError(
+                f"a matrix has 2 axes, this has {self.ndim}",
+                "Use expand_dims",
+                f"mT({type_and_shape(self)})",
+            )
+        stack = range(self.ndim - 2)
+        return manipulation.permute_dims(self, (*stack, self.ndim - 1, self.ndim - 2))
+
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
         return self.device.to_host(self.buffer).tolist()

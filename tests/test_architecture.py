@@ -31,6 +31,7 @@ LAYERS = (
     {"tensor"},
     {"leaves"},
     {"ops"},
+    {"linalg", "fft"},
     {"cuda", "emucuda", "diagnose", "cli"},
     {"__main__"},
 )

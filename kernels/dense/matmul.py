@@ -1,45 +1,75 @@
-"""Matrix products of host arrays.
+"""Products of host arrays: sums of products over shared axes, and the outer and cross.
 
-Operands are cast to `dtype`, the type of the result. Floats go through BLAS, float16 in
-float32 and rounded once; integers are multiplied as integers and wrap.
+Operands are cast to `dtype`, the type of the result. Floats and complex numbers go
+through BLAS, 16-bit floats in float32 and rounded once; integers are multiplied as
+integers and wrap.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.promotion import promoted
+from mdtensor.kernels.dense.ufunc import compute_dtype, narrowed
+
 Array = npt.NDArray[Any]
+DType = np.dtype[Any]
 
 
-def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Where products of `dtype` are summed: float32 for float16."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
-
-
-def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
+def rounded(x: Array, dtype: DType) -> Array:
     """`x` in `dtype`; too large is an infinity."""
     with np.errstate(all="ignore"):
         return np.asarray(x, dtype)
 
 
-def matmul(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
+def matmul(x1: Array, x2: Array, dtype: DType) -> Array:
     """x1 · x2 over [..., m, k] and [..., k, n]; vectors as in `numpy.matmul`."""
-    return rounded(_product(x1, x2, accumulator(dtype)), dtype)
+    return _product(np.matmul, dtype, x1, x2)
 
 
-def linear(x: Array, w: Array, b: Array | None, dtype: np.dtype[Any]) -> Array:
+def linear(x: Array, w: Array, b: Array | None, dtype: DType) -> Array:
     """x · wᵀ + b over [..., k], [n, k] and [n]."""
-    wide = accumulator(dtype)
-    product = _product(x, w.T, wide)
-    if b is not None:
-        with np.errstate(all="ignore"):
-            product = product + rounded(b, wide)
-    return rounded(product, dtype)
+    if b is None:
+        return _product(np.matmul, dtype, x, w.T)
+    return _product(lambda x, w, b: np.matmul(x, w) + b, dtype, x, w.T, b)
 
 
-def _product(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
-    with np.errstate(all="ignore"):
-        return np.asarray(np.matmul(rounded(x1, dtype), rounded(x2, dtype)))
+def vecdot(x1: Array, x2: Array, axis: int, dtype: DType) -> Array:
+    """Σ conj(x1) · x2 over `axis`, which counts from the end."""
+    return _product(lambda a, b: np.vecdot(a, b, axis=axis), dtype, x1, x2)
+
+
+def tensordot(x1: Array, x2: Array, axes: Any, dtype: DType) -> Array:
+    """Σ x1 · x2 over pairs of axes."""
+    return _product(lambda a, b: np.tensordot(a, b, axes), dtype, x1, x2)
+
+
+def cross(x1: Array, x2: Array, axis: int, dtype: DType) -> Array:
+    """(a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀) over `axis`, counted from the end."""
+
+    def components(x1: Array, x2: Array) -> Array:
+        a, b = np.moveaxis(x1, axis, 0), np.moveaxis(x2, axis, 0)
+        parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
+        return np.stack(parts, axis)
+
+    return _product(components, dtype, x1, x2)
+
+
+def matrix_power(x: Array, n: int) -> Array:
+    """x · x · ... · x, n factors by repeated squaring; of the inverse if n < 0.
+
+    Raises:
+        numpy.linalg.LinAlgError: n < 0 and a matrix is singular.
+    """
+    return _product(lambda x: np.linalg.matrix_power(x, n), x.dtype, x)
+
+
+def _product(product: Callable[..., Any], dtype: DType, *operands: Array) -> Array:
+    """`product` of operands in `dtype`; 16-bit floats widen, and round at the end."""
+    wide = compute_dtype(dtype)
+    typed = (promoted(x, dtype).astype(wide, copy=False) for x in operands)
+    return narrowed(product, dtype, *typed)

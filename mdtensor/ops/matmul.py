@@ -1,11 +1,23 @@
-"""Matrix products of dense tensors on the host."""
+"""Products of dense tensors on the host."""
 
-from typing import Union
+from typing import Any, Union
+
+import numpy as np
 
 from mdtensor.dispatch import method
-from mdtensor.generics.matmul import linear, matmul
-from mdtensor.kernels.dense import matmul as kernel
+from mdtensor.generics.matmul import (
+    cross,
+    linear,
+    matmul,
+    matrix_power,
+    outer,
+    tensordot,
+    vecdot,
+)
+from mdtensor.generics.rules.matmul import paired_axes, paired_axis
+from mdtensor.kernels.dense import matmul as kernel, ufunc
 from mdtensor.leaves import NumericTensor
+from mdtensor.ops.failures import failing
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 
@@ -23,3 +35,39 @@ def linear(
     result: type[Tensor] = deduced(linear, x, w, b).type
     bias = b if b is None else b.buffer
     return result.wrap(kernel.linear(x.buffer, w.buffer, bias, result.dtype.storage))
+
+
+@method(vecdot)
+def vecdot(x1: NumericTensor, x2: NumericTensor, /, *, axis: int) -> Tensor:
+    result: type[Tensor] = deduced(vecdot, x1, x2, axis=axis).type
+    at = paired_axis(x1.shape, x2.shape, axis)
+    return result.wrap(kernel.vecdot(x1.buffer, x2.buffer, at, result.dtype.storage))
+
+
+@method(tensordot)
+def tensordot(x1: NumericTensor, x2: NumericTensor, /, *, axes: Any) -> Tensor:
+    result: type[Tensor] = deduced(tensordot, x1, x2, axes=axes).type
+    pairs = paired_axes(x1.shape, x2.shape, axes)
+    storage = result.dtype.storage
+    return result.wrap(kernel.tensordot(x1.buffer, x2.buffer, pairs, storage))
+
+
+@method(outer)
+def outer(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
+    result: type[Tensor] = deduced(outer, x1, x2).type
+    a, b, storage = x1.buffer[:, None], x2.buffer, result.dtype.storage
+    return result.wrap(ufunc.binary(np.multiply, a, b, storage))
+
+
+@method(cross)
+def cross(x1: NumericTensor, x2: NumericTensor, /, *, axis: int) -> Tensor:
+    result: type[Tensor] = deduced(cross, x1, x2, axis=axis).type
+    at = paired_axis(x1.shape, x2.shape, axis)
+    return result.wrap(kernel.cross(x1.buffer, x2.buffer, at, result.dtype.storage))
+
+
+@method(matrix_power)
+def matrix_power(x: NumericTensor, n: int, /) -> Tensor:
+    deduced(matrix_power, x, n)
+    with failing("a matrix is singular", "Use n ≥ 0, or pinv", matrix_power, x, n):
+        return x.wrap(kernel.matrix_power(x.buffer, n))

@@ -21,6 +21,7 @@ BUILTIN = {
     "DispatchError": TypeError,
     "RegistrationError": TypeError,
     "OptionError": ValueError,
+    "LinAlgError": ValueError,
     "GridError": ValueError,
     "ModelError": ValueError,
     "DataError": ValueError,

@@ -134,6 +134,15 @@ def test_iterating_and_indexing() -> None:
     )
 
 
+def test_matrices_of_a_stack_are_transposed() -> None:
+    x = md.asarray([[[1, 2, 3], [4, 5, 6]]])
+    assert x.mT.tolist() == [[[1, 4], [2, 5], [3, 6]]]
+    assert np.shares_memory(x.mT.buffer, x.buffer)
+    assert text(ShapeError, lambda: x[0, 0].mT) == (
+        "mT(Int64Tensor[3]): a matrix has 2 axes, this has 1. Use expand_dims."
+    )
+
+
 def test_not_hashable() -> None:
     with pytest.raises(TypeError):
         hash(md.asarray(1))

@@ -13,6 +13,7 @@ from mdtensor.errors import MdtensorError
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
 
+HOST = list(md.leaves()[:15])
 DENSE = [
     leaf
     for leaf in md.leaves()[:15]
@@ -25,6 +26,8 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 LEAVES = DENSE
 NUMBERS = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
 FLOATS = [leaf for leaf in LEAVES if leaf.dtype.is_floating]
+INEXACT = [leaf for leaf in HOST if leaf.dtype.is_floating or leaf.dtype.is_complex]
+COUNTED = [leaf for leaf in HOST if leaf is not md.BoolTensor]
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 SCALARS = st.sampled_from([0, 1, -1, 2.5, True, 300])
 AXES = st.integers(-4, 4)
@@ -164,14 +167,120 @@ def product(draw: Draw) -> Call:
             ]
         )
     )
-    return tuple(any_tensor(draw, NUMBERS, st.just(s)) for s in shapes), {}
+    return tuple(any_tensor(draw, COUNTED, st.just(s)) for s in shapes), {}
+
+
+def identity(draw: Draw, leaves: list[Any] = INEXACT, m: int = -1) -> Any:
+    """Stacked identities, which have every inverse and factor; or any shape at all."""
+    leaf = draw(st.sampled_from(leaves))
+    stack = draw(st.sampled_from([(), (2,), (0,), (3, 1)]))
+    m = draw(st.integers(0, 3)) if m < 0 else m
+    n = draw(st.sampled_from([m, m, m, 2]))
+    one = np.broadcast_to(np.eye(m, n).astype(leaf.dtype.storage), (*stack, m, n))
+    return leaf.wrap(one) if draw(st.integers(0, 4)) else any_tensor(draw, leaves)
+
+
+def factored(draw: Draw) -> Call:
+    return (identity(draw),), {}
+
+
+def triangular(draw: Draw) -> Call:
+    return (identity(draw),), {"upper": draw(st.booleans())}
+
+
+def orthogonal(draw: Draw) -> Call:
+    mode = draw(st.sampled_from(["reduced", "complete", "r"]))
+    return (identity(draw),), {"mode": mode}
+
+
+def singular(draw: Draw) -> Call:
+    return (identity(draw),), {"full_matrices": draw(st.booleans())}
+
+
+def solved(draw: Draw) -> Call:
+    a = identity(draw, COUNTED)
+    m = a.shape[-1] if a.ndim else 1
+    right = draw(st.sampled_from([(m,), (m, 2), (2, m, 1), (m + 1,), ()]))
+    return (a, any_tensor(draw, COUNTED, st.just(right))), {}
+
+
+def tolerated(draw: Draw) -> Call:
+    rtol = st.sampled_from([None, 0, 0.5, True, md.ones(()), md.ones((2,)), [0.1]])
+    return (identity(draw),), {"rtol": draw(rtol)}
+
+
+def powered(draw: Draw) -> Call:
+    return (identity(draw, COUNTED), draw(st.sampled_from([0, 1, 3, -2, True]))), {}
+
+
+def transposed(draw: Draw) -> Call:
+    return (any_tensor(draw, HOST),), {}
+
+
+def on_diagonal(draw: Draw) -> Call:
+    return (any_tensor(draw, HOST),), {"offset": draw(st.integers(-4, 4))}
+
+
+def traced(draw: Draw) -> Call:
+    dtypes = [None, *(leaf.dtype for leaf in HOST)]
+    arguments, options = on_diagonal(draw)
+    return arguments, {**options, "dtype": draw(st.sampled_from(dtypes))}
+
+
+def vector_normed(draw: Draw) -> Call:
+    orders = st.sampled_from([2, 1, 0, -1, 3.5, float("inf"), -float("inf"), "fro"])
+    _, options = reduced(draw)
+    return (any_tensor(draw, INEXACT),), {**options, "ord": draw(orders)}
+
+
+def matrix_normed(draw: Draw) -> Call:
+    infinity = float("inf")
+    orders = ["fro", "nuc", 1, -1, 2, -2, infinity, -infinity, None, 3]
+    order, keep = draw(st.sampled_from(orders)), draw(st.booleans())
+    return (any_tensor(draw, INEXACT),), {"ord": order, "keepdims": keep}
+
+
+def vectors(draw: Draw) -> Call:
+    (x, y), _ = product(draw)
+    shape = st.one_of(st.just(x.shape), st.just(y.shape), st.just((2, 1, 3)))
+    pair = (any_tensor(draw, COUNTED, shape) for _ in range(2))
+    return tuple(pair), {"axis": draw(st.sampled_from([-1, -1, -2, 0, 3]))}
+
+
+def triples(draw: Draw) -> Call:
+    shape = st.sampled_from([(3,), (2, 3), (2, 1, 3), (3, 3), (3, 1), (2,), ()])
+    pair = (any_tensor(draw, COUNTED, shape) for _ in range(2))
+    return tuple(pair), {"axis": draw(st.sampled_from([-1, -1, -2, 0]))}
+
+
+def contracted(draw: Draw) -> Call:
+    shape = draw(SHAPES)
+    pairs = [
+        2,
+        1,
+        0,
+        -1,
+        "ab",
+        ([0], [0]),
+        ([-1, 0], [-1, 0]),
+        ([0, 0], [0, 0]),
+        ([1],),
+    ]
+    x = any_tensor(draw, COUNTED, st.just(shape))
+    y = any_tensor(draw, COUNTED, st.sampled_from([shape, shape[::-1], (2, 2)]))
+    return (x, y), {"axes": draw(st.sampled_from(pairs))}
+
+
+def two_vectors(draw: Draw) -> Call:
+    shape = st.sampled_from([(0,), (2,), (3,), (1, 2)])
+    return tuple(any_tensor(draw, COUNTED, shape) for _ in range(2)), {}
 
 
 def fully_connected(draw: Draw) -> Call:
     k, n, extra = draw(st.integers(0, 3)), draw(st.integers(0, 3)), draw(SHAPES)
-    x = any_tensor(draw, NUMBERS, st.just((*extra[:2], k)))
-    w = any_tensor(draw, NUMBERS, st.just((n, k)))
-    b = any_tensor(draw, NUMBERS, st.sampled_from([(n,), (n + 1,)]))
+    x = any_tensor(draw, COUNTED, st.just((*extra[:2], k)))
+    w = any_tensor(draw, COUNTED, st.just((n, k)))
+    b = any_tensor(draw, COUNTED, st.sampled_from([(n,), (n + 1,)]))
     return (x, w, b if draw(st.booleans()) else None), {}
 
 
@@ -361,6 +470,23 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.softmax: along,
     md.matmul: product,
     md.linear: fully_connected,
+    md.vecdot: vectors,
+    md.tensordot: contracted,
+    md.linalg.outer: two_vectors,
+    md.linalg.cross: triples,
+    md.linalg.matrix_power: powered,
+    md.matrix_transpose: transposed,
+    md.linalg.diagonal: on_diagonal,
+    md.linalg.trace: traced,
+    md.linalg.vector_norm: vector_normed,
+    md.linalg.matrix_norm: matrix_normed,
+    **dict.fromkeys([md.linalg.det, md.linalg.slogdet, md.linalg.inv], factored),
+    **dict.fromkeys([md.linalg.eigh, md.linalg.eigvalsh, md.linalg.svdvals], factored),
+    md.linalg.solve: solved,
+    **dict.fromkeys([md.linalg.pinv, md.linalg.matrix_rank], tolerated),
+    md.linalg.cholesky: triangular,
+    md.linalg.qr: orthogonal,
+    md.linalg.svd: singular,
     md.conv2d: convolved,
     md.batch_norm: normalized,
     md.fold_batch_norm: folded,
@@ -422,7 +548,7 @@ def test_deduction_is_execution(operation: Any, data: st.DataObject) -> None:
         assert result in (deduced, *INSIDE.get(operation, ()))
     elif isinstance(result, type):
         # A value, or a refusal.
-        refusals = (md.CastError, md.DataError, md.PromotionError)
+        refusals = (md.CastError, md.DataError, md.LinAlgError, md.PromotionError)
         assert result in (*refusals, *INSIDE.get(operation, ()))
     else:
         for found, got in zip(flat(deduced), flat(result), strict=True):

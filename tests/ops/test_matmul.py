@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import DispatchError, PromotionError, ShapeError
-
-DENSE = [
-    leaf
-    for leaf in md.leaves()[:15]
-    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
-]
+from mdtensor.errors import (
+    DispatchError,
+    LinAlgError,
+    OptionError,
+    PromotionError,
+    ShapeError,
+)
 
 Numbers = np.ndarray[Any, Any]
-NUMBERS = [leaf.dtype for leaf in DENSE[1:]]
+NUMBERS = [leaf.dtype for leaf in md.leaves()[1:15]]
+INTEGERS = [dtype for dtype in NUMBERS if dtype.is_integer]
 
 
 def naive(a: Numbers, b: Numbers) -> Numbers:
@@ -33,12 +34,18 @@ def naive(a: Numbers, b: Numbers) -> Numbers:
     return y
 
 
-def held(values: Numbers, dtype: md.DType) -> Any:
-    """Exact integers as `dtype` holds them: wrapped, or as they are."""
-    if dtype.is_floating:
-        return values.tolist()
+def tensor(values: Any, dtype: md.DType) -> md.Tensor:
+    """Integers as `dtype` holds them, wrapped."""
+    return md.from_numpy(np.asarray(values).astype(dtype.storage))
+
+
+def held(values: Any, dtype: md.DType) -> Any:
+    """Exact integers as `dtype` holds them: wrapped, or rounded once."""
+    exact = np.asarray(values, object)
+    if not dtype.is_integer:
+        return exact.astype(np.complex128).real.astype(dtype.storage).tolist()
     low, count = int(dtype.minimum), 2**dtype.bits
-    return ((values - low) % count + low).tolist()
+    return np.asarray((exact - low) % count + low).tolist()
 
 
 @st.composite
@@ -56,10 +63,22 @@ def factors(draw: Callable[..., Any]) -> tuple[Numbers, Numbers]:
 
 @given(factors(), st.sampled_from(NUMBERS))
 def test_matmul(pair: tuple[Numbers, Numbers], dtype: md.DType) -> None:
-    a, b = (md.astype(md.asarray(v), dtype, casting="wrap") for v in pair)
-    found = md.matmul(a, b)
+    found = md.matmul(*(tensor(v, dtype) for v in pair))
     assert found.dtype is dtype
-    assert found.tolist() == held(naive(a.buffer, b.buffer), dtype)
+    assert found.tolist() == held(naive(*pair), dtype)
+
+
+@given(factors(), factors(), st.sampled_from([md.complex64, md.complex128]))
+def test_products_of_complex_numbers(
+    first: tuple[Numbers, Numbers], second: tuple[Numbers, Numbers], dtype: md.DType
+) -> None:
+    (a, b), (c, d) = first, second
+    c, d = np.resize(c, a.shape), np.resize(d, b.shape)
+    x, y = tensor(a + 1j * c, dtype), tensor(b + 1j * d, dtype)
+    want = naive(a, b) - naive(c, d) + 1j * (naive(a, d) + naive(c, b))
+    assert md.matmul(x, y).tolist() == want.tolist()
+    if y.ndim == 2:
+        assert md.linear(x, y.T).tolist() == want.tolist()
 
 
 @given(factors(), st.sampled_from(NUMBERS), st.booleans())
@@ -70,12 +89,114 @@ def test_linear(
     while w.ndim > 2:
         w = w[0]
     w = w.T
-    x, w = (md.astype(md.asarray(v), dtype, casting="wrap") for v in (x, w))
-    b = md.astype(md.arange(len(w)), dtype)
-    found = md.linear(x, w, b if with_bias else None)
-    want = naive(x.buffer, w.buffer.T) + (np.arange(len(w)) if with_bias else 0)
+    b = np.arange(len(w))
+    bias = tensor(b, dtype) if with_bias else None
+    found = md.linear(tensor(x, dtype), tensor(w, dtype), bias)
+    want = naive(x, w.T) + (b if with_bias else 0)
     assert found.dtype is dtype
     assert found.tolist() == held(want, dtype)
+
+
+@given(factors(), st.sampled_from(NUMBERS))
+def test_vecdot(pair: tuple[Numbers, Numbers], dtype: md.DType) -> None:
+    a, b = pair
+    b = b.swapaxes(-1, -2)[..., :1, :]  # [..., 1, k]
+    if not b.size:
+        return
+    want = naive(a, b.swapaxes(-1, -2))[..., 0]
+    x, y = tensor(a, dtype), tensor(b, dtype)
+    assert md.vecdot(x, y).tolist() == held(want, dtype)
+    moved = md.vecdot(x.mT, y.mT, axis=-2)
+    assert (moved.dtype, moved.tolist()) == (dtype, held(want, dtype))
+
+
+@given(factors(), st.sampled_from(NUMBERS))
+def test_tensordot(pair: tuple[Numbers, Numbers], dtype: md.DType) -> None:
+    a, b = pair
+    x, y = tensor(a, dtype), tensor(b, dtype)
+    found = md.tensordot(x, y, axes=([-1], [b.ndim - 2]))
+    assert (found.dtype, found.shape[: a.ndim - 1]) == (dtype, a.shape[:-1])
+    for left in np.ndindex(a.shape[:-2]):
+        for right in np.ndindex(b.shape[:-2]):
+            one = found[(*left, slice(None), *right)]
+            assert one.tolist() == held(naive(a[left], b[right]), dtype)
+
+
+@given(factors(), st.sampled_from(NUMBERS))
+def test_tensordot_by_number(pair: tuple[Numbers, Numbers], dtype: md.DType) -> None:
+    a, _ = pair
+    x, axes = tensor(a, dtype), a.ndim
+    squares = int((a.astype(object) ** 2).sum())
+    assert md.tensordot(x, x, axes=axes).tolist() == held(squares, dtype)
+    assert md.tensordot(x, tensor(2, dtype), axes=0).shape == a.shape
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_outer(dtype: md.DType) -> None:
+    a, b = [1, 9, 100], [3, 100]
+    found = md.linalg.outer(tensor(a, dtype), tensor(b, dtype))
+    assert found.dtype is dtype
+    assert found.tolist() == held([[p * q for q in b] for p in a], dtype)
+    both = md.tensordot(tensor(a, dtype), tensor(b, dtype), axes=0)
+    assert both.tolist() == found.tolist()
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_cross(dtype: md.DType, rng: np.random.Generator) -> None:
+    a, b = rng.integers(0, 9, (2, 4, 3)), rng.integers(0, 9, (5, 1, 4, 3))
+    want = np.stack(
+        [
+            a[..., 1] * b[..., 2] - a[..., 2] * b[..., 1],
+            a[..., 2] * b[..., 0] - a[..., 0] * b[..., 2],
+            a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0],
+        ],
+        -1,
+    )
+    x, y = tensor(a, dtype), tensor(b, dtype)
+    found = md.linalg.cross(x, y)
+    assert (found.dtype, found.tolist()) == (dtype, held(want, dtype))
+    moved = md.linalg.cross(x.mT, y.mT, axis=-2)
+    assert moved.mT.tolist() == found.tolist()
+
+
+@given(st.integers(0, 12), st.sampled_from(INTEGERS))
+def test_powers_of_integers_wrap(n: int, dtype: md.DType) -> None:
+    a = np.array([[3, 1], [2, 5]], object)
+    want = np.eye(2, dtype=object)
+    for _ in range(n):
+        want = want @ a
+    found = md.linalg.matrix_power(tensor(a, dtype), n)
+    assert (found.dtype, found.tolist()) == (dtype, held(want.astype(object), dtype))
+
+
+@pytest.mark.parametrize("dtype", [d for d in NUMBERS if not d.is_integer], ids=str)
+def test_powers_of_fractions(dtype: md.DType) -> None:
+    x = tensor([[[2, 0], [2, 4]]], dtype)
+    assert md.linalg.matrix_power(x, 3).tolist() == [[[8, 0], [56, 64]]]
+    inverse = md.linalg.matrix_power(x, -2)
+    assert inverse.tolist() == [[[0.25, 0], [-0.1875, 0.0625]]]
+    assert inverse.dtype is dtype
+
+
+def test_vecdot_conjugates_its_first_operand() -> None:
+    x, y = md.asarray([1 + 2j, 3]), md.asarray([4j, 1 + 1j])
+    assert md.vecdot(x, y).tolist() == (1 - 2j) * 4j + 3 * (1 + 1j)
+    assert md.tensordot(x, y, axes=1).tolist() == (1 + 2j) * 4j + 3 * (1 + 1j)
+
+
+def test_an_axis_counts_from_the_front_of_equal_ranks(
+    rng: np.random.Generator,
+) -> None:
+    a, b = rng.integers(-9, 10, (2, 3, 4)), rng.integers(-9, 10, (3, 1))
+    x, y = md.asarray(a), md.asarray(b)
+    assert md.vecdot(x, x, axis=1).tolist() == (a * a).sum(1).tolist()
+    assert md.vecdot(x, y, axis=-2).tolist() == (a * b).sum(-2).tolist()
+    with pytest.raises(ShapeError) as caught:
+        md.vecdot(x, y, axis=0)
+    assert str(caught.value) == (
+        "vecdot(Int64Tensor[2,3,4], Int64Tensor[3,1]): axis 0 is not the same in 3 "
+        "and 2 dimensions. Count from the end: axes go from -2 to -1."
+    )
 
 
 def test_vectors() -> None:
@@ -104,6 +225,19 @@ def test_wide_integers_are_exact() -> None:
     assert md.matmul(big, md.asarray([[4]])).tolist() == [[4]]
 
 
+def test_bfloat16_rounds_once() -> None:
+    x = tensor([[256, 1, 1]], md.bfloat16)
+    one = md.ones((3,), dtype=md.bfloat16)
+    for found in (md.matmul(x, one), md.vecdot(x, one), md.tensordot(x, one, axes=1)):
+        assert (found.dtype, found.tolist()) == (md.bfloat16, [258.0])
+    bias = md.ones((1,), dtype=md.bfloat16)
+    two = md.linear(x[:, :2], md.ones((1, 2), dtype=md.bfloat16), bias)
+    assert two.tolist() == [[258.0]]
+    # An integer becomes bfloat16 before it is multiplied, as in mul.
+    n, tiny = md.asarray([257]), tensor([0.0078125], md.bfloat16)
+    assert md.matmul(n, tiny).tolist() == md.sum(n * tiny).tolist() == 2.0
+
+
 def test_float16_rounds_once() -> None:
     a = md.asarray(np.array([[2048, 1, 1]], np.float16))
     one = md.ones((3, 1), dtype=md.float16)
@@ -127,22 +261,126 @@ def test_transposed_and_strided_operands(rng: np.random.Generator) -> None:
         )
 
 
+INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
+
+
 @pytest.mark.parametrize(
-    ("call", "error", "text"),
+    ("call", "error", "head", "text"),
     [
-        (lambda: md.ones((2, 3)) @ md.ones((2, 3)), ShapeError, "inner sizes differ"),
-        (lambda: md.asarray(1.0) @ md.ones((1,)), ShapeError, "has no inner axis"),
-        (lambda: md.ones((2, 1, 1)) @ md.ones((3, 1, 1)), ShapeError, "broadcast"),
-        (lambda: md.linear(md.ones((3,)), md.ones((3,))), ShapeError, "weights have"),
-        (lambda: md.matmul(md.ones((1,)), 2.0), DispatchError, "x2 is float"),
-        (lambda: md.asarray([True]) @ md.asarray([True]), DispatchError, "BoolTensor"),
         (
-            lambda: md.ones((1,), dtype=md.uint64) @ md.ones((1,), dtype=md.int64),
+            lambda: FLOAT @ INT,
+            ShapeError,
+            "matmul(Float32Tensor[2,3], Int64Tensor[2,3])",
+            "inner sizes differ, 3 and 2.",
+        ),
+        (
+            lambda: md.asarray(1.0) @ md.ones((1,)),
+            ShapeError,
+            "matmul(Float32Tensor[], Float32Tensor[1])",
+            "a 0-d operand has no inner axis. Use mul.",
+        ),
+        (
+            lambda: md.ones((2, 1, 1)) @ md.ones((3, 1, 1)),
+            ShapeError,
+            "matmul(Float32Tensor[2,1,1], Float32Tensor[3,1,1])",
+            "shapes (2,) and (3,) do not broadcast. Make the sizes equal.",
+        ),
+        (
+            lambda: md.linear(FLOAT, FLOAT[0]),
+            ShapeError,
+            "linear(Float32Tensor[2,3], Float32Tensor[3])",
+            "weights have shape (3,). Give them shape [out, in].",
+        ),
+        (
+            lambda: md.vecdot(FLOAT, FLOAT[:, :2]),
+            ShapeError,
+            "vecdot(Float32Tensor[2,3], Float32Tensor[2,2])",
+            "axis -1 has the sizes 3 and 2.",
+        ),
+        (
+            lambda: md.vecdot(FLOAT, md.ones(())),
+            ShapeError,
+            "vecdot(Float32Tensor[2,3], Float32Tensor[])",
+            "a 0-d operand has no axis. Use mul.",
+        ),
+        (
+            lambda: md.tensordot(FLOAT, INT, axes=1),
+            ShapeError,
+            "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
+            "paired axes have the sizes 3 and 2.",
+        ),
+        (
+            lambda: md.tensordot(FLOAT, INT, axes=([0, 0], [0, 1])),
+            ShapeError,
+            "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
+            "axes ([0, 0], [0, 1]) repeat. Name each axis once.",
+        ),
+        (
+            lambda: md.tensordot(FLOAT, INT, axes=([0, 1], [0])),
+            ShapeError,
+            "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
+            "2 axes meet 1. Pair them.",
+        ),
+        (
+            lambda: md.tensordot(FLOAT, INT, axes=-1),
+            OptionError,
+            "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
+            "axes is -1. Give a number of axes from 0, or the axes of each operand.",
+        ),
+        (
+            lambda: md.linalg.outer(FLOAT, INT),
+            ShapeError,
+            "outer(Float32Tensor[2,3], Int64Tensor[2,3])",
+            "operands have 2 and 2 dimensions, not 1. Use tensordot with axes=0.",
+        ),
+        (
+            lambda: md.linalg.cross(INT.T, INT.T),
+            ShapeError,
+            "cross(Int64Tensor[3,2], Int64Tensor[3,2])",
+            "axis -1 has size 2, not 3.",
+        ),
+        (
+            lambda: md.linalg.matrix_power(FLOAT, 2),
+            ShapeError,
+            "matrix_power(Float32Tensor[2,3], int)",
+            "matrices are 2 by 3, not square.",
+        ),
+        (
+            lambda: md.linalg.matrix_power(FLOAT[:, :2], True),
+            OptionError,
+            "matrix_power(Float32Tensor[2,2], bool)",
+            "the exponent is True. Use an integer.",
+        ),
+        (
+            lambda: md.linalg.matrix_power(INT[:, :2], -1),
             PromotionError,
-            "uint64 and int64 have no common type",
+            "matrix_power(Int64Tensor[2,2], int)",
+            "int64 has no inverse matrices. Use astype(x, float32).",
+        ),
+        (
+            lambda: md.linalg.matrix_power(FLOAT[:, :2], -1),
+            LinAlgError,
+            "matrix_power(Float32Tensor[2,2], int)",
+            "a matrix is singular. Use n ≥ 0, or pinv.",
         ),
     ],
 )
-def test_what_is_refused(call: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=rf"^(matmul|linear)\(.*{text}"):
+def test_what_is_refused(
+    call: Any, error: type[Exception], head: str, text: str
+) -> None:
+    with pytest.raises(error) as caught:
         call()
+    assert str(caught.value) == f"{head}: {text}"
+
+
+def test_what_is_no_number_has_no_product() -> None:
+    truth = md.asarray([True])
+    for call in (lambda: md.matmul(FLOAT, 2.0), lambda: truth @ truth):
+        with pytest.raises(DispatchError, match=r"^matmul\(.*no method: x[12] is"):
+            call()
+
+
+def test_no_product_without_a_common_type() -> None:
+    unsigned, signed = md.ones((1,), dtype=md.uint64), md.ones((1,), dtype=md.int64)
+    with pytest.raises(PromotionError, match=r"^matmul\(UInt64Tensor\[1\], Int64"):
+        md.matmul(unsigned, signed)

@@ -1,0 +1,163 @@
+"""Rules of matrices: diagonals, norms, inverses, determinants."""
+
+from __future__ import annotations
+
+from math import inf, isnan
+from typing import Any, NamedTuple
+
+from mdtensor import dtypes
+from mdtensor.dtypes import DType
+from mdtensor.errors import OptionError, PromotionError, ShapeError
+from mdtensor.generics.options import number
+from mdtensor.generics.rules.elementwise import component
+from mdtensor.generics.rules.reduction import accumulator, reduction
+from mdtensor.generics.shapes import (
+    DYNAMIC,
+    Shape,
+    broadcast_shapes,
+    is_size,
+    normalize_axes,
+)
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.promotion import result_type
+
+#: Orders of matrix norms; None is "fro".
+ORDERS = ("fro", "nuc", 1, -1, 2, -2, inf, -inf)
+
+
+class SlogdetResult(NamedTuple):
+    """A determinant as sign · exp(logabsdet)."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def check_matrix(shape: Shape) -> None:
+    """Refuse anything but [..., m, n]."""
+    if len(shape) < 2:
+        raise ShapeError(f"a matrix has 2 axes, this has {len(shape)}")
+
+
+def check_square(shape: Shape) -> None:
+    """Refuse anything but [..., m, m]."""
+    check_matrix(shape)
+    if shape[-2] != shape[-1] and DYNAMIC not in shape[-2:]:
+        raise ShapeError(f"matrices are {shape[-2]} by {shape[-1]}, not square")
+
+
+def check_precision(dtype: DType) -> None:
+    """Refuse what LAPACK does not compute: integers, and floats of 16 bits."""
+    if not dtype.is_complex and dtype not in (dtypes.float32, dtypes.float64):
+        raise PromotionError(
+            f"matrices are solved in float32, float64 or complex, not {dtype}",
+            "Use astype(x, float32)",
+        )
+
+
+def transposed(x: TensorSpec) -> TensorSpec:
+    """[..., n, m]."""
+    check_matrix(x.shape)
+    return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+
+
+def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
+    """[..., k], the numbers on one diagonal of each matrix."""
+    check_matrix(x.shape)
+    if not is_size(offset):
+        raise OptionError(f"offset is {offset!r}", "Use an integer")
+    *stack, m, n = x.shape
+    if DYNAMIC in (m, n):
+        return x.with_shape((*stack, DYNAMIC))
+    return x.with_shape((*stack, max(0, min(m, n, m + offset, n - offset))))
+
+
+def diagonal_sum(x: TensorSpec, *, offset: int = 0, dtype: Any = None) -> TensorSpec:
+    """[...], held where `sum` holds it, or in `dtype`."""
+    held = diagonals(x, offset=offset)
+    return held.with_dtype(accumulator(x.dtype, dtype)).with_shape(held.shape[:-1])
+
+
+def vector_norms(
+    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+) -> TensorSpec:
+    """Real type, reduced shape."""
+    if isnan(number(ord, "ord")):
+        raise OptionError("ord is nan", "Use a number, or an infinity")
+    sizes = [x.shape[at] for at in normalize_axes(axis, x.ndim)]
+    if ord == -inf and 0 in sizes:
+        raise ShapeError(f"the minimum of nothing: shape {x.shape}, axis {axis}")
+    return reduction(component(x), axis=axis, keepdims=keepdims)
+
+
+def matrix_norms(
+    x: TensorSpec, *, keepdims: bool = False, ord: Any = "fro"
+) -> TensorSpec:
+    """Real type, [...] or [..., 1, 1]."""
+    check_matrix(x.shape)
+    if isinstance(ord, bool) or ord not in (*ORDERS, None):
+        orders = ", ".join(map(str, ORDERS))
+        raise OptionError(f"ord is {ord!r}", f"Use one of {orders}")
+    smallest = {-1: x.shape[-1:], -inf: x.shape[-2:-1], -2: x.shape[-2:]}
+    if 0 in smallest.get(ord, ()):
+        raise ShapeError(f"the minimum of nothing: matrices of shape {x.shape[-2:]}")
+    return reduction(component(x), axis=(-2, -1), keepdims=keepdims)
+
+
+def inverse(x: TensorSpec) -> TensorSpec:
+    """Type and shape of the argument, square matrices."""
+    check_precision(x.dtype)
+    check_square(x.shape)
+    return x
+
+
+def determinant(x: TensorSpec) -> TensorSpec:
+    """The type of the argument, [...]."""
+    return inverse(x).with_shape(x.shape[:-2])
+
+
+def signed_logarithm(x: TensorSpec) -> SlogdetResult:
+    """The type of the argument and the real type, [...]."""
+    sign = determinant(x)
+    return SlogdetResult(sign, component(sign))
+
+
+def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
+    """Promoted type; [..., m] for a vector [m], else [..., m, k]."""
+    dtype = result_type(x1, x2)
+    check_precision(dtype)
+    check_square(x1.shape)
+    if not x2.shape:
+        raise ShapeError("a 0-d right side has no axis", "Give it shape [m]")
+    m, stack, is_vector = x1.shape[-1], x1.shape[:-2], x2.ndim == 1
+    rows = x2.shape[-1 if is_vector else -2]
+    if rows != m and DYNAMIC not in (rows, *x1.shape[-2:]):
+        raise ShapeError(f"{m} by {m} matrices meet a right side of {rows} rows")
+    wide = broadcast_shapes(stack, x2.shape[:-2])
+    return x1.with_dtype(dtype).with_shape(wide + x2.shape[-1 if is_vector else -2 :])
+
+
+def pseudoinverse(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
+    """The type of the argument, [..., n, m]."""
+    check_precision(x.dtype)
+    found = transposed(x)
+    _check_tolerance(x.shape[:-2], rtol)
+    return found
+
+
+def ranks(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
+    """Int64, [...]."""
+    stack = pseudoinverse(x, rtol=rtol).shape[:-2]
+    return x.with_dtype(dtypes.int64).with_shape(stack)
+
+
+def _check_tolerance(stack: Shape, rtol: Any) -> None:
+    """Refuse all but None, a number, or floats that broadcast to `stack`."""
+    is_number = isinstance(rtol, (int, float)) and not isinstance(rtol, bool)
+    if rtol is None or is_number:
+        return
+    if not getattr(getattr(rtol, "dtype", None), "is_floating", False):
+        raise OptionError(
+            f"rtol is of type {type(rtol).__name__}", "Give a number or floats"
+        )
+    if broadcast_shapes(rtol.shape, stack) != stack and DYNAMIC not in stack:
+        raise ShapeError(f"rtol of shape {rtol.shape} meets a stack of shape {stack}")

@@ -1,0 +1,47 @@
+"""Linear algebra, under the names of the array API's extension `linalg`.
+
+    import mdtensor as md
+
+    Q, R = md.linalg.qr(x)
+    y = md.linalg.solve(x, b)
+
+A matrix is the last two axes; the axes before them are a stack. What inverts or factors
+takes float32, float64 and complex; products, norms and diagonals take more.
+"""
+
+from mdtensor.errors import LinAlgError as LinAlgError
+from mdtensor.generics.decomposition import (
+    cholesky as cholesky,
+    eigh as eigh,
+    eigvalsh as eigvalsh,
+    qr as qr,
+    svd as svd,
+    svdvals as svdvals,
+)
+from mdtensor.generics.linalg import (
+    det as det,
+    diagonal as diagonal,
+    inv as inv,
+    matrix_norm as matrix_norm,
+    matrix_rank as matrix_rank,
+    matrix_transpose as matrix_transpose,
+    pinv as pinv,
+    slogdet as slogdet,
+    solve as solve,
+    trace as trace,
+    vector_norm as vector_norm,
+)
+from mdtensor.generics.matmul import (
+    cross as cross,
+    matmul as matmul,
+    matrix_power as matrix_power,
+    outer as outer,
+    tensordot as tensordot,
+    vecdot as vecdot,
+)
+from mdtensor.generics.rules.decomposition import (
+    EighResult as EighResult,
+    QRResult as QRResult,
+    SVDResult as SVDResult,
+)
+from mdtensor.generics.rules.linalg import SlogdetResult as SlogdetResult

@@ -1,0 +1,101 @@
+"""Diagonals, norms, inverses and systems of dense tensors on the host."""
+
+from typing import Any
+
+from mdtensor.dispatch import method
+from mdtensor.generics.linalg import (
+    det,
+    diagonal,
+    inv,
+    matrix_norm,
+    matrix_rank,
+    matrix_transpose,
+    pinv,
+    slogdet,
+    solve,
+    trace,
+    vector_norm,
+)
+from mdtensor.generics.shapes import normalize_axes
+from mdtensor.kernels.dense import linalg as kernel, reduction
+from mdtensor.leaves import NumericTensor
+from mdtensor.ops.decomposition import wrapped
+from mdtensor.ops.failures import failing, not_converging
+from mdtensor.ops.operands import Dense, Inexact, deduced
+from mdtensor.tensor import Tensor
+
+
+@method(matrix_transpose)
+def matrix_transpose(x: Dense, /) -> Tensor:
+    deduced(matrix_transpose, x)
+    return x.wrap(x.buffer.swapaxes(-2, -1))
+
+
+@method(diagonal)
+def diagonal(x: Dense, /, *, offset: int) -> Tensor:
+    deduced(diagonal, x, offset=offset)
+    return x.wrap(x.buffer.diagonal(offset, -2, -1))
+
+
+@method(trace)
+def trace(x: NumericTensor, /, *, offset: int, dtype: Any) -> Tensor:
+    result: type[Tensor] = deduced(trace, x, offset=offset, dtype=dtype).type
+    numbers = x.buffer.diagonal(offset, -2, -1)
+    axes, storage = (numbers.ndim - 1,), result.dtype.storage
+    return result.wrap(reduction.sum_(numbers, axes, False, storage))
+
+
+@method(vector_norm)
+def vector_norm(x: Inexact, /, *, axis: Any, keepdims: bool, ord: Any) -> Tensor:
+    result = deduced(vector_norm, x, axis=axis, keepdims=keepdims, ord=ord).type
+    axes = normalize_axes(axis, x.ndim)
+    return result.wrap(kernel.vector_norm(x.buffer, axes, keepdims, ord))
+
+
+@method(matrix_norm)
+def matrix_norm(x: Inexact, /, *, keepdims: bool, ord: Any) -> Tensor:
+    result = deduced(matrix_norm, x, keepdims=keepdims, ord=ord).type
+    with not_converging(matrix_norm, x):
+        return result.wrap(kernel.matrix_norm(x.buffer, keepdims, ord))
+
+
+@method(det)
+def det(x: Inexact, /) -> Tensor:
+    deduced(det, x)
+    return x.wrap(kernel.det(x.buffer))
+
+
+@method(slogdet)
+def slogdet(x: Inexact, /) -> Any:
+    result = deduced(slogdet, x)
+    return wrapped(result, kernel.slogdet(x.buffer))
+
+
+@method(inv)
+def inv(x: Inexact, /) -> Tensor:
+    deduced(inv, x)
+    with failing("a matrix is singular", "Use pinv", inv, x):
+        return x.wrap(kernel.inv(x.buffer))
+
+
+@method(solve)
+def solve(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
+    result: type[Tensor] = deduced(solve, x1, x2).type
+    storage = result.dtype.storage
+    with failing("a matrix is singular", "Use pinv(x1) @ x2", solve, x1, x2):
+        return result.wrap(kernel.solve(x1.buffer, x2.buffer, storage))
+
+
+@method(pinv)
+def pinv(x: Inexact, /, *, rtol: Any) -> Tensor:
+    deduced(pinv, x, rtol=rtol)
+    with not_converging(pinv, x):
+        return x.wrap(kernel.pinv(x.buffer, getattr(rtol, "buffer", rtol)))
+
+
+@method(matrix_rank)
+def matrix_rank(x: Inexact, /, *, rtol: Any) -> Tensor:
+    result = deduced(matrix_rank, x, rtol=rtol).type
+    with not_converging(matrix_rank, x):
+        ranks = kernel.matrix_rank(x.buffer, getattr(rtol, "buffer", rtol))
+        return result.wrap(ranks)
