@@ -170,12 +170,20 @@ from mdtensor.generics.logic import (
     logical_xor as logical_xor,
 )
 from mdtensor.generics.manipulation import (
+    broadcast_to as broadcast_to,
     concat as concat,
     expand_dims as expand_dims,
+    flip as flip,
+    moveaxis as moveaxis,
     pad as pad,
     permute_dims as permute_dims,
+    repeat as repeat,
     reshape as reshape,
+    roll as roll,
     squeeze as squeeze,
+    stack as stack,
+    tile as tile,
+    unstack as unstack,
 )
 from mdtensor.generics.matmul import (
     linear as linear,
@@ -233,6 +241,7 @@ from mdtensor.generics.sets import (
     unique_inverse as unique_inverse,
     unique_values as unique_values,
 )
+from mdtensor.generics.shapes import broadcast_shapes as broadcast_shapes
 from mdtensor.generics.sorting import argsort as argsort, sort as sort
 from mdtensor.generics.spec import TensorSpec as TensorSpec
 from mdtensor.generics.special import erf as erf
@@ -284,6 +293,7 @@ from mdtensor.ops.creation import (
     ones as ones,
     zeros as zeros,
 )
+from mdtensor.ops.manipulation import broadcast_arrays as broadcast_arrays
 from mdtensor.promotion import (
     can_cast as can_cast,
     promote_types as promote_types,

@@ -9,15 +9,18 @@ from mdtensor.generics.rules import manipulation as rule
 
 
 @generic(deduce=rule.reshaped)
-def reshape(x: Any, /, shape: Any) -> Any:
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     """The same elements in row-major order under another shape.
 
     Args:
         x: any shape.
         shape: sizes; one may be -1 and is worked out.
+        copy: None makes a view where the strides allow it, True always a copy, False
+            never.
 
     Raises:
         ShapeError: the number of elements would change.
+        OptionError: `copy` is False, and the strides allow no view.
 
     Example:
         >>> import mdtensor as md
@@ -105,7 +108,7 @@ def squeeze(x: Any, /, axis: Any) -> Any:
 
 
 @generic(deduce=rule.expanded)
-def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
+def expand_dims(x: Any, /, axis: int = 0) -> Any:
     """`x` with a new axis of size 1; a view.
 
     Raises:
@@ -117,4 +120,167 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Any:
         (3, 1)
 
     Source: array API 2024.12, `expand_dims`.
+    """
+
+
+@generic(deduce=rule.broadcast_to)
+def broadcast_to(x: Any, /, shape: Any) -> Any:
+    """`x` repeated along axes of size 1 to `shape`; a view that cannot be written.
+
+    Raises:
+        ShapeError: `x` does not broadcast to `shape`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.broadcast_to(md.asarray([1, 2]), (2, 2)).tolist()
+        [[1, 2], [1, 2]]
+
+    Source: array API 2024.12, `broadcast_to`.
+    """
+
+
+@generic(deduce=rule.flipped)
+def flip(x: Any, /, *, axis: Any = None) -> Any:
+    """`x` in reverse order along `axis`, an axis or a tuple of them; a view.
+
+    Args:
+        x: any shape.
+        axis: None reverses all axes.
+
+    Raises:
+        ShapeError: no such axis.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.flip(md.asarray([[1, 2], [3, 4]]), axis=1).tolist()
+        [[2, 1], [4, 3]]
+
+    Source: array API 2024.12, `flip`.
+    """
+
+
+@generic(deduce=rule.moved)
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+    """The axes `source` of `x` at the places `destination`; a view.
+
+    Args:
+        x: any shape.
+        source, destination: an axis each, or tuples of equally many. The other axes
+            keep their order.
+
+    Raises:
+        ShapeError: no such axis, one named twice, or other numbers of them.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.moveaxis(md.zeros((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
+
+    Source: array API 2024.12, `moveaxis`.
+    """
+
+
+@generic(deduce=rule.repeated)
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+    """Each element of `x` as often as `repeats` says, one after the other.
+
+    Args:
+        x: any shape.
+        repeats: an integer from 0, or a tensor of them: one, or one for each index of
+            the axis.
+        axis: None flattens `x` first.
+
+    Raises:
+        ShapeError: the number of `repeats` is not the size of the axis.
+        OptionError: a number below 0.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([1, 2])
+        >>> md.repeat(x, 2).tolist(), md.repeat(x, md.asarray([0, 3])).tolist()
+        ([1, 1, 2, 2], [2, 2, 2])
+
+    Source: array API 2024.12, `repeat`.
+    """
+
+
+@generic(deduce=rule.rolled)
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+    """`x` moved by `shift` places; what leaves at the end comes in at the front.
+
+    Args:
+        x: any shape.
+        shift: an integer, or one for each axis in `axis`.
+        axis: an axis or a tuple of them; None moves along the flattened tensor.
+
+    Raises:
+        ShapeError: no such axis.
+        OptionError: not as many shifts as axes.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.roll(md.asarray([1, 2, 3]), 1).tolist()
+        [3, 1, 2]
+
+    Source: array API 2024.12, `roll`.
+    """
+
+
+@generic(deduce=rule.stacked, sequence=True)
+def stack(arrays: Any, /, *, axis: int = 0) -> Any:
+    """Arrays of one shape side by side along a new axis.
+
+    Args:
+        arrays: at least one tensor; types promote.
+        axis: where the new axis stands in the result.
+
+    Raises:
+        DispatchError: there are none.
+        ShapeError: shapes differ, or no such axis.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.stack([md.asarray([1, 2]), md.asarray([3, 4])], axis=1).tolist()
+        [[1, 3], [2, 4]]
+
+    Source: array API 2024.12, `stack`.
+    """
+
+
+@generic(deduce=rule.tiled)
+def tile(x: Any, repetitions: Any, /) -> Any:
+    """`x` laid side by side `repetitions` times along each axis.
+
+    Args:
+        x: any shape; gets axes of size 1 in front if there are more repetitions.
+        repetitions: an integer from 0 for each of the last axes.
+
+    Raises:
+        OptionError: not integers from 0.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.tile(md.asarray([1, 2]), (2, 2)).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+
+    Source: array API 2024.12, `tile`.
+    """
+
+
+@generic(deduce=rule.unstacked)
+def unstack(x: Any, /, *, axis: int = 0) -> Any:
+    """The parts of `x` along `axis`, without the axis; views.
+
+    Returns:
+        A tuple with a tensor for each index of the axis.
+
+    Raises:
+        ShapeError: no such axis.
+
+    Example:
+        >>> import mdtensor as md
+        >>> [part.tolist() for part in md.unstack(md.asarray([[1, 2], [3, 4]]))]
+        [[1, 2], [3, 4]]
+
+    Source: array API 2024.12, `unstack`.
     """

@@ -41,6 +41,14 @@ def _common_size(sizes: tuple[int, ...], shapes: tuple[Shape, ...]) -> int:
     return DYNAMIC if DYNAMIC in sizes else 1
 
 
+def check_broadcast(given: Shape, shape: Shape) -> None:
+    """Refuse a shape that does not broadcast to just `shape`."""
+    joint = broadcast_shapes(given, shape)
+    pairs = zip(joint, shape, strict=False)
+    if len(joint) != len(shape) or any(m != n and n != DYNAMIC for m, n in pairs):
+        raise ShapeError(f"shape {given} does not broadcast to {shape}")
+
+
 def normalize_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front.
 
@@ -167,6 +175,46 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
             "Name each axis once",
         )
     return order
+
+
+def moved_axes(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
+    """The permutation that moves the axes `source` to the places `destination`.
+
+    Raises:
+        ShapeError: no such axis, one twice, or not as many of one as of the other.
+
+    Example:
+        >>> moved_axes((0, 1), (-1, 0), 3)
+        (1, 2, 0)
+    """
+    here, there = (
+        tuple(normalize_axis(axis, ndim) for axis in integers(axes, name, "Use axes"))
+        for axes, name in ((source, "source"), (destination, "destination"))
+    )
+    if not len(here) == len(there) == len(set(here)) == len(set(there)):
+        raise ShapeError(
+            f"axes {here} do not move to {there}", "Name as many places, each once"
+        )
+    places = dict(zip(there, here, strict=True))
+    others = iter(axis for axis in range(ndim) if axis not in here)
+    return tuple(places[at] if at in places else next(others) for at in range(ndim))
+
+
+def roll_steps(shift: Any, axis: Any, ndim: int) -> tuple[tuple[int, int], ...]:
+    """(axis, shift) for each axis that is rolled.
+
+    Raises:
+        OptionError: not as many shifts as axes.
+    """
+    axes = integers(axis, "axis", "Use axes")
+    given = integers(shift, "shift", "Use integers")
+    shifts = given * len(axes) if is_size(shift) else given
+    if len(shifts) != len(axes):
+        raise OptionError(
+            f"{len(shifts)} shifts for {len(axes)} axes", "Give one for each"
+        )
+    places = (normalize_axis(axis, ndim) for axis in axes)
+    return tuple(zip(places, shifts, strict=True))
 
 
 def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:

@@ -1,35 +1,66 @@
-"""Reshaping, joining and indexing of dense tensors on the host."""
+"""Reshaping, joining and repeating dense tensors on the host."""
 
-from typing import Any
-
-import numpy as np
+from typing import Any, Union
 
 from mdtensor.dispatch import method
-from mdtensor.errors import checked
+from mdtensor.errors import OptionError, checked, describe
 from mdtensor.generics.manipulation import (
+    broadcast_to,
     concat,
     expand_dims,
+    flip,
+    moveaxis,
     pad,
     permute_dims,
+    repeat,
     reshape,
+    roll,
     squeeze,
+    stack,
+    tile,
+    unstack,
 )
-from mdtensor.generics.shapes import normalize_axes, pad_widths, permutation
+from mdtensor.generics.shapes import (
+    broadcast_shapes,
+    integers,
+    moved_axes,
+    normalize_axes,
+    normalize_axis,
+    pad_widths,
+    permutation,
+    roll_steps,
+)
 from mdtensor.kernels.dense import manipulation as kernel
+from mdtensor.leaves import IntegerTensor
+from mdtensor.ops.memory import allocated
 from mdtensor.ops.operands import Dense, deduced
 from mdtensor.promotion import fit_scalar
 from mdtensor.tensor import Tensor
 
 
 @method(reshape)
-def reshape(x: Dense, /, *, shape: Any) -> Tensor:
-    return x.wrap(x.buffer.reshape(deduced(reshape, x, shape=shape).shape))
+def reshape(x: Dense, /, *, shape: Any, copy: Any) -> Tensor:
+    wanted = deduced(reshape, x, shape=shape).shape
+    buffer = kernel.reshape(x.buffer, wanted, copy)
+    if buffer is None:
+        raise OptionError(
+            f"the strides allow no view of shape {wanted}",
+            "Use copy=None",
+            describe("reshape", x),
+        )
+    return x.wrap(buffer)
 
 
 @method(permute_dims)
 def permute_dims(x: Dense, /, *, axes: Any) -> Tensor:
     deduced(permute_dims, x, axes=axes)
     return x.wrap(x.buffer.transpose(permutation(axes, x.ndim)))
+
+
+@method(moveaxis)
+def moveaxis(x: Dense, source: object, destination: object, /) -> Tensor:
+    deduced(moveaxis, x, source, destination)
+    return x.wrap(x.buffer.transpose(moved_axes(source, destination, x.ndim)))
 
 
 @method(concat)
@@ -39,12 +70,26 @@ def concat(*arrays: Dense, axis: int | None) -> Tensor:
     return result.wrap(kernel.concat(buffers, axis, result.dtype.storage))
 
 
+@method(stack)
+def stack(*arrays: Dense, axis: int) -> Tensor:
+    found = deduced(stack, *arrays, axis=axis)
+    at = normalize_axis(axis, found.ndim)
+    buffers = [kernel.expand_dims(x.buffer, at) for x in arrays]
+    return found.type.wrap(kernel.concat(buffers, at, found.dtype.storage))
+
+
+@method(unstack)
+def unstack(x: Dense, /, *, axis: int) -> tuple[Tensor, ...]:
+    deduced(unstack, x, axis=axis)
+    return tuple(map(x.wrap, kernel.unstack(x.buffer, axis)))
+
+
 @method(pad)
 def pad(x: Dense, /, *, pad_width: Any, value: float) -> Tensor:
     deduced(pad, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     fitting = checked("pad", (x,), lambda: fit_scalar(value, x.dtype))
-    return x.wrap(kernel.pad(x.buffer, widths, fitting))
+    return x.wrap(allocated(lambda: kernel.pad(x.buffer, widths, fitting), "pad", x))
 
 
 @method(squeeze)
@@ -56,4 +101,69 @@ def squeeze(x: Dense, /, *, axis: Any) -> Tensor:
 @method(expand_dims)
 def expand_dims(x: Dense, /, *, axis: int) -> Tensor:
     deduced(expand_dims, x, axis=axis)
-    return x.wrap(np.expand_dims(x.buffer, axis))
+    return x.wrap(kernel.expand_dims(x.buffer, axis))
+
+
+@method(broadcast_to)
+def broadcast_to(x: Dense, /, *, shape: Any) -> Tensor:
+    wanted = deduced(broadcast_to, x, shape=shape).shape
+    view = allocated(lambda: kernel.broadcast_to(x.buffer, wanted), "broadcast_to", x)
+    return x.wrap(view)
+
+
+@method(flip)
+def flip(x: Dense, /, *, axis: Any) -> Tensor:
+    deduced(flip, x, axis=axis)
+    return x.wrap(kernel.flip(x.buffer, normalize_axes(axis, x.ndim)))
+
+
+@method(roll)
+def roll(x: Dense, /, *, shift: Any, axis: Any) -> Tensor:
+    deduced(roll, x, shift=shift, axis=axis)
+    if axis is None:
+        ((_, places),) = roll_steps(shift, 0, 1)
+        flat = kernel.roll(x.buffer.reshape(-1), [(0, places)])
+        return x.wrap(flat.reshape(x.shape))
+    return x.wrap(kernel.roll(x.buffer, roll_steps(shift, axis, x.ndim)))
+
+
+@method(repeat)
+def repeat(x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: Any) -> Tensor:
+    deduced(repeat, x, repeats, axis=axis)
+    counts = repeats.buffer if isinstance(repeats, Tensor) else repeats
+    if kernel.is_negative(counts):
+        call = describe("repeat", x, repeats)
+        raise OptionError("a number of repeats is below 0", "Use integers from 0", call)
+    made = allocated(
+        lambda: kernel.repeat(x.buffer, counts, axis), "repeat", x, repeats
+    )
+    return x.wrap(made)
+
+
+@method(tile)
+def tile(x: Dense, repetitions: object, /) -> Tensor:
+    deduced(tile, x, repetitions)
+    counts = integers(repetitions, "repetitions", "")
+    return x.wrap(allocated(lambda: kernel.tile(x.buffer, counts), "tile", x))
+
+
+def broadcast_arrays(*arrays: Any) -> list[Any]:
+    """Tensors of one shape, that to which all of them broadcast; read-only views.
+
+    Args:
+        arrays: tensors; each goes through `broadcast_to` and keeps its type.
+
+    Raises:
+        ShapeError: the shapes do not broadcast.
+
+    Example:
+        >>> import mdtensor as md
+        >>> row, column = md.asarray([1, 2]), md.asarray([[3], [4]])
+        >>> [x.tolist() for x in md.broadcast_arrays(row, column)]
+        [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
+
+    Source: array API 2024.12, `broadcast_arrays`.
+    """
+    shapes = [getattr(x, "shape", ()) for x in arrays]
+    shape = checked("broadcast_arrays", arrays, lambda: broadcast_shapes(*shapes))
+    return [broadcast_to(x, shape) for x in arrays]

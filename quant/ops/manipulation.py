@@ -76,9 +76,9 @@ def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
 
 
 @method(reshape)
-def reshape(x: QuantizedTensor, /, *, shape: Any) -> Any:
+def reshape(x: QuantizedTensor, /, *, shape: Any, copy: Any) -> Any:
     require_per_tensor("reshape", x)
-    return _moved("reshape", reshape, x, shape=shape)
+    return _moved("reshape", reshape, x, shape=shape, copy=copy)
 
 
 @method(permute_dims, deduce=_permuted)

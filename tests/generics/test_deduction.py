@@ -344,7 +344,8 @@ def reshaped(draw: Draw) -> Call:
     wanted = [*x.shape[::-1]]
     if wanted and draw(st.booleans()):
         wanted[draw(st.integers(0, len(wanted) - 1))] = -1
-    return (x,), {"shape": draw(st.sampled_from([tuple(wanted), (-1,), (2, -1), -1]))}
+    shape = draw(st.sampled_from([tuple(wanted), (-1,), (2, -1), -1]))
+    return (x,), {"shape": shape, "copy": draw(st.sampled_from([None, True, False]))}
 
 
 def permuted(draw: Draw) -> Call:
@@ -358,6 +359,49 @@ def joined(draw: Draw) -> Call:
     count = draw(st.integers(1, 3))
     shapes = st.sampled_from([shape, shape, (*shape[:-1], 2)])
     return tuple(any_tensor(draw, shape=shapes) for _ in range(count)), {"axis": axis}
+
+
+def broadcast(draw: Draw) -> Call:
+    x = any_tensor(draw)
+    front = draw(st.lists(st.integers(-1, 2), max_size=2))
+    sizes = [draw(st.sampled_from([n, n, 3])) if n == 1 else n for n in x.shape]
+    return (x,), {"shape": draw(st.sampled_from([(*front, *sizes), 2, (4,), 2.0]))}
+
+
+def flipped(draw: Draw) -> Call:
+    axis = draw(st.one_of(st.none(), AXES, st.lists(AXES, max_size=3).map(tuple)))
+    return (any_tensor(draw),), {"axis": axis}
+
+
+def moved_axes(draw: Draw) -> Call:
+    axes = st.one_of(AXES, st.lists(AXES, max_size=2).map(tuple), st.just("a"))
+    return (any_tensor(draw), draw(axes), draw(axes)), {}
+
+
+def repeated(draw: Draw) -> Call:
+    x, axis = any_tensor(draw), draw(st.one_of(st.none(), AXES))
+    counts = st.one_of(st.integers(-1, 3), st.builds(key_tensor, st.just(draw)))
+    return (x, draw(counts)), {"axis": axis}
+
+
+def rolled(draw: Draw) -> Call:
+    axes = st.one_of(st.none(), AXES, st.lists(AXES, max_size=2).map(tuple))
+    shift = st.one_of(AXES, st.lists(AXES, max_size=2).map(tuple), st.just(0.5))
+    return (any_tensor(draw),), {"shift": draw(shift), "axis": draw(axes)}
+
+
+def stacked(draw: Draw) -> Call:
+    shape = draw(SHAPES)
+    shapes = st.sampled_from([shape, shape, shape, (*shape[:-1], 2)])
+    count = draw(st.integers(1, 3))
+    return tuple(any_tensor(draw, shape=shapes) for _ in range(count)), {
+        "axis": draw(st.integers(-5, 4))
+    }
+
+
+def tiled(draw: Draw) -> Call:
+    counts = st.one_of(AXES, st.lists(st.integers(-1, 2), max_size=5).map(tuple))
+    return (any_tensor(draw), draw(counts)), {}
 
 
 def bordered(draw: Draw) -> Call:
@@ -499,6 +543,14 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.pad: bordered,
     md.squeeze: squeezed,
     md.expand_dims: expanded,
+    md.broadcast_to: broadcast,
+    md.flip: flipped,
+    md.moveaxis: moved_axes,
+    md.repeat: repeated,
+    md.roll: rolled,
+    md.stack: stacked,
+    md.tile: tiled,
+    md.unstack: expanded,
     md.getitem: indexed,
     md.setitem: assigned,
     md.take: taken,
@@ -510,7 +562,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
 #: What only the elements of an argument show.
 INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = dict.fromkeys(
     [md.getitem, md.setitem, md.take, md.take_along_axis], (md.ShapeError,)
-)
+) | {md.repeat: (md.OptionError,)}
 
 
 def spec(argument: Any) -> Any:
@@ -572,6 +624,8 @@ def check_dynamic(
     """
     unknown = [spec(x) for x in arguments]
     weighted = selected.operation.name in ("conv2d", "linear")
+    if selected.operation.name == "unstack":
+        return  # how many parts there are is always known
     for at, known in enumerate(unknown[:1] if weighted else unknown):
         if isinstance(known, TensorSpec):
             unknown[at] = forget(known, data)

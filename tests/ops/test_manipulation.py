@@ -1,5 +1,6 @@
 """Moving elements: against NumPy, and against the memory they stay in."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,19 +8,33 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import CastError, OptionError, PromotionError, ShapeError
+from mdtensor.errors import (
+    CastError,
+    DispatchError,
+    OptionError,
+    PromotionError,
+    ShapeError,
+    WriteError,
+)
 
-DENSE = [
-    leaf
-    for leaf in md.leaves()[:15]
-    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
-]
-
-LEAVES = DENSE
+LEAVES = md.leaves()[:15]
 
 
-def counted(*shape: int) -> Any:
-    return md.reshape(md.arange(int(np.prod(shape, dtype=int))), shape)
+def counted(*shape: int, leaf: Any = md.Int64Tensor) -> Any:
+    values = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)
+    return leaf.wrap(values.astype(leaf.dtype.storage))
+
+
+def text(error: type[Exception], call: Callable[[], Any]) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    return str(caught.value)
+
+
+def same(found: Any, want: Any) -> bool:
+    """Equal in shape and elements, and no NumPy scalar."""
+    is_array = isinstance(found.buffer, np.ndarray)
+    return is_array and found.shape == want.shape and bool((found.buffer == want).all())
 
 
 def test_reshape_is_a_view_where_strides_allow() -> None:
@@ -157,3 +172,235 @@ def test_what_is_refused(call: Any, error: Any) -> None:
     else:
         with pytest.raises(error, match=r"^(reshape|permute_dims)\(Int64Tensor"):
             call(counted(2, 3))
+
+
+def test_reshape_copies_as_asked() -> None:
+    x = counted(2, 3)
+    assert not np.shares_memory(md.reshape(x, (6,), copy=True).buffer, x.buffer)
+    assert np.shares_memory(md.reshape(x, (6,), copy=False).buffer, x.buffer)
+    assert not np.shares_memory(md.reshape(x.T, (6,), copy=None).buffer, x.buffer)
+    assert md.reshape(x.T, (3, 1, 2), copy=False).shape == (3, 1, 2)
+    assert md.reshape(counted(0, 3), (3, 0), copy=False).shape == (3, 0)
+    assert text(OptionError, lambda: md.reshape(x.T, (6,), copy=False)) == (
+        "reshape(Int64Tensor[3,2]): the strides allow no view of shape (6,). "
+        "Use copy=None."
+    )
+
+
+SIZES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
+
+
+@given(SIZES, st.lists(st.integers(0, 3), max_size=4).map(tuple))
+def test_broadcast_to_against_numpy(shape: Any, wanted: Any) -> None:
+    x = counted(*shape)
+    try:
+        want = np.broadcast_to(x.buffer, wanted)
+    except ValueError:
+        with pytest.raises(ShapeError, match=r"^broadcast_to\(Int64Tensor"):
+            md.broadcast_to(x, wanted)
+    else:
+        assert same(md.broadcast_to(x, wanted), want)
+
+
+def test_broadcast_to_is_a_view_that_cannot_be_written() -> None:
+    x = counted(3)
+    found = md.broadcast_to(x, (2, 3))
+    assert np.shares_memory(found.buffer, x.buffer)
+    assert found.buffer.strides[0] == 0
+    with pytest.raises(WriteError, match="the buffer is read-only"):
+        found[0, 0] = 9
+    assert text(ShapeError, lambda: md.broadcast_to(x, (3, 2))) == (
+        "broadcast_to(Int64Tensor[3]): shapes (3,) and (3, 2) do not broadcast. "
+        "Make the sizes equal."
+    )
+    assert text(ShapeError, lambda: md.broadcast_to(x, (1,))) == (
+        "broadcast_to(Int64Tensor[3]): shape (3,) does not broadcast to (1,)."
+    )
+    assert text(ShapeError, lambda: md.broadcast_to(x, (-1, 3))) == (
+        "broadcast_to(Int64Tensor[3]): shape (-1, 3) has a negative size. "
+        "Use sizes from 0."
+    )
+
+
+def test_broadcast_arrays() -> None:
+    x, y = md.asarray([[1.0], [2.0]]), md.asarray([3, 4], dtype=md.int8)
+    found = md.broadcast_arrays(x, y)
+    assert isinstance(found, list)
+    assert [type(part) for part in found] == [md.Float32Tensor, md.Int8Tensor]
+    assert [part.tolist() for part in found] == [
+        [[1.0, 1.0], [2.0, 2.0]],
+        [[3, 4], [3, 4]],
+    ]
+    assert md.broadcast_arrays() == []
+    assert md.broadcast_shapes((2, 1), (3,)) == (2, 3)
+    assert text(ShapeError, lambda: md.broadcast_arrays(counted(2), counted(3))) == (
+        "broadcast_arrays(Int64Tensor[2], Int64Tensor[3]): shapes (2,) and (3,) do not "
+        "broadcast. Make the sizes equal."
+    )
+    with pytest.raises(DispatchError):
+        md.broadcast_arrays(counted(2), 1)
+
+
+AXIS = st.integers(-3, 2)
+AXES = st.lists(AXIS, max_size=3, unique_by=lambda axis: axis % 3).map(tuple)
+
+
+@given(st.one_of(st.none(), AXIS, AXES))
+def test_flip_against_numpy(axis: Any) -> None:
+    x = counted(2, 3, 4)
+    found = md.flip(x, axis=axis)
+    assert same(found, np.flip(x.buffer, axis))
+    assert np.shares_memory(found.buffer, x.buffer)
+
+
+@given(st.data())
+def test_moveaxis_against_numpy(data: st.DataObject) -> None:
+    x, source = counted(2, 3, 4), data.draw(AXES)
+    destination = data.draw(AXES.filter(lambda axes: len(axes) == len(source)))
+    found = md.moveaxis(x, source, destination)
+    assert same(found, np.moveaxis(x.buffer, source, destination))
+    assert np.shares_memory(found.buffer, x.buffer)
+    assert same(md.moveaxis(x, 0, -1), np.moveaxis(x.buffer, 0, -1))
+
+
+def test_moveaxis_refuses() -> None:
+    x = counted(2, 3, 4)
+    assert text(ShapeError, lambda: md.moveaxis(x, (0, 1), 2)) == (
+        "moveaxis(Int64Tensor[2,3,4], tuple, int): axes (0, 1) do not move to (2,). "
+        "Name as many places, each once."
+    )
+    for source, destination in (((0, 0), (0, 1)), ((0, 1), (2, 2)), ((0, -3), (0, 1))):
+        with pytest.raises(ShapeError, match="each once"):
+            md.moveaxis(x, source, destination)
+    with pytest.raises(ShapeError, match="axis 3 does not exist in 3 dimensions"):
+        md.moveaxis(x, 0, 3)
+    with pytest.raises(OptionError, match="source is 'a'"):
+        md.moveaxis(x, "a", 0)
+
+
+@given(st.integers(-9, 9), st.one_of(st.none(), AXIS, AXES))
+def test_roll_against_numpy(shift: int, axis: Any) -> None:
+    x = counted(2, 3, 4)
+    assert same(md.roll(x, shift, axis=axis), np.roll(x.buffer, shift, axis))
+    if isinstance(axis, tuple):
+        shifts = tuple(shift + at for at in range(len(axis)))
+        assert same(md.roll(x, shifts, axis=axis), np.roll(x.buffer, shifts, axis))
+
+
+def test_roll_refuses() -> None:
+    x = counted(2, 3)
+    assert md.roll(md.asarray(5), 1).tolist() == 5
+    assert md.roll(counted(0), 1).shape == (0,)
+    assert text(OptionError, lambda: md.roll(x, (1, 2), axis=0)) == (
+        "roll(Int64Tensor[2,3]): 2 shifts for 1 axes. Give one for each."
+    )
+    with pytest.raises(OptionError, match="2 shifts for 1 axes"):
+        md.roll(x, (1, 2))
+    with pytest.raises(OptionError, match=r"shift is 1.5"):
+        md.roll(x, 1.5)
+    with pytest.raises(ShapeError, match="axis 2 does not exist"):
+        md.roll(x, 1, axis=2)
+
+
+@given(st.data())
+def test_repeat_against_numpy(data: st.DataObject) -> None:
+    x = counted(2, 3)
+    axis = data.draw(st.sampled_from([None, 0, 1, -1]))
+    size = x.size if axis is None else x.shape[axis]
+    times = data.draw(st.integers(0, 3))
+    assert same(md.repeat(x, times, axis=axis), np.repeat(x.buffer, times, axis))
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    for dtype in (md.int8, md.int64, md.uint64):
+        for given_ in (counts, counts[:1], counts[0]):
+            found = md.repeat(x, md.asarray(given_, dtype=dtype), axis=axis)
+            assert same(found, np.repeat(x.buffer, given_, axis))
+
+
+def test_repeat_refuses() -> None:
+    x = counted(3)
+    assert text(OptionError, lambda: md.repeat(x, -1)) == (
+        "repeat(Int64Tensor[3], int): repeats is -1. Use integers from 0."
+    )
+    assert text(OptionError, lambda: md.repeat(x, md.asarray([1, -1, 1]))) == (
+        "repeat(Int64Tensor[3], Int64Tensor[3]): a number of repeats is below 0. "
+        "Use integers from 0."
+    )
+    assert text(ShapeError, lambda: md.repeat(x, md.asarray([1, 1]))) == (
+        "repeat(Int64Tensor[3], Int64Tensor[2]): repeats have shape (2,), the axis has "
+        "size 3. Give one number, or one for each index."
+    )
+    for huge in (2**62, md.asarray(2**62), md.asarray(2**64 - 1)):
+        with pytest.raises((ShapeError, OptionError)):
+            md.repeat(x, huge)
+
+
+@given(SIZES, st.integers(-4, 3), st.integers(1, 3))
+def test_stack_and_unstack_against_numpy(shape: Any, axis: int, count: int) -> None:
+    arrays = [counted(*shape) for _ in range(count)]
+    buffers = [x.buffer + 10 * i for i, x in enumerate(arrays)]
+    tensors = [md.asarray(buffer) for buffer in buffers]
+    if not -len(shape) - 1 <= axis <= len(shape):
+        with pytest.raises(ShapeError, match=f"axis {axis} does not exist"):
+            md.stack(tensors, axis=axis)
+        return
+    found = md.stack(tensors, axis=axis)
+    assert same(found, np.stack(buffers, axis))
+    parts = md.unstack(found, axis=axis)
+    assert isinstance(parts, tuple)
+    assert all(map(same, parts, buffers))
+    assert all(np.shares_memory(p.buffer, found.buffer) or not p.size for p in parts)
+
+
+def test_stack_promotes_and_refuses() -> None:
+    x, y = counted(2, leaf=md.Int8Tensor), counted(2, leaf=md.Float32Tensor)
+    assert type(md.stack([x, y])) is type(md.stack([y, x])) is md.Float32Tensor
+    assert text(ShapeError, lambda: md.stack([counted(2), counted(3)])) == (
+        "stack(Int64Tensor[2], Int64Tensor[3]): shapes (2,) and (3,) differ. "
+        "Give arrays of one shape."
+    )
+    with pytest.raises(ShapeError, match="differ"):
+        md.stack([counted(), counted(1)])
+    with pytest.raises(DispatchError, match="no arguments"):
+        md.stack([])
+
+
+@given(SIZES, st.lists(st.integers(0, 3), max_size=4).map(tuple))
+def test_tile_against_numpy(shape: Any, counts: Any) -> None:
+    x = counted(*shape)
+    found = md.tile(x, counts)
+    assert same(found, np.tile(x.buffer, counts))
+    assert not np.shares_memory(found.buffer, x.buffer)
+
+
+def test_tile_refuses() -> None:
+    assert md.tile(counted(2), 2).tolist() == [0, 1, 0, 1]
+    assert text(OptionError, lambda: md.tile(counted(2), (2, -1))) == (
+        "tile(Int64Tensor[2], tuple): repetitions is (2, -1). Use integers from 0."
+    )
+    assert text(ShapeError, lambda: md.tile(counted(2), (2**30, 2**30))) == (
+        "tile(Int64Tensor[2]): the result does not fit into memory. "
+        "Ask for fewer elements."
+    )
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_every_type_moves(leaf: Any) -> None:
+    strided = leaf.wrap(counted(4, 6, leaf=leaf).buffer[::2, ::-3])
+    frozen = md.broadcast_to(counted(2, leaf=leaf), (3, 2))
+    for x in (strided, frozen, counted(0, 2, leaf=leaf), counted(leaf=leaf)):
+        numpy = x.buffer
+        pairs = [
+            (md.flip(x), np.flip(numpy)),
+            (md.roll(x, 1), np.roll(numpy, 1)),
+            (md.repeat(x, 2), np.repeat(numpy, 2)),
+            (md.tile(x, (2,)), np.tile(numpy, 2)),
+            (md.stack([x, x]), np.stack([numpy, numpy])),
+            (md.concat([x, x], axis=None), np.concatenate([numpy, numpy], None)),
+            (md.moveaxis(x, (), ()), numpy),
+            (md.reshape(x, (-1,), copy=True), numpy.reshape(-1)),
+            (md.expand_dims(x, 0), numpy[None]),
+            (md.broadcast_to(x, (2, *x.shape)), np.broadcast_to(numpy, (2, *x.shape))),
+        ]
+        for found, want in pairs:
+            assert type(found) is leaf
+            assert same(found, want)

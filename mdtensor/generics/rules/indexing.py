@@ -7,9 +7,9 @@ from typing import Any
 from mdtensor.errors import OptionError, PromotionError, ShapeError
 from mdtensor.generics.keys import index_shape
 from mdtensor.generics.shapes import (
-    DYNAMIC,
     Shape,
     broadcast_shapes,
+    check_broadcast,
     normalize_axis,
 )
 from mdtensor.generics.spec import TensorSpec
@@ -49,15 +49,7 @@ def check_value(dtype: Any, shape: Shape, value: Any) -> None:
             f"{value.dtype} does not promote to {dtype}",
             f"Use astype(value, {dtype})",
         )
-    fits_into(value.shape, shape)
-
-
-def fits_into(given: Shape, shape: Shape) -> None:
-    """Refuse a shape that does not broadcast to `shape`."""
-    joint = broadcast_shapes(given, shape)
-    pairs = zip(joint, shape, strict=False)
-    if len(joint) != len(shape) or any(m != n and n != DYNAMIC for m, n in pairs):
-        raise ShapeError(f"shape {given} does not broadcast to {shape}")
+    check_broadcast(value.shape, shape)
 
 
 def taken(

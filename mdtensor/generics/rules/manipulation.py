@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mdtensor.errors import ShapeError
+from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics.shapes import (
     DYNAMIC,
+    check_broadcast,
     concat_shape,
+    integers,
+    is_size,
+    moved_axes,
     normalize_axes,
     normalize_axis,
     pad_widths,
     permutation,
     reshape_shape,
+    roll_steps,
 )
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import result_type
@@ -58,3 +63,94 @@ def expanded(x: TensorSpec, *, axis: int = 0, **_: Any) -> TensorSpec:
     """With a new axis of size 1 at `axis`."""
     at = normalize_axis(axis, x.ndim + 1)
     return x.with_shape((*x.shape[:at], 1, *x.shape[at:]))
+
+
+def broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
+    """The shape that is asked for."""
+    wanted = integers(shape, "shape", "Use sizes from 0")
+    if min(wanted, default=0) < 0:
+        raise ShapeError(f"shape {wanted} has a negative size", "Use sizes from 0")
+    check_broadcast(x.shape, wanted)
+    return x.with_shape(wanted)
+
+
+def flipped(x: TensorSpec, *, axis: Any = None, **_: Any) -> TensorSpec:
+    """Type and shape of the argument, which has the axes."""
+    normalize_axes(axis, x.ndim)
+    return x
+
+
+def moved(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
+    """Axes at other places."""
+    order = moved_axes(source, destination, x.ndim)
+    return x.with_shape(x.shape[axis] for axis in order)
+
+
+def repeated(
+    x: TensorSpec, repeats: Any, *, axis: int | None = None, **_: Any
+) -> TensorSpec:
+    """Longer along the axis; -1 there if a tensor says how much."""
+    flat = reshaped(x, shape=(-1,)) if axis is None else x
+    at = normalize_axis(0 if axis is None else axis, flat.ndim)
+    size = _repeated_size(flat.shape[at], repeats)
+    return flat.with_shape((*flat.shape[:at], size, *flat.shape[at + 1 :]))
+
+
+def _repeated_size(size: int, repeats: Any) -> int:
+    if isinstance(repeats, TensorSpec):
+        if repeats.shape not in ((), (1,), (size,)) and DYNAMIC not in (
+            *repeats.shape,
+            size,
+        ):
+            raise ShapeError(
+                f"repeats have shape {repeats.shape}, the axis has size {size}",
+                "Give one number, or one for each index",
+            )
+        return DYNAMIC
+    if not is_size(repeats) or repeats < 0:
+        raise OptionError(f"repeats is {repeats!r}", "Use integers from 0")
+    return DYNAMIC if size == DYNAMIC else size * int(repeats)
+
+
+def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSpec:
+    """Type and shape of the argument."""
+    if axis is None:
+        roll_steps(shift, 0, 1)
+    else:
+        roll_steps(shift, axis, x.ndim)
+    return x
+
+
+def stacked(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
+    """Promoted type; a new axis with a size for each argument."""
+    with_axis = [expanded(x, axis=axis) for x in arrays]
+    for other in arrays[1:]:
+        pairs = zip(arrays[0].shape, other.shape, strict=False)
+        fits = all(m == n or DYNAMIC in (m, n) for m, n in pairs)
+        if other.ndim != arrays[0].ndim or not fits:
+            raise ShapeError(
+                f"shapes {arrays[0].shape} and {other.shape} differ",
+                "Give arrays of one shape",
+            )
+    return concatenated(*with_axis, axis=normalize_axis(axis, with_axis[0].ndim))
+
+
+def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
+    """Larger by the repetitions, with more axes if there are more of them."""
+    counts = integers(repetitions, "repetitions", "Use integers from 0")
+    if min(counts, default=0) < 0:
+        raise OptionError(f"repetitions is {repetitions!r}", "Use integers from 0")
+    ndim = max(x.ndim, len(counts))
+    sizes = (1,) * (ndim - x.ndim) + x.shape
+    times = (1,) * (ndim - len(counts)) + counts
+    pairs = zip(sizes, times, strict=True)
+    return x.with_shape(DYNAMIC if n == DYNAMIC else n * m for n, m in pairs)
+
+
+def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:
+    """One without the axis for each index of it; their number must be known."""
+    at = normalize_axis(axis, x.ndim)
+    if x.shape[at] == DYNAMIC:
+        raise ShapeError(f"the size of axis {at} is not known")
+    part = x.with_shape((*x.shape[:at], *x.shape[at + 1 :]))
+    return (part,) * x.shape[at]
