@@ -60,6 +60,7 @@ class ComplexTensor(NumericTensor):
     """Pairs of IEEE 754 numbers, the real part first."""
 
     __slots__ = ()
+    remedy = "Use real(x), imag(x) or abs(x)"
 
 
 class BoolTensor(Tensor, dtype=dtypes.bool_):

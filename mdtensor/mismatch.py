@@ -1,16 +1,20 @@
 """The error of a call that no method fits, or more than one: types only, no values.
 
 Names the first argument that rules out the nearest method, the nearest methods with
-their places, and what the type of that argument suggests (`remedy` of its class).
+their places, and a way out: what the type of that argument suggests (`remedy` of its
+class), or a cast after which a method fits.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from mdtensor import dtypes
 from mdtensor.errors import DispatchError
 
 SHOWN = 3
+#: Casts that are tried, in this order.
+CASTS = (dtypes.float32, dtypes.int64, dtypes.bool_, dtypes.complex64)
 
 
 def ambiguous(operation: Any, types: tuple[type, ...]) -> DispatchError:
@@ -28,7 +32,7 @@ def no_method(operation: Any, types: tuple[type, ...]) -> DispatchError:
         return DispatchError("no method", "Nothing is registered yet", call)
     problem, culprit = _culprit(operation, types, nearest[0])
     listed = f"Nearest: {_listed(nearest)}"
-    remedy = _remedy(culprit)
+    remedy = _remedy(culprit) or _cast(operation, types, nearest[0])
     return DispatchError(problem, f"{remedy}. {listed}" if remedy else listed, call)
 
 
@@ -59,3 +63,16 @@ def _remedy(given: type | None) -> str:
     if given is not None and given.__module__.startswith("numpy"):
         return "Use asarray(a) to make it a tensor"
     return str(getattr(given, "remedy", ""))
+
+
+def _cast(operation: Any, types: tuple[type, ...], nearest: Any) -> str:
+    """A cast of the tensors that do not fit, with which a method is found."""
+    fitting = nearest.fitting(types)
+    castable = [t for t, fits in zip(types, fitting, strict=False) if not fits]
+    if not all(hasattr(t, "with_dtype") for t in castable):
+        return ""
+    for dtype in CASTS:
+        cast: list[Any] = [t.with_dtype(dtype) if t in castable else t for t in types]
+        if any(method.accepts(tuple(cast)) for method in operation.methods):
+            return f"Use astype(x, {dtype})"
+    return ""

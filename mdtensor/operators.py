@@ -1,5 +1,8 @@
 """Operators: `x + y` is `add(x, y)`, for tensors, Python numbers and NumPy arrays.
 
+`x += y` writes the result into the buffer of `x`, once all of it is computed, and
+never changes the type or the shape of `x`: then it raises.
+
 NumPy arrays and scalars become tensors of their own element type, on either side of an
 operator and in NumPy's ufuncs, so that no tensor ever decays into a bare array. For
 strangers the operators return NotImplemented.
@@ -12,14 +15,52 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mdtensor.errors import DispatchError, type_and_shape
-from mdtensor.generics import arithmetic, comparison, exponential, trigonometry
+from mdtensor.errors import (
+    DispatchError,
+    PromotionError,
+    ShapeError,
+    describe,
+    type_and_shape,
+)
+from mdtensor.generics import (
+    arithmetic,
+    comparison,
+    exponential,
+    floating,
+    indexing,
+    logic,
+    parts,
+    rounding,
+    trigonometry,
+)
 from mdtensor.generics.matmul import matmul
 
 #: NumPy's ufuncs under our names, where those differ.
-_RENAMED = {"subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg"}
+_RENAMED = {
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "negative": "neg",
+    "absolute": "abs",
+    "power": "pow",
+    "conjugate": "conj",
+    "rint": "round",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "arctan2": "atan2",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
+}
 #: Where the counterparts of ufuncs are declared.
-_FAMILIES = (arithmetic, comparison, exponential, trigonometry)
+_FAMILIES = (
+    *(arithmetic, comparison, exponential, floating),
+    *(logic, parts, rounding, trigonometry),
+)
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
@@ -36,11 +77,17 @@ class Operators:
     def __radd__(self, other: Any) -> Any:
         return _binary(arithmetic.add, other, self)
 
+    def __iadd__(self, other: Any) -> Any:
+        return _in_place(arithmetic.add, self, other)
+
     def __sub__(self, other: Any) -> Any:
         return _binary(arithmetic.sub, self, other)
 
     def __rsub__(self, other: Any) -> Any:
         return _binary(arithmetic.sub, other, self)
+
+    def __isub__(self, other: Any) -> Any:
+        return _in_place(arithmetic.sub, self, other)
 
     def __mul__(self, other: Any) -> Any:
         return _binary(arithmetic.mul, self, other)
@@ -48,11 +95,44 @@ class Operators:
     def __rmul__(self, other: Any) -> Any:
         return _binary(arithmetic.mul, other, self)
 
+    def __imul__(self, other: Any) -> Any:
+        return _in_place(arithmetic.mul, self, other)
+
     def __truediv__(self, other: Any) -> Any:
         return _binary(arithmetic.div, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
         return _binary(arithmetic.div, other, self)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return _in_place(arithmetic.div, self, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _binary(arithmetic.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _binary(arithmetic.floor_divide, other, self)
+
+    def __ifloordiv__(self, other: Any) -> Any:
+        return _in_place(arithmetic.floor_divide, self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        return _binary(arithmetic.remainder, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _binary(arithmetic.remainder, other, self)
+
+    def __imod__(self, other: Any) -> Any:
+        return _in_place(arithmetic.remainder, self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        return _binary(arithmetic.pow, self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _binary(arithmetic.pow, other, self)
+
+    def __ipow__(self, other: Any) -> Any:
+        return _in_place(arithmetic.pow, self, other)
 
     def __matmul__(self, other: Any) -> Any:
         return _binary(matmul, self, other)
@@ -60,8 +140,65 @@ class Operators:
     def __rmatmul__(self, other: Any) -> Any:
         return _binary(matmul, other, self)
 
+    def __imatmul__(self, other: Any) -> Any:
+        return _in_place(matmul, self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_and, self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_and, other, self)
+
+    def __iand__(self, other: Any) -> Any:
+        return _in_place(logic.bitwise_and, self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_or, self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_or, other, self)
+
+    def __ior__(self, other: Any) -> Any:
+        return _in_place(logic.bitwise_or, self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_xor, self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_xor, other, self)
+
+    def __ixor__(self, other: Any) -> Any:
+        return _in_place(logic.bitwise_xor, self, other)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_left_shift, self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_left_shift, other, self)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return _in_place(logic.bitwise_left_shift, self, other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_right_shift, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _binary(logic.bitwise_right_shift, other, self)
+
+    def __irshift__(self, other: Any) -> Any:
+        return _in_place(logic.bitwise_right_shift, self, other)
+
     def __neg__(self) -> Any:
         return arithmetic.neg(self)
+
+    def __pos__(self) -> Any:
+        return arithmetic.positive(self)
+
+    def __abs__(self) -> Any:
+        return arithmetic.abs(self)
+
+    def __invert__(self) -> Any:
+        return logic.bitwise_invert(self)
 
     def __eq__(self, other: object) -> Any:
         return _binary(comparison.equal, self, other)
@@ -122,3 +259,24 @@ def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     if any(method.accepts(types) for method in operation.operation.methods):
         return operation(x1, x2)
     return NotImplemented
+
+
+def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
+    """x1 with the result written into its buffer; what is no tensor is only returned.
+
+    Raises:
+        PromotionError, ShapeError: the result has another type or shape than x1.
+        WriteError: the buffer is read-only.
+    """
+    result = _binary(operation, x1, x2)
+    if not isinstance(result, Operators):
+        return result
+    found, wanted = type_and_shape(result), type_and_shape(x1)
+    if found != wanted:
+        name = operation.__name__
+        raise (PromotionError if type(result) is not type(x1) else ShapeError)(
+            f"the result is {found}, which {wanted} cannot take in place",
+            f"Use x = {name}(x, ...) for a new tensor",
+            describe(name, x1, x2),
+        )
+    return indexing.setitem(x1, ..., result)

@@ -196,6 +196,9 @@ class Tensor(Operators):
     def __float__(self) -> float:
         return float(self._scalar("float"))
 
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
     def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise DispatchError(f"{type_and_shape(self)} is no index")

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW
+
 Array = npt.NDArray[Any]
+ZERO = np.zeros((), np.int8)
 
 
 def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
@@ -17,6 +20,8 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     are compared by the exact sign of their difference.
     """
     x1, x2 = _number(x1), _number(x2)
+    if (_is_long(x1) and _kind(x2) == "c") or (_kind(x1) == "c" and _is_long(x2)):
+        return _compare_parts(ufunc, x1, x2)
     if _rounds(x1, x2):
         return np.asarray(ufunc(_sign(x1, x2), 0.0))
     if _rounds(x2, x1):
@@ -26,13 +31,32 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
 
 
 def _number(x: Any) -> Any:
-    """Truth values as bytes, which compare with integers of any size."""
-    return x.view(np.uint8) if getattr(x, "dtype", None) == np.bool_ else x
+    """Truth values as bytes, which compare with integers of any size; wider floats."""
+    if _kind(x) == "b":
+        return x.view(np.uint8)
+    return x.astype(FLOAT32) if getattr(x, "dtype", None) in NARROW else x
+
+
+def _compare_parts(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
+    """Complex numbers are equal if both parts are."""
+    join = np.logical_and if ufunc is np.equal else np.logical_or
+    real = compare(ufunc, *(x.real if _kind(x) == "c" else x for x in (x1, x2)))
+    imag = compare(ufunc, *(x.imag if _kind(x) == "c" else ZERO for x in (x1, x2)))
+    return np.asarray(join(real, imag))
+
+
+def _kind(x: Any) -> str:
+    """The kind of its NumPy type; "O" of a Python integer."""
+    return str(getattr(x, "dtype", np.dtype(object)).kind)
+
+
+def _is_long(x: Any) -> bool:
+    """Whether it may be an integer that float64 rounds."""
+    return _kind(x) == "O" or (_kind(x) in "iu" and x.dtype.itemsize == 8)
 
 
 def _rounds(x1: Any, x2: Any) -> bool:
-    kinds = [getattr(x, "dtype", np.dtype(object)).kind for x in (x1, x2)]
-    return kinds[0] in "iu" and kinds[1] == "f" and x1.dtype.itemsize == 8
+    return _kind(x1) in "iu" and _is_long(x1) and _kind(x2) == "f"
 
 
 def _sign(integers: Array, floats: Array) -> Array:

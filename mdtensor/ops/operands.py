@@ -243,6 +243,8 @@ def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     """
     name = operation.__name__
     on_host(name, x1, x2)
+    if not (isinstance(x1, Tensor) or isinstance(x2, Tensor)):
+        checked(name, (x1, x2), lambda: result_type(x1, x2))
     a, b = _compared(x1, x2), _compared(x2, x1)
     shapes = [getattr(x, "shape", ()) for x in (a, b)]
     checked(name, (x1, x2), lambda: broadcast_shapes(*shapes))
@@ -254,13 +256,17 @@ def _compared(operand: Any, other: Any) -> Any:
         return operand.buffer
     if isinstance(operand, int):
         return _compared_integer(operand, other.dtype)
-    is_rounded = is_weak(operand) and other.dtype.is_floating
-    return number(operand, other.dtype if is_rounded else dtypes.float64)
+    wide = dtypes.complex128 if isinstance(operand, complex) else dtypes.float64
+    if is_weak(operand) and (other.dtype.is_floating or other.dtype.is_complex):
+        wide = with_scalar(other.dtype, type(operand))
+    return number(operand, wide)
 
 
 def _compared_integer(value: int, other: DType) -> Any:
-    for dtype in (dtypes.int64, dtypes.uint64) if other.is_floating else ():
+    if not (other.is_floating or other.is_complex):
+        return int(value)
+    for dtype in (dtypes.int64, dtypes.uint64):
         if dtype.minimum <= value <= dtype.maximum:
             return np.asarray(value, dtype.storage)
     # An object of Python's own compares exactly with floats, one by one.
-    return np.asarray(int(value), object) if other.is_floating else int(value)
+    return np.asarray(int(value), object)

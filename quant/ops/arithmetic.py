@@ -14,6 +14,7 @@ from mdtensor import (
     CastError,
     GridError,
     NumericTensor,
+    RealTensor,
     TensorSpec,
     add,
     div,
@@ -54,6 +55,8 @@ from mdtensor.quant.tensor import (
 
 # What has no meaning together: each operation refuses it with the way out.
 Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float, complex]
+#: What has an order.
+Ordered = Union[QuantizedTensor, RealTensor, BoolTensor, int, float]
 PythonNumber = Union[int, float]
 
 
@@ -238,7 +241,7 @@ def minimum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
 
 
 @method(minimum)
-def minimum(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
+def minimum(x1: Ordered, x2: Ordered, /, *, out: Any = None) -> Any:
     refuse_mixed("minimum", x1, x2)
 
 
@@ -248,7 +251,7 @@ def maximum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
 
 
 @method(maximum)
-def maximum(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
+def maximum(x1: Ordered, x2: Ordered, /, *, out: Any = None) -> Any:
     refuse_mixed("maximum", x1, x2)
 
 

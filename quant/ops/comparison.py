@@ -7,6 +7,7 @@ import numpy as np
 from mdtensor import (
     BoolTensor,
     NumericTensor,
+    RealTensor,
     equal,
     greater,
     greater_equal,
@@ -23,6 +24,8 @@ from mdtensor.quant.ops.refusals import refuse_mixed, require_per_tensor
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
 
 Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float, complex]
+#: What has an order.
+Ordered = Union[QuantizedTensor, RealTensor, BoolTensor, int, float]
 
 
 def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
@@ -63,7 +66,7 @@ def less(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
 
 
 @method(less)
-def less(x1: Anything, x2: Anything, /) -> BoolTensor:
+def less(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("less", x1, x2)
 
 
@@ -73,7 +76,7 @@ def less_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
 
 
 @method(less_equal)
-def less_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
+def less_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("less_equal", x1, x2)
 
 
@@ -83,7 +86,7 @@ def greater(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
 
 
 @method(greater)
-def greater(x1: Anything, x2: Anything, /) -> BoolTensor:
+def greater(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("greater", x1, x2)
 
 
@@ -93,5 +96,5 @@ def greater_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
 
 
 @method(greater_equal)
-def greater_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
+def greater_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("greater_equal", x1, x2)

@@ -130,9 +130,28 @@ def test_dispatch_error_names_the_argument_and_the_nearest_method() -> None:
         md.var(md.asarray([1]))
     text = str(caught.value)
     assert text.startswith(
-        "var(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor. Nearest: "
+        "var(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor. "
+        "Use astype(x, float32). Nearest: "
     )
     assert "var(FloatingTensor) at mdtensor/ops/reduction.py:" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "fix"),
+    [
+        (lambda x: md.sin(x), "Use astype(x, float32)"),
+        (lambda x: md.imag(x), "Use astype(x, complex64)"),
+        (lambda x: md.logical_or(x, x), "Use astype(x, bool)"),
+        (lambda x: md.bitwise_or(md.sqrt(x + 0.5), x), "Use astype(x, int64)"),
+        (lambda x: md.less(x + 1j, x), "Use real(x), imag(x) or abs(x)"),
+        (lambda x: md.sin("text"), "Nearest: sin("),
+        (lambda x: md.logical_and(x, "text"), "Nearest: logical_and("),
+    ],
+)
+def test_dispatch_error_names_a_cast_that_fits(call, fix) -> None:
+    with pytest.raises(errors.DispatchError) as caught:
+        call(md.asarray([1]))
+    assert f". {fix}" in str(caught.value)
 
 
 IMAGE = md.ones((1, 2, 4, 4))

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.errors import DispatchError
+from mdtensor.errors import DispatchError, PromotionError, ShapeError, WriteError
 
 BINARY = {
     operator.add: md.add,
     operator.sub: md.sub,
     operator.mul: md.mul,
     operator.truediv: md.div,
+    operator.floordiv: md.floor_divide,
+    operator.mod: md.remainder,
     operator.eq: md.equal,
     operator.ne: md.not_equal,
     operator.lt: md.less,
@@ -44,6 +46,46 @@ def test_is_the_operation_on_both_sides(
         assert by_symbol.tolist() == by_name.tolist()
         numbers = [np.asarray(v) if isinstance(v, md.Tensor) else v for v in (a, b)]
         assert by_symbol.tolist() == symbol(*numbers).tolist()
+
+
+BITS = {
+    operator.pow: md.pow,
+    operator.and_: md.bitwise_and,
+    operator.or_: md.bitwise_or,
+    operator.xor: md.bitwise_xor,
+    operator.lshift: md.bitwise_left_shift,
+    operator.rshift: md.bitwise_right_shift,
+}
+
+
+@pytest.mark.parametrize("other", [3, [2, 0, 1], np.int64(3), np.array([2, 0, 1])])
+@pytest.mark.parametrize("symbol", BITS, ids=lambda f: f.__name__)
+def test_integers_on_both_sides(symbol: Callable[[Any, Any], Any], other: Any) -> None:
+    numbers = np.array([6, 1, 3])
+    x, y = md.asarray(numbers), md.asarray(other) if type(other) is list else other
+    for a, b in ((x, y), (y, x)):
+        found = symbol(a, b)
+        assert type(found) is md.Int64Tensor
+        assert found.tolist() == symbol(*map(np.asarray, (a, b))).tolist()
+        assert found.tolist() == BITS[symbol](md.asarray(a), md.asarray(b)).tolist()
+
+
+def test_truth_values_have_bits() -> None:
+    x = md.asarray([True, False])
+    assert type(x & True) is type(True | x) is type(x ^ x) is type(~x) is md.BoolTensor
+    assert [(x & True).tolist(), (True | x).tolist()] == [[True, False], [True, True]]
+    assert [(x ^ True).tolist(), (~x).tolist()] == [[False, True], [False, True]]
+
+
+def test_signs() -> None:
+    x = md.asarray([3, -4])
+    assert [(+x).tolist(), abs(x).tolist(), (~x).tolist()] == [
+        *([3, -4], [3, 4], [-4, 3]),
+    ]
+    assert (+x).buffer is not x.buffer
+    assert abs(md.asarray(3 + 4j)).tolist() == 5.0
+    assert complex(md.asarray(3 + 4j)) == 3 + 4j
+    assert complex(md.asarray([2])) == 2
 
 
 NUMPY_VALUES = [
@@ -96,6 +138,31 @@ UFUNCS = {
     np.less: md.less,
     np.greater_equal: md.greater_equal,
     np.matmul: md.matmul,
+    np.power: md.pow,
+    np.floor_divide: md.floor_divide,
+    np.remainder: md.remainder,
+    np.arctan2: md.atan2,
+    np.hypot: md.hypot,
+    np.copysign: md.copysign,
+    np.nextafter: md.nextafter,
+    np.logaddexp: md.logaddexp,
+}
+ONE = {
+    np.absolute: md.abs,
+    np.conjugate: md.conj,
+    np.rint: md.round,
+    np.arcsin: md.asin,
+    np.arctan: md.atan,
+    np.arcsinh: md.asinh,
+    np.arctanh: md.atanh,
+    np.signbit: md.signbit,
+    np.isnan: md.isnan,
+    **{getattr(np, n): getattr(md, n) for n in ("sign", "square", "expm1", "floor")},
+}
+WHOLE = {
+    np.left_shift: md.bitwise_left_shift,
+    np.right_shift: md.bitwise_right_shift,
+    np.bitwise_and: md.bitwise_and,
 }
 
 
@@ -106,22 +173,31 @@ def test_ufuncs_run_our_operations(ufunc: np.ufunc) -> None:
     assert ufunc(y, x).tolist() == UFUNCS[ufunc](md.asarray(y), x).tolist()
 
 
-@pytest.mark.parametrize("ufunc", [np.exp, np.tanh, np.negative], ids=repr)
+@pytest.mark.parametrize("ufunc", ONE, ids=lambda f: f.__name__)
 def test_unary_ufuncs(ufunc: np.ufunc) -> None:
-    x = md.asarray([0.5, -1.0])
+    x = md.asarray([0.5, -0.25])
     found = ufunc(x)
-    assert type(found) is md.Float32Tensor
-    assert np.array_equal(np.asarray(found), ufunc(np.asarray(x)))
+    assert type(found) is type(ONE[ufunc](x))
+    assert found.tolist() == ONE[ufunc](x).tolist() == ufunc(np.asarray(x)).tolist()
+
+
+@pytest.mark.parametrize("ufunc", WHOLE, ids=lambda f: f.__name__)
+def test_ufuncs_of_integers(ufunc: np.ufunc) -> None:
+    x = md.asarray([5, 6])
+    assert ufunc(x, 2).tolist() == WHOLE[ufunc](x, 2).tolist()
+    assert np.invert(x).tolist() == md.bitwise_invert(x).tolist() == [-6, -7]
+    assert np.arccos(md.asarray(1.0)).tolist() == np.arccosh(md.asarray(1.0)).tolist()
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: np.power(x, 2),
+        lambda x: np.float_power(x, 2),
         lambda x: np.add.reduce(x),
         lambda x: np.add(x, 1, where=np.array([True])),
         lambda x: np.add(np.zeros(1, np.float32), x, out=np.zeros(1, np.float32)),
-        lambda x: np.logical_and(x, x),
+        lambda x: np.divmod(x, 2),
+        lambda x: np.cbrt(x),
     ],
 )
 def test_other_ufuncs_are_refused(call: Callable[[Any], Any]) -> None:
@@ -131,20 +207,100 @@ def test_other_ufuncs_are_refused(call: Callable[[Any], Any]) -> None:
 
 def test_a_refusal_reads_well() -> None:
     with pytest.raises(DispatchError) as caught:
-        np.power(md.asarray([1.0]), 2)
+        np.fmod(md.asarray([1.0]), 2)
     assert str(caught.value) == (
-        "power(Float32Tensor[1], int): numpy.power has no counterpart here. "
+        "fmod(Float32Tensor[1], int): numpy.fmod has no counterpart here. "
         "Use numpy.asarray(x) to leave mdtensor."
     )
 
 
-def test_in_place_operators_make_new_tensors() -> None:
-    x = y = md.asarray([1.0])
-    x += 1
-    assert (x.tolist(), y.tolist()) == ([2.0], [1.0])
+IN_PLACE = {
+    operator.iadd: operator.add,
+    operator.isub: operator.sub,
+    operator.imul: operator.mul,
+    operator.ifloordiv: operator.floordiv,
+    operator.imod: operator.mod,
+    operator.ipow: operator.pow,
+    operator.iand: operator.and_,
+    operator.ior: operator.or_,
+    operator.ixor: operator.xor,
+    operator.ilshift: operator.lshift,
+    operator.irshift: operator.rshift,
+}
+
+
+@pytest.mark.parametrize("symbol", IN_PLACE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("other", [2, [1, 3, 2], np.array([[1], [3]])[1]])
+def test_in_place_operators_write(
+    symbol: Callable[[Any, Any], Any], other: Any
+) -> None:
+    numbers = np.arange(12).reshape(2, 6)
+    x = md.asarray(numbers.copy())[:, ::2]
+    y = md.asarray(other) if type(other) is list else other
+    view = x[1:, ::-1]
+    want = IN_PLACE[symbol](numbers[:, ::2], np.asarray(other)).tolist()
+    assert symbol(x, y) is x
+    assert x.tolist() == want
+    assert view.tolist() == [want[1][::-1]]
+
+
+def test_in_place_quotients_and_products_write() -> None:
+    x = y = md.asarray([[1.0, 2.0], [3.0, 4.0]])
+    x /= 2
+    x @= x
+    assert y is x
+    assert x.tolist() == [[1.75, 2.5], [3.75, 5.5]]
+    truth = md.asarray([True, False])
+    truth |= True
+    assert truth.tolist() == [True, True]
+
+
+def test_in_place_operators_read_before_they_write() -> None:
+    x = md.asarray([1, 2, 3, 4])
+    x += x[::-1]
+    assert x.tolist() == [5, 5, 5, 5]
+    x = md.asarray([1, 2, 3, 4])
+    part = x[1:]
+    part -= x[:-1]
+    assert x.tolist() == [1, 1, 1, 1]
+
+
+READ_ONLY = np.zeros(2, np.int64)
+READ_ONLY.flags.writeable = False
+BROKEN = {
+    "div(Int64Tensor[2], Float32Tensor[2]): the result is Float32Tensor[2], which "
+    "Int64Tensor[2] cannot take in place. Use x = div(x, ...) for a new tensor.": (
+        *(PromotionError, operator.itruediv, md.asarray([1, 2])),
+        md.asarray([1.0, 2.0]),
+    ),
+    "add(Int64Tensor[2], Int64Tensor[3,1]): the result is Int64Tensor[3,2], which "
+    "Int64Tensor[2] cannot take in place. Use x = add(x, ...) for a new tensor.": (
+        *(ShapeError, operator.iadd, md.asarray([1, 2])),
+        md.asarray([[1], [2], [3]]),
+    ),
+    "setitem(Int64Tensor[2], Int64Tensor[2]): the buffer is read-only. "
+    "Write into asarray(x, copy=True).": (
+        *(WriteError, operator.iadd, md.asarray(READ_ONLY)),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_in_place_errors_write_nothing(text: str) -> None:
+    error, symbol, x, y = BROKEN[text]
+    before = x.tolist()
+    with pytest.raises(error) as caught:
+        symbol(x, y)
+    assert str(caught.value) == text
+    assert x.tolist() == before
+
+
+def test_arrays_do_not_take_tensors_in_place() -> None:
     array = np.zeros(1, np.float32)
     with pytest.raises(DispatchError):
-        array += y
+        array += md.asarray([1.0])
+    assert array.tolist() == [0.0]
 
 
 class Stranger:
@@ -154,6 +310,8 @@ class Stranger:
         return "mine"
 
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rmatmul__ = answer
+    __rfloordiv__ = __rmod__ = __rpow__ = __rlshift__ = __rrshift__ = answer
+    __rand__ = __ror__ = __rxor__ = answer
     __lt__ = __le__ = __gt__ = __ge__ = answer  # the reflected comparisons
 
 
@@ -161,6 +319,9 @@ class Stranger:
     "symbol",
     [
         *(operator.add, operator.sub, operator.mul, operator.truediv),
+        *(operator.floordiv, operator.pow, operator.and_),
+        *(operator.or_, operator.xor, operator.lshift, operator.rshift),
+        *(operator.isub, operator.ipow, operator.iand),
         *(operator.matmul, operator.lt, operator.le, operator.gt, operator.ge),
     ],
     ids=lambda f: f.__name__,
