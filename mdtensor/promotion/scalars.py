@@ -29,15 +29,17 @@ def fit_scalar(value: Any, target: DType) -> Any:
     if target.is_floating:
         return value if isinstance(value, float) else _as_float(value)
     is_exact = target.is_integer or target.kind == "bool"
-    if is_exact and not (
-        target.minimum <= value <= target.maximum and value == int(value)
-    ):
+    if is_exact and not _is_element(value, target):
         raise CastError(
             f"{target} represents {target.minimum} to {target.maximum}; "
             f"cannot represent {value}",
             "Use astype(x, ...) to a wider type first",
         )
     return value
+
+
+def _is_element(value: Any, target: DType) -> bool:
+    return bool(target.minimum <= value <= target.maximum and value == int(value))
 
 
 def _as_float(value: Any) -> Any:

@@ -59,8 +59,9 @@ class Table(RuleSet):
         self.cells = cells(matrix)
 
     def join(self, types: tuple[DType, ...]) -> DType | None:
-        first, *rest = sorted(types, key=_height, reverse=True)
-        return reduce(self._meet, rest, first)
+        highest: DType | None
+        highest, *rest = sorted(types, key=_height, reverse=True)
+        return reduce(self._meet, rest, highest)
 
     def _meet(self, a: DType | None, b: DType) -> DType | None:
         if a is None or a is b:
