@@ -45,7 +45,9 @@ def check_broadcast(given: Shape, shape: Shape) -> None:
     """Refuse a shape that does not broadcast to just `shape`."""
     joint = broadcast_shapes(given, shape)
     pairs = zip(joint, shape, strict=False)
-    if len(joint) != len(shape) or any(m != n and n != DYNAMIC for m, n in pairs):
+    if len(joint) != len(shape) or any(
+        m != n and DYNAMIC not in (m, n) for m, n in pairs
+    ):
         raise ShapeError(f"shape {given} does not broadcast to {shape}")
 
 

@@ -13,21 +13,14 @@ from mdtensor.errors import MdtensorError
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
 
-HOST = list(md.leaves()[:15])
-DENSE = [
-    leaf
-    for leaf in md.leaves()[:15]
-    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
-]
-
 Draw = Callable[..., Any]
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
-LEAVES = DENSE
+LEAVES = list(md.leaves()[:15])
 NUMBERS = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
 FLOATS = [leaf for leaf in LEAVES if leaf.dtype.is_floating]
-INEXACT = [leaf for leaf in HOST if leaf.dtype.is_floating or leaf.dtype.is_complex]
-COUNTED = [leaf for leaf in HOST if leaf is not md.BoolTensor]
+INEXACT = [leaf for leaf in LEAVES if leaf.dtype.is_floating or leaf.dtype.is_complex]
+COUNTED = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 SCALARS = st.sampled_from([0, 1, -1, 2.5, True, 300])
 AXES = st.integers(-4, 4)
@@ -214,15 +207,15 @@ def powered(draw: Draw) -> Call:
 
 
 def transposed(draw: Draw) -> Call:
-    return (any_tensor(draw, HOST),), {}
+    return (any_tensor(draw),), {}
 
 
 def on_diagonal(draw: Draw) -> Call:
-    return (any_tensor(draw, HOST),), {"offset": draw(st.integers(-4, 4))}
+    return (any_tensor(draw),), {"offset": draw(st.integers(-4, 4))}
 
 
 def traced(draw: Draw) -> Call:
-    dtypes = [None, *(leaf.dtype for leaf in HOST)]
+    dtypes = [None, *(leaf.dtype for leaf in LEAVES)]
     arguments, options = on_diagonal(draw)
     return arguments, {**options, "dtype": draw(st.sampled_from(dtypes))}
 
@@ -459,7 +452,7 @@ def taken_along(draw: Draw) -> Call:
     return (any_tensor(draw), key_tensor(draw)), {"axis": draw(AXES)}
 
 
-HOST = [None, md.cpu, "cpu"]
+HOMES = [None, md.cpu, "cpu"]
 
 
 def cast(draw: Draw) -> Call:
@@ -467,7 +460,7 @@ def cast(draw: Draw) -> Call:
     name = draw(st.sampled_from([dtype, dtype.name, dtype.storage.type]))
     policy = draw(st.sampled_from(["exact", "check", "saturate", "wrap"]))
     options = {"casting": policy, "copy": draw(st.booleans())}
-    return (any_tensor(draw), name), options | {"device": draw(st.sampled_from(HOST))}
+    return (any_tensor(draw), name), options | {"device": draw(st.sampled_from(HOMES))}
 
 
 def moved(draw: Draw) -> Call:
