@@ -9,8 +9,10 @@
 `mdtensor.quant` (quantized tensors and models) loads on first use.
 """
 
+import builtins
 import importlib
 import pkgutil
+import types
 
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
@@ -38,6 +40,7 @@ from mdtensor.device import (
     Device as Device,
     cpu as cpu,
     device as device,
+    devices as devices,
     register_device as register_device,
 )
 from mdtensor.dispatch import (
@@ -72,6 +75,7 @@ from mdtensor.errors import (
     DataError as DataError,
     DeviceError as DeviceError,
     DispatchError as DispatchError,
+    ExchangeError as ExchangeError,
     GridError as GridError,
     LinAlgError as LinAlgError,
     MdtensorError as MdtensorError,
@@ -261,6 +265,10 @@ from mdtensor.generics.trigonometry import (
     tan as tan,
     tanh as tanh,
 )
+from mdtensor.inspection import (
+    NamespaceInfo as NamespaceInfo,
+    __array_namespace_info__ as __array_namespace_info__,
+)
 from mdtensor.leaves import (
     BFloat16Tensor as BFloat16Tensor,
     BoolTensor as BoolTensor,
@@ -321,6 +329,24 @@ bool = dtypes.bool_
 subtract, multiply, divide, negative = sub, mul, div, neg
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
+
+
+# Every public name, and no module that is only how they came about.
+_MODULES = {"dtypes", "fft", "linalg"}
+_public = {
+    name
+    for name, value in globals().items()
+    if not name.startswith("_")
+    and (name in _MODULES or not isinstance(value, types.ModuleType))
+}
+# As NumPy does: `from mdtensor import *` leaves Python's own max and sum alone.
+__all__ = sorted(name for name in _public if not hasattr(builtins, name))
+
+
+def __dir__() -> list[str]:
+    dunders = {name for name in globals() if name.startswith("__")}
+    return sorted({*_public, *dunders, "quant"})
 
 
 def __getattr__(name: str) -> object:

@@ -27,6 +27,7 @@ from mdtensor.tensor import Tensor
 
 class _Cuda(Device):
     name = "cuda:0"
+    dlpack = (2, 0)
 
     @property
     def missing(self) -> str:

@@ -24,6 +24,8 @@ class Device(ABC):
     name: str
     #: What it lacks on this machine; empty where it can be used.
     missing: str = ""
+    #: Type and number in DLPack, where type 12 is one that it does not know.
+    dlpack: tuple[int, int] = (12, 0)
 
     @abstractmethod
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
@@ -54,6 +56,7 @@ class Device(ABC):
 
 class _Cpu(Device):
     name = "cpu"
+    dlpack = (1, 0)
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
         return np.empty(shape, storage)
@@ -81,6 +84,11 @@ def register_device(new: Device) -> Device:
         raise RegistrationError(f"a device named {new.name} exists already")
     _REGISTRY[new.name] = new
     return new
+
+
+def devices() -> tuple[Device, ...]:
+    """All registered devices, those included that cannot be used here."""
+    return tuple(_REGISTRY.values())
 
 
 def device(name: str | Device) -> Device:

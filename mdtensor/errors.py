@@ -87,6 +87,10 @@ class DeviceError(MdtensorError, ValueError):
     """Operands on different devices, or a device that is not there."""
 
 
+class ExchangeError(MdtensorError, BufferError):
+    """A buffer that cannot be handed to, or taken from, another library as asked."""
+
+
 class DispatchError(MdtensorError, TypeError):
     """No method fits the types of the arguments, or more than one fits best."""
 

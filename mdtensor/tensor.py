@@ -16,23 +16,26 @@ from mdtensor import dtypes
 from mdtensor.device import Device, cpu
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
-    CastError,
     DeviceError,
     DispatchError,
+    OptionError,
     PromotionError,
     RegistrationError,
     ShapeError,
+    describe,
     type_and_shape,
 )
 from mdtensor.generics import conversion, indexing, manipulation
 from mdtensor.host import host_array
+from mdtensor.inspection import check_api_version
+from mdtensor.interchange import Interchange
 from mdtensor.operators import Operators
 
 _new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
 
 
-class Tensor(Operators):
+class Tensor(Interchange, Operators):
     """The root of all tensors. Not instantiable; see the leaves.
 
     Args of a leaf:
@@ -45,7 +48,7 @@ class Tensor(Operators):
         ShapeError: ragged sequences.
     """
 
-    __slots__ = ("buffer",)
+    __slots__ = {"buffer": "The elements: a NumPy array, or what the device has."}
 
     dtype: ClassVar[DType]
     device: ClassVar[Device]
@@ -73,6 +76,7 @@ class Tensor(Operators):
             _LEAVES[dtype, device.name] = cls
 
     def __init__(self, values: Any) -> None:
+        """From Python numbers, or an array of just this element type (shared)."""
         leaf = self._leaf()
         self.buffer = leaf.device.from_host(host_array(values, leaf.dtype))
 
@@ -104,15 +108,18 @@ class Tensor(Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions."""
         shape: tuple[int, ...] = self.buffer.shape
         return shape
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.buffer.shape)
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return int(self.buffer.size)
 
     @property
@@ -143,11 +150,15 @@ class Tensor(Operators):
         stack = range(self.ndim - 2)
         return manipulation.permute_dims(self, (*stack, self.ndim - 1, self.ndim - 2))
 
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
-        return self.device.to_host(self.buffer).tolist()
-
     def to(self, device: Device | str) -> Any:
+        """The tensor on `device`; itself if it is there."""
+        return conversion.to(self, device)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
+        """As `to`, under the name of the array API. No device has streams yet."""
+        if stream is not None:
+            problem, fix = f"stream is {stream!r}, no device has any", "Use stream=None"
+            raise OptionError(problem, fix, describe("to_device", self, device))
         return conversion.to(self, device)
 
     def __repr__(self) -> str:
@@ -158,6 +169,7 @@ class Tensor(Operators):
         return f"{self!r}\n{np.array2string(self._numbers())}"
 
     def __format__(self, spec: str) -> str:
+        """Of one element, as of a Python number; without `spec` as by `str`."""
         return format(self._scalar("number"), spec) if spec else str(self)
 
     def _numbers(self) -> npt.NDArray[Any]:
@@ -165,6 +177,7 @@ class Tensor(Operators):
         return self.device.to_host(self.buffer)
 
     def __len__(self) -> int:
+        """The size of the first dimension."""
         if not self.shape:
             raise DispatchError("a 0-d tensor has no length")
         return self.shape[0]
@@ -178,59 +191,10 @@ class Tensor(Operators):
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
-    def _scalar(self, kind: str) -> Any:
-        if self.size != 1:
-            raise ShapeError(
-                f"{self.size} elements are not one {kind}",
-                "Index or reduce it first",
-                f"{kind}({type_and_shape(self)})",
-            )
-        return self.device.to_host(self.buffer).reshape(()).item()
-
-    def __bool__(self) -> bool:
-        return bool(self._scalar("bool"))
-
-    def __int__(self) -> int:
-        return int(self._scalar("int"))
-
-    def __float__(self) -> float:
-        return float(self._scalar("float"))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex"))
-
-    def __index__(self) -> int:
-        if not self.dtype.is_integer:
-            raise DispatchError(f"{type_and_shape(self)} is no index")
-        return int(self._scalar("index"))
-
-    def __reduce__(self) -> Any:
-        return type(self), (self.device.to_host(self.buffer),)
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        return type(self).wrap(self.buffer.copy())
-
-    def __array__(
-        self, dtype: Any = None, copy: bool | None = None
-    ) -> npt.NDArray[Any]:
-        host = self.device.to_host(self.buffer)
-        wanted = host.dtype if dtype is None else np.dtype(dtype)
-        if not np.can_cast(host.dtype, wanted, "safe"):
-            raise CastError(
-                f"NumPy asks for {np.dtype(dtype)}, the elements are {self.dtype}",
-                f"Use astype(x, {np.dtype(dtype)}) first",
-                f"__array__({type_and_shape(self)})",
-            )
-        return np.array(host, wanted, copy=copy)
-
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The module with the functions of the array API for this tensor."""
+        check_api_version(api_version)
         return sys.modules[__package__]
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.buffer.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.buffer.__dlpack_device__()
 
 
 def leaf(dtype: DType, device: Device = cpu) -> type[Tensor]:

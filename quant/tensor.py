@@ -14,6 +14,7 @@ import numpy as np
 
 from mdtensor import (
     DType,
+    ExchangeError,
     GridError,
     ShapeError,
     Tensor,
@@ -138,7 +139,10 @@ class QuantizedTensor(Tensor):
         )
 
     def __dlpack__(self, **options: Any) -> Any:
-        raise BufferError("a quantized tensor has a grid; export x.codes instead")
+        raise ExchangeError(
+            f"{self!r} has a grid, which DLPack cannot hand over",
+            "Export x.codes or quant.dequantize(x)",
+        )
 
 
 def _storage_dtype(quantized: DType) -> DType:

@@ -11,7 +11,7 @@ import pytest
 import mdtensor as md
 from mdtensor import tensor
 from mdtensor.device import _REGISTRY
-from mdtensor.errors import DeviceError, RegistrationError
+from mdtensor.errors import DeviceError, ExchangeError, RegistrationError
 
 
 class Shelf(md.Device):
@@ -136,7 +136,6 @@ def test_host_methods_refuse_it(shelf: Shelf) -> None:
 def test_reading_waits_for_the_device(shelf: Shelf) -> None:
     there = md.to(md.asarray([7.0]), shelf)
     reads: list[Callable[[Any], Any]] = [
-        np.asarray,
         float,
         int,
         bool,
@@ -146,6 +145,44 @@ def test_reading_waits_for_the_device(shelf: Shelf) -> None:
         shelf.log.clear()
         read(there)
         assert shelf.log == ["to_host"]
+
+
+def test_numpy_does_not_read_it_silently(shelf: Shelf) -> None:
+    there = md.to(md.asarray([7.0]), shelf)
+    assert text(DeviceError, lambda: np.asarray(there)) == (
+        "__array__(ShelfFloat32Tensor[1]): NumPy reads the host, the elements are on "
+        "shelf. Move them with to(cpu)."
+    )
+
+
+def test_dlpack_copies_to_the_host_if_asked_to(shelf: Shelf) -> None:
+    there = md.to(md.asarray([7.0]), shelf)
+    assert there.__dlpack_device__() == (12, 0)
+    assert text(ExchangeError, lambda: there.__dlpack__()) == (
+        "__dlpack__(ShelfFloat32Tensor[1]): the elements are on shelf, not on the "
+        "host. Move them with to(cpu), or ask for dl_device=(1, 0)."
+    )
+    with pytest.raises(ExchangeError):
+        there.__dlpack__(dl_device=(1, 0), copy=False)
+    shelf.log.clear()
+    there.__dlpack__(dl_device=(1, 0))
+    assert shelf.log == ["to_host"]
+
+
+def test_copies_stay_there(shelf: Shelf) -> None:
+    there = md.to(md.asarray([7.0, 8.0]), shelf)
+    for twin in (copy.copy(there), copy.deepcopy(there)):
+        assert type(twin) is type(there)
+        assert twin.tolist() == [7.0, 8.0]
+        assert not np.shares_memory(twin.buffer, there.buffer)
+
+
+def test_a_cast_moves_its_result(shelf: Shelf) -> None:
+    there = md.astype(md.asarray([1.5]), md.float32, device=shelf)
+    assert (type(there).__name__, there.tolist()) == ("ShelfFloat32Tensor", [1.5])
+    wide = md.asarray([1.5], dtype=md.float64)
+    assert md.astype(wide, md.float32, device="shelf").device is shelf
+    assert text(DeviceError, lambda: md.astype(wide, md.float32, device="moon"))
 
 
 def test_no_leaf_no_move(shelf: Shelf) -> None:

@@ -18,6 +18,7 @@ BUILTIN = {
     "PromotionError": TypeError,
     "CastError": ValueError,
     "DeviceError": ValueError,
+    "ExchangeError": BufferError,
     "DispatchError": TypeError,
     "RegistrationError": TypeError,
     "OptionError": ValueError,

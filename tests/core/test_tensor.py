@@ -1,7 +1,7 @@
 """Tensors as objects: kinds and leaves, reading, copying, what is refused."""
 
-import copy
-import pickle
+import inspect
+import pydoc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,20 +10,13 @@ import pytest
 
 import mdtensor as md
 from mdtensor.errors import (
-    CastError,
     DispatchError,
     PromotionError,
     RegistrationError,
     ShapeError,
 )
 
-DENSE = [
-    leaf
-    for leaf in md.leaves()[:15]
-    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
-]
-
-LEAVES = DENSE
+LEAVES = md.leaves()[:15]
 KINDS = [
     md.Tensor,
     md.NumericTensor,
@@ -32,6 +25,7 @@ KINDS = [
     md.SignedTensor,
     md.UnsignedTensor,
     md.FloatingTensor,
+    md.ComplexTensor,
 ]
 
 
@@ -47,6 +41,8 @@ def test_the_tree_of_types() -> None:
         "Int": md.SignedTensor,
         "UInt": md.UnsignedTensor,
         "Float": md.FloatingTensor,
+        "BFloat": md.FloatingTensor,
+        "Complex": md.ComplexTensor,
     }
     for leaf in LEAVES:
         name = leaf.__name__.removesuffix("Tensor").rstrip("0123456789")
@@ -92,35 +88,6 @@ def test_a_leaf_holds_a_buffer_and_nothing_else(leaf: type[md.Tensor]) -> None:
         x.name = "x"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("leaf", LEAVES)
-def test_pickle_and_copies(leaf: type[md.Tensor]) -> None:
-    x = leaf(np.arange(6).astype(leaf.dtype.storage).reshape(2, 3))
-    for twin in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)):
-        assert type(twin) is leaf
-        assert twin.tolist() == x.tolist()
-    assert not np.shares_memory(copy.deepcopy(x).buffer, x.buffer)
-
-
-def test_a_view_is_pickled_alone() -> None:
-    column = md.zeros((1000, 1000))[:, 0]
-    assert len(pickle.dumps(column)) < 10_000
-
-
-def test_reading_one_element() -> None:
-    one = md.asarray([[3.5]])
-    assert (float(one), int(one), bool(one)) == (3.5, 3, True)
-    assert list(range(4))[md.asarray(2)] == 2
-    assert bool(md.asarray([0])) is False
-    for read in (float, int, bool):
-        assert text(ShapeError, lambda read=read: read(md.ones((2,)))) == (
-            f"{read.__name__}(Float32Tensor[2]): 2 elements are not one "
-            f"{read.__name__}. Index or reduce it first."
-        )
-    assert text(DispatchError, lambda: [1][md.asarray(0.0)]) == (
-        "Float32Tensor[] is no index."
-    )
-
-
 def test_iterating_and_indexing() -> None:
     x = md.asarray([[1, 2], [3, 4]])
     assert [row.tolist() for row in x] == [[1, 2], [3, 4]]
@@ -146,36 +113,6 @@ def test_matrices_of_a_stack_are_transposed() -> None:
 def test_not_hashable() -> None:
     with pytest.raises(TypeError):
         hash(md.asarray(1))
-
-
-def test_numpy_reads_without_copying() -> None:
-    x = md.asarray([1.0, 2.0])
-    assert np.asarray(x) is x.buffer
-    assert np.asarray(x, np.float32) is x.buffer
-    assert not np.shares_memory(np.array(x, copy=True), x.buffer)
-    assert np.asarray(x, np.float64).tolist() == [1.0, 2.0]
-    assert text(CastError, lambda: np.asarray(x, np.float16)) == (
-        "__array__(Float32Tensor[2]): NumPy asks for float16, the elements are "
-        "float32. Use astype(x, float16) first."
-    )
-    assert x.__array_namespace__() is md
-
-
-def test_dlpack_both_ways() -> None:
-    x = md.asarray([1, 2])
-    assert np.shares_memory(np.from_dlpack(x), x.buffer)
-    assert x.__dlpack_device__() == (1, 0)
-
-    class Foreign:
-        def __dlpack__(self, **options: Any) -> Any:
-            return x.__dlpack__(**options)
-
-        def __dlpack_device__(self) -> Any:
-            return x.__dlpack_device__()
-
-    back = md.asarray(Foreign())
-    assert type(back) is md.Int64Tensor
-    assert np.shares_memory(back.buffer, x.buffer)
 
 
 def test_from_numpy_shares() -> None:
@@ -224,3 +161,34 @@ def test_a_leaf_needs_an_element_type() -> None:
 def test_a_tensor_type_names_its_element_type() -> None:
     assert md.dtype(md.Int8Tensor) is md.int8
     assert type(md.astype(md.asarray([1.0]), md.Int8Tensor)) is md.Int8Tensor
+
+
+def test_moved_under_the_name_of_the_standard() -> None:
+    x = md.asarray([1.0])
+    assert x.to_device(md.cpu) is x.to_device("cpu") is x
+    assert text(md.OptionError, lambda: x.to_device("cpu", stream=1)) == (
+        "to_device(Float32Tensor[1], str): stream is 1, no device has any. "
+        "Use stream=None."
+    )
+
+
+def test_the_namespace_of_a_version() -> None:
+    x = md.asarray([1.0])
+    for version in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        assert x.__array_namespace__(api_version=version) is md
+    assert text(md.OptionError, lambda: x.__array_namespace__(api_version="1999")) == (
+        "__array_namespace__: api_version is '1999'. "
+        "Use 2021.12, 2022.12, 2023.12, 2024.12."
+    )
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_help_says_what_each_attribute_is(leaf: type[md.Tensor]) -> None:
+    assert leaf.__doc__ and leaf.__doc__ != md.Tensor.__doc__
+    shown = [name for name in dir(leaf) if not name.startswith("_")]
+    assert {"buffer", "device", "dtype", "item", "shape", "to_device"} <= set(shown)
+    methods = set(shown) - {"dtype", "device"}
+    assert all(inspect.getdoc(getattr(leaf, name)) for name in methods - {"buffer"})
+    assert "\n |  buffer\n |      The elements" in pydoc.render_doc(
+        leaf, renderer=pydoc.plaintext
+    )

@@ -61,7 +61,7 @@ def test_no_way_leads_to_bare_numbers_silently():
     x = QInt8Tensor([1], scale=0.5)
     with pytest.raises(md.GridError, match="is no array of numbers"):
         np.asarray(x)
-    with pytest.raises(BufferError, match=r"export x\.codes"):
+    with pytest.raises(BufferError, match=r"Export x\.codes"):
         np.from_dlpack(x)
 
 

@@ -1,0 +1,121 @@
+"""DLPack: the buffer of another library, or for one, without a copy.
+
+NumPy writes and reads the structure. bfloat16, which its DLPack does not know, goes as
+uint16 whose type code is changed in the structure.
+
+Source: `dlpack.h` of DLPack 1.1 (layout of `DLTensor` and of what manages it).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.dtypes import bfloat16
+from mdtensor.errors import ExchangeError, OptionError
+
+#: Type and number of the host as a device of DLPack.
+HOST = (1, 0)
+UINT, BFLOAT = 1, 4
+#: Where the type code is in the structure of each name.
+_CODE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def exported(
+    array: npt.NDArray[Any], stream: Any, max_version: Any, dl_device: Any, copy: Any
+) -> Any:
+    """The capsule of a host array; see `Tensor.__dlpack__`.
+
+    Raises:
+        ExchangeError: not as asked for.
+        OptionError: no such version.
+    """
+    version = _version(max_version)
+    if stream is not None:
+        raise ExchangeError(
+            f"the host has no streams, stream is {stream!r}", "Use stream=None"
+        )
+    if dl_device is not None and tuple(dl_device) != HOST:
+        raise ExchangeError(
+            f"the elements are on device {HOST}, not {tuple(dl_device)}",
+            "Move them with to(device)",
+        )
+    if not (array.flags.writeable or copy or version >= (1, 0)):
+        raise ExchangeError(
+            "only from DLPack 1.0 on can a buffer be marked as read-only",
+            "Use copy=True, or max_version=(1, 0)",
+        )
+    found = array.copy() if copy else array
+    is_bfloat16 = found.dtype == bfloat16.storage
+    try:
+        capsule = (found.view(np.uint16) if is_bfloat16 else found).__dlpack__(
+            max_version=max_version
+        )
+    except BufferError:
+        problem = f"DLPack has no place for {found.dtype} with strides {found.strides}"
+        raise ExchangeError(problem, "Use copy=True") from None
+    if is_bfloat16:
+        _type_code(capsule).value = BFLOAT
+    return capsule
+
+
+def _version(max_version: Any) -> tuple[int, int]:
+    if max_version is None:
+        return 0, 0
+    match max_version:
+        case (int(), int()):
+            return tuple(max_version)
+    raise OptionError(f"max_version is {max_version!r}", "Use (1, 0), or None")
+
+
+def imported(source: Any, copy: bool | None = None) -> npt.NDArray[Any]:
+    """The host array of an object with `__dlpack__`; shared unless `copy`.
+
+    Raises:
+        ExchangeError: it is not on the host, or of a type that NumPy does not know.
+    """
+    producer = _Producer(source)
+    try:
+        found = np.from_dlpack(producer, copy=copy)
+    except ExchangeError:
+        raise
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise ExchangeError(
+            f"NumPy does not take what {type(source).__name__} exports",
+            "Copy it to the host first, as a type of the array API",
+        ) from error
+    return found.view(bfloat16.storage) if producer.is_bfloat16 else found
+
+
+class _Producer:
+    """What exports `source`, but bfloat16 as uint16."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.is_bfloat16 = False
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self.source.__dlpack__(**options)
+        code = _type_code(capsule)
+        self.is_bfloat16 = code.value == BFLOAT
+        if self.is_bfloat16:
+            code.value = UINT
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self.source.__dlpack_device__()
+
+
+def _type_code(capsule: Any) -> ctypes.c_uint8:
+    """The type code in the structure, which may be changed."""
+    name = next(name for name in _CODE_AT if _is_valid(capsule, name))
+    return ctypes.c_uint8.from_address(_pointer(capsule, name) + _CODE_AT[name])
