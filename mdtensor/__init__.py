@@ -17,7 +17,7 @@ import types
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
-from mdtensor import dtypes as dtypes, linalg as linalg, ops as ops
+from mdtensor import dtypes as dtypes, fft as fft, linalg as linalg, ops as ops
 from mdtensor.cuda import (
     CudaBFloat16Tensor as CudaBFloat16Tensor,
     CudaBoolTensor as CudaBoolTensor,

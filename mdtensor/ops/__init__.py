@@ -8,6 +8,7 @@ from mdtensor.ops import (
     conversion as conversion,
     decomposition as decomposition,
     exponential as exponential,
+    fft as fft,
     floating as floating,
     indexing as indexing,
     linalg as linalg,

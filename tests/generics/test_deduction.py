@@ -269,6 +269,38 @@ def two_vectors(draw: Draw) -> Call:
     return tuple(any_tensor(draw, COUNTED, shape) for _ in range(2)), {}
 
 
+SPECTRA = [leaf for leaf in LEAVES if leaf.dtype.is_complex]
+LENGTHS = st.sampled_from([None, None, 1, 3, 4, 0, True])
+NORMS = st.sampled_from(["backward", "ortho", "forward", "ortho", None])
+
+
+def transformed(draw: Draw, leaves: list[Any] = SPECTRA) -> Call:
+    options = {"n": draw(LENGTHS), "axis": draw(AXES), "norm": draw(NORMS)}
+    return (any_tensor(draw, leaves),), options
+
+
+def transformed_real(draw: Draw) -> Call:
+    return transformed(draw, FLOATS)
+
+
+def transformed_n(draw: Draw, leaves: list[Any] = SPECTRA) -> Call:
+    x = any_tensor(draw, leaves)
+    axes = draw(st.sampled_from([None, (0,), (-1, 0), (1, 2), (0, 0), ()]))
+    count = len(axes or ()) + draw(st.sampled_from([0, 0, 0, 1]))
+    sizes = st.lists(st.sampled_from([-1, 1, 2, 5, 0]), min_size=count, max_size=count)
+    s = draw(st.one_of(st.none(), sizes))
+    return (x,), {"s": s, "axes": axes, "norm": draw(NORMS)}
+
+
+def transformed_n_real(draw: Draw) -> Call:
+    return transformed_n(draw, FLOATS)
+
+
+def turned(draw: Draw) -> Call:
+    axes = st.one_of(st.none(), AXES, st.lists(AXES, max_size=2).map(tuple))
+    return (any_tensor(draw),), {"axes": draw(axes)}
+
+
 def fully_connected(draw: Draw) -> Call:
     k, n, extra = draw(st.integers(0, 3)), draw(st.integers(0, 3)), draw(SHAPES)
     x = any_tensor(draw, COUNTED, st.just((*extra[:2], k)))
@@ -507,6 +539,11 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.softmax: along,
     md.matmul: product,
     md.linear: fully_connected,
+    **dict.fromkeys([md.fft.fft, md.fft.ifft, md.fft.irfft, md.fft.hfft], transformed),
+    **dict.fromkeys([md.fft.rfft, md.fft.ihfft], transformed_real),
+    **dict.fromkeys([md.fft.fftn, md.fft.ifftn, md.fft.irfftn], transformed_n),
+    md.fft.rfftn: transformed_n_real,
+    **dict.fromkeys([md.fft.fftshift, md.fft.ifftshift], turned),
     md.vecdot: vectors,
     md.tensordot: contracted,
     md.linalg.outer: two_vectors,

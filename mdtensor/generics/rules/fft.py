@@ -1,0 +1,164 @@
+"""Rules of discrete Fourier transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.errors import OptionError, PromotionError, ShapeError
+from mdtensor.generics.options import choice
+from mdtensor.generics.rules.elementwise import component
+from mdtensor.generics.shapes import (
+    DYNAMIC,
+    Shape,
+    integers,
+    is_size,
+    normalize_axes,
+    normalize_axis,
+)
+from mdtensor.generics.spec import TensorSpec
+
+NORMS = ("backward", "ortho", "forward")
+#: The type of a spectrum of real numbers.
+SPECTRA = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
+
+
+def transform(
+    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+) -> TensorSpec:
+    """The type of the argument; `axis` has n elements."""
+    choice(norm, "norm", NORMS)
+    at = normalize_axis(axis, x.ndim)
+    return _with_size(x, at, length(n, x.shape[at]))
+
+
+def transform_to_half(
+    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+) -> TensorSpec:
+    """Complex; `axis` has the n // 2 + 1 frequencies from 0."""
+    found = transform(_spectrum(x), n=n, axis=axis, norm=norm)
+    return _with_size(found, axis, _half(found.shape[axis]))
+
+
+def transform_from_half(
+    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+) -> TensorSpec:
+    """Real; `axis` has n elements, by default 2 · (m - 1) of m frequencies."""
+    choice(norm, "norm", NORMS)
+    at = normalize_axis(axis, x.ndim)
+    return _with_size(component(x), at, length(n, _full(x.shape[at])))
+
+
+def transform_n(
+    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+) -> TensorSpec:
+    """The type of the argument; the axes have the sizes `s`."""
+    choice(norm, "norm", NORMS)
+    return _with_sizes(x, *lengths(x.shape, s, axes))
+
+
+def transform_n_to_half(
+    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+) -> TensorSpec:
+    """Complex; the last of the axes has the frequencies from 0."""
+    choice(norm, "norm", NORMS)
+    sizes, order = lengths(x.shape, s, axes)
+    check_some(order)
+    return _with_sizes(_spectrum(x), (*sizes[:-1], _half(sizes[-1])), order)
+
+
+def transform_n_from_half(
+    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+) -> TensorSpec:
+    """Real; the axes have the sizes `s`, the last by default 2 · (m - 1)."""
+    choice(norm, "norm", NORMS)
+    return _with_sizes(component(x), *lengths(x.shape, s, axes, is_half=True))
+
+
+def shifted(x: TensorSpec, *, axes: Any = None) -> TensorSpec:
+    """Type and shape of the argument, which has the axes."""
+    normalize_axes(axes, x.ndim)
+    return x
+
+
+def length(n: Any, size: int, name: str = "n") -> int:
+    """`n`, or `size` if None.
+
+    Raises:
+        OptionError: n is no integer, or below 1.
+        ShapeError: there is nothing to transform.
+    """
+    if n is None:
+        if size == 0:
+            raise ShapeError("a transform of no elements", f"Give {name} from 1")
+        return size
+    if not is_size(n) or n < 1:
+        raise OptionError(f"{name} is {n!r}", "Use an integer from 1")
+    return int(n)
+
+
+def lengths(
+    shape: Shape, s: Any, axes: Any, *, is_half: bool = False
+) -> tuple[Shape, Shape]:
+    """Sizes of the transform, and its axes in their order, counted from the front.
+
+    Args:
+        is_half: the last of the axes holds the frequencies from 0 only.
+
+    Raises:
+        OptionError: sizes without axes, or no integers.
+        ShapeError: axes do not exist, repeat, or are not as many as the sizes.
+    """
+    order = _order(axes, len(shape), s is not None)
+    known = [shape[at] for at in order]
+    if is_half:
+        check_some(order)
+        known[-1] = _full(known[-1])
+    given = [None] * len(order) if s is None else [*integers(s, "s", "Use integers")]
+    if len(given) != len(order):
+        raise ShapeError(f"{len(given)} sizes for {len(order)} axes", "Pair them")
+    wanted = [None if n == -1 else n for n in given]
+    sizes = [length(n, m, "s") for n, m in zip(wanted, known, strict=True)]
+    return tuple(sizes), order
+
+
+def _order(axes: Any, ndim: int, has_sizes: bool) -> Shape:
+    if axes is None:
+        if has_sizes:
+            raise OptionError("s is given without axes", "Name the axes as well")
+        return tuple(range(ndim))
+    given = integers(axes, "axes", "Use integers")
+    normalize_axes(given, ndim)
+    return tuple(normalize_axis(axis, ndim) for axis in given)
+
+
+def check_some(axes: Shape) -> None:
+    """Refuse to halve no axis."""
+    if not axes:
+        raise ShapeError("no axis to transform", "Name at least one")
+
+
+def _spectrum(x: TensorSpec) -> TensorSpec:
+    if x.dtype not in SPECTRA:
+        raise PromotionError(
+            f"transforms are computed in float32 or float64, not {x.dtype}",
+            "Use astype(x, float32)",
+        )
+    return x.with_dtype(SPECTRA[x.dtype])
+
+
+def _half(size: int) -> int:
+    return DYNAMIC if size == DYNAMIC else size // 2 + 1
+
+
+def _full(size: int) -> int:
+    return DYNAMIC if size == DYNAMIC else max(0, 2 * (size - 1))
+
+
+def _with_size(x: TensorSpec, axis: int, size: int) -> TensorSpec:
+    return _with_sizes(x, (size,), (axis % x.ndim,))
+
+
+def _with_sizes(x: TensorSpec, sizes: Shape, axes: Shape) -> TensorSpec:
+    found = dict(zip(axes, sizes, strict=True))
+    return x.with_shape(found.get(at, size) for at, size in enumerate(x.shape))

@@ -1,0 +1,174 @@
+"""Fourier transforms of dense tensors on the host."""
+
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.dispatch import method
+from mdtensor.errors import OptionError, checked
+from mdtensor.generics.conversion import to
+from mdtensor.generics.fft import (
+    fft,
+    fftn,
+    fftshift,
+    hfft,
+    ifft,
+    ifftn,
+    ifftshift,
+    ihfft,
+    irfft,
+    irfftn,
+    rfft,
+    rfftn,
+)
+from mdtensor.generics.options import number
+from mdtensor.generics.rules.fft import length, lengths
+from mdtensor.generics.shapes import normalize_axes
+from mdtensor.kernels.dense import fft as kernel
+from mdtensor.leaves import ComplexTensor, FloatingTensor
+from mdtensor.ops.operands import Dense, deduced
+from mdtensor.promotion import DEFAULT_FLOAT
+from mdtensor.tensor import Tensor, leaf
+
+
+@method(fft)
+def fft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+    return _along_axis(fft, x, n, axis, norm)
+
+
+@method(ifft)
+def ifft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+    return _along_axis(ifft, x, n, axis, norm)
+
+
+@method(rfft)
+def rfft(x: FloatingTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+    return _along_axis(rfft, x, n, axis, norm)
+
+
+@method(irfft)
+def irfft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+    return _along_axis(irfft, x, n, axis, norm)
+
+
+@method(hfft)
+def hfft(x: ComplexTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+    return _along_axis(hfft, x, n, axis, norm)
+
+
+@method(ihfft)
+def ihfft(x: FloatingTensor, /, *, n: Any, axis: int, norm: str) -> Tensor:
+    return _along_axis(ihfft, x, n, axis, norm)
+
+
+@method(fftn)
+def fftn(x: ComplexTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+    return _along_axes(fftn, x, s, axes, norm)
+
+
+@method(ifftn)
+def ifftn(x: ComplexTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+    return _along_axes(ifftn, x, s, axes, norm)
+
+
+@method(rfftn)
+def rfftn(x: FloatingTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+    return _along_axes(rfftn, x, s, axes, norm)
+
+
+@method(irfftn)
+def irfftn(x: ComplexTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
+    return _along_axes(irfftn, x, s, axes, norm)
+
+
+def _along_axis(operation: Any, x: Tensor, n: Any, axis: int, norm: str) -> Tensor:
+    result: type[Tensor] = deduced(operation, x, n=n, axis=axis, norm=norm).type
+    return result.wrap(kernel.along_axis(operation.__name__, x.buffer, n, axis, norm))
+
+
+def _along_axes(operation: Any, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
+    result: type[Tensor] = deduced(operation, x, s=s, axes=axes, norm=norm).type
+    sizes, order = lengths(x.shape, s, axes, is_half=operation is irfftn)
+    name = operation.__name__
+    return result.wrap(kernel.along_axes(name, x.buffer, sizes, order, norm))
+
+
+@method(fftshift)
+def fftshift(x: Dense, /, *, axes: Any) -> Tensor:
+    deduced(fftshift, x, axes=axes)
+    return x.wrap(kernel.fftshift(x.buffer, normalize_axes(axes, x.ndim)))
+
+
+@method(ifftshift)
+def ifftshift(x: Dense, /, *, axes: Any) -> Tensor:
+    deduced(ifftshift, x, axes=axes)
+    return x.wrap(kernel.ifftshift(x.buffer, normalize_axes(axes, x.ndim)))
+
+
+def fftfreq(
+    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """The frequency of each element of `fft`: k / (n · d), negative in the upper half.
+
+    Args:
+        n: length of the transform.
+        d: time between two elements of the signal.
+        dtype: a floating type; float32 if None.
+        device: cpu unless given.
+
+    Returns:
+        [n].
+
+    Raises:
+        OptionError: n is below 1, d is 0 or no number, or `dtype` is not floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.fft.fftfreq(4, d=0.5).tolist()
+        [0.0, 0.5, -1.0, -0.5]
+
+    Source: array API 2024.12, `fft.fftfreq`.
+    """
+    return _frequencies("fftfreq", kernel.fftfreq, n, d, dtype, device)
+
+
+def rfftfreq(
+    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """The frequency of each element of `rfft`: k / (n · d) from 0 up.
+
+    Args:
+        n: length of the transform.
+        d: time between two elements of the signal.
+        dtype: a floating type; float32 if None.
+        device: cpu unless given.
+
+    Returns:
+        [n // 2 + 1].
+
+    Raises:
+        OptionError: n is below 1, d is 0 or no number, or `dtype` is not floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.fft.rfftfreq(4, d=0.5).tolist()
+        [0.0, 0.5, 1.0]
+
+    Source: array API 2024.12, `fft.rfftfreq`.
+    """
+    return _frequencies("rfftfreq", kernel.rfftfreq, n, d, dtype, device)
+
+
+def _frequencies(
+    name: str, frequencies: Any, n: Any, d: Any, dtype: Any, device: Any
+) -> Tensor:
+    def check() -> type[Tensor]:
+        wanted = DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
+        if not wanted.is_floating:
+            raise OptionError(f"dtype is {wanted}", "Use a floating type")
+        if not length(n, 0) or not number(d, "d"):
+            raise OptionError(f"d is {d!r}", "Use a number other than 0")
+        return leaf(wanted)
+
+    result = checked(name, (n,), check)
+    found = result.wrap(frequencies(n, d, result.dtype.storage))
+    return found if device is None else to(found, device)
