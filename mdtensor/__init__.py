@@ -198,6 +198,11 @@ from mdtensor.generics.matmul import (
 from mdtensor.generics.normalization import (
     batch_norm as batch_norm,
     fold_batch_norm as fold_batch_norm,
+    group_norm as group_norm,
+    instance_norm as instance_norm,
+    layer_norm as layer_norm,
+    normalize as normalize,
+    rms_norm as rms_norm,
 )
 from mdtensor.generics.parts import (
     conj as conj,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.matmul import rounded
-from mdtensor.kernels.dense.ufunc import compute_dtype
+from mdtensor.kernels.dense.ufunc import compute_dtype, in_float32
 
 Array = npt.NDArray[Any]
 FLOAT64 = np.dtype(np.float64)
@@ -50,3 +51,63 @@ def fold_batch_norm(
         filters = rounded(w, FLOAT64) * scale.reshape((-1,) + (1,) * (w.ndim - 1))
         shift = (before - rounded(mean, FLOAT64)) * scale + rounded(bias, FLOAT64)
     return rounded(filters, w.dtype), rounded(shift, w.dtype)
+
+
+@in_float32
+def layer_norm(
+    x: Array, count: int, weight: Array | None, bias: Array | None, eps: float
+) -> Array:
+    """(x - mean) / sqrt(var + eps) · weight + bias over the last `count` axes."""
+    y = _standardized(x, x.ndim - count, eps)
+    return _affine(y, weight, bias, ())
+
+
+@in_float32
+def group_norm(
+    x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
+) -> Array:
+    """(x - mean) / sqrt(var + eps) · weight + bias over each of `groups` of axis 1."""
+    sizes = (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    y = _standardized(x.reshape(sizes), 2, eps).reshape(x.shape)
+    return _affine(y, weight, bias, (1,) * (x.ndim - 2))
+
+
+def _standardized(x: Array, kept: int, eps: float) -> Array:
+    """(x - mean) / sqrt(var + eps) over all axes but the first `kept`; a new array."""
+    count = prod(x.shape[kept:])
+    rows = x.reshape(prod(x.shape[:kept]), count)
+    y = rows - np.sum(rows, axis=1, keepdims=True) / count
+    y /= np.sqrt(np.vecdot(y, y) / count + eps)[:, None]
+    return y.reshape(x.shape)
+
+
+def _affine(
+    y: Array, weight: Array | None, bias: Array | None, after: tuple[int, ...]
+) -> Array:
+    """y · weight + bias, in place; `after` are the axes behind those of the weight."""
+    if weight is not None:
+        y *= rounded(weight, y.dtype).reshape(*weight.shape, *after)
+    if bias is not None:
+        y += rounded(bias, y.dtype).reshape(*bias.shape, *after)
+    return y
+
+
+@in_float32
+def rms_norm(x: Array, count: int, weight: Array | None, eps: float | None) -> Array:
+    """x / sqrt(mean(x²) + eps) · weight over the last `count` axes."""
+    size = prod(x.shape[x.ndim - count :])
+    rows = x.reshape(prod(x.shape[: x.ndim - count]), size)
+    least = np.finfo(x.dtype).eps if eps is None else x.dtype.type(eps)
+    y = rows / np.sqrt(np.vecdot(rows, rows) / size + least)[:, None]
+    return _affine(y.reshape(x.shape), weight, None, ())
+
+
+@in_float32
+def normalize(x: Array, p: float, axes: tuple[int, ...], eps: float) -> Array:
+    """x / max(norm, eps), with norm = (Σ |x|^p)^(1/p) over `axes`."""
+    size = np.abs(x)
+    if p == np.inf:
+        norm = np.max(size, axis=axes, keepdims=True, initial=0)
+    else:
+        norm = np.sum(size**p, axis=axes, keepdims=True) ** (1 / p)
+    return np.asarray(x / np.maximum(norm, eps))

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.rules.normalization import folded, per_channel
+from mdtensor.generics.rules.normalization import (
+    folded,
+    grouped,
+    over_last,
+    over_spatial,
+    per_channel,
+    to_unit,
+)
 
 
 @generic(deduce=per_channel)
@@ -58,4 +65,145 @@ def fold_batch_norm(
         ([[[[2.0]]]], [-2.0])
 
     Source: Jacob et al. 2018, "Quantization and Training ...", section 3.2.
+    """
+
+
+@generic(deduce=over_last)
+def layer_norm(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    /,
+    *,
+    normalized_shape: Any,
+    eps: float = 1e-5,
+) -> Any:
+    """(x - mean) / sqrt(var + eps) · weight + bias over the last axes.
+
+    Args:
+        x: [..., *normalized_shape], floating.
+        weight, bias: of shape `normalized_shape`, or None.
+        normalized_shape: the sizes of the last axes, which share mean and variance;
+            one integer for one axis.
+        eps: keeps the root from zero.
+
+    Raises:
+        ShapeError: `x` does not end in `normalized_shape`, or a weight is not of it.
+        OptionError: `eps` is no number, or negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([[1.0, 3.0], [10.0, 30.0]])
+        >>> md.layer_norm(x, normalized_shape=2, eps=0.0).tolist()
+        [[-1.0, 1.0], [-1.0, 1.0]]
+
+    Source: ONNX `LayerNormalization`; PyTorch, `torch.nn.functional.layer_norm`, which
+        takes `normalized_shape` second; Ba et al. 2016.
+    """
+
+
+@generic(deduce=over_last)
+def rms_norm(
+    x: Any, weight: Any = None, /, *, normalized_shape: Any, eps: float | None = None
+) -> Any:
+    """x / sqrt(mean(x²) + eps) · weight over the last axes.
+
+    Args:
+        x, weight, normalized_shape: as in `layer_norm`.
+        eps: None is the distance from 1 to the next number of the type that computes,
+            float32 for 16-bit floats.
+
+    Raises:
+        ShapeError, OptionError: as in `layer_norm`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.rms_norm(md.asarray([3.0, 3.0]), normalized_shape=2, eps=0.0).tolist()
+        [1.0, 1.0]
+
+    Source: ONNX `RMSNormalization`; PyTorch, `torch.nn.functional.rms_norm`; Zhang and
+        Sennrich 2019.
+    """
+
+
+@generic(deduce=grouped)
+def group_norm(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    /,
+    *,
+    num_groups: int,
+    eps: float = 1e-5,
+) -> Any:
+    """(x - mean) / sqrt(var + eps) · weight + bias over each group of channels.
+
+    Args:
+        x: [n, c, ...], floating.
+        weight, bias: [c], or None.
+        num_groups: the channels are split into this many groups, and all numbers of
+            one group share mean and variance.
+        eps: keeps the root from zero.
+
+    Raises:
+        ShapeError: the channels do not split, or a weight is not [c].
+        OptionError: `eps` is no number, or negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([[1.0, 3.0, 10.0, 30.0]])
+        >>> md.group_norm(x, num_groups=2, eps=0.0).tolist()
+        [[-1.0, 1.0, -1.0, 1.0]]
+
+    Source: ONNX `GroupNormalization`; PyTorch, `torch.nn.functional.group_norm`, which
+        takes `num_groups` second; Wu and He 2018.
+    """
+
+
+@generic(deduce=over_spatial)
+def instance_norm(
+    x: Any, weight: Any = None, bias: Any = None, /, *, eps: float = 1e-5
+) -> Any:
+    """(x - mean) / sqrt(var + eps) · weight + bias over each channel of each image.
+
+    Args:
+        x: [n, c, ...] with at least one axis after the channels, floating.
+        weight, bias: [c], or None.
+        eps: keeps the root from zero.
+
+    Raises:
+        ShapeError: no axis after the channels, or a weight is not [c].
+        OptionError: `eps` is no number, or negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([[[1.0, 3.0], [10.0, 30.0]]])
+        >>> md.instance_norm(x, eps=0.0).tolist()
+        [[[-1.0, 1.0], [-1.0, 1.0]]]
+
+    Source: ONNX `InstanceNormalization`; PyTorch,
+        `torch.nn.functional.instance_norm`; Ulyanov et al. 2016.
+    """
+
+
+@generic(deduce=to_unit)
+def normalize(x: Any, /, *, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -> Any:
+    """x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`.
+
+    Args:
+        x: any shape, floating.
+        p: above 0; infinity for the largest magnitude.
+        axis: one or several; PyTorch calls it `dim`.
+        eps: keeps the divisor from zero.
+
+    Raises:
+        ShapeError: there is no such axis.
+        OptionError: `p` is not above 0, or `eps` is negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.normalize(md.asarray([3.0, 4.0]), p=1, axis=0).tolist()
+        [0.4285714328289032, 0.5714285969734192]
+
+    Source: ONNX `LpNormalization`; PyTorch, `torch.nn.functional.normalize`.
     """

@@ -1,13 +1,26 @@
 """Normalization of dense tensors on the host."""
 
-from typing import Union
+from typing import Any, Union
 
 from mdtensor.dispatch import method
-from mdtensor.generics.normalization import batch_norm, fold_batch_norm
+from mdtensor.generics.normalization import (
+    batch_norm,
+    fold_batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    normalize,
+    rms_norm,
+)
+from mdtensor.generics.options import number
+from mdtensor.generics.rules.normalization import normalized_sizes
+from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import normalization as kernel
 from mdtensor.leaves import FloatingTensor
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
+
+Weight = Union[FloatingTensor, None]
 
 
 @method(batch_norm)
@@ -21,7 +34,7 @@ def batch_norm(
     *,
     eps: float,
 ) -> Tensor:
-    deduced(batch_norm, x, mean, var, weight, bias)
+    deduced(batch_norm, x, mean, var, weight, bias, eps=eps)
     m, v, s, b = mean.buffer, var.buffer, weight.buffer, bias.buffer
     return x.wrap(kernel.batch_norm(x.buffer, m, v, s, b, eps))
 
@@ -38,8 +51,67 @@ def fold_batch_norm(
     *,
     eps: float,
 ) -> tuple[Tensor, Tensor]:
-    deduced(fold_batch_norm, w, b, mean, var, weight, bias)
+    deduced(fold_batch_norm, w, b, mean, var, weight, bias, eps=eps)
     before = b if b is None else b.buffer
     m, v, scale, offset = mean.buffer, var.buffer, weight.buffer, bias.buffer
     filters, shift = kernel.fold_batch_norm(w.buffer, before, m, v, scale, offset, eps)
     return w.wrap(filters), w.wrap(shift)
+
+
+@method(layer_norm)
+def layer_norm(
+    x: FloatingTensor,
+    weight: Weight,
+    bias: Weight,
+    /,
+    *,
+    normalized_shape: Any,
+    eps: float,
+) -> Tensor:
+    options = {"normalized_shape": normalized_shape, "eps": eps}
+    deduced(layer_norm, x, weight, bias, **options)
+    count, least = len(normalized_sizes(normalized_shape)), number(eps, "eps")
+    affine = (_buffer(weight), _buffer(bias))
+    return x.wrap(kernel.layer_norm(x.buffer, count, *affine, least))
+
+
+@method(rms_norm)
+def rms_norm(
+    x: FloatingTensor, weight: Weight, /, *, normalized_shape: Any, eps: float | None
+) -> Tensor:
+    deduced(rms_norm, x, weight, normalized_shape=normalized_shape, eps=eps)
+    count = len(normalized_sizes(normalized_shape))
+    return x.wrap(kernel.rms_norm(x.buffer, count, _buffer(weight), eps))
+
+
+@method(group_norm)
+def group_norm(
+    x: FloatingTensor, weight: Weight, bias: Weight, /, *, num_groups: int, eps: float
+) -> Tensor:
+    deduced(group_norm, x, weight, bias, num_groups=num_groups, eps=eps)
+    affine, least = (_buffer(weight), _buffer(bias)), number(eps, "eps")
+    return x.wrap(kernel.group_norm(x.buffer, num_groups, *affine, least))
+
+
+@method(instance_norm)
+def instance_norm(
+    x: FloatingTensor, weight: Weight, bias: Weight, /, *, eps: float
+) -> Tensor:
+    deduced(instance_norm, x, weight, bias, eps=eps)
+    affine, least = (_buffer(weight), _buffer(bias)), number(eps, "eps")
+    return x.wrap(kernel.group_norm(x.buffer, max(x.shape[1], 1), *affine, least))
+
+
+@method(normalize)
+def normalize(x: FloatingTensor, /, *, p: float, axis: Any, eps: float) -> Tensor:
+    deduced(normalize, x, p=p, axis=axis, eps=eps)
+    axes, power, least = (
+        normalize_axes(axis, x.ndim),
+        number(p, "p"),
+        number(eps, "eps"),
+    )
+    return x.wrap(kernel.normalize(x.buffer, power, axes, least))
+
+
+def _buffer(x: Tensor | None) -> Any:
+    return None if x is None else x.buffer

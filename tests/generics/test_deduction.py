@@ -342,6 +342,47 @@ def folded(draw: Draw) -> Call:
     return (w, rest[0] if draw(st.booleans()) else None, *rest[1:]), {}
 
 
+def optional(draw: Draw, *shapes: tuple[int, ...]) -> Any:
+    """A tensor of floats of one of the shapes, or none."""
+    one = any_tensor(draw, FLOATS, st.sampled_from(shapes))
+    return one if draw(st.booleans()) else None
+
+
+EPS = st.sampled_from([1e-5, 0, 1, -1, "1"])
+
+
+def over_last(count: int) -> Callable[[Draw], Call]:
+    """An argument, `count` weights that may fit, and the shape they normalize."""
+
+    def drawn(draw: Draw) -> Call:
+        x = any_tensor(draw, FLOATS)
+        shape = x.shape[draw(st.integers(0, 3)) :]
+        weights = [optional(draw, shape, shape, (*shape, 1)) for _ in range(count)]
+        chosen = draw(st.sampled_from([shape, shape, shape[::-1], 3]))
+        return (x, *weights), {"normalized_shape": chosen, "eps": draw(EPS)}
+
+    return drawn
+
+
+def affine(draw: Draw) -> Call:
+    x = any_tensor(draw, FLOATS)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    shapes = (channels,), (channels,), (channels + 1,)
+    weights = [optional(draw, *shapes) for _ in range(2)]
+    return (x, *weights), {"eps": draw(EPS)}
+
+
+def grouped(draw: Draw) -> Call:
+    arguments, options = affine(draw)
+    return arguments, {**options, "num_groups": draw(st.sampled_from([1, 1, 2, 3, 0]))}
+
+
+def to_unit(draw: Draw) -> Call:
+    axis = draw(st.one_of(AXES, st.tuples(AXES, AXES), st.none()))
+    p = draw(st.sampled_from([1, 2, 3.5, float("inf"), 0, "2"]))
+    return (any_tensor(draw, FLOATS),), {"p": p, "axis": axis, "eps": draw(EPS)}
+
+
 IMAGES = st.tuples(st.integers(0, 2), st.integers(0, 2), *[st.integers(0, 8)] * 2)
 
 
@@ -564,6 +605,11 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.conv2d: convolved,
     md.batch_norm: normalized,
     md.fold_batch_norm: folded,
+    md.layer_norm: over_last(2),
+    md.rms_norm: over_last(1),
+    md.group_norm: grouped,
+    md.instance_norm: affine,
+    md.normalize: to_unit,
     md.max_pool2d: pooled,
     md.avg_pool2d: averaged,
     md.global_avg_pool2d: image,
