@@ -43,7 +43,7 @@ class MdtensorError(Exception):
 
     def within(self, call: str) -> Self:
         """The same error, of `call`."""
-        return type(self)(*self.args[:2], call, *self.args[3:])
+        return type(self)(self.problem, self.fix, call)
 
     def __str__(self) -> str:
         head = f"{self.place}: " if self.place else ""
@@ -73,6 +73,9 @@ class PromotionError(MdtensorError, TypeError):
     @property
     def rules(self) -> str:
         return "".join(self.args[3:])
+
+    def within(self, call: str) -> Self:
+        return type(self)(self.problem, self.fix, call, self.rules)
 
     @property
     def place(self) -> str:

@@ -15,7 +15,9 @@ from mdtensor.promotion.current import current
 from mdtensor.promotion.lattice import DEFAULT
 from mdtensor.promotion.ruleset import RuleSet
 
-#: Kinds of Python scalars, from the lowest; a bool is an int as well.
+Types = tuple[DType, ...]
+
+#: Kinds of Python scalars from the lowest, the order in which they are met.
 _SCALARS = (bool, int, float, complex)
 
 
@@ -34,22 +36,23 @@ def promote_types(*types: Any) -> DType:
         >>> promote_types(dtypes.int32, dtypes.float32)
         mdtensor.float32
     """
-    return _promoted(current(), tuple(dict.fromkeys(map(dtypes.dtype, types))))
+    return _promoted(current(), tuple(map(dtypes.dtype, types)))
 
 
 @lru_cache(maxsize=4096)
-def _promoted(rules: RuleSet, types: tuple[DType, ...]) -> DType:
-    common = types[0] if len(types) == 1 else rules.join(types)
+def _promoted(rules: RuleSet, types: Types) -> DType:
+    different = tuple(dict.fromkeys(types))
+    common = different[0] if len(different) == 1 else rules.join(different)
     if common is None:
         raise PromotionError(
-            f"{' and '.join(map(str, types))} have no common type",
-            _cast_of(types),
+            f"{' and '.join(map(str, different))} have no common type",
+            _cast_of(different),
             rules=_shown(rules),
         )
     return common
 
 
-def _cast_of(types: tuple[DType, ...]) -> str:
+def _cast_of(types: Types) -> str:
     common = DEFAULT.join(types)
     if common is None:
         choices = [f"astype(x, {t})" for t in reversed(types)]
@@ -81,14 +84,24 @@ def result_type(*arrays_and_dtypes: object) -> DType:
 
     Source: array API 2024.12, `result_type`.
     """
-    strong = [_dtype_of(x) for x in arrays_and_dtypes if not is_weak(x)]
+    strong, weak = [], []
+    for operand in arrays_and_dtypes:
+        if is_weak(operand):
+            weak.append(type(operand))
+        else:
+            strong.append(_dtype_of(operand))
+    if weak and not strong:
+        raise PromotionError("only Python scalars given", "Make one a tensor")
     if not strong:
-        if arrays_and_dtypes:
-            raise PromotionError("only Python scalars given", "Make one a tensor")
         raise PromotionError("nothing given", "Give a tensor or an element type")
-    result = promote_types(*strong)
-    for scalar in _kinds(x for x in arrays_and_dtypes if is_weak(x)):
-        result = with_scalar(result, scalar)
+    return _result(current(), tuple(strong), tuple(weak))
+
+
+@lru_cache(maxsize=4096)
+def _result(rules: RuleSet, strong: Types, weak: tuple[type, ...]) -> DType:
+    result = _promoted(rules, strong)
+    for scalar in sorted({_kind(kind) for kind in weak}, key=_SCALARS.index):
+        result = _with_scalar(rules, result, scalar.__name__)
     return result
 
 
@@ -100,16 +113,13 @@ def is_weak(operand: object) -> bool:
 
 def _dtype_of(operand: object) -> DType:
     found = getattr(operand, "dtype", operand)
-    return dtypes.dtype(found if isinstance(found, (DType, np.dtype)) else operand)
-
-
-def _kinds(scalars: Iterable[object]) -> list[type]:
-    """The kinds of scalars, from the lowest, so that their order never matters."""
-    found = {_kind(type(x)) for x in scalars}
-    return sorted(found, key=_SCALARS.index)
+    if isinstance(found, DType):
+        return found
+    return dtypes.dtype(found if isinstance(found, np.dtype) else operand)
 
 
 def _kind(scalar: type) -> type:
+    """The kind of a Python scalar; a bool is an int as well."""
     return next(kind for kind in _SCALARS if issubclass(scalar, kind))
 
 

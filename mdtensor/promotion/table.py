@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.promotion.ruleset import RuleSet
@@ -59,14 +57,12 @@ class Table(RuleSet):
         self.cells = cells(matrix)
 
     def join(self, types: tuple[DType, ...]) -> DType | None:
-        highest: DType | None
-        highest, *rest = sorted(types, key=_height, reverse=True)
-        return reduce(self._meet, rest, highest)
-
-    def _meet(self, a: DType | None, b: DType) -> DType | None:
-        if a is None or a is b:
-            return a
-        return self._cell(a.name, b)
+        common: DType | None
+        common, *rest = sorted(types, key=_height, reverse=True)
+        for lower in rest:
+            if common is not None and common is not lower:
+                common = self._cell(common.name, lower)
+        return common
 
     def weak(self, tensor: DType, scalar: str) -> DType | None:
         return tensor if scalar == "bool" else self._cell(scalar, tensor)
