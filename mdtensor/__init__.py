@@ -13,6 +13,7 @@ import builtins
 import importlib
 import pkgutil
 import types
+from math import e as e, inf as inf, nan as nan, pi as pi
 
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
@@ -136,6 +137,14 @@ from mdtensor.generics.comparison import (
 )
 from mdtensor.generics.conv import conv2d as conv2d
 from mdtensor.generics.conversion import astype as astype, to as to
+from mdtensor.generics.creation import (
+    empty_like as empty_like,
+    full_like as full_like,
+    ones_like as ones_like,
+    tril as tril,
+    triu as triu,
+    zeros_like as zeros_like,
+)
 from mdtensor.generics.exponential import (
     exp as exp,
     expm1 as expm1,
@@ -298,15 +307,20 @@ from mdtensor.leaves import (
     UInt64Tensor as UInt64Tensor,
     UnsignedTensor as UnsignedTensor,
 )
+from mdtensor.ops.arrays import asarray as asarray, from_dlpack as from_dlpack
 from mdtensor.ops.creation import (
-    arange as arange,
-    asarray as asarray,
     empty as empty,
+    eye as eye,
     full as full,
     ones as ones,
     zeros as zeros,
 )
 from mdtensor.ops.manipulation import broadcast_arrays as broadcast_arrays
+from mdtensor.ops.ranges import (
+    arange as arange,
+    linspace as linspace,
+    meshgrid as meshgrid,
+)
 from mdtensor.promotion import (
     can_cast as can_cast,
     promote_types as promote_types,
@@ -329,6 +343,7 @@ from mdtensor.type_info import (
 from mdtensor.which import which as which, why as why
 
 bool = dtypes.bool_
+newaxis = None
 
 # The array API's longer names for the same operations.
 subtract, multiply, divide, negative = sub, mul, div, neg

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, MdtensorError, ShapeError
-from mdtensor.promotion import fit_scalar
+from mdtensor.promotion import (
+    DEFAULT_COMPLEX,
+    DEFAULT_FLOAT,
+    DEFAULT_INTEGER,
+    fit_scalar,
+    promote_types,
+    with_scalar,
+)
+
+#: Python's numbers, each of which holds those before it.
+_NUMBERS = (bool, int, float, complex)
+#: NumPy's own limit on axes.
+_DEEPEST = 64
 
 
 def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
@@ -37,17 +51,93 @@ def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
         ) from error
 
 
+def natural_dtype(values: Any) -> DType:
+    """The element type of a Python number, or of a sequence of what has elements.
+
+    NumPy's scalars, arrays and tensors have the type they have, and Python numbers
+    are weak beside them; alone they are bool, int64, float32 or complex64, integers
+    from 2**63 on uint64.
+
+    Raises:
+        PromotionError: there is no common type.
+
+    Example:
+        >>> natural_dtype([1, 2.5]), natural_dtype([np.uint8(1), 2])
+        (mdtensor.float32, mdtensor.uint8)
+    """
+    found = _element_types(values, _DEEPEST)
+    strong = [kind for kind in found if isinstance(kind, DType)]
+    weak = [kind for kind in _NUMBERS if any(_is_number(t, kind) for t in found)]
+    if strong:
+        return _beside(promote_types(*strong), weak)
+    if weak == [int] or weak == [bool, int]:
+        return _natural_integer(values)
+    alone = {bool: dtypes.bool_, complex: DEFAULT_COMPLEX}
+    return alone.get(weak[-1], DEFAULT_FLOAT) if weak else DEFAULT_FLOAT
+
+
+def _element_types(values: Any, depth: int) -> set[Any]:
+    """The types of Python's numbers in nested sequences, and all dtypes."""
+    if hasattr(values, "dtype"):
+        return {_dtype_of(values)}
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
+        return {type(values)}
+    found: set[Any] = set(map(type, values))
+    if found <= set(_NUMBERS) or not depth:
+        return found
+    return set().union(*(_element_types(value, depth - 1) for value in values))
+
+
+def _dtype_of(value: Any) -> DType:
+    own = value.dtype
+    return own if isinstance(own, DType) else dtypes.dtype(np.asarray(value).dtype)
+
+
+def _is_number(found: Any, kind: type) -> bool:
+    """Whether `found` is a class of numbers of just this kind."""
+    if not isinstance(found, type) or not issubclass(found, kind):
+        return False
+    return kind is not int or not issubclass(found, bool)
+
+
+def _beside(strong: DType, weak: list[type]) -> DType:
+    for kind in weak:
+        strong = with_scalar(strong, kind)
+    return strong
+
+
+def _natural_integer(values: Any) -> DType:
+    try:
+        found = natural_array(values)
+    except ValueError:  # ragged: the constructor says so
+        return DEFAULT_INTEGER
+    is_large = found.size and found.min() >= 0 and found.max() > DEFAULT_INTEGER.maximum
+    return dtypes.uint64 if is_large else DEFAULT_INTEGER
+
+
 def natural_array(values: Any) -> npt.NDArray[Any]:
     """`values` as NumPy sees them, but integers of any size stay exact.
 
-    NumPy makes floats of [1, 2**63]; here they are an array of Python integers.
+    NumPy makes floats of [1, 2**63]; here they are an array of Python integers. To it
+    a bfloat16 is an object; here it is a float.
     """
     found = np.array(values)
+    if found.dtype == dtypes.bfloat16.storage:
+        return found.astype(np.float32)
     if found.dtype.kind not in "fO" or found.size == 0:
         return found
     exact = np.array(values, object)
-    is_integer = all(isinstance(value, (int, np.integer)) for value in exact.flat)
-    return exact if is_integer else found
+    if all(isinstance(value, (int, np.integer)) for value in exact.flat):
+        return _each(int, exact)
+    return found if found.dtype.kind == "f" else np.array(_each(_plain, exact).tolist())
+
+
+def _each(convert: Callable[[Any], Any], exact: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.vectorize(convert, otypes=[object])(exact)
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, dtypes.bfloat16.storage.type) else value
 
 
 def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
@@ -72,6 +162,20 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
 
 def _rounded(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.dtype.kind == "O":
-        found = np.vectorize(lambda n: fit_scalar(n, dtype), otypes=[object])(found)
+        found = _each(lambda n: fit_scalar(n, dtype), found)
     with np.errstate(over="ignore"):
-        return found.astype(dtype.storage)
+        near = _toward_bfloat16(found) if dtype is dtypes.bfloat16 else found
+        return near.astype(dtype.storage)
+
+
+def _toward_bfloat16(found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """As float32, which rounds to bfloat16 as `found` does.
+
+    A float32 halfway between two bfloat16 moves toward the number it was rounded from.
+    """
+    real = found.astype(np.float64)
+    near = real.astype(np.float32)
+    is_halfway = (near.view(np.uint32) & 0xFFFF) == 0x8000
+    side = np.where(real > near, np.inf, -np.inf).astype(np.float32)
+    moved = np.where(is_halfway & (real != near), np.nextafter(near, side), near)
+    return np.asarray(moved, np.float32)

@@ -219,7 +219,7 @@ def leaves() -> tuple[type[Tensor], ...]:
 
 
 def from_numpy(array: Any) -> Tensor:
-    """The tensor of a NumPy array or scalar; the buffer is shared.
+    """The tensor of a NumPy array or scalar; a buffer in native byte order is shared.
 
     Raises:
         OptionError: there is no element type like the array's.
@@ -229,7 +229,8 @@ def from_numpy(array: Any) -> Tensor:
         Float32Tensor[]
     """
     found = np.asarray(array)
-    return leaf(dtypes.dtype(found.dtype)).wrap(found)
+    dtype = dtypes.dtype(found.dtype)
+    return leaf(dtype).wrap(np.asarray(found, dtype.storage))
 
 
 Operators._from_numpy = staticmethod(from_numpy)

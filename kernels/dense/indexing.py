@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.conversion import nearest
+
 Array = npt.NDArray[Any]
 Key = tuple[Any, ...]
 
@@ -21,8 +23,8 @@ def getitem(x: Array, key: Key) -> Array:
 def setitem(x: Array, key: Key, value: Array) -> None:
     """x[key] = value, cast to the type of x; all is read before anything is written."""
     safe = tuple(_apart(index, x) for index in key)
-    with np.errstate(all="ignore"):
-        x[_whole(safe)] = _apart(value, x)
+    is_own = value.dtype == x.dtype
+    x[_whole(safe)] = _apart(value, x) if is_own else nearest(value, x.dtype)
 
 
 def _whole(key: Key) -> Key:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.conversion import nearest
+
 Array = npt.NDArray[Any]
 
 
@@ -27,8 +29,8 @@ def expand_dims(x: Array, axis: int) -> Array:
 
 def concat(arrays: Sequence[Array], axis: int | None, dtype: np.dtype[Any]) -> Array:
     """Arrays end to end along `axis`, cast to `dtype`; None flattens them first."""
-    with np.errstate(all="ignore"):
-        return np.concatenate(arrays, axis=axis, dtype=dtype, casting="unsafe")
+    cast = [x if x.dtype == dtype else nearest(x, dtype) for x in arrays]
+    return np.concatenate(cast, axis=axis)
 
 
 def unstack(x: Array, axis: int) -> tuple[Array, ...]:

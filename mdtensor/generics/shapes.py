@@ -143,6 +143,19 @@ def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]
     return tuple(map(int, given))
 
 
+def shape_sizes(shape: Any) -> Shape:
+    """The sizes of a shape that a caller asks for.
+
+    Raises:
+        OptionError: no integers.
+        ShapeError: one is negative.
+    """
+    sizes = integers(shape, "shape", "Use sizes from 0")
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"shape {sizes} has a negative size", "Use sizes from 0")
+    return sizes
+
+
 def is_size(value: Any) -> bool:
     """Whether `value` is an integer, no truth value, that 32 bits hold."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)

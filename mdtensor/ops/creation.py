@@ -1,81 +1,45 @@
-"""Tensors from values, sizes and arrays."""
+"""Tensors from sizes and numbers, and like others."""
 
-from numbers import Integral, Real
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import cpu, device as find_device
+from mdtensor.dispatch import method
 from mdtensor.dtypes import DType
-from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics.conversion import astype, to
-from mdtensor.generics.shapes import integers
-from mdtensor.host import natural_array
-from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
-from mdtensor.tensor import Tensor, from_numpy, leaf
+from mdtensor.errors import ShapeError, checked, describe
+from mdtensor.generics.creation import (
+    empty_like,
+    full_like,
+    ones_like,
+    tril,
+    triu,
+    zeros_like,
+)
+from mdtensor.generics.rules.creation import check_diagonal
+from mdtensor.generics.shapes import shape_sizes
+from mdtensor.kernels.dense import creation as kernel
+from mdtensor.ops.arrays import asarray
+from mdtensor.ops.memory import allocated
+from mdtensor.ops.operands import Dense, deduced, on_host
+from mdtensor.promotion import DEFAULT_FLOAT
+from mdtensor.tensor import Tensor, leaf
 
-#: The element type of Python values that NumPy sees as of this kind.
-_NATURAL = {
-    "b": dtypes.bool_,
-    "i": DEFAULT_INTEGER,
-    "u": dtypes.uint64,
-    "c": DEFAULT_COMPLEX,
-}
 
-
-def asarray(values: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of `values`.
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of `shape` with every element `fill_value`.
 
     Args:
-        values: Python numbers, nested sequences of them, a NumPy array or scalar
-            (shared, not copied), anything with `__dlpack__`, or a tensor.
-        dtype: element type; otherwise the array's own, or bool, int64 or float32
-            for Python values.
+        shape: a size, or a sequence of them.
+        fill_value: a number, or a tensor without axes.
+        dtype: element type; otherwise that of `asarray(fill_value)`.
         device: cpu unless given.
 
     Raises:
-        CastError: a value does not fit `dtype`; nothing is rounded silently except
-            Python floats to the nearest element.
-        ShapeError: ragged sequences.
-
-    Example:
-        >>> import mdtensor as md
-        >>> md.asarray([1, 2]), md.asarray([1.0]), md.asarray([300], dtype=md.int16)
-        (Int64Tensor[2], Float32Tensor[1], Int16Tensor[1])
-
-    Source: array API 2024.12, `asarray`.
-    """
-    made = _as_tensor(values, None if dtype is None else dtypes.dtype(dtype))
-    return made if device is None else to(made, find_device(device))
-
-
-def _as_tensor(values: Any, dtype: DType | None) -> Tensor:
-    if isinstance(values, Tensor):
-        return values if dtype in (None, values.dtype) else astype(values, dtype)
-    if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
-        values = np.from_dlpack(values)
-    if isinstance(values, (np.ndarray, np.generic)):
-        found = from_numpy(values)
-        return found if dtype in (None, found.dtype) else astype(found, dtype)
-    return leaf(dtype or _natural(values))(values)
-
-
-def _natural(values: Any) -> DType:
-    try:
-        found = natural_array(values)
-    except ValueError:  # ragged: the constructor says so
-        return DEFAULT_FLOAT
-    if found.dtype.kind == "O" and isinstance(found.flat[0], int):
-        return dtypes.uint64 if found.min() >= 0 else dtypes.int64
-    return _NATURAL.get(found.dtype.kind, DEFAULT_FLOAT)
-
-
-def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Any:
-    """A tensor of `shape` with every element `fill_value`.
-
-    Raises:
-        ShapeError: a negative size.
+        ShapeError: a negative size, or more elements than memory holds.
         CastError: `dtype` does not hold the value.
 
     Example:
@@ -85,19 +49,40 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Any:
 
     Source: array API 2024.12, `full`.
     """
-    one = asarray(fill_value, dtype=dtype)
-    return one.wrap(np.full(_sizes("full", shape), one.buffer, one.dtype.storage))
+    wanted = None if dtype is None else dtypes.dtype(dtype)
+    home = cpu if device is None else find_device(device)
+    one = asarray(fill_value, dtype=wanted)
+    on_host("full", one)
+    if one.ndim:
+        call = describe("full", shape, one)
+        raise ShapeError("the value has axes", "Use broadcast_to", call)
+    sizes = _sizes("full", shape)
+    call = describe("full", shape, fill_value)
+    made = partial(np.full, sizes, one.buffer, one.dtype.storage)
+    return placed(made, call, one.dtype, home)
+
+
+def placed(make: Callable[[], Any], call: str, dtype: DType, device: Any) -> Any:
+    """The tensor of `make()`, a host array, on `device`, which is cpu if None."""
+    target = _leaf(dtype, device)
+    return target.wrap(target.device.from_host(allocated(make, call)))
+
+
+def _leaf(dtype: DType, device: Any) -> type[Tensor]:
+    found = leaf(dtype)
+    return found if device is None else found.with_device(find_device(device))
 
 
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
-    sizes = integers(shape, "shape", "Use sizes from 0")
-    if min(sizes, default=0) < 0:
-        raise ShapeError(f"shape {sizes} has a negative size", "Use sizes from 0", name)
-    return sizes
+    return checked(name, (shape,), lambda: shape_sizes(shape))
 
 
-def zeros(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
-    """A tensor of zeros.
+def _element(dtype: Any) -> DType:
+    return DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of zeros, float32 unless another `dtype` is given.
 
     Example:
         >>> import mdtensor as md
@@ -106,11 +91,13 @@ def zeros(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
 
     Source: array API 2024.12, `zeros`.
     """
-    return full(shape, False, dtype=dtype)
+    sizes, found = _sizes("zeros", shape), _element(dtype)
+    made = partial(np.zeros, sizes, found.storage)
+    return placed(made, describe("zeros", shape), found, device)
 
 
-def ones(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
-    """A tensor of ones.
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor of ones, float32 unless another `dtype` is given.
 
     Example:
         >>> import mdtensor as md
@@ -119,11 +106,13 @@ def ones(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
 
     Source: array API 2024.12, `ones`.
     """
-    return full(shape, True, dtype=dtype)
+    sizes, found = _sizes("ones", shape), _element(dtype)
+    made = partial(np.ones, sizes, found.storage)
+    return placed(made, describe("ones", shape), found, device)
 
 
-def empty(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
-    """A tensor with undefined elements.
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor with undefined elements, float32 unless another `dtype` is given.
 
     Example:
         >>> import mdtensor as md
@@ -132,25 +121,77 @@ def empty(shape: Any, *, dtype: Any = DEFAULT_FLOAT) -> Any:
 
     Source: array API 2024.12, `empty`.
     """
-    found = dtypes.dtype(dtype)
-    return leaf(found).wrap(cpu.alloc(_sizes("empty", shape), found.storage))
+    sizes, found = _sizes("empty", shape), _leaf(_element(dtype), device)
+    made = partial(found.device.alloc, sizes, found.dtype.storage)
+    return found.wrap(allocated(made, describe("empty", shape)))
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
-    """Numbers from `start` up to, not including, `stop`.
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: Any = None,
+) -> Any:
+    """A matrix with ones on diagonal `k`, zeros elsewhere.
+
+    Args:
+        n_rows, n_cols: sizes; as many columns as rows unless given.
+        k: 0 is the main diagonal, 1 the one above it, -1 below.
+        dtype: float32 unless given.
+        device: cpu unless given.
 
     Example:
         >>> import mdtensor as md
-        >>> md.arange(3).tolist(), md.arange(1, 2, 0.5).tolist()
-        ([0, 1, 2], [1.0, 1.5])
+        >>> md.eye(2, 3, k=1, dtype=md.int8).tolist()
+        [[0, 1, 0], [0, 0, 1]]
 
-    Source: array API 2024.12, `arange`.
+    Source: array API 2024.12, `eye`.
     """
-    start, stop = (0, start) if stop is None else (start, stop)
-    if not all(isinstance(value, Real) for value in (start, stop, step)):
-        raise OptionError("a bound is no number", "Give Python numbers", "arange")
-    if step == 0:
-        raise OptionError("a step of 0 never arrives", "Use another step", "arange")
-    is_whole = all(isinstance(value, Integral) for value in (start, stop, step))
-    wanted = dtype or (DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
-    return asarray(np.arange(start, stop, step).tolist(), dtype=wanted)
+    shape = n_rows, n_rows if n_cols is None else n_cols
+    sizes, found = _sizes("eye", shape), _element(dtype)
+    checked("eye", shape, lambda: check_diagonal(k))
+    made = partial(kernel.eye, *sizes, k, found.storage)
+    return placed(made, describe("eye", *shape), found, device)
+
+
+@method(empty_like)
+def empty_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
+    return empty(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
+
+
+@method(full_like)
+def full_like(x: Dense, /, *, fill_value: Any, dtype: Any, device: Any) -> Tensor:
+    made = full(x.shape, fill_value, **_alike(x, dtype, device))
+    return made  # type: ignore[no-any-return]
+
+
+@method(ones_like)
+def ones_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
+    return ones(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
+
+
+@method(zeros_like)
+def zeros_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
+    return zeros(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
+
+
+def _alike(x: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
+    return {
+        "dtype": x.dtype if dtype is None else dtype,
+        "device": x.device if device is None else device,
+    }
+
+
+@method(tril)
+def tril(x: Dense, /, *, k: int) -> Tensor:
+    deduced(tril, x, k=k)
+    return x.wrap(kernel.tril(x.buffer, k))
+
+
+@method(triu)
+def triu(x: Dense, /, *, k: int) -> Tensor:
+    deduced(triu, x, k=k)
+    return x.wrap(kernel.triu(x.buffer, k))

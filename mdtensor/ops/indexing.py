@@ -13,7 +13,7 @@ from mdtensor.generics.rules.indexing import check_value, take_axis
 from mdtensor.generics.shapes import normalize_axis
 from mdtensor.kernels.dense import indexing as kernel
 from mdtensor.leaves import IntegerTensor
-from mdtensor.ops.operands import Dense, deduced, on_host
+from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.tensor import Tensor, from_numpy
 
 
@@ -48,7 +48,7 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
             "Write into asarray(x, copy=True)",
             describe("setitem", x, given),
         )
-    written = given.buffer if isinstance(given, Tensor) else given
+    written = given.buffer if isinstance(given, Tensor) else number(given, x.dtype)
     kernel.setitem(x.buffer, tuple(map(_buffer, indices)), written)
     return x
 
@@ -78,7 +78,8 @@ def _indices(name: str, x: Tensor, key: Any) -> tuple[Any, ...]:
 
 
 def _is_index_array(index: Any) -> bool:
-    return _is_numpy(index) and (is_mask(index) or is_pick(index))
+    is_array = _is_numpy(index) and not isinstance(index, np.integer)
+    return is_array and (is_mask(index) or is_pick(index))
 
 
 def _is_numpy(value: Any) -> bool:

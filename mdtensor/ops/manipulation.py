@@ -89,7 +89,9 @@ def pad(x: Dense, /, *, pad_width: Any, value: float) -> Tensor:
     deduced(pad, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     fitting = checked("pad", (x,), lambda: fit_scalar(value, x.dtype))
-    return x.wrap(allocated(lambda: kernel.pad(x.buffer, widths, fitting), "pad", x))
+    return x.wrap(
+        allocated(lambda: kernel.pad(x.buffer, widths, fitting), describe("pad", x))
+    )
 
 
 @method(squeeze)
@@ -107,7 +109,9 @@ def expand_dims(x: Dense, /, *, axis: int) -> Tensor:
 @method(broadcast_to)
 def broadcast_to(x: Dense, /, *, shape: Any) -> Tensor:
     wanted = deduced(broadcast_to, x, shape=shape).shape
-    view = allocated(lambda: kernel.broadcast_to(x.buffer, wanted), "broadcast_to", x)
+    view = allocated(
+        lambda: kernel.broadcast_to(x.buffer, wanted), describe("broadcast_to", x)
+    )
     return x.wrap(view)
 
 
@@ -135,7 +139,7 @@ def repeat(x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: Any) -> Ten
         call = describe("repeat", x, repeats)
         raise OptionError("a number of repeats is below 0", "Use integers from 0", call)
     made = allocated(
-        lambda: kernel.repeat(x.buffer, counts, axis), "repeat", x, repeats
+        lambda: kernel.repeat(x.buffer, counts, axis), describe("repeat", x, repeats)
     )
     return x.wrap(made)
 
@@ -144,7 +148,7 @@ def repeat(x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: Any) -> Ten
 def tile(x: Dense, repetitions: object, /) -> Tensor:
     deduced(tile, x, repetitions)
     counts = integers(repetitions, "repetitions", "")
-    return x.wrap(allocated(lambda: kernel.tile(x.buffer, counts), "tile", x))
+    return x.wrap(allocated(lambda: kernel.tile(x.buffer, counts), describe("tile", x)))
 
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from mdtensor.errors import ShapeError, describe
+from mdtensor.errors import ShapeError
 
 
-def allocated(make: Callable[[], Any], name: str, *arguments: Any) -> Any:
+def allocated(make: Callable[[], Any], call: str) -> Any:
     """`make()`, an array.
 
     Raises:
@@ -14,9 +14,6 @@ def allocated(make: Callable[[], Any], name: str, *arguments: Any) -> Any:
     """
     try:
         return make()
-    except (MemoryError, ValueError):
-        raise ShapeError(
-            "the result does not fit into memory",
-            "Ask for fewer elements",
-            describe(name, *arguments),
-        ) from None
+    except (MemoryError, OverflowError, ValueError):
+        problem = "the result does not fit into memory"
+        raise ShapeError(problem, "Ask for fewer elements", call) from None

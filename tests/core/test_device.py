@@ -185,6 +185,35 @@ def test_a_cast_moves_its_result(shelf: Shelf) -> None:
     assert text(DeviceError, lambda: md.astype(wide, md.float32, device="moon"))
 
 
+def test_made_on_the_device(shelf: Shelf) -> None:
+    there = md.to(md.asarray([7.0]), shelf)
+    made = [
+        md.zeros(1, device=shelf),
+        md.ones((1,), device="shelf"),
+        md.full(1, 2.0, device=shelf),
+        md.empty(1, device=shelf),
+        md.eye(1, device=shelf),
+        md.arange(1.0, device=shelf),
+        md.linspace(0, 1, 2, device=shelf),
+        md.asarray([1.0], device=shelf),
+        md.from_dlpack(np.ones(1, np.float32), device=shelf),
+        *(like(there) for like in (md.zeros_like, md.ones_like, md.empty_like)),
+        md.full_like(there, 3),
+    ]
+    assert {x.device for x in made} == {shelf}
+    assert made[-1].tolist() == [3.0]
+    assert md.zeros_like(there, device="cpu").device is md.cpu
+    assert md.asarray(there) is there
+    with pytest.raises(DeviceError, match="full"):
+        md.full(1, md.asarray(2.0).to(shelf))
+
+
+def test_indices_come_from_the_same_device(shelf: Shelf) -> None:
+    here, there = md.asarray([1.0]), md.to(md.asarray([1.0]), shelf)
+    with pytest.raises(DeviceError, match=r"^setitem\(Float32Tensor\[1\], Shelf"):
+        here[0] = there
+
+
 def test_no_leaf_no_move(shelf: Shelf) -> None:
     assert text(DeviceError, lambda: md.to(md.asarray([1]), shelf)) == (
         "to(Int64Tensor[1], Shelf): int64 has no tensor type on shelf."

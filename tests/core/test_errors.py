@@ -203,7 +203,10 @@ FILTERS = md.ones((2, 2, 1, 1))
         ),
         (
             lambda: md.arange("a"),
-            "arange: a bound is no number. Give Python numbers.",
+            (
+                "arange(int, str, int): a bound is no finite number. "
+                "Give numbers that float64 holds."
+            ),
         ),
     ],
     ids=["pad", "concat", "groups", "padding", "clip", "hardsigmoid", "arange"],

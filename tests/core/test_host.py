@@ -1,5 +1,6 @@
 """From Python values to buffers: what is taken, what is refused."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,8 @@ import mdtensor as md
 from mdtensor.errors import CastError, ShapeError
 from mdtensor.host import host_array
 
-DENSE = [
-    leaf
-    for leaf in md.leaves()[:15]
-    if leaf.dtype not in (md.bfloat16, md.complex64, md.complex128)
-]
-
-INTEGERS = [leaf.dtype for leaf in DENSE if leaf.dtype.is_integer]
+BF16 = md.bfloat16.storage.type
+INTEGERS = [leaf.dtype for leaf in md.leaves()[:15] if leaf.dtype.is_integer]
 
 
 @given(st.sampled_from(INTEGERS), st.integers(-(2**70), 2**70))
@@ -57,6 +53,31 @@ def test_floats_round_to_nearest(value: float) -> None:
     with np.errstate(over="ignore"):
         for dtype in (md.float16, md.float32, md.float64):
             assert host_array(value, dtype) == dtype.storage.type(value)
+        for complex_type in (md.complex64, md.complex128):
+            found = host_array(complex(value, -value), complex_type)
+            assert found == complex_type.storage.type(complex(value, -value))
+
+
+@given(
+    st.one_of(
+        st.floats(-1e30, 1e30),
+        st.builds(
+            lambda m, e, tiny: (m + 0.5 + tiny) * 2.0**e,  # halfway, or near it
+            *(st.integers(128, 255), st.integers(-100, 100)),
+            st.sampled_from([0.0, 2.0**-40, -(2.0**-40)]),
+        ),
+    )
+)
+def test_bfloat16_is_rounded_once(value: float) -> None:
+    near = host_array(value, md.bfloat16)
+    found = Fraction(float(near))
+    upper, lower = (np.nextafter(near, BF16(end)) for end in (4e38, -4e38))
+    exact = Fraction(value)
+    best = min(abs(Fraction(float(n)) - exact) for n in (lower, found, upper))
+    assert abs(found - exact) == best
+    ties = [n for n in (lower, upper) if abs(Fraction(float(n)) - exact) == best]
+    if ties:
+        assert near.view(np.uint16) % 2 == 0
 
 
 @pytest.mark.parametrize(
@@ -77,6 +98,12 @@ def test_floats_round_to_nearest(value: float) -> None:
         ([10**400, -1], md.float16, None),
         ([2**80, 0.5], md.float64, None),
         ([1, 2**63], md.uint64, None),
+        ([np.uint64(2**63), 1], md.uint64, None),
+        ([np.uint8(1), 300], md.uint8, CastError),
+        ([BF16(1), 1], md.bfloat16, None),
+        ([BF16(1), 0.5], md.float64, None),
+        ([1j, 2], md.complex64, None),
+        ([1j], md.bfloat16, CastError),
         ([-1, 2**63], md.uint64, CastError),
         ([{}], md.int8, CastError),
         ([True, 2], md.int8, None),

@@ -427,6 +427,21 @@ def joined(draw: Draw) -> Call:
     return tuple(any_tensor(draw, shape=shapes) for _ in range(count)), {"axis": axis}
 
 
+def alike(draw: Draw) -> Call:
+    dtype = draw(st.sampled_from([None, md.int8, "bfloat16", "int7"]))
+    device = draw(st.sampled_from([None, "cpu", md.cpu, "moon"]))
+    return (any_tensor(draw),), {"dtype": dtype, "device": device}
+
+
+def filled(draw: Draw) -> Call:
+    arguments, options = alike(draw)
+    return arguments, {**options, "fill_value": draw(SCALARS)}
+
+
+def triangle(draw: Draw) -> Call:
+    return (any_tensor(draw),), {"k": draw(st.one_of(AXES, st.just(0.5)))}
+
+
 def broadcast(draw: Draw) -> Call:
     x = any_tensor(draw)
     front = draw(st.lists(st.integers(-1, 2), max_size=2))
@@ -619,6 +634,9 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.pad: bordered,
     md.squeeze: squeezed,
     md.expand_dims: expanded,
+    **dict.fromkeys([md.empty_like, md.ones_like, md.zeros_like], alike),
+    md.full_like: filled,
+    **dict.fromkeys([md.tril, md.triu], triangle),
     md.broadcast_to: broadcast,
     md.flip: flipped,
     md.moveaxis: moved_axes,

@@ -19,6 +19,7 @@ from mdtensor.generics.shapes import (
     permutation,
     reshape_shape,
     roll_steps,
+    shape_sizes,
 )
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import result_type
@@ -67,9 +68,7 @@ def expanded(x: TensorSpec, *, axis: int = 0, **_: Any) -> TensorSpec:
 
 def broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
     """The shape that is asked for."""
-    wanted = integers(shape, "shape", "Use sizes from 0")
-    if min(wanted, default=0) < 0:
-        raise ShapeError(f"shape {wanted} has a negative size", "Use sizes from 0")
+    wanted = shape_sizes(shape)
     check_broadcast(x.shape, wanted)
     return x.with_shape(wanted)
 

@@ -1,0 +1,36 @@
+"""Rules of operations that make tensors like others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.device import device as find_device
+from mdtensor.errors import OptionError, ShapeError
+from mdtensor.generics.shapes import is_size
+from mdtensor.generics.spec import TensorSpec
+
+
+def like(
+    x: TensorSpec, *, dtype: Any = None, device: Any = None, **_: Any
+) -> TensorSpec:
+    """The shape of the argument; type and device are its own unless given."""
+    typed = x if dtype is None else x.with_dtype(dtypes.dtype(dtype))
+    if device is None:
+        return typed
+    return replace(typed, type=typed.type.with_device(find_device(device)))
+
+
+def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
+    """Type and shape of the argument, which is of matrices."""
+    if x.ndim < 2:
+        raise ShapeError(f"{x.ndim} dimensions are no matrix", "Give at least 2")
+    check_diagonal(k)
+    return x
+
+
+def check_diagonal(k: Any) -> None:
+    """Refuse what counts no diagonals."""
+    if not is_size(k):
+        raise OptionError(f"k is {k!r}", "Use an integer")
