@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.ufunc import compute_dtype
+from mdtensor.kernels.dense.quiet import quietly
+from mdtensor.kernels.dense.ufunc import compute_dtype, narrowed
 
 Array = npt.NDArray[Any]
 
@@ -17,13 +18,13 @@ def clip(x: Array, low: Any, high: Any) -> Array:
     if low is None and high is None:
         return x.copy()
     wide = compute_dtype(x.dtype)
-    with np.errstate(all="ignore"):
-        bounds = [_bound(bound, x.dtype, wide) for bound in (low, high)]
-        return np.asarray(np.clip(x.astype(wide, copy=False), *bounds), x.dtype)
+    bounds = (_bound(bound, x.dtype, wide) for bound in (low, high))
+    return narrowed(np.clip, x.dtype, x.astype(wide, copy=False), *bounds)
 
 
 def _bound(bound: Any, dtype: np.dtype[Any], wide: np.dtype[Any]) -> Any:
-    return None if bound is None else np.asarray(bound).astype(dtype).astype(wide)
+    """A limit that `dtype` holds, or rounded to it if it is a Python float."""
+    return None if bound is None else quietly(np.asarray, bound, dtype).astype(wide)
 
 
 def zeros(x: Array) -> int:

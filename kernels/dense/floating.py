@@ -7,13 +7,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.quiet import elementwise, quietly
+from mdtensor.kernels.dense.ufunc import NARROW
+
 Array = npt.NDArray[Any]
 
 
 def nextafter(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
-    """The number of `dtype` after x1 toward x2; of 16 bits too, which are not widened.
+    """The number of `dtype` after x1 toward x2, which is x2 where they are equal.
+
+    Floats of 16 bits are not widened; NumPy leaves them x1, a zero of the other sign.
 
     Source: IEEE 754-2019, nextUp and nextDown; C, nextafter.
     """
-    with np.errstate(all="ignore"):
-        return np.asarray(np.nextafter(x1.astype(dtype), x2.astype(dtype)))
+    a, b = (quietly(np.asarray, x, dtype) for x in (x1, x2))
+    next_ = elementwise(np.nextafter, a, b)
+    return np.asarray(np.where(a == b, b, next_)) if dtype in NARROW else next_

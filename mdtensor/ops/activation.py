@@ -41,7 +41,7 @@ from mdtensor.tensor import Tensor
 @method(relu)
 def relu(x: RealTensor, /) -> Tensor:
     on_host("relu", x)
-    return x.wrap(np.maximum(x.buffer, x.dtype.storage.type(0)))
+    return x.wrap(np.asarray(np.maximum(x.buffer, x.dtype.storage.type(0))))
 
 
 @method(relu6)

@@ -37,7 +37,19 @@ def tanh_gelu(x: float) -> float:
     return x * logistic(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
+def hard(x: float, alpha: float = 1 / 6, beta: float = 0.5) -> float:
+    return min(max(alpha * x + beta, 0.0), 1.0)
+
+
 CURVES: dict[str, tuple[Callable[..., Any], Callable[[float], float]]] = {
+    "relu": (md.relu, lambda x: max(x, 0.0)),
+    "relu6": (md.relu6, lambda x: min(max(x, 0.0), 6.0)),
+    "hardsigmoid": (md.hardsigmoid, hard),
+    "slope": (
+        partial(md.hardsigmoid, alpha=0.25, beta=0.5),
+        partial(hard, alpha=0.25),
+    ),
+    "hardswish": (md.hardswish, lambda x: x * hard(x)),
     "leaky_relu": (md.leaky_relu, lambda x: x if x > 0 else 0.01 * x),
     "steep": (
         partial(md.leaky_relu, negative_slope=1.5),
@@ -82,11 +94,15 @@ def test_against_the_formula(name: str, dtype: md.DType) -> None:
     eps = EPS.get(dtype.name, 2.0**-52)
     room = eps if dtype.bits == 16 else 6 * eps
     lost = {"gelu": 2e-15, "gelu_tanh": eps / 50}  # far below 0
+    lost |= {"hardsigmoid": eps, "hardswish": 4 * eps}  # where alpha · x cancels beta
     floor = TINY[dtype.name] + lost.get(name, 0)
     assert np.allclose(found.buffer.astype(np.float64), want, rtol=room, atol=floor)
 
 
 ENDS = {
+    "relu6": (0.0, 6.0),
+    "hardsigmoid": (0.0, 1.0),
+    "slope": (0.0, 1.0),
     "hardtanh": (-1.0, 1.0),
     "bounds": (-4.0, 0.5),
     "elu": (-1.0, math.inf),
@@ -107,7 +123,8 @@ def test_the_limits_at_the_ends(name: str, dtype: md.DType) -> None:
     low, high = ENDS.get(name, (0.0, math.inf))
     x = md.asarray([-math.inf, math.inf, math.nan], dtype=dtype)
     *found, last = CURVES[name][0](x).tolist()
-    assert np.allclose(found, [low, high], rtol=2**-7 if dtype.bits == 16 else 1e-6)
+    room = 2**-7 if dtype.bits == 16 else 1e-6
+    assert np.allclose(found, [low, high], rtol=room)
     assert math.isnan(last)
 
 
@@ -212,5 +229,14 @@ def test_what_is_refused(text: str) -> None:
 
 
 def test_integers_have_no_fractions() -> None:
-    with pytest.raises(DispatchError):
-        md.gelu(md.asarray([1, 2]))
+    for operation in (md.gelu, md.sigmoid, md.hardsigmoid, md.hardswish):
+        with pytest.raises(DispatchError, match="Use astype"):
+            operation(md.asarray([1, 2]))
+
+
+@pytest.mark.parametrize("dtype", [md.int8, md.uint8, md.int64], ids=str)
+def test_integers_are_rectified(dtype: md.DType) -> None:
+    x = md.asarray([dtype.minimum, 0, 3, dtype.maximum], dtype=dtype)
+    assert md.relu(x).tolist() == [0, 0, 3, dtype.maximum]
+    assert md.relu6(x).tolist() == [0, 0, 3, 6]
+    assert md.relu(x).dtype is md.relu6(x).dtype is dtype

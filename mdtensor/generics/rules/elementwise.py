@@ -90,7 +90,7 @@ def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> Ten
     _check_bound(x, "max", max)
     if isinstance(min, Number) and isinstance(max, Number):
         _check_order(min, max)
-    shapes = (getattr(bound, "shape", ()) for bound in (min, max))
+    shapes = [bound.shape for bound in (min, max) if hasattr(bound, "shape")]
     return x.with_shape(broadcast_shapes(x.shape, *shapes))
 
 
