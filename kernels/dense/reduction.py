@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.promotion import promoted
+from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW, compute_dtype
 
 Array = npt.NDArray[Any]
@@ -35,9 +36,8 @@ def _total(
     ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool, dtype: DType
 ) -> Array:
     y, wide = addends(x, dtype), compute_dtype(dtype)
-    with np.errstate(all="ignore"):
-        total = ufunc.reduce(y, axis=axes, keepdims=keepdims, dtype=wide)
-        return np.asarray(total, dtype)
+    total = quietly(ufunc.reduce, y, axis=axes, keepdims=keepdims, dtype=wide)
+    return np.asarray(quietly(np.asarray, total, dtype))
 
 
 def addends(x: Array, dtype: DType) -> Array:
@@ -47,8 +47,8 @@ def addends(x: Array, dtype: DType) -> Array:
 
 def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """Σ x / N over `axes`; of nothing it is NaN."""
-    with np.errstate(all="ignore"):
-        return _mean(x, axes, keepdims).astype(x.dtype, copy=False)
+    found = quietly(_mean, x, axes, keepdims)
+    return np.asarray(quietly(np.asarray, found, x.dtype))
 
 
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -69,15 +69,14 @@ def _count(x: Array, axes: Axes) -> int:
 
 def var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     """Σ (x - mean)² / (N - correction) over `axes`; NaN if that divisor is not > 0."""
-    with np.errstate(all="ignore"):
-        return _var(x, axes, keepdims, correction).astype(x.dtype, copy=False)
+    found = quietly(_var, x, axes, keepdims, correction)
+    return np.asarray(quietly(np.asarray, found, x.dtype))
 
 
 def std(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     """√var; 16-bit floats are rounded after the root only."""
-    with np.errstate(all="ignore"):
-        root = np.sqrt(_var(x, axes, keepdims, correction))
-        return np.asarray(root, x.dtype)
+    root = quietly(np.sqrt, quietly(_var, x, axes, keepdims, correction))
+    return np.asarray(quietly(np.asarray, root, x.dtype))
 
 
 def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
@@ -102,8 +101,8 @@ def min_(x: Array, axes: Axes, keepdims: bool) -> Array:
 
 def _extreme(ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool) -> Array:
     wide = x.astype(FLOAT32) if x.dtype in NARROW else x
-    with np.errstate(all="ignore"):
-        return np.asarray(ufunc.reduce(wide, axis=axes, keepdims=keepdims), x.dtype)
+    found = quietly(ufunc.reduce, wide, axis=axes, keepdims=keepdims)
+    return np.asarray(found, x.dtype)
 
 
 def all_(x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -118,5 +117,4 @@ def any_(x: Array, axes: Axes, keepdims: bool) -> Array:
 
 def truth(x: Array) -> Array:
     """Where x is not zero; NaN is not."""
-    with np.errstate(all="ignore"):
-        return x if x.dtype == np.bool_ else np.asarray(x != 0)
+    return x if x.dtype == np.bool_ else np.asarray(quietly(np.not_equal, x, 0))

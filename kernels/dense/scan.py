@@ -25,22 +25,27 @@ def cumulative(
 
     `initial` puts what `ufunc` makes of nothing in front.
     """
-    start = [slice(None)] * axis + [slice(int(initial), None)]
     shape = list(x.shape)
     shape[axis] += int(initial)
-    result = np.full(shape, ufunc.identity, dtype)
-    wide = compute_dtype(dtype)
+    result = np.empty(shape, dtype)
+    along = np.moveaxis(result, axis, 0)
+    along[: int(initial)] = ufunc.identity
+    running, wide = along[int(initial) :], compute_dtype(dtype)
+    y = np.moveaxis(addends(x, dtype), axis, 0)
     with np.errstate(all="ignore"):
-        running = ufunc.accumulate(addends(x, dtype), axis=axis, dtype=wide)
-        result[tuple(start)] = running
+        if wide == dtype:
+            ufunc.accumulate(y, dtype=wide, out=running)
+        else:
+            running[...] = ufunc.accumulate(y, dtype=wide)
     return result
 
 
 def diff(parts: Sequence[Array], axis: int, n: int, dtype: np.dtype[Any]) -> Array:
     """The n-th differences of `parts` laid end to end along `axis`, in `dtype`."""
-    joined = np.concatenate([promoted(part, dtype) for part in parts], axis=axis)
+    cast = [promoted(part, dtype) for part in parts]
+    joined = np.concatenate(cast, axis=axis) if len(cast) > 1 else cast[0]
     y = np.moveaxis(joined.astype(compute_dtype(dtype), copy=False), axis, 0)
     with np.errstate(all="ignore"):
         for _ in range(min(n, len(y))):
             y = np.subtract(y[1:], y[:-1])
-        return np.moveaxis(y, 0, axis).astype(dtype, copy=False)
+        return np.moveaxis(y, 0, axis).astype(dtype, copy=n == 0)

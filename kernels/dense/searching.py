@@ -65,15 +65,16 @@ def _integer_sizes(*arrays: Array) -> list[int]:
 
 def _bisect(x1: Array, x2: Array, side: str) -> Array:
     """All in front of `low` comes before x2, nothing from `high` on does."""
-    low = np.zeros(x2.shape, np.int64)
-    high = np.full(x2.shape, len(x1), np.int64)
-    for _ in range(len(x1).bit_length()):
+    a, b = x1.astype(np.float64), x2.astype(np.float64)
+    # Rounding keeps the order: only what it makes equal is left to tell apart.
+    low, high = (np.asarray(np.searchsorted(a, b, at)) for at in ("left", "right"))
+    while np.any(low < high):
         middle = (low + high) // 2
         at = np.asarray(x1[np.minimum(middle, len(x1) - 1)])
         before = _precedes(at, x2) if side == "left" else ~_precedes(x2, at)
         before &= low < high
         low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
-    return low
+    return low.astype(np.int64, copy=False)
 
 
 def _precedes(x1: Array, x2: Array) -> Array:

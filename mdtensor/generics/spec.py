@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from mdtensor import dtypes
@@ -40,7 +40,7 @@ class TensorSpec:
         return TensorSpec(self.type.with_dtype(dtype), self.shape)
 
     def with_shape(self, shape: Iterable[int]) -> TensorSpec:
-        return replace(self, shape=tuple(shape))
+        return TensorSpec(self.type, tuple(shape), self.qparams)
 
     def __str__(self) -> str:
         return f"{self.type.__name__}[{','.join(map(str, self.shape))}]"

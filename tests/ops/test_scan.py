@@ -152,3 +152,9 @@ def test_what_refusals_say(text: str) -> None:
     with pytest.raises(md.MdtensorError) as caught:
         LITERAL[text]()
     assert str(caught.value) == text
+
+
+def test_results_are_no_views() -> None:
+    x = md.asarray([1.0, 2.0])
+    for found in (md.diff(x, n=0), md.cumulative_sum(x)):
+        assert not np.shares_memory(found.buffer, x.buffer)
