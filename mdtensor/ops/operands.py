@@ -22,6 +22,7 @@ from mdtensor.leaves import (
     RealTensor,
 )
 from mdtensor.promotion import (
+    DEFAULT,
     RuleSet,
     current,
     fit_scalar,
@@ -256,9 +257,11 @@ def _compared(operand: Any, other: Any) -> Any:
         return operand.buffer
     if isinstance(operand, int):
         return _compared_integer(operand, other.dtype)
-    wide = dtypes.complex128 if isinstance(operand, complex) else dtypes.float64
+    is_complex = isinstance(operand, complex)
+    wide = dtypes.complex128 if is_complex else dtypes.float64
     if is_weak(operand) and (other.dtype.is_floating or other.dtype.is_complex):
-        wide = with_scalar(other.dtype, type(operand))
+        # Comparisons are the same under all rules.
+        wide = DEFAULT.weak(other.dtype, "complex" if is_complex else "float") or wide
     return number(operand, wide)
 
 

@@ -11,6 +11,7 @@ from mdtensor.promotion.current import (
     promotion_rules as promotion_rules,
 )
 from mdtensor.promotion.lattice import (
+    DEFAULT as DEFAULT,
     DEFAULT_COMPLEX as DEFAULT_COMPLEX,
     DEFAULT_FLOAT as DEFAULT_FLOAT,
     DEFAULT_INTEGER as DEFAULT_INTEGER,

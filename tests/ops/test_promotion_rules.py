@@ -1,5 +1,6 @@
 """Operations do what the rules in force say, deduction included."""
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -138,11 +139,23 @@ def test_every_operation_follows_the_rules(rules: str) -> None:
                         attempt(operation, operands)
 
 
-def test_comparisons_promote_nothing() -> None:
+def test_comparisons_are_the_same_under_all_rules() -> None:
+    """Of any two types, and with Python numbers that a narrow float would round."""
+    found = {rules: list(_comparisons(rules)) for rules in RULE_SETS}
+    assert all(same == found["default"] for same in found.values())
+    big, minus = md.asarray([2**64 - 1], dtype=md.uint64), md.asarray([-1])
     with md.promotion_rules("strict"):
-        big = md.asarray([2**64 - 1], dtype=md.uint64)
-        assert (big > md.asarray([-1])).tolist() == [True]
-        assert (md.asarray([1]) == md.asarray([1.0])).tolist() == [True]
+        assert (big > minus).tolist() == [True]
+
+
+def _comparisons(rules: str) -> Iterator[list[bool]]:
+    with md.promotion_rules(rules):
+        for a, b in product(TYPES, TYPES):
+            yield (operand(a, (4,)) == operand(b, (4,))).tolist()
+        for a, scalar in product(TYPES, (True, 100, 0.1, 0.1 + 0j, 1j)):
+            yield (operand(a, (4,)) == scalar).tolist()
+        for a in (t for t in TYPES if t.is_floating or t.is_complex):
+            yield (md.asarray([0.1, 1.0], dtype=a) == 0.1).tolist()
 
 
 def test_new_tensors_have_the_same_types_under_all_rules() -> None:
