@@ -40,7 +40,8 @@ def linear(x: Array, w: Array, b: Array | None, dtype: DType) -> Array:
 
 def vecdot(x1: Array, x2: Array, axis: int, dtype: DType) -> Array:
     """Σ conj(x1) · x2 over `axis`, which counts from the end."""
-    return _product(lambda a, b: np.vecdot(a, b, axis=axis), dtype, x1, x2)
+    a, b = (np.moveaxis(x, axis, -1) for x in (x1, x2))
+    return _product(np.vecdot, dtype, a, b)
 
 
 def tensordot(x1: Array, x2: Array, axes: Any, dtype: DType) -> Array:

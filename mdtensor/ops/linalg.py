@@ -21,7 +21,7 @@ from mdtensor.kernels.dense import linalg as kernel, reduction
 from mdtensor.leaves import NumericTensor
 from mdtensor.ops.decomposition import wrapped
 from mdtensor.ops.failures import failing, not_converging
-from mdtensor.ops.operands import Dense, Inexact, deduced
+from mdtensor.ops.operands import Dense, Inexact, deduced, on_host
 from mdtensor.tensor import Tensor
 
 
@@ -47,14 +47,15 @@ def trace(x: NumericTensor, /, *, offset: int, dtype: Any) -> Tensor:
 
 @method(vector_norm)
 def vector_norm(x: Inexact, /, *, axis: Any, keepdims: bool, ord: Any) -> Tensor:
-    result = deduced(vector_norm, x, axis=axis, keepdims=keepdims, ord=ord).type
+    options = {"axis": axis, "keepdims": keepdims, "ord": ord}
+    result: type[Tensor] = deduced(vector_norm, x, **options).type
     axes = normalize_axes(axis, x.ndim)
     return result.wrap(kernel.vector_norm(x.buffer, axes, keepdims, ord))
 
 
 @method(matrix_norm)
 def matrix_norm(x: Inexact, /, *, keepdims: bool, ord: Any) -> Tensor:
-    result = deduced(matrix_norm, x, keepdims=keepdims, ord=ord).type
+    result: type[Tensor] = deduced(matrix_norm, x, keepdims=keepdims, ord=ord).type
     with not_converging(matrix_norm, x):
         return result.wrap(kernel.matrix_norm(x.buffer, keepdims, ord))
 
@@ -90,12 +91,17 @@ def solve(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
 def pinv(x: Inexact, /, *, rtol: Any) -> Tensor:
     deduced(pinv, x, rtol=rtol)
     with not_converging(pinv, x):
-        return x.wrap(kernel.pinv(x.buffer, getattr(rtol, "buffer", rtol)))
+        return x.wrap(kernel.pinv(x.buffer, _tolerance(pinv, x, rtol)))
 
 
 @method(matrix_rank)
 def matrix_rank(x: Inexact, /, *, rtol: Any) -> Tensor:
-    result = deduced(matrix_rank, x, rtol=rtol).type
+    result: type[Tensor] = deduced(matrix_rank, x, rtol=rtol).type
     with not_converging(matrix_rank, x):
-        ranks = kernel.matrix_rank(x.buffer, getattr(rtol, "buffer", rtol))
-        return result.wrap(ranks)
+        tolerance = _tolerance(matrix_rank, x, rtol)
+        return result.wrap(kernel.matrix_rank(x.buffer, tolerance))
+
+
+def _tolerance(operation: Any, x: Tensor, rtol: Any) -> Any:
+    on_host(operation.__name__, x, rtol)
+    return getattr(rtol, "buffer", rtol)

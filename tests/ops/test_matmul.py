@@ -328,6 +328,18 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             "axes is -1. Give a number of axes from 0, or the axes of each operand.",
         ),
         (
+            lambda: md.tensordot(FLOAT, md.ones((2, 3, 1)), axes=3),
+            ShapeError,
+            "tensordot(Float32Tensor[2,3], Float32Tensor[2,3,1])",
+            "3 axes of 2 dimensions. Use fewer.",
+        ),
+        (
+            lambda: md.tensordot(md.ones((2, 3, 1)), FLOAT, axes=3),
+            ShapeError,
+            "tensordot(Float32Tensor[2,3,1], Float32Tensor[2,3])",
+            "axis 2 does not exist in 2 dimensions. Axes go from -2 to 1.",
+        ),
+        (
             lambda: md.linalg.outer(FLOAT, INT),
             ShapeError,
             "outer(Float32Tensor[2,3], Int64Tensor[2,3])",

@@ -128,6 +128,8 @@ def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
         return integers(given[0], "axes", fix), integers(given[1], "axes", fix)
     if not is_size(axes) or axes < 0:
         raise OptionError(f"axes is {axes!r}", fix)
+    if axes > ndim:
+        raise ShapeError(f"{axes} axes of {ndim} dimensions", "Use fewer")
     return tuple(range(ndim - axes, ndim)), tuple(range(axes))
 
 
