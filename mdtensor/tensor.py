@@ -25,7 +25,7 @@ from mdtensor.errors import (
     describe,
     type_and_shape,
 )
-from mdtensor.generics import conversion, indexing, manipulation
+from mdtensor.generics import conversion, indexing, linalg, manipulation
 from mdtensor.host import host_array
 from mdtensor.inspection import check_api_version
 from mdtensor.interchange import Interchange
@@ -141,14 +141,7 @@ class Tensor(Interchange, Operators):
     @property
     def mT(self) -> Any:
         """The transpose of each matrix in a stack."""
-        if self.ndim < 2:
-            raise ShapeError(
-                f"a matrix has 2 axes, this has {self.ndim}",
-                "Use expand_dims",
-                f"mT({type_and_shape(self)})",
-            )
-        stack = range(self.ndim - 2)
-        return manipulation.permute_dims(self, (*stack, self.ndim - 1, self.ndim - 2))
+        return linalg.matrix_transpose(self)
 
     def to(self, device: Device | str) -> Any:
         """The tensor on `device`; itself if it is there."""

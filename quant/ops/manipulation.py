@@ -12,6 +12,7 @@ from mdtensor import (
     concat,
     expand_dims,
     getitem,
+    matrix_transpose,
     method,
     pad,
     permute_dims,
@@ -19,7 +20,7 @@ from mdtensor import (
     squeeze,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.rules import indexing, manipulation as rule
+from mdtensor.generics.rules import indexing, linalg, manipulation as rule
 from mdtensor.generics.shapes import normalize_axes, normalize_axis, permutation
 from mdtensor.quant import accumulators
 from mdtensor.quant.deduction import kept, on_grid, shape_of
@@ -41,6 +42,12 @@ def _permuted(x: TensorSpec, *, axes: Any) -> TensorSpec:
     if grid.axis is not None:
         grid = grid.on_axis(permutation(axes, x.ndim).index(grid.axis))
     return on_grid(shape, grid)
+
+
+def _transposed(x: TensorSpec) -> TensorSpec:
+    shape_of(linalg.transposed, x)
+    *stack, row, column = range(x.ndim)
+    return _permuted(x, axes=(*stack, column, row))
 
 
 def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
@@ -84,6 +91,11 @@ def reshape(x: QuantizedTensor, /, *, shape: Any, copy: Any) -> Any:
 @method(permute_dims, deduce=_permuted)
 def permute_dims(x: QuantizedTensor, /, *, axes: Any) -> Any:
     return _moved("permute_dims", permute_dims, x, axes=axes)
+
+
+@method(matrix_transpose, deduce=_transposed)
+def matrix_transpose(x: QuantizedTensor, /) -> Any:
+    return _moved("matrix_transpose", matrix_transpose, x)
 
 
 @method(squeeze, deduce=_squeezed)

@@ -65,6 +65,7 @@ CASES = [
     *((f, (x,), {"axis": 1}) for f in REDUCTIONS for x in (S8, S32)),
     (md.reshape, (S8,), {"shape": (6, -1)}),
     *((md.permute_dims, (x,), {"axes": (1, 3, 0, 2)}) for x in (S8, SPLIT, WIDE)),
+    *((md.matrix_transpose, (x,), {}) for x in (S8, SPLIT, WIDE)),
     *((md.squeeze, (x,), {"axis": 0}) for x in (S8, SPLIT)),
     *((md.expand_dims, (x,), {"axis": 1}) for x in (U8, SPLIT)),
     (md.concat, (S8, S8), {"axis": 2}),

@@ -28,6 +28,7 @@ MOVES = {
         lambda x: md.permute_dims(x, (-1, 1, 0)),
         lambda r: r.transpose(2, 1, 0),
     ),
+    "transpose": (lambda x: x.mT, lambda r: r.swapaxes(1, 2)),
     "front": (lambda x: md.expand_dims(x), lambda r: r[None]),
     "middle": (lambda x: md.expand_dims(x, axis=1), lambda r: r[:, None]),
     "back": (lambda x: md.expand_dims(x, axis=-1), lambda r: r[..., None]),
@@ -144,6 +145,11 @@ def test_what_does_not_fit_is_refused(refused, error, text):
 def test_a_scalar_has_no_axis_to_squeeze():
     with pytest.raises(md.ShapeError):
         md.squeeze(QInt8Tensor(1, scale=0.5), 0)
+
+
+def test_a_vector_has_no_matrix_to_transpose():
+    with pytest.raises(md.ShapeError, match=r"^matrix_transpose\(QInt8Tensor\[1\]"):
+        md.matrix_transpose(QInt8Tensor([1], scale=0.5))
 
 
 def test_accumulators_move_too(exact):
