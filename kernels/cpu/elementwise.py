@@ -23,6 +23,13 @@ def lookup_u8(x, table, out):
 
 
 @kernel
+def lookup_u16(x, table, out):
+    """out[i] = table[x[i]]; x uint16, out as table, 1-D; table has 65,536 entries."""
+    for i in range(np.uintp(len(out))):
+        out[i] = table[np.uintp(x[i])]
+
+
+@kernel
 def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
     """out = clamp(round_half_even(((a-za)*Pa + (b-zb)*Pb) / Q) + zero_point, lo, hi).
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.ufunc import compute_dtype
+from mdtensor.kernels.dense import half
+from mdtensor.kernels.dense.half import NARROW
+from mdtensor.kernels.dense.quiet import quietly
+from mdtensor.kernels.dense.team import TEAM
 
 Array = npt.NDArray[Any]
 
@@ -25,12 +28,16 @@ def in_blocks(function: Callable[..., Array]) -> Callable[..., Array]:
 
     @wraps(function)
     def blocked(x: Array, *options: Any) -> Array:
-        flat, wide = x.reshape(-1), compute_dtype(x.dtype)
-        y = np.empty(flat.shape, x.dtype)
-        with np.errstate(all="ignore"):
-            for start in range(0, flat.size, BLOCK):
-                at = slice(start, start + BLOCK)
-                y[at] = function(flat[at].astype(wide, copy=False), *options)
-        return y.reshape(x.shape)
+        if x.dtype in NARROW:
+            return half.unary(function, x, *options)
+        flat, y = x.reshape(-1), np.empty(x.shape, x.dtype)
+
+        def work(start: int, stop: int) -> None:
+            for at in range(start, stop, BLOCK):
+                block = slice(at, min(at + BLOCK, stop))
+                y.reshape(-1)[block] = quietly(function, flat[block], *options)
+
+        TEAM.spread(work, flat.size)
+        return y
 
     return blocked

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.half import cast
 from mdtensor.kernels.dense.ufunc import is_floating
 
 Array = npt.NDArray[Any]
@@ -85,7 +86,7 @@ def nearest(x: Array, dtype: DType) -> Array:
     if dtype.kind == "b":
         return np.asarray(x != 0)
     is_wide = x.dtype.kind in "iu" or x.dtype == np.float64
-    return (_off_ties(x) if dtype == BFLOAT16 and is_wide else x).astype(dtype)
+    return cast(_off_ties(x) if dtype == BFLOAT16 and is_wide else x, dtype)
 
 
 def _off_ties(x: Array) -> Array:

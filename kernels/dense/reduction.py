@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.half import NARROW, widened
 from mdtensor.kernels.dense.promotion import promoted
 from mdtensor.kernels.dense.quiet import quietly
-from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW, compute_dtype
+from mdtensor.kernels.dense.ufunc import compute_dtype
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -35,7 +36,7 @@ def prod(x: Array, axes: Axes, keepdims: bool, dtype: DType) -> Array:
 def _total(
     ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool, dtype: DType
 ) -> Array:
-    y, wide = addends(x, dtype), compute_dtype(dtype)
+    y, wide = widened(addends(x, dtype)), compute_dtype(dtype)
     total = quietly(ufunc.reduce, y, axis=axes, keepdims=keepdims, dtype=wide)
     return np.asarray(quietly(np.asarray, total, dtype))
 
@@ -54,7 +55,8 @@ def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """The mean, still in the type it is computed in."""
     wide = compute_dtype(x.dtype)
-    total = np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=wide))
+    total = np.add.reduce(widened(x), axis=axes, keepdims=keepdims, dtype=wide)
+    total = np.asarray(total)
     count = np.asarray(_count(x, axes), total.real.dtype)
     if wide.kind != "c":
         return np.asarray(total / count)
@@ -83,7 +85,7 @@ def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     """The variance, still in the type it is computed in."""
     wide = compute_dtype(x.dtype)
     freedom = np.asarray(max(_count(x, axes) - correction, 0), wide)
-    deviation = np.asarray(np.subtract(x, _mean(x, axes, True), dtype=wide))
+    deviation = np.asarray(np.subtract(widened(x), _mean(x, axes, True), dtype=wide))
     np.multiply(deviation, deviation, out=deviation)
     total = np.add.reduce(deviation, axis=axes, keepdims=keepdims)
     return np.asarray(np.where(freedom > 0, total / freedom, wide.type(np.nan)))
@@ -100,8 +102,7 @@ def min_(x: Array, axes: Axes, keepdims: bool) -> Array:
 
 
 def _extreme(ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool) -> Array:
-    wide = x.astype(FLOAT32) if x.dtype in NARROW else x
-    found = quietly(ufunc.reduce, wide, axis=axes, keepdims=keepdims)
+    found = quietly(ufunc.reduce, widened(x), axis=axes, keepdims=keepdims)
     return np.asarray(found, x.dtype)
 
 

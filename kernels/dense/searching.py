@@ -8,26 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.comparison import compare
+from mdtensor.kernels.dense.half import widened
 from mdtensor.kernels.dense.promotion import promoted
 from mdtensor.kernels.dense.reduction import truth
-from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW
 
 Array = npt.NDArray[Any]
 
 
 def argmax(x: Array, axis: int | None, keepdims: bool) -> Array:
     """int64 index of the first largest element, or of the first NaN."""
-    return np.asarray(np.argmax(_wide(x), axis=axis, keepdims=keepdims), np.int64)
+    return np.asarray(np.argmax(widened(x), axis=axis, keepdims=keepdims), np.int64)
 
 
 def argmin(x: Array, axis: int | None, keepdims: bool) -> Array:
     """int64 index of the first smallest element, or of the first NaN."""
-    return np.asarray(np.argmin(_wide(x), axis=axis, keepdims=keepdims), np.int64)
-
-
-def _wide(x: Array) -> Array:
-    """x in a type that NumPy orders quickly; exact."""
-    return x.astype(FLOAT32) if x.dtype in NARROW else x
+    return np.asarray(np.argmin(widened(x), axis=axis, keepdims=keepdims), np.int64)
 
 
 def count_nonzero(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -50,7 +45,7 @@ def searchsorted(x1: Array, x2: Array, side: Any) -> Array:
     Types that no NumPy type holds both of (64-bit integers with floats or with the
     other sign) are compared exactly, bisecting for all of x2 at once.
     """
-    a, b = _wide(x1), _wide(x2)
+    a, b = widened(x1), widened(x2)
     kinds = {a.dtype.kind, b.dtype.kind}
     shared = np.result_type(a, b)
     if len(kinds) > 1 and shared == np.float64 and 8 in _integer_sizes(a, b):

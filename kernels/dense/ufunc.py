@@ -10,18 +10,15 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense import half
+from mdtensor.kernels.dense.half import FLOAT32, NARROW, rounded, widened
 from mdtensor.kernels.dense.quiet import elementwise, quietly
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
-
-#: Floats of 16 bits, which are computed in float32 and rounded once.
-NARROW = frozenset({np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
-FLOAT32 = np.dtype(np.float32)
 
 
 def is_floating(dtype: DType) -> bool:
@@ -36,38 +33,35 @@ def compute_dtype(dtype: DType) -> DType:
 
 def unary(ufunc: Callable[..., Any], x: Array) -> Array:
     """ufunc(x) in the type of x."""
-    if x.dtype in NARROW:
-        return narrowed(ufunc, x.dtype, x.astype(FLOAT32))
-    return np.asarray(quietly(ufunc, x))
+    if x.dtype not in NARROW:
+        return np.asarray(quietly(ufunc, x))
+    if isinstance(ufunc, np.ufunc):
+        return half.unary(ufunc, x)
+    found = np.asarray(quietly(ufunc, widened(x)))
+    return rounded(found, x.dtype) if found.dtype == FLOAT32 else found
 
 
 def predicate(ufunc: Callable[..., Any], x: Array) -> Array:
     """ufunc(x), truth values."""
-    return np.asarray(quietly(ufunc, x.astype(FLOAT32) if x.dtype in NARROW else x))
+    return unary(ufunc, x)
 
 
 def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     """ufunc(x1, x2), operands cast to `dtype` in the loop."""
-    if x1.dtype == x2.dtype == dtype and dtype not in NARROW:
-        return elementwise(ufunc, x1, x2)
     if dtype in NARROW:
-        wide = (quietly(np.asarray, x, dtype).astype(FLOAT32) for x in (x1, x2))
-        return narrowed(ufunc, dtype, *wide)
+        return half.binary(ufunc, *(quietly(np.asarray, x, dtype) for x in (x1, x2)))
+    if x1.dtype == x2.dtype == dtype:
+        return elementwise(ufunc, x1, x2)
     return np.asarray(quietly(ufunc, x1, x2, dtype=dtype, casting="unsafe"))
-
-
-def narrowed(function: Callable[..., Any], dtype: DType, *operands: Any) -> Array:
-    """function(*operands), rounded to `dtype`."""
-    return quietly(np.asarray, quietly(function, *operands), dtype)
 
 
 def in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
     """Run a function of 16-bit floats in float32, so that it rounds once."""
 
     @wraps(function)
-    def widened(x: Array, *options: Any) -> Array:
+    def in_wide(x: Array, *options: Any) -> Array:
         if x.dtype in NARROW:
-            return narrowed(function, x.dtype, x.astype(FLOAT32), *options)
+            return rounded(quietly(function, widened(x), *options), x.dtype)
         return np.asarray(quietly(function, x, *options))
 
-    return widened
+    return in_wide

@@ -1,0 +1,155 @@
+"""float16 and bfloat16: computed in float32 and rounded once, large arrays compiled.
+
+Small arrays are cast by NumPy, and need no compiler. Of large ones, functions of one
+operand look each element up in a table of all 65,536 results; arithmetic, comparisons
+and casts are kernels over the bits. All ways give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from math import prod
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.dense.quiet import quietly
+from mdtensor.kernels.dense.team import TEAM
+
+Array = npt.NDArray[Any]
+DType = np.dtype[Any]
+
+FLOAT16, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+#: Floats of 16 bits, which are computed in float32 and rounded once.
+NARROW = frozenset({FLOAT16, BFLOAT16})
+FLOAT32 = np.dtype(np.float32)
+
+#: Elements from which compiled kernels are worth loading the compiler for.
+LARGE = 1 << 13
+#: Elements of a call of a kernel; a lone number is repeated for so many.
+BLOCK = 1 << 16
+COMPARISONS = frozenset(
+    {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+)
+COMPILED = COMPARISONS | {
+    *(np.add, np.subtract, np.multiply, np.divide, np.minimum, np.maximum)
+}
+
+
+@cache
+def _kernels(dtype: DType) -> ModuleType:
+    """The compiled kernels; imported late, because numba takes its time."""
+    from mdtensor.kernels.cpu import bfloat16, float16
+
+    return float16 if dtype == FLOAT16 else bfloat16
+
+
+def widened(x: Array) -> Array:
+    """x, floats of 16 bits in float32, which is exact."""
+    if x.dtype not in NARROW:
+        return x
+    if x.size < LARGE or x.dtype == BFLOAT16:  # its cast is a shift in NumPy, too
+        return quietly(x.astype, FLOAT32)
+    out = np.empty(x.shape, FLOAT32)
+    _run(_kernels(x.dtype).to_float32, [_flat(x)], out.reshape(-1))
+    return out
+
+
+def rounded(x: Any, dtype: DType) -> Array:
+    """x rounded half to even to `dtype`, a float of 16 bits."""
+    x = np.asarray(x)
+    if x.size < LARGE or x.dtype != FLOAT32:
+        return quietly(x.astype, dtype)
+    out = np.empty(x.shape, dtype)
+    _run(_kernels(dtype).from_float32, [x.reshape(-1)], _flat(out))
+    return out
+
+
+def cast(x: Array, dtype: DType) -> Array:
+    """x.astype(dtype), through float32 where that is a compiled cast."""
+    if x.dtype == dtype:
+        return x.copy()
+    wide = widened(x)
+    if dtype in NARROW and wide.dtype == FLOAT32:
+        return rounded(wide, dtype)
+    return wide if wide.dtype == dtype else quietly(wide.astype, dtype)
+
+
+def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
+    """ufunc(x1, x2) of one type, rounded once to it; comparisons give truth values."""
+    dtype = x1.dtype
+    shape = x1.shape
+    if shape != x2.shape:
+        shape = np.broadcast_shapes(shape, x2.shape)
+    if prod(shape) < LARGE or ufunc not in COMPILED:
+        found = np.asarray(quietly(ufunc, widened(x1), widened(x2)))
+        return rounded(found, dtype) if found.dtype == FLOAT32 else found
+    out = np.empty(shape, bool if ufunc in COMPARISONS else dtype)
+    operands = [_repeated(x, shape) for x in (x1, x2)]
+    kernel = getattr(_kernels(dtype), ufunc.__name__)
+    _run(kernel, operands, _flat(out) if out.dtype == dtype else out.reshape(-1))
+    return out
+
+
+def unary(function: Callable[..., Any], x: Array, *options: Any) -> Array:
+    """function(x, *options) element by element, in the type of x or truth values.
+
+    Args:
+        function: of float32 in a row, to floats that are rounded or to truth values;
+            each element of its result depends on that element of x only.
+        options: numbers.
+    """
+    if x.size < LARGE:
+        return _computed(function, x, options)
+    from mdtensor.kernels.cpu.elementwise import lookup_u16
+
+    table = _table(function, x.dtype, options)
+    out = np.empty(x.shape, table.dtype)
+    bits = np.dtype(f"u{table.itemsize}")
+
+    def look_up(x: Array, out: Array) -> None:
+        lookup_u16(x, table.view(bits), out)
+
+    _run(look_up, [_flat(x)], out.reshape(-1).view(bits))
+    return out
+
+
+@lru_cache(maxsize=256)
+def _table(function: Callable[..., Any], dtype: DType, options: Any) -> Array:
+    """The results for all numbers, in the order of their bits: 128 KiB."""
+    return _computed(function, np.arange(1 << 16, dtype=np.uint16).view(dtype), options)
+
+
+def _computed(function: Callable[..., Any], x: Array, options: Any) -> Array:
+    row = quietly(x.reshape(-1).astype, FLOAT32)
+    found = np.asarray(quietly(function, row, *options)).reshape(x.shape)
+    return quietly(found.astype, x.dtype) if found.dtype.kind == "f" else found
+
+
+def _flat(x: Array) -> Array:
+    """The bits of x in one row."""
+    return np.ascontiguousarray(x).view(np.uint16).reshape(-1)
+
+
+def _repeated(x: Array, shape: tuple[int, ...]) -> Array:
+    """`_flat` of x broadcast to `shape`; a lone number fills one block."""
+    if x.size == 1:
+        return np.full(BLOCK, x.view(np.uint16).reshape(()))
+    return _flat(x if x.shape == shape else np.broadcast_to(x, shape))
+
+
+def _run(kernel: Callable[..., Any], operands: list[Array], out: Array) -> None:
+    """kernel(*operands, out); an operand shorter than `out` is one repeated block."""
+    step = BLOCK if any(len(x) < len(out) for x in operands) else len(out)
+
+    def work(start: int, stop: int) -> None:
+        for at in range(start, stop, step):
+            end = min(at + step, stop)
+            ins = [x[at:end] if len(x) == len(out) else x[: end - at] for x in operands]
+            quietly(kernel, *ins, out[at:end])
+
+    TEAM.spread(work, len(out))
