@@ -321,6 +321,10 @@ from mdtensor.ops.ranges import (
     linspace as linspace,
     meshgrid as meshgrid,
 )
+from mdtensor.ops.threads import (
+    get_num_threads as get_num_threads,
+    set_num_threads as set_num_threads,
+)
 from mdtensor.promotion import (
     can_cast as can_cast,
     promote_types as promote_types,

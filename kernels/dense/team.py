@@ -1,30 +1,31 @@
 """A team of threads over large arrays: NumPy and compiled loops let go of the GIL.
 
-The caller works on the first piece itself and takes back every piece that no thread
-has begun, so it never waits for a thread that is busy elsewhere: calls from several
+The pieces of a call lie in a queue, and whoever is free takes the next one, the caller
+first of all. It never waits for a thread that has not begun: calls from several
 threads, from within a piece, in a forked child and at the end of the interpreter all
-finish. Pieces begin at multiples of `GRAIN` elements; an element is computed alike
-wherever it stands, so the bytes do not depend on the number of threads.
+finish, and a busy core costs one piece at most. An element is computed alike wherever
+it stands, so the bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 Work = Callable[[int, int], None]
+Pieces = deque[tuple[int, int]]
 
-#: Elements: a multiple of all vectors, of NumPy's buffers and of cache lines.
-GRAIN = 1 << 13
-#: A piece of fewer elements is done before another thread has woken up.
-LEAST = 1 << 18
+#: Elements of a piece: a multiple of all vectors, NumPy's buffers and cache lines.
+PIECE = 1 << 18
+#: Fewer elements are done before another thread has woken up.
+LARGE = 1 << 20
 MOST_THREADS = 64
 
 
 def available() -> int:
-    """MDTENSOR_NUM_THREADS, else the cores this process may use."""
+    """MDTENSOR_NUM_THREADS, else the cores that this process may use."""
     wanted = os.environ.get("MDTENSOR_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted):
         return min(int(wanted), MOST_THREADS)
@@ -34,57 +35,49 @@ def available() -> int:
 
 
 class Team:
-    """Threads that wait for pieces of work; none starts before the first piece."""
+    """`size` threads, the caller's included; none starts before there is work."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self.resize(size)
 
-    def spread(self, work: Work, count: int, least: int = LEAST) -> None:
-        """work(start, stop) for pieces of range(count), each at least `least` long."""
-        pieces = min(self.size, count // least)
-        if pieces < 2:
+    def resize(self, size: int) -> None:
+        """From now on work with `size` threads."""
+        self.size = size
+        self._pool = ThreadPoolExecutor(max(size - 1, 1), "mdtensor")
+
+    def spread(self, work: Work, count: int) -> None:
+        """work(start, stop) until range(count) is done, each element once."""
+        if self.size == 1 or count < LARGE:
             return work(0, count)
-        bounds = [count * i // pieces // GRAIN * GRAIN for i in range(pieces)]
-        rest = list(zip(bounds[1:], [*bounds[2:], count], strict=True))
-        begun = [self._submit(work, *piece) for piece in rest]
+        pieces = deque((at, min(at + PIECE, count)) for at in range(0, count, PIECE))
+        others = [self._ask(pieces, work) for _ in range(self.size - 1)]
         try:
-            work(0, bounds[1])
+            _drain(pieces, work)
         finally:
-            for future, piece in zip(begun, rest, strict=True):
-                if future is None or future.cancel():
-                    work(*piece)
-                else:
-                    future.result()
+            pieces.clear()
+            for other in others:
+                if other is not None and not other.cancel():
+                    other.result()
         return None
 
-    def _submit(self, work: Work, start: int, stop: int) -> Future[None] | None:
-        """The piece handed on; None at the end of the interpreter."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.size - 1, "mdtensor")
-            pool = self._pool
+    def _ask(self, pieces: Pieces, work: Work) -> Future[None] | None:
+        """Another thread at the pieces; None when the interpreter ends."""
         try:
-            return pool.submit(work, start, stop)
+            return self._pool.submit(_drain, pieces, work)
         except RuntimeError:
             return None
 
 
+def _drain(pieces: Pieces, work: Work) -> None:
+    while True:
+        try:
+            start, stop = pieces.popleft()
+        except IndexError:
+            return
+        work(start, stop)
+
+
 TEAM = Team(available())
 
-
-def resize(size: int) -> None:
-    """From now on use `size` threads, the caller's included."""
-    TEAM.size = min(size, MOST_THREADS)
-    _forget()
-
-
-def _forget() -> None:
-    """The next piece starts threads of its own; a forked child has none."""
-    TEAM._lock = threading.Lock()
-    TEAM._pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=lambda: TEAM.resize(TEAM.size))

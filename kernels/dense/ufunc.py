@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense import half
 from mdtensor.kernels.dense.half import FLOAT32, NARROW, rounded, widened
-from mdtensor.kernels.dense.quiet import elementwise, quietly
+from mdtensor.kernels.dense.quiet import quietly
+from mdtensor.kernels.dense.team import LARGE, TEAM
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -33,10 +35,10 @@ def compute_dtype(dtype: DType) -> DType:
 
 def unary(ufunc: Callable[..., Any], x: Array) -> Array:
     """ufunc(x) in the type of x."""
+    if isinstance(ufunc, np.ufunc):
+        return half.unary(ufunc, x) if x.dtype in NARROW else spread(ufunc, x)
     if x.dtype not in NARROW:
         return np.asarray(quietly(ufunc, x))
-    if isinstance(ufunc, np.ufunc):
-        return half.unary(ufunc, x)
     found = np.asarray(quietly(ufunc, widened(x)))
     return rounded(found, x.dtype) if found.dtype == FLOAT32 else found
 
@@ -51,8 +53,32 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     if dtype in NARROW:
         return half.binary(ufunc, *(quietly(np.asarray, x, dtype) for x in (x1, x2)))
     if x1.dtype == x2.dtype == dtype:
-        return elementwise(ufunc, x1, x2)
+        return spread(ufunc, x1, x2)
     return np.asarray(quietly(ufunc, x1, x2, dtype=dtype, casting="unsafe"))
+
+
+def spread(ufunc: np.ufunc, *operands: Array) -> Array:
+    """ufunc(*operands); many elements are shared out among threads."""
+    count = max(x.size for x in operands)
+    if count < LARGE or not _are_rows(operands, count):
+        return np.asarray(quietly(ufunc, *operands))
+    types = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))
+    result = np.empty(np.broadcast_shapes(*(x.shape for x in operands)), types[-1])
+    rows, out = [x.reshape(-1) for x in operands], result.reshape(-1)
+
+    def work(start: int, stop: int) -> None:
+        pieces = [x[start:stop] if x.size > 1 else x for x in rows]
+        quietly(ufunc, *pieces, out=out[start:stop])
+
+    TEAM.spread(work, count)
+    return result
+
+
+def _are_rows(operands: tuple[Array, ...], count: int) -> bool:
+    """Whether each is a lone number, or `count` elements in one row of memory."""
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    rows = (x.size in (1, count) and x.flags.c_contiguous for x in operands)
+    return prod(shape) == count and all(rows)
 
 
 def in_float32(function: Callable[..., Array]) -> Callable[..., Array]:

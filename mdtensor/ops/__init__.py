@@ -28,5 +28,6 @@ from mdtensor.ops import (
     sets as sets,
     sorting as sorting,
     special as special,
+    threads as threads,
     trigonometry as trigonometry,
 )

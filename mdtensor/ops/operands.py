@@ -126,11 +126,11 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
     kind: Any = type(x1)
-    if kind is type(x2) and kind in PLAIN:
+    if kind is type(x2) and kind in PLAIN and x1.buffer.size < kernel.LARGE:
         a, b = x1.buffer, x2.buffer
     else:
         a, b, kind = joint_numbers(operation, x1, x2)
-        if kind not in PLAIN or not a.dtype is b.dtype is kind.dtype.storage:
+        if not _is_short(kind, a, b):
             return kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
     # Nothing to cast. Written out: each call would be 5 % of an addition.
     try:
@@ -141,6 +141,12 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     result: Tensor = new(kind)
     result.buffer = found if type(found) is ndarray else np.asarray(found)
     return result
+
+
+def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
+    """Whether NumPy takes both as they are, and no thread would help."""
+    is_same = a.dtype is b.dtype is kind.dtype.storage
+    return is_same and kind in PLAIN and max(a.size, b.size) < kernel.LARGE
 
 
 def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:

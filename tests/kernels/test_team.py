@@ -1,0 +1,154 @@
+"""A team of threads: every element once, the same bytes, and nobody waits for ever."""
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.kernels.dense import team, ufunc
+from mdtensor.kernels.dense.team import Team
+
+PIECE = 1 << 13
+LONG = 5 * PIECE + 123
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: Any) -> None:
+    """Arrays of some thousand elements are large."""
+    monkeypatch.setattr(team, "PIECE", PIECE)
+    for module in (team, ufunc):
+        monkeypatch.setattr(module, "LARGE", 2 * PIECE)
+
+
+@pytest.mark.parametrize("count", [0, 1, PIECE, 2 * PIECE - 1, 2 * PIECE, LONG])
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_every_element_is_worked_on_once(size: int, count: int) -> None:
+    seen, pieces = np.zeros(count, int), []
+
+    def work(start: int, stop: int) -> None:
+        seen[start:stop] += 1
+        pieces.append(start)
+
+    Team(size).spread(work, count)
+    assert (seen == 1).all()
+    shared = size > 1 and count >= 2 * PIECE
+    assert sorted(pieces) == (list(range(0, count, PIECE)) if shared else [0])
+
+
+def test_an_error_reaches_the_caller_and_the_team_goes_on() -> None:
+    two = Team(2)
+
+    def fail(start: int, stop: int) -> None:
+        if start:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        two.spread(fail, 4 * PIECE)
+    two.spread(lambda start, stop: None, 4 * PIECE)
+
+
+def test_a_piece_may_spread_work_itself() -> None:
+    two, seen = Team(2), np.zeros((4 * PIECE, 2), int)
+
+    def outer(start: int, stop: int) -> None:
+        def inner(first: int, last: int) -> None:
+            seen.reshape(-1)[2 * start + first : 2 * start + last] += 1
+
+        two.spread(inner, 2 * (stop - start))
+
+    two.spread(outer, len(seen))
+    assert (seen == 1).all()
+
+
+def test_many_threads_share_a_team() -> None:
+    three, found = Team(3), []
+
+    def call(value: int) -> None:
+        out = np.zeros(LONG, int)
+        for _ in range(20):
+            three.spread(lambda a, b: out[a:b].__iadd__(value), LONG)
+        found.append((out == 20 * value).all())
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 6
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_has_a_team_of_its_own() -> None:
+    x = md.asarray(np.arange(LONG, dtype=np.float32))
+    before = md.get_num_threads()
+    md.set_num_threads(2)
+    try:
+        want = (x + x).buffer.tobytes()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (x + x).buffer.tobytes() == want else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        md.set_num_threads(before)
+
+
+@pytest.mark.parametrize("operation", [md.add, md.div, md.exp, md.sin, md.sigmoid])
+@pytest.mark.parametrize(
+    "dtype", [md.float16, md.bfloat16, md.float32, md.float64], ids=str
+)
+@pytest.mark.compiled
+def test_bytes_do_not_depend_on_the_number_of_threads(
+    operation: Any, dtype: Any, rng: Any
+) -> None:
+    arrays = [rng.standard_normal(LONG).astype(dtype.storage) for _ in range(2)]
+    x, y = map(md.from_numpy, arrays)
+    operands = (x, y) if operation in (md.add, md.div) else (x,)
+    before, found = md.get_num_threads(), set()
+    for size in (1, 2, 3, 5):
+        md.set_num_threads(size)
+        found.add(operation(*operands).buffer.tobytes())
+    md.set_num_threads(before)
+    assert len(found) == 1
+
+
+def test_the_number_of_threads_is_set_and_told() -> None:
+    before = md.get_num_threads()
+    md.set_num_threads(3)
+    assert md.get_num_threads() == 3
+    md.set_num_threads(before)
+    for wrong in (0, -1, 1.5, True, "2"):
+        with pytest.raises(md.errors.OptionError) as caught:
+            md.set_num_threads(wrong)
+        assert str(caught.value) == (
+            f"set_num_threads({type(wrong).__name__}): {wrong!r} is no number of "
+            "threads. Use an integer from 1 to 64."
+        )
+    assert md.get_num_threads() == before
+
+
+def test_the_environment_limits_the_team(monkeypatch: Any) -> None:
+    monkeypatch.setenv("MDTENSOR_NUM_THREADS", "3")
+    assert team.available() == 3
+    for nonsense in ("", "0", "many", "-2"):
+        monkeypatch.setenv("MDTENSOR_NUM_THREADS", nonsense)
+        assert 1 <= team.available() <= (os.cpu_count() or 1)
+
+
+def test_large_operands_of_every_layout(rng: Any) -> None:
+    """What is no row of memory, or does not broadcast, goes another way."""
+    a = rng.standard_normal((4, 2 * PIECE)).astype(np.float32)
+    x = md.from_numpy(a)
+    for b in (a[:, ::-1], a[:1], a[:, :1], np.float32(2), a[:1, :1], a.T.copy().T):
+        found = x - md.from_numpy(np.asarray(b))
+        assert np.array_equal(found.buffer, a - b)
+    column, row = a[0, :, None][: PIECE // 16], a[0][: PIECE // 16]
+    product = md.from_numpy(column) * md.from_numpy(row)
+    assert np.array_equal(product.buffer, column * row)
+    with pytest.raises(md.errors.ShapeError):
+        x + md.from_numpy(a[:, 1:])
+    assert np.array_equal(md.isnan(x).buffer, np.isnan(a))
+    assert np.array_equal((x * 2).buffer, a * 2)
