@@ -81,13 +81,19 @@ def _are_rows(operands: tuple[Array, ...], count: int) -> bool:
     return prod(shape) == count and all(rows)
 
 
+def narrowed(function: Callable[..., Any], dtype: DType, *operands: Any) -> Array:
+    """function(*operands), rounded to `dtype`."""
+    found = np.asarray(quietly(function, *operands))
+    return found if found.dtype == dtype else half.cast(found, dtype)
+
+
 def in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
     """Run a function of 16-bit floats in float32, so that it rounds once."""
 
     @wraps(function)
     def in_wide(x: Array, *options: Any) -> Array:
         if x.dtype in NARROW:
-            return rounded(quietly(function, widened(x), *options), x.dtype)
+            return narrowed(function, x.dtype, widened(x), *options)
         return np.asarray(quietly(function, x, *options))
 
     return in_wide
