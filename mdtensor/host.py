@@ -40,8 +40,32 @@ def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
                 f"Use astype(asarray(a), {dtype})",
             )
         return np.asarray(values)
+    return typed_array(values, dtype)[1]
+
+
+def typed_array(
+    values: Any, dtype: DType | None = None
+) -> tuple[DType, npt.NDArray[Any]]:
+    """`values` as a NumPy array, and its element type: `dtype`, or the natural one.
+
+    NumPy's scalars, arrays and tensors in a sequence have the type they have, and
+    Python numbers are weak beside them; alone they are bool, int64, float32 or
+    complex64, integers from 2**63 on uint64.
+
+    Raises:
+        CastError: a value that the type does not hold.
+        PromotionError: there is no common type.
+        ShapeError: ragged sequences.
+
+    Example:
+        >>> typed_array([1, 2.5])[0], typed_array([np.uint8(1), 2])[0]
+        (mdtensor.float32, mdtensor.uint8)
+    """
     try:
-        return _from_python(natural_array(values), dtype)
+        types = _element_types(values, _DEEPEST)
+        found = _natural_array(values, types)
+        chosen = dtype or _natural_dtype(types, found)
+        return chosen, _from_python(found, chosen)
     except MdtensorError:
         raise
     except (ValueError, TypeError, OverflowError) as error:
@@ -51,28 +75,15 @@ def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
         ) from error
 
 
-def natural_dtype(values: Any) -> DType:
-    """The element type of a Python number, or of a sequence of what has elements.
-
-    NumPy's scalars, arrays and tensors have the type they have, and Python numbers
-    are weak beside them; alone they are bool, int64, float32 or complex64, integers
-    from 2**63 on uint64.
-
-    Raises:
-        PromotionError: there is no common type.
-
-    Example:
-        >>> natural_dtype([1, 2.5]), natural_dtype([np.uint8(1), 2])
-        (mdtensor.float32, mdtensor.uint8)
-    """
-    found = _element_types(values, _DEEPEST)
-    strong = [kind for kind in found if isinstance(kind, DType)]
-    weak = [kind for kind in _NUMBERS if any(_is_number(t, kind) for t in found)]
+def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
+    strong = [kind for kind in types if isinstance(kind, DType)]
+    weak = [kind for kind in _NUMBERS if any(_is_number(t, kind) for t in types)]
     if strong:
         return _beside(promote_types(*strong), weak)
-    if weak == [int] or weak == [bool, int]:
-        return _natural_integer(values)
-    alone = {bool: dtypes.bool_, complex: DEFAULT_COMPLEX}
+    if weak and weak[-1] is int and found.size and found.min() >= 0:
+        is_large = found.max() > DEFAULT_INTEGER.maximum
+        return dtypes.uint64 if is_large else DEFAULT_INTEGER
+    alone = {bool: dtypes.bool_, int: DEFAULT_INTEGER, complex: DEFAULT_COMPLEX}
     return alone.get(weak[-1], DEFAULT_FLOAT) if weak else DEFAULT_FLOAT
 
 
@@ -106,25 +117,16 @@ def _beside(strong: DType, weak: list[type]) -> DType:
     return strong
 
 
-def _natural_integer(values: Any) -> DType:
-    try:
-        found = natural_array(values)
-    except ValueError:  # ragged: the constructor says so
-        return DEFAULT_INTEGER
-    is_large = found.size and found.min() >= 0 and found.max() > DEFAULT_INTEGER.maximum
-    return dtypes.uint64 if is_large else DEFAULT_INTEGER
-
-
-def natural_array(values: Any) -> npt.NDArray[Any]:
+def _natural_array(values: Any, types: set[Any]) -> npt.NDArray[Any]:
     """`values` as NumPy sees them, but integers of any size stay exact.
 
-    NumPy makes floats of [1, 2**63]; here they are an array of Python integers. To it
-    a bfloat16 is an object; here it is a float.
+    `types` are those of its elements. NumPy makes floats of [1, 2**63]; here they are
+    an array of Python integers. To it a bfloat16 is an object; here it is a float.
     """
     found = np.array(values)
     if found.dtype == dtypes.bfloat16.storage:
         return found.astype(np.float32)
-    if found.dtype.kind not in "fO" or found.size == 0:
+    if found.dtype.kind not in "fO" or found.size == 0 or types == {float}:
         return found
     exact = np.array(values, object)
     if all(isinstance(value, (int, np.integer)) for value in exact.flat):

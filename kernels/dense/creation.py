@@ -19,9 +19,11 @@ def whole_range(start: int, step: int, count: int, dtype: DType) -> Array:
     Computed modulo 2**64, hence exact, however large `start` and `step` are.
     """
     i = np.arange(count, dtype=np.uint64)
-    i *= np.uint64(step % 2**64)
-    i += np.uint64(start % 2**64)
-    return i.astype(dtype)
+    if step != 1:
+        i *= np.uint64(step % 2**64)
+    if start:
+        i += np.uint64(start % 2**64)
+    return i.view(np.int64).astype(dtype, copy=False)
 
 
 def float_range(start: float, step: float, count: int, dtype: DType) -> Array:

@@ -27,7 +27,10 @@ def setitem(x: Array, key: Key, value: Array) -> None:
     x[_whole(safe)] = _apart(value, x) if is_own else nearest(value, x.dtype)
 
 
-def _whole(key: Key) -> Key:
+def _whole(key: Key) -> Any:
+    """The key that gives an array also of one element; alone, a mask is faster."""
+    if len(key) == 1 and isinstance(key[0], np.ndarray):
+        return key[0]
     return key if any(index is Ellipsis for index in key) else (*key, Ellipsis)
 
 

@@ -10,7 +10,7 @@ from mdtensor.device import device as find_device
 from mdtensor.dtypes import DType
 from mdtensor.errors import ExchangeError, OptionError
 from mdtensor.generics.conversion import astype, to
-from mdtensor.host import natural_dtype
+from mdtensor.host import typed_array
 from mdtensor.tensor import Tensor, from_numpy, leaf
 
 #: DLPack's number for the memory of the host.
@@ -68,7 +68,8 @@ def _typed(values: Any, dtype: DType | None) -> Any:
     """A tensor of Python values, or of an array in foreign byte order."""
     if isinstance(values, np.ndarray):
         return _cast(from_numpy(values), dtype)
-    return leaf(dtype or natural_dtype(values))(values)
+    found, buffer = typed_array(values, dtype)
+    return leaf(found).wrap(buffer)
 
 
 def _shared(obj: Any) -> Tensor | None:

@@ -16,11 +16,15 @@ from mdtensor.leaves import IntegerTensor
 from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.tensor import Tensor, from_numpy
 
+#: Indices that NumPy and we read alike.
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+
 
 @method(getitem)
 def getitem(x: Dense, /, *, key: Any) -> Tensor:
-    if type(key) is int and x.device is cpu and _is_inside(key, x.shape):
-        return x.wrap(x.buffer[key, ...])
+    view = _view(x, key)
+    if view is not None:
+        return x.wrap(view)
     indices = _indices("getitem", x, key)
 
     def check() -> None:
@@ -31,25 +35,35 @@ def getitem(x: Dense, /, *, key: Any) -> Tensor:
     return x.wrap(kernel.getitem(x.buffer, tuple(map(_buffer, indices))))
 
 
+def _view(x: Tensor, key: Any) -> Any:
+    """The view of a key without tensors that fits; None if there is more to check."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if x.device is not cpu or not _BASIC.issuperset(map(type, keys)):
+        return None
+    try:
+        return kernel.getitem(x.buffer, keys)
+    except (IndexError, TypeError, ValueError):
+        return None
+
+
 @method(setitem)
 def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
-    indices = _indices("setitem", x, key)
+    view = _view(x, key)
+    indices = () if view is not None else _indices("setitem", x, key)
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
 
     def check() -> None:
-        check_value(x.dtype, _shape(x, indices), given)
+        check_value(x.dtype, _shape(x, indices) if view is None else view.shape, given)
         _check_ranges(x, indices)
 
     checked("setitem", (x, given), check)
     if not x.buffer.flags.writeable:
-        raise WriteError(
-            "the buffer is read-only",
-            "Write into asarray(x, copy=True)",
-            describe("setitem", x, given),
-        )
-    written = given.buffer if isinstance(given, Tensor) else number(given, x.dtype)
-    kernel.setitem(x.buffer, tuple(map(_buffer, indices)), written)
+        call = describe("setitem", x, given)
+        fix = "Write into asarray(x, copy=True)"
+        raise WriteError("the buffer is read-only", fix, call)
+    target = x.buffer if view is None else view
+    kernel.setitem(target, tuple(map(_buffer, indices)), number(given, x.dtype))
     return x
 
 
@@ -84,10 +98,6 @@ def _is_index_array(index: Any) -> bool:
 
 def _is_numpy(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic))
-
-
-def _is_inside(index: int, shape: tuple[int, ...]) -> bool:
-    return bool(shape) and -shape[0] <= index < shape[0]
 
 
 def _shape(x: Tensor, indices: tuple[Any, ...]) -> tuple[int, ...]:
