@@ -103,7 +103,9 @@ def dtype(name: object) -> DType:
     found = _REGISTRY.get(name if isinstance(name, str) else _numpy_name(name))
     if found is None:
         names = ", ".join(_REGISTRY)
-        raise OptionError(f"no element type {name!s}", f"Known are {names}")
+        is_name = isinstance(name, (str, type, np.dtype))
+        shown = name if is_name else f"like a {type(name).__name__}"
+        raise OptionError(f"no element type {shown}", f"Known are {names}")
     return found
 
 
@@ -115,7 +117,7 @@ def kinds() -> tuple[str, ...]:
 def _numpy_name(name: object) -> str:
     try:
         return np.dtype(name).name  # type: ignore[call-overload, no-any-return]
-    except TypeError:
+    except (TypeError, ValueError):
         return ""
 
 

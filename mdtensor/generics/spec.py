@@ -44,3 +44,9 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"{self.type.__name__}[{','.join(map(str, self.shape))}]"
+
+
+def is_tensor(given: Any) -> bool:
+    """Whether it is a tensor, or a tensor without its elements."""
+    is_one = isinstance(getattr(given, "dtype", None), dtypes.DType)
+    return is_one and isinstance(getattr(given, "shape", None), tuple)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mdtensor import OptionError, ShapeError, max, mean, method, softmax, sum
 from mdtensor.errors import checked, describe
+from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
 from mdtensor.quant import accumulators, rounding, tables
 from mdtensor.quant.deduction import accumulated, curve, rounded_mean
@@ -20,8 +21,9 @@ from mdtensor.quant.tensor import AffineTensor, NarrowTensor, quantized
 ERROR = 2.0**-40
 
 
-def _axes(name: str, x: Any, axis: Any) -> tuple[int, ...]:
+def _axes(name: str, x: Any, axis: Any, keepdims: bool) -> tuple[int, ...]:
     require_per_tensor(name, x)
+    checked(name, (x,), lambda: flag(keepdims, "keepdims"))
     return checked(name, (x,), lambda: normalize_axes(axis, x.ndim))
 
 
@@ -29,18 +31,18 @@ def _axes(name: str, x: Any, axis: Any) -> tuple[int, ...]:
 def sum(x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
     if dtype is not None:
         raise OptionError(
-            f"dtype is {dtype!s}, codes add up to codes of qint32",
+            "codes add up to codes of qint32, dtype= is for numbers",
             "Leave dtype= away, or use dequantize(x) first",
             describe("sum", x),
         )
-    axes = _axes("sum", x, axis)
+    axes = _axes("sum", x, axis, keepdims)
     total = np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
     return finish("sum", total, accumulators.of_steps(x), None, x)
 
 
 @method(mean, deduce=rounded_mean)
 def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> Any:
-    axes = _axes("mean", x, axis)
+    axes = _axes("mean", x, axis, keepdims)
     grid = require_out("mean", out, x)
     count = int(np.prod([x.shape[a] for a in axes]))
     if count == 0:
@@ -52,7 +54,7 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
 
 @method(max)
 def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
-    axes = _axes("max", x, axis)
+    axes = _axes("max", x, axis, keepdims)
     checked("max", (x,), lambda: check_nonempty(x.shape, axes))
     return quantized(np.asarray(x.buffer.max(axis=axes, keepdims=keepdims)), x.qparams)
 

@@ -80,6 +80,14 @@ def test_unknown_names() -> None:
     assert str(caught.value).startswith("no element type int7. Known are bool, int8, ")
 
 
+def test_a_tensor_is_no_element_type_and_is_not_shown() -> None:
+    with pytest.raises(OptionError) as caught:
+        md.sum(md.zeros((2,)), dtype=md.ones((1,)))
+    assert str(caught.value).startswith(
+        "sum(Float32Tensor[2]): no element type like a Float32Tensor. Known are bool, "
+    )
+
+
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(RegistrationError) as caught:
         md.DType("int8", "signed integer", 8, "int8")

@@ -138,6 +138,9 @@ LITERAL: dict[str, Callable[[], Any]] = {
     "diff(Float32Tensor[2,3]): prepend is a int. Use a tensor.": (
         lambda: md.diff(X, prepend=0)
     ),
+    "diff(Float32Tensor[2,3]): prepend is a type. Use a tensor.": (
+        lambda: md.diff(X, prepend=md.BoolTensor)
+    ),
     "diff(Float32Tensor[2,3]): append is a ndarray. Use a tensor.": (
         lambda: md.diff(X, append=np.zeros((2, 1)))
     ),

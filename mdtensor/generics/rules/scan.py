@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics.options import flag
 from mdtensor.generics.rules.reduction import accumulator
@@ -15,7 +14,7 @@ from mdtensor.generics.shapes import (
     is_size,
     normalize_axis,
 )
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import result_type
 
 
@@ -68,7 +67,7 @@ def differences(
 
 
 def _check_tensor(given: Any, name: str) -> None:
-    if given is not None and not isinstance(getattr(given, "dtype", None), DType):
+    if given is not None and not is_tensor(given):
         raise OptionError(f"{name} is a {type(given).__name__}", "Use a tensor")
 
 

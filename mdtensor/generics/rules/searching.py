@@ -9,7 +9,7 @@ from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics.options import choice
 from mdtensor.generics.rules.reduction import extreme, reduction
 from mdtensor.generics.shapes import DYNAMIC, broadcast_shapes, normalize_axis
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import result_type
 
 
@@ -48,8 +48,7 @@ def insertion(
 
 
 def _check_sorter(sorter: Any, size: int) -> None:
-    dtype = getattr(sorter, "dtype", None)
-    if not isinstance(dtype, dtypes.DType) or not dtype.is_integer:
+    if not is_tensor(sorter) or not sorter.dtype.is_integer:
         raise OptionError(
             f"sorter is a {type(sorter).__name__}", "Use what argsort(x1) gives"
         )

@@ -89,12 +89,18 @@ def test_sums_that_leave_32_bits_are_refused():
     assert md.mean(x, out=QParams(2.0**24)).codes.tolist() == 32
 
 
+@pytest.mark.parametrize("reduce", [md.sum, md.max, md.argmax])
+def test_keepdims_is_a_truth_value(reduce):
+    with pytest.raises(md.OptionError, match=r"keepdims is 'no'\. Use True or False"):
+        reduce(QInt8Tensor([1, 2], scale=0.5), keepdims="no")
+
+
 def test_codes_add_up_to_codes():
     x = QInt8Tensor([1, 2], scale=0.5)
     with pytest.raises(md.OptionError) as raised:
         md.sum(x, dtype=md.int64)
     assert str(raised.value) == (
-        "sum(QInt8Tensor[2]): dtype is int64, codes add up to codes of qint32. "
+        "sum(QInt8Tensor[2]): codes add up to codes of qint32, dtype= is for numbers. "
         "Leave dtype= away, or use dequantize(x) first."
     )
 
