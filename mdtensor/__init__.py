@@ -135,7 +135,11 @@ from mdtensor.generics.comparison import (
     less_equal as less_equal,
     not_equal as not_equal,
 )
-from mdtensor.generics.conv import conv2d as conv2d
+from mdtensor.generics.conv import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv_transpose2d as conv_transpose2d,
+)
 from mdtensor.generics.conversion import astype as astype, to as to
 from mdtensor.generics.creation import (
     empty_like as empty_like,
@@ -219,8 +223,12 @@ from mdtensor.generics.parts import (
     real as real,
 )
 from mdtensor.generics.pool import (
+    adaptive_avg_pool2d as adaptive_avg_pool2d,
+    adaptive_max_pool2d as adaptive_max_pool2d,
+    avg_pool1d as avg_pool1d,
     avg_pool2d as avg_pool2d,
     global_avg_pool2d as global_avg_pool2d,
+    max_pool1d as max_pool1d,
     max_pool2d as max_pool2d,
 )
 from mdtensor.generics.reduction import (

@@ -96,3 +96,47 @@ def _grouped(taps: Array, w: Array, groups: int) -> Array:
     for image, target in zip(taps, y, strict=True):
         np.matmul(filters, image.reshape(groups, depth, oh * ow), out=target)
     return y.reshape(n, len(w), oh, ow)
+
+
+def conv_transpose2d(
+    x: Array,
+    w: Array,
+    b: Array | None,
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
+    size: Pair,
+    dtype: np.dtype[Any],
+) -> Array:
+    """y[n, o, i·s + p·d, j·s + q·d] sums x[n, c, i, j] · w[c, o, p, q], plus b[o].
+
+    One product gives what every number paints; then a sum over taps.
+
+    Args:
+        x: [n, c, h, w].
+        w: [c, out / groups, kh, kw].
+        b: [out], or None.
+        stride, dilation: (height, width).
+        padding: (top, left, bottom, right) that y is cut by.
+        groups: input and output channels are split into this many groups.
+        size: height and width of the result.
+        dtype: of the result; operands are cast to it.
+    """
+    wide = compute_dtype(dtype)
+    n, c, height, width = x.shape
+    out, (kh, kw) = w.shape[1] * groups, w.shape[2:]
+    filters = rounded(w, wide).reshape(groups, c // groups, -1).swapaxes(1, 2)
+    image = rounded(x, wide).reshape(n, groups, c // groups, height * width)
+    top, left, bottom, right = padding
+    y = np.zeros((n, out, size[0] + top + bottom, size[1] + left + right), wide)
+    with np.errstate(all="ignore"):
+        painted = np.matmul(filters, image).reshape(n, out, kh, kw, height, width)
+        for p, q in np.ndindex(kh, kw):
+            rows = slice(p * dilation[0], None, stride[0])
+            columns = slice(q * dilation[1], None, stride[1])
+            y[:, :, rows, columns][:, :, :height, :width] += painted[:, :, p, q]
+        y = y[:, :, top : top + size[0], left : left + size[1]]
+        if b is not None:
+            y = y + rounded(b, wide)[:, None, None]
+    return rounded(y, dtype)

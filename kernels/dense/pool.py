@@ -6,6 +6,7 @@ border: the image is continued as far as they need.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense.conv import with_border
 from mdtensor.kernels.dense.matmul import rounded
-from mdtensor.kernels.dense.ufunc import compute_dtype, is_floating
+from mdtensor.kernels.dense.ufunc import compute_dtype, in_float32, is_floating
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
@@ -93,3 +94,28 @@ def _counts(
         end = np.minimum(start + kernel[axis], last)
         along.append(end - np.maximum(start, first))
     return np.multiply.outer(along[0], along[1])
+
+
+@in_float32
+def adaptive_avg_pool2d(x: Array, size: Pair) -> Array:
+    """The mean of each of `size` windows: first over rows, then over columns."""
+    return _adaptive(np.mean, x, size)
+
+
+@in_float32
+def adaptive_max_pool2d(x: Array, size: Pair) -> Array:
+    """The largest element of each of `size` windows; NaN if there is one."""
+    return _adaptive(np.max, x, size)
+
+
+def _adaptive(reduce: Callable[..., Array], x: Array, size: Pair) -> Array:
+    for axis, count in ((2, size[0]), (3, size[1])):
+        total = x.shape[axis]
+        before = (slice(None),) * axis
+        windows = [
+            slice(i * total // count, -(-(i + 1) * total // count))
+            for i in range(count)
+        ]
+        parts = [reduce(x[(*before, window)], axis=axis) for window in windows]
+        x = np.stack(parts, axis=axis)
+    return x

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.rules.conv import convolution
+from mdtensor.generics.rules.conv import (
+    convolution,
+    convolution1d,
+    transposed_convolution,
+)
 
 
 @generic(deduce=convolution)
@@ -48,4 +52,85 @@ def conv2d(
         [[4.0, 6.0, 4.0], [6.0, 9.0, 6.0], [4.0, 6.0, 4.0]]
 
     Source: ONNX `Conv`; PyTorch, `torch.nn.functional.conv2d`.
+    """
+
+
+@generic(deduce=convolution1d)
+def conv1d(
+    x: Any,
+    w: Any,
+    b: Any = None,
+    /,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """1-D cross-correlation of signals with a bank of filters.
+
+    Args:
+        x: [n, c, l].
+        w: [out, c / groups, k].
+        b: [out], or None.
+        stride, dilation: one integer.
+        padding: one integer or (before, after); the signal is continued with zeros.
+        groups: as in `conv2d`.
+
+    Returns:
+        [n, out, ol] of the promoted type.
+
+    Raises:
+        ShapeError, OptionError: as in `conv2d`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.conv1d(md.ones((1, 1, 4)), md.ones((1, 1, 3)), padding=1).tolist()
+        [[[2.0, 3.0, 3.0, 2.0]]]
+
+    Source: ONNX `Conv`; PyTorch, `torch.nn.functional.conv1d`.
+    """
+
+
+@generic(deduce=transposed_convolution)
+def conv_transpose2d(
+    x: Any,
+    w: Any,
+    b: Any = None,
+    /,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
+    """The transpose of `conv2d` as a linear map: each number paints a filter.
+
+    Args:
+        x: [n, c, h, w].
+        w: [c, out / groups, kh, kw].
+        b: [out], or None.
+        stride, dilation: one integer or (height, width).
+        padding: one integer, (height, width) or (top, left, bottom, right) that the
+            result is cut by.
+        output_padding: one integer or (height, width) that the result is longer by,
+            at the bottom and the right; below the stride or the dilation.
+        groups: input and output channels are split into this many groups.
+
+    Returns:
+        [n, out, oh, ow] of the promoted type, with
+        oh = (h - 1) · stride + dilation · (kh - 1) + 1 + output_padding - padding.
+
+    Raises:
+        ShapeError: channels, groups or bias do not fit, or nothing is left.
+        OptionError: a stride or dilation below 1, a negative or too large padding.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x, w = md.asarray([[[[1.0, 2.0]]]]), md.ones((1, 1, 1, 2))
+        >>> md.conv_transpose2d(x, w).tolist()
+        [[[[1.0, 3.0, 2.0]]]]
+
+    Source: ONNX `ConvTranspose`; PyTorch, `torch.nn.functional.conv_transpose2d`.
     """

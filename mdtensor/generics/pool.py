@@ -1,11 +1,16 @@
-"""Pooling over the height and width of images."""
+"""Pooling over the height and width of images, or the length of signals."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.rules.conv import global_pooling, pooling
+from mdtensor.generics.rules.conv import (
+    adaptive_pooling,
+    global_pooling,
+    pooling,
+    pooling1d,
+)
 
 
 @generic(deduce=pooling)
@@ -91,4 +96,107 @@ def global_avg_pool2d(x: Any, /, *, out: Any = None) -> Any:
         [[[[1.0]]]]
 
     Source: ONNX `GlobalAveragePool`.
+    """
+
+
+@generic(deduce=pooling1d)
+def max_pool1d(
+    x: Any,
+    /,
+    kernel_size: Any,
+    *,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+) -> Any:
+    """The largest element of each window; padding never wins.
+
+    Args:
+        x: [n, c, l].
+        kernel_size, stride: one integer; the stride is the kernel size unless given.
+        padding: one integer or (before, after).
+        ceil_mode: count windows that only begin inside the signal.
+
+    Raises:
+        ShapeError, OptionError: as in `max_pool2d`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.max_pool1d(md.asarray([[[1.0, 5.0, 2.0, 3.0]]]), 2).tolist()
+        [[[5.0, 3.0]]]
+
+    Source: ONNX `MaxPool`; PyTorch, `torch.nn.functional.max_pool1d`.
+    """
+
+
+@generic(deduce=pooling1d)
+def avg_pool1d(
+    x: Any,
+    /,
+    kernel_size: Any,
+    *,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+) -> Any:
+    """The mean of each window.
+
+    Args:
+        x: [n, c, l], floating.
+        kernel_size, stride, padding, ceil_mode: as in `max_pool1d`.
+        count_include_pad: divide by the whole window, padding (zeros) included, as
+            PyTorch does unless told otherwise.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.avg_pool1d(md.asarray([[[1.0, 5.0, 2.0, 4.0]]]), 2).tolist()
+        [[[3.0, 3.0]]]
+
+    Source: ONNX `AveragePool`; PyTorch, `torch.nn.functional.avg_pool1d`.
+    """
+
+
+@generic(deduce=adaptive_pooling)
+def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
+    """The mean of each of `output_size` windows that cover the image evenly.
+
+    Window i of m goes over n rows from floor(i · n / m) to ceil((i + 1) · n / m).
+
+    Args:
+        x: [n, c, h, w], floating.
+        output_size: one integer or (height, width); None keeps a size.
+
+    Raises:
+        ShapeError: no image, or one without elements.
+        OptionError: a size below 1.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([[[[1.0, 2.0, 3.0]]]])
+        >>> md.adaptive_avg_pool2d(x, (1, 2)).tolist()
+        [[[[1.5, 2.5]]]]
+
+    Source: PyTorch, `torch.nn.functional.adaptive_avg_pool2d`.
+    """
+
+
+@generic(deduce=adaptive_pooling)
+def adaptive_max_pool2d(x: Any, /, output_size: Any) -> Any:
+    """The largest element of each of `output_size` windows.
+
+    Args:
+        x: [n, c, h, w].
+        output_size: as in `adaptive_avg_pool2d`.
+
+    Raises:
+        ShapeError, OptionError: as in `adaptive_avg_pool2d`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([[[[1.0, 2.0, 3.0]]]])
+        >>> md.adaptive_max_pool2d(x, (1, 2)).tolist()
+        [[[[2.0, 3.0]]]]
+
+    Source: PyTorch, `torch.nn.functional.adaptive_max_pool2d`.
     """

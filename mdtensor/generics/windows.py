@@ -62,6 +62,30 @@ class Window:
             self._positions(width, left + right, 1, ceil_mode),
         )
 
+    def spread(self, height: int, width: int, more: tuple[int, int]) -> Shape:
+        """The image on which this window has `height` by `width` positions.
+
+        Raises:
+            ShapeError: there is no position, or padding covers the whole image.
+        """
+        top, left, bottom, right = self.padding
+        return (
+            self._reached(height, top + bottom, 0, more[0]),
+            self._reached(width, left + right, 1, more[1]),
+        )
+
+    def _reached(self, size: int, padding: int, axis: int, more: int) -> int:
+        if size == DYNAMIC:
+            return DYNAMIC
+        reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
+        reached = (size - 1) * self.stride[axis] + reach + more
+        if size < 1 or reached <= padding:
+            raise ShapeError(
+                f"nothing is left of {size} positions that reach {max(reached, 0)} "
+                f"with padding {padding}"
+            )
+        return reached - padding
+
     def _positions(self, size: int, padding: int, axis: int, ceil_mode: bool) -> int:
         if size == DYNAMIC:
             return DYNAMIC
@@ -140,3 +164,94 @@ def check_image(shape: Shape) -> None:
     """Refuse anything but [n, c, h, w]."""
     if len(shape) != 4:
         raise ShapeError(f"an image has 4 axes, this has {len(shape)}")
+
+
+def single(value: Any, name: str, least: int) -> int:
+    """`value` along one axis.
+
+    Raises:
+        OptionError: not one integer, or below `least`.
+    """
+    fix = f"Use one integer from {least} on"
+    one = integers(value, name, fix)
+    if len(one) != 1 or one[0] < least:
+        raise OptionError(f"{name} is {value!r}", fix)
+    return one[0]
+
+
+def padding2(value: Any) -> tuple[int, int]:
+    """`value` as (before, after): from one or two integers."""
+    fix = "Use one or two sizes from 0"
+    sizes = integers(value, "padding", fix, 2)
+    if len(sizes) == 1:
+        sizes *= 2
+    if len(sizes) != 2 or min(sizes) < 0:
+        raise OptionError(f"padding is {value!r}", fix)
+    return sizes[0], sizes[1]
+
+
+def check_signal(shape: Shape) -> None:
+    """Refuse anything but [n, c, l]."""
+    if len(shape) != 3:
+        raise ShapeError(f"a signal has 3 axes, this has {len(shape)}")
+
+
+def flat_image(shape: Shape) -> Shape:
+    """[n, c, l] as an image of height 1: [n, c, 1, l]."""
+    return (*shape[:2], 1, *shape[2:])
+
+
+def conv1d_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
+    """The window of weights [out, in, k], of height 1."""
+    before, after = padding2(padding)
+    return Window(
+        (1, w[-1] if w else 1),
+        (1, single(stride, "stride", 1)),
+        (0, before, 0, after),
+        (1, single(dilation, "dilation", 1)),
+    )
+
+
+def pool1d_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
+    """The window of a pool over [n, c, l], of height 1."""
+    kernel = single(kernel_size, "kernel_size", 1)
+    step = kernel if stride is None else single(stride, "stride", 1)
+    before, after = padding2(padding)
+    if max(before, after) >= kernel:
+        raise OptionError(
+            f"padding {(before, after)} is not below the kernel {kernel}",
+            "Use less padding",
+        )
+    return Window((1, kernel), (1, step), (0, before, 0, after))
+
+
+def conv_transpose_shape(
+    x: Shape, w: Shape, b: Shape | None, window: Window, more: Any, groups: int
+) -> Shape:
+    """[n, c, h, w] by [c, out / groups, kh, kw] -> [n, out, oh, ow].
+
+    Raises:
+        ShapeError: ranks, channels or groups do not fit, or nothing is left.
+        OptionError: `more`, the output padding, reaches a stride and a dilation.
+    """
+    if len(x) != 4 or len(w) != 4:
+        raise ShapeError(
+            f"image has {len(x)} axes and weights {len(w)}",
+            "Use [n, c, h, w] and [c, out / groups, kh, kw]",
+        )
+    if 0 in w[2:]:
+        raise ShapeError(f"the weights have shape {w}, a window without elements")
+    if not is_size(groups) or groups < 1 or w[0] % groups:
+        raise ShapeError(f"{w[0]} input channels do not split into {groups} groups")
+    if x[1] not in (w[0], DYNAMIC):
+        raise ShapeError(f"the image has {x[1]} channels, the weights take {w[0]}")
+    check_bias(b, w[1] * groups)
+    output_padding = pair(more, "output_padding", 0)
+    steps = zip(window.stride, window.dilation, strict=True)
+    if any(n >= max(step) for n, step in zip(output_padding, steps, strict=True)):
+        raise OptionError(
+            f"output_padding {output_padding} reaches the stride {window.stride} "
+            f"and the dilation {window.dilation}",
+            "Use less",
+        )
+    return (x[0], w[1] * groups, *window.spread(x[2], x[3], output_padding))

@@ -3,8 +3,8 @@
 from typing import Any, Union
 
 from mdtensor.dispatch import method
-from mdtensor.generics.conv import conv2d
-from mdtensor.generics.windows import conv_window
+from mdtensor.generics.conv import conv1d, conv2d, conv_transpose2d
+from mdtensor.generics.windows import conv1d_window, conv_window
 from mdtensor.kernels.dense import conv as kernel
 from mdtensor.leaves import NumericTensor
 from mdtensor.ops.operands import deduced
@@ -35,6 +35,66 @@ def conv2d(
         window.padding,
         window.dilation,
         groups,
+        result.dtype.storage,
+    )
+    return result.wrap(y)
+
+
+@method(conv1d)
+def conv1d(
+    x: NumericTensor,
+    w: NumericTensor,
+    b: Union[NumericTensor, None],
+    /,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Tensor:
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    result: type[Tensor] = deduced(conv1d, x, w, b, **options, groups=groups).type
+    window = conv1d_window(w.shape, **options)
+    y = kernel.conv2d(
+        x.buffer[:, :, None],
+        w.buffer[:, :, None],
+        b if b is None else b.buffer,
+        window.stride,
+        window.padding,
+        window.dilation,
+        groups,
+        result.dtype.storage,
+    )
+    return result.wrap(y[:, :, 0])
+
+
+@method(conv_transpose2d)
+def conv_transpose2d(
+    x: NumericTensor,
+    w: NumericTensor,
+    b: Union[NumericTensor, None],
+    /,
+    *,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
+) -> Tensor:
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    more = {"output_padding": output_padding, "groups": groups}
+    spec = deduced(conv_transpose2d, x, w, b, **options, **more)
+    result: type[Tensor] = spec.type
+    window = conv_window(w.shape, **options)
+    y = kernel.conv_transpose2d(
+        x.buffer,
+        w.buffer,
+        b if b is None else b.buffer,
+        window.stride,
+        window.padding,
+        window.dilation,
+        groups,
+        spec.shape[2:],
         result.dtype.storage,
     )
     return result.wrap(y)

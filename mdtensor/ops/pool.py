@@ -3,8 +3,16 @@
 from typing import Any
 
 from mdtensor.dispatch import method
-from mdtensor.generics.pool import avg_pool2d, global_avg_pool2d, max_pool2d
-from mdtensor.generics.windows import pool_window
+from mdtensor.generics.pool import (
+    adaptive_avg_pool2d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    global_avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
+from mdtensor.generics.windows import pool1d_window, pool_window
 from mdtensor.kernels.dense import pool as kernel, reduction
 from mdtensor.leaves import FloatingTensor, RealTensor
 from mdtensor.ops.operands import deduced
@@ -44,3 +52,44 @@ def avg_pool2d(
 def global_avg_pool2d(x: FloatingTensor, /) -> Tensor:
     deduced(global_avg_pool2d, x)
     return x.wrap(reduction.mean(x.buffer, (2, 3), keepdims=True))
+
+
+@method(max_pool1d)
+def max_pool1d(
+    x: RealTensor, /, *, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool
+) -> Tensor:
+    options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+    size = (1, deduced(max_pool1d, x, **options, ceil_mode=ceil_mode).shape[2])
+    window = pool1d_window(**options)
+    steps = (window.kernel, window.stride, window.padding)
+    return x.wrap(kernel.max_pool2d(x.buffer[:, :, None], *steps, size)[:, :, 0])
+
+
+@method(avg_pool1d)
+def avg_pool1d(
+    x: FloatingTensor,
+    /,
+    *,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Tensor:
+    options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+    size = (1, deduced(avg_pool1d, x, **options, ceil_mode=ceil_mode).shape[2])
+    window = pool1d_window(**options)
+    steps = (window.kernel, window.stride, window.padding, size, count_include_pad)
+    return x.wrap(kernel.avg_pool2d(x.buffer[:, :, None], *steps)[:, :, 0])
+
+
+@method(adaptive_avg_pool2d)
+def adaptive_avg_pool2d(x: FloatingTensor, /, *, output_size: Any) -> Tensor:
+    size = deduced(adaptive_avg_pool2d, x, output_size=output_size).shape[2:]
+    return x.wrap(kernel.adaptive_avg_pool2d(x.buffer, size))
+
+
+@method(adaptive_max_pool2d)
+def adaptive_max_pool2d(x: RealTensor, /, *, output_size: Any) -> Tensor:
+    size = deduced(adaptive_max_pool2d, x, output_size=output_size).shape[2:]
+    return x.wrap(kernel.adaptive_max_pool2d(x.buffer, size))

@@ -401,6 +401,54 @@ def averaged(draw: Draw) -> Call:
     return arguments, {**options, "count_include_pad": draw(st.booleans())}
 
 
+def convolved_signal(draw: Draw) -> Call:
+    groups, depth, each, k = draw(st.tuples(*[st.integers(1, 2)] * 4))
+    n, length = draw(st.integers(0, 2)), draw(st.integers(0, 7))
+    x = any_tensor(draw, NUMBERS, st.just((n, groups * depth, length)))
+    w = any_tensor(draw, NUMBERS, st.just((groups * each, depth, k)))
+    b = any_tensor(draw, NUMBERS, st.just((groups * each,)))
+    options = {
+        "stride": draw(st.sampled_from([1, 2, (3,)])),
+        "padding": draw(st.sampled_from([0, 1, (0, 2), (1, 1, 1)])),
+        "dilation": draw(st.sampled_from([1, 2])),
+        "groups": groups,
+    }
+    return (x, w, b if draw(st.booleans()) else None), options
+
+
+def painted(draw: Draw) -> Call:
+    (x, w, _), options = convolved(draw)
+    groups = options["groups"]
+    out = draw(st.integers(1, 2))
+    w = tensor(type(w), (x.shape[1], out, *w.shape[2:]))
+    b = any_tensor(draw, NUMBERS, st.just((out * groups,)))
+    more = draw(st.sampled_from([0, 1, (1, 0)]))
+    chosen = (x, w, b if draw(st.booleans()) else None)
+    return chosen, {**options, "output_padding": more}
+
+
+def pooled_signal(draw: Draw) -> Call:
+    options = {
+        "kernel_size": draw(st.sampled_from([1, 2, (3,)])),
+        "stride": draw(st.sampled_from([None, 1, 2])),
+        "padding": draw(st.sampled_from([0, 1, (0, 1), (1, 0)])),
+        "ceil_mode": draw(st.booleans()),
+    }
+    signals = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 8))
+    return (any_tensor(draw, FLOATS, st.one_of(signals, SHAPES)),), options
+
+
+def averaged_signal(draw: Draw) -> Call:
+    arguments, options = pooled_signal(draw)
+    return arguments, {**options, "count_include_pad": draw(st.booleans())}
+
+
+def adapted(draw: Draw) -> Call:
+    sizes = [1, 2, 5, (3, 1), (None, 2), None, 0, (1, 2, 3), "2"]
+    x = any_tensor(draw, FLOATS, st.one_of(IMAGES, SHAPES))
+    return (x,), {"output_size": draw(st.sampled_from(sizes))}
+
+
 def image(draw: Draw) -> Call:
     return (any_tensor(draw, FLOATS, st.one_of(IMAGES, SHAPES)),), {}
 
@@ -618,6 +666,11 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.linalg.qr: orthogonal,
     md.linalg.svd: singular,
     md.conv2d: convolved,
+    md.conv1d: convolved_signal,
+    md.conv_transpose2d: painted,
+    md.max_pool1d: pooled_signal,
+    md.avg_pool1d: averaged_signal,
+    **dict.fromkeys([md.adaptive_avg_pool2d, md.adaptive_max_pool2d], adapted),
     md.batch_norm: normalized,
     md.fold_batch_norm: folded,
     md.layer_norm: over_last(2),
@@ -705,6 +758,9 @@ def test_deduction_is_execution(operation: Any, data: st.DataObject) -> None:
         check_dynamic(selected, arguments, options, result, data)
 
 
+WEIGHTED = ("conv1d", "conv2d", "conv_transpose2d", "linear")
+
+
 def check_dynamic(
     selected: Any,
     arguments: tuple[Any, ...],
@@ -717,7 +773,7 @@ def check_dynamic(
     Weights are always known.
     """
     unknown = [spec(x) for x in arguments]
-    weighted = selected.operation.name in ("conv2d", "linear")
+    weighted = selected.operation.name in WEIGHTED
     if selected.operation.name == "unstack":
         return  # how many parts there are is always known
     for at, known in enumerate(unknown[:1] if weighted else unknown):

@@ -152,3 +152,118 @@ def test_what_does_not_fit(
 ) -> None:
     with pytest.raises(error, match=r"^conv2d\(Float32Tensor\["):
         md.conv2d(md.zeros(x), md.zeros(w), **options)
+
+
+ALL_FLOATS = [md.bfloat16, *FLOATS]
+SMALL = st.integers(1, 3)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_the_transpose_is_the_adjoint(data: st.DataObject) -> None:
+    """<conv2d(x, w), y> = <x, conv_transpose2d(y, w)>, in integers exactly."""
+    groups, depth, each, kh, kw = (data.draw(SMALL) for _ in range(5))
+    stride = data.draw(st.tuples(SMALL, SMALL))
+    dilation = data.draw(st.tuples(SMALL, SMALL))
+    padding = data.draw(st.tuples(*[st.integers(0, 1)] * 4))
+    options = {"stride": stride, "dilation": dilation, "groups": groups}
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    shape = (2, groups * depth, *rng.integers(dilation[0] * 2 + 1, 9, 2))
+    x = rng.integers(-9, 9, shape)
+    w = rng.integers(-9, 9, (groups * each, depth, kh, kw))
+    forward = outcome(
+        lambda: md.conv2d(
+            md.from_numpy(x), md.from_numpy(w), padding=padding, **options
+        )
+    )
+    if forward is None:
+        return
+    y = rng.integers(-9, 9, forward.shape)
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, (kh, kw), strict=True)]
+    more = tuple(
+        (shape[2 + i] + padding[i] + padding[i + 2] - reach[i]) % stride[i]
+        for i in range(2)
+    )
+    back = md.conv_transpose2d(
+        *map(md.from_numpy, (y, w)), padding=padding, output_padding=more, **options
+    )
+    assert back.shape == x.shape
+    assert (forward.buffer * y).sum() == (back.buffer * x).sum()
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except ShapeError:
+        return None
+
+
+@pytest.mark.parametrize("dtype", ALL_FLOATS, ids=str)
+def test_transposed_with_bias_rounds_once(dtype: md.DType) -> None:
+    """256 + 1 + 1 is 258, though 256 + 1 rounds back to 256 in bfloat16."""
+    x = md.asarray([[[[256.0, 1.0]]]], dtype=dtype)
+    w, b = md.ones((1, 1, 1, 2), dtype=dtype), md.ones((1,), dtype=dtype)
+    found = md.conv_transpose2d(x, w, b)
+    assert found.dtype is dtype
+    want = np.array([257.0, 258.0, 2.0]).astype(dtype.storage)
+    assert np.array_equal(found.buffer[0, 0, 0], want)
+
+
+@given(
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.integers(1, 2),
+)
+def test_conv1d(
+    before: int, after: int, stride: int, dilation: int, groups: int
+) -> None:
+    rng = np.random.default_rng([before, after, stride, dilation, groups])
+    x, b = rng.integers(-9, 9, (2, 2 * groups, 7)), rng.integers(-9, 9, 3 * groups)
+    w = rng.integers(-9, 9, (3 * groups, 2, 3))
+    padded = np.pad(x, [(0, 0), (0, 0), (before, after)])
+    count = (padded.shape[2] - 2 * dilation - 1) // stride + 1
+    want = np.zeros((2, 3 * groups, count), np.int64) + b[:, None]
+    for o, i in np.ndindex(3 * groups, count):
+        group = slice(o // 3 * 2, o // 3 * 2 + 2)
+        taps = padded[:, group, i * stride :: dilation][:, :, :3]
+        want[:, o, i] += (taps * w[o]).sum((1, 2))
+    options = {"stride": stride, "padding": (before, after), "dilation": dilation}
+    found = md.conv1d(*map(md.from_numpy, (x, w, b)), **options, groups=groups)
+    assert np.array_equal(found.buffer, want)
+
+
+REFUSED = {
+    "conv1d(Float32Tensor[2,3], Float32Tensor[2,3,1]): signal has 2 axes and weights "
+    "3. Use [n, c, l] and [out, c / groups, k].": (
+        lambda: md.conv1d(md.ones((2, 3)), md.ones((2, 3, 1)))
+    ),
+    "conv1d(Float32Tensor[1,1,3], Float32Tensor[1,1,1]): stride is (1, 2). "
+    "Use one integer from 1 on.": (
+        lambda: md.conv1d(md.ones((1, 1, 3)), md.ones((1, 1, 1)), stride=(1, 2))
+    ),
+    "conv_transpose2d(Float32Tensor[1,2,2,2], Float32Tensor[3,1,1,1]): the image has 2 "
+    "channels, the weights take 3.": (
+        lambda: md.conv_transpose2d(md.ones((1, 2, 2, 2)), md.ones((3, 1, 1, 1)))
+    ),
+    "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): output_padding "
+    "(1, 1) reaches the stride (1, 1) and the dilation (1, 1). Use less.": (
+        lambda: md.conv_transpose2d(
+            md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1)), output_padding=1
+        )
+    ),
+    "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): nothing is left "
+    "of 2 positions that reach 2 with padding 2.": (
+        lambda: md.conv_transpose2d(
+            md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1)), padding=1
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_texts(text: str) -> None:
+    with pytest.raises((ShapeError, OptionError)) as caught:
+        REFUSED[text]()
+    assert str(caught.value) == text

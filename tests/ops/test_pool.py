@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import DispatchError, OptionError, ShapeError
+from mdtensor.errors import DispatchError, MdtensorError, OptionError, ShapeError
 
 Numbers = np.ndarray[Any, Any]
 Pair = tuple[int, int]
@@ -166,3 +166,77 @@ def test_averages_are_for_floats() -> None:
             call()
     with pytest.raises(ShapeError, match="an image has 4 axes, this has 2"):
         md.global_avg_pool2d(md.ones((2, 2)))
+
+
+@pytest.mark.parametrize("dtype", [md.bfloat16, md.float16, md.float32, md.float64])
+@pytest.mark.parametrize("size", [1, 3, (2, 5), (None, 4), None, (9, 9)], ids=str)
+def test_adaptive_pools_cover_the_image_evenly(size: Any, dtype: md.DType) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.integers(-50, 50, (2, 3, 5, 7)).astype(dtype.storage)
+    rows, columns = size if isinstance(size, tuple) else (size, size)
+    want = np.zeros((2, 2, 3, rows or 5, columns or 7))
+    for i, j in np.ndindex(*want.shape[3:]):
+        top, bottom = i * 5 // (rows or 5), -(-(i + 1) * 5 // (rows or 5))
+        left, right = j * 7 // (columns or 7), -(-(j + 1) * 7 // (columns or 7))
+        window = x[:, :, top:bottom, left:right].astype(np.float64)
+        want[0, :, :, i, j] = window.mean((2, 3))
+        want[1, :, :, i, j] = window.max((2, 3))
+    mean = md.adaptive_avg_pool2d(md.from_numpy(x), size)
+    assert (mean.dtype, mean.shape) == (dtype, want.shape[1:])
+    room = {16: 2.0**-8, 32: 1e-6, 64: 1e-14}[dtype.bits]
+    assert np.allclose(mean.buffer.astype(np.float64), want[0], rtol=room, atol=room)
+    largest = md.adaptive_max_pool2d(md.from_numpy(x), size)
+    assert np.array_equal(largest.buffer.astype(np.float64), want[1])
+
+
+def test_adaptive_maximum_of_integers_and_of_nan() -> None:
+    x = md.asarray([[[[2**62 + 1, 2**62]]]])
+    assert md.adaptive_max_pool2d(x, 1).tolist() == [[[[2**62 + 1]]]]
+    some = md.asarray([[[[1.0, float("nan"), 2.0]]]])
+    assert np.isnan(md.adaptive_max_pool2d(some, 1).tolist()).all()
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("padding", [0, (0, 1)], ids=str)
+def test_pools_of_signals(kernel: int, padding: Any) -> None:
+    if kernel == 1 and padding:
+        return
+    x = np.random.default_rng(kernel).standard_normal((2, 3, 8))
+    after = padding[1] if padding else 0
+    low = np.pad(x, [(0, 0), (0, 0), (0, after)], constant_values=-np.inf)
+    zero = np.pad(x, [(0, 0), (0, 0), (0, after)])
+    starts = range(0, 8 + after - kernel + 1, 2)
+    options = {"stride": 2, "padding": padding}
+    found = md.max_pool1d(md.from_numpy(x), kernel, **options)
+    want = [low[:, :, i : i + kernel].max(2) for i in starts]
+    assert np.array_equal(found.buffer, np.stack(want, 2))
+    found = md.avg_pool1d(md.from_numpy(x), kernel, **options, count_include_pad=True)
+    want = [zero[:, :, i : i + kernel].mean(2) for i in starts]
+    assert np.allclose(found, np.stack(want, 2), rtol=1e-14)
+    found = md.avg_pool1d(md.from_numpy(x), kernel, **options)
+    want = [x[:, :, i : i + kernel].mean(2) for i in starts]
+    assert np.allclose(found, np.stack(want, 2), rtol=1e-14)
+
+
+REFUSED = {
+    "max_pool1d(Float32Tensor[1,1,1,4]): a signal has 3 axes, this has 4.": (
+        lambda: md.max_pool1d(md.ones((1, 1, 1, 4)), 2)
+    ),
+    "avg_pool1d(Float32Tensor[1,1,4]): padding (2, 2) is not below the kernel 2. "
+    "Use less padding.": lambda: md.avg_pool1d(md.ones((1, 1, 4)), 2, padding=2),
+    "adaptive_avg_pool2d(Float32Tensor[1,1,0,4]): "
+    "an image of 0 by 4 has no elements.": (
+        lambda: md.adaptive_avg_pool2d(md.ones((1, 1, 0, 4)), 2)
+    ),
+    "adaptive_max_pool2d(Float32Tensor[1,1,4,4]): output_size is (1, 2, 3). "
+    "Use one or two sizes.": (
+        lambda: md.adaptive_max_pool2d(md.ones((1, 1, 4, 4)), (1, 2, 3))
+    ),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_texts(text: str) -> None:
+    with pytest.raises(MdtensorError) as caught:
+        REFUSED[text]()
+    assert str(caught.value) == text
