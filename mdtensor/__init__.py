@@ -127,6 +127,11 @@ from mdtensor.generics.arithmetic import (
     square as square,
     sub as sub,
 )
+from mdtensor.generics.attention import (
+    embedding as embedding,
+    one_hot as one_hot,
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)
 from mdtensor.generics.comparison import (
     equal as equal,
     greater as greater,
@@ -241,6 +246,11 @@ from mdtensor.generics.reduction import (
     std as std,
     sum as sum,
     var as var,
+)
+from mdtensor.generics.resize import (
+    interpolate as interpolate,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
 )
 from mdtensor.generics.rounding import (
     ceil as ceil,

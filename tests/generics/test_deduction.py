@@ -18,6 +18,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 LEAVES = list(md.leaves()[:15])
 NUMBERS = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
+INTEGERS = [leaf for leaf in LEAVES if leaf.dtype.is_integer]
 FLOATS = [leaf for leaf in LEAVES if leaf.dtype.is_floating]
 INEXACT = [leaf for leaf in LEAVES if leaf.dtype.is_floating or leaf.dtype.is_complex]
 COUNTED = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
@@ -449,6 +450,54 @@ def adapted(draw: Draw) -> Call:
     return (x,), {"output_size": draw(st.sampled_from(sizes))}
 
 
+def attended(draw: Draw) -> Call:
+    n, s, e, v = draw(st.tuples(*[st.integers(0, 3)] * 4))
+    batch = st.sampled_from([(), (2,), (1,), (3, 1), (3,)])
+    keys = (s if draw(st.booleans()) else n, e)
+    shapes = [(*draw(batch), *size) for size in ((n, e), keys, (s, v))]
+    mask = tensor(
+        draw(st.sampled_from([md.BoolTensor, md.Float16Tensor, md.Int8Tensor])),
+        draw(st.sampled_from([(n, s), (s,), (1, s), (5, n, s)])),
+    )
+    options = {
+        "attn_mask": draw(st.sampled_from([None, mask, np.ones((n, s))])),
+        "is_causal": draw(st.sampled_from([False, True, 1])),
+        "scale": draw(st.sampled_from([None, 0.5, "1"])),
+    }
+    return tuple(any_tensor(draw, FLOATS, st.just(shape)) for shape in shapes), options
+
+
+def embedded(draw: Draw) -> Call:
+    tables = st.sampled_from([(2, 3), (4, 0), (3,), (2, 1, 1)])
+    return (any_tensor(draw, INTEGERS), any_tensor(draw, shape=tables)), {}
+
+
+def one_of(draw: Draw) -> Call:
+    x = any_tensor(draw, INTEGERS, st.lists(st.integers(1, 3), max_size=3).map(tuple))
+    return (x,), {"num_classes": draw(st.sampled_from([-1, 2, 5, 0, "1"]))}
+
+
+def resampled(draw: Draw) -> Call:
+    options = {
+        "size": draw(st.sampled_from([None, 3, (2, 5), 0])),
+        "scale_factor": draw(st.sampled_from([None, 2, (0.5, 1.7), 0.1, -1, "2"])),
+        "mode": draw(st.sampled_from(["nearest", "bilinear", "bicubic", "area"])),
+        "align_corners": draw(st.sampled_from([None, True, False, 1])),
+    }
+    return (any_tensor(draw, FLOATS, st.one_of(IMAGES, SHAPES)),), options
+
+
+def shuffled(option: str) -> Callable[[Draw], Call]:
+    def drawn(draw: Draw) -> Call:
+        shapes = st.tuples(st.integers(0, 2), *[st.sampled_from([0, 2, 4, 9])] * 3)
+        x = any_tensor(
+            draw, shape=st.one_of(shapes, shapes.map(lambda s: s[1:]), SHAPES)
+        )
+        return (x,), {option: draw(st.sampled_from([1, 2, 3, 0, 1.5]))}
+
+    return drawn
+
+
 def image(draw: Draw) -> Call:
     return (any_tensor(draw, FLOATS, st.one_of(IMAGES, SHAPES)),), {}
 
@@ -671,6 +720,12 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.max_pool1d: pooled_signal,
     md.avg_pool1d: averaged_signal,
     **dict.fromkeys([md.adaptive_avg_pool2d, md.adaptive_max_pool2d], adapted),
+    md.scaled_dot_product_attention: attended,
+    md.embedding: embedded,
+    md.one_hot: one_of,
+    md.interpolate: resampled,
+    md.pixel_shuffle: shuffled("upscale_factor"),
+    md.pixel_unshuffle: shuffled("downscale_factor"),
     md.batch_norm: normalized,
     md.fold_batch_norm: folded,
     md.layer_norm: over_last(2),

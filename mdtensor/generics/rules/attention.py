@@ -1,0 +1,76 @@
+"""Rules of attention, embedding and one-hot coding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.errors import OptionError, ShapeError
+from mdtensor.generics.options import flag, number
+from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes, is_size
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.promotion import result_type
+
+
+def attended(
+    query: TensorSpec,
+    key: TensorSpec,
+    value: TensorSpec,
+    *,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> TensorSpec:
+    """Promoted type, [..., l, v]."""
+    q, k, v = query.shape, key.shape, value.shape
+    if min(map(len, (q, k, v))) < 2:
+        raise ShapeError("query, key or value has fewer than 2 axes", "Use [..., l, e]")
+    for name, one, other in (("widths", q[-1], k[-1]), ("lengths", k[-2], v[-2])):
+        if one != other and DYNAMIC not in (one, other):
+            what = "query and key" if name == "widths" else "key and value"
+            raise ShapeError(f"{name} of {what} differ, {one} and {other}")
+    if scale is not None:
+        number(scale, "scale")
+    batch = broadcast_shapes(q[:-2], k[:-2], v[:-2])
+    causal = flag(is_causal, "is_causal")
+    if attn_mask is not None:
+        _check_mask(attn_mask, causal, (*batch, q[-2], k[-2]))
+    return query.with_dtype(result_type(query, key, value)).with_shape(
+        (*batch, q[-2], v[-1])
+    )
+
+
+def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
+    """Refuse what is no mask of `scores`, or a second one."""
+    dtype = getattr(mask, "dtype", None)
+    known = isinstance(dtype, dtypes.DType)
+    if not known or not (dtype is dtypes.bool_ or dtype.is_floating):
+        shown = dtype if known else type(mask).__name__
+        raise OptionError(
+            f"attn_mask is of {shown}", "Use a tensor of truth values or floats"
+        )
+    if is_causal:
+        raise OptionError("attn_mask and is_causal are two masks", "Pass one")
+    joint = broadcast_shapes(mask.shape, scores)
+    pairs = zip(joint, scores, strict=False)
+    if len(joint) != len(scores) or any(
+        m != n and DYNAMIC not in (m, n) for m, n in pairs
+    ):
+        raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
+
+
+def embedded(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
+    """The type of the weight, [*indices.shape, e]."""
+    if weight.ndim != 2:
+        raise ShapeError(f"a table has 2 axes, this has {weight.ndim}")
+    return weight.with_shape((*indices.shape, weight.shape[1]))
+
+
+def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
+    """int64, with a new last axis of unknown size unless it is given."""
+    if not is_size(num_classes) or num_classes < -1 or num_classes == 0:
+        raise OptionError(
+            f"num_classes is {num_classes!r}", "Use an integer from 1 on, or -1"
+        )
+    size = DYNAMIC if num_classes == -1 else int(num_classes)
+    return x.with_dtype(dtypes.int64).with_shape((*x.shape, size))

@@ -1,0 +1,68 @@
+"""Attention, embedding and one-hot coding of dense tensors on the host."""
+
+from typing import Any
+
+from mdtensor.dispatch import method
+from mdtensor.errors import ShapeError, describe
+from mdtensor.generics.attention import (
+    embedding,
+    one_hot,
+    scaled_dot_product_attention,
+)
+from mdtensor.kernels.dense import attention as kernel
+from mdtensor.leaves import FloatingTensor, IntegerTensor
+from mdtensor.ops.operands import Dense, deduced, on_host
+from mdtensor.tensor import Tensor
+
+
+@method(scaled_dot_product_attention)
+def scaled_dot_product_attention(
+    query: FloatingTensor,
+    key: FloatingTensor,
+    value: FloatingTensor,
+    /,
+    *,
+    attn_mask: Any,
+    is_causal: bool,
+    scale: float | None,
+) -> Tensor:
+    on_host("scaled_dot_product_attention", query, key, value, attn_mask)
+    options = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale}
+    spec = deduced(scaled_dot_product_attention, query, key, value, **options)
+    result: type[Tensor] = spec.type
+    buffers = (query.buffer, key.buffer, value.buffer)
+    mask = None if attn_mask is None else attn_mask.buffer
+    y = kernel.attention(*buffers, mask, is_causal, scale, result.dtype.storage)
+    return result.wrap(y)
+
+
+@method(embedding)
+def embedding(indices: IntegerTensor, weight: Dense, /) -> Tensor:
+    deduced(embedding, indices, weight)
+    rows = weight.shape[0]
+    if kernel.beyond(indices.buffer, rows):
+        raise ShapeError(
+            f"an index is outside a table of {rows} rows",
+            "Use integers from 0",
+            describe("embedding", indices, weight),
+        )
+    return weight.wrap(kernel.embedding(indices.buffer, weight.buffer))
+
+
+@method(one_hot)
+def one_hot(x: IntegerTensor, /, *, num_classes: int) -> Tensor:
+    result: type[Tensor] = deduced(one_hot, x, num_classes=num_classes).type
+    if num_classes == -1 and not x.size:
+        raise ShapeError(
+            "no element tells the number of classes",
+            "Pass num_classes",
+            describe("one_hot", x),
+        )
+    count = int(x.buffer.max()) + 1 if num_classes == -1 else int(num_classes)
+    if kernel.beyond(x.buffer, count):
+        raise ShapeError(
+            f"an element is outside of {max(count, 0)} classes",
+            "Use integers from 0, or a larger num_classes",
+            describe("one_hot", x),
+        )
+    return result.wrap(kernel.one_hot(x.buffer, count))

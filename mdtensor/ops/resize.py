@@ -1,0 +1,44 @@
+"""Images of dense tensors on the host in another size."""
+
+from fractions import Fraction
+from typing import Any
+
+from mdtensor.dispatch import method
+from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle
+from mdtensor.generics.rules.resize import scales
+from mdtensor.kernels.dense import resize as kernel
+from mdtensor.leaves import FloatingTensor
+from mdtensor.ops.operands import Dense, deduced
+from mdtensor.tensor import Tensor
+
+
+@method(interpolate)
+def interpolate(
+    x: FloatingTensor,
+    /,
+    *,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: bool | None,
+) -> Tensor:
+    options = {"size": size, "scale_factor": scale_factor, "mode": mode}
+    spec = deduced(interpolate, x, **options, align_corners=align_corners)
+    new, old = spec.shape[2:], x.shape[2:]
+    if scale_factor is None:
+        steps = [Fraction(n, m) for n, m in zip(old, new, strict=True)]
+    else:
+        steps = [1 / scale for scale in scales(scale_factor)]
+    return x.wrap(kernel.interpolate(x.buffer, new, steps, mode, bool(align_corners)))
+
+
+@method(pixel_shuffle)
+def pixel_shuffle(x: Dense, /, *, upscale_factor: int) -> Tensor:
+    shape = deduced(pixel_shuffle, x, upscale_factor=upscale_factor).shape
+    return x.wrap(kernel.pixel_shuffle(x.buffer, int(upscale_factor), shape))
+
+
+@method(pixel_unshuffle)
+def pixel_unshuffle(x: Dense, /, *, downscale_factor: int) -> Tensor:
+    shape = deduced(pixel_unshuffle, x, downscale_factor=downscale_factor).shape
+    return x.wrap(kernel.pixel_unshuffle(x.buffer, int(downscale_factor), shape))
