@@ -6,6 +6,7 @@ from typing import Any
 from mdtensor.dispatch import method
 from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from mdtensor.generics.rules.resize import scales
+from mdtensor.generics.windows import single
 from mdtensor.kernels.dense import resize as kernel
 from mdtensor.leaves import FloatingTensor
 from mdtensor.ops.operands import Dense, deduced
@@ -35,10 +36,12 @@ def interpolate(
 @method(pixel_shuffle)
 def pixel_shuffle(x: Dense, /, *, upscale_factor: int) -> Tensor:
     shape = deduced(pixel_shuffle, x, upscale_factor=upscale_factor).shape
-    return x.wrap(kernel.pixel_shuffle(x.buffer, int(upscale_factor), shape))
+    r = single(upscale_factor, "upscale_factor", 1)
+    return x.wrap(kernel.pixel_shuffle(x.buffer, r, shape))
 
 
 @method(pixel_unshuffle)
 def pixel_unshuffle(x: Dense, /, *, downscale_factor: int) -> Tensor:
     shape = deduced(pixel_unshuffle, x, downscale_factor=downscale_factor).shape
-    return x.wrap(kernel.pixel_unshuffle(x.buffer, int(downscale_factor), shape))
+    r = single(downscale_factor, "downscale_factor", 1)
+    return x.wrap(kernel.pixel_unshuffle(x.buffer, r, shape))

@@ -493,7 +493,7 @@ def shuffled(option: str) -> Callable[[Draw], Call]:
         x = any_tensor(
             draw, shape=st.one_of(shapes, shapes.map(lambda s: s[1:]), SHAPES)
         )
-        return (x,), {option: draw(st.sampled_from([1, 2, 3, 0, 1.5]))}
+        return (x,), {option: draw(st.sampled_from([1, 2, (2,), 3, 0, 1.5]))}
 
     return drawn
 
