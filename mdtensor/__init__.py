@@ -72,6 +72,7 @@ from mdtensor.dtypes import (
     uint64 as uint64,
 )
 from mdtensor.errors import (
+    BoundsError as BoundsError,
     CastError as CastError,
     DataError as DataError,
     DeviceError as DeviceError,
@@ -272,6 +273,7 @@ from mdtensor.generics.searching import (
     where as where,
 )
 from mdtensor.generics.sets import (
+    isin as isin,
     unique_all as unique_all,
     unique_counts as unique_counts,
     unique_inverse as unique_inverse,

@@ -55,6 +55,10 @@ class ShapeError(MdtensorError, ValueError):
     """Shapes, axes or sizes do not fit each other."""
 
 
+class BoundsError(ShapeError, IndexError):
+    """An axis or an index that does not exist."""
+
+
 class PromotionError(MdtensorError, TypeError):
     """Types have no common type under the promotion rules.
 

@@ -12,7 +12,9 @@ takes float32, float64 and complex; products, norms and diagonals take more.
 from mdtensor.errors import LinAlgError as LinAlgError
 from mdtensor.generics.decomposition import (
     cholesky as cholesky,
+    eig as eig,
     eigh as eigh,
+    eigvals as eigvals,
     eigvalsh as eigvalsh,
     qr as qr,
     svd as svd,
@@ -41,6 +43,7 @@ from mdtensor.generics.matmul import (
 )
 from mdtensor.generics.rules.decomposition import (
     EighResult as EighResult,
+    EigResult as EigResult,
     QRResult as QRResult,
     SVDResult as SVDResult,
 )

@@ -36,6 +36,19 @@ def svdvals(x: Array) -> Array:
     return np.asarray(np.linalg.svd(x, compute_uv=False))
 
 
+def eig(x: Array) -> tuple[Array, Array]:
+    """Eigenvalues in no order, and eigenvectors; both complex."""
+    values, vectors = np.linalg.eig(x)
+    wide = np.result_type(x, np.complex64)
+    return values.astype(wide, copy=False), vectors.astype(wide, copy=False)
+
+
+def eigvals(x: Array) -> Array:
+    """The eigenvalues of `eig`."""
+    wide = np.result_type(x, np.complex64)
+    return np.asarray(np.linalg.eigvals(x), wide)
+
+
 def eigh(x: Array) -> tuple[Array, Array]:
     """Eigenvalues, rising, and eigenvectors; reads the lower triangle only."""
     values, vectors = np.linalg.eigh(x)

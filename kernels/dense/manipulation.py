@@ -22,8 +22,8 @@ def reshape(x: Array, shape: tuple[int, ...], copy: bool | None) -> Array | None
     return made if is_view or copy is not False else None
 
 
-def expand_dims(x: Array, axis: int) -> Array:
-    """A view of x with a new axis of size 1."""
+def expand_dims(x: Array, axis: Any) -> Array:
+    """A view of x with new axes of size 1."""
     return np.expand_dims(x, axis)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.searching import searchsorted
 from mdtensor.kernels.dense.sorting import argsort, sort
 
 Array = npt.NDArray[Any]
@@ -34,6 +35,14 @@ def unique_values(x: Array) -> Array:
     ascending = sort(x.ravel(), 0, descending=False)
     values: Array = ascending[_is_new(ascending)]
     return values
+
+
+def isin(x: Array, members: Array, invert: bool) -> Array:
+    """Whether each x is, or with `invert` is not, among `members`; exact."""
+    values = unique_values(members)
+    above = searchsorted(values, x, "right") > searchsorted(values, x, "left")
+    with np.errstate(all="ignore"):
+        return np.asarray((above & (x == x)) != invert)
 
 
 def _is_new(ascending: Array) -> Array:

@@ -106,6 +106,53 @@ def svdvals(x: Any, /) -> Any:
     """
 
 
+@generic(deduce=rule.complex_eigenpairs)
+def eig(x: Any, /) -> Any:
+    """x · V = V · diag(eigenvalues) for any square matrices.
+
+    Args:
+        x: [..., m, m]; float32, float64 or complex; finite.
+
+    Returns:
+        `eigenvalues` [..., m] in no order and `eigenvectors` [..., m, m], the columns
+        of V, each of length 1; both complex.
+
+    Raises:
+        ShapeError: the matrices are not square.
+        PromotionError: floats of 16 bits.
+        LinAlgError: an element is not finite, or the iteration does not converge.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.linalg.eig(md.asarray([[2.0, 0.0], [0.0, 1.0]])).eigenvalues.tolist()
+        [(2+0j), (1+0j)]
+
+    Source: array API 2025.12, `linalg.eig`.
+    """
+
+
+@generic(deduce=rule.complex_spectrum)
+def eigvals(x: Any, /) -> Any:
+    """The eigenvalues of any square matrices, in no order.
+
+    Args:
+        x: [..., m, m]; float32, float64 or complex; finite.
+
+    Returns:
+        [..., m], complex.
+
+    Raises:
+        ShapeError, PromotionError, LinAlgError: as in `eig`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.linalg.eigvals(md.asarray([[2.0, 0.0], [0.0, 1.0]])).tolist()
+        [(2+0j), (1+0j)]
+
+    Source: array API 2025.12, `linalg.eigvals`.
+    """
+
+
 @generic(deduce=rule.eigenpairs)
 def eigh(x: Any, /) -> Any:
     """x = Q · diag(eigenvalues) · Qᴴ for symmetric or Hermitian matrices.

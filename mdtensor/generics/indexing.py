@@ -25,7 +25,7 @@ def getitem(x: Any, /, key: Any) -> Any:
         stood if those are neighbours, else in front.
 
     Raises:
-        ShapeError: too many indices, one outside its axis, a mask that does not fit.
+        BoundsError: too many indices, one outside its axis, a mask that does not fit.
 
     Example:
         >>> import mdtensor as md
@@ -52,7 +52,8 @@ def setitem(x: Any, /, key: Any, value: Any) -> Any:
         `x`.
 
     Raises:
-        ShapeError: as in `getitem`, or `value` does not broadcast.
+        BoundsError: as in `getitem`.
+        ShapeError: `value` does not broadcast.
         PromotionError: the type of `value` does not promote to that of `x`.
         CastError: `x` cannot hold the number.
         WriteError: the buffer is read-only, as after `broadcast_to`.
@@ -82,7 +83,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
         The type of `x`; the shape of `indices` in place of the axis. A copy.
 
     Raises:
-        ShapeError: an index is outside the axis.
+        BoundsError: an index is outside the axis.
         OptionError: no `axis`, and `x` has not just one.
 
     Example:

@@ -18,7 +18,7 @@ from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import BoundsError, OptionError
 from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes
 
 #: How many true places a mask has.
@@ -29,7 +29,7 @@ def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> 
     """The shape of `x[key]`; of masks only with `count` more than -1 is known.
 
     Raises:
-        ShapeError: too many indices, one outside its axis, picks that do not
+        BoundsError: too many indices, one outside its axis, picks that do not
             broadcast, a mask of other sizes than its axes, or no index at all.
 
     Example:
@@ -51,9 +51,9 @@ def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
     ellipses = sum(1 for index in keys if index is Ellipsis)
     rest = len(shape) - sum(map(_axes, keys))
     if ellipses > 1:
-        raise ShapeError(f"{ellipses} ellipses in one key", "Use one")
+        raise BoundsError(f"{ellipses} ellipses in one key", "Use one")
     if rest < 0:
-        raise ShapeError(f"{len(shape) - rest} indices for {len(shape)} dimensions")
+        raise BoundsError(f"{len(shape) - rest} indices for {len(shape)} dimensions")
     left = iter(shape)
     for index in keys if ellipses else [*keys, Ellipsis]:
         count = rest if index is Ellipsis else _axes(index)
@@ -103,7 +103,7 @@ def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
         return (), (count(index),)
     if is_pick(index):
         return (), index.shape
-    raise ShapeError(
+    raise BoundsError(
         f"cannot index with {type(index).__name__}",
         "Use integers, slices, None, ... and tensors of integers or truth values",
     )
@@ -117,18 +117,18 @@ def _sliced(size: int, key: slice) -> int:
     try:
         known = len(range(*key.indices(0 if size == DYNAMIC else size)))
     except (TypeError, ValueError) as error:
-        raise ShapeError(f"cannot index with {key}: {error}") from None
+        raise BoundsError(f"cannot index with {key}: {error}") from None
     return DYNAMIC if size == DYNAMIC else known
 
 
 def _check_index(size: int, key: int) -> None:
     if size != DYNAMIC and not -size <= key < size:
-        raise ShapeError(f"index {key} is outside an axis of size {size}")
+        raise BoundsError(f"index {key} is outside an axis of size {size}")
 
 
 def _check_mask(mask: Shape, sizes: Shape) -> None:
     if any(m != n and DYNAMIC not in (m, n) for m, n in zip(mask, sizes, strict=True)):
-        raise ShapeError(
+        raise BoundsError(
             f"a mask of shape {mask} does not fit axes of sizes {sizes}",
             "Give it the sizes of the axes it masks",
         )

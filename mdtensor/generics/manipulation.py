@@ -108,18 +108,23 @@ def squeeze(x: Any, /, axis: Any) -> Any:
 
 
 @generic(deduce=rule.expanded)
-def expand_dims(x: Any, /, axis: int = 0) -> Any:
-    """`x` with a new axis of size 1; a view.
+def expand_dims(x: Any, /, axis: Any) -> Any:
+    """`x` with new axes of size 1; a view.
+
+    Args:
+        x: any shape.
+        axis: where the new axis stands in the result; several as a tuple.
 
     Raises:
-        ShapeError: `axis` is outside [-ndim - 1, ndim].
+        BoundsError: an axis is outside the result.
+        ShapeError: an axis repeats.
 
     Example:
         >>> import mdtensor as md
         >>> md.expand_dims(md.zeros((3,)), axis=-1).shape
         (3, 1)
 
-    Source: array API 2024.12, `expand_dims`.
+    Source: array API 2025.12, `expand_dims`.
     """
 
 

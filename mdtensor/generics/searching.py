@@ -108,7 +108,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 
     Args:
         x1: one dimension, real, ascending; this is not checked.
-        x2: any shape, real.
+        x2: any shape, real; or a Python number that the promoted type holds.
         side: "left" counts what is below, "right" also what is equal.
         sorter: the indices that sort `x1`, such as `argsort(x1)`, if it is unsorted.
 
@@ -117,6 +117,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 
     Raises:
         ShapeError: `x1` has other than one dimension, or `sorter` does not fit it.
+        CastError: no type holds the Python number.
         OptionError: `side` is neither, or `sorter` holds no indices of `x1`.
 
     Example:

@@ -15,6 +15,7 @@ from mdtensor.generics.rules.sets import (
     distinct_all,
     distinct_counts,
     distinct_inverse,
+    membership,
 )
 
 
@@ -93,4 +94,28 @@ def unique_values(x: Any, /) -> Any:
         [1, 3]
 
     Source: array API 2024.12, `unique_values`.
+    """
+
+
+@generic(deduce=membership)
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
+    """Whether each element of `x1` equals some element of `x2`.
+
+    Args:
+        x1, x2: real tensors of any shapes and types, or one of them a Python number.
+        invert: whether it equals none.
+
+    Returns:
+        BoolTensor of the shape of `x1`. Numbers of any two types compare exactly, as in
+        `equal`: a NaN equals nothing, zeros of both signs are equal.
+
+    Raises:
+        CastError: the tensor's type cannot hold the Python number.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.isin(md.asarray([1, 2, 3]), md.asarray([3, 1])).tolist()
+        [True, False, True]
+
+    Source: array API 2025.12, `isin`.
     """

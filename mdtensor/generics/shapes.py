@@ -10,7 +10,7 @@ from math import prod
 from numbers import Integral
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import BoundsError, OptionError, ShapeError
 
 Shape = tuple[int, ...]
 DYNAMIC = -1
@@ -55,12 +55,12 @@ def normalize_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front.
 
     Raises:
-        ShapeError: it is outside [-ndim, ndim).
+        BoundsError: it is outside [-ndim, ndim).
     """
     if not is_size(axis):
         raise OptionError(f"axis is {axis!r}", "Use an integer")
     if not -ndim <= axis < ndim:
-        raise ShapeError(
+        raise BoundsError(
             f"axis {axis} does not exist in {ndim} dimensions",
             f"Axes go from {-ndim} to {ndim - 1}",
         )

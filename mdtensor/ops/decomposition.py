@@ -4,7 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from mdtensor.dispatch import method
-from mdtensor.generics.decomposition import cholesky, eigh, eigvalsh, qr, svd, svdvals
+from mdtensor.generics.decomposition import (
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    qr,
+    svd,
+    svdvals,
+)
 from mdtensor.kernels.dense import decomposition as kernel
 from mdtensor.ops.failures import failing, not_converging
 from mdtensor.ops.operands import Inexact, deduced
@@ -43,6 +52,20 @@ def svdvals(x: Inexact, /) -> Tensor:
     result: type[Tensor] = deduced(svdvals, x).type
     with not_converging(svdvals, x):
         return result.wrap(kernel.svdvals(x.buffer))
+
+
+@method(eig)
+def eig(x: Inexact, /) -> Any:
+    result = deduced(eig, x)
+    with not_converging(eig, x):
+        return wrapped(result, kernel.eig(x.buffer))
+
+
+@method(eigvals)
+def eigvals(x: Inexact, /) -> Tensor:
+    result: type[Tensor] = deduced(eigvals, x).type
+    with not_converging(eigvals, x):
+        return result.wrap(kernel.eigvals(x.buffer))
 
 
 @method(eigh)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mdtensor.device import cpu
 from mdtensor.dispatch import method
-from mdtensor.errors import ShapeError, WriteError, checked, describe
+from mdtensor.errors import BoundsError, WriteError, checked, describe
 from mdtensor.generics.indexing import getitem, setitem, take, take_along_axis
 from mdtensor.generics.keys import entries, index_shape, is_mask, is_pick
 from mdtensor.generics.rules.indexing import check_value, take_axis
@@ -115,7 +115,7 @@ def _check_ranges(x: Tensor, indices: tuple[Any, ...]) -> None:
 
 def _check_range(indices: Tensor, size: int) -> None:
     if kernel.outside(indices.buffer, size):
-        raise ShapeError(
+        raise BoundsError(
             f"an index is outside an axis of size {size}",
             f"Indices go from {-size} to {size - 1}",
         )

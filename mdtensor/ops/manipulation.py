@@ -101,7 +101,7 @@ def squeeze(x: Dense, /, *, axis: Any) -> Tensor:
 
 
 @method(expand_dims)
-def expand_dims(x: Dense, /, *, axis: int) -> Tensor:
+def expand_dims(x: Dense, /, *, axis: Any) -> Tensor:
     deduced(expand_dims, x, axis=axis)
     return x.wrap(kernel.expand_dims(x.buffer, axis))
 
@@ -151,7 +151,7 @@ def tile(x: Dense, repetitions: object, /) -> Tensor:
     return x.wrap(allocated(lambda: kernel.tile(x.buffer, counts), describe("tile", x)))
 
 
-def broadcast_arrays(*arrays: Any) -> list[Any]:
+def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
     """Tensors of one shape, that to which all of them broadcast; read-only views.
 
     Args:
@@ -170,4 +170,4 @@ def broadcast_arrays(*arrays: Any) -> list[Any]:
     """
     shapes = [getattr(x, "shape", ()) for x in arrays]
     shape = checked("broadcast_arrays", arrays, lambda: broadcast_shapes(*shapes))
-    return [broadcast_to(x, shape) for x in arrays]
+    return tuple(broadcast_to(x, shape) for x in arrays)

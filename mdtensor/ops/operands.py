@@ -243,6 +243,21 @@ def number(operand: Any, dtype: DType) -> Any:
         return np.asarray(fit_scalar(operand, dtype), dtype.storage)
 
 
+def measured(operation: Any, *operands: Any) -> list[Any]:
+    """Buffers to compare as they are; a Python number takes the promoted type.
+
+    Raises:
+        CastError: that type cannot hold the number.
+    """
+
+    def rule() -> list[Any]:
+        weak = any(map(is_weak, operands))
+        joint = result_type(*operands) if weak else None
+        return [number(x, joint) for x in operands]  # type: ignore[arg-type]
+
+    return checked(operation.__name__, operands, rule)
+
+
 def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Operands to compare; a float scalar meets floats in their type.
 

@@ -151,7 +151,7 @@ def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
         raise CastError(problem, "Use a wider type", call)
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """The coordinates of a grid: each array along its own axis, repeated along others.
 
     Args:

@@ -18,7 +18,15 @@ from mdtensor.generics.searching import (
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import searching as kernel
 from mdtensor.leaves import BoolTensor, RealTensor
-from mdtensor.ops.operands import Dense, Operand, deduced, number, on_host
+from mdtensor.ops.operands import (
+    Dense,
+    Operand,
+    Real,
+    deduced,
+    measured,
+    number,
+    on_host,
+)
 from mdtensor.tensor import Tensor
 
 
@@ -58,17 +66,15 @@ def nonzero(x: Dense, /) -> tuple[Tensor, ...]:
 
 
 @method(searchsorted)
-def searchsorted(
-    x1: RealTensor, x2: RealTensor, /, *, side: str, sorter: Any
-) -> Tensor:
+def searchsorted(x1: RealTensor, x2: Real, /, *, side: str, sorter: Any) -> Tensor:
     given = [x for x in (x1, x2, sorter) if x is not None]
     on_host("searchsorted", *given)
     result = deduced(searchsorted, x1, x2, side=side, sorter=sorter).type
-    ascending = x1.buffer
+    ascending, wanted = measured(searchsorted, x1, x2)
     if sorter is not None:
         _check_indices(sorter.buffer, x1.size, given)
         ascending = ascending[sorter.buffer]
-    found: Tensor = result.wrap(kernel.searchsorted(ascending, x2.buffer, side))
+    found: Tensor = result.wrap(kernel.searchsorted(ascending, wanted, side))
     return found
 
 

@@ -7,13 +7,14 @@ from mdtensor.generics.rules.sets import (
     UniqueInverseResult,
 )
 from mdtensor.generics.sets import (
+    isin,
     unique_all,
     unique_counts,
     unique_inverse,
     unique_values,
 )
 from mdtensor.kernels.dense import sets as kernel
-from mdtensor.ops.operands import Dense, deduced
+from mdtensor.ops.operands import Dense, Real, deduced, measured
 from mdtensor.tensor import Tensor
 
 
@@ -43,3 +44,10 @@ def unique_inverse(x: Dense, /) -> UniqueInverseResult:
 def unique_values(x: Dense, /) -> Tensor:
     deduced(unique_values, x)
     return x.wrap(kernel.unique_values(x.buffer))
+
+
+@method(isin)
+def isin(x1: Real, x2: Real, /, *, invert: bool) -> Tensor:
+    result: type[Tensor] = deduced(isin, x1, x2, invert=invert).type
+    x, members = measured(isin, x1, x2)
+    return result.wrap(kernel.isin(x, members, bool(invert)))

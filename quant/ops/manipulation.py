@@ -21,7 +21,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.generics.rules import indexing, linalg, manipulation as rule
-from mdtensor.generics.shapes import normalize_axes, normalize_axis, permutation
+from mdtensor.generics.shapes import normalize_axes, permutation
 from mdtensor.quant import accumulators
 from mdtensor.quant.deduction import kept, on_grid, shape_of
 from mdtensor.quant.ops.refusals import require_per_tensor
@@ -60,10 +60,12 @@ def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
     return on_grid(shape, grid)
 
 
-def _expanded(x: TensorSpec, *, axis: int) -> TensorSpec:
+def _expanded(x: TensorSpec, *, axis: Any) -> TensorSpec:
     shape, grid = shape_of(rule.expanded, x, axis=axis), x.qparams
     if grid.axis is not None:
-        grid = grid.on_axis(grid.axis + (normalize_axis(axis, x.ndim + 1) <= grid.axis))
+        new = normalize_axes(axis, len(shape))
+        kept = [at for at in range(len(shape)) if at not in new]
+        grid = grid.on_axis(kept[grid.axis])
     return on_grid(shape, grid)
 
 
@@ -104,7 +106,7 @@ def squeeze(x: QuantizedTensor, /, *, axis: Any) -> Any:
 
 
 @method(expand_dims, deduce=_expanded)
-def expand_dims(x: QuantizedTensor, /, *, axis: int) -> Any:
+def expand_dims(x: QuantizedTensor, /, *, axis: Any) -> Any:
     return _moved("expand_dims", expand_dims, x, axis=axis)
 
 

@@ -15,6 +15,7 @@ KINDS = [
 ]
 BUILTIN = {
     "ShapeError": ValueError,
+    "BoundsError": IndexError,
     "PromotionError": TypeError,
     "CastError": ValueError,
     "DeviceError": ValueError,

@@ -21,6 +21,7 @@ NUMBERS = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
 INTEGERS = [leaf for leaf in LEAVES if leaf.dtype.is_integer]
 FLOATS = [leaf for leaf in LEAVES if leaf.dtype.is_floating]
 INEXACT = [leaf for leaf in LEAVES if leaf.dtype.is_floating or leaf.dtype.is_complex]
+REAL = [leaf for leaf in LEAVES if not leaf.dtype.is_complex]
 COUNTED = [leaf for leaf in LEAVES if leaf is not md.BoolTensor]
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 SCALARS = st.sampled_from([0, 1, -1, 2.5, True, 300])
@@ -594,6 +595,11 @@ def squeezed(draw: Draw) -> Call:
     return (x,), {"axis": draw(st.one_of(AXES, st.lists(AXES, max_size=2).map(tuple)))}
 
 
+def widened(draw: Draw) -> Call:
+    several = st.lists(AXES, max_size=2).map(tuple)
+    return (any_tensor(draw),), {"axis": draw(AXES | several)}
+
+
 def expanded(draw: Draw) -> Call:
     return (any_tensor(draw),), {"axis": draw(AXES)}
 
@@ -638,6 +644,11 @@ def taken_along(draw: Draw) -> Call:
 
 
 HOMES = [None, md.cpu, "cpu"]
+
+
+def two_real(draw: Draw) -> Call:
+    pair = [any_tensor(draw, REAL), draw(SCALARS | st.just(any_tensor(draw, REAL)))]
+    return tuple(draw(st.permutations(pair))), {"invert": draw(st.booleans())}
 
 
 def cast(draw: Draw) -> Call:
@@ -687,6 +698,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     **dict.fromkeys([md.argmax, md.argmin], indexed_extreme),
     md.count_nonzero: reduced,
     md.searchsorted: searched,
+    md.isin: two_real,
     md.where: chosen,
     **dict.fromkeys([md.sort, md.argsort], ordered),
     md.softmax: along,
@@ -709,6 +721,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.linalg.matrix_norm: matrix_normed,
     **dict.fromkeys([md.linalg.det, md.linalg.slogdet, md.linalg.inv], factored),
     **dict.fromkeys([md.linalg.eigh, md.linalg.eigvalsh, md.linalg.svdvals], factored),
+    **dict.fromkeys([md.linalg.eig, md.linalg.eigvals], factored),
     md.linalg.solve: solved,
     **dict.fromkeys([md.linalg.pinv, md.linalg.matrix_rank], tolerated),
     md.linalg.cholesky: triangular,
@@ -741,7 +754,7 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.concat: joined,
     md.pad: bordered,
     md.squeeze: squeezed,
-    md.expand_dims: expanded,
+    md.expand_dims: widened,
     **dict.fromkeys([md.empty_like, md.ones_like, md.zeros_like], alike),
     md.full_like: filled,
     **dict.fromkeys([md.tril, md.triu], triangle),

@@ -145,6 +145,11 @@ def test_squeeze_and_expand_are_views() -> None:
         found = md.expand_dims(x, axis=axis)
         assert found.shape == np.expand_dims(x.buffer, axis).shape
         assert np.shares_memory(found.buffer, x.buffer)
+    for axes in ((0, 1), (-1, 0), (2, -2), ()):
+        found = md.expand_dims(x, axes)
+        assert found.shape == np.expand_dims(x.buffer, axes).shape
+    with pytest.raises(IndexError, match="axis 4 does not exist in 4 dimensions"):
+        md.expand_dims(x, 4)
     with pytest.raises(ShapeError, match=r"^squeeze\(.*axis 1 has size 3, not 1"):
         md.squeeze(x, 1)
     with pytest.raises(ShapeError, match="axis 4 does not exist in 4 dimensions"):
@@ -225,13 +230,13 @@ def test_broadcast_to_is_a_view_that_cannot_be_written() -> None:
 def test_broadcast_arrays() -> None:
     x, y = md.asarray([[1.0], [2.0]]), md.asarray([3, 4], dtype=md.int8)
     found = md.broadcast_arrays(x, y)
-    assert isinstance(found, list)
+    assert isinstance(found, tuple)
     assert [type(part) for part in found] == [md.Float32Tensor, md.Int8Tensor]
     assert [part.tolist() for part in found] == [
         [[1.0, 1.0], [2.0, 2.0]],
         [[3, 4], [3, 4]],
     ]
-    assert md.broadcast_arrays() == []
+    assert md.broadcast_arrays() == ()
     assert md.broadcast_shapes((2, 1), (3,)) == (2, 3)
     assert text(ShapeError, lambda: md.broadcast_arrays(counted(2), counted(3))) == (
         "broadcast_arrays(Int64Tensor[2], Int64Tensor[3]): shapes (2,) and (3,) do not "

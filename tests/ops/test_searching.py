@@ -189,7 +189,7 @@ def test_where_takes_weak_numbers_and_is_no_view() -> None:
         lambda: md.argmax(md.asarray([True])),
         lambda: md.argmin(md.asarray([1j])),
         lambda: md.searchsorted(md.asarray([1j]), md.asarray([1])),
-        lambda: md.searchsorted(md.asarray([1]), 1),
+        lambda: md.searchsorted(md.asarray([1]), 1j),
         lambda: md.where(md.asarray([1]), 1, md.asarray([2])),
         lambda: md.where(True, md.asarray([1]), 2),
     ],

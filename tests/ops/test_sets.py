@@ -98,3 +98,30 @@ def test_the_buffer_of_one_value_is_left_alone() -> None:
     x = np.array([3], np.int8)
     values = md.unique_values(md.asarray(x)).buffer
     assert not np.shares_memory(values, x)
+
+
+REAL = [leaf for leaf in LEAVES if not leaf.dtype.is_complex]
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize("left", REAL, ids=lambda leaf: leaf.__name__)
+def test_membership(left: type[md.Tensor], invert: bool) -> None:
+    x = md.astype(md.asarray([[0, 1, 1], [3, 0, 2]]), left.dtype, casting="wrap")
+    for right in REAL:
+        members = md.astype(md.asarray([1, 3]), right.dtype, casting="wrap")
+        among = {*members.tolist()}
+        want = [[(value in among) != invert for value in row] for row in x.tolist()]
+        assert md.isin(x, members, invert=invert).tolist() == want
+
+
+def test_membership_is_exact() -> None:
+    big = md.asarray([2**53, 2**53 + 1])
+    power = md.asarray([2.0**53], dtype=md.float64)
+    assert md.isin(big, power).tolist() == [True, False]
+    assert md.isin(big, 2**53 + 1).tolist() == [False, True]
+    assert md.isin(2**53, big).tolist() is True
+    x, members = md.asarray([math.nan, -0.0]), md.asarray([math.nan, 0.0])
+    assert md.isin(x, members).tolist() == [False, True]
+    assert md.isin(md.asarray([1]), md.zeros((0,))).tolist() == [False]
+    with pytest.raises(md.CastError, match="cannot represent 300"):
+        md.isin(md.asarray([1], dtype=md.int8), 300)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from mdtensor import dtypes
 from mdtensor.generics.options import choice, flag
 from mdtensor.generics.rules.elementwise import component
 from mdtensor.generics.rules.linalg import (
@@ -13,12 +14,20 @@ from mdtensor.generics.rules.linalg import (
 )
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
+from mdtensor.promotion import promote_types
 
 MODES = ("reduced", "complete")
 
 
 class EighResult(NamedTuple):
     """x = Q · diag(eigenvalues) · Qᴴ, where Q are the eigenvectors, by column."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigResult(NamedTuple):
+    """x · V = V · diag(eigenvalues), where V are the eigenvectors, by column."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -55,6 +64,17 @@ def spectrum(x: TensorSpec) -> TensorSpec:
 def eigenpairs(x: TensorSpec) -> EighResult:
     """[..., m] of the real type, [..., m, m] of the argument's."""
     return EighResult(spectrum(x), x)
+
+
+def complex_eigenpairs(x: TensorSpec) -> EigResult:
+    """[..., m] and [..., m, m] of the complex type."""
+    values = complex_spectrum(x)
+    return EigResult(values, values.with_shape(x.shape))
+
+
+def complex_spectrum(x: TensorSpec) -> TensorSpec:
+    """[..., m] of the complex type."""
+    return spectrum(x).with_dtype(promote_types(x.dtype, dtypes.complex64))
 
 
 def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:

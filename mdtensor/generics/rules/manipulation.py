@@ -60,10 +60,14 @@ def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorS
     return x.with_shape(n for i, n in enumerate(x.shape) if i not in axes)
 
 
-def expanded(x: TensorSpec, *, axis: int = 0, **_: Any) -> TensorSpec:
-    """With a new axis of size 1 at `axis`."""
-    at = normalize_axis(axis, x.ndim + 1)
-    return x.with_shape((*x.shape[:at], 1, *x.shape[at:]))
+def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
+    """With new axes of size 1 at the places `axis` of the result."""
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    places = normalize_axes(axis, x.ndim + count)
+    kept = iter(x.shape)
+    return x.with_shape(
+        1 if at in places else next(kept) for at in range(x.ndim + count)
+    )
 
 
 def broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:

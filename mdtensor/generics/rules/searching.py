@@ -36,7 +36,7 @@ def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
 
 
 def insertion(
-    x1: TensorSpec, x2: TensorSpec, *, side: str = "left", sorter: Any = None, **_: Any
+    x1: TensorSpec, x2: Any, *, side: str = "left", sorter: Any = None, **_: Any
 ) -> TensorSpec:
     """Int64, the shape of what is looked for."""
     choice(side, "side", ("left", "right"))
@@ -44,7 +44,7 @@ def insertion(
         raise ShapeError(f"x1 has {x1.ndim} dimensions", "Use one dimension")
     if sorter is not None:
         _check_sorter(sorter, x1.shape[0])
-    return x2.with_dtype(dtypes.int64)
+    return x1.with_dtype(dtypes.int64).with_shape(getattr(x2, "shape", ()))
 
 
 def _check_sorter(sorter: Any, size: int) -> None:

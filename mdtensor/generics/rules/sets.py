@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from mdtensor import dtypes
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
+from mdtensor.promotion import is_weak, result_type
 
 
 class UniqueAllResult(NamedTuple):
@@ -53,3 +54,11 @@ def distinct_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
 def distinct_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
     """Values, and int64 for each element."""
     return UniqueInverseResult(distinct(x), x.with_dtype(dtypes.int64))
+
+
+def membership(x1: Any, x2: Any, **_: Any) -> TensorSpec:
+    """Bool, the shape of the first argument, which may be a Python number."""
+    if is_weak(x1) or is_weak(x2):
+        result_type(x1, x2)
+    tensor: TensorSpec = x2 if is_weak(x1) else x1
+    return tensor.with_dtype(dtypes.bool_).with_shape(getattr(x1, "shape", ()))

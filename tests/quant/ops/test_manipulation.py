@@ -29,7 +29,7 @@ MOVES = {
         lambda r: r.transpose(2, 1, 0),
     ),
     "transpose": (lambda x: x.mT, lambda r: r.swapaxes(1, 2)),
-    "front": (lambda x: md.expand_dims(x), lambda r: r[None]),
+    "front": (lambda x: md.expand_dims(x, 0), lambda r: r[None]),
     "middle": (lambda x: md.expand_dims(x, axis=1), lambda r: r[:, None]),
     "back": (lambda x: md.expand_dims(x, axis=-1), lambda r: r[..., None]),
     "slices": (lambda x: x[1:, ::-1, 1:3], lambda r: r[1:, ::-1, 1:3]),
