@@ -127,7 +127,7 @@ class ModelError(MdtensorError, ValueError):
 
 
 class DataError(MdtensorError, ValueError):
-    """Input or calibration data that a model cannot take."""
+    """Elements for which an operation has no result, or data a model cannot take."""
 
 
 def describe(operation: str, *arguments: object) -> str:

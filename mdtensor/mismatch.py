@@ -68,11 +68,14 @@ def _remedy(given: type | None) -> str:
 def _cast(operation: Any, types: tuple[type, ...], nearest: Any) -> str:
     """A cast of the tensors that do not fit, with which a method is found."""
     fitting = nearest.fitting(types)
-    castable = [t for t, fits in zip(types, fitting, strict=False) if not fits]
+    castable: list[Any] = [
+        t for t, fits in zip(types, fitting, strict=False) if not fits
+    ]
     if not all(hasattr(t, "with_dtype") for t in castable):
         return ""
     for dtype in CASTS:
-        cast: list[Any] = [t.with_dtype(dtype) if t in castable else t for t in types]
-        if any(method.accepts(tuple(cast)) for method in operation.methods):
+        to = {t: t.with_dtype(dtype) for t in castable}
+        cast = tuple(to.get(t, t) for t in types)
+        if any(method.accepts(cast) for method in operation.methods):
             return f"Use astype(x, {dtype})"
     return ""

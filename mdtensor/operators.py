@@ -268,15 +268,14 @@ def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
         PromotionError, ShapeError: the result has another type or shape than x1.
         WriteError: the buffer is read-only.
     """
-    result = _binary(operation, x1, x2)
+    result: Any = _binary(operation, x1, x2)
+    if type(result) is type(x1) and result.shape == x1.shape:
+        return indexing.setitem(x1, ..., result)
     if not isinstance(result, Operators):
         return result
-    found, wanted = type_and_shape(result), type_and_shape(x1)
-    if found != wanted:
-        name = operation.__name__
-        raise (PromotionError if type(result) is not type(x1) else ShapeError)(
-            f"the result is {found}, which {wanted} cannot take in place",
-            f"Use x = {name}(x, ...) for a new tensor",
-            describe(name, x1, x2),
-        )
-    return indexing.setitem(x1, ..., result)
+    name, wanted = operation.__name__, type_and_shape(x1)
+    raise (ShapeError if type(result) is type(x1) else PromotionError)(
+        f"the result is {type_and_shape(result)}, which {wanted} cannot take in place",
+        f"Use x = {name}(x, ...) for a new tensor",
+        describe(name, x1, x2),
+    )
