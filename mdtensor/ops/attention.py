@@ -9,6 +9,7 @@ from mdtensor.generics.attention import (
     one_hot,
     scaled_dot_product_attention,
 )
+from mdtensor.generics.options import number
 from mdtensor.kernels.dense import attention as kernel
 from mdtensor.leaves import FloatingTensor, IntegerTensor
 from mdtensor.ops.operands import Dense, deduced, on_host
@@ -32,7 +33,8 @@ def scaled_dot_product_attention(
     result: type[Tensor] = spec.type
     buffers = (query.buffer, key.buffer, value.buffer)
     mask = None if attn_mask is None else attn_mask.buffer
-    y = kernel.attention(*buffers, mask, is_causal, scale, result.dtype.storage)
+    factor = None if scale is None else number(scale, "scale")
+    y = kernel.attention(*buffers, mask, is_causal, factor, result.dtype.storage)
     return result.wrap(y)
 
 

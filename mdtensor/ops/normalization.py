@@ -36,7 +36,7 @@ def batch_norm(
 ) -> Tensor:
     deduced(batch_norm, x, mean, var, weight, bias, eps=eps)
     m, v, s, b = mean.buffer, var.buffer, weight.buffer, bias.buffer
-    return x.wrap(kernel.batch_norm(x.buffer, m, v, s, b, eps))
+    return x.wrap(kernel.batch_norm(x.buffer, m, v, s, b, number(eps, "eps")))
 
 
 @method(fold_batch_norm)
@@ -52,9 +52,11 @@ def fold_batch_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor]:
     deduced(fold_batch_norm, w, b, mean, var, weight, bias, eps=eps)
-    before = b if b is None else b.buffer
+    before, least = _buffer(b), number(eps, "eps")
     m, v, scale, offset = mean.buffer, var.buffer, weight.buffer, bias.buffer
-    filters, shift = kernel.fold_batch_norm(w.buffer, before, m, v, scale, offset, eps)
+    filters, shift = kernel.fold_batch_norm(
+        w.buffer, before, m, v, scale, offset, least
+    )
     return w.wrap(filters), w.wrap(shift)
 
 
@@ -81,7 +83,8 @@ def rms_norm(
 ) -> Tensor:
     deduced(rms_norm, x, weight, normalized_shape=normalized_shape, eps=eps)
     count = len(normalized_sizes(normalized_shape))
-    return x.wrap(kernel.rms_norm(x.buffer, count, _buffer(weight), eps))
+    least = None if eps is None else number(eps, "eps")
+    return x.wrap(kernel.rms_norm(x.buffer, count, _buffer(weight), least))
 
 
 @method(group_norm)

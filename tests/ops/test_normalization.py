@@ -238,3 +238,13 @@ def test_what_is_refused(text: str) -> None:
     with pytest.raises((OptionError, ShapeError)) as caught:
         REFUSED[text](md.zeros((2, 3)))
     assert str(caught.value) == text
+
+
+def test_an_eps_beyond_all_floats_is_infinite() -> None:
+    x, one = md.ones((2, 3)), md.ones((3,))
+    for found in (
+        md.batch_norm(x, one - 1, one, one, one - 1, eps=10**400),
+        md.layer_norm(x, normalized_shape=3, eps=10**400),
+        md.rms_norm(x, normalized_shape=3, eps=10**400),
+    ):
+        assert found.tolist() == [[0.0] * 3] * 2
