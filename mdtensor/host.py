@@ -111,7 +111,7 @@ def _is_number(found: Any, kind: type) -> bool:
     return kind is not int or not issubclass(found, bool)
 
 
-def _beside(strong: DType, weak: list[type]) -> DType:
+def _beside(strong: DType, weak: Sequence[type]) -> DType:
     for kind in weak:
         strong = with_scalar(strong, kind)
     return strong
@@ -135,7 +135,7 @@ def _natural_array(values: Any, types: set[Any]) -> npt.NDArray[Any]:
 
 
 def _each(convert: Callable[[Any], Any], exact: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.vectorize(convert, otypes=[object])(exact)
+    return np.asarray(np.vectorize(convert, otypes=[object])(exact))
 
 
 def _plain(value: Any) -> Any:

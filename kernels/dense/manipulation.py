@@ -56,8 +56,10 @@ def broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
 
 def flip(x: Array, axes: tuple[int, ...]) -> Array:
     """A view of x in reverse order along `axes`."""
-    turned = (slice(None, None, -1 if at in axes else 1) for at in range(x.ndim))
-    return x[(*turned, ...)]
+    steps = (-1 if axis in axes else 1 for axis in range(x.ndim))
+    key: Any = (*(slice(None, None, step) for step in steps), ...)
+    turned: Array = x[key]
+    return turned
 
 
 def roll(x: Array, steps: Sequence[tuple[int, int]]) -> Array:

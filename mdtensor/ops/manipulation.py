@@ -75,7 +75,8 @@ def stack(*arrays: Dense, axis: int) -> Tensor:
     found = deduced(stack, *arrays, axis=axis)
     at = normalize_axis(axis, found.ndim)
     buffers = [kernel.expand_dims(x.buffer, at) for x in arrays]
-    return found.type.wrap(kernel.concat(buffers, at, found.dtype.storage))
+    result: type[Tensor] = found.type
+    return result.wrap(kernel.concat(buffers, at, result.dtype.storage))
 
 
 @method(unstack)

@@ -371,7 +371,7 @@ def test_meshgrid_against_numpy(indexing: Any, count: int) -> None:
     arrays = [np.arange(n + 2, dtype=np.int8) for n in range(count)]
     found = md.meshgrid(*map(md.asarray, arrays), indexing=indexing)
     want = np.meshgrid(*arrays, indexing=indexing)
-    assert isinstance(found, list)
+    assert isinstance(found, tuple)
     assert [x.tolist() for x in found] == [x.tolist() for x in want]
     assert all(type(x) is md.Int8Tensor for x in found)
 

@@ -77,6 +77,22 @@ def test_one_grid_stays(grid, random_codes, layout, exact):
         assert np.array_equal(exact.reals(got), wanted)
 
 
+def test_one_grid_is_picked_from(random_codes, exact):
+    x = random_codes((4, 6), GRIDS[0])
+    reals = exact.reals(x)
+    mask, rows = np.arange(24).reshape(4, 6) % 5 == 0, np.array([3, 0, 3])
+    for key in (mask, rows, (slice(None), rows), (rows, rows)):
+        got = x[key]
+        assert got.qparams == GRIDS[0]
+        assert np.array_equal(exact.reals(got), reals[key])
+    with pytest.raises(md.ShapeError, match=r"^getitem\(QInt8Tensor\[4,6\]\): a mask"):
+        x[np.array([True])]
+    with pytest.raises(md.GridError, match="Index with slices only"):
+        per_axis(1)[np.array([0])]
+    with pytest.raises(md.DispatchError, match=r"^setitem\(QInt8Tensor\)"):
+        x[0] = 1
+
+
 def test_scalars_stay_tensors(random_codes):
     x = random_codes((2, 3), GRIDS[0])
     for got in (x[0, 0], md.reshape(x[0, 0], ()), md.permute_dims(x[0, 0], ())):
