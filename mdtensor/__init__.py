@@ -318,6 +318,7 @@ from mdtensor.leaves import (
     Int32Tensor as Int32Tensor,
     Int64Tensor as Int64Tensor,
     IntegerTensor as IntegerTensor,
+    LogicalTensor as LogicalTensor,
     NumericTensor as NumericTensor,
     RealTensor as RealTensor,
     SignedTensor as SignedTensor,

@@ -1,12 +1,11 @@
 """CUDA: the device, and a leaf for every element type, on every machine.
 
-The leaves are there without CuPy and without a GPU, so that what is ambiguous or
-missing for them shows on any machine. Asking for memory there says what is missing.
+The leaves are there without a GPU, so that what is ambiguous for them shows on any
+machine. Asking for memory there says what is missing.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,26 +18,20 @@ from mdtensor.errors import DeviceError
 from mdtensor.leaves import (
     ComplexTensor,
     FloatingTensor,
+    LogicalTensor,
     SignedTensor,
     UnsignedTensor,
 )
-from mdtensor.tensor import Tensor
 
 
 class _Cuda(Device):
     name = "cuda:0"
     dlpack = (2, 0)
 
-    @property
-    def missing(self) -> str:
-        if importlib.util.find_spec("cupy") is None:
-            return "CuPy is not installed"
-        return "mdtensor has no CUDA kernels yet"
+    missing = "this version of mdtensor has no CUDA kernels"
 
     def _refuse(self) -> DeviceError:
-        return DeviceError(
-            f"cuda:0 cannot be used here: {self.missing}", 'Use device="cpu"'
-        )
+        return DeviceError(f"cuda:0 cannot be used: {self.missing}", "Use cpu")
 
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
         raise self._refuse()
@@ -59,7 +52,7 @@ class _Cuda(Device):
 cuda: Final = register_device(_Cuda())
 
 
-class CudaBoolTensor(Tensor, dtype=dtypes.bool_, device=cuda):
+class CudaBoolTensor(LogicalTensor, dtype=dtypes.bool_, device=cuda):
     """`BoolTensor` in the memory of a GPU."""
 
     __slots__ = ()

@@ -1,7 +1,7 @@
 """Kinds of tensors, which are abstract, and the leaves of the host, which are final.
 
     Tensor
-    ├─ BoolTensor
+    ├─ LogicalTensor              Bool
     └─ NumericTensor
        ├─ RealTensor
        │  ├─ IntegerTensor
@@ -18,6 +18,12 @@ from __future__ import annotations
 
 from mdtensor import dtypes
 from mdtensor.tensor import Tensor
+
+
+class LogicalTensor(Tensor):
+    """Elements are truth values."""
+
+    __slots__ = ()
 
 
 class NumericTensor(Tensor):
@@ -63,7 +69,7 @@ class ComplexTensor(NumericTensor):
     remedy = "Use real(x), imag(x) or abs(x)"
 
 
-class BoolTensor(Tensor, dtype=dtypes.bool_):
+class BoolTensor(LogicalTensor, dtype=dtypes.bool_):
     """True or False, one byte each."""
 
     __slots__ = ()

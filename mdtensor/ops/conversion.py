@@ -44,7 +44,9 @@ def astype(
         raise OptionError(f"casting is {casting!r}", fix, call)
     if target is type(x) and not copy:
         return x
-    return target.wrap(target.device.from_host(_cast(x, target.dtype, casting, call)))
+    cast = _cast(x, target.dtype, casting, call)
+    there = checked("astype", (x, dtype), lambda: target.device.from_host(cast))
+    return target.wrap(there)
 
 
 def _cast(x: Tensor, dtype: DType, casting: str, call: str) -> Any:
@@ -90,4 +92,5 @@ def to(x: Dense, device: Union[Device, str], /) -> Tensor:
     if target is type(x):
         return x
     host = x.device.to_host(x.buffer)
-    return target.wrap(target.device.from_host(host))
+    there = checked("to", (x, device), lambda: target.device.from_host(host))
+    return target.wrap(there)

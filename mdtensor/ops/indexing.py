@@ -48,10 +48,10 @@ def _view(x: Tensor, key: Any) -> Any:
 
 @method(setitem)
 def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
-    view = _view(x, key)
-    indices = () if view is not None else _indices("setitem", x, key)
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
+    view = _view(x, key)
+    indices = () if view is not None else _indices("setitem", x, key)
 
     def check() -> None:
         check_value(x.dtype, _shape(x, indices) if view is None else view.shape, given)

@@ -19,14 +19,14 @@ from mdtensor.generics.logic import (
     logical_xor,
 )
 from mdtensor.kernels.dense import arithmetic as kernel, ufunc
-from mdtensor.leaves import BoolTensor, IntegerTensor
+from mdtensor.leaves import IntegerTensor, LogicalTensor
 from mdtensor.ops.operands import joint, unary
 from mdtensor.tensor import Tensor
 
 #: What logic takes: tensors of truth values, and one of Python's.
-Truth = Union[BoolTensor, bool]
+Truth = Union[LogicalTensor, bool]
 #: What has bits.
-Bits = Union[IntegerTensor, BoolTensor, int]
+Bits = Union[IntegerTensor, LogicalTensor, int]
 #: What counts, and shifts.
 Whole = Union[IntegerTensor, int]
 
@@ -47,7 +47,7 @@ def logical_xor(x1: Truth, x2: Truth, /) -> Tensor:
 
 
 @method(logical_not)
-def logical_not(x: BoolTensor, /) -> Tensor:
+def logical_not(x: LogicalTensor, /) -> Tensor:
     return unary(logical_not, np.logical_not, x)
 
 
@@ -67,7 +67,7 @@ def bitwise_xor(x1: Bits, x2: Bits, /) -> Tensor:
 
 
 @method(bitwise_invert)
-def bitwise_invert(x: Union[IntegerTensor, BoolTensor], /) -> Tensor:
+def bitwise_invert(x: Union[IntegerTensor, LogicalTensor], /) -> Tensor:
     return unary(bitwise_invert, np.invert, x)
 
 

@@ -18,6 +18,7 @@ from mdtensor.leaves import (
     BoolTensor,
     ComplexTensor,
     FloatingTensor,
+    LogicalTensor,
     NumericTensor,
     RealTensor,
 )
@@ -34,13 +35,13 @@ from mdtensor.tensor import Tensor, leaf, leaves
 
 # plum wants typing.Union: beartype caches `A | B` by its repr.
 #: Tensors whose elements are plain numbers or truth values.
-Dense = Union[NumericTensor, BoolTensor]
+Dense = Union[NumericTensor, LogicalTensor]
 #: Tensors of numbers with a fraction.
 Inexact = Union[FloatingTensor, ComplexTensor]
 #: What arithmetic takes: tensors and weak Python numbers.
-Operand = Union[NumericTensor, BoolTensor, int, float, complex]
+Operand = Union[NumericTensor, LogicalTensor, int, float, complex]
 #: As `Operand`, where the order of numbers matters.
-Real = Union[RealTensor, BoolTensor, int, float]
+Real = Union[RealTensor, LogicalTensor, int, float]
 
 #: Host leaves of numbers that go to NumPy's ufuncs as they are.
 PLAIN = frozenset(

@@ -17,7 +17,7 @@ from mdtensor.generics.searching import (
 )
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import searching as kernel
-from mdtensor.leaves import BoolTensor, RealTensor
+from mdtensor.leaves import LogicalTensor, RealTensor
 from mdtensor.ops.operands import (
     Dense,
     Operand,
@@ -88,7 +88,7 @@ def _check_indices(sorter: Any, size: int, given: list[Any]) -> None:
 
 
 @method(where)
-def where(condition: BoolTensor, x1: Operand, x2: Operand, /) -> Tensor:
+def where(condition: LogicalTensor, x1: Operand, x2: Operand, /) -> Tensor:
     dtype = deduced(where, condition, x1, x2).dtype
     a, b = checked(
         "where", (condition, x1, x2), lambda: (number(x1, dtype), number(x2, dtype))

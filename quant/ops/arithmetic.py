@@ -10,9 +10,9 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor import (
-    BoolTensor,
     CastError,
     GridError,
+    LogicalTensor,
     NumericTensor,
     RealTensor,
     TensorSpec,
@@ -54,9 +54,9 @@ from mdtensor.quant.tensor import (
 )
 
 # What has no meaning together: each operation refuses it with the way out.
-Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float, complex]
+Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
 #: What has an order.
-Ordered = Union[QuantizedTensor, RealTensor, BoolTensor, int, float]
+Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
 PythonNumber = Union[int, float]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from mdtensor import (
     BoolTensor,
+    LogicalTensor,
     NumericTensor,
     RealTensor,
     equal,
@@ -23,9 +24,9 @@ from mdtensor.quant.deduction import comparison
 from mdtensor.quant.ops.refusals import refuse_mixed, require_per_tensor
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
 
-Anything = Union[QuantizedTensor, NumericTensor, BoolTensor, int, float, complex]
+Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
 #: What has an order.
-Ordered = Union[QuantizedTensor, RealTensor, BoolTensor, int, float]
+Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
 
 
 def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:

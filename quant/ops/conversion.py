@@ -24,7 +24,7 @@ from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.compiled import NotCompiled, narrow
-from mdtensor.quant.ops.refusals import check_out
+from mdtensor.quant.ops.refusals import check_out, require_host
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, QuantizedTensor, quantized
 
@@ -42,6 +42,7 @@ def quantize_step(x: TensorSpec, /, *, qparams: QParams) -> steps.Quantize:
 
 @method(quantize, prepare=quantize_step)
 def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
+    require_host("quantize", x)
     checked("quantize", (x,), lambda: _check_grid(x.shape, qparams))
     values = x.buffer.astype(np.float64)
     if np.isnan(values).any():

@@ -2,7 +2,14 @@
 
 from typing import Any, NoReturn
 
-from mdtensor import GridError, OptionError, PromotionError, Tensor
+from mdtensor import (
+    DeviceError,
+    GridError,
+    OptionError,
+    PromotionError,
+    Tensor,
+    cpu,
+)
 from mdtensor.errors import describe
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
@@ -47,6 +54,16 @@ def refuse_accumulator(call: str, *arguments: Any) -> NoReturn:
         "Use a QInt32Tensor with the scale of x times the scale of w",
         call,
     )
+
+
+def require_host(name: str, x: Tensor) -> None:
+    """Refuse a tensor of another device: grids are on the host so far."""
+    if x.device is not cpu:
+        raise DeviceError(
+            f"no method for {x.device} yet",
+            "Move the operands with to(cpu)",
+            describe(name, x),
+        )
 
 
 def check_out(name: str, out: Any, *arguments: Any) -> None:

@@ -7,52 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.shelf import Shelf, shelved
 
 import mdtensor as md
-from mdtensor import tensor
 from mdtensor.device import _REGISTRY
 from mdtensor.errors import DeviceError, ExchangeError, RegistrationError
-
-
-class Shelf(md.Device):
-    """A device whose buffers are host arrays under another roof."""
-
-    name = "shelf"
-
-    def __init__(self) -> None:
-        self.log: list[str] = []
-
-    def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
-        return np.empty(shape, storage)
-
-    def from_host(self, array: Any) -> Any:
-        self.log.append("from_host")
-        return np.array(array)
-
-    def to_host(self, buffer: Any) -> Any:
-        self.log.append("to_host")
-        return np.array(buffer)
-
-    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        kernel(*arguments)
-
-    def synchronize(self) -> None:
-        self.log.append("synchronize")
 
 
 @pytest.fixture
 def shelf() -> Iterator[Shelf]:
     """A registered device with one leaf, both gone afterwards."""
-    known, leaves = dict(_REGISTRY), dict(tensor._LEAVES)
-    place = md.register_device(Shelf())
-
-    class ShelfFloat32Tensor(md.FloatingTensor, dtype=md.float32, device=place):
-        __slots__ = ()
-
-    yield place
-    for registry, before in ((_REGISTRY, known), (tensor._LEAVES, leaves)):
-        registry.clear()
-        registry.update(before)
+    with shelved([md.float32]) as place:
+        yield place
 
 
 def text(error: type[Exception], call: Callable[[], Any]) -> str:
@@ -221,6 +187,33 @@ def test_no_leaf_no_move(shelf: Shelf) -> None:
     assert text(DeviceError, lambda: md.asarray([1], device="shelf")).endswith(
         "int64 has no tensor type on shelf."
     )
+
+
+def test_cuda_says_what_is_missing() -> None:
+    x = md.asarray([1.0])
+    sentence = "cuda:0 cannot be used: this version of mdtensor has no CUDA kernels."
+    assert md.cuda.missing in sentence
+    assert text(DeviceError, lambda: md.to(x, "cuda")) == (
+        f"to(Float32Tensor[1], str): {sentence} Use cpu."
+    )
+    assert text(DeviceError, lambda: md.CudaFloat32Tensor([1.0])) == (
+        f"{sentence} Use cpu."
+    )
+    for call in (
+        lambda: md.cuda.alloc((1,), np.dtype("int8")),
+        lambda: md.cuda.to_host(None),
+        lambda: md.cuda.launch(print),
+    ):
+        assert text(DeviceError, call) == f"{sentence} Use cpu."
+    assert md.cuda not in md.__array_namespace_info__().devices()
+
+
+def test_every_element_type_has_a_leaf_there_of_the_same_kind() -> None:
+    for host in md.leaves()[:15]:
+        there = host.with_device(md.cuda)
+        assert there.__name__ == f"Cuda{host.__name__}"
+        assert there.__bases__ == host.__bases__
+        assert getattr(md, there.__name__) is there
 
 
 def test_a_stranger_leaves_nothing_behind() -> None:

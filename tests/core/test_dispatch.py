@@ -173,8 +173,8 @@ def test_ambiguity_names_both_methods() -> None:
 def test_no_method_names_the_argument() -> None:
     message = text(DispatchError, lambda: md.add(md.asarray([1]), "one"))
     assert message.startswith(
-        "add(Int64Tensor, str): no method: x2 is str, not NumericTensor | BoolTensor | "
-        "int | float | complex. Nearest: add("
+        "add(Int64Tensor, str): no method: x2 is str, not NumericTensor | "
+        "LogicalTensor | int | float | complex. Nearest: add("
     )
 
 

@@ -19,6 +19,7 @@ from mdtensor.errors import (
 LEAVES = md.leaves()[:15]
 KINDS = [
     md.Tensor,
+    md.LogicalTensor,
     md.NumericTensor,
     md.RealTensor,
     md.IntegerTensor,
@@ -37,7 +38,7 @@ def text(error: type[Exception], call: Callable[[], Any]) -> str:
 
 def test_the_tree_of_types() -> None:
     kinds = {
-        "Bool": md.Tensor,
+        "Bool": md.LogicalTensor,
         "Int": md.SignedTensor,
         "UInt": md.UnsignedTensor,
         "Float": md.FloatingTensor,

@@ -1,0 +1,137 @@
+"""One valid call of every operation, for tests over the whole registry.
+
+An operation that is not in the table is called with a matrix of floats for each
+parameter that it dispatches on.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import fft, linalg, quant
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def floats(*shape: int) -> Any:
+    """Float32 numbers between 0 and 1."""
+    numbers = np.arange(np.prod(shape, dtype=int)) * 5 % 7 + 1
+    return md.from_numpy((numbers / 8).astype(np.float32).reshape(shape))
+
+
+def integers(*shape: int) -> Any:
+    return md.from_numpy(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2)
+
+
+def truths(*shape: int) -> Any:
+    return md.astype(integers(*shape), md.bool)
+
+
+def complexes(*shape: int) -> Any:
+    return md.astype(floats(*shape), md.complex64)
+
+
+def positive_definite() -> Any:
+    return md.asarray([[4.0, 1.0], [1.0, 3.0]])
+
+
+def codes(*shape: int) -> Any:
+    return quant.quantize(floats(*shape), qparams=GRID)
+
+
+GRID = quant.QParams(0.25, 3, dtype=quant.qint8)
+
+
+def calls(arguments: Callable[[], tuple[Any, ...]], **options: Any) -> Any:
+    """A call with fresh arguments each time; options that are functions are called."""
+
+    def call() -> Call:
+        given = {name: o() if callable(o) else o for name, o in options.items()}
+        return arguments(), given
+
+    return call
+
+
+one_matrix = calls(lambda: (positive_definite(),))
+two_truths = calls(lambda: (truths(2, 3), truths(3)))
+two_integers = calls(lambda: (integers(2, 3), integers(3)))
+pooled = calls(lambda: (floats(1, 2, 4, 4),), kernel_size=2)
+complex_matrix = calls(lambda: (complexes(2, 3),))
+along_rows = calls(lambda: (floats(2, 3),), axis=1)
+several = calls(lambda: (floats(2, 3), floats(2, 3)))
+
+
+def channels(count: int) -> tuple[Any, ...]:
+    return tuple(floats(3) for _ in range(count))
+
+
+SAMPLES: dict[Any, Callable[[], Call]] = {
+    **dict.fromkeys([md.logical_and, md.logical_or, md.logical_xor], two_truths),
+    **dict.fromkeys([md.bitwise_and, md.bitwise_or, md.bitwise_xor], two_integers),
+    **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], two_integers),
+    **dict.fromkeys([linalg.cholesky, linalg.eigh, linalg.eigvalsh], one_matrix),
+    **dict.fromkeys([linalg.inv, linalg.det, linalg.slogdet], one_matrix),
+    **dict.fromkeys([md.max_pool2d, md.avg_pool2d], pooled),
+    **dict.fromkeys([md.concat, md.stack], several),
+    **dict.fromkeys([md.real, md.imag, md.conj, fft.hfft], complex_matrix),
+    **dict.fromkeys([fft.fft, fft.ifft, fft.irfft], complex_matrix),
+    **dict.fromkeys([fft.fftn, fft.ifftn, fft.irfftn], complex_matrix),
+    **dict.fromkeys([md.cumulative_sum, md.cumulative_prod], along_rows),
+    md.bitwise_invert: calls(lambda: (integers(2, 3),)),
+    md.logical_not: calls(lambda: (truths(2, 3),)),
+    md.clip: calls(lambda: (floats(2, 3),), min=0.25, max=0.5),
+    md.glu: calls(lambda: (floats(2, 4),)),
+    md.prelu: calls(lambda: (floats(2, 3), floats(3))),
+    md.astype: calls(lambda: (floats(2, 3), md.int8)),
+    md.to: calls(lambda: (floats(2, 3), "cpu")),
+    md.getitem: calls(lambda: (floats(2, 3),), key=(0, slice(None, None, -1))),
+    md.setitem: calls(lambda: (floats(2, 3),), key=1, value=lambda: floats(3)),
+    md.take: calls(lambda: (floats(2, 3), integers(4)), axis=1),
+    md.take_along_axis: calls(lambda: (floats(2, 3), integers(2, 2))),
+    md.broadcast_to: calls(lambda: (floats(2, 3),), shape=(4, 2, 3)),
+    md.moveaxis: calls(lambda: (floats(2, 3), 0, 1)),
+    md.pad: calls(lambda: (floats(2, 3),), pad_width=[(1, 0), (0, 2)]),
+    md.permute_dims: calls(lambda: (floats(2, 3),), axes=(1, 0)),
+    md.repeat: calls(lambda: (floats(2, 3), 2)),
+    md.reshape: calls(lambda: (floats(2, 3),), shape=(3, -1)),
+    md.roll: calls(lambda: (floats(2, 3),), shift=1),
+    md.squeeze: calls(lambda: (floats(1, 3),), axis=0),
+    md.tile: calls(lambda: (floats(2, 3), (2, 1))),
+    md.conv2d: calls(lambda: (floats(1, 2, 5, 5), floats(3, 2, 3, 3), floats(3))),
+    md.linear: calls(lambda: (floats(2, 4), floats(3, 4), floats(3))),
+    md.matmul: calls(lambda: (floats(2, 3), floats(3, 2))),
+    md.tensordot: calls(lambda: (floats(2, 3), floats(3, 2)), axes=1),
+    md.batch_norm: calls(lambda: (floats(1, 3, 2, 2), *channels(4))),
+    md.fold_batch_norm: calls(lambda: (floats(3, 2, 1, 1), *channels(5))),
+    md.layer_norm: calls(lambda: (floats(2, 3), *channels(2)), normalized_shape=3),
+    md.rms_norm: calls(lambda: (floats(2, 3), *channels(1)), normalized_shape=3),
+    md.group_norm: calls(lambda: (floats(2, 3, 4), *channels(2)), num_groups=3),
+    md.instance_norm: calls(lambda: (floats(2, 3, 4), *channels(2))),
+    md.global_avg_pool2d: calls(lambda: (floats(1, 2, 4, 4),)),
+    md.where: calls(lambda: (truths(2, 3), floats(3), floats(2, 1))),
+    md.searchsorted: calls(
+        lambda: (md.asarray([1.0, 2.0, 3.0]), floats(2, 3)),
+        sorter=lambda: md.asarray([0, 1, 2]),
+    ),
+    md.diff: calls(lambda: (floats(2, 3),), prepend=lambda: floats(2, 1)),
+    linalg.matrix_power: calls(lambda: (positive_definite(), 3)),
+    linalg.outer: calls(lambda: (floats(2), floats(3))),
+    linalg.solve: calls(lambda: (positive_definite(), floats(2))),
+    quant.quantize: calls(lambda: (floats(2, 3),), qparams=GRID),
+    quant.dequantize: calls(lambda: (codes(2, 3),)),
+    quant.requantize: calls(lambda: (codes(2, 3),), out=quant.QParams(0.5)),
+}
+
+
+def sample(operation: Any) -> Call:
+    """Fresh arguments and options of a valid call."""
+    if operation in SAMPLES:
+        return SAMPLES[operation]()
+    return tuple(floats(2, 3) for _ in operation.operation.dispatched), {}
+
+
+def call(operation: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    given = (arguments,) if operation.operation.sequence else arguments
+    return operation(*given, **options)

@@ -1,0 +1,58 @@
+"""A device for tests: host arrays under another roof, with leaves of its own."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import tensor
+from mdtensor.device import _REGISTRY
+
+
+class Shelf(md.Device):
+    """A device whose buffers are host arrays; it logs what is asked of it."""
+
+    name = "shelf"
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
+        return np.empty(shape, storage)
+
+    def from_host(self, array: Any) -> Any:
+        self.log.append("from_host")
+        return np.array(array)
+
+    def to_host(self, buffer: Any) -> Any:
+        self.log.append("to_host")
+        return np.array(buffer)
+
+    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
+        kernel(*arguments)
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+
+
+@contextlib.contextmanager
+def shelved(dtypes: Iterable[md.DType]) -> Iterator[Shelf]:
+    """The device, registered, with a leaf for each of `dtypes`; gone afterwards."""
+    registries = _REGISTRY, tensor._LEAVES
+    before = [dict(registry) for registry in registries]
+    place = md.register_device(Shelf())
+    for dtype in dtypes:
+        host = md.leaf(dtype)
+        body = {"__slots__": (), "__module__": __name__}
+        name = f"Shelf{host.__name__}"
+        globals()[name] = type(
+            name, host.__bases__, body, dtype=dtype, device=place
+        )  # pickle finds it here
+    try:
+        yield place
+    finally:
+        for registry, known in zip(registries, before, strict=True):
+            registry.clear()
+            registry.update(known)
