@@ -77,22 +77,14 @@ def _version(max_version: Any) -> tuple[int, int]:
     raise OptionError(f"max_version is {max_version!r}", "Use (1, 0), or None")
 
 
-def imported(source: Any, copy: bool | None = None) -> npt.NDArray[Any]:
-    """The host array of an object with `__dlpack__`; shared unless `copy`.
+def imported(source: Any) -> npt.NDArray[Any]:
+    """The array of an object with `__dlpack__`, in shared memory of the host.
 
     Raises:
-        ExchangeError: it is not on the host, or of a type that NumPy does not know.
+        BufferError, RuntimeError, TypeError: NumPy's, if it cannot share it.
     """
     producer = _Producer(source)
-    try:
-        found = np.from_dlpack(producer, copy=copy)
-    except ExchangeError:
-        raise
-    except (BufferError, RuntimeError, ValueError) as error:
-        raise ExchangeError(
-            f"NumPy does not take what {type(source).__name__} exports",
-            "Copy it to the host first, as a type of the array API",
-        ) from error
+    found = np.from_dlpack(producer)
     return found.view(bfloat16.storage) if producer.is_bfloat16 else found
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import dtypes
+from mdtensor import dlpack, dtypes
 from mdtensor.device import device as find_device
 from mdtensor.dtypes import DType
 from mdtensor.errors import ExchangeError, OptionError
@@ -121,7 +121,7 @@ def _imported(x: Any) -> Tensor:
         problem = f"the array is on DLPack's device ({int(kind)}, {number})"
         raise ExchangeError(problem, "Move it to the host first", call)
     try:
-        array = np.from_dlpack(x)
+        array = dlpack.imported(x)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         problem = f"its memory cannot be shared: {str(error).rstrip('.')}"
         raise ExchangeError(problem, "", call) from error

@@ -86,6 +86,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.prelu: calls(lambda: (floats(2, 3), floats(3))),
     md.astype: calls(lambda: (floats(2, 3), md.int8)),
     md.to: calls(lambda: (floats(2, 3), "cpu")),
+    md.full_like: calls(lambda: (floats(2, 3),), fill_value=2),
     md.getitem: calls(lambda: (floats(2, 3),), key=(0, slice(None, None, -1))),
     md.setitem: calls(lambda: (floats(2, 3),), key=1, value=lambda: floats(3)),
     md.take: calls(lambda: (floats(2, 3), integers(4)), axis=1),
