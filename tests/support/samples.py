@@ -60,6 +60,8 @@ two_integers = calls(lambda: (integers(2, 3), integers(3)))
 pooled = calls(lambda: (floats(1, 2, 4, 4),), kernel_size=2)
 complex_matrix = calls(lambda: (complexes(2, 3),))
 along_rows = calls(lambda: (floats(2, 3),), axis=1)
+pooled_line = calls(lambda: (floats(1, 2, 6),), kernel_size=2)
+pooled_to_size = calls(lambda: (floats(1, 2, 5, 4),), output_size=(2, 3))
 several = calls(lambda: (floats(2, 3), floats(2, 3)))
 
 
@@ -72,6 +74,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     **dict.fromkeys([md.bitwise_and, md.bitwise_or, md.bitwise_xor], two_integers),
     **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], two_integers),
     **dict.fromkeys([linalg.cholesky, linalg.eigh, linalg.eigvalsh], one_matrix),
+    **dict.fromkeys([linalg.eig, linalg.eigvals], one_matrix),
     **dict.fromkeys([linalg.inv, linalg.det, linalg.slogdet], one_matrix),
     **dict.fromkeys([md.max_pool2d, md.avg_pool2d], pooled),
     **dict.fromkeys([md.concat, md.stack], several),
@@ -92,6 +95,7 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.take: calls(lambda: (floats(2, 3), integers(4)), axis=1),
     md.take_along_axis: calls(lambda: (floats(2, 3), integers(2, 2))),
     md.broadcast_to: calls(lambda: (floats(2, 3),), shape=(4, 2, 3)),
+    md.expand_dims: calls(lambda: (floats(2, 3),), axis=1),
     md.moveaxis: calls(lambda: (floats(2, 3), 0, 1)),
     md.pad: calls(lambda: (floats(2, 3),), pad_width=[(1, 0), (0, 2)]),
     md.permute_dims: calls(lambda: (floats(2, 3),), axes=(1, 0)),
@@ -101,6 +105,21 @@ SAMPLES: dict[Any, Callable[[], Call]] = {
     md.squeeze: calls(lambda: (floats(1, 3),), axis=0),
     md.tile: calls(lambda: (floats(2, 3), (2, 1))),
     md.conv2d: calls(lambda: (floats(1, 2, 5, 5), floats(3, 2, 3, 3), floats(3))),
+    md.conv1d: calls(lambda: (floats(1, 2, 5), floats(3, 2, 3), floats(3))),
+    md.conv_transpose2d: calls(
+        lambda: (floats(1, 2, 3, 3), floats(2, 3, 2, 2), floats(3))
+    ),
+    **dict.fromkeys([md.max_pool1d, md.avg_pool1d], pooled_line),
+    **dict.fromkeys([md.adaptive_avg_pool2d, md.adaptive_max_pool2d], pooled_to_size),
+    md.interpolate: calls(lambda: (floats(1, 2, 3, 3),), size=(5, 2), mode="bilinear"),
+    md.pixel_shuffle: calls(lambda: (floats(1, 4, 2, 2),), upscale_factor=2),
+    md.pixel_unshuffle: calls(lambda: (floats(1, 1, 4, 4),), downscale_factor=2),
+    md.scaled_dot_product_attention: calls(
+        lambda: (floats(2, 3), floats(4, 3), floats(4, 5)),
+        attn_mask=lambda: truths(2, 4),
+    ),
+    md.embedding: calls(lambda: (integers(4), floats(2, 3))),
+    md.one_hot: calls(lambda: (integers(2, 3),)),
     md.linear: calls(lambda: (floats(2, 4), floats(3, 4), floats(3))),
     md.matmul: calls(lambda: (floats(2, 3), floats(3, 2))),
     md.tensordot: calls(lambda: (floats(2, 3), floats(3, 2)), axes=1),
