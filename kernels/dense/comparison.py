@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.half import FLOAT32, NARROW, binary
 from mdtensor.kernels.dense.quiet import elementwise
+from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW, binary
 
 Array = npt.NDArray[Any]
 ZERO = np.zeros((), np.int8)
@@ -20,8 +20,8 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     NumPy compares 64-bit integers with floats in float64, which rounds them. Here they
     are compared by the exact sign of their difference.
     """
-    if _is_narrow(x1, x2):
-        return binary(ufunc, x1, x2)
+    if isinstance(x1, np.ndarray) and x1.dtype is getattr(x2, "dtype", None):
+        return binary(ufunc, x1, x2, x1.dtype)
     x1, x2 = _number(x1), _number(x2)
     if (_is_long(x1) and _kind(x2) == "c") or (_kind(x1) == "c" and _is_long(x2)):
         return _compare_parts(ufunc, x1, x2)
@@ -30,12 +30,6 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     if _rounds(x2, x1):
         return np.asarray(ufunc(-_sign(x2, x1), 0.0))
     return elementwise(ufunc, x1, x2)
-
-
-def _is_narrow(x1: Any, x2: Any) -> bool:
-    """Whether both are arrays of one type of floats of 16 bits."""
-    kind = getattr(x1, "dtype", None)
-    return kind in NARROW and kind == getattr(x2, "dtype", None)
 
 
 def _number(x: Any) -> Any:

@@ -2,30 +2,34 @@
 
 NumPy keeps its error state in a context variable, so a function that runs inside a
 context where everything is ignored is quiet, and entering a context is one C call. A
-context cannot be entered twice: each thread has its own, and what finds it entered (a
-finalizer that computes while a kernel runs) falls back to `np.errstate`.
+context cannot be entered twice at a time; whoever finds his entered, because another
+thread took a copy of his context variables along, gets a new one.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, ContextVar
 from typing import Any
 
 import numpy as np
 
+Run = Callable[..., Any]
 
-class _Quiet(threading.local):
-    """`run(function, *arguments)` of a context that ignores all of floating point."""
-
-    def __init__(self) -> None:
-        context = Context()
-        context.run(np.seterr, all="ignore")
-        self.run = context.run
+_RUN: ContextVar[Run] = ContextVar("run")
+#: `runner()(function, *arguments)` is quiet; on LookupError, RuntimeError: `quietly`.
+runner = _RUN.get
 
 
-QUIET = _Quiet()
+def _renew() -> Run:
+    """The `run` of a new context that ignores everything, from now on the caller's."""
+    context = Context()
+    context.run(np.seterr, all="ignore")
+    _RUN.set(context.run)
+    return context.run
+
+
+_renew()  # tasks start with a copy of what they find
 
 
 def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -34,16 +38,15 @@ def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
     The function sees no context variables of the caller's: it is a kernel.
     """
     try:
-        return QUIET.run(function, *arguments, **options)
-    except RuntimeError:  # entered already
-        with np.errstate(all="ignore"):
-            return function(*arguments, **options)
+        return runner()(function, *arguments, **options)
+    except (LookupError, RuntimeError):  # none in this thread yet, or entered already
+        return _renew()(function, *arguments, **options)
 
 
-def elementwise(ufunc: np.ufunc, x1: Any, x2: Any) -> Any:
-    """quietly(ufunc, x1, x2) as an array, without the cost of packing arguments."""
+def elementwise(ufunc: Callable[..., Any], *operands: Any) -> Any:
+    """quietly(ufunc, *operands) as an array."""
     try:
-        result = QUIET.run(ufunc, x1, x2)
-    except RuntimeError:
-        result = quietly(ufunc, x1, x2)
-    return result if type(result) is np.ndarray else np.asarray(result)
+        found = runner()(ufunc, *operands)
+    except (LookupError, RuntimeError):
+        found = quietly(ufunc, *operands)
+    return found if type(found) is np.ndarray else np.asarray(found)

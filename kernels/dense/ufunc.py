@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense import half
 from mdtensor.kernels.dense.half import FLOAT32, NARROW, rounded, widened
-from mdtensor.kernels.dense.quiet import quietly
+from mdtensor.kernels.dense.quiet import elementwise, quietly
 from mdtensor.kernels.dense.team import LARGE, TEAM
 
 Array = npt.NDArray[Any]
@@ -35,10 +35,10 @@ def compute_dtype(dtype: DType) -> DType:
 
 def unary(ufunc: Callable[..., Any], x: Array) -> Array:
     """ufunc(x) in the type of x."""
-    if isinstance(ufunc, np.ufunc):
-        return half.unary(ufunc, x) if x.dtype in NARROW else spread(ufunc, x)
     if x.dtype not in NARROW:
-        return np.asarray(quietly(ufunc, x))
+        return elementwise(ufunc, x) if x.size < LARGE else spread(ufunc, x)
+    if isinstance(ufunc, np.ufunc):
+        return half.unary(ufunc, x)
     found = np.asarray(quietly(ufunc, widened(x)))
     return rounded(found, x.dtype) if found.dtype == FLOAT32 else found
 
@@ -53,15 +53,16 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     if dtype in NARROW:
         return half.binary(ufunc, *(quietly(np.asarray, x, dtype) for x in (x1, x2)))
     if x1.dtype == x2.dtype == dtype:
-        return spread(ufunc, x1, x2)
+        is_large = max(x1.size, x2.size) >= LARGE
+        return (spread if is_large else elementwise)(ufunc, x1, x2)
     return np.asarray(quietly(ufunc, x1, x2, dtype=dtype, casting="unsafe"))
 
 
-def spread(ufunc: np.ufunc, *operands: Array) -> Array:
-    """ufunc(*operands); many elements are shared out among threads."""
+def spread(ufunc: Any, *operands: Array) -> Array:
+    """ufunc(*operands), their elements shared out among threads."""
     count = max(x.size for x in operands)
-    if count < LARGE or not _are_rows(operands, count):
-        return np.asarray(quietly(ufunc, *operands))
+    if not _are_rows(ufunc, operands, count):
+        return elementwise(ufunc, *operands)
     types = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))
     result = np.empty(np.broadcast_shapes(*(x.shape for x in operands)), types[-1])
     rows, out = [x.reshape(-1) for x in operands], result.reshape(-1)
@@ -74,8 +75,10 @@ def spread(ufunc: np.ufunc, *operands: Array) -> Array:
     return result
 
 
-def _are_rows(operands: tuple[Array, ...], count: int) -> bool:
+def _are_rows(ufunc: Any, operands: tuple[Array, ...], count: int) -> bool:
     """Whether each is a lone number, or `count` elements in one row of memory."""
+    if not isinstance(ufunc, np.ufunc):
+        return False
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     rows = (x.size in (1, count) and x.flags.c_contiguous for x in operands)
     return prod(shape) == count and all(rows)

@@ -13,7 +13,8 @@ from mdtensor.generics.rules.elementwise import check_fractions, check_number
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense import ufunc as kernel
-from mdtensor.kernels.dense.quiet import QUIET
+from mdtensor.kernels.dense.quiet import runner
+from mdtensor.kernels.dense.team import LARGE
 from mdtensor.leaves import (
     BoolTensor,
     ComplexTensor,
@@ -127,7 +128,7 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
     kind: Any = type(x1)
-    if kind is type(x2) and kind in PLAIN and x1.buffer.size < kernel.LARGE:
+    if kind is type(x2) and kind in PLAIN and x1.buffer.size < LARGE:
         a, b = x1.buffer, x2.buffer
     else:
         a, b, kind = joint_numbers(operation, x1, x2)
@@ -135,8 +136,8 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
             return kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
     # Nothing to cast. Written out: each call would be 5 % of an addition.
     try:
-        found = QUIET.run(ufunc, a, b)
-    except (RuntimeError, ValueError):  # entered already, or no broadcast
+        found = runner()(ufunc, a, b)
+    except (LookupError, RuntimeError, ValueError):  # see quiet; or no broadcast
         a, b, kind = joint(operation, x1, x2)
         found = kernel.binary(ufunc, a, b, kind.dtype.storage)
     result: Tensor = new(kind)
@@ -147,7 +148,7 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
 def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
     """Whether NumPy takes both as they are, and no thread would help."""
     is_same = a.dtype is b.dtype is kind.dtype.storage
-    return is_same and kind in PLAIN and max(a.size, b.size) < kernel.LARGE
+    return is_same and kind in PLAIN and max(a.size, b.size) < LARGE
 
 
 def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:

@@ -1,12 +1,13 @@
 """Floating point never warns, in any thread, and not where a kernel runs already."""
 
 import threading
+from contextvars import copy_context
 
 import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.dense.quiet import QUIET, elementwise, quietly
+from mdtensor.kernels.dense.quiet import elementwise, quietly
 
 BAD = np.array([0.0, np.inf, 3e38], np.float32)
 
@@ -21,16 +22,33 @@ def test_nothing_warns_and_nothing_is_left_changed() -> None:
     assert np.geterr() == before
 
 
-def test_a_context_that_is_entered_already_is_no_obstacle() -> None:
+def test_what_runs_quietly_may_call_on() -> None:
     def inside() -> list[float]:
         sums = quietly(np.add, BAD, BAD).tolist(), elementwise(np.add, BAD, BAD)
         return [*sums[0], *sums[1].tolist(), *(md.asarray(BAD) + 1).tolist()]
 
-    assert QUIET.run(inside) == inside()
+    assert quietly(inside) == inside()
+
+
+def test_a_copied_context_in_another_thread_is_no_obstacle() -> None:
+    """Both threads find the same context; one of them finds it entered."""
+    inside, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        inside.set()
+        assert done.wait(10)
+
+    thread = threading.Thread(target=copy_context().run, args=(quietly, hold))
+    thread.start()
+    assert inside.wait(10)
+    for function in (quietly, elementwise):
+        assert function(np.add, BAD, BAD)[2] == np.inf
+    done.set()
+    thread.join()
 
 
 def test_errors_of_the_function_pass_through() -> None:
-    for error in (RuntimeError, ValueError):
+    for error in (RuntimeError, KeyError, ValueError):
         with pytest.raises(error, match="bad"):
             quietly(_fail, error)
 
