@@ -16,7 +16,7 @@ from mdtensor.kernels.dense.team import TEAM
 
 Array = npt.NDArray[Any]
 
-BLOCK = 16384  # elements
+BLOCK = 1 << 16  # elements: fewer, and the calls cost more than the cache
 
 
 def in_blocks(function: Callable[..., Array]) -> Callable[..., Array]:

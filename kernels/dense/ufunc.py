@@ -61,7 +61,7 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
 def spread(ufunc: Any, *operands: Array) -> Array:
     """ufunc(*operands), their elements shared out among threads."""
     count = max(x.size for x in operands)
-    if not _are_rows(ufunc, operands, count):
+    if TEAM.size == 1 or not _are_rows(ufunc, operands, count):
         return elementwise(ufunc, *operands)
     types = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))
     result = np.empty(np.broadcast_shapes(*(x.shape for x in operands)), types[-1])

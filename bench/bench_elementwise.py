@@ -1,0 +1,217 @@
+"""Elementwise operations beside NumPy and torch: one element to ten million.
+
+NumPy is called as mdtensor calls it: a new result each time, and no warning. torch is
+measured where it is installed. All on one thread, unless a row says two.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import harness
+import ml_dtypes
+import numpy as np
+
+import mdtensor as md
+
+torch: Any = None
+with suppress(ImportError):
+    import torch
+
+RNG = np.random.default_rng(1)
+FLOAT16, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+HEADER = ("operation", "elements", "mdtensor us", "NumPy us", "of NumPy (95 %)")
+FAMILY = [
+    "add",
+    "mul",
+    "div",
+    "maximum",
+    "less",
+    "neg",
+    "abs",
+    "sqrt",
+    "floor",
+    "exp",
+    "log",
+    "sin",
+    "tanh",
+]
+NARROW = ["add", "mul", "div", "minimum", "less", "floor", "exp", "tanh", "sum", "max"]
+#: What NumPy does at the speed of memory, or nearly so.
+FAST = {FLOAT16: {"sum"}, BFLOAT16: {"floor"}}
+#: What NumPy calls them, and what it has no single name for.
+RENAMED: dict[str, Callable[..., Any]] = {
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+}
+BINARY = {"add", "mul", "div", "minimum", "maximum", "less"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation on one size; `call` and `theirs` take `operands` of each kind."""
+
+    name: str
+    call: Callable[..., Any]
+    theirs: Callable[..., Any]
+    operands: tuple[Any, ...]
+    peer: Callable[..., Any] | None = None
+    threads: int = 1
+
+    def samples(self, rounds: int) -> harness.Samples:
+        """Times of ours, NumPy's and torch's, in turns."""
+        md.set_num_threads(self.threads)
+        ours = [md.from_numpy(x) if _is_array(x) else x for x in self.operands]
+        rows = [("mdtensor", self.call, ours), ("NumPy", self.theirs, self.operands)]
+        if torch and self.peer:
+            torch.set_num_threads(self.threads)
+            tensors = [
+                torch.from_numpy(x) if _is_array(x) else x for x in self.operands
+            ]
+            rows.append(("torch", self.peer, tensors))
+        names = "abc"[: len(self.operands)]
+        statement = f"call({', '.join(names)})"
+        with np.errstate(all="ignore"):
+            return harness.interleave(
+                [
+                    harness.Contender(
+                        name,
+                        statement,
+                        {**dict(zip(names, xs, strict=True)), "call": f},
+                    )
+                    for name, f, xs in rows
+                ],
+                rounds,
+            )
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, np.ndarray)
+
+
+def floats(count: int, dtype: Any = np.float32) -> Any:
+    return RNG.standard_normal(count).astype(dtype)
+
+
+def row(name: str, count: int, dtype: Any = np.float32, threads: int = 1) -> Row:
+    """An operation by its name in mdtensor."""
+    operands = tuple(floats(count, dtype) for _ in range(1 + (name in BINARY)))
+    theirs = RENAMED.get(name) or getattr(np, name)
+    label = name if dtype is np.float32 else f"{name} {dtype}"
+    label += ", 2 threads" if threads == 2 else ""
+    peer = getattr(torch, name, None) if torch and dtype is np.float32 else None
+    return Row(label, getattr(md, name), theirs, operands, peer, threads)
+
+
+def calls() -> Iterator[Row]:
+    """Where only the call costs something."""
+    one, other = floats(1), floats(1)
+    yield row("add", 1)
+    for label, operands in (("x + y", (one, other)), ("x + 1", (one, 1))):
+        yield Row(label, operator.add, operator.add, operands, operator.add)
+    yield Row("x[0]", operator.getitem, operator.getitem, (one, 0), operator.getitem)
+    for name in ("less", "exp"):
+        yield row(name, 1)
+    yield row("add", 1000)
+
+
+def casts() -> Iterator[Row]:
+    for dtype in (FLOAT16, BFLOAT16):
+        narrow, wide = md.dtype(dtype), np.float32
+        for source, target, storage in (
+            (dtype, md.float32, wide),
+            (wide, narrow, dtype),
+        ):
+            yield Row(
+                f"{np.dtype(source)} as {target}",
+                lambda x, to=target: md.astype(x, to, casting="wrap"),
+                lambda x, to=storage: x.astype(to),
+                (floats(10**6, source),),
+            )
+
+
+def narrow() -> Iterator[Row]:
+    for dtype in (FLOAT16, BFLOAT16):
+        for name in NARROW:
+            yield row(name, 10**6, dtype)
+
+
+def table(
+    rows: Iterable[Row], rounds: int
+) -> tuple[list[tuple[str, ...]], dict[str, harness.Ratio]]:
+    """Lines of the table, and ratios to NumPy and torch by name and size."""
+    lines, ratios = [], {}
+    for entry in rows:
+        samples = entry.samples(rounds)
+        seconds = harness.medians(samples)
+        key = f"{entry.name} of {entry.operands[0].size:,}"
+        ratios[key] = harness.ratio(samples, "mdtensor", "NumPy")
+        has_peer = "torch" in samples
+        peer = str(harness.ratio(samples, "mdtensor", "torch")) if has_peer else ""
+        times = [f"{1e6 * seconds[name]:.3g}" for name in ("mdtensor", "NumPy")]
+        count = entry.operands[0].size
+        lines.append((entry.name, f"{count:,}", *times, str(ratios[key]), peer))
+        print(lines[-1], flush=True)
+        if has_peer:
+            ratios[f"{key}, torch"] = harness.ratio(samples, "mdtensor", "torch")
+    return lines, ratios
+
+
+def limits_of(ratios: dict[str, harness.Ratio]) -> list[harness.Limit]:
+    """What is promised, from the ratios by name."""
+
+    def worst(*names: str, size: str = "1,000,000") -> float:
+        return max(ratios[f"{name} of {size}"].median for name in names)
+
+    limits = [
+        harness.Limit("add of 1 element over np.add", worst("add", size="1"), 2.75),
+        harness.Limit("float32, a million: worst over NumPy", worst(*FAMILY), 1.15),
+        harness.Limit(
+            "add of ten million over np.add", worst("add", size="10,000,000"), 1.1
+        ),
+    ]
+    for dtype, limit in ((FLOAT16, 0.1), (BFLOAT16, 0.15)):
+        names = [f"{name} {dtype}" for name in NARROW if name not in FAST[dtype]]
+        limits.append(
+            harness.Limit(f"{dtype}, a million: worst over NumPy", worst(*names), limit)
+        )
+    if "add of 1, torch" in ratios:
+        ours = worst("add", size="1, torch")
+        limits.insert(1, harness.Limit("add of 1 element over torch.add", ours, 1.0))
+    return limits
+
+
+def main() -> None:
+    options = harness.arguments(__doc__, rounds=40)
+    few = max(3, options.rounds // 4)
+    million = [row(name, 10**6) for name in (*FAMILY, "sigmoid", "hardswish")]
+    long = [row("add", 10**7), row("add", 10**7, threads=2)]
+    long += [row("exp", 10**7), row("exp", 10**7, threads=2)]
+    before = md.get_num_threads()
+    lines, ratios = table(calls(), options.rounds)
+    for rows in (million, long, narrow(), casts()):
+        more_lines, more = table(rows, few)
+        lines, ratios = lines + more_lines, ratios | more
+    md.set_num_threads(before)
+    limits = limits_of(ratios)
+    harness.report(
+        "elementwise",
+        "Elementwise operations beside NumPy and torch",
+        (*HEADER, "of torch (95 %)"),
+        lines,
+        limits,
+        save=not options.no_save,
+        notes=(
+            "float32 and one thread where a row says nothing else. Two threads gain "
+            "only where both cores are free, which the load below tells."
+        ),
+    )
+
+
+if __name__ == "__main__":
+    main()
