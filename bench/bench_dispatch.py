@@ -29,6 +29,7 @@ from mdtensor import (
 )
 
 LEAVES = (Float32Tensor, Float64Tensor, Int8Tensor, Int32Tensor)
+CROWDS = (1, 10, 100, 1000)
 ENUM, INT_ENUM = "dict of Enum pairs", "dict of IntEnum pairs"
 
 
@@ -75,6 +76,38 @@ def bare_plum() -> object:
     return function
 
 
+def crowd(count: int) -> list[harness.Contender]:
+    """mdtensor and plum where the operation has `count` methods, for types of its own.
+
+    The types are a stranger's, so that no method fits but one.
+    """
+
+    @generic
+    def choose(x1, x2, /, *, out=None):
+        """Return `x1`; only the way there is of interest."""
+
+    def chosen(x1, x2, *, out=None):
+        return x1
+
+    function = plum.Dispatcher().abstract(chosen)
+    types = [type(f"Type{n}", (), {}) for n in range(count)]
+    for kind in types:
+
+        def choose_method(x1: kind, x2: kind, /):  # type: ignore[valid-type]
+            return x1
+
+        method(choose)(choose_method)
+        function.register(chosen, signature=plum.Signature(kind, kind))
+    values = {"a": types[-1](), "b": types[-1]()}
+    return [
+        harness.Contender(name, "call(a, b)", {**values, "call": call})
+        for name, call in (
+            (f"mdtensor, {count:,} methods", choose),
+            (f"plum, {count:,} methods", function),
+        )
+    ]
+
+
 def contenders() -> list[harness.Contender]:
     data = np.arange(8, dtype=np.float32)
     typed = {"a": asarray(data), "b": asarray(data)}
@@ -105,8 +138,14 @@ def contenders() -> list[harness.Contender]:
 
 def main() -> None:
     options = harness.arguments(__doc__, rounds=200)
-    samples = harness.interleave(contenders(), options.rounds)
+    crowds = [contender for count in CROWDS for contender in crowd(count)]
+    samples = harness.interleave([*contenders(), *crowds], options.rounds)
     ratios = {name: harness.ratio(samples, "mdtensor", name) for name in samples}
+    by_plum = [
+        harness.ratio(samples, f"mdtensor, {n:,} methods", f"plum, {n:,} methods")
+        for n in CROWDS
+    ]
+    by_enum = [harness.ratio(samples, f"mdtensor, {n:,} methods", ENUM) for n in CROWDS]
     rows = [
         (name, f"{1e9 * seconds:.0f}", str(ratios[name]))
         for name, seconds in harness.medians(samples).items()
@@ -117,6 +156,14 @@ def main() -> None:
         ),
         harness.Limit(
             "time of a call over a dict of IntEnum pairs", ratios[INT_ENUM].median, 1.15
+        ),
+        harness.Limit(
+            "1 to 1,000 methods: over plum", max(r.median for r in by_plum), 0.4
+        ),
+        harness.Limit(
+            "1 to 1,000 methods: over a dict of Enum pairs",
+            max(r.median for r in by_enum),
+            0.6,
         ),
     ]
     harness.report(

@@ -53,7 +53,8 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     if dtype in NARROW:
         return half.binary(ufunc, *(quietly(np.asarray, x, dtype) for x in (x1, x2)))
     if x1.dtype == x2.dtype == dtype:
-        is_large = max(x1.size, x2.size) >= LARGE
+        # Beyond the caches only: memory is what two operands wait for.
+        is_large = max(x1.size, x2.size) >= 4 * LARGE
         return (spread if is_large else elementwise)(ufunc, x1, x2)
     return np.asarray(quietly(ufunc, x1, x2, dtype=dtype, casting="unsafe"))
 

@@ -12,7 +12,7 @@ from mdtensor.kernels.dense import team, ufunc
 from mdtensor.kernels.dense.team import Team
 
 PIECE = 1 << 13
-LONG = 5 * PIECE + 123
+LONG = 9 * PIECE + 123
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_the_environment_limits_the_team(monkeypatch: Any) -> None:
 
 def test_large_operands_of_every_layout(rng: Any) -> None:
     """What is no row of memory, or does not broadcast, goes another way."""
-    a = rng.standard_normal((4, 2 * PIECE)).astype(np.float32)
+    a = rng.standard_normal((4, 4 * PIECE)).astype(np.float32)
     x = md.from_numpy(a)
     for b in (a[:, ::-1], a[:1], a[:, :1], np.float32(2), a[:1, :1], a.T.copy().T):
         found = x - md.from_numpy(np.asarray(b))
