@@ -22,8 +22,12 @@ class Device(ABC):
     """A place for buffers and kernels; register one with `register_device`."""
 
     name: str
-    #: What it lacks on this machine; empty where it can be used.
-    missing: str = ""
+
+    @property
+    def missing(self) -> str:
+        """What it lacks on this machine; empty where it can be used."""
+        return ""
+
     #: Type and number in DLPack, where type 12 is one that it does not know.
     dlpack: tuple[int, int] = (12, 0)
 

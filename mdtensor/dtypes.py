@@ -82,7 +82,7 @@ def _bounds(storage: np.dtype[Any]) -> tuple[int | float, int | float]:
         return 0, 1
     if storage.kind in "iu":
         return int(np.iinfo(storage).min), int(np.iinfo(storage).max)
-    found = ml_dtypes.finfo(storage)
+    found: Any = ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
     return float(found.min), float(found.max)
 
 

@@ -69,7 +69,7 @@ def finfo(type: Any, /) -> FloatInfo:
         found = dtypes.dtype(f"float{found.bits // 2}")
     if not found.is_floating:
         raise OptionError(f"{found} is no floating type", "Use iinfo", "finfo")
-    numbers = ml_dtypes.finfo(found.storage)
+    numbers: Any = ml_dtypes.finfo(found.storage)  # type: ignore[no-untyped-call]
     return FloatInfo(
         bits=found.bits,
         eps=float(numbers.eps),

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.half import NARROW
 from mdtensor.kernels.dense.quiet import elementwise, quietly
-from mdtensor.kernels.dense.ufunc import NARROW
 
 Array = npt.NDArray[Any]
 

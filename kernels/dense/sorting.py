@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW
+from mdtensor.kernels.dense.half import FLOAT32, NARROW
 
 Array = npt.NDArray[Any]
 

@@ -47,7 +47,8 @@ def relu(x: RealTensor, /) -> Tensor:
 @method(relu6)
 def relu6(x: RealTensor, /) -> Tensor:
     on_host("relu6", x)
-    return clip(x, 0, 6)
+    clipped: Tensor = clip(x, 0, 6)
+    return clipped
 
 
 @method(hardtanh)

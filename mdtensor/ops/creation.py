@@ -151,9 +151,9 @@ def eye(
     Source: array API 2024.12, `eye`.
     """
     shape = n_rows, n_rows if n_cols is None else n_cols
-    sizes, found = _sizes("eye", shape), _element(dtype)
+    (rows, columns), found = _sizes("eye", shape), _element(dtype)
     checked("eye", shape, lambda: check_diagonal(k))
-    made = partial(kernel.eye, *sizes, k, found.storage)
+    made = partial(kernel.eye, rows, columns, k, found.storage)
     return placed(made, describe("eye", *shape), found, device)
 
 

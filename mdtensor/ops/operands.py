@@ -52,6 +52,9 @@ PLAIN = frozenset(
     and kind.device is cpu
     and kind.dtype.storage not in kernel.NARROW
 )
+#: How many deductions are kept.
+DEDUCTIONS = 4096
+_DEDUCTIONS: dict[Any, Any] = {}
 ndarray, new = np.ndarray, object.__new__
 
 
@@ -90,14 +93,38 @@ def spec(x: Any) -> Any:
 def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
     """What the operation declares for the arguments: type and shape of the result.
 
+    It is kept by rules, types, shapes and options; errors are not.
+
     Raises:
         MdtensorError: they do not fit each other, or do not live on the host.
     """
-    name = operation.__name__
+    on_host(operation.__name__, *arguments)
+    try:
+        known = (*map(_known, arguments), *options, *map(_known, options.values()))
+        key = operation, current(), known
+        found = _DEDUCTIONS.get(key)
+    except TypeError:  # a slice, or a tensor inside a tuple, has no hash
+        return _deduce(operation, arguments, options)
+    if found is None:
+        if len(_DEDUCTIONS) >= DEDUCTIONS:
+            _DEDUCTIONS.clear()
+        found = _DEDUCTIONS[key] = _deduce(operation, arguments, options)
+    return found
+
+
+def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
     given = tuple(x for x in arguments if x is not None)
-    on_host(name, *given)
     rule = operation.operation.rule
-    return checked(name, given, lambda: rule(*map(spec, arguments), **options))
+    return checked(
+        operation.__name__, given, lambda: rule(*map(spec, arguments), **options)
+    )
+
+
+def _known(value: Any) -> tuple[type, Any]:
+    """What deduction can see of an argument: 1, 1.0 and True are told apart."""
+    if isinstance(value, Tensor):
+        return type(value), value.shape
+    return type(value), tuple(map(_known, value)) if type(value) is tuple else value
 
 
 def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:

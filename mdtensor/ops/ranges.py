@@ -97,16 +97,16 @@ def linspace(
     Source: array API 2024.12, `linspace`.
     """
     call = describe("linspace", start, stop, num)
-    ends = [_number(value, call) for value in (start, stop)]
+    first, last = (_number(value, call) for value in (start, stop))
     if not is_size(num) or num < 0:
         raise OptionError(f"num is {num!r}", "Use a size from 0", call)
-    is_complex = any(isinstance(end, complex) for end in ends)
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
     found = _element(dtype, DEFAULT_COMPLEX if is_complex else DEFAULT_FLOAT)
     _check_fractions(call, found)
     if is_complex and not found.is_complex:
         raise CastError(f"{found} represents real numbers", "Use complex64", call)
     parts = int(num) - 1 if endpoint else int(num)
-    made = partial(kernel.linspace, *ends, int(num), parts, found.storage)
+    made = partial(kernel.linspace, first, last, int(num), parts, found.storage)
     return placed(made, call, found, device)
 
 

@@ -529,9 +529,9 @@ def test_integers_have_no_inverse_matrices() -> None:
 
 
 def test_the_namespace_is_that_of_the_standard() -> None:
-    names = """cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm
-        matrix_power matrix_rank matrix_transpose outer pinv qr slogdet solve svd
-        svdvals tensordot trace vecdot vector_norm"""
+    names = """cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul
+        matrix_norm matrix_power matrix_rank matrix_transpose outer pinv qr slogdet
+        solve svd svdvals tensordot trace vecdot vector_norm"""
     operations = [n for n, f in vars(linalg).items() if hasattr(f, "operation")]
     assert sorted(operations) == names.split()
     for name in ("matmul", "matrix_transpose", "tensordot", "vecdot"):

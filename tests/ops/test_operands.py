@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.errors import MdtensorError, OptionError, ShapeError
+from mdtensor.errors import MdtensorError, OptionError, PromotionError, ShapeError
+from mdtensor.ops import operands
 from mdtensor.ops.operands import checked, compared, deduced, joint, on_host, spec
 
 
@@ -66,3 +67,27 @@ def test_spec_and_host() -> None:
     assert spec(x) == md.TensorSpec(md.Float32Tensor, (2,))
     assert spec(3) == 3
     on_host("f", x, 1, None)
+
+
+def test_what_was_deduced_is_told_apart_by_types_and_rules() -> None:
+    x = md.ones((2, 3))
+    assert md.reshape(x, (3, 2)).shape == (3, 2)
+    for shape in ((3, 2.0), (3.0, 2), (True, 6)):
+        with pytest.raises(OptionError):
+            md.reshape(x, shape)
+    assert md.sum(x, axis=1).shape == (2,)
+    for axis in (1.0, True):
+        with pytest.raises(OptionError):
+            md.sum(x, axis=axis)
+    halves, wholes = md.ones((2,), dtype=md.float16), md.ones((2,), dtype=md.int32)
+    for rules, dtype in (("default", md.float16), ("numpy", md.float64)):
+        with md.promotion_rules(rules):
+            assert md.concat([halves, wholes]).dtype is dtype
+    with md.promotion_rules("strict"), pytest.raises(PromotionError):
+        md.concat([halves, wholes])
+
+
+def test_deductions_are_forgotten_before_they_fill_memory() -> None:
+    for n in range(operands.DEDUCTIONS + 8):
+        md.permute_dims(md.empty((n % 7, n)), (1, 0))
+    assert len(operands._DEDUCTIONS) <= operands.DEDUCTIONS

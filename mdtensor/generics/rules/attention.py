@@ -43,9 +43,9 @@ def attended(
 def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
     """Refuse what is no mask of `scores`, or a second one."""
     dtype = getattr(mask, "dtype", None)
-    known = isinstance(dtype, dtypes.DType)
-    if not known or not (dtype is dtypes.bool_ or dtype.is_floating):
-        shown = dtype if known else type(mask).__name__
+    known = dtype if isinstance(dtype, dtypes.DType) else None
+    if known is None or not (known is dtypes.bool_ or known.is_floating):
+        shown = known or type(mask).__name__
         raise OptionError(
             f"attn_mask is of {shown}", "Use a tensor of truth values or floats"
         )
