@@ -50,6 +50,9 @@ def predicate(ufunc: Callable[..., Any], x: Array) -> Array:
 
 def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     """ufunc(x1, x2), operands cast to `dtype` in the loop."""
+    # The usual case before all questions.
+    if x1.dtype is x2.dtype is dtype and x1.size < LARGE and dtype not in NARROW:
+        return elementwise(ufunc, x1, x2)
     if dtype in NARROW:
         return half.binary(ufunc, *(quietly(np.asarray, x, dtype) for x in (x1, x2)))
     if x1.dtype == x2.dtype == dtype:

@@ -174,8 +174,8 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
 
 def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
     """Whether NumPy takes both as they are, and no thread would help."""
-    is_same = a.dtype is b.dtype is kind.dtype.storage
-    return is_same and kind in PLAIN and max(a.size, b.size) < LARGE
+    is_same = a.dtype is b.dtype is kind.dtype.storage and kind in PLAIN
+    return is_same and a.size < LARGE and b.size < LARGE
 
 
 def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
@@ -306,8 +306,10 @@ def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
 
 def _is_alike(x1: Any, x2: Any) -> bool:
     """Whether two tensors of the host have one type and one shape."""
-    is_pair = type(x1) is type(x2) and isinstance(x1, Tensor)
-    return is_pair and x1.device is cpu and bool(x1.shape == x2.shape)
+    kind = type(x1)
+    if kind is not type(x2) or not (kind in PLAIN or issubclass(kind, Tensor)):
+        return False
+    return kind.device is cpu and bool(x1.buffer.shape == x2.buffer.shape)
 
 
 def _compared(operand: Any, other: Any) -> Any:
