@@ -20,8 +20,9 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     NumPy compares 64-bit integers with floats in float64, which rounds them. Here they
     are compared by the exact sign of their difference.
     """
-    if isinstance(x1, np.ndarray) and x1.dtype is getattr(x2, "dtype", None):
-        return binary(ufunc, x1, x2, x1.dtype)
+    dtype: Any = getattr(x1, "dtype", None)
+    if dtype is not None and dtype is getattr(x2, "dtype", None):
+        return binary(ufunc, x1, x2, dtype)
     x1, x2 = _number(x1), _number(x2)
     if (_is_long(x1) and _kind(x2) == "c") or (_kind(x1) == "c" and _is_long(x2)):
         return _compare_parts(ufunc, x1, x2)

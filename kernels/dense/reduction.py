@@ -55,8 +55,7 @@ def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """The mean, still in the type it is computed in."""
     wide = compute_dtype(x.dtype)
-    total = np.add.reduce(widened(x), axis=axes, keepdims=keepdims, dtype=wide)
-    total = np.asarray(total)
+    total = np.asarray(np.sum(widened(x), axes, wide, keepdims=keepdims))
     count = np.asarray(_count(x, axes), total.real.dtype)
     if wide.kind != "c":
         return np.asarray(total / count)
@@ -87,7 +86,7 @@ def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     freedom = np.asarray(max(_count(x, axes) - correction, 0), wide)
     deviation = np.asarray(np.subtract(widened(x), _mean(x, axes, True), dtype=wide))
     np.multiply(deviation, deviation, out=deviation)
-    total = np.add.reduce(deviation, axis=axes, keepdims=keepdims)
+    total = np.sum(deviation, axis=axes, keepdims=keepdims)
     return np.asarray(np.where(freedom > 0, total / freedom, wide.type(np.nan)))
 
 

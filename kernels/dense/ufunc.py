@@ -15,7 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense import half
-from mdtensor.kernels.dense.half import FLOAT32, NARROW, rounded, widened
+from mdtensor.kernels.dense.half import (
+    FLOAT32 as FLOAT32,
+    NARROW as NARROW,
+    rounded,
+    widened,
+)
 from mdtensor.kernels.dense.quiet import elementwise, quietly
 from mdtensor.kernels.dense.team import LARGE, TEAM
 

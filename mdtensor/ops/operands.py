@@ -160,7 +160,8 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     else:
         a, b, kind = joint_numbers(operation, x1, x2)
         if not _is_short(kind, a, b):
-            return kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
+            cast: Tensor = kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
+            return cast
     # Nothing to cast. Written out: each call would be 5 % of an addition.
     try:
         found = runner()(ufunc, a, b)
