@@ -19,24 +19,7 @@ from math import e as e, inf as inf, nan as nan, pi as pi
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from mdtensor import dtypes as dtypes, fft as fft, linalg as linalg, ops as ops
-from mdtensor.cuda import (
-    CudaBFloat16Tensor as CudaBFloat16Tensor,
-    CudaBoolTensor as CudaBoolTensor,
-    CudaComplex64Tensor as CudaComplex64Tensor,
-    CudaComplex128Tensor as CudaComplex128Tensor,
-    CudaFloat16Tensor as CudaFloat16Tensor,
-    CudaFloat32Tensor as CudaFloat32Tensor,
-    CudaFloat64Tensor as CudaFloat64Tensor,
-    CudaInt8Tensor as CudaInt8Tensor,
-    CudaInt16Tensor as CudaInt16Tensor,
-    CudaInt32Tensor as CudaInt32Tensor,
-    CudaInt64Tensor as CudaInt64Tensor,
-    CudaUInt8Tensor as CudaUInt8Tensor,
-    CudaUInt16Tensor as CudaUInt16Tensor,
-    CudaUInt32Tensor as CudaUInt32Tensor,
-    CudaUInt64Tensor as CudaUInt64Tensor,
-    cuda as cuda,
-)
+from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
     cpu as cpu,
@@ -303,31 +286,7 @@ from mdtensor.inspection import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
 )
-from mdtensor.leaves import (
-    BFloat16Tensor as BFloat16Tensor,
-    BoolTensor as BoolTensor,
-    Complex64Tensor as Complex64Tensor,
-    Complex128Tensor as Complex128Tensor,
-    ComplexTensor as ComplexTensor,
-    Float16Tensor as Float16Tensor,
-    Float32Tensor as Float32Tensor,
-    Float64Tensor as Float64Tensor,
-    FloatingTensor as FloatingTensor,
-    Int8Tensor as Int8Tensor,
-    Int16Tensor as Int16Tensor,
-    Int32Tensor as Int32Tensor,
-    Int64Tensor as Int64Tensor,
-    IntegerTensor as IntegerTensor,
-    LogicalTensor as LogicalTensor,
-    NumericTensor as NumericTensor,
-    RealTensor as RealTensor,
-    SignedTensor as SignedTensor,
-    UInt8Tensor as UInt8Tensor,
-    UInt16Tensor as UInt16Tensor,
-    UInt32Tensor as UInt32Tensor,
-    UInt64Tensor as UInt64Tensor,
-    UnsignedTensor as UnsignedTensor,
-)
+from mdtensor.leaves import *
 from mdtensor.ops.arrays import asarray as asarray, from_dlpack as from_dlpack
 from mdtensor.ops.creation import (
     empty as empty,

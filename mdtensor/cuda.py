@@ -23,6 +23,25 @@ from mdtensor.leaves import (
     UnsignedTensor,
 )
 
+__all__ = [
+    "CudaBFloat16Tensor",
+    "CudaBoolTensor",
+    "CudaComplex64Tensor",
+    "CudaComplex128Tensor",
+    "CudaFloat16Tensor",
+    "CudaFloat32Tensor",
+    "CudaFloat64Tensor",
+    "CudaInt8Tensor",
+    "CudaInt16Tensor",
+    "CudaInt32Tensor",
+    "CudaInt64Tensor",
+    "CudaUInt8Tensor",
+    "CudaUInt16Tensor",
+    "CudaUInt32Tensor",
+    "CudaUInt64Tensor",
+    "cuda",
+]
+
 
 class _Cuda(Device):
     name = "cuda:0"

@@ -19,6 +19,32 @@ from __future__ import annotations
 from mdtensor import dtypes
 from mdtensor.tensor import Tensor
 
+__all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "Complex64Tensor",
+    "Complex128Tensor",
+    "ComplexTensor",
+    "Float16Tensor",
+    "Float32Tensor",
+    "Float64Tensor",
+    "FloatingTensor",
+    "Int8Tensor",
+    "Int16Tensor",
+    "Int32Tensor",
+    "Int64Tensor",
+    "IntegerTensor",
+    "LogicalTensor",
+    "NumericTensor",
+    "RealTensor",
+    "SignedTensor",
+    "UInt8Tensor",
+    "UInt16Tensor",
+    "UInt32Tensor",
+    "UInt64Tensor",
+    "UnsignedTensor",
+]
+
 
 class LogicalTensor(Tensor):
     """Elements are truth values."""

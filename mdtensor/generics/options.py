@@ -25,7 +25,7 @@ def number(value: Any, name: str, least: float | None = None) -> float:
     try:
         found = float(value)
     except OverflowError:
-        found = float("inf") if value > type(value)(0) else float("-inf")
+        found = float("inf") if abs(value) == value else float("-inf")
     if least is not None and not found >= least:
         raise OptionError(f"{name} is {value!r}", fix)
     return found
