@@ -367,10 +367,19 @@ def functions_are_short(checkout: Checkout) -> Iterator[str]:
 
 
 def no_star_imports(checkout: Checkout) -> Iterator[str]:
+    """But the package itself shows all that a module lists in `__all__`."""
     for module in checkout.values():
         for found in imports(module, checkout):
-            if found.name == "*":
+            listed = not module.part and _lists_its_names(checkout.get(found.module))
+            if found.name == "*" and not listed:
                 yield module.at(found.line, f"from {found.module} import *")
+
+
+def _lists_its_names(module: Module | None) -> bool:
+    return module is not None and any(
+        isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        for node in module.tree.body
+    )
 
 
 def no_types_behind_type_checking(checkout: Checkout) -> Iterator[str]:
@@ -619,6 +628,7 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
     ],
     no_star_imports: [
         ("mdtensor/ops/elementwise.py", "from numpy import *"),
+        ("mdtensor/__init__.py", "from mdtensor.dtypes import *"),
     ],
     no_types_behind_type_checking: [
         ("mdtensor/tensor.py", "if TYPE_CHECKING:\n    pass"),

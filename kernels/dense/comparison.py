@@ -21,8 +21,7 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     are compared by the exact sign of their difference.
     """
     dtype: Any = getattr(x1, "dtype", None)
-    is_shared = dtype is not None and dtype is getattr(x2, "dtype", None)
-    if is_shared:
+    if dtype is not None and dtype is getattr(x2, "dtype", None):
         return binary(ufunc, x1, x2, dtype)
     x1, x2 = _number(x1), _number(x2)
     if (_is_long(x1) and _kind(x2) == "c") or (_kind(x1) == "c" and _is_long(x2)):
