@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,7 @@ def typed_array(
 
 
 def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
-    strong = [kind for kind in types if isinstance(kind, DType)]
-    weak = [kind for kind in _NUMBERS if any(_is_number(t, kind) for t in types)]
+    strong, weak = _parted(frozenset(types))
     if strong:
         return _beside(promote_types(*strong), weak)
     if weak and weak[-1] is int and found.size and found.min() >= 0:
@@ -85,6 +85,14 @@ def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
         return dtypes.uint64 if is_large else DEFAULT_INTEGER
     alone = {bool: dtypes.bool_, int: DEFAULT_INTEGER, complex: DEFAULT_COMPLEX}
     return alone.get(weak[-1], DEFAULT_FLOAT) if weak else DEFAULT_FLOAT
+
+
+@lru_cache(maxsize=256)
+def _parted(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
+    """The element types among `types`, and the kinds of Python's numbers."""
+    strong = [kind for kind in types if isinstance(kind, DType)]
+    weak = [kind for kind in _NUMBERS if any(_is_number(t, kind) for t in types)]
+    return strong, weak
 
 
 def _element_types(values: Any, depth: int) -> set[Any]:

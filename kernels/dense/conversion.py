@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.half import cast
+from mdtensor.kernels.dense.quiet import quiet
 from mdtensor.kernels.dense.ufunc import is_floating
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 Cast = Callable[[Array, DType], Array]
 
-quiet = np.errstate(all="ignore")
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -63,7 +63,7 @@ def inexact(x: Array, dtype: DType) -> Array:
 
     A single False where it holds all there are.
     """
-    if _is_exact(x.dtype, dtype):
+    if is_exact(x.dtype, dtype):
         return np.zeros((), bool)
     if dtype.kind == "b":
         return np.asarray((x != 0) & (x != 1))
@@ -183,10 +183,17 @@ def _is_within(source: DType, target: DType) -> bool:
 
 
 @cache
-def _is_exact(source: DType, target: DType) -> bool:
-    """Whether `target` holds all values of `source`, seen from their kind and size."""
-    is_wider = is_floating(source) and target.itemsize > source.itemsize
-    return _is_within(source, target) and (is_wider or not is_floating(target))
+def is_exact(source: DType, target: DType) -> bool:
+    """Whether `target` holds all values of `source` as they are."""
+    if target.kind == "c":
+        part = _part(source) if source.kind == "c" else source
+        return is_exact(part, _part(target))
+    if is_floating(source):
+        return is_floating(target) and target.itemsize > source.itemsize
+    if is_floating(target) and source.kind != "c":
+        least, most = bounds(source)
+        return max(-least, most) <= 2 ** (ml_dtypes.finfo(target).nmant + 1)
+    return source.kind != "c" and _is_within(source, target)
 
 
 @cache

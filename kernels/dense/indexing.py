@@ -16,8 +16,8 @@ Key = tuple[Any, ...]
 
 def getitem(x: Array, key: Key) -> Array:
     """x[key]: of basic indices always a view, also of one element; else a copy."""
-    part: Array = x[_whole(key)]
-    return part
+    part: Array = x[key]
+    return part if type(part) is np.ndarray else x[(*key, ...)]
 
 
 def setitem(x: Array, key: Key, value: Array) -> None:

@@ -33,6 +33,13 @@ def concat(arrays: Sequence[Array], axis: int | None, dtype: np.dtype[Any]) -> A
     return np.concatenate(cast, axis=axis)
 
 
+def stack(arrays: Sequence[Array], axis: int, dtype: np.dtype[Any]) -> Array:
+    """Arrays of one shape side by side along a new `axis`, from 0; cast to `dtype`."""
+    shape = arrays[0].shape
+    shape = *shape[:axis], 1, *shape[axis:]
+    return concat([x.reshape(shape) for x in arrays], axis, dtype)
+
+
 def unstack(x: Array, axis: int) -> tuple[Array, ...]:
     """Views of x at each index of `axis`."""
     front = np.moveaxis(x, axis, 0)

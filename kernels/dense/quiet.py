@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context, ContextVar
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
         return runner()(function, *arguments, **options)
     except (LookupError, RuntimeError):  # none in this thread yet, or entered already
         return _renew()(function, *arguments, **options)
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, made to run `quietly`."""
+    return wraps(function)(partial(quietly, function))
 
 
 def elementwise(ufunc: Callable[..., Any], *operands: Any) -> Any:

@@ -158,6 +158,8 @@ def shape_sizes(shape: Any) -> Shape:
 
 def is_size(value: Any) -> bool:
     """Whether `value` is an integer, no truth value, that 32 bits hold."""
+    if type(value) is int:
+        return -(2**31) < value < 2**31
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     return is_integer and abs(int(value)) < 2**31
 

@@ -15,6 +15,8 @@ from mdtensor.tensor import Tensor, from_numpy, leaf
 
 #: DLPack's number for the memory of the host.
 HOST = 1
+#: What has no memory to share.
+_VALUES = frozenset({list, tuple, bool, int, float, complex})
 
 
 def asarray(
@@ -51,7 +53,7 @@ def asarray(
         call = f"asarray({type(obj).__name__})"
         raise OptionError(f"copy is {copy!r}", "Use None, True or False", call)
     wanted = None if dtype is None else dtypes.dtype(dtype)
-    source = _shared(obj)
+    source = None if type(obj) in _VALUES else _shared(obj)
     made = _typed(obj, wanted) if source is None else _cast(source, wanted)
     made = made if device is None else to(made, find_device(device))
     if copy is False and made is not source:

@@ -5,13 +5,13 @@ from typing import Any, Union
 
 import numpy as np
 
-from mdtensor.device import Device
+from mdtensor.device import Device, cpu
 from mdtensor.dispatch import method
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, OptionError, checked, type_and_shape
 from mdtensor.generics.conversion import astype, to
 from mdtensor.kernels.dense import conversion as kernel
-from mdtensor.ops.operands import Dense, on_host, spec
+from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.tensor import Tensor
 
 #: What a policy refuses, and what it makes of the others.
@@ -33,31 +33,31 @@ def astype(
     device: Any,
     casting: str,
 ) -> Tensor:
-    on_host("astype", x)
-    rule = astype.operation.rule
-    target: type[Tensor] = checked(
-        "astype", (x, dtype), lambda: rule(spec(x), dtype, device=device).type
-    )
-    call = f"astype({type_and_shape(x)}, {target.dtype})"
+    target: type[Tensor] = deduced(astype, x, dtype, device=device).type
     if casting not in POLICIES:
         fix = f"Use {', '.join(POLICIES)}"
-        raise OptionError(f"casting is {casting!r}", fix, call)
+        raise OptionError(f"casting is {casting!r}", fix, _call(x, target.dtype))
     if target is type(x) and not copy:
         return x
-    cast = _cast(x, target.dtype, casting, call)
+    cast = _cast(x, target.dtype, casting)
+    if target.device is cpu:
+        return target.wrap(cast)
     there = checked("astype", (x, dtype), lambda: target.device.from_host(cast))
     return target.wrap(there)
 
 
-def _cast(x: Tensor, dtype: DType, casting: str, call: str) -> Any:
-    storage = dtype.storage
-    if x.dtype is dtype:
-        return x.buffer.copy()
-    values = x.buffer
+def _call(x: Tensor, dtype: DType) -> str:
+    return f"astype({type_and_shape(x)}, {dtype})"
+
+
+def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
+    values, storage = x.buffer, dtype.storage
+    if x.dtype is dtype or kernel.is_exact(values.dtype, storage):
+        return kernel.nearest(values, storage)
     if x.dtype.is_complex and not dtype.is_complex:
         if dtype.storage.kind == "b" and casting != "exact":
             return kernel.nearest(values, storage)
-        values = _real(values, casting, call)
+        values = _real(x, dtype, casting)
     refuse, convert = POLICIES[casting]
     count = np.count_nonzero(refuse(values, storage)) if refuse else 0
     if count:
@@ -66,21 +66,22 @@ def _cast(x: Tensor, dtype: DType, casting: str, call: str) -> Any:
             f"{count} of {x.size} values {problem}; {dtype} represents "
             f"{dtype.minimum} to {dtype.maximum}",
             'Use casting="saturate" or "wrap", or a wider type',
-            call,
+            _call(x, dtype),
         )
     return convert(values, storage)
 
 
-def _real(values: Any, casting: str, call: str) -> Any:
+def _real(x: Tensor, dtype: DType, casting: str) -> Any:
     """The real parts of complex numbers that have no other."""
+    fix, call = "Use real(x) or abs(x) first", _call(x, dtype)
     if casting in ("saturate", "wrap"):
         problem = f"no real number is what a complex one {casting}s to"
-        raise CastError(problem, "Use real(x) or abs(x) first", call)
-    count = np.count_nonzero(values.imag)
+        raise CastError(problem, fix, call)
+    count = np.count_nonzero(x.buffer.imag)
     if count:
-        problem = f"{count} of {values.size} values have an imaginary part"
-        raise CastError(problem, "Use real(x) or abs(x) first", call)
-    return values.real
+        problem = f"{count} of {x.size} values have an imaginary part"
+        raise CastError(problem, fix, call)
+    return x.buffer.real
 
 
 @method(to)

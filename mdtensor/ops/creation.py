@@ -56,16 +56,20 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
     if one.ndim:
         call = describe("full", shape, one)
         raise ShapeError("the value has axes", "Use broadcast_to", call)
-    sizes = _sizes("full", shape)
-    call = describe("full", shape, fill_value)
-    made = partial(np.full, sizes, one.buffer, one.dtype.storage)
-    return placed(made, call, one.dtype, home)
+    made = partial(np.full, _sizes("full", shape), one.buffer, one.dtype.storage)
+    return placed(made, one.dtype, home, "full", shape, fill_value)
 
 
-def placed(make: Callable[[], Any], call: str, dtype: DType, device: Any) -> Any:
-    """The tensor of `make()`, a host array, on `device`, which is cpu if None."""
+def placed(
+    make: Callable[[], Any], dtype: DType, device: Any, name: str, *arguments: Any
+) -> Any:
+    """The tensor of `make()`, a host array, on `device`, which is cpu if None.
+
+    `arguments` are those of the operation `name`.
+    """
     target = _leaf(dtype, device)
-    return target.wrap(target.device.from_host(allocated(make, call)))
+    made = allocated(make, name, *arguments)
+    return target.wrap(target.device.from_host(made))
 
 
 def _leaf(dtype: DType, device: Any) -> type[Tensor]:
@@ -93,7 +97,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """
     sizes, found = _sizes("zeros", shape), _element(dtype)
     made = partial(np.zeros, sizes, found.storage)
-    return placed(made, describe("zeros", shape), found, device)
+    return placed(made, found, device, "zeros", shape)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -108,7 +112,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """
     sizes, found = _sizes("ones", shape), _element(dtype)
     made = partial(np.ones, sizes, found.storage)
-    return placed(made, describe("ones", shape), found, device)
+    return placed(made, found, device, "ones", shape)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -123,7 +127,7 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """
     sizes, found = _sizes("empty", shape), _leaf(_element(dtype), device)
     made = partial(found.device.alloc, sizes, found.dtype.storage)
-    return found.wrap(allocated(made, describe("empty", shape)))
+    return found.wrap(allocated(made, "empty", shape))
 
 
 def eye(
@@ -154,7 +158,7 @@ def eye(
     (rows, columns), found = _sizes("eye", shape), _element(dtype)
     checked("eye", shape, lambda: check_diagonal(k))
     made = partial(kernel.eye, rows, columns, k, found.storage)
-    return placed(made, describe("eye", *shape), found, device)
+    return placed(made, found, device, "eye", *shape)
 
 
 @method(empty_like)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dispatch import method
 from mdtensor.errors import BoundsError, WriteError, checked, describe
@@ -14,17 +15,26 @@ from mdtensor.generics.shapes import normalize_axis
 from mdtensor.kernels.dense import indexing as kernel
 from mdtensor.leaves import IntegerTensor
 from mdtensor.ops.operands import Dense, deduced, number, on_host
-from mdtensor.tensor import Tensor, from_numpy
+from mdtensor.tensor import Tensor, from_numpy, leaves
 
-#: Indices that NumPy and we read alike.
+#: Indices that NumPy and we read alike, and of which it makes views.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
+#: As well those of which it makes copies; large uint64 would count from the end.
+_ALIKE = _BASIC | {
+    kind
+    for kind in leaves()
+    if kind.device is cpu
+    and (kind.dtype.is_integer or kind.dtype is dtypes.bool_)
+    and kind.dtype is not dtypes.uint64
+}
 
 
 @method(getitem)
 def getitem(x: Dense, /, *, key: Any) -> Tensor:
-    view = _view(x, key)
-    if view is not None:
-        return x.wrap(view)
+    part = _part(x, key, _ALIKE)
+    # Of nothing picked by several indices NumPy does not check any.
+    if part is not None and (part.size or not isinstance(key, tuple)):
+        return x.wrap(part)
     indices = _indices("getitem", x, key)
 
     def check() -> None:
@@ -35,13 +45,13 @@ def getitem(x: Dense, /, *, key: Any) -> Tensor:
     return x.wrap(kernel.getitem(x.buffer, tuple(map(_buffer, indices))))
 
 
-def _view(x: Tensor, key: Any) -> Any:
-    """The view of a key without tensors that fits; None if there is more to check."""
+def _part(x: Tensor, key: Any, alike: frozenset[type]) -> Any:
+    """What a key of indices `alike` gives; None if there is more to check."""
     keys = key if isinstance(key, tuple) else (key,)
-    if x.device is not cpu or not _BASIC.issuperset(map(type, keys)):
+    if x.device is not cpu or not alike.issuperset(map(type, keys)):
         return None
     try:
-        return kernel.getitem(x.buffer, keys)
+        return kernel.getitem(x.buffer, tuple(map(_buffer, keys)))
     except (IndexError, TypeError, ValueError):
         return None
 
@@ -50,12 +60,13 @@ def _view(x: Tensor, key: Any) -> Any:
 def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
-    view = _view(x, key)
+    view = _part(x, key, _BASIC)
     indices = () if view is not None else _indices("setitem", x, key)
 
     def check() -> None:
         check_value(x.dtype, _shape(x, indices) if view is None else view.shape, given)
-        _check_ranges(x, indices)
+        if view is None:
+            _check_ranges(x, indices)
 
     is_alike = type(given) is type(x) and view is not None
     if not (is_alike and given.shape == view.shape):
@@ -127,4 +138,4 @@ def _buffer(index: Any) -> Any:
     """An index as NumPy takes it; a 0-d tensor of integers is an integer."""
     if not isinstance(index, Tensor):
         return index
-    return index.buffer if is_mask(index) or index.ndim else int(index.buffer)
+    return index.buffer if index.ndim or is_mask(index) else int(index.buffer)

@@ -1,5 +1,6 @@
 """Reshaping, joining and repeating dense tensors on the host."""
 
+from functools import partial
 from typing import Any, Union
 
 from mdtensor.dispatch import method
@@ -74,9 +75,9 @@ def concat(*arrays: Dense, axis: int | None) -> Tensor:
 def stack(*arrays: Dense, axis: int) -> Tensor:
     found = deduced(stack, *arrays, axis=axis)
     at = normalize_axis(axis, found.ndim)
-    buffers = [kernel.expand_dims(x.buffer, at) for x in arrays]
     result: type[Tensor] = found.type
-    return result.wrap(kernel.concat(buffers, at, result.dtype.storage))
+    buffers = [x.buffer for x in arrays]
+    return result.wrap(kernel.stack(buffers, at, result.dtype.storage))
 
 
 @method(unstack)
@@ -90,9 +91,8 @@ def pad(x: Dense, /, *, pad_width: Any, value: float) -> Tensor:
     deduced(pad, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     fitting = checked("pad", (x,), lambda: fit_scalar(value, x.dtype))
-    return x.wrap(
-        allocated(lambda: kernel.pad(x.buffer, widths, fitting), describe("pad", x))
-    )
+    made = partial(kernel.pad, x.buffer, widths, fitting)
+    return x.wrap(allocated(made, "pad", x))
 
 
 @method(squeeze)
@@ -110,10 +110,8 @@ def expand_dims(x: Dense, /, *, axis: Any) -> Tensor:
 @method(broadcast_to)
 def broadcast_to(x: Dense, /, *, shape: Any) -> Tensor:
     wanted = deduced(broadcast_to, x, shape=shape).shape
-    view = allocated(
-        lambda: kernel.broadcast_to(x.buffer, wanted), describe("broadcast_to", x)
-    )
-    return x.wrap(view)
+    view = partial(kernel.broadcast_to, x.buffer, wanted)
+    return x.wrap(allocated(view, "broadcast_to", x))
 
 
 @method(flip)
@@ -139,17 +137,15 @@ def repeat(x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: Any) -> Ten
     if kernel.is_negative(counts):
         call = describe("repeat", x, repeats)
         raise OptionError("a number of repeats is below 0", "Use integers from 0", call)
-    made = allocated(
-        lambda: kernel.repeat(x.buffer, counts, axis), describe("repeat", x, repeats)
-    )
-    return x.wrap(made)
+    made = partial(kernel.repeat, x.buffer, counts, axis)
+    return x.wrap(allocated(made, "repeat", x, repeats))
 
 
 @method(tile)
 def tile(x: Dense, repetitions: object, /) -> Tensor:
     deduced(tile, x, repetitions)
     counts = integers(repetitions, "repetitions", "")
-    return x.wrap(allocated(lambda: kernel.tile(x.buffer, counts), describe("tile", x)))
+    return x.wrap(allocated(partial(kernel.tile, x.buffer, counts), "tile", x))
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from mdtensor.errors import ShapeError
+from mdtensor.errors import ShapeError, describe
 
 
-def allocated(make: Callable[[], Any], call: str) -> Any:
-    """`make()`, an array.
+def allocated(make: Callable[[], Any], name: str, *arguments: Any) -> Any:
+    """`make()`, an array; the operation `name` is called with `arguments`.
 
     Raises:
         ShapeError: there is not enough memory, or not as many addresses.
@@ -15,5 +15,8 @@ def allocated(make: Callable[[], Any], call: str) -> Any:
     try:
         return make()
     except (MemoryError, OverflowError, ValueError):
-        problem = "the result does not fit into memory"
+        problem, call = (
+            "the result does not fit into memory",
+            describe(name, *arguments),
+        )
         raise ShapeError(problem, "Ask for fewer elements", call) from None

@@ -13,7 +13,7 @@ from mdtensor.generics.rules.elementwise import check_fractions, check_number
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense import ufunc as kernel
-from mdtensor.kernels.dense.quiet import runner
+from mdtensor.kernels.dense.quiet import quietly, runner
 from mdtensor.kernels.dense.team import LARGE
 from mdtensor.leaves import (
     BoolTensor,
@@ -98,12 +98,11 @@ def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
     Raises:
         MdtensorError: they do not fit each other, or do not live on the host.
     """
-    on_host(operation.__name__, *arguments)
     try:
-        known = (*map(_known, arguments), *options, *map(_known, options.values()))
-        key = operation, current(), known
+        given = (*arguments, *options.values())
+        key = operation, current(), *options, *map(type, given), *map(_known, given)
         found = _DEDUCTIONS.get(key)
-    except TypeError:  # a slice, or a tensor inside a tuple, has no hash
+    except TypeError:  # a tensor inside a tuple has no hash
         return _deduce(operation, arguments, options)
     if found is None:
         if len(_DEDUCTIONS) >= DEDUCTIONS:
@@ -113,6 +112,7 @@ def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    on_host(operation.__name__, *arguments)
     given = tuple(x for x in arguments if x is not None)
     rule = operation.operation.rule
     return checked(
@@ -120,11 +120,16 @@ def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
     )
 
 
-def _known(value: Any) -> tuple[type, Any]:
-    """What deduction can see of an argument: 1, 1.0 and True are told apart."""
+def _known(value: Any) -> Any:
+    """What deduction can see of an argument besides its type.
+
+    1, 1.0 and True are told apart, inside a sequence as well.
+    """
     if isinstance(value, Tensor):
-        return type(value), value.shape
-    return type(value), tuple(map(_known, value)) if type(value) is tuple else value
+        return value.buffer.shape
+    if isinstance(value, (tuple, list)):
+        return *map(type, value), *map(_known, value)
+    return value
 
 
 def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
@@ -269,8 +274,7 @@ def number(operand: Any, dtype: DType) -> Any:
     """The buffer of a tensor, or a Python number as a 0-d array of `dtype`."""
     if isinstance(operand, Tensor):
         return operand.buffer
-    with np.errstate(over="ignore"):
-        return np.asarray(fit_scalar(operand, dtype), dtype.storage)
+    return quietly(np.asarray, fit_scalar(operand, dtype), dtype.storage)
 
 
 def measured(operation: Any, *operands: Any) -> list[Any]:

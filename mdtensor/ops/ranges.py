@@ -62,7 +62,7 @@ def arange(
         _check_fractions(call, found)
         ends = _float(first, call), _float(width, call)
         made = partial(kernel.float_range, *ends, count, found.storage)
-    return placed(made, call, found, device)
+    return placed(made, found, device, "arange", *given, step)
 
 
 def linspace(
@@ -107,7 +107,7 @@ def linspace(
         raise CastError(f"{found} represents real numbers", "Use complex64", call)
     parts = int(num) - 1 if endpoint else int(num)
     made = partial(kernel.linspace, first, last, int(num), parts, found.storage)
-    return placed(made, call, found, device)
+    return placed(made, found, device, "linspace", start, stop, num)
 
 
 def _element(dtype: Any, natural: DType) -> DType:
