@@ -5,12 +5,16 @@ NaN stays NaN. At an infinity stands the limit, also where the formula has none.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.blocks import in_blocks
+from mdtensor.kernels.dense.arithmetic import clip
+from mdtensor.kernels.dense.blocks import BLOCK, SHORT, in_blocks
+from mdtensor.kernels.dense.half import LARGE, NARROW
+from mdtensor.kernels.dense.quiet import elementwise
 from mdtensor.kernels.dense.special import FLOAT64, erf64
 from mdtensor.kernels.dense.ufunc import in_float32
 
@@ -21,29 +25,56 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
+def relu(x: Array) -> Array:
+    """max(x, 0); of integers, too."""
+    if x.size < LARGE and x.dtype not in NARROW:
+        return np.asarray(elementwise(np.maximum, x, 0))
+    return _relu(x)
+
+
 @in_blocks
+def _relu(x: Array, out: Array) -> None:
+    """NumPy's maximum is vectorized for two arrays, for an array and a number not."""
+    np.maximum(x, _zeros(x.dtype)[: x.size], out=out)
+
+
+@cache
+def _zeros(dtype: np.dtype[Any]) -> Array:
+    return np.zeros(BLOCK, dtype)
+
+
 def hardtanh(x: Array, low: float, high: float) -> Array:
     """min(max(x, low), high)."""
-    return np.clip(x, low, high)
+    return clip(x, low, high)
 
 
 @in_blocks
-def hardsigmoid(x: Array, alpha: float, beta: float) -> Array:
+def hardsigmoid(x: Array, out: Array, alpha: float, beta: float) -> None:
     """min(max(alpha · x + beta, 0), 1)."""
-    scale, offset = x.dtype.type(alpha), x.dtype.type(beta)
-    return np.clip(x * scale + offset, 0, 1)
+    np.multiply(x, x.dtype.type(alpha), out=out)
+    out += x.dtype.type(beta)
+    out.clip(0, 1, out=out)
 
 
 @in_blocks
-def hardswish(x: Array) -> Array:
+def hardswish(x: Array, out: Array) -> None:
     """x · min(max(x + 3, 0), 6) / 6."""
-    return _finite_below(x) * np.clip(x + 3, 0, 6) / 6
+    np.add(x, 3, out=out)
+    out.clip(0, 6, out=out)
+    out /= 6
+    _vanishing(np.multiply, x, out)
 
 
 @in_blocks
-def leaky_relu(x: Array, slope: float) -> Array:
+def leaky_relu(x: Array, out: Array, slope: float) -> None:
     """max(x, 0) + slope · min(x, 0); numpy.where would wait for unforeseeable signs."""
-    return np.maximum(x, 0) + np.minimum(x, 0) * slope
+    if slope > 0:
+        np.multiply(x, slope, out=out)
+        (np.minimum if slope > 1 else np.maximum)(x, out, out=out)
+    else:
+        x.clip(-np.inf, 0, out=out)
+        out *= slope
+        out += x.clip(0, np.inf)
 
 
 @in_float32
@@ -54,97 +85,162 @@ def prelu(x: Array, weight: Array) -> Array:
 
 
 @in_blocks
-def elu(x: Array, alpha: float) -> Array:
+def elu(x: Array, out: Array, alpha: float) -> None:
     """max(x, 0) + alpha · (exp(min(x, 0)) - 1)."""
-    return np.maximum(x, 0) + np.expm1(np.minimum(x, 0)) * alpha
+    _elu(x, out, alpha, 1)
 
 
 @in_blocks
-def selu(x: Array) -> Array:
+def selu(x: Array, out: Array) -> None:
     """elu(x, 1.6733) · 1.0507."""
-    return elu(x, SELU_ALPHA) * SELU_SCALE
+    _elu(x, out, SELU_ALPHA, 1)
+    out *= SELU_SCALE
 
 
 @in_blocks
-def celu(x: Array, alpha: float) -> Array:
+def celu(x: Array, out: Array, alpha: float) -> None:
     """max(x, 0) + alpha · (exp(min(x, 0) / alpha) - 1)."""
-    return np.maximum(x, 0) + np.expm1(np.minimum(x, 0) / alpha) * alpha
+    _elu(x, out, alpha, alpha)
+
+
+def _elu(x: Array, out: Array, alpha: float, beta: float) -> None:
+    """max(x, 0) + alpha · (exp(min(x, 0) / beta) - 1).
+
+    NumPy's tanh is vectorized and its expm1 is not: exp(2u) - 1 = 2t / (1 - t) with
+    t = tanh(u), where t ≤ 0 cancels nothing.
+    """
+    x.clip(-np.inf, 0, out=out)
+    if beta < 0:
+        out /= beta
+        np.expm1(out, out=out)
+        out *= alpha
+    else:
+        out *= 0.5 / beta
+        np.tanh(out, out=out)
+        below = 1 - out
+        out *= 2 * alpha
+        out /= below
+    out += x.clip(0, np.inf)
 
 
 @in_blocks
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x))."""
-    return _sigmoid(x)
+def sigmoid(x: Array, out: Array) -> None:
+    """1 / (1 + exp(-x)); the power is infinite, and the result 0, far below 0."""
+    _one_plus_exp(np.negative(x, out=out))
+    np.divide(1, out, out=out)
 
 
-def _sigmoid(x: Array) -> Array:
-    """exp(x) / (1 + exp(x)), which is 1 from 80 on: no overflow, and no digit lost."""
-    power = np.exp(np.minimum(x, 80))
-    return power / (1 + power)
+def _one_plus_exp(x: Array) -> None:
+    """1 + exp(x) in place."""
+    np.exp(x, out=x)
+    x += 1
 
 
 @in_blocks
-def logsigmoid(x: Array) -> Array:
+def logsigmoid(x: Array, out: Array) -> None:
     """log(1 / (1 + exp(-x)))."""
-    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+    _log1p_exp(x, out)
+    np.subtract(x.clip(-np.inf, 0), out, out=out)
 
 
 @in_blocks
-def softplus(x: Array, beta: float, threshold: float) -> Array:
+def softplus(x: Array, out: Array, beta: float, threshold: float) -> None:
     """log(1 + exp(beta · x)) / beta; x where beta · x is above the threshold."""
     z = x * beta
-    smooth = (np.maximum(z, 0) + np.log1p(np.exp(-np.abs(z)))) / beta
-    return np.where(z > threshold, x, smooth)
+    _log1p_exp(z, out)
+    out += z.clip(0, np.inf)
+    out /= beta
+    np.copyto(out, x, where=z > threshold)
+
+
+def _log1p_exp(x: Array, out: Array) -> None:
+    """log(1 + exp(-|x|)), from 0 to log(2).
+
+    NumPy's log is vectorized and its log1p is not: with u = 1 + p rounded, the error
+    p - (u - 1) is exact, and log(1 + p) = log(u) + error / u to the first order.
+    """
+    power = np.abs(x)
+    np.negative(power, out=power)
+    np.exp(power, out=power)
+    u = power + 1
+    np.subtract(u, 1, out=out)
+    power -= out
+    power /= u
+    np.log(u, out=out)
+    out += power
 
 
 @in_blocks
-def softsign(x: Array) -> Array:
+def softsign(x: Array, out: Array) -> None:
     """x / (1 + |x|)."""
-    most = np.finfo(x.dtype).max
-    finite = np.clip(x, -most, most)
-    return finite / (1 + np.abs(finite))
+    np.abs(x, out=out)
+    out += 1
+    if _is_invalid(np.divide, x, out):
+        np.copysign(1, x, out=out, where=np.isinf(x))
 
 
 @in_blocks
-def silu(x: Array) -> Array:
-    """x · sigmoid(x)."""
-    return _finite_below(x) * _sigmoid(x)
+def silu(x: Array, out: Array) -> None:
+    """x · sigmoid(x) = x / (1 + exp(-x))."""
+    _one_plus_exp(np.negative(x, out=out))
+    _vanishing(np.divide, x, out)
 
 
 @in_blocks
-def mish(x: Array) -> Array:
+def mish(x: Array, out: Array) -> None:
     """x · tanh(log(1 + exp(x))) = x · n / (n + 2) with n = exp(x) · (exp(x) + 2).
 
     From 20 on the quotient is 1, also in float64.
     """
-    power = np.exp(np.minimum(x, 20))
-    n = power * (power + 2)
-    n /= n + 2
-    n *= _finite_below(x)
-    return n
+    x.clip(-np.inf, 20, out=out)
+    np.exp(out, out=out)
+    n = out + 2
+    n *= out
+    np.add(n, 2, out=out)
+    np.divide(n, out, out=out)
+    _vanishing(np.multiply, x, out)
 
 
-@in_blocks
-def gelu(x: Array) -> Array:
+@in_blocks(length=SHORT)
+def gelu(x: Array, out: Array) -> None:
     """x · Φ(x) = x · (1 + erf(x / √2)) / 2, in float64: within |x| · 2e-16."""
     wide = x.astype(FLOAT64)
     y = erf64(wide * 0.5**0.5, x.dtype == FLOAT64)
     y += 1
     y *= 0.5
-    y *= _finite_below(wide)
-    return y
+    _vanishing(np.multiply, wide, y)
+    np.copyto(out, y, casting="same_kind")
 
 
 @in_blocks
-def gelu_tanh(x: Array) -> Array:
+def gelu_tanh(x: Array, out: Array) -> None:
     """x · (1 + tanh(u)) / 2 = x · sigmoid(2u) with u = √(2/π) · (x + 0.044715 x³)."""
-    twice = x * (1 + x * x * 0.044715) * (8 / np.pi) ** 0.5
-    return _finite_below(x) * _sigmoid(twice)
+    slope = -((8 / np.pi) ** 0.5)
+    np.multiply(x, x, out=out)
+    out *= slope * 0.044715
+    out += slope
+    out *= x
+    _one_plus_exp(out)
+    _vanishing(np.divide, x, out)
 
 
-def _finite_below(x: Array) -> Array:
-    """The lowest number for -inf: times 0 it is 0, the limit of x · exp(x)."""
-    return np.maximum(x, np.finfo(x.dtype).min)
+def _vanishing(ufunc: np.ufunc, x: Array, out: Array) -> None:
+    """out = ufunc(x, out), and 0 where x is -inf: the limit of x · exp(x)."""
+    if _is_invalid(ufunc, x, out):
+        out[x == -np.inf] = 0
+
+
+def _is_invalid(ufunc: np.ufunc, x: Array, out: Array) -> bool:
+    """out = ufunc(x, out), and whether 0 · inf, inf / inf or the like was among it.
+
+    The CPU notes that for nothing; to look for infinities takes a tenth of hardswish.
+    """
+    try:
+        with np.errstate(invalid="raise"):
+            ufunc(x, out, out=out)
+    except FloatingPointError:
+        return True
+    return False
 
 
 @in_float32
@@ -152,8 +248,9 @@ def glu(x: Array, axis: int) -> Array:
     """The first half along `axis` times the sigmoid of the second."""
     half = x.shape[axis] // 2
     before = (slice(None),) * axis
-    gate = _sigmoid(x[(*before, slice(half, None))])
-    return np.asarray(x[(*before, slice(half))] * gate)
+    gate = np.negative(x[(*before, slice(half, None))])
+    _one_plus_exp(gate)
+    return np.divide(x[(*before, slice(half))], gate, out=gate)
 
 
 @in_float32

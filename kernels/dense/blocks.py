@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -16,26 +15,37 @@ from mdtensor.kernels.dense.team import TEAM
 
 Array = npt.NDArray[Any]
 
-BLOCK = 1 << 16  # elements: fewer, and the calls cost more than the cache
+#: Elements of a block: fewer, and the calls cost more than the cache saves.
+BLOCK = 1 << 18
+#: The same where several temporaries are float64.
+SHORT = 1 << 15
 
 
-def in_blocks(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Run a function of each element on one block after another.
+def in_blocks(function: Any = None, *, length: int = BLOCK) -> Any:
+    """Run function(x, out, *options) of each element on one block after another.
 
-    16-bit floats are computed in float32 and rounded once. The function may return a
-    wider type, which is rounded to that of x, and must not write to its argument.
+    16-bit floats are computed in float32 and rounded once. The function writes every
+    element of `out`, and none of x.
     """
+    if function is None:
+        return partial(in_blocks, length=length)
+
+    def on_row(x: Array, *options: Any) -> Array:
+        out = np.empty_like(x)
+        function(x, out, *options)
+        return out
 
     @wraps(function)
     def blocked(x: Array, *options: Any) -> Array:
         if x.dtype in NARROW:
-            return half.unary(function, x, *options)
-        flat, y = x.reshape(-1), np.empty(x.shape, x.dtype)
+            return half.unary(on_row, x, *options)
+        y = np.empty(x.shape, x.dtype)
+        flat, out = x.reshape(-1), y.reshape(-1)
 
         def work(start: int, stop: int) -> None:
-            for at in range(start, stop, BLOCK):
-                block = slice(at, min(at + BLOCK, stop))
-                y.reshape(-1)[block] = quietly(function, flat[block], *options)
+            for at in range(start, stop, length):
+                block = slice(at, min(at + length, stop))
+                quietly(function, flat[block], out[block], *options)
 
         TEAM.spread(work, flat.size)
         return y

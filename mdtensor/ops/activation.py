@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import numpy as np
-
 from mdtensor.dispatch import method
 from mdtensor.errors import checked
 from mdtensor.generics.activation import (
@@ -28,7 +26,6 @@ from mdtensor.generics.activation import (
     softplus,
     softsign,
 )
-from mdtensor.generics.arithmetic import clip
 from mdtensor.generics.options import number
 from mdtensor.generics.shapes import normalize_axis
 from mdtensor.kernels.dense import activation as kernel
@@ -41,24 +38,20 @@ from mdtensor.tensor import Tensor
 @method(relu)
 def relu(x: RealTensor, /) -> Tensor:
     on_host("relu", x)
-    return x.wrap(np.asarray(np.maximum(x.buffer, x.dtype.storage.type(0))))
+    return x.wrap(kernel.relu(x.buffer))
 
 
 @method(relu6)
 def relu6(x: RealTensor, /) -> Tensor:
     on_host("relu6", x)
-    clipped: Tensor = clip(x, 0, 6)
-    return clipped
+    return x.wrap(kernel.hardtanh(x.buffer, 0, 6))
 
 
 @method(hardtanh)
 def hardtanh(x: FloatingTensor, /, *, min_val: float, max_val: float) -> Tensor:
     deduced(hardtanh, x, min_val=min_val, max_val=max_val)
-    return x.wrap(
-        kernel.hardtanh(
-            x.buffer, number(min_val, "min_val"), number(max_val, "max_val")
-        )
-    )
+    low, high = number(min_val, "min_val"), number(max_val, "max_val")
+    return x.wrap(kernel.hardtanh(x.buffer, low, high))
 
 
 @method(hardsigmoid)

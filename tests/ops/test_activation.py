@@ -99,6 +99,36 @@ def test_against_the_formula(name: str, dtype: md.DType) -> None:
     assert np.allclose(found.buffer.astype(np.float64), want, rtol=room, atol=floor)
 
 
+CLOSE = ["elu", "elu2", "selu", "celu", "sigmoid", "silu", "logsigmoid", "softplus"]
+
+
+@pytest.mark.parametrize("name", [*CLOSE, "mish", "softsign"])
+def test_five_ulp_from_tiny_to_large(name: str) -> None:
+    operation, formula = CURVES[name]
+    sizes = np.geomspace(1e-30, 80, 3000)
+    x = np.concatenate([sizes, -sizes]).astype(np.float32)
+    want = np.array([formula(v) for v in x.tolist()])
+    found = operation(md.from_numpy(x)).buffer
+    room = 5 * np.spacing(np.abs(want).astype(np.float32))
+    assert np.all(np.abs(found - want) <= room)
+
+
+@pytest.mark.parametrize("dtype", [md.bfloat16, md.float32, md.float64], ids=str)
+@pytest.mark.parametrize("name", CURVES)
+def test_the_same_bytes_in_an_array_of_any_size(name: str, dtype: md.DType) -> None:
+    operation = CURVES[name][0]
+    numbers = np.concatenate([np.linspace(-30, 30, 997), [0.0, -0.0, 1e30, -1e30]])
+    ends = [np.inf, -np.inf, np.nan]
+    small = np.concatenate([numbers, ends]).astype(dtype.storage)
+    large = np.concatenate([np.resize(numbers, (1 << 18) + 5), ends, numbers])
+    large = large.astype(dtype.storage)
+    few = operation(md.from_numpy(small)).buffer
+    many = operation(md.from_numpy(large)).buffer
+    assert many[: len(numbers)].tobytes() == few[: len(numbers)].tobytes()
+    assert many[-len(numbers) :].tobytes() == few[: len(numbers)].tobytes()
+    assert np.array_equal(many[(1 << 18) + 5 :][:3], few[-3:], equal_nan=True)
+
+
 ENDS = {
     "relu6": (0.0, 6.0),
     "hardsigmoid": (0.0, 1.0),
@@ -238,5 +268,7 @@ def test_integers_have_no_fractions() -> None:
 def test_integers_are_rectified(dtype: md.DType) -> None:
     x = md.asarray([dtype.minimum, 0, 3, dtype.maximum], dtype=dtype)
     assert md.relu(x).tolist() == [0, 0, 3, dtype.maximum]
+    many = md.from_numpy(np.resize(x.buffer, 1 << 14))
+    assert np.array_equal(md.relu(many), np.resize(md.relu(x).buffer, 1 << 14))
     assert md.relu6(x).tolist() == [0, 0, 3, 6]
     assert md.relu(x).dtype is md.relu6(x).dtype is dtype
