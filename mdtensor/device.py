@@ -107,7 +107,8 @@ def device(name: str | Device) -> Device:
     """
     if isinstance(name, Device):
         return name
-    found = _REGISTRY.get(name) or _REGISTRY.get(f"{name}:0")
+    is_name = isinstance(name, str)
+    found = _REGISTRY.get(name, _REGISTRY.get(f"{name}:0")) if is_name else None
     if found is None:
         known = ", ".join(_REGISTRY)
         raise DeviceError(f"no device {name!r}", f"Registered are {known}")

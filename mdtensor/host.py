@@ -18,6 +18,7 @@ from mdtensor.promotion import (
     DEFAULT_INTEGER,
     fit_scalar,
     promote_types,
+    shortened,
     with_scalar,
 )
 
@@ -172,8 +173,8 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
 
 def _rounded(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.dtype.kind == "O":
-        found = _each(lambda n: fit_scalar(n, dtype), found)
-    with np.errstate(over="ignore"):
+        found = _each(lambda n: shortened(fit_scalar(n, dtype), dtype), found)
+    with np.errstate(all="ignore"):
         near = _toward_bfloat16(found) if dtype is dtypes.bfloat16 else found
         return near.astype(dtype.storage)
 

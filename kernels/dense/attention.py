@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.matmul import rounded
-from mdtensor.kernels.dense.quiet import quietly
-from mdtensor.kernels.dense.ufunc import compute_dtype
+from mdtensor.kernels.dense.ufunc import compute_dtype, narrowed
 
 Array = npt.NDArray[Any]
 
@@ -38,7 +37,7 @@ def attention(
     q, k, v = (rounded(x, wide) for x in (query, key, value))
     factor = max(q.shape[-1], 1) ** -0.5 if scale is None else float(scale)
     seen = np.tri(q.shape[-2], k.shape[-2], dtype=bool) if is_causal else mask
-    return quietly(_attention, q, k, v, seen, factor).astype(dtype, copy=False)
+    return narrowed(_attention, dtype, q, k, v, seen, factor)
 
 
 def _attention(q: Array, k: Array, v: Array, mask: Array | None, scale: float) -> Array:

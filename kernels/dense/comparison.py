@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.quiet import elementwise
+from mdtensor.kernels.dense.quiet import elementwise, quiet
 from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW, binary
 
 Array = npt.NDArray[Any]
@@ -23,6 +23,11 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     dtype: Any = getattr(x1, "dtype", None)
     if dtype is not None and dtype is getattr(x2, "dtype", None):
         return binary(ufunc, x1, x2, dtype)
+    return _compare(ufunc, x1, x2)
+
+
+@quiet
+def _compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     x1, x2 = _number(x1), _number(x2)
     if (_is_long(x1) and _kind(x2) == "c") or (_kind(x1) == "c" and _is_long(x2)):
         return _compare_parts(ufunc, x1, x2)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.half import cast
-from mdtensor.kernels.dense.quiet import quiet
+from mdtensor.kernels.dense.quiet import quiet, quietly
 from mdtensor.kernels.dense.ufunc import is_floating
 
 Array = npt.NDArray[Any]
@@ -87,6 +87,13 @@ def nearest(x: Array, dtype: DType) -> Array:
         return np.asarray(x != 0)
     is_wide = x.dtype.kind in "iu" or x.dtype == np.float64
     return cast(_off_ties(x) if dtype == BFLOAT16 and is_wide else x, dtype)
+
+
+def element(value: Any, dtype: DType) -> Array:
+    """A Python number that `dtype` holds as a 0-d array; rounded once."""
+    if dtype == BFLOAT16:  # ml_dtypes takes no integer from 2**63 on
+        return nearest(np.asarray(value, np.float64), dtype)
+    return np.asarray(quietly(np.asarray, value, dtype))
 
 
 def _off_ties(x: Array) -> Array:

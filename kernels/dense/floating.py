@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.half import NARROW
-from mdtensor.kernels.dense.quiet import elementwise, quietly
+from mdtensor.kernels.dense.quiet import quiet
 
 Array = npt.NDArray[Any]
 
 
+@quiet
 def nextafter(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
     """The number of `dtype` after x1 toward x2, which is x2 where they are equal.
 
@@ -20,6 +21,6 @@ def nextafter(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
 
     Source: IEEE 754-2019, nextUp and nextDown; C, nextafter.
     """
-    a, b = (quietly(np.asarray, x, dtype) for x in (x1, x2))
-    next_ = elementwise(np.nextafter, a, b)
+    a, b = (np.asarray(x, dtype) for x in (x1, x2))
+    next_ = np.asarray(np.nextafter(a, b))
     return np.asarray(np.where(a == b, b, next_)) if dtype in NARROW else next_

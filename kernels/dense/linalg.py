@@ -61,12 +61,14 @@ def slogdet(x: Array) -> tuple[Array, Array]:
 
 def inv(x: Array) -> Array:
     """The inverse of each matrix."""
-    return np.asarray(np.linalg.inv(x))
+    return np.asarray(quietly(np.linalg.inv, x))
 
 
 def solve(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
     """The y with x1 · y = x2; [m] is a vector, all else are columns."""
-    return np.asarray(np.linalg.solve(promoted(x1, dtype), promoted(x2, dtype)))
+    return np.asarray(
+        quietly(np.linalg.solve, promoted(x1, dtype), promoted(x2, dtype))
+    )
 
 
 def pinv(x: Array, rtol: Any) -> Array:
@@ -84,6 +86,5 @@ def matrix_rank(x: Array, rtol: Any) -> Array:
 def _tolerance(x: Array, rtol: Any) -> Array:
     """`rtol` in the real type of x; its default is max(m, n) · eps."""
     real = np.finfo(x.dtype)
-    return np.asarray(
-        max(x.shape[-2:]) * real.eps if rtol is None else rtol, real.dtype
-    )
+    chosen = max(x.shape[-2:]) * real.eps if rtol is None else rtol
+    return np.asarray(quietly(np.asarray, chosen, real.dtype))

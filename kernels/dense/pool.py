@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense.conv import with_border
 from mdtensor.kernels.dense.matmul import rounded
+from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.ufunc import compute_dtype, in_float32, is_floating
 
 Array = npt.NDArray[Any]
@@ -29,7 +30,7 @@ def max_pool2d(
     image = _continued(x, kernel, stride, padding, size, lowest)
     y = np.full((*x.shape[:2], *size), lowest, x.dtype)
     for p, q in np.ndindex(kernel):
-        np.maximum(y, _tap(image, p, q, stride, size), out=y)
+        quietly(np.maximum, y, _tap(image, p, q, stride, size), out=y)
     return y
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from mdtensor.kernels.dense.comparison import compare
 from mdtensor.kernels.dense.half import widened
 from mdtensor.kernels.dense.promotion import promoted
+from mdtensor.kernels.dense.quiet import quiet
 from mdtensor.kernels.dense.reduction import truth
 
 Array = npt.NDArray[Any]
@@ -38,6 +39,7 @@ def nonzero(x: Array) -> tuple[Array, ...]:
     return tuple(at.astype(np.int64, copy=False) for at in np.nonzero(truth(x)))
 
 
+@quiet
 def searchsorted(x1: Array, x2: Array, side: Any) -> Array:
     """int64 number of elements of x1 that come before each of x2.
 

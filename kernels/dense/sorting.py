@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.half import FLOAT32, NARROW
+from mdtensor.kernels.dense.quiet import quiet
 
 Array = npt.NDArray[Any]
 
@@ -15,6 +16,7 @@ Array = npt.NDArray[Any]
 MOST = np.uint64(2**32 - 1)
 
 
+@quiet
 def sort(x: Array, axis: int, descending: bool) -> Array:
     """The elements in order along `axis`."""
     keys = _comparable(np.flip(x, axis) if descending else x)
@@ -36,6 +38,7 @@ def _has_unlike_equals(x: Array) -> bool:
     return x.dtype.kind == "c"
 
 
+@quiet
 def argsort(x: Array, axis: int, descending: bool) -> Array:
     """int64 indices along `axis` of the elements in order."""
     keys = _comparable(x)

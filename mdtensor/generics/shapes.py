@@ -137,10 +137,18 @@ def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]
     Raises:
         OptionError: it is neither.
     """
-    given = tuple(value) if isinstance(value, Iterable) else (value,) * count
+    found = entries(value)
+    given = (value,) * count if found is None else found
     if not all(map(is_size, given)):
         raise OptionError(f"{name} is {value!r}", fix)
     return tuple(map(int, given))
+
+
+def entries(value: Any) -> tuple[Any, ...] | None:
+    """What is in a sequence; None if it is none, as an array without axes."""
+    if not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
+        return None
+    return tuple(value)
 
 
 def shape_sizes(shape: Any) -> Shape:
@@ -271,9 +279,10 @@ def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
         ShapeError: their number is not the number of axes, or one is negative.
     """
     fix = "Give one (before, after) from 0 for each axis"
-    if not isinstance(pad_width, Iterable):
+    given = entries(pad_width)
+    if given is None:
         raise OptionError(f"pad_width is {pad_width!r}", fix)
-    widths = tuple(integers(width, "pad_width", fix) for width in pad_width)
+    widths = tuple(integers(width, "pad_width", fix) for width in given)
     if len(widths) != ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
         raise ShapeError(f"pad_width {widths} does not fit {ndim} dimensions", fix)
     return tuple((before, after) for before, after in widths)

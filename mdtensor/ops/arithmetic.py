@@ -34,6 +34,7 @@ from mdtensor.ops.operands import (
     binary_inexact,
     deduced,
     joint_numbers,
+    number,
     on_host,
     spec,
     unary,
@@ -150,5 +151,5 @@ def reciprocal(x: Inexact, /) -> Tensor:
 def clip(x: RealTensor, /, *, min: Any, max: Any) -> Tensor:
     on_host("clip", x, min, max)
     deduced(clip, x, min=spec(min), max=spec(max))
-    bounds = [getattr(bound, "buffer", bound) for bound in (min, max)]
+    bounds = [b if b is None else number(b, x.dtype) for b in (min, max)]
     return x.wrap(kernel.clip(x.buffer, *bounds))

@@ -1,5 +1,6 @@
 """Attention, embedding and one-hot coding of dense tensors on the host."""
 
+from functools import partial
 from typing import Any
 
 from mdtensor.dispatch import method
@@ -12,6 +13,7 @@ from mdtensor.generics.attention import (
 from mdtensor.generics.options import number
 from mdtensor.kernels.dense import attention as kernel
 from mdtensor.leaves import FloatingTensor, IntegerTensor
+from mdtensor.ops.memory import allocated
 from mdtensor.ops.operands import Dense, deduced, on_host
 from mdtensor.tensor import Tensor
 
@@ -67,4 +69,5 @@ def one_hot(x: IntegerTensor, /, *, num_classes: int) -> Tensor:
             "Use integers from 0, or a larger num_classes",
             describe("one_hot", x),
         )
-    return result.wrap(kernel.one_hot(x.buffer, count))
+    made = partial(kernel.one_hot, x.buffer, count)
+    return result.wrap(allocated(made, "one_hot", x))

@@ -34,7 +34,7 @@ def astype(
     casting: str,
 ) -> Tensor:
     target: type[Tensor] = deduced(astype, x, dtype, device=device).type
-    if casting not in POLICIES:
+    if not isinstance(casting, str) or casting not in POLICIES:
         fix = f"Use {', '.join(POLICIES)}"
         raise OptionError(f"casting is {casting!r}", fix, _call(x, target.dtype))
     if target is type(x) and not copy:

@@ -52,7 +52,7 @@ def _part(x: Tensor, key: Any, alike: frozenset[type]) -> Any:
         return None
     try:
         return kernel.getitem(x.buffer, tuple(map(_buffer, keys)))
-    except (IndexError, TypeError, ValueError):
+    except (IndexError, OverflowError, TypeError, ValueError):
         return None
 
 

@@ -1,5 +1,6 @@
 """Diagonals, norms, inverses and systems of dense tensors on the host."""
 
+from numbers import Real
 from typing import Any
 
 from mdtensor.dispatch import method
@@ -16,6 +17,7 @@ from mdtensor.generics.linalg import (
     trace,
     vector_norm,
 )
+from mdtensor.generics.options import number
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import linalg as kernel, reduction
 from mdtensor.leaves import NumericTensor
@@ -50,7 +52,7 @@ def vector_norm(x: Inexact, /, *, axis: Any, keepdims: bool, ord: Any) -> Tensor
     options = {"axis": axis, "keepdims": keepdims, "ord": ord}
     result: type[Tensor] = deduced(vector_norm, x, **options).type
     axes = normalize_axes(axis, x.ndim)
-    return result.wrap(kernel.vector_norm(x.buffer, axes, keepdims, ord))
+    return result.wrap(kernel.vector_norm(x.buffer, axes, keepdims, number(ord, "ord")))
 
 
 @method(matrix_norm)
@@ -104,4 +106,5 @@ def matrix_rank(x: Inexact, /, *, rtol: Any) -> Tensor:
 
 def _tolerance(operation: Any, x: Tensor, rtol: Any) -> Any:
     on_host(operation.__name__, x, rtol)
-    return getattr(rtol, "buffer", rtol)
+    is_number = isinstance(rtol, Real)
+    return number(rtol, "rtol") if is_number else getattr(rtol, "buffer", None)

@@ -34,8 +34,7 @@ from mdtensor.generics.shapes import (
 from mdtensor.kernels.dense import manipulation as kernel
 from mdtensor.leaves import IntegerTensor
 from mdtensor.ops.memory import allocated
-from mdtensor.ops.operands import Dense, deduced
-from mdtensor.promotion import fit_scalar
+from mdtensor.ops.operands import Dense, deduced, number
 from mdtensor.tensor import Tensor
 
 
@@ -90,7 +89,7 @@ def unstack(x: Dense, /, *, axis: int) -> tuple[Tensor, ...]:
 def pad(x: Dense, /, *, pad_width: Any, value: float) -> Tensor:
     deduced(pad, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
-    fitting = checked("pad", (x,), lambda: fit_scalar(value, x.dtype))
+    fitting = checked("pad", (x,), lambda: number(value, x.dtype))
     made = partial(kernel.pad, x.buffer, widths, fitting)
     return x.wrap(allocated(made, "pad", x))
 

@@ -13,7 +13,8 @@ from mdtensor.generics.rules.elementwise import check_fractions, check_number
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense import ufunc as kernel
-from mdtensor.kernels.dense.quiet import quietly, runner
+from mdtensor.kernels.dense.conversion import element
+from mdtensor.kernels.dense.quiet import runner
 from mdtensor.kernels.dense.team import LARGE
 from mdtensor.leaves import (
     BoolTensor,
@@ -30,6 +31,7 @@ from mdtensor.promotion import (
     fit_scalar,
     is_weak,
     result_type,
+    shortened,
     with_scalar,
 )
 from mdtensor.tensor import Tensor, leaf, leaves
@@ -260,7 +262,10 @@ def _plain(operand: Any, dtype: DType) -> Any:
         return operand.buffer
     if not dtype.minimum <= operand <= dtype.maximum:
         return None
-    if type(operand) is float and dtype.is_integer:
+    if type(operand) is float:
+        if dtype.is_integer or dtype is dtypes.bfloat16:
+            return None
+    elif not -(2**53) <= operand <= 2**53:  # would go through float64, rounded twice
         return None
     return np.asarray(operand, dtype.storage)
 
@@ -274,7 +279,8 @@ def number(operand: Any, dtype: DType) -> Any:
     """The buffer of a tensor, or a Python number as a 0-d array of `dtype`."""
     if isinstance(operand, Tensor):
         return operand.buffer
-    return quietly(np.asarray, fit_scalar(operand, dtype), dtype.storage)
+    value = shortened(fit_scalar(operand, dtype), dtype)
+    return element(value, dtype.storage)
 
 
 def measured(operation: Any, *operands: Any) -> list[Any]:
@@ -286,8 +292,9 @@ def measured(operation: Any, *operands: Any) -> list[Any]:
 
     def rule() -> list[Any]:
         weak = any(map(is_weak, operands))
-        joint = result_type(*operands) if weak else None
-        return [number(x, joint) for x in operands]  # type: ignore[arg-type]
+        # What is neither tensor nor weak is NumPy's float64, which passes as a float.
+        joint = result_type(*operands) if weak else dtypes.float64
+        return [number(x, joint) for x in operands]
 
     return checked(operation.__name__, operands, rule)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mdtensor.dispatch import method
+from mdtensor.generics.options import number
 from mdtensor.generics.reduction import all, any, max, mean, min, prod, std, sum, var
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import reduction as kernel
@@ -74,7 +75,9 @@ def var(
 ) -> Tensor:
     deduced(var, x, axis=axis, correction=correction, keepdims=keepdims)
     axes = normalize_axes(axis, x.ndim)
-    return x.wrap(kernel.var(x.buffer, axes, keepdims, float(correction)))
+    return x.wrap(
+        kernel.var(x.buffer, axes, keepdims, number(correction, "correction"))
+    )
 
 
 @method(std)
@@ -83,4 +86,6 @@ def std(
 ) -> Tensor:
     deduced(std, x, axis=axis, correction=correction, keepdims=keepdims)
     axes = normalize_axes(axis, x.ndim)
-    return x.wrap(kernel.std(x.buffer, axes, keepdims, float(correction)))
+    return x.wrap(
+        kernel.std(x.buffer, axes, keepdims, number(correction, "correction"))
+    )

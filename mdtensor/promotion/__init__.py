@@ -25,4 +25,4 @@ from mdtensor.promotion.promote import (
     with_scalar as with_scalar,
 )
 from mdtensor.promotion.ruleset import RuleSet as RuleSet
-from mdtensor.promotion.scalars import fit_scalar as fit_scalar
+from mdtensor.promotion.scalars import fit_scalar as fit_scalar, shortened as shortened

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from math import ldexp
 from numbers import Number
 from typing import Any
 
@@ -48,3 +50,21 @@ def _as_float(value: Any) -> Any:
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
     return value
+
+
+def shortened(value: Any, target: DType) -> Any:
+    """`value`, or if it has more bits than float64, a float that rounds alike.
+
+    The last of its 53 bits is 1 if any below it was: so rounding to the fewer bits of
+    `target` sees no tie where there is none.
+
+    Source: S. Boldo, G. Melquiond, "When double rounding is odd".
+    """
+    has_fractions = target.is_floating or target.is_complex
+    is_narrow = has_fractions and target.maximum < sys.float_info.max
+    rest = abs(value).bit_length() - 53 if is_narrow and isinstance(value, int) else 0
+    if rest <= 0:
+        return value
+    size = abs(value) >> rest
+    size |= size << rest != abs(value)
+    return ldexp(-size if value < 0 else size, rest)

@@ -44,7 +44,8 @@ def quantize_step(x: TensorSpec, /, *, qparams: QParams) -> steps.Quantize:
 def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: _check_grid(x.shape, qparams))
-    values = x.buffer.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signaling NaN warns
+        values = x.buffer.astype(np.float64)
     if np.isnan(values).any():
         raise CastError(
             "NaN has no code",

@@ -46,6 +46,10 @@ def test_found_by_name() -> None:
     assert text(DeviceError, lambda: md.device("moon")).startswith(
         "no device 'moon'. Registered are cpu"
     )
+    nameless: Any = ["cpu"]
+    assert text(DeviceError, lambda: md.device(nameless)).startswith(
+        "no device ['cpu']. Registered are cpu"
+    )
 
 
 def test_a_name_is_taken_once(shelf: Shelf) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
+import mdtensor as md
 from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics import shapes, windows
 from mdtensor.generics.keys import index_shape
@@ -174,3 +175,16 @@ def test_index_errors(key: Any, text: str) -> None:
     with pytest.raises(ShapeError) as caught:
         index_shape((4, 5), key)
     assert str(caught.value) == text
+
+
+def test_an_array_without_axes_is_no_sequence() -> None:
+    x, wrong = md.zeros((2, 3)), np.array(1.5)
+    calls: list[Any] = [
+        lambda: md.reshape(x, wrong),
+        lambda: md.tile(x, wrong),
+        lambda: md.tensordot(x, x, axes=wrong),
+        lambda: md.pad(x, pad_width=wrong),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match=r"is array\(1\.5\)"):
+            call()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
+from mdtensor import linalg
 from mdtensor.kernels.dense.quiet import elementwise, quietly
 
 BAD = np.array([0.0, np.inf, 3e38], np.float32)
@@ -78,3 +79,32 @@ def test_numbers_stay_arrays() -> None:
     one = np.asarray(1, np.float32)
     assert type(elementwise(np.add, one, one)) is np.ndarray
     assert type((md.asarray(1.0) + 1).buffer) is np.ndarray
+
+
+SIGNALING = {"float16": 0x7C01, "bfloat16": 0x7F81, "float32": 0x7F800001}
+
+
+@pytest.mark.parametrize("name", SIGNALING)
+def test_a_signaling_nan_is_silent(name: str) -> None:
+    dtype = md.dtype(name)
+    bits = np.full(9, SIGNALING[name], f"u{dtype.storage.itemsize}")
+    x = md.from_numpy(bits.view(dtype.storage))
+    image, whole = md.reshape(x, (1, 1, 3, 3)), md.ones(9, dtype=md.int64)
+    with np.errstate(all="raise"):
+        floats = [md.relu(x), md.sort(x), md.unique_values(x), md.nextafter(x, x)]
+        floats += [md.max_pool2d(image, kernel_size=2), md.gelu(x), md.erf(x)]
+        assert all(md.all(md.isnan(y)) for y in floats)
+        truths = [x < whole, whole == x, md.isin(x, x), md.isin(whole, x)]
+        assert not any(md.any(y) for y in truths)
+        assert md.argsort(x).tolist() == list(range(9))
+        assert md.searchsorted(whole[:1], x).tolist() == [1] * 9
+
+
+def test_nothing_warns_of_numbers_that_become_0() -> None:
+    x = md.asarray([[1e-44, -1.0], [-1.0, 1e-44]])
+    half = md.asarray([[6e-8, 30.0]], dtype=md.float16)
+    with np.errstate(all="raise"):
+        assert md.gelu(x * 0.5).shape == md.erf(x).shape == (2, 2)
+        assert linalg.eigvalsh(x).shape == (2,)
+        assert md.scaled_dot_product_attention(half, half, half).shape == (1, 2)
+        assert linalg.matrix_rank(x, rtol=1e300).item() == 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import DispatchError, MdtensorError
+from mdtensor.errors import DispatchError, MdtensorError, ShapeError
 
 FLOATS = [md.bfloat16, md.float16, md.float32, md.float64]
 ROOM = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 1e-5, "float64": 1e-13}
@@ -170,3 +170,12 @@ def test_floats_are_no_indices() -> None:
         md.embedding(md.asarray([0.0]), X)
     with pytest.raises(DispatchError):
         attention(md.ones((2, 3), dtype=md.int8), X, X)
+
+
+def test_more_classes_than_memory_holds() -> None:
+    with pytest.raises(ShapeError) as caught:
+        md.one_hot(md.asarray([2**62]))
+    assert str(caught.value) == (
+        "one_hot(Int64Tensor[1]): the result does not fit into memory. "
+        "Ask for fewer elements."
+    )

@@ -312,6 +312,10 @@ def test_errors_say_what_and_where() -> None:
         "astype(Float32Tensor[2], uint8): casting is 'safe'. "
         "Use exact, check, saturate, wrap."
     )
+    assert text(OptionError, lambda: md.astype(x, md.uint8, casting=["wrap"])) == (
+        "astype(Float32Tensor[2], uint8): casting is ['wrap']. "
+        "Use exact, check, saturate, wrap."
+    )
     z = md.asarray([1 + 0j, 2j])
     assert text(CastError, lambda: md.astype(z, md.float32)) == (
         "astype(Complex64Tensor[2], float32): 1 of 2 values have an imaginary part. "

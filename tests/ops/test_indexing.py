@@ -11,6 +11,7 @@ import mdtensor as md
 from mdtensor.errors import (
     CastError,
     DispatchError,
+    MdtensorError,
     OptionError,
     PromotionError,
     ShapeError,
@@ -341,3 +342,12 @@ def test_taking_is_refused() -> None:
             taken(x, md.asarray([[0]]), axis=2)
     with pytest.raises(ShapeError, match="an index is outside an axis of size 3"):
         md.take_along_axis(x, md.asarray([[3]]), axis=1)
+
+
+def test_an_index_of_any_size_is_outside() -> None:
+    x = md.zeros((2, 3))
+    for index in (2**63, -(2**63) - 1, 10**30):
+        with pytest.raises(MdtensorError, match=r"^getitem\(Float32Tensor\[2,3\]\)"):
+            x[index]
+        with pytest.raises(MdtensorError, match=r"^setitem\(Float32Tensor\[2,3\]"):
+            x[index] = 1

@@ -536,3 +536,13 @@ def test_the_namespace_is_that_of_the_standard() -> None:
     assert sorted(operations) == names.split()
     for name in ("matmul", "matrix_transpose", "tensordot", "vecdot"):
         assert getattr(linalg, name) is getattr(md, name)
+
+
+def test_options_of_any_size() -> None:
+    x = md.asarray([[3.0, 0.0], [0.0, 4.0]])
+    assert linalg.matrix_rank(x, rtol=10**400).item() == 0
+    assert linalg.pinv(x, rtol=1e300).tolist() == [[0, 0], [0, 0]]
+    assert linalg.vector_norm(x[0], ord=-(10**400)).item() == 0
+    assert md.isnan(md.std(x, correction=10**400)).item()
+    with pytest.raises(OptionError, match="ord is array"):
+        linalg.matrix_norm(x, ord=np.array([1, 2]))

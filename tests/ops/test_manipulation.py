@@ -11,6 +11,7 @@ import mdtensor as md
 from mdtensor.errors import (
     CastError,
     DispatchError,
+    MdtensorError,
     OptionError,
     PromotionError,
     ShapeError,
@@ -154,6 +155,8 @@ def test_squeeze_and_expand_are_views() -> None:
         md.squeeze(x, 1)
     with pytest.raises(ShapeError, match="axis 4 does not exist in 4 dimensions"):
         md.expand_dims(x, axis=4)
+    with pytest.raises(MdtensorError, match=r"^expand_dims\(.*None"):
+        md.expand_dims(x, axis=None)
 
 
 @pytest.mark.parametrize(

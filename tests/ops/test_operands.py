@@ -1,5 +1,7 @@
 """What is checked before a kernel runs, and whose name the error bears."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,45 @@ def test_deductions_are_forgotten_before_they_fill_memory() -> None:
     for n in range(operands.DEDUCTIONS + 8):
         md.permute_dims(md.empty((n % 7, n)), (1, 0))
     assert len(operands._DEDUCTIONS) <= operands.DEDUCTIONS
+
+
+TIE = 1 + 2**-8  # halfway between two bfloat16
+
+
+@pytest.mark.parametrize(
+    ("x", "number", "rounded"),
+    [
+        (md.zeros(2, dtype=md.bfloat16), TIE + 2**-40, 1 + 2**-7),
+        (md.zeros(2, dtype=md.bfloat16), TIE, 1.0),
+        (md.zeros(2, dtype=md.bfloat16), 2**63, 2.0**63),
+        (md.zeros(2, dtype=md.bfloat16), -(2**64) - 1, -(2.0**64)),
+        (md.zeros(2, dtype=md.bfloat16), 10**400, np.inf),
+        (md.zeros(2), 2**60 + 2**36 + 1, 2.0**60 + 2**37),
+        (md.zeros(2), 2**90 + 2**66 + 1, 2.0**90 + 2**67),
+        (md.zeros(2), 2**60 + 2**36, 2.0**60),
+        (md.zeros(2, dtype=md.float64), 2**53 + 1, 2.0**53),
+        (md.zeros(2, dtype=md.complex64), 2**60 + 2**36 + 1, 2.0**60 + 2**37),
+    ],
+)
+def test_a_python_number_is_rounded_once(x: Any, number: Any, rounded: float) -> None:
+    written = md.zeros_like(x)
+    written[0] = number
+    results = [
+        *(x + number, number - x, written[:1]),
+        md.where(md.asarray([False, True]), x, number)[:1],
+        md.pad(x, pad_width=[(1, 0)], value=number)[:1],
+    ]
+    assert [result[0].item() for result in results] == [rounded] * 5
+    assert md.asarray([number], dtype=x.dtype)[0].item() == rounded
+
+
+def test_the_bounds_of_clip_may_be_of_any_size() -> None:
+    x = md.asarray([1.0, 2.0], dtype=md.float16)
+    assert md.clip(x, max=10**400).tolist() == [1, 2]
+    assert md.clip(x, min=-(10**30), max=1).tolist() == [1, 1]
+
+
+def test_a_float64_of_numpys_own_is_compared_as_one() -> None:
+    x = md.asarray([1, 2, 3], dtype=md.int8)
+    assert md.isin(x, np.float64(2.0)).tolist() == [False, True, False]
+    assert md.searchsorted(x, np.float64(2.5)).item() == 2

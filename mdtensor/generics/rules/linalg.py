@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isnan
+from numbers import Real
 from typing import Any, NamedTuple
 
 from mdtensor import dtypes
@@ -94,7 +95,8 @@ def matrix_norms(
 ) -> TensorSpec:
     """Real type, [...] or [..., 1, 1]."""
     check_matrix(x.shape)
-    if isinstance(ord, bool) or ord not in (*ORDERS, None):
+    is_order = ord is None or (isinstance(ord, (str, Real)) and ord in ORDERS)
+    if isinstance(ord, bool) or not is_order:
         orders = ", ".join(map(str, ORDERS))
         raise OptionError(f"ord is {ord!r}", f"Use one of {orders}")
     smallest = {-1: x.shape[-1:], -inf: x.shape[-2:-1], -2: x.shape[-2:]}

@@ -62,8 +62,9 @@ def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorS
 
 def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
     """With new axes of size 1 at the places `axis` of the result."""
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    places = normalize_axes(axis, x.ndim + count)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    count = len(axes)
+    places = normalize_axes(axes, x.ndim + count)
     kept = iter(x.shape)
     return x.with_shape(
         1 if at in places else next(kept) for at in range(x.ndim + count)

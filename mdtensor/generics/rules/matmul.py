@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from mdtensor.errors import OptionError, PromotionError, ShapeError
@@ -11,6 +10,7 @@ from mdtensor.generics.shapes import (
     DYNAMIC,
     Shape,
     broadcast_shapes,
+    entries,
     integers,
     is_size,
     linear_shape,
@@ -121,8 +121,8 @@ def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
 def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
     """A number of axes, last of one and first of the other; or the two sequences."""
     fix = "Give a number of axes from 0, or the axes of each operand"
-    if isinstance(axes, Iterable):
-        given = tuple(axes)
+    given = entries(axes)
+    if given is not None:
         if len(given) != 2:
             raise OptionError(f"axes has {len(given)} entries", fix)
         return integers(given[0], "axes", fix), integers(given[1], "axes", fix)
