@@ -9,12 +9,48 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense.half import NARROW, widened
 from mdtensor.kernels.dense.quiet import elementwise, quietly
-from mdtensor.kernels.dense.ufunc import narrowed
+from mdtensor.kernels.dense.ufunc import binary, narrowed, unary
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
 PLAIN = {int, float, type(None)}  # what NumPy casts to the type of an array by itself
+
+
+def floor_divide(x1: Array, x2: Array, dtype: DType) -> Array:
+    """floor(x1 / x2) in `dtype`; of infinities too, where NumPy says NaN or -1."""
+    a, b = (quietly(np.asarray, x, dtype) for x in (x1, x2))
+    found = binary(np.floor_divide, a, b, dtype)
+    if dtype.kind in "iu":
+        return found
+    infinite = np.isinf(a) | np.isinf(b)
+    if not infinite.any():
+        return found
+    floor = unary(np.floor, binary(np.divide, a, b, dtype))
+    return np.where(infinite, floor, found)
+
+
+def pow(x1: Array, x2: Array, dtype: DType) -> Array:
+    """x1 to the power x2 in `dtype`.
+
+    NumPy takes the root if the power is 1/2 for a whole row, but the root of -0 is -0
+    and that of -inf NaN.
+    """
+    found = binary(np.power, x1, x2, dtype)
+    if dtype.kind in "iuc" or not (half := x2 == 0.5).any():
+        return found
+    root = np.where(x1 == -np.inf, found.dtype.type(np.inf), abs(found))
+    return np.where(half, root, found)
+
+
+def reciprocal(z: Array) -> Array:
+    """1 / z of complex numbers, as by division."""
+    return np.asarray(np.divide(1, z))
+
+
+def sign(z: Array) -> Array:
+    """z / |z| of complex numbers; NaN in both parts if there is one."""
+    return np.where(np.isnan(z), z.dtype.type(complex(np.nan, np.nan)), np.sign(z))
 
 
 def clip(x: Array, low: Any, high: Any) -> Array:

@@ -48,6 +48,18 @@ def linspace(
     return nearest(made, dtype)
 
 
+def whole_between(start: int, stop: int, num: int, parts: int, dtype: DType) -> Array:
+    """floor(start + i · (stop - start) / parts) for i < num, in an integer `dtype`.
+
+    Exact: computed in integers that wrap, in a type that holds both ends.
+    """
+    step, rest = divmod(stop - start, max(parts, 1))
+    extra = (
+        np.arange(num, dtype=np.uint64) * np.uint64(rest) // np.uint64(max(parts, 1))
+    )
+    return whole_range(start, step, num, dtype) + extra.astype(dtype)
+
+
 def _between(start: float, stop: float, num: int, parts: int) -> Array:
     # A power of two is exact; small enough, the products below do not overflow.
     scale = 2.0**-64 if max(abs(start), abs(stop)) > 2.0**900 else 1.0
@@ -64,14 +76,19 @@ def _between(start: float, stop: float, num: int, parts: int) -> Array:
 
 def eye(rows: int, columns: int, k: int, dtype: DType) -> Array:
     """Ones on diagonal k, zeros elsewhere."""
-    return np.eye(rows, columns, k, dtype)
+    return np.eye(rows, columns, _diagonal(k, rows, columns), dtype)
 
 
 def tril(x: Array, k: int) -> Array:
     """x with zeros above diagonal k of each matrix."""
-    return np.tril(x, k)
+    return np.tril(x, _diagonal(k, *x.shape[-2:]))
 
 
 def triu(x: Array, k: int) -> Array:
     """x with zeros below diagonal k of each matrix."""
-    return np.triu(x, k)
+    return np.triu(x, _diagonal(k, *x.shape[-2:]))
+
+
+def _diagonal(k: int, rows: int, columns: int) -> int:
+    """k, or the next number to it that no diagonal of the matrix has."""
+    return min(max(int(k), -rows), columns)

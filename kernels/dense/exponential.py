@@ -1,4 +1,4 @@
-"""Logarithms on host arrays that NumPy does not compute accurately."""
+"""Exponentials and logarithms on host arrays where NumPy's do not suffice."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+
+def expm1(z: Array) -> Array:
+    """exp(z) - 1 of complex numbers, with the infinities that NumPy makes NaN."""
+    found = np.asarray(np.expm1(z))
+    return np.where(np.isfinite(found), found, np.exp(z) - 1)
 
 
 def log1p(x: Array) -> Array:

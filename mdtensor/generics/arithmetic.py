@@ -106,7 +106,7 @@ def div(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
 
 @generic(deduce=arithmetic)
 def floor_divide(x1: Any, x2: Any, /) -> Any:
-    """floor(x1 / x2), the quotient of Python's `//`.
+    """floor(x1 / x2), the quotient of Python's `//`; floor of an infinity is itself.
 
     Args:
         x1: any shape, real.

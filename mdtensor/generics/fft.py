@@ -179,7 +179,7 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
 
     Args:
         x: any shape; complex64 or complex128.
-        s: lengths along `axes`; -1 for the size of an axis. Not without `axes`.
+        s: lengths along `axes`; -1 for the size of an axis. Without `axes`, of all.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 
@@ -205,7 +205,7 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
     Args:
         x: any shape; complex64 or complex128.
-        s: lengths along `axes`; -1 for the size of an axis. Not without `axes`.
+        s: lengths along `axes`; -1 for the size of an axis. Without `axes`, of all.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 
@@ -231,7 +231,7 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
     Args:
         x: any shape; float32 or float64.
-        s: lengths along `axes`; -1 for the size of an axis. Not without `axes`.
+        s: lengths along `axes`; -1 for the size of an axis. Without `axes`, of all.
         axes: which axes are transformed; all if None.
         norm: "backward", "ortho" or "forward", where n is the product of all lengths.
 

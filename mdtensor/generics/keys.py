@@ -3,8 +3,8 @@
 A key is one index or a tuple of them. An integer takes an axis away, a slice keeps it,
 None makes one of size 1, one ellipsis stands for all axes that are left over. Tensors
 of integers pick along an axis each; a tensor of truth values, a mask, stands for the
-integers of its true places and takes as many axes as it has. Picks broadcast to one
-block of axes, integers among them:
+integers of its true places and takes as many axes as it has; it has their sizes, or 0.
+Picks broadcast to one block of axes, integers among them:
 
     the block stands where the picks stood if they are neighbours, else in front
 
@@ -127,7 +127,8 @@ def _check_index(size: int, key: int) -> None:
 
 
 def _check_mask(mask: Shape, sizes: Shape) -> None:
-    if any(m != n and DYNAMIC not in (m, n) for m, n in zip(mask, sizes, strict=True)):
+    pairs = zip(mask, sizes, strict=True)
+    if any(m not in (0, n) and DYNAMIC not in (m, n) for m, n in pairs):
         raise BoundsError(
             f"a mask of shape {mask} does not fit axes of sizes {sizes}",
             "Give it the sizes of the axes it masks",

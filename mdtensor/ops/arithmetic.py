@@ -25,9 +25,13 @@ from mdtensor.generics.arithmetic import (
     sub,
 )
 from mdtensor.kernels.dense import arithmetic as kernel, ufunc
-from mdtensor.leaves import ComplexTensor, NumericTensor, RealTensor
+from mdtensor.leaves import (
+    ComplexTensor,
+    FloatingTensor,
+    NumericTensor,
+    RealTensor,
+)
 from mdtensor.ops.operands import (
-    Inexact,
     Operand,
     Real,
     binary,
@@ -66,7 +70,7 @@ def div(x1: Operand, x2: Operand, /) -> Tensor:
 def floor_divide(x1: Real, x2: Real, /) -> Tensor:
     a, b, result = joint_numbers(floor_divide, x1, x2)
     _refuse_zeros("floor_divide", x1, x2, b, result)
-    return result.wrap(ufunc.binary(np.floor_divide, a, b, result.dtype.storage))
+    return result.wrap(kernel.floor_divide(a, b, result.dtype.storage))
 
 
 @method(remainder)
@@ -98,7 +102,7 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
             "Use astype(x, float32) on one operand",
             describe("pow", x1, x2),
         )
-    return result.wrap(ufunc.binary(np.power, a, b, result.dtype.storage))
+    return result.wrap(kernel.pow(a, b, result.dtype.storage))
 
 
 @method(minimum)
@@ -133,8 +137,13 @@ def abs(x: ComplexTensor, /) -> Tensor:
 
 
 @method(sign)
-def sign(x: NumericTensor, /) -> Tensor:
+def sign(x: RealTensor, /) -> Tensor:
     return unary(sign, np.sign, x)
+
+
+@method(sign)
+def sign(x: ComplexTensor, /) -> Tensor:
+    return unary(sign, kernel.sign, x)
 
 
 @method(square)
@@ -143,8 +152,13 @@ def square(x: NumericTensor, /) -> Tensor:
 
 
 @method(reciprocal)
-def reciprocal(x: Inexact, /) -> Tensor:
+def reciprocal(x: FloatingTensor, /) -> Tensor:
     return unary(reciprocal, np.reciprocal, x)
+
+
+@method(reciprocal)
+def reciprocal(x: ComplexTensor, /) -> Tensor:
+    return unary(reciprocal, kernel.reciprocal, x)
 
 
 @method(clip)

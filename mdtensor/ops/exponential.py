@@ -14,6 +14,7 @@ from mdtensor.generics.exponential import (
     sqrt,
 )
 from mdtensor.kernels.dense import exponential as kernel
+from mdtensor.leaves import ComplexTensor, FloatingTensor
 from mdtensor.ops.operands import Inexact, Real, binary_inexact, unary
 from mdtensor.tensor import Tensor
 
@@ -24,8 +25,13 @@ def exp(x: Inexact, /) -> Tensor:
 
 
 @method(expm1)
-def expm1(x: Inexact, /) -> Tensor:
+def expm1(x: FloatingTensor, /) -> Tensor:
     return unary(expm1, np.expm1, x)
+
+
+@method(expm1)
+def expm1(x: ComplexTensor, /) -> Tensor:
+    return unary(expm1, kernel.expm1, x)
 
 
 @method(log)

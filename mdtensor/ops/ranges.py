@@ -80,8 +80,8 @@ def linspace(
     Args:
         start, stop: numbers, real or complex.
         num: how many, from 0.
-        dtype: floating or complex; float32, or complex64 for complex ends, unless
-            given. No integers: they hold no fractions. Computed in float64, rounded.
+        dtype: float32, or complex64 for complex ends, unless given. Computed in float64
+            and rounded; of integers, between integers, exactly and rounded down.
         device: cpu unless given.
         endpoint: whether `stop` is the last of them.
 
@@ -100,14 +100,29 @@ def linspace(
     first, last = (_number(value, call) for value in (start, stop))
     if not is_size(num) or num < 0:
         raise OptionError(f"num is {num!r}", "Use a size from 0", call)
+    parts = int(num) - 1 if endpoint else int(num)
+    if dtype is not None and dtypes.dtype(dtype).is_integer:
+        return _whole_between(start, stop, int(num), parts, dtypes.dtype(dtype), device)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
     found = _element(dtype, DEFAULT_COMPLEX if is_complex else DEFAULT_FLOAT)
     _check_fractions(call, found)
     if is_complex and not found.is_complex:
         raise CastError(f"{found} represents real numbers", "Use complex64", call)
-    parts = int(num) - 1 if endpoint else int(num)
     made = partial(kernel.linspace, first, last, int(num), parts, found.storage)
     return placed(made, found, device, "linspace", start, stop, num)
+
+
+def _whole_between(
+    start: Any, stop: Any, num: int, parts: int, dtype: DType, device: Any
+) -> Any:
+    """`linspace` rounded down to an integer type, between integers."""
+    call = describe("linspace", start, stop, num)
+    if not (isinstance(start, Integral) and isinstance(stop, Integral)):
+        raise CastError(f"{dtype} represents whole numbers", "Use whole bounds", call)
+    first, last = int(start), int(stop)
+    _check_ends(first, last, dtype, call)
+    made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
+    return placed(made, call, dtype, device)
 
 
 def _element(dtype: Any, natural: DType) -> DType:

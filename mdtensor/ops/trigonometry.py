@@ -19,6 +19,8 @@ from mdtensor.generics.trigonometry import (
     tan,
     tanh,
 )
+from mdtensor.kernels.dense import trigonometry as kernel
+from mdtensor.leaves import ComplexTensor, FloatingTensor
 from mdtensor.ops.operands import Inexact, Real, binary_inexact, unary
 from mdtensor.tensor import Tensor
 
@@ -34,8 +36,13 @@ def cos(x: Inexact, /) -> Tensor:
 
 
 @method(tan)
-def tan(x: Inexact, /) -> Tensor:
+def tan(x: FloatingTensor, /) -> Tensor:
     return unary(tan, np.tan, x)
+
+
+@method(tan)
+def tan(x: ComplexTensor, /) -> Tensor:
+    return unary(tan, kernel.tan, x)
 
 
 @method(asin)
@@ -64,8 +71,13 @@ def cosh(x: Inexact, /) -> Tensor:
 
 
 @method(tanh)
-def tanh(x: Inexact, /) -> Tensor:
+def tanh(x: FloatingTensor, /) -> Tensor:
     return unary(tanh, np.tanh, x)
+
+
+@method(tanh)
+def tanh(x: ComplexTensor, /) -> Tensor:
+    return unary(tanh, kernel.tanh, x)
 
 
 @method(asinh)

@@ -32,12 +32,20 @@ EXACT = {
     md.minimum: min,
     md.maximum: max,
 }
+
+
+def floor_divide(a: Any, b: Any) -> Any:
+    """NumPy's, but of infinities the floor of their quotient."""
+    infinite = np.isinf(a) | np.isinf(b)
+    return np.where(infinite, np.floor(a / b), np.floor_divide(a, b))
+
+
 UFUNCS = {
     md.add: np.add,
     md.sub: np.subtract,
     md.mul: np.multiply,
     md.div: np.divide,
-    md.floor_divide: np.floor_divide,
+    md.floor_divide: floor_divide,
     md.remainder: np.remainder,
     md.pow: np.power,
     md.minimum: np.minimum,
@@ -141,13 +149,20 @@ def test_float_division_and_powers_follow_ieee() -> None:
     assert np.array_equal((base**power).tolist(), [1, 1, nan, inf, -inf, -inf], True)
 
 
+def sign(x: Any) -> Any:
+    """NumPy's, but of complex numbers with one NaN both parts are NaN."""
+    if x.dtype.kind != "c":
+        return np.sign(x)
+    return np.where(np.isnan(x), complex(math.nan, math.nan), np.sign(x))
+
+
 UNARY = {
     md.neg: (np.negative, NUMBERS),
     md.positive: (np.positive, NUMBERS),
     md.abs: (np.absolute, NUMBERS),
-    md.sign: (np.sign, NUMBERS),
+    md.sign: (sign, NUMBERS),
     md.square: (np.square, NUMBERS),
-    md.reciprocal: (np.reciprocal, INEXACT),
+    md.reciprocal: (lambda x: 1 / x, INEXACT),
 }
 
 

@@ -123,7 +123,8 @@ def test_asarray_shares_what_is_one_already() -> None:
         (lambda: md.linspace(0, 1, 2.0), OptionError),
         (lambda: md.linspace(0, 1, -1), OptionError),
         (lambda: md.linspace(0, 1j, 2, dtype=md.float32), CastError),
-        (lambda: md.linspace(0, 9, 2, dtype=md.int8), CastError),
+        (lambda: md.linspace(0, 9.0, 2, dtype=md.int8), CastError),
+        (lambda: md.linspace(0, 128, 2, dtype=md.int8), CastError),
         (lambda: md.eye(-1), ShapeError),
         (lambda: md.eye(2.0), OptionError),
         (lambda: md.eye(2, k="a"), OptionError),
@@ -355,6 +356,28 @@ def test_linspace(start: float, stop: float, num: int, endpoint: bool) -> None:
         assert found[0] == start
     if num > 1 and endpoint:
         assert found[-1] == stop
+
+
+WHOLE = (md.int8, md.int64, md.uint8, md.uint64)
+
+
+@given(st.sampled_from(WHOLE), st.data(), st.integers(0, 20), st.booleans())
+def test_linspace_of_integers_rounds_down(
+    dtype: Any, data: st.DataObject, num: int, endpoint: bool
+) -> None:
+    start, stop = (data.draw(st.integers(dtype.minimum, dtype.maximum)) for _ in "ab")
+    found = md.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
+    parts = max(num - 1 if endpoint else num, 1)
+    assert found.dtype is dtype
+    assert found.tolist() == [start + i * (stop - start) // parts for i in range(num)]
+
+
+def test_diagonals_far_outside_of_a_matrix() -> None:
+    x = md.ones((2, 3))
+    for k in (2**70, -(2**70)):
+        assert md.eye(2, 3, k=k).tolist() == md.zeros((2, 3)).tolist()
+        assert md.tril(x, k=k).tolist() == (x if k > 0 else 0 * x).tolist()
+        assert md.triu(x, k=k).tolist() == (x if k < 0 else 0 * x).tolist()
 
 
 def test_linspace_types() -> None:

@@ -118,8 +118,8 @@ def test_integers_have_no_fractions(operation: Any) -> None:
         operation(md.asarray([1]))
     name = operation.__name__
     assert str(caught.value).startswith(
-        f"{name}(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor | "
-        "ComplexTensor. Use astype(x, float32). Nearest: "
+        f"{name}(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor"
     )
+    assert ". Use astype(x, float32). Nearest: " in str(caught.value)
     with pytest.raises(PromotionError):
         md.logaddexp(md.asarray([1]), 2)

@@ -199,10 +199,10 @@ REALS, COMPLEXES = md.ones((2, 3)), md.ones((2, 3), dtype=md.complex64)
             "norm is 'none'. Use one of 'backward', 'ortho', 'forward'.",
         ),
         (
-            lambda: md.fft.fftn(COMPLEXES, s=[3, 3]),
+            lambda: md.fft.fftn(COMPLEXES, s=[3]),
             OptionError,
             "fftn(Complex64Tensor[2,3])",
-            "s is given without axes. Name the axes as well.",
+            "s has 1 sizes for 2 dimensions, no axes are given. Name the axes as well.",
         ),
         (
             lambda: md.fft.fftn(COMPLEXES, s=[3], axes=[0, 1]),

@@ -158,6 +158,14 @@ def test_keys_that_are_refused(key: Any) -> None:
     assert x.tolist() == counted(2, 3).tolist()
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (0, 0)])
+def test_a_mask_of_size_0_fits_axes_of_any_size(shape: tuple[int, ...]) -> None:
+    x, mask = counted(2, 3), md.zeros(shape, dtype=md.bool)
+    assert x[mask].shape == (0, *x.shape[len(shape) :])
+    x[mask] = 7
+    assert x.tolist() == counted(2, 3).tolist()
+
+
 def test_errors_of_keys_read_well() -> None:
     x = counted(2, 3)
     assert text(ShapeError, lambda: x[[0, 1]]) == (

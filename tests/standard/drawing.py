@@ -57,7 +57,9 @@ def unary(kinds: Kinds, **limits: Any) -> Case:
     return lambda draw: ((array(draw, kinds, **limits),), {})
 
 
-def binary(kinds: Kinds, *, second: Limits | None = None) -> Case:
+def binary(
+    kinds: Kinds, *, first: Limits | None = None, second: Limits | None = None
+) -> Case:
     """Two arrays that broadcast, or an array and a Python number of its kind."""
 
     def case(draw: Draw) -> Arguments:
@@ -65,7 +67,7 @@ def binary(kinds: Kinds, *, second: Limits | None = None) -> Case:
         a, b = draw(st.sampled_from(fitting))
         shapes = draw(xps.mutually_broadcastable_shapes(2, max_dims=3, max_side=3))
         left, right = shapes.input_shapes
-        x1 = array(draw, (a,), left)
+        x1 = array(draw, (a,), left, **(first or {}))
         x2 = array(draw, (b,), right, **(second or {}))
         return (x1, x2), {}
 

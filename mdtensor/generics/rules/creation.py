@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.device import device as find_device
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics.shapes import is_size
 from mdtensor.generics.spec import TensorSpec
 
 
@@ -31,6 +31,6 @@ def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
 
 
 def check_diagonal(k: Any) -> None:
-    """Refuse what counts no diagonals."""
-    if not is_size(k):
+    """Refuse what counts no diagonals; one outside of the matrix may be any number."""
+    if not isinstance(k, Integral) or isinstance(k, bool):
         raise OptionError(f"k is {k!r}", "Use an integer")

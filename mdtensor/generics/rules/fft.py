@@ -106,10 +106,10 @@ def lengths(
         is_half: the last of the axes holds the frequencies from 0 only.
 
     Raises:
-        OptionError: sizes without axes, or no integers.
+        OptionError: sizes of some axes only, without saying which, or no integers.
         ShapeError: axes do not exist, repeat, or are not as many as the sizes.
     """
-    order = _order(axes, len(shape), s is not None)
+    order = _order(axes, len(shape), s)
     known = [shape[at] for at in order]
     if is_half:
         check_some(order)
@@ -122,10 +122,11 @@ def lengths(
     return tuple(sizes), order
 
 
-def _order(axes: Any, ndim: int, has_sizes: bool) -> Shape:
+def _order(axes: Any, ndim: int, s: Any) -> Shape:
     if axes is None:
-        if has_sizes:
-            raise OptionError("s is given without axes", "Name the axes as well")
+        if s is not None and (n := len(integers(s, "s", "Use integers"))) != ndim:
+            problem = f"s has {n} sizes for {ndim} dimensions, no axes are given"
+            raise OptionError(problem, "Name the axes as well")
         return tuple(range(ndim))
     given = integers(axes, "axes", "Use integers")
     normalize_axes(given, ndim)
