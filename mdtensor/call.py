@@ -22,7 +22,12 @@ def {name}{signature}:
 _CALL_SEQUENCE = """
 def {name}{signature}:
     {first} = _items({first})
-    return _select(*_map(_type, {first}))(*{first}{options})
+    _types = (*_map(_type, {first}),)
+    try:
+        _method = _table[_types]
+    except KeyError:
+        _method = _implementation(*_types)
+    return _method(*{first}{options})
 """
 _ROUND = """if out is None:
         return _method({arguments}{options})
@@ -44,7 +49,7 @@ def compile_call(operation: Any) -> Callable[..., Any]:
 
     Args:
         operation: the declaration, its table of methods by nested types, and what
-            answers when the table does not: `implementation`, `rounding`, `select`.
+            answers when the table does not: `implementation`, `rounding`.
     """
     names = operation.dispatched
     options = "".join(f", {o}={o}" for o in operation.options if o != "out")
@@ -63,7 +68,7 @@ def compile_call(operation: Any) -> Callable[..., Any]:
     parts["body"] = rounded if "out" in operation.options else returned
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
     namespace |= {"_type": type, "_map": map}
-    for name in ("table", "implementation", "rounding", "select", "items"):
+    for name in ("table", "implementation", "rounding", "items"):
         namespace[f"_{name}"] = getattr(operation, name)
     exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
     return _dressed(namespace[operation.name], operation.declaration)

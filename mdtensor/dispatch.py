@@ -261,10 +261,10 @@ class Operation:
         """The function for `types`; entered in the table that calls read first."""
         with self._lock:
             found = self.select(*types).method.implementation
-            row = self.table
-            for key in types[:-1]:
+            row, keys = self.table, [types] if self.sequence else types
+            for key in keys[:-1]:
                 row = row.setdefault(key, {})
-            row[types[-1]] = found
+            row[keys[-1]] = found
         return found
 
     def rounding(self, *types: type) -> Implementation:

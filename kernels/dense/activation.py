@@ -256,15 +256,20 @@ def glu(x: Array, axis: int) -> Array:
 @in_float32
 def softmax(x: Array, axis: int) -> Array:
     """exp(x - max) / Σ exp(x - max) along `axis`: no exponent is positive."""
-    powers = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    powers = x - _most(x, axis)
     np.exp(powers, out=powers)
-    powers /= np.sum(powers, axis=axis, keepdims=True)
+    powers /= np.add.reduce(powers, axis, keepdims=True)
     return powers
 
 
 @in_float32
 def log_softmax(x: Array, axis: int) -> Array:
     """(x - max) - log(Σ exp(x - max)) along `axis`."""
-    below = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-    below -= np.log(np.sum(np.exp(below), axis=axis, keepdims=True))
+    below = x - _most(x, axis)
+    below -= np.log(np.add.reduce(np.exp(below), axis, keepdims=True))
     return below
+
+
+def _most(x: Array, axis: int) -> Array:
+    """The largest element along `axis`, which stays; -inf of nothing."""
+    return np.asarray(np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))

@@ -48,8 +48,16 @@ def outside(indices: Array, size: int) -> bool:
 
 
 def take(x: Array, indices: Array, axis: int) -> Array:
-    """x at `indices` along `axis`."""
-    return np.take(x, indices.astype(np.intp), axis)
+    """x at `indices` along `axis`.
+
+    Raises:
+        IndexError: an index is outside [-size, size).
+    """
+    # NumPy checks none where there is nothing to take, and counts uint64 from the end.
+    is_checked = x.size and indices.dtype != np.uint64
+    if not is_checked and outside(indices, x.shape[axis]):
+        raise IndexError
+    return np.asarray(x.take(indices.astype(np.intp, copy=False), axis))
 
 
 def take_along_axis(x: Array, indices: Array, axis: int) -> Array:

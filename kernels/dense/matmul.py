@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.half import widened
 from mdtensor.kernels.dense.promotion import promoted
-from mdtensor.kernels.dense.ufunc import compute_dtype, narrowed
+from mdtensor.kernels.dense.ufunc import narrowed
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -71,6 +72,5 @@ def matrix_power(x: Array, n: int) -> Array:
 
 def _product(product: Callable[..., Any], dtype: DType, *operands: Array) -> Array:
     """`product` of operands in `dtype`; 16-bit floats widen, and round at the end."""
-    wide = compute_dtype(dtype)
-    typed = (promoted(x, dtype).astype(wide, copy=False) for x in operands)
+    typed = [widened(promoted(x, dtype)) for x in operands]
     return narrowed(product, dtype, *typed)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mdtensor.kernels.dense.half import NARROW, widened
 from mdtensor.kernels.dense.promotion import promoted
 from mdtensor.kernels.dense.quiet import quietly
-from mdtensor.kernels.dense.ufunc import compute_dtype
+from mdtensor.kernels.dense.ufunc import compute_dtype, narrowed
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
@@ -37,8 +37,7 @@ def _total(
     ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool, dtype: DType
 ) -> Array:
     y, wide = widened(addends(x, dtype)), compute_dtype(dtype)
-    total = quietly(ufunc.reduce, y, axis=axes, keepdims=keepdims, dtype=wide)
-    return np.asarray(quietly(np.asarray, total, dtype))
+    return narrowed(ufunc.reduce, dtype, y, axes, wide, None, keepdims)
 
 
 def addends(x: Array, dtype: DType) -> Array:
@@ -48,14 +47,13 @@ def addends(x: Array, dtype: DType) -> Array:
 
 def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """Σ x / N over `axes`; of nothing it is NaN."""
-    found = quietly(_mean, x, axes, keepdims)
-    return np.asarray(quietly(np.asarray, found, x.dtype))
+    return narrowed(_mean, x.dtype, x, axes, keepdims)
 
 
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """The mean, still in the type it is computed in."""
     wide = compute_dtype(x.dtype)
-    total = np.asarray(np.sum(widened(x), axes, wide, keepdims=keepdims))
+    total = np.asarray(np.add.reduce(widened(x), axes, wide, keepdims=keepdims))
     count = np.asarray(_count(x, axes), total.real.dtype)
     if wide.kind != "c":
         return np.asarray(total / count)
@@ -70,8 +68,7 @@ def _count(x: Array, axes: Axes) -> int:
 
 def var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     """Σ (x - mean)² / (N - correction) over `axes`; NaN if that divisor is not > 0."""
-    found = quietly(_var, x, axes, keepdims, correction)
-    return np.asarray(quietly(np.asarray, found, x.dtype))
+    return narrowed(_var, x.dtype, x, axes, keepdims, correction)
 
 
 def std(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
@@ -86,7 +83,7 @@ def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     freedom = np.asarray(max(_count(x, axes) - correction, 0), wide)
     deviation = np.asarray(np.subtract(widened(x), _mean(x, axes, True), dtype=wide))
     np.multiply(deviation, deviation, out=deviation)
-    total = np.sum(deviation, axis=axes, keepdims=keepdims)
+    total = np.add.reduce(deviation, axes, keepdims=keepdims)
     return np.asarray(np.where(freedom > 0, total / freedom, wide.type(np.nan)))
 
 
@@ -101,8 +98,8 @@ def min_(x: Array, axes: Axes, keepdims: bool) -> Array:
 
 
 def _extreme(ufunc: np.ufunc, x: Array, axes: Axes, keepdims: bool) -> Array:
-    found = quietly(ufunc.reduce, widened(x), axis=axes, keepdims=keepdims)
-    return np.asarray(found, x.dtype)
+    y = widened(x)
+    return narrowed(ufunc.reduce, x.dtype, y, axes, y.dtype, None, keepdims)
 
 
 def all_(x: Array, axes: Axes, keepdims: bool) -> Array:

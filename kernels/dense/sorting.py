@@ -12,6 +12,8 @@ from mdtensor.kernels.dense.quiet import quiet
 
 Array = npt.NDArray[Any]
 
+#: Elements that sort in less time than a look at their zeros takes.
+FEW = 256
 #: The largest number of 32 bits.
 MOST = np.uint64(2**32 - 1)
 
@@ -20,8 +22,9 @@ MOST = np.uint64(2**32 - 1)
 def sort(x: Array, axis: int, descending: bool) -> Array:
     """The elements in order along `axis`."""
     keys = _comparable(np.flip(x, axis) if descending else x)
-    # A stable sort takes ten times as long, and few elements can tell.
-    kind: Any = "stable" if _has_unlike_equals(keys) else "quicksort"
+    # A stable sort of many takes ten times as long, and few elements can tell.
+    is_stable = x.size < FEW or _has_unlike_equals(keys)
+    kind: Any = "stable" if is_stable else "quicksort"
     found = np.sort(keys, axis, kind).astype(x.dtype, copy=False)
     return np.flip(found, axis).copy() if descending else found
 
@@ -34,7 +37,7 @@ def _comparable(x: Array) -> Array:
 def _has_unlike_equals(x: Array) -> bool:
     """Whether x may have equal elements that differ: zeros of both signs."""
     if x.dtype.kind == "f":
-        return bool(np.any(np.signbit(x) & (x == 0)))
+        return bool((np.signbit(x) & (x == 0)).any())
     return x.dtype.kind == "c"
 
 

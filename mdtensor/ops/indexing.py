@@ -84,8 +84,10 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
 def take(x: Dense, indices: IntegerTensor, /, *, axis: Any) -> Tensor:
     deduced(take, x, indices, axis=axis)
     at = take_axis(axis, x.ndim)
-    checked("take", (x, indices), lambda: _check_range(indices, x.shape[at]))
-    return x.wrap(kernel.take(x.buffer, indices.buffer, at))
+    try:
+        return x.wrap(kernel.take(x.buffer, indices.buffer, at))
+    except IndexError:
+        raise _outside(x.shape[at]).within(describe("take", x, indices)) from None
 
 
 @method(take_along_axis)
@@ -128,10 +130,12 @@ def _check_ranges(x: Tensor, indices: tuple[Any, ...]) -> None:
 
 def _check_range(indices: Tensor, size: int) -> None:
     if kernel.outside(indices.buffer, size):
-        raise BoundsError(
-            f"an index is outside an axis of size {size}",
-            f"Indices go from {-size} to {size - 1}",
-        )
+        raise _outside(size)
+
+
+def _outside(size: int) -> BoundsError:
+    problem = f"an index is outside an axis of size {size}"
+    return BoundsError(problem, f"Indices go from {-size} to {size - 1}")
 
 
 def _buffer(index: Any) -> Any:
