@@ -103,7 +103,7 @@ def _element_types(values: Any, depth: int) -> set[Any]:
     if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
         return {type(values)}
     found: set[Any] = set(map(type, values))
-    if found <= set(_NUMBERS) or not depth:
+    if found.issubset(_NUMBERS) or not depth:
         return found
     return set().union(*(_element_types(value, depth - 1) for value in values))
 

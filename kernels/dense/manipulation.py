@@ -16,10 +16,12 @@ Array = npt.NDArray[Any]
 def reshape(x: Array, shape: tuple[int, ...], copy: bool | None) -> Array | None:
     """x under another shape; None if `copy` is False and it would have to be one."""
     made = x.reshape(shape)
+    if copy is None:
+        return made
     is_view = np.may_share_memory(made, x) or not x.size
     if copy and is_view:
         return made.copy()
-    return made if is_view or copy is not False else None
+    return made if is_view or copy else None
 
 
 def expand_dims(x: Array, axis: Any) -> Array:

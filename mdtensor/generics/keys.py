@@ -48,16 +48,20 @@ def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> 
 def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
     """Each index of a key, which ends in an ellipsis if it has none, and its axes."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    ellipses = sum(1 for index in keys if index is Ellipsis)
-    rest = len(shape) - sum(map(_axes, keys))
+    counts = list(map(_axes, keys))
+    ellipses = sum(index is Ellipsis for index in keys)
+    rest = len(shape) - sum(counts)
     if ellipses > 1:
         raise BoundsError(f"{ellipses} ellipses in one key", "Use one")
     if rest < 0:
         raise BoundsError(f"{len(shape) - rest} indices for {len(shape)} dimensions")
-    left = iter(shape)
-    for index in keys if ellipses else [*keys, Ellipsis]:
-        count = rest if index is Ellipsis else _axes(index)
-        yield index, tuple(next(left) for _ in range(count))
+    if not ellipses:
+        keys, counts = [*keys, Ellipsis], [*counts, 0]
+    first = 0
+    for index, count in zip(keys, counts, strict=True):
+        last = first + (rest if index is Ellipsis else count)
+        yield index, shape[first:last]
+        first = last
 
 
 def is_mask(index: Any) -> bool:

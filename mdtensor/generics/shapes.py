@@ -71,6 +71,8 @@ def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     """The axes of a reduction, sorted, counted from the front; None means all."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int:
+        return (normalize_axis(axis, ndim),)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = sorted(normalize_axis(a, ndim) for a in given)
     if len(set(axes)) != len(axes):

@@ -359,3 +359,23 @@ def test_an_index_of_any_size_is_outside() -> None:
             x[index]
         with pytest.raises(MdtensorError, match=r"^setitem\(Float32Tensor\[2,3\]"):
             x[index] = 1
+
+
+def test_indices_are_checked_also_where_nothing_is_picked() -> None:
+    """NumPy looks at none of several there, and takes 2**64 - 1 for -1."""
+    x, far = md.zeros((2, 0, 3)), md.asarray([5])
+    huge, none = md.asarray([2**64 - 1]), md.asarray([], dtype=md.int64)
+    say = "an index is outside an axis of size"
+    assert f"{say} 3" in text(ShapeError, lambda: x[none, ..., far])
+    assert f"{say} 3" in text(ShapeError, lambda: md.take(x, far, axis=2))
+    assert f"{say} 2" in text(ShapeError, lambda: md.take(x, far, axis=0))
+    assert f"{say} 2" in text(ShapeError, lambda: x[huge])
+    assert f"{say} 2" in text(ShapeError, lambda: md.take(x, huge, axis=0))
+    assert md.take(x, none, axis=1).shape == x[:, none].shape == (2, 0, 3)
+
+
+def test_one_element_is_an_array_too() -> None:
+    at = md.asarray(1)
+    for part in (counted(2)[at], counted(2)[1], md.take(counted(2), at, axis=0)):
+        assert type(part.buffer) is np.ndarray
+        assert part.shape == () and part.tolist() == 1
