@@ -49,8 +49,27 @@ RENAMED = {
     "mul": "np.multiply(a, b)",
     "div": "np.divide(a, b)",
     "neg": "np.negative(a)",
-    "sigmoid": "1 / (1 + np.exp(-a))",
+}
+#: Activations by the shortest formula of NumPy, be it wrong at the infinities.
+ACTIVATIONS = {
+    "relu": "np.maximum(a, 0)",
+    "relu6": "np.clip(a, 0, 6)",
+    "hardtanh": "np.clip(a, -1, 1)",
+    "hardsigmoid": "np.clip(a / 6 + 0.5, 0, 1)",
     "hardswish": "a * np.clip(a + 3, 0, 6) / 6",
+    "leaky_relu": "np.maximum(a, 0.01 * a)",
+    "softsign": "a / (1 + np.abs(a))",
+    "sigmoid": "1 / (1 + np.exp(-a))",
+    "silu": "a / (1 + np.exp(-a))",
+    "logsigmoid": "-np.log1p(np.exp(-a))",
+    "softplus": "np.log1p(np.exp(a))",
+    "mish": "a * np.tanh(np.log1p(np.exp(a)))",
+    "elu": "np.where(a > 0, a, np.expm1(a))",
+    "selu": "1.0507 * np.where(a > 0, a, 1.6733 * np.expm1(a))",
+    "celu": "np.where(a > 0, a, np.expm1(a))",
+    "gelu": "0.5 * a * (1 + np.tanh(0.79788 * (a + 0.044715 * a**3)))",
+    "softmax": "(e := np.exp(a - a.max())) / e.sum()",
+    "log_softmax": "(b := a - a.max()) - np.log(np.exp(b).sum())",
 }
 BINARY = {"add", "mul", "div", "minimum", "maximum", "less"}
 
@@ -127,6 +146,15 @@ def calls() -> Iterator[Row]:
     yield row("add", 1000)
 
 
+def activations() -> Iterator[Row]:
+    for name, formula in ACTIVATIONS.items():
+        axis = ", -1" if "softmax" in name else ""
+        peer = f"torch.nn.functional.{name}(a{axis})"
+        yield Row(name, (floats(10**6),), f"md.{name}(a)", formula, peer)
+    clip = [f"{package}.clip(a, -1, 1)" for package in ("md", "np", "torch")]
+    yield Row("clip", (floats(10**6),), *clip)
+
+
 def casts() -> Iterator[Row]:
     for dtype in (FLOAT16, BFLOAT16):
         for source, target in ((dtype, FLOAT32), (FLOAT32, dtype)):
@@ -172,6 +200,11 @@ def limits_of(ratios: dict[str, harness.Ratio]) -> list[harness.Limit]:
         harness.Limit("add of 1 element over np.add", worst("add", size="1"), 2.5),
         harness.Limit("float32, a million: worst over NumPy", worst(*FAMILY), 1.06),
         harness.Limit(
+            "activations of a million: worst over NumPy",
+            worst(*ACTIVATIONS, "clip"),
+            1.1,
+        ),
+        harness.Limit(
             "add of ten million over np.add", worst("add", size="10,000,000"), 1.1
         ),
     ]
@@ -189,12 +222,12 @@ def limits_of(ratios: dict[str, harness.Ratio]) -> list[harness.Limit]:
 def main() -> None:
     options = harness.arguments(__doc__, rounds=40)
     few = max(3, options.rounds // 4)
-    million = [row(name, 10**6) for name in (*FAMILY, "sigmoid", "hardswish")]
+    million = [row(name, 10**6) for name in FAMILY]
     long = [row("add", 10**7), row("add", 10**7, threads=2)]
     long += [row("exp", 10**7), row("exp", 10**7, threads=2)]
     before = md.get_num_threads()
     lines, ratios = table(calls(), options.rounds)
-    for rows in (million, long, narrow(), casts()):
+    for rows in (million, activations(), long, narrow(), casts()):
         more_lines, more = table(rows, few)
         lines, ratios = lines + more_lines, ratios | more
     md.set_num_threads(before)
