@@ -311,6 +311,7 @@ from mdtensor.promotion import (
     promotion_rules as promotion_rules,
     result_type as result_type,
 )
+from mdtensor.spelling import hint as _hint
 from mdtensor.tensor import (
     Tensor as Tensor,
     from_numpy as from_numpy,
@@ -356,4 +357,5 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     if name == "quant":
         return importlib.import_module("mdtensor.quant")
-    raise AttributeError(f"module 'mdtensor' has no attribute {name!r}")
+    fix = "" if name.startswith("_") else _hint(name, _public)
+    raise AttributeError(f"module 'mdtensor' has no attribute {name!r}.{fix}")

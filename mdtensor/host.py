@@ -156,7 +156,10 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
         return found.astype(dtype.storage)
     kind = "i" if isinstance(found.flat[0], int) else found.dtype.kind
     if kind not in ("biufc" if dtype.is_complex else "biuf"):
-        raise CastError(f"{found.dtype} values are no elements of {dtype}")
+        raise CastError(
+            f"values of {found.dtype} are no numbers that {dtype} holds",
+            "Give numbers, or nested lists of them",
+        )
     if dtype.is_floating or dtype.is_complex:
         return _rounded(found, dtype)
     allowed = "b" if dtype.storage.kind == "b" else "biu"

@@ -75,8 +75,10 @@ class Interchange:
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        if not self.dtype.is_integer:
-            raise DispatchError(f"{type_and_shape(self)} is no index")
+        # Lists and NumPy ask this first: one element in brackets is no number.
+        if not self.dtype.is_integer or self.shape:
+            problem = f"{type_and_shape(self)} is no index"
+            raise DispatchError(problem, "Use a 0-d tensor of integers, or int(x)")
         return int(self._scalar("index"))
 
     def __array__(

@@ -14,7 +14,15 @@ from mdtensor.errors import DispatchError
 
 SHOWN = 3
 #: Casts that are tried, in this order.
-CASTS = (dtypes.float32, dtypes.int64, dtypes.bool_, dtypes.complex64)
+CASTS = (
+    dtypes.float32,
+    dtypes.int64,
+    dtypes.bool_,
+    dtypes.complex64,
+    dtypes.complex128,
+)
+#: What holds numbers, and is no tensor.
+_VALUES = (list, tuple, bool, int, float, complex)
 
 
 def ambiguous(operation: Any, types: tuple[type, ...]) -> DispatchError:
@@ -60,8 +68,12 @@ def _culprit(
 
 
 def _remedy(given: type | None) -> str:
-    if given is not None and given.__module__.startswith("numpy"):
+    if given is None:
+        return ""
+    if given.__module__.startswith("numpy") or given in _VALUES:
         return "Use asarray(a) to make it a tensor"
+    if hasattr(given, "__dlpack__") and not hasattr(given, "with_dtype"):
+        return "Use from_dlpack(a) to make it a tensor"
     return str(getattr(given, "remedy", ""))
 
 
@@ -73,7 +85,10 @@ def _cast(operation: Any, types: tuple[type, ...], nearest: Any) -> str:
     ]
     if not all(hasattr(t, "with_dtype") for t in castable):
         return ""
+    widest = max((t.dtype.bits for t in castable if t.dtype.is_floating), default=0)
     for dtype in CASTS:
+        if dtype.is_complex and dtype.bits < 2 * widest:
+            continue
         to = {t: t.with_dtype(dtype) for t in castable}
         cast = tuple(to.get(t, t) for t in types)
         if any(method.accepts(cast) for method in operation.methods):

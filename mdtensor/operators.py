@@ -56,6 +56,15 @@ _RENAMED = {
     "arccosh": "acosh",
     "arctanh": "atanh",
 }
+#: What NumPy's reductions, such as numpy.sum, are called here.
+_REDUCED = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+}
 #: Where the counterparts of ufuncs are declared.
 _FAMILIES = (
     *(arithmetic, comparison, exponential, floating),
@@ -225,13 +234,21 @@ class Operators:
         name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
         is_product = ufunc is np.matmul
         operation = matmul if is_product else _counterpart(name)
-        if how != "__call__" or options or not hasattr(operation, "select"):
-            raise DispatchError(
-                f"numpy.{ufunc.__name__} has no counterpart here",
-                "Use numpy.asarray(x) to leave mdtensor",
-                f"{ufunc.__name__}({', '.join(map(type_and_shape, operands))})",
-            )
-        return operation(*map(_operand, operands))
+        if how == "__call__" and not options and hasattr(operation, "select"):
+            return operation(*map(_operand, operands))
+        method = "" if how == "__call__" else f".{how}"
+        ours = _REDUCED.get(ufunc.__name__) if how == "reduce" else None
+        raise DispatchError(
+            f"numpy.{ufunc.__name__}{method}{_named(options)} has no counterpart here",
+            f"Use mdtensor.{ours}(x), or numpy.asarray(x) to leave mdtensor"
+            if ours
+            else "Use numpy.asarray(x) to leave mdtensor",
+            f"{ufunc.__name__}({', '.join(map(type_and_shape, operands))})",
+        )
+
+
+def _named(options: dict[str, Any]) -> str:
+    return f" with {', '.join(sorted(options))}" if "out" in options else ""
 
 
 def _counterpart(name: str) -> Any:
@@ -256,6 +273,8 @@ def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     if _is_ours(x1) and _is_ours(x2):
         return operation(x1, x2)
     types = type(x1), type(x2)
+    if list in types or tuple in types:
+        return operation(x1, x2)  # an error that says what would work
     if any(method.accepts(types) for method in operation.operation.methods):
         return operation(x1, x2)
     return NotImplemented

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mdtensor import dtypes
 from mdtensor.device import Device, cpu
+from mdtensor.dispatch import operations
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
@@ -30,6 +31,7 @@ from mdtensor.host import host_array
 from mdtensor.inspection import check_api_version
 from mdtensor.interchange import Interchange
 from mdtensor.operators import Operators
+from mdtensor.spelling import hint
 
 _new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
@@ -227,3 +229,16 @@ def from_numpy(array: Any) -> Tensor:
 
 
 Operators._from_numpy = staticmethod(from_numpy)
+
+
+def _unknown(x: Tensor, name: str) -> Any:
+    """Python asks this for attributes that are not there."""
+    names = {call.__name__ for call in operations().values()}
+    fix = "" if name.startswith("_") else hint(name, names)
+    if fix:
+        fix = f" Operations are functions:{fix.removeprefix(' Use').rstrip('.')}(x)."
+    raise AttributeError(f"{type(x).__name__} has no attribute {name!r}.{fix}")
+
+
+# Not in the class, where a type checker would take every name for an attribute.
+setattr(Tensor, "__getattr__", _unknown)  # noqa: B010

@@ -24,7 +24,7 @@ FOLDERS = {"mdtensor.kernels": "kernels", "mdtensor.quant": "quant", "mdtensor":
 LAYERS = (
     {"errors"},
     {"dtypes"},
-    {"promotion", "type_info", "call", "mismatch"},
+    {"promotion", "type_info", "call", "mismatch", "spelling"},
     {"device", "dispatch", "host", "dlpack"},
     {"generics", "which"},
     {"operators", "interchange", "inspection"},

@@ -58,7 +58,7 @@ def avg_pool2d(
     stride: Any = None,
     padding: Any = 0,
     ceil_mode: bool = False,
-    count_include_pad: bool = False,
+    count_include_pad: bool = True,
     out: Any = None,
 ) -> Any:
     """The mean of each window.
@@ -66,7 +66,8 @@ def avg_pool2d(
     Args:
         x: [n, c, h, w], floating or quantized.
         kernel_size, stride, padding, ceil_mode: as in `max_pool2d`.
-        count_include_pad: divide by the whole window, padding (zeros) included.
+        count_include_pad: divide by the whole window, padding (zeros) included; ONNX
+            has False.
         out: grid of a quantized result.
 
     Example:
@@ -138,15 +139,15 @@ def avg_pool1d(
     stride: Any = None,
     padding: Any = 0,
     ceil_mode: bool = False,
-    count_include_pad: bool = False,
+    count_include_pad: bool = True,
 ) -> Any:
     """The mean of each window.
 
     Args:
         x: [n, c, l], floating.
         kernel_size, stride, padding, ceil_mode: as in `max_pool1d`.
-        count_include_pad: divide by the whole window, padding (zeros) included, as
-            PyTorch does unless told otherwise.
+        count_include_pad: divide by the whole window, padding (zeros) included; ONNX
+            has False.
 
     Example:
         >>> import mdtensor as md

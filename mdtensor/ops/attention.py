@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from mdtensor.dispatch import method
-from mdtensor.errors import ShapeError, describe
+from mdtensor.errors import BoundsError, ShapeError, describe
 from mdtensor.generics.attention import (
     embedding,
     one_hot,
@@ -45,7 +45,7 @@ def embedding(indices: IntegerTensor, weight: Dense, /) -> Tensor:
     deduced(embedding, indices, weight)
     rows = weight.shape[0]
     if kernel.beyond(indices.buffer, rows):
-        raise ShapeError(
+        raise BoundsError(
             f"an index is outside a table of {rows} rows",
             "Use integers from 0",
             describe("embedding", indices, weight),
@@ -64,7 +64,7 @@ def one_hot(x: IntegerTensor, /, *, num_classes: int) -> Tensor:
         )
     count = int(x.buffer.max()) + 1 if num_classes == -1 else int(num_classes)
     if kernel.beyond(x.buffer, count):
-        raise ShapeError(
+        raise BoundsError(
             f"an element is outside of {max(count, 0)} classes",
             "Use integers from 0, or a larger num_classes",
             describe("one_hot", x),

@@ -61,14 +61,19 @@ def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
     refuse, convert = POLICIES[casting]
     count = np.count_nonzero(refuse(values, storage)) if refuse else 0
     if count:
-        problem = "not exactly representable" if casting == "exact" else "outside"
-        raise CastError(
-            f"{count} of {x.size} values {problem}; {dtype} represents "
-            f"{dtype.minimum} to {dtype.maximum}",
-            'Use casting="saturate" or "wrap", or a wider type',
-            _call(x, dtype),
-        )
+        problem, fix = _refusal(casting, dtype)
+        head = f"{count} of {x.size} values {problem}"
+        raise CastError(head, fix, _call(x, dtype))
     return convert(values, storage)
+
+
+def _refusal(casting: str, dtype: DType) -> tuple[str, str]:
+    if casting == "exact":
+        return f"are not exactly {dtype}", 'Use casting="check" to round them'
+    return (
+        f"outside; {dtype} represents {dtype.minimum} to {dtype.maximum}",
+        'Use casting="saturate" or "wrap", or a wider type',
+    )
 
 
 def _real(x: Tensor, dtype: DType, casting: str) -> Any:

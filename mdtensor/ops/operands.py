@@ -54,6 +54,15 @@ PLAIN = frozenset(
     and kind.device is cpu
     and kind.dtype.storage not in kernel.NARROW
 )
+#: Up to where a float, or the parts of a complex number, hold every integer.
+EXACT_INTEGERS = {
+    dtypes.bfloat16.storage: 2**8,
+    dtypes.float16.storage: 2**11,
+    dtypes.float32.storage: 2**24,
+    dtypes.float64.storage: 2**53,
+    dtypes.complex64.storage: 2**24,
+    dtypes.complex128.storage: 2**53,
+}
 #: How many deductions are kept.
 DEDUCTIONS = 4096
 _DEDUCTIONS: dict[Any, Any] = {}
@@ -340,6 +349,8 @@ def _compared(operand: Any, other: Any) -> Any:
 def _compared_integer(value: int, other: DType) -> Any:
     if not (other.is_floating or other.is_complex):
         return int(value)
+    if abs(value) <= EXACT_INTEGERS.get(other.storage, 0):
+        return np.asarray(value, other.storage)
     for dtype in (dtypes.int64, dtypes.uint64):
         if dtype.minimum <= value <= dtype.maximum:
             return np.asarray(value, dtype.storage)

@@ -99,17 +99,17 @@ def linear(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 @emits(md.max_pool2d)
 def max_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
-    sink.result("MaxPool", inputs, **_window(sink, node))
+    sink.result("MaxPool", inputs, **_window(sink, node, included=False))
 
 
 @emits(md.avg_pool2d)
 def avg_pool(sink: Sink, node: Node, inputs: list[str]) -> None:
-    included = int(node.options.get("count_include_pad", False))
-    window = _window(sink, node)
-    sink.result("AveragePool", inputs, **window, count_include_pad=included)
+    included = bool(node.options.get("count_include_pad", True))
+    window = _window(sink, node, included)
+    sink.result("AveragePool", inputs, **window, count_include_pad=int(included))
 
 
-def _window(sink: Sink, node: Node) -> dict[str, Any]:
+def _window(sink: Sink, node: Node, included: bool) -> dict[str, Any]:
     kernel = pair(node.options["kernel_size"], "kernel_size", 1)
     stride = node.options.get("stride")
     strides = kernel if stride is None else pair(stride, "stride", 1)
@@ -117,7 +117,7 @@ def _window(sink: Sink, node: Node) -> dict[str, Any]:
     ceil_mode = int(node.options.get("ceil_mode", False))
     if ceil_mode and min(sink.specs[node.inputs[0]].shape[2:]) >= 0:
         reached = _reached(sink, node, kernel, strides, pads)
-        if reached == pads or not node.options.get("count_include_pad", False):
+        if reached == pads or not included:
             pads, ceil_mode = reached, 0
     return {
         "kernel_shape": kernel,

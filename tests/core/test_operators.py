@@ -358,3 +358,16 @@ def test_operators_reach_the_methods_of_strangers() -> None:
             Money(2.0) + md.asarray(1.0)
     finally:
         operation.remove_method(operation.methods[-1])
+
+
+def test_lists_and_numpys_reductions_are_told_what_works() -> None:
+    x = md.ones((2,))
+    for other in ([1, 2], (1, 2)):
+        for sign in (operator.add, operator.eq, operator.gt):
+            with pytest.raises(DispatchError, match=r"Use asarray\(a\) to make it"):
+                sign(x, other)
+    for function, name in ((np.sum, "sum"), (np.max, "max"), (np.any, "any")):
+        with pytest.raises(DispatchError, match=rf"Use mdtensor.{name}\(x\), or"):
+            function(x)
+    with pytest.raises(DispatchError, match=r"numpy.add with out has no counterpart"):
+        np.add(x, x, out=np.ones(2))

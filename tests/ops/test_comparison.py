@@ -153,3 +153,13 @@ def test_something_is_a_tensor(operation: Any) -> None:
         f"{operation.__name__}(int, float): only Python scalars given. "
         "Make one a tensor."
     )
+
+
+@pytest.mark.parametrize("dtype", [md.float16, md.bfloat16, md.float32, md.float64])
+def test_whole_numbers_up_to_where_floats_skip_some(dtype: md.DType) -> None:
+    digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype.name]
+    most = 2**digits
+    x = md.asarray([most, -most, 0], dtype=dtype)
+    for value in (most, most + 1, -most, -most - 1, 2**70):
+        assert md.equal(x, value).tolist() == [n == value for n in (most, -most, 0)]
+        assert md.less(x, value).tolist() == [n < value for n in (most, -most, 0)]

@@ -1,0 +1,64 @@
+"""What users of NumPy and PyTorch call things, and what the same is called here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+#: Names of NumPy and PyTorch whose meaning has another name here.
+RENAMED = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "array": "asarray",
+    "as_tensor": "asarray",
+    "bmm": "matmul",
+    "cat": "concat",
+    "clamp": "clip",
+    "concatenate": "concat",
+    "cross": "linalg.cross",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+    "det": "linalg.det",
+    "diag": "linalg.diagonal",
+    "dot": "vecdot",
+    "floor_div": "floor_divide",
+    "from_array": "from_numpy",
+    "inv": "linalg.inv",
+    "logical_invert": "logical_not",
+    "mm": "matmul",
+    "mod": "remainder",
+    "norm": "linalg.vector_norm",
+    "outer": "linalg.outer",
+    "permute": "permute_dims",
+    "power": "pow",
+    "rint": "round",
+    "swapaxes": "moveaxis",
+    "tensor": "asarray",
+    "trace": "linalg.trace",
+    "transpose": "permute_dims",
+    "true_divide": "divide",
+    "type": "astype",
+    "unbind": "unstack",
+    "unique": "unique_values",
+    "unsqueeze": "expand_dims",
+    "view": "reshape",
+    "vstack": "concat",
+    "hstack": "concat",
+}
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """` Use mdtensor.concat.` for `concatenate`; empty where nothing is like it.
+
+    Example:
+        >>> hint("concatenate", ["concat"]), hint("softmx", ["softmax"]), hint("q", [])
+        (' Use mdtensor.concat.', ' Use mdtensor.softmax.', '')
+    """
+    near = difflib.get_close_matches(name, list(known), 1, 0.8)
+    found = RENAMED.get(name) or (near[0] if near else "")
+    return f" Use mdtensor.{found}." if found else ""
