@@ -7,7 +7,7 @@ import numpy as np
 from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dispatch import method
-from mdtensor.errors import BoundsError, WriteError, checked, describe
+from mdtensor.errors import BoundsError, MdtensorError, WriteError, checked, describe
 from mdtensor.generics.indexing import getitem, setitem, take, take_along_axis
 from mdtensor.generics.keys import entries, index_shape, is_mask, is_pick
 from mdtensor.generics.rules.indexing import check_value, take_axis
@@ -15,18 +15,20 @@ from mdtensor.generics.shapes import normalize_axis
 from mdtensor.kernels.dense import indexing as kernel
 from mdtensor.leaves import IntegerTensor
 from mdtensor.ops.operands import Dense, deduced, number, on_host
+from mdtensor.promotion import is_weak
 from mdtensor.tensor import Tensor, from_numpy, leaves
 
 #: Indices that NumPy and we read alike, and of which it makes views.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
-#: As well those of which it makes copies; large uint64 would count from the end.
-_ALIKE = _BASIC | {
+#: As well, but it copies what they pick; large uint64 would count from the end.
+_PICKS = frozenset(
     kind
     for kind in leaves()
     if kind.device is cpu
     and (kind.dtype.is_integer or kind.dtype is dtypes.bool_)
     and kind.dtype is not dtypes.uint64
-}
+)
+_ALIKE = _BASIC | _PICKS
 
 
 @method(getitem)
@@ -61,6 +63,8 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
     view = _part(x, key, _BASIC)
+    if view is None and is_weak(given) and _is_filled(x, key, given):
+        return x
     indices = () if view is not None else _indices("setitem", x, key)
 
     def check() -> None:
@@ -78,6 +82,20 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     target = x.buffer if view is None else view
     kernel.setitem(target, tuple(map(_buffer, indices)), number(given, x.dtype))
     return x
+
+
+def _is_filled(x: Tensor, key: Any, value: Any) -> bool:
+    """Whether a number could be written where one tensor picks; else nothing was.
+
+    A number has any shape, and NumPy looks at all of a lone index before it writes.
+    """
+    if type(key) not in _PICKS or x.device is not cpu or not x.buffer.flags.writeable:
+        return False
+    try:
+        kernel.setitem(x.buffer, (_buffer(key),), number(value, x.dtype))
+    except (IndexError, MdtensorError):
+        return False
+    return True
 
 
 @method(take)

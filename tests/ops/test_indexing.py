@@ -374,6 +374,16 @@ def test_indices_are_checked_also_where_nothing_is_picked() -> None:
     assert md.take(x, none, axis=1).shape == x[:, none].shape == (2, 0, 3)
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 0)])
+def test_nothing_is_written_where_one_index_is_outside(shape: tuple[int, ...]) -> None:
+    x = md.zeros(shape)
+    for key in ([0, 5], [[1], [-4]], [0, 2**64 - 1], [True, True]):
+        assert text(ShapeError, lambda key=key: x.__setitem__(md.asarray(key), 1))
+    codes = md.zeros((3,), dtype=md.int8)
+    assert "300" in text(CastError, lambda: codes.__setitem__(md.asarray([0]), 300))
+    assert not md.any(x)
+
+
 def test_one_element_is_an_array_too() -> None:
     at = md.asarray(1)
     for part in (counted(2)[at], counted(2)[1], md.take(counted(2), at, axis=0)):
