@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.conversion import element
 from mdtensor.kernels.dense.half import NARROW, widened
 from mdtensor.kernels.dense.quiet import elementwise, quietly
 from mdtensor.kernels.dense.ufunc import binary, narrowed, unary
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
-
-PLAIN = {int, float, type(None)}  # what NumPy casts to the type of an array by itself
 
 
 def floor_divide(x1: Array, x2: Array, dtype: DType) -> Array:
@@ -57,15 +56,20 @@ def clip(x: Array, low: Any, high: Any) -> Array:
     """min(max(x, low), high) in the type of x; None leaves a side open."""
     if low is None and high is None:
         return x.copy()
-    if x.dtype not in NARROW and {type(low), type(high)} <= PLAIN:
-        return np.asarray(elementwise(x.clip, low, high))
     bounds = [_bound(bound, x.dtype) for bound in (low, high)]
-    return narrowed(widened(x).clip, x.dtype, *bounds)
+    if x.dtype in NARROW:
+        wide = [bound if bound is None else widened(bound) for bound in bounds]
+        return narrowed(widened(x).clip, x.dtype, *wide)
+    return np.asarray(elementwise(x.clip, *bounds))
 
 
 def _bound(bound: Any, dtype: DType) -> Any:
-    """A limit that `dtype` holds, or rounded to it if it is a Python float."""
-    return None if bound is None else widened(quietly(np.asarray, bound, dtype))
+    """A limit in `dtype`; a number as it is where NumPy rounds it in its loop."""
+    if bound is None or (type(bound) in (int, float) and dtype not in NARROW):
+        return bound
+    if not isinstance(bound, np.ndarray):
+        return element(bound, dtype)
+    return bound if bound.dtype == dtype else quietly(bound.astype, dtype)
 
 
 def zeros(x: Array) -> int:

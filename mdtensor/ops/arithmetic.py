@@ -45,6 +45,8 @@ from mdtensor.ops.operands import (
 )
 from mdtensor.tensor import Tensor
 
+EXACT = 2**53  # below it float64 holds every integer
+
 
 @method(add)
 def add(x1: Operand, x2: Operand, /) -> Tensor:
@@ -165,5 +167,14 @@ def reciprocal(x: ComplexTensor, /) -> Tensor:
 def clip(x: RealTensor, /, *, min: Any, max: Any) -> Tensor:
     on_host("clip", x, min, max)
     deduced(clip, x, min=spec(min), max=spec(max))
-    bounds = [b if b is None else number(b, x.dtype) for b in (min, max)]
-    return x.wrap(kernel.clip(x.buffer, *bounds))
+    low, high = (_limit(bound, x) for bound in (min, max))
+    return x.wrap(kernel.clip(x.buffer, low, high))
+
+
+def _limit(bound: Any, x: Tensor) -> Any:
+    """An array to compare with; None, and what the kernel rounds, as it is."""
+    if bound is None or (
+        type(bound) in (int, float) and x.dtype.is_floating and -EXACT < bound < EXACT
+    ):
+        return bound
+    return number(bound, x.dtype)

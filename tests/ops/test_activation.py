@@ -272,3 +272,14 @@ def test_integers_are_rectified(dtype: md.DType) -> None:
     assert np.array_equal(md.relu(many), np.resize(md.relu(x).buffer, 1 << 14))
     assert md.relu6(x).tolist() == [0, 0, 3, 6]
     assert md.relu(x).dtype is md.relu6(x).dtype is dtype
+
+
+def test_bounds_are_rounded_once_to_the_type() -> None:
+    x = md.asarray([0.0, 2.0], dtype=md.bfloat16)
+    above_tie = 1 + 2**-8 + 2**-40
+    assert md.hardtanh(x, max_val=above_tie).tolist() == [0.0, 1 + 2**-7]
+    assert md.clip(x, -1, above_tie).tolist() == [0.0, 1 + 2**-7]
+    whole = md.clip(md.asarray([1, 5], dtype=md.int8), 0, 2.0)
+    assert (whole.dtype, whole.tolist()) == (md.int8, [1, 2])
+    wide = md.clip(md.asarray([1.0, 5.0]), md.asarray([0, 2], dtype=md.int8), 3)
+    assert (wide.dtype, wide.tolist()) == (md.float32, [1.0, 3.0])
