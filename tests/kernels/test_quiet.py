@@ -93,6 +93,7 @@ def test_a_signaling_nan_is_silent(name: str) -> None:
     with np.errstate(all="raise"):
         floats = [md.relu(x), md.sort(x), md.unique_values(x), md.nextafter(x, x)]
         floats += [md.max_pool2d(image, kernel_size=2), md.gelu(x), md.erf(x)]
+        floats += [md.max(x), md.min(x, axis=0), md.sum(x), md.mean(x)]
         assert all(md.all(md.isnan(y)) for y in floats)
         truths = [x < whole, whole == x, md.isin(x, x), md.isin(whole, x)]
         assert not any(md.any(y) for y in truths)
