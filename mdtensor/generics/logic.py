@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch import generic
-from mdtensor.generics.rules.elementwise import broadcast, same
+from mdtensor.generics.rules.elementwise import bitwise, same
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def logical_and(x1: Any, x2: Any, /) -> Any:
     """Whether both are true.
 
@@ -25,7 +25,7 @@ def logical_and(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def logical_or(x1: Any, x2: Any, /) -> Any:
     """Whether one or both are true; operands as `logical_and`.
 
@@ -38,7 +38,7 @@ def logical_or(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def logical_xor(x1: Any, x2: Any, /) -> Any:
     """Whether exactly one is true; operands as `logical_and`.
 
@@ -67,7 +67,7 @@ def logical_not(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def bitwise_and(x1: Any, x2: Any, /) -> Any:
     """The bits that are set in both.
 
@@ -87,7 +87,7 @@ def bitwise_and(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def bitwise_or(x1: Any, x2: Any, /) -> Any:
     """The bits that are set in one or both; operands as `bitwise_and`.
 
@@ -100,7 +100,7 @@ def bitwise_or(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def bitwise_xor(x1: Any, x2: Any, /) -> Any:
     """The bits that are set in exactly one; operands as `bitwise_and`.
 
@@ -129,7 +129,7 @@ def bitwise_invert(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
     """x1 · 2**x2, wrapping: 0 once x2 reaches the width of the promoted type.
 
@@ -149,7 +149,7 @@ def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
     """
 
 
-@generic(deduce=broadcast)
+@generic(deduce=bitwise)
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
     """floor(x1 / 2**x2): 0 or -1 once x2 reaches the width of the promoted type.
 

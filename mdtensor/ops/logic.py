@@ -20,7 +20,7 @@ from mdtensor.generics.logic import (
 )
 from mdtensor.kernels.dense import arithmetic as kernel, ufunc
 from mdtensor.leaves import IntegerTensor, LogicalTensor
-from mdtensor.ops.operands import joint, unary
+from mdtensor.ops.operands import joint_bits, unary
 from mdtensor.tensor import Tensor
 
 #: What logic takes: tensors of truth values, and one of Python's.
@@ -82,13 +82,13 @@ def bitwise_right_shift(x1: Whole, x2: Whole, /) -> Tensor:
 
 
 def _bitwise(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
-    a, b, result = joint(operation, x1, x2)
+    a, b, result = joint_bits(operation, x1, x2)
     return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))
 
 
 def _shifted(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
     """NumPy's shifts are defined for every count from 0, unlike those of C."""
-    a, b, result = joint(operation, x1, x2)
+    a, b, result = joint_bits(operation, x1, x2)
     count = kernel.negatives(b)
     if count:
         raise DataError(

@@ -9,7 +9,11 @@ from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dtypes import DType
 from mdtensor.errors import DeviceError, PromotionError, checked, describe
-from mdtensor.generics.rules.elementwise import check_fractions, check_number
+from mdtensor.generics.rules.elementwise import (
+    check_bits,
+    check_fractions,
+    check_number,
+)
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense import ufunc as kernel
@@ -209,6 +213,13 @@ def joint_numbers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tens
     a, b, result = joint(operation, x1, x2)
     if result is BoolTensor:
         checked(operation.__name__, (x1, x2), partial(check_number, result.dtype))
+    return a, b, result
+
+
+def joint_bits(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+    """As `joint`; the promoted type is bool or an integer."""
+    a, b, result = joint(operation, x1, x2)
+    checked(operation.__name__, (x1, x2), partial(check_bits, result.dtype))
     return a, b, result
 
 

@@ -135,3 +135,15 @@ def test_each_has_its_types(operation: Any) -> None:
         operation(wrong, wrong)
     with pytest.raises(DispatchError):
         operation(wrong, np.str_("text"))
+
+
+@pytest.mark.parametrize("name", ["bitwise_xor", "bitwise_left_shift"])
+def test_rules_under_which_integers_become_floats(name: str) -> None:
+    operation: Any = getattr(md, name)
+    signed, unsigned = md.ones(2, dtype=md.int8), md.ones(2, dtype=md.uint64)
+    with md.promotion_rules("numpy"), pytest.raises(PromotionError) as caught:
+        operation(signed, unsigned)
+    assert str(caught.value) == (
+        f"{name}(Int8Tensor[2], UInt64Tensor[2]): the common type float64 has no bits. "
+        "Use astype(x, int64) on one operand."
+    )

@@ -53,6 +53,26 @@ def fractional(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     return result
 
 
+def bitwise(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """As `broadcast`; the result is bool or an integer."""
+    result = broadcast(x1, x2)
+    check_bits(result.dtype)
+    return result
+
+
+def check_bits(dtype: DType) -> None:
+    """Refuse what the integers of some rule sets become together.
+
+    Raises:
+        PromotionError: `dtype` is floating.
+    """
+    if not (dtype.is_integer or dtype.kind == "bool"):
+        raise PromotionError(
+            f"the common type {dtype} has no bits",
+            "Use astype(x, int64) on one operand",
+        )
+
+
 def check_number(dtype: DType) -> None:
     """Refuse truth values.
 
