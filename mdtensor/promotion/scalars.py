@@ -60,11 +60,13 @@ def shortened(value: Any, target: DType) -> Any:
 
     Source: S. Boldo, G. Melquiond, "When double rounding is odd".
     """
+    if not isinstance(value, int) or -(2**53) < value < 2**53:
+        return value
     has_fractions = target.is_floating or target.is_complex
     is_narrow = has_fractions and target.maximum < sys.float_info.max
-    rest = abs(value).bit_length() - 53 if is_narrow and isinstance(value, int) else 0
-    if rest <= 0:
+    if not is_narrow:
         return value
+    rest = abs(value).bit_length() - 53
     size = abs(value) >> rest
     size |= size << rest != abs(value)
     return ldexp(-size if value < 0 else size, rest)
