@@ -122,7 +122,7 @@ def _whole_between(
     first, last = int(start), int(stop)
     _check_ends(first, last, dtype, call)
     made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
-    return placed(made, call, dtype, device)
+    return placed(made, dtype, device, "linspace", start, stop, num)
 
 
 def _element(dtype: Any, natural: DType) -> DType:
