@@ -67,6 +67,7 @@ from mdtensor.errors import (
     ModelError as ModelError,
     OptionError as OptionError,
     PromotionError as PromotionError,
+    ProtocolError as ProtocolError,
     RegistrationError as RegistrationError,
     ShapeError as ShapeError,
     WriteError as WriteError,

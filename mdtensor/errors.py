@@ -98,6 +98,10 @@ class ExchangeError(MdtensorError, BufferError):
     """A buffer that cannot be handed to, or taken from, another library as asked."""
 
 
+class ProtocolError(MdtensorError, AttributeError):
+    """An object without the methods by which libraries hand over arrays."""
+
+
 class DispatchError(MdtensorError, TypeError):
     """No method fits the types of the arguments, or more than one fits best."""
 

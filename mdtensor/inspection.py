@@ -12,7 +12,7 @@ from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
 from mdtensor.type_info import isdtype
 
 #: Versions of the array API whose names mean here what they mean there.
-API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 #: The element types that the array API names; bfloat16 and float16 are ours besides.
 _STANDARD = (

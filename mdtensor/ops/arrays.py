@@ -8,7 +8,7 @@ import numpy as np
 from mdtensor import dlpack, dtypes
 from mdtensor.device import device as find_device
 from mdtensor.dtypes import DType
-from mdtensor.errors import ExchangeError, OptionError
+from mdtensor.errors import ExchangeError, OptionError, ProtocolError
 from mdtensor.generics.conversion import astype, to
 from mdtensor.host import typed_array
 from mdtensor.tensor import Tensor, from_numpy, leaf
@@ -100,7 +100,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
     Raises:
         ExchangeError: it is not on the host, or its memory cannot be shared.
-        OptionError: it has no `__dlpack__`, or `copy` is False, and `device` another.
+        OptionError: `copy` is False, and `device` another.
+        ProtocolError: it has no `__dlpack__`.
 
     Example:
         >>> import mdtensor as md, numpy as np
@@ -111,7 +112,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     if not hasattr(x, "__dlpack__"):
         call = f"from_dlpack({type(x).__name__})"
-        raise OptionError("it has no __dlpack__", "Use asarray", call)
+        raise ProtocolError("it has no __dlpack__", "Use asarray", call)
     shared = x if isinstance(x, Tensor) else _imported(x)
     return asarray(shared, device=device, copy=copy)
 

@@ -20,6 +20,7 @@ BUILTIN = {
     "CastError": ValueError,
     "DeviceError": ValueError,
     "ExchangeError": BufferError,
+    "ProtocolError": AttributeError,
     "DispatchError": TypeError,
     "RegistrationError": TypeError,
     "OptionError": ValueError,

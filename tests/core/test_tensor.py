@@ -15,6 +15,7 @@ from mdtensor.errors import (
     RegistrationError,
     ShapeError,
 )
+from mdtensor.inspection import API_VERSIONS
 
 LEAVES = md.leaves()[:15]
 KINDS = [
@@ -175,11 +176,11 @@ def test_moved_under_the_name_of_the_standard() -> None:
 
 def test_the_namespace_of_a_version() -> None:
     x = md.asarray([1.0])
-    for version in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+    for version in (None, *API_VERSIONS):
         assert x.__array_namespace__(api_version=version) is md
     assert text(md.OptionError, lambda: x.__array_namespace__(api_version="1999")) == (
         "__array_namespace__: api_version is '1999'. "
-        "Use 2021.12, 2022.12, 2023.12, 2024.12."
+        "Use 2021.12, 2022.12, 2023.12, 2024.12, 2025.12."
     )
 
 

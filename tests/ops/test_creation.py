@@ -19,6 +19,7 @@ from mdtensor.errors import (
     MdtensorError,
     OptionError,
     PromotionError,
+    ProtocolError,
     ShapeError,
 )
 
@@ -137,7 +138,7 @@ def test_asarray_shares_what_is_one_already() -> None:
         (lambda: md.meshgrid(md.ones((2, 2))), ShapeError),
         (lambda: md.meshgrid(md.ones(2), indexing="ji"), OptionError),
         (lambda: md.meshgrid([1, 2]), DispatchError),
-        (lambda: md.from_dlpack([1]), OptionError),
+        (lambda: md.from_dlpack([1]), ProtocolError),
         (lambda: md.asarray([1], copy=1.5), OptionError),
         (lambda: md.asarray([np.int8(1), np.uint64(1)]), PromotionError),
         (lambda: md.asarray([np.uint8(1), 300]), CastError),

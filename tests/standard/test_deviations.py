@@ -1,0 +1,50 @@
+"""What docs/array-api.md lists as deviations from the standard is all, and so."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standard.test_signatures import METHODS, SPACES
+
+import mdtensor as md
+from mdtensor.errors import CastError
+
+PAGE = (Path(__file__).parents[2] / "docs" / "array-api.md").read_text()
+INFINITE = complex("inf+2j")
+REFUSED = {"sum", "prod", "cumulative_sum", "cumulative_prod", "linalg.trace"}
+DEVIATIONS = {"sqrt"} | REFUSED
+ITS_OWN = {"Device", "ArrayAPIStrictFlags"}
+
+
+def test_the_page_lists_them() -> None:
+    section = PAGE.split("## Deviations")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `([\w.]+)` \|", section, re.M)) == DEVIATIONS
+
+
+def test_the_page_counts_them() -> None:
+    main, linalg, fft = (functions(theirs) for theirs, _ in SPACES.values())
+    count = len(METHODS) + len(main | linalg) + len(fft)
+    assert f"1 of {count} functions and methods" in PAGE
+    assert f"the other {len(REFUSED)}\n" in PAGE
+    assert f"({1 / count:.1%})".replace("%", " %") in PAGE
+
+
+def functions(space: Any) -> set[str]:
+    names = {name for name in space.__all__ if name not in ITS_OWN}
+    found = {name: getattr(space, name) for name in names}
+    return {name for name, value in found.items() if inspect.isfunction(value)}
+
+
+def test_square_roots_far_out() -> None:
+    assert complex(md.sqrt(md.asarray(INFINITE))) == complex("inf+0j")
+    assert complex(md.sqrt(md.asarray(-INFINITE.conjugate()))) == complex("0+infj")
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_fractions_are_not_lost_in_a_sum(name: str) -> None:
+    function = md.linalg.trace if "." in name else getattr(md, name)
+    x = md.eye(2) if "." in name else md.asarray([0.5, 1.5])
+    with pytest.raises(CastError, match=r"Use astype\(x, int64\) first"):
+        function(x, dtype=md.int64)
