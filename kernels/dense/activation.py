@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.arithmetic import clip
-from mdtensor.kernels.dense.blocks import BLOCK, SHORT, in_blocks
+from mdtensor.kernels.dense.blocks import BLOCK, in_blocks, in_short_blocks
 from mdtensor.kernels.dense.half import LARGE, NARROW
 from mdtensor.kernels.dense.quiet import elementwise
 from mdtensor.kernels.dense.special import FLOAT64, erf64
@@ -201,7 +201,7 @@ def mish(x: Array, out: Array) -> None:
     _vanishing(np.multiply, x, out)
 
 
-@in_blocks(length=SHORT)
+@in_short_blocks
 def gelu(x: Array, out: Array) -> None:
     """x · Φ(x) = x · (1 + erf(x / √2)) / 2, in float64: within |x| · 2e-16."""
     wide = x.astype(FLOAT64)

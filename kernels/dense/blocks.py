@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
@@ -14,6 +15,7 @@ from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.team import TEAM
 
 Array = npt.NDArray[Any]
+Kernel = Callable[..., Array]
 
 #: Elements of a block: fewer, and the calls cost more than the cache saves.
 BLOCK = 1 << 18
@@ -21,14 +23,12 @@ BLOCK = 1 << 18
 SHORT = 1 << 15
 
 
-def in_blocks(function: Any = None, *, length: int = BLOCK) -> Any:
+def _blocked(length: int, function: Callable[..., None]) -> Kernel:
     """Run function(x, out, *options) of each element on one block after another.
 
     16-bit floats are computed in float32 and rounded once. The function writes every
     element of `out`, and none of x.
     """
-    if function is None:
-        return partial(in_blocks, length=length)
 
     def on_row(x: Array, *options: Any) -> Array:
         out = np.empty_like(x)
@@ -51,3 +51,8 @@ def in_blocks(function: Any = None, *, length: int = BLOCK) -> Any:
         return y
 
     return blocked
+
+
+#: A kernel from a function(x, out, *options), which says what to do with a block.
+in_blocks = partial(_blocked, BLOCK)
+in_short_blocks = partial(_blocked, SHORT)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.blocks import SHORT, in_blocks
+from mdtensor.kernels.dense.blocks import in_short_blocks
 
 Array = npt.NDArray[Any]
 FLOAT64 = np.dtype(np.float64)
@@ -30,7 +30,7 @@ STEPS = 256  # points to one
 END = 6.0  # erf(6) rounds to 1
 
 
-@in_blocks(length=SHORT)
+@in_short_blocks
 def erf(x: Array, out: Array) -> None:
     """2/√π · ∫ exp(-t²) dt from 0 to x, within 1 ulp; other than float64 rounded once.
 
