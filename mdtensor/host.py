@@ -92,7 +92,9 @@ def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
 def _parted(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
     """The element types among `types`, and the kinds of Python's numbers."""
     strong = [kind for kind in types if isinstance(kind, DType)]
-    weak = [kind for kind in _NUMBERS if any(_is_number(t, kind) for t in types)]
+    weak: list[type] = [
+        kind for kind in _NUMBERS if any(_is_number(t, kind) for t in types)
+    ]
     return strong, weak
 
 

@@ -76,7 +76,7 @@ class Interchange:
 
     def __index__(self) -> int:
         # Lists and NumPy ask this first: one element in brackets is no number.
-        if not self.dtype.is_integer or self.shape:
+        if not self.dtype.is_integer or self.buffer.shape:
             problem = f"{type_and_shape(self)} is no index"
             raise DispatchError(problem, "Use a 0-d tensor of integers, or int(x)")
         return int(self._scalar("index"))

@@ -22,7 +22,7 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
     """
     dtype: Any = getattr(x1, "dtype", None)
     if dtype is not None and dtype is getattr(x2, "dtype", None):
-        return binary(ufunc, x1, x2, dtype)
+        return binary(ufunc, x1, x2, x1.dtype)
     return _compare(ufunc, x1, x2)
 
 

@@ -21,6 +21,8 @@ from mdtensor.kernels.dense.ufunc import compute_dtype, narrowed
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 Axes = tuple[int, ...]
+#: Its stubs know no variable keepdims.
+ADD: Any = np.add
 
 
 def sum_(x: Array, axes: Axes, keepdims: bool, dtype: DType) -> Array:
@@ -53,7 +55,7 @@ def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
 def _mean(x: Array, axes: Axes, keepdims: bool) -> Array:
     """The mean, still in the type it is computed in."""
     wide = compute_dtype(x.dtype)
-    total = np.asarray(np.add.reduce(widened(x), axes, wide, keepdims=keepdims))
+    total = np.asarray(ADD.reduce(widened(x), axes, wide, keepdims=keepdims))
     count = np.asarray(_count(x, axes), total.real.dtype)
     if wide.kind != "c":
         return np.asarray(total / count)
@@ -83,7 +85,7 @@ def _var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
     freedom = np.asarray(max(_count(x, axes) - correction, 0), wide)
     deviation = np.asarray(np.subtract(widened(x), _mean(x, axes, True), dtype=wide))
     np.multiply(deviation, deviation, out=deviation)
-    total = np.add.reduce(deviation, axes, keepdims=keepdims)
+    total = ADD.reduce(deviation, axes, keepdims=keepdims)
     return np.asarray(np.where(freedom > 0, total / freedom, wide.type(np.nan)))
 
 

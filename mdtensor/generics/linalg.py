@@ -63,15 +63,14 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     Args:
         x: [..., m, n].
         offset: which diagonal; above the main one if positive.
-        dtype: where the sum is held, of the kind of `x` or above it; otherwise as
-            in `sum`.
+        dtype: the type to hold the sum, as in `sum`.
 
     Returns:
         [...]. Integers give int64 or uint64 and wrap there.
 
     Raises:
         ShapeError: fewer than 2 axes.
-        CastError: `x` does not promote to `dtype`.
+        CastError: as in `sum`.
 
     Example:
         >>> import mdtensor as md

@@ -27,8 +27,8 @@ def sum(
     Args:
         x: any shape; truth values count as 0 and 1.
         axis: one axis, several, or None for all.
-        dtype: the type to hold the sum, into which elements are cast first; not below
-            the kind of `x`.
+        dtype: the type to hold the sum, into which elements are cast first: a float
+            loses its fraction in an integer type, as in `astype`.
         keepdims: leave the summed axes with size 1.
 
     Returns:
@@ -37,7 +37,7 @@ def sum(
 
     Raises:
         ShapeError: an axis does not exist or repeats.
-        CastError: `dtype` has no room for fractions or imaginary parts of `x`.
+        CastError: an element is outside of `dtype`, or complex and `dtype` is real.
 
     Example:
         >>> import mdtensor as md

@@ -30,7 +30,7 @@ def cumulative_sum(
 
     Raises:
         ShapeError: the axis does not exist, or is left out where there is not just one.
-        CastError: `dtype` has no room for fractions or imaginary parts of `x`.
+        CastError: as in `sum`.
 
     Example:
         >>> import mdtensor as md

@@ -24,6 +24,7 @@ from mdtensor.leaves import NumericTensor
 from mdtensor.ops.decomposition import wrapped
 from mdtensor.ops.failures import failing, not_converging
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host
+from mdtensor.ops.reduction import cast_first
 from mdtensor.tensor import Tensor
 
 
@@ -42,7 +43,7 @@ def diagonal(x: Dense, /, *, offset: int) -> Tensor:
 @method(trace)
 def trace(x: NumericTensor, /, *, offset: int, dtype: Any) -> Tensor:
     result: type[Tensor] = deduced(trace, x, offset=offset, dtype=dtype).type
-    numbers = x.buffer.diagonal(offset, -2, -1)
+    numbers = cast_first(x, result.dtype).diagonal(offset, -2, -1)
     axes, storage = (numbers.ndim - 1,), result.dtype.storage
     return result.wrap(reduction.sum_(numbers, axes, False, storage))
 

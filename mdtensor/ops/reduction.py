@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mdtensor.dispatch import method
+from mdtensor.dtypes import DType
+from mdtensor.generics.conversion import astype
 from mdtensor.generics.options import number
 from mdtensor.generics.reduction import all, any, max, mean, min, prod, std, sum, var
 from mdtensor.generics.shapes import normalize_axes
@@ -34,7 +36,18 @@ def _accumulated(
     options = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
     result: type[Tensor] = deduced(operation, x, **options).type
     axes = normalize_axes(axis, x.ndim)
-    return result.wrap(accumulate(x.buffer, axes, keepdims, result.dtype.storage))
+    elements = cast_first(x, result.dtype)
+    return result.wrap(accumulate(elements, axes, keepdims, result.dtype.storage))
+
+
+def cast_first(x: Tensor, dtype: DType) -> Any:
+    """The elements of x, without their fractions where `dtype` has none.
+
+    Raises:
+        CastError: an element is outside of `dtype`, as in `astype`.
+    """
+    loses_fractions = dtype.is_integer and x.dtype.is_floating
+    return astype(x, dtype).buffer if loses_fractions else x.buffer
 
 
 @method(mean)

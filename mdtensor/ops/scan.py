@@ -11,6 +11,7 @@ from mdtensor.generics.shapes import normalize_axis
 from mdtensor.kernels.dense import scan as kernel
 from mdtensor.leaves import NumericTensor
 from mdtensor.ops.operands import Dense, deduced, on_host, spec
+from mdtensor.ops.reduction import cast_first
 from mdtensor.tensor import Tensor
 
 
@@ -38,9 +39,9 @@ def _running(
 ) -> Tensor:
     options = {"axis": axis, "dtype": dtype, "include_initial": start}
     result: type[Tensor] = deduced(operation, x, **options).type
-    at = running_axis(x.shape, axis)
+    at, elements = running_axis(x.shape, axis), cast_first(x, result.dtype)
     return result.wrap(
-        kernel.cumulative(ufunc, x.buffer, at, result.dtype.storage, start)
+        kernel.cumulative(ufunc, elements, at, result.dtype.storage, start)
     )
 
 

@@ -499,12 +499,12 @@ VECTOR = md.ones((2,))
             "offset is 0.5. Use an integer.",
         ),
         (
-            lambda: linalg.trace(WIDE, dtype=md.int8),
+            lambda: linalg.trace(WIDE + 1j, dtype=md.int8),
             CastError,
-            "trace(Float32Tensor[2,3])",
+            "trace(Complex64Tensor[2,3])",
             (
-                "int8 does not hold what float32 elements add up to. "
-                "Use astype(x, int8) first."
+                "int8 does not hold what complex64 elements add up to. "
+                "Use real(x) or abs(x) first."
             ),
         ),
         (

@@ -62,7 +62,7 @@ def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorS
 
 def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
     """With new axes of size 1 at the places `axis` of the result."""
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     count = len(axes)
     places = normalize_axes(axes, x.ndim + count)
     kept = iter(x.shape)

@@ -48,17 +48,17 @@ def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
 
     Raises:
         OptionError: `wanted` is no type of numbers.
-        CastError: `wanted` has no fraction or no imaginary part, and `source` has.
+        CastError: `wanted` has no imaginary part, and `source` has.
     """
     if wanted is None:
         return _accumulator(source)
     found = dtypes.dtype(wanted)
     if not _REACH.get(found.kind):
         raise OptionError(f"dtype is {found}", "Use a type of numbers")
-    if _REACH[found.kind] < _REACH[source.kind]:
+    if source.is_complex and not found.is_complex:
         raise CastError(
             f"{found} does not hold what {source} elements add up to",
-            f"Use astype(x, {found}) first",
+            "Use real(x) or abs(x) first",
         )
     return found
 
