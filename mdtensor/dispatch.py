@@ -55,12 +55,14 @@ class Method:
         signature: the types it is for, as plum orders them.
         deduce: types and shapes of the result, if other than the declaration's.
         prepare: does the work that depends on constant arguments only, once.
+        specialize: a shorter way for arguments of just these types, or None.
     """
 
     implementation: Implementation
     signature: plum.Signature
     deduce: Callable[..., Any] | None
     prepare: Callable[..., Any] | None
+    specialize: Callable[..., Implementation | None] | None = None
 
     @property
     def rounds(self) -> bool:
@@ -260,7 +262,9 @@ class Operation:
     def implementation(self, *types: type) -> Implementation:
         """The function for `types`; entered in the table that calls read first."""
         with self._lock:
-            found = self.select(*types).method.implementation
+            method = self.select(*types).method
+            shorter = method.specialize and method.specialize(*types)
+            found = shorter or method.implementation
             row, keys = self.table, [types] if self.sequence else types
             for key in keys[:-1]:
                 row = row.setdefault(key, {})
@@ -334,6 +338,7 @@ def method(
     *,
     deduce: Callable[..., Any] | None = None,
     prepare: Callable[..., Any] | None = None,
+    specialize: Callable[..., Implementation | None] | None = None,
     override: bool = False,
 ) -> Callable[[Implementation], Any]:
     """Add the decorated function to the operation `function`.
@@ -342,6 +347,7 @@ def method(
         function: the operation.
         deduce: rule for the result of this method, if it is not the declared one.
         prepare: given the constant arguments, returns a step for compiled plans.
+        specialize: given types, returns what calls with just these run, or None.
         override: replace a method that has the same signature.
 
     Returns:
@@ -351,7 +357,6 @@ def method(
         RegistrationError: `function` is no operation, the keywords differ from the
             declaration's, or there is a method with this signature.
     """
-
     if not hasattr(function, "operation"):
         raise RegistrationError(
             f"{getattr(function, '__name__', function)!s} is no operation",
@@ -362,7 +367,7 @@ def method(
         # plum would convert every result to the annotated type: 3 us a call.
         implementation.__annotations__.pop("return", None)
         signature = plum.Signature.from_callable(implementation)
-        new = Method(implementation, signature, deduce, prepare)
+        new = Method(implementation, signature, deduce, prepare, specialize)
         function.operation.add_method(new, override)
         return function
 

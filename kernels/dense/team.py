@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 Work = Callable[[int, int], None]
 Pieces = deque[tuple[int, int]]
 
-#: Elements of a piece: a multiple of all vectors, NumPy's buffers and cache lines.
+#: A piece is a multiple of this: of all vectors, NumPy's buffers and cache lines.
 PIECE = 1 << 18
 #: Fewer elements are done before another thread has woken up.
 LARGE = 1 << 20
@@ -49,7 +49,9 @@ class Team:
         """work(start, stop) until range(count) is done, each element once."""
         if self.size == 1 or count < LARGE:
             return work(0, count)
-        pieces = deque((at, min(at + PIECE, count)) for at in range(0, count, PIECE))
+        # Two for each thread: more would wait for the GIL and for fresh pages in turn.
+        step = -(-count // (2 * self.size * PIECE)) * PIECE
+        pieces = deque((at, min(at + step, count)) for at in range(0, count, step))
         others = [self._ask(pieces, work) for _ in range(self.size - 1)]
         try:
             _drain(pieces, work)

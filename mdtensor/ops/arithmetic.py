@@ -34,6 +34,7 @@ from mdtensor.leaves import (
 from mdtensor.ops.operands import (
     Operand,
     Real,
+    alike,
     binary,
     binary_inexact,
     deduced,
@@ -48,17 +49,17 @@ from mdtensor.tensor import Tensor
 EXACT = 2**53  # below it float64 holds every integer
 
 
-@method(add)
+@method(add, specialize=alike(add, np.add))
 def add(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(add, np.add, x1, x2)
 
 
-@method(sub)
+@method(sub, specialize=alike(sub, np.subtract))
 def sub(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(sub, np.subtract, x1, x2)
 
 
-@method(mul)
+@method(mul, specialize=alike(mul, np.multiply))
 def mul(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(mul, np.multiply, x1, x2)
 
@@ -107,12 +108,12 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
     return result.wrap(kernel.pow(a, b, result.dtype.storage))
 
 
-@method(minimum)
+@method(minimum, specialize=alike(minimum, np.minimum))
 def minimum(x1: Real, x2: Real, /) -> Tensor:
     return binary(minimum, np.minimum, x1, x2)
 
 
-@method(maximum)
+@method(maximum, specialize=alike(maximum, np.maximum))
 def maximum(x1: Real, x2: Real, /) -> Tensor:
     return binary(maximum, np.maximum, x1, x2)
 

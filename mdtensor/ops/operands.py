@@ -1,5 +1,6 @@
 """What methods of several operands check and convert before a kernel runs."""
 
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Union
 
@@ -174,23 +175,46 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     Raises:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
-    kind: Any = type(x1)
-    if kind is type(x2) and kind in PLAIN and x1.buffer.size < LARGE:
-        a, b = x1.buffer, x2.buffer
-    else:
-        a, b, kind = joint_numbers(operation, x1, x2)
-        if not _is_short(kind, a, b):
-            cast: Tensor = kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
-            return cast
-    # Nothing to cast. Written out: each call would be 5 % of an addition.
+    a, b, kind = joint_numbers(operation, x1, x2)
+    if not _is_short(kind, a, b):
+        cast: Tensor = kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
+        return cast
     try:
-        found = runner()(ufunc, a, b)
+        found = runner()(ufunc, a, b)  # nothing to cast
     except (LookupError, RuntimeError, ValueError):  # see quiet; or no broadcast
         a, b, kind = joint(operation, x1, x2)
         found = kernel.binary(ufunc, a, b, kind.dtype.storage)
     result: Tensor = new(kind)
     result.buffer = found if type(found) is ndarray else np.asarray(found)
     return result
+
+
+def alike(operation: Any, ufunc: np.ufunc) -> Callable[..., Any]:
+    """What `binary` comes to for two host tensors of one type: nothing is promoted.
+
+    NumPy finds shapes that do not broadcast; then `binary` says so.
+    """
+
+    def specialize(first: type[Tensor], second: type[Tensor]) -> Any:
+        is_plain = first is second and first in PLAIN
+        return _alike(operation, ufunc, first) if is_plain else None
+
+    return specialize
+
+
+def _alike(operation: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
+    def run(x1: Any, x2: Any, /) -> Any:
+        if (a := x1.buffer).size >= LARGE:
+            return binary(operation, ufunc, x1, x2)
+        try:
+            found = runner()(ufunc, a, x2.buffer)
+        except (LookupError, RuntimeError, ValueError):  # see quiet; or no broadcast
+            return binary(operation, ufunc, x1, x2)
+        result = new(kind)
+        result.buffer = found if type(found) is ndarray else np.asarray(found)
+        return result
+
+    return run
 
 
 def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:

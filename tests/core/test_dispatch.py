@@ -355,3 +355,20 @@ def test_a_missing_method_tells_what_to_do_with_the_argument() -> None:
         md.batch_norm(*[md.quant.QInt8Tensor([1], scale=0.5)] * 5)
     with pytest.raises(DispatchError, match="methods are selected by classes"):
         md.add.select(md.asarray(1.0), 2)
+
+
+def test_a_specialized_method_runs_for_just_its_types() -> None:
+    @md.generic
+    def twice(x1, x2, /):
+        """Declared here."""
+
+    def shorter(first: type, second: type) -> Any:
+        return (lambda x1, x2: "short") if first is second is F else None
+
+    @md.method(twice, specialize=shorter)
+    def twice(x1: md.NumericTensor, x2: md.NumericTensor, /):
+        return "long"
+
+    x, n = md.ones((1,)), md.ones((1,), dtype=md.int8)
+    assert [twice(x, x), twice(x, n), twice(n, n)] == ["short", "long", "long"]
+    assert twice(x, x) == "short"  # from the table

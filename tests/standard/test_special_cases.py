@@ -100,7 +100,7 @@ def test_complex(dtype: Any, name: str) -> None:
                 assert fits(found.imag, imag), (case, a, b, found)
 
 
-@pytest.mark.parametrize("name", COMPLEX.keys() - {"sign"})
+@pytest.mark.parametrize("name", [name for name in COMPLEX if name != "sign"])
 def test_the_conjugate_gives_the_conjugate(name: str) -> None:
     function = getattr(md, name)
     for case in COMPLEX[name]:
@@ -112,7 +112,7 @@ def test_the_conjugate_gives_the_conjugate(name: str) -> None:
             assert "~" in imag or same(found.imag, other.imag), (case, a, b)
 
 
-@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("name", sorted(TURNED))
 def test_turned_by_a_right_angle(name: str) -> None:
     for a, b in product(SPECIAL, SPECIAL):
         found = complex(getattr(md, name)(md.asarray(complex(a, b))))
