@@ -62,7 +62,7 @@ def text(error: type[Exception], call: Callable[[], Any]) -> str:
         ([BF16(1), 0.5], md.BFloat16Tensor),
         (np.ones(2, BF16), md.BFloat16Tensor),
         (array.array("f", [1, 2]), md.Float32Tensor),
-        (memoryview(b"ab"), md.UInt8Tensor),
+        pytest.param(memoryview(b"ab"), md.UInt8Tensor, id="memoryview"),
     ],
     ids=str,
 )
