@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense import half
 from mdtensor.kernels.dense.half import NARROW
+from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.team import TEAM
 
@@ -39,7 +40,7 @@ def _blocked(length: int, function: Callable[..., None]) -> Kernel:
     def blocked(x: Array, *options: Any) -> Array:
         if x.dtype in NARROW:
             return half.unary(on_row, x, *options)
-        y = np.empty(x.shape, x.dtype)
+        y = empty(x.shape, x.dtype)
         flat, out = x.reshape(-1), y.reshape(-1)
 
         def work(start: int, stop: int) -> None:

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.team import TEAM
 
@@ -38,6 +39,13 @@ COMPARISONS = frozenset(
 COMPILED = COMPARISONS | {
     *(np.add, np.subtract, np.multiply, np.divide, np.minimum, np.maximum)
 }
+#: Functions of one operand that are kernels over bfloat16.
+ROUNDINGS = frozenset({np.floor, np.ceil, np.trunc, np.rint})
+#: Functions that touch the sign only.
+BITS = {
+    np.negative: (np.bitwise_xor, np.uint16(0x8000)),
+    np.absolute: (np.bitwise_and, np.uint16(0x7FFF)),
+}
 
 
 @cache
@@ -54,7 +62,7 @@ def widened(x: Array) -> Array:
         return x
     if x.size < LARGE or x.dtype == BFLOAT16:  # its cast is a shift in NumPy, too
         return quietly(x.astype, FLOAT32)
-    out = np.empty(x.shape, FLOAT32)
+    out = empty(x.shape, FLOAT32)
     _run(_kernels(x.dtype).to_float32, [_flat(x)], out.reshape(-1))
     return out
 
@@ -64,7 +72,7 @@ def rounded(x: Any, dtype: DType) -> Array:
     x = np.asarray(x)
     if x.size < LARGE or x.dtype != FLOAT32:
         return quietly(x.astype, dtype)
-    out = np.empty(x.shape, dtype)
+    out = empty(x.shape, dtype)
     _run(_kernels(dtype).from_float32, [x.reshape(-1)], _flat(out))
     return out
 
@@ -88,7 +96,7 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
     if prod(shape) < LARGE or ufunc not in COMPILED:
         found = np.asarray(quietly(ufunc, widened(x1), widened(x2)))
         return rounded(found, dtype) if found.dtype == FLOAT32 else found
-    out = np.empty(shape, bool if ufunc in COMPARISONS else dtype)
+    out = empty(shape, bool if ufunc in COMPARISONS else dtype)
     operands = [_repeated(x, shape) for x in (x1, x2)]
     kernel = getattr(_kernels(dtype), ufunc.__name__)
     _run(kernel, operands, _flat(out) if out.dtype == dtype else out.reshape(-1))
@@ -105,16 +113,28 @@ def unary(function: Callable[..., Any], x: Array, *options: Any) -> Array:
     """
     if x.size < LARGE:
         return _computed(function, x, options)
+    if function in BITS:
+        return _of_bits(*BITS[function], x)
+    if function in ROUNDINGS and x.dtype == BFLOAT16:
+        out = empty(x.shape, x.dtype)
+        _run(getattr(_kernels(x.dtype), function.__name__), [_flat(x)], _flat(out))
+        return out
     from mdtensor.kernels.cpu.elementwise import lookup_u16
 
     table = _table(function, x.dtype, options)
-    out = np.empty(x.shape, table.dtype)
+    out = empty(x.shape, table.dtype)
     bits = np.dtype(f"u{table.itemsize}")
 
     def look_up(x: Array, out: Array) -> None:
         lookup_u16(x, table.view(bits), out)
 
     _run(look_up, [_flat(x)], out.reshape(-1).view(bits))
+    return out
+
+
+def _of_bits(ufunc: np.ufunc, mask: Any, x: Array) -> Array:
+    out = empty(x.shape, x.dtype)
+    ufunc(x.view(np.uint16), mask, out=out.view(np.uint16))
     return out
 
 
@@ -131,8 +151,9 @@ def _computed(function: Callable[..., Any], x: Array, options: Any) -> Array:
 
 
 def _flat(x: Array) -> Array:
-    """The bits of x in one row."""
-    return np.ascontiguousarray(x).view(np.uint16).reshape(-1)
+    """The bits of x in one row that starts at a multiple of 4 bytes."""
+    row = np.ascontiguousarray(x).view(np.uint16).reshape(-1)
+    return row.copy() if row.ctypes.data % 4 else row
 
 
 def _repeated(x: Array, shape: tuple[int, ...]) -> Array:

@@ -38,12 +38,12 @@ class Team:
     """`size` threads, the caller's included; none starts before there is work."""
 
     def __init__(self, size: int) -> None:
-        self.resize(size)
-
-    def resize(self, size: int) -> None:
-        """From now on work with `size` threads."""
         self.size = size
-        self._pool = ThreadPoolExecutor(max(size - 1, 1), "mdtensor")
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget all threads; new ones start when there is work."""
+        self._pool = ThreadPoolExecutor(MOST_THREADS, "mdtensor")
 
     def spread(self, work: Work, count: int) -> None:
         """work(start, stop) until range(count) is done, each element once."""
@@ -82,4 +82,4 @@ def _drain(pieces: Pieces, work: Work) -> None:
 TEAM = Team(available())
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=lambda: TEAM.resize(TEAM.size))
+    os.register_at_fork(after_in_child=TEAM.renew)

@@ -21,6 +21,7 @@ from mdtensor.kernels.dense.half import (
     rounded,
     widened,
 )
+from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.quiet import elementwise, quietly
 from mdtensor.kernels.dense.team import LARGE, TEAM
 
@@ -70,10 +71,10 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
 def spread(ufunc: Any, *operands: Array) -> Array:
     """ufunc(*operands), their elements shared out among threads."""
     count = max(x.size for x in operands)
-    if TEAM.size == 1 or not _are_rows(ufunc, operands, count):
+    if not _are_rows(ufunc, operands, count):
         return elementwise(ufunc, *operands)
     types = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))
-    result = np.empty(np.broadcast_shapes(*(x.shape for x in operands)), types[-1])
+    result = empty(np.broadcast_shapes(*(x.shape for x in operands)), types[-1])
     rows, out = [x.reshape(-1) for x in operands], result.reshape(-1)
 
     def work(start: int, stop: int) -> None:

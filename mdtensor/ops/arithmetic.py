@@ -31,10 +31,10 @@ from mdtensor.leaves import (
     NumericTensor,
     RealTensor,
 )
+from mdtensor.ops.alike import alike
 from mdtensor.ops.operands import (
     Operand,
     Real,
-    alike,
     binary,
     binary_inexact,
     deduced,
@@ -118,7 +118,7 @@ def maximum(x1: Real, x2: Real, /) -> Tensor:
     return binary(maximum, np.maximum, x1, x2)
 
 
-@method(neg)
+@method(neg, specialize=alike(neg, np.negative))
 def neg(x: NumericTensor, /) -> Tensor:
     return unary(neg, np.negative, x)
 
@@ -128,7 +128,7 @@ def positive(x: NumericTensor, /) -> Tensor:
     return unary(positive, np.positive, x)
 
 
-@method(abs)
+@method(abs, specialize=alike(abs, np.absolute))
 def abs(x: RealTensor, /) -> Tensor:
     return unary(abs, np.absolute, x)
 
@@ -149,7 +149,7 @@ def sign(x: ComplexTensor, /) -> Tensor:
     return unary(sign, kernel.sign, x)
 
 
-@method(square)
+@method(square, specialize=alike(square, np.square))
 def square(x: NumericTensor, /) -> Tensor:
     return unary(square, np.square, x)
 

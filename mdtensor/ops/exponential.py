@@ -15,11 +15,12 @@ from mdtensor.generics.exponential import (
 )
 from mdtensor.kernels.dense import exponential as kernel
 from mdtensor.leaves import ComplexTensor, FloatingTensor
+from mdtensor.ops.alike import alike
 from mdtensor.ops.operands import Inexact, Real, binary_inexact, unary
 from mdtensor.tensor import Tensor
 
 
-@method(exp)
+@method(exp, specialize=alike(exp, np.exp))
 def exp(x: Inexact, /) -> Tensor:
     return unary(exp, np.exp, x)
 
@@ -34,7 +35,7 @@ def expm1(x: ComplexTensor, /) -> Tensor:
     return unary(expm1, kernel.expm1, x)
 
 
-@method(log)
+@method(log, specialize=alike(log, np.log))
 def log(x: Inexact, /) -> Tensor:
     return unary(log, np.log, x)
 
@@ -54,7 +55,7 @@ def log10(x: Inexact, /) -> Tensor:
     return unary(log10, np.log10, x)
 
 
-@method(sqrt)
+@method(sqrt, specialize=alike(sqrt, np.sqrt))
 def sqrt(x: Inexact, /) -> Tensor:
     return unary(sqrt, np.sqrt, x)
 

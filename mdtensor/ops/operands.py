@@ -1,6 +1,5 @@
 """What methods of several operands check and convert before a kernel runs."""
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Union
 
@@ -187,34 +186,6 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     result: Tensor = new(kind)
     result.buffer = found if type(found) is ndarray else np.asarray(found)
     return result
-
-
-def alike(operation: Any, ufunc: np.ufunc) -> Callable[..., Any]:
-    """What `binary` comes to for two host tensors of one type: nothing is promoted.
-
-    NumPy finds shapes that do not broadcast; then `binary` says so.
-    """
-
-    def specialize(first: type[Tensor], second: type[Tensor]) -> Any:
-        is_plain = first is second and first in PLAIN
-        return _alike(operation, ufunc, first) if is_plain else None
-
-    return specialize
-
-
-def _alike(operation: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
-    def run(x1: Any, x2: Any, /) -> Any:
-        if (a := x1.buffer).size >= LARGE:
-            return binary(operation, ufunc, x1, x2)
-        try:
-            found = runner()(ufunc, a, x2.buffer)
-        except (LookupError, RuntimeError, ValueError):  # see quiet; or no broadcast
-            return binary(operation, ufunc, x1, x2)
-        result = new(kind)
-        result.buffer = found if type(found) is ndarray else np.asarray(found)
-        return result
-
-    return run
 
 
 def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:

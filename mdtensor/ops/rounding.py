@@ -5,11 +5,12 @@ import numpy as np
 from mdtensor.dispatch import method
 from mdtensor.generics.rounding import ceil, floor, round, trunc
 from mdtensor.leaves import FloatingTensor, IntegerTensor
+from mdtensor.ops.alike import alike
 from mdtensor.ops.operands import Inexact, unary
 from mdtensor.tensor import Tensor
 
 
-@method(floor)
+@method(floor, specialize=alike(floor, np.floor))
 def floor(x: FloatingTensor, /) -> Tensor:
     return unary(floor, np.floor, x)
 
@@ -19,7 +20,7 @@ def floor(x: IntegerTensor, /) -> Tensor:
     return unary(floor, np.positive, x)
 
 
-@method(ceil)
+@method(ceil, specialize=alike(ceil, np.ceil))
 def ceil(x: FloatingTensor, /) -> Tensor:
     return unary(ceil, np.ceil, x)
 
@@ -29,7 +30,7 @@ def ceil(x: IntegerTensor, /) -> Tensor:
     return unary(ceil, np.positive, x)
 
 
-@method(trunc)
+@method(trunc, specialize=alike(trunc, np.trunc))
 def trunc(x: FloatingTensor, /) -> Tensor:
     return unary(trunc, np.trunc, x)
 
@@ -39,7 +40,7 @@ def trunc(x: IntegerTensor, /) -> Tensor:
     return unary(trunc, np.positive, x)
 
 
-@method(round)
+@method(round, specialize=alike(round, np.rint))
 def round(x: Inexact, /) -> Tensor:
     return unary(round, np.rint, x)
 

@@ -28,7 +28,7 @@ def set_num_threads(n: int) -> None:
             f"Use an integer from 1 to {MOST_THREADS}",
             describe("set_num_threads", n),
         )
-    TEAM.resize(int(n))
+    TEAM.size = int(n)
 
 
 def get_num_threads() -> int:

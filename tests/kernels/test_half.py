@@ -228,3 +228,21 @@ def test_the_instruction_is_asked_for() -> None:
     has = "f16c" in isa.FEATURES and not isa.IS_JIT_DISABLED
     assert f16c.available is has
     assert (float16.widen is float16.widen_bits) is not has
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+@pytest.mark.parametrize("count", [half.LARGE, half.LARGE + 1])
+@pytest.mark.parametrize("dtype", [md.float16, md.bfloat16], ids=str)
+def test_rows_of_any_start_and_length(dtype: Any, count: int, start: int) -> None:
+    bits = np.arange(5, 5 + 7 * (count + start), 7).astype(np.uint16)
+    x = bits.view(dtype.storage)[start:]
+    few = slice(0, half.LARGE - 1)
+    for function in (np.floor, np.rint, np.negative, np.absolute, np.tanh):
+        found = half.unary(function, x)
+        want = [half.unary(function, x[few]), half.unary(function, x[-9:])]
+        assert same(found[few], want[0])
+        assert same(found[-9:], want[1])
+    for function in (np.add, np.less, np.not_equal, np.minimum):
+        found = half.binary(function, x, x[::-1])
+        last = half.binary(function, x[-9:], x[8::-1])
+        assert same(found[-9:], last)
