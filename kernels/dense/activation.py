@@ -61,7 +61,7 @@ def hardswish(x: Array, out: Array) -> None:
     """x · min(max(x + 3, 0), 6) / 6."""
     np.add(x, 3, out=out)
     out.clip(0, 6, out=out)
-    out *= 1 / 6
+    out /= 6
     _vanishing(np.multiply, x, out)
 
 
