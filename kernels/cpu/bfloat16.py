@@ -7,8 +7,8 @@ Source: IEEE 754 binary32; ml_dtypes, `bfloat16` (rounding, quiet NaN).
 
 import numpy as np
 
-from mdtensor.kernels.cpu.float16 import rank
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.rank import rank
 
 REST32 = np.uint32(0x7FFFFFFF)
 INFINITY32 = np.uint32(0x7F800000)

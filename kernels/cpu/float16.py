@@ -13,6 +13,7 @@ import numpy as np
 
 from mdtensor.kernels.cpu import f16c
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.rank import rank
 
 SIGN, REST = np.uint32(0x8000), np.uint32(0x7FFF)
 INFINITY = np.uint32(0x7C00)  # above it, without the sign, is NaN
@@ -66,13 +67,6 @@ def narrow_bits(x):
     quiet = np.uint32(QUIET | np.uint32(kept & PAYLOAD))
     found = quiet if rest > INFINITY32 else found
     return np.uint16(found | sign)
-
-
-@kernel
-def rank(h):
-    """An int16 in the order of the numbers, -0 below 0."""
-    bits = np.int16(h)
-    return np.int16(bits ^ np.int16(np.int16(bits >> np.int16(15)) & np.int16(0x7FFF)))
 
 
 widen = f16c.widen if f16c.available else widen_bits

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
+from importlib import import_module
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -51,9 +52,7 @@ BITS = {
 @cache
 def _kernels(dtype: DType) -> ModuleType:
     """The compiled kernels; imported late, because numba takes its time."""
-    from mdtensor.kernels.cpu import bfloat16, float16
-
-    return float16 if dtype == FLOAT16 else bfloat16
+    return import_module(f"mdtensor.kernels.cpu.{dtype.name}")
 
 
 def widened(x: Array) -> Array:
