@@ -8,12 +8,12 @@ Source: IEEE 754 binary32; ml_dtypes, `bfloat16` (rounding, quiet NaN).
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rank import rank
+from mdtensor.kernels.cpu.rank import greatest, is_nan, least
 
 REST32 = np.uint32(0x7FFFFFFF)
 INFINITY32 = np.uint32(0x7F800000)
 UPPER = np.uint32(0xFFFF0000)
-REST16, INFINITY16 = np.uint16(0x7FFF), np.uint16(0x7F80)
+INFINITY16 = np.int16(0x7F80)
 
 
 @kernel
@@ -79,14 +79,14 @@ def joined(first, second):
 @kernel
 def order(x):
     """A signed integer that is ordered as the numbers are: alike for 0 and -0."""
-    size = np.int16(x & REST16)
+    size = np.int16(np.int16(x) & np.int16(0x7FFF))
     return np.int16(-size) if np.int16(x) < 0 else size
 
 
 @kernel
-def is_number(x):
-    """Whether `x` is not NaN."""
-    return np.uint16(x & REST16) <= INFINITY16
+def both_numbers(a, b):
+    """Whether neither is NaN."""
+    return ~(is_nan(a, INFINITY16) | is_nan(b, INFINITY16))
 
 
 @kernel
@@ -187,22 +187,14 @@ def rint(x, out):
 def minimum(x1, x2, out):
     """out = the lesser of x1 and x2, NaN if one is; -0 is less than 0."""
     for i in range(np.uintp(len(out))):
-        a, b = x1[i], x2[i]
-        is_first = rank(a) < rank(b)
-        is_first &= np.uint16(b & REST16) <= INFINITY16
-        is_first |= np.uint16(a & REST16) > INFINITY16
-        out[i] = a if is_first else b
+        out[i] = least(x1[i], x2[i], INFINITY16)
 
 
 @kernel
 def maximum(x1, x2, out):
     """out = the greater of x1 and x2, NaN if one is; -0 is less than 0."""
     for i in range(np.uintp(len(out))):
-        a, b = x1[i], x2[i]
-        is_first = rank(a) > rank(b)
-        is_first &= np.uint16(b & REST16) <= INFINITY16
-        is_first |= np.uint16(a & REST16) > INFINITY16
-        out[i] = a if is_first else b
+        out[i] = greatest(x1[i], x2[i], INFINITY16)
 
 
 @kernel
@@ -210,7 +202,7 @@ def equal(x1, x2, out):
     """out = x1 == x2; out bool."""
     for i in range(np.uintp(len(out))):
         a, b = x1[i], x2[i]
-        out[i] = (order(a) == order(b)) & is_number(a) & is_number(b)
+        out[i] = (order(a) == order(b)) & both_numbers(a, b)
 
 
 @kernel
@@ -218,7 +210,7 @@ def not_equal(x1, x2, out):
     """out = x1 != x2; out bool."""
     for i in range(np.uintp(len(out))):
         a, b = x1[i], x2[i]
-        out[i] = (order(a) != order(b)) | ~(is_number(a) & is_number(b))
+        out[i] = (order(a) != order(b)) | ~both_numbers(a, b)
 
 
 @kernel
@@ -226,7 +218,7 @@ def less(x1, x2, out):
     """out = x1 < x2; out bool."""
     for i in range(np.uintp(len(out))):
         a, b = x1[i], x2[i]
-        out[i] = (order(a) < order(b)) & is_number(a) & is_number(b)
+        out[i] = (order(a) < order(b)) & both_numbers(a, b)
 
 
 @kernel
@@ -234,7 +226,7 @@ def less_equal(x1, x2, out):
     """out = x1 <= x2; out bool."""
     for i in range(np.uintp(len(out))):
         a, b = x1[i], x2[i]
-        out[i] = (order(a) <= order(b)) & is_number(a) & is_number(b)
+        out[i] = (order(a) <= order(b)) & both_numbers(a, b)
 
 
 @kernel
@@ -242,7 +234,7 @@ def greater(x1, x2, out):
     """out = x1 > x2; out bool."""
     for i in range(np.uintp(len(out))):
         a, b = x1[i], x2[i]
-        out[i] = (order(a) > order(b)) & is_number(a) & is_number(b)
+        out[i] = (order(a) > order(b)) & both_numbers(a, b)
 
 
 @kernel
@@ -250,4 +242,4 @@ def greater_equal(x1, x2, out):
     """out = x1 >= x2; out bool."""
     for i in range(np.uintp(len(out))):
         a, b = x1[i], x2[i]
-        out[i] = (order(a) >= order(b)) & is_number(a) & is_number(b)
+        out[i] = (order(a) >= order(b)) & both_numbers(a, b)

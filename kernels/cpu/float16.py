@@ -13,13 +13,13 @@ import numpy as np
 
 from mdtensor.kernels.cpu import f16c
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.rank import rank
+from mdtensor.kernels.cpu.rank import greatest, least
 
 SIGN, REST = np.uint32(0x8000), np.uint32(0x7FFF)
 INFINITY = np.uint32(0x7C00)  # above it, without the sign, is NaN
 QUIET = np.uint32(0x7E00)
 PAYLOAD = np.uint32(0x3FF)
-REST16, INFINITY16 = np.uint16(0x7FFF), np.uint16(0x7C00)
+INFINITY16 = np.int16(0x7C00)
 SPECIAL = np.uint32(0x7C00 << 13)
 QUIET32 = np.uint32(1 << 22)
 #: Exponents differ by 112; infinity and NaN by as much again.
@@ -119,22 +119,14 @@ def divide(x1, x2, out):
 def minimum(x1, x2, out):
     """out = the lesser of x1 and x2, NaN if one is; -0 is less than 0."""
     for i in range(np.uintp(len(out))):
-        a, b = x1[i], x2[i]
-        is_first = rank(a) < rank(b)
-        is_first &= np.uint16(b & REST16) <= INFINITY16
-        is_first |= np.uint16(a & REST16) > INFINITY16
-        out[i] = a if is_first else b
+        out[i] = least(x1[i], x2[i], INFINITY16)
 
 
 @kernel
 def maximum(x1, x2, out):
     """out = the greater of x1 and x2, NaN if one is; -0 is less than 0."""
     for i in range(np.uintp(len(out))):
-        a, b = x1[i], x2[i]
-        is_first = rank(a) > rank(b)
-        is_first &= np.uint16(b & REST16) <= INFINITY16
-        is_first |= np.uint16(a & REST16) > INFINITY16
-        out[i] = a if is_first else b
+        out[i] = greatest(x1[i], x2[i], INFINITY16)
 
 
 @kernel

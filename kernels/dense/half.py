@@ -152,7 +152,7 @@ def _computed(function: Callable[..., Any], x: Array, options: Any) -> Array:
 def _flat(x: Array) -> Array:
     """The bits of x in one row that starts at a multiple of 4 bytes."""
     row = np.ascontiguousarray(x).view(np.uint16).reshape(-1)
-    return row.copy() if row.ctypes.data % 4 else row
+    return row.copy() if x.base is not None and row.ctypes.data % 4 else row
 
 
 def _repeated(x: Array, shape: tuple[int, ...]) -> Array:

@@ -60,7 +60,8 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     if x1.dtype is x2.dtype is dtype and x1.size < LARGE and dtype not in NARROW:
         return elementwise(ufunc, x1, x2)
     if dtype in NARROW:
-        return half.binary(ufunc, *(quietly(np.asarray, x, dtype) for x in (x1, x2)))
+        a, b = (x if x.dtype == dtype else quietly(x.astype, dtype) for x in (x1, x2))
+        return half.binary(ufunc, a, b)
     if x1.dtype == x2.dtype == dtype:
         # Beyond the caches only: memory is what two operands wait for.
         is_large = max(x1.size, x2.size) >= 4 * LARGE

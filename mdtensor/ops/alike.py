@@ -1,37 +1,47 @@
-"""Short ways of calls whose operands are plain host tensors of one type."""
+"""Short ways of calls whose operands are host tensors of one type."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mdtensor.device import cpu
+from mdtensor.kernels.dense import half
 from mdtensor.kernels.dense.quiet import runner
-from mdtensor.ops.operands import LARGE, PLAIN, binary, new, unary
+from mdtensor.ops.operands import LARGE, PLAIN, new
 from mdtensor.tensor import Tensor
 
 
-def alike(operation: Any, ufunc: np.ufunc) -> Callable[..., Any]:
-    """What `unary`, and `binary` for one type, come to: nothing is promoted.
+def alike(
+    general: Any, operation: Any, ufunc: np.ufunc, result: type[Tensor] | None = None
+) -> Callable[..., Any]:
+    """What `general(operation, ufunc, *operands)` comes to for operands of one type.
 
-    NumPy finds shapes that do not broadcast; then `binary` says so.
+    Args:
+        result: type of the result; without it that of the operands.
     """
 
     def specialize(kind: type[Tensor], *others: type[Tensor]) -> Any:
-        if kind not in PLAIN or any(other is not kind for other in others):
+        if any(other is not kind for other in others):
             return None
-        return (_pair if others else _single)(operation, ufunc, kind)
+        compute = partial(general, operation, ufunc)
+        if kind in PLAIN:
+            return (_pair if others else _single)(compute, ufunc, result or kind)
+        is_narrow = kind.device is cpu and kind.dtype.storage in half.NARROW
+        return _narrow(compute, ufunc, result or kind) if others and is_narrow else None
 
     return specialize
 
 
-def _single(operation: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
+def _single(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
     def run(x: Any, /) -> Any:
         if (a := x.buffer).size >= LARGE:
-            return unary(operation, ufunc, x)
+            return general(x)
         try:
             found = runner()(ufunc, a)
         except (LookupError, RuntimeError):  # see quiet
-            return unary(operation, ufunc, x)
+            return general(x)
         result = new(kind)
         result.buffer = found if type(found) is np.ndarray else np.asarray(found)
         return result
@@ -39,16 +49,28 @@ def _single(operation: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
     return run
 
 
-def _pair(operation: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
+def _pair(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
     def run(x1: Any, x2: Any, /) -> Any:
         if (a := x1.buffer).size >= LARGE:
-            return binary(operation, ufunc, x1, x2)
+            return general(x1, x2)
         try:
             found = runner()(ufunc, a, x2.buffer)
         except (LookupError, RuntimeError, ValueError):  # see quiet; or no broadcast
-            return binary(operation, ufunc, x1, x2)
+            return general(x1, x2)
         result = new(kind)
         result.buffer = found if type(found) is np.ndarray else np.asarray(found)
+        return result
+
+    return run
+
+
+def _narrow(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
+    def run(x1: Any, x2: Any, /) -> Any:
+        a, b = x1.buffer, x2.buffer
+        if a.shape != b.shape:
+            return general(x1, x2)
+        result = new(kind)
+        result.buffer = half.binary(ufunc, a, b)
         return result
 
     return run

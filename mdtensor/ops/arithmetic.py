@@ -49,17 +49,17 @@ from mdtensor.tensor import Tensor
 EXACT = 2**53  # below it float64 holds every integer
 
 
-@method(add, specialize=alike(add, np.add))
+@method(add, specialize=alike(binary, add, np.add))
 def add(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(add, np.add, x1, x2)
 
 
-@method(sub, specialize=alike(sub, np.subtract))
+@method(sub, specialize=alike(binary, sub, np.subtract))
 def sub(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(sub, np.subtract, x1, x2)
 
 
-@method(mul, specialize=alike(mul, np.multiply))
+@method(mul, specialize=alike(binary, mul, np.multiply))
 def mul(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(mul, np.multiply, x1, x2)
 
@@ -108,17 +108,17 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
     return result.wrap(kernel.pow(a, b, result.dtype.storage))
 
 
-@method(minimum, specialize=alike(minimum, np.minimum))
+@method(minimum, specialize=alike(binary, minimum, np.minimum))
 def minimum(x1: Real, x2: Real, /) -> Tensor:
     return binary(minimum, np.minimum, x1, x2)
 
 
-@method(maximum, specialize=alike(maximum, np.maximum))
+@method(maximum, specialize=alike(binary, maximum, np.maximum))
 def maximum(x1: Real, x2: Real, /) -> Tensor:
     return binary(maximum, np.maximum, x1, x2)
 
 
-@method(neg, specialize=alike(neg, np.negative))
+@method(neg, specialize=alike(unary, neg, np.negative))
 def neg(x: NumericTensor, /) -> Tensor:
     return unary(neg, np.negative, x)
 
@@ -128,7 +128,7 @@ def positive(x: NumericTensor, /) -> Tensor:
     return unary(positive, np.positive, x)
 
 
-@method(abs, specialize=alike(abs, np.absolute))
+@method(abs, specialize=alike(unary, abs, np.absolute))
 def abs(x: RealTensor, /) -> Tensor:
     return unary(abs, np.absolute, x)
 
@@ -149,7 +149,7 @@ def sign(x: ComplexTensor, /) -> Tensor:
     return unary(sign, kernel.sign, x)
 
 
-@method(square, specialize=alike(square, np.square))
+@method(square, specialize=alike(unary, square, np.square))
 def square(x: NumericTensor, /) -> Tensor:
     return unary(square, np.square, x)
 

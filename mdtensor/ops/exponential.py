@@ -20,7 +20,7 @@ from mdtensor.ops.operands import Inexact, Real, binary_inexact, unary
 from mdtensor.tensor import Tensor
 
 
-@method(exp, specialize=alike(exp, np.exp))
+@method(exp, specialize=alike(unary, exp, np.exp))
 def exp(x: Inexact, /) -> Tensor:
     return unary(exp, np.exp, x)
 
@@ -35,7 +35,7 @@ def expm1(x: ComplexTensor, /) -> Tensor:
     return unary(expm1, kernel.expm1, x)
 
 
-@method(log, specialize=alike(log, np.log))
+@method(log, specialize=alike(unary, log, np.log))
 def log(x: Inexact, /) -> Tensor:
     return unary(log, np.log, x)
 
@@ -55,7 +55,7 @@ def log10(x: Inexact, /) -> Tensor:
     return unary(log10, np.log10, x)
 
 
-@method(sqrt, specialize=alike(sqrt, np.sqrt))
+@method(sqrt, specialize=alike(unary, sqrt, np.sqrt))
 def sqrt(x: Inexact, /) -> Tensor:
     return unary(sqrt, np.sqrt, x)
 

@@ -10,7 +10,7 @@ from mdtensor.ops.operands import Inexact, unary
 from mdtensor.tensor import Tensor
 
 
-@method(floor, specialize=alike(floor, np.floor))
+@method(floor, specialize=alike(unary, floor, np.floor))
 def floor(x: FloatingTensor, /) -> Tensor:
     return unary(floor, np.floor, x)
 
@@ -20,7 +20,7 @@ def floor(x: IntegerTensor, /) -> Tensor:
     return unary(floor, np.positive, x)
 
 
-@method(ceil, specialize=alike(ceil, np.ceil))
+@method(ceil, specialize=alike(unary, ceil, np.ceil))
 def ceil(x: FloatingTensor, /) -> Tensor:
     return unary(ceil, np.ceil, x)
 
@@ -30,7 +30,7 @@ def ceil(x: IntegerTensor, /) -> Tensor:
     return unary(ceil, np.positive, x)
 
 
-@method(trunc, specialize=alike(trunc, np.trunc))
+@method(trunc, specialize=alike(unary, trunc, np.trunc))
 def trunc(x: FloatingTensor, /) -> Tensor:
     return unary(trunc, np.trunc, x)
 
@@ -40,7 +40,7 @@ def trunc(x: IntegerTensor, /) -> Tensor:
     return unary(trunc, np.positive, x)
 
 
-@method(round, specialize=alike(round, np.rint))
+@method(round, specialize=alike(unary, round, np.rint))
 def round(x: Inexact, /) -> Tensor:
     return unary(round, np.rint, x)
 
