@@ -29,9 +29,7 @@ from mdtensor.device import (
 )
 from mdtensor.dispatch import (
     Generic as Generic,
-    Method as Method,
     Operation as Operation,
-    Selection as Selection,
     generic as generic,
     method as method,
     operations as operations,

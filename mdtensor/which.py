@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import Selection
 from mdtensor.errors import OptionError
+from mdtensor.selection import Selection
 
 
 def which(operation: Any, /, *arguments: Any) -> Selection:

@@ -25,6 +25,7 @@ LAYERS = (
     {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "call", "mismatch", "spelling"},
+    {"selection"},
     {"device", "dispatch", "host", "dlpack"},
     {"generics", "which"},
     {"operators", "interchange", "inspection"},
@@ -53,7 +54,7 @@ QUANT_MAY_NAME = {
 
 # Who may name what is not ours; numpy and the standard library are for everybody.
 THIRD_PARTY = {
-    "plum": ("mdtensor.dispatch", "mdtensor.diagnose"),
+    "plum": ("mdtensor.dispatch", "mdtensor.selection", "mdtensor.diagnose"),
     "beartype": ("mdtensor.dispatch", "mdtensor.diagnose"),
     "ml_dtypes": (
         "mdtensor.dtypes",
@@ -280,7 +281,7 @@ def quant_arrows(checkout: Checkout) -> Iterator[str]:
 
 
 def strangers_are_named_where_they_belong(checkout: Checkout) -> Iterator[str]:
-    """Only dispatch names plum, only kernels numba, only the CLI typer ..."""
+    """Only dispatch and selection name plum, only kernels numba ..."""
     for module in checkout.values():
         for found in imports(module, checkout):
             top = found.module.split(".")[0]

@@ -1,0 +1,101 @@
+"""What a call runs: the methods of an operation, and the choice of one of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import plum
+
+from mdtensor import mismatch
+
+Implementation = Callable[..., Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Method:
+    """One implementation of an operation.
+
+    Args:
+        implementation: the function itself.
+        signature: the types it is for, as plum orders them.
+        deduce: types and shapes of the result, if other than the declaration's.
+        prepare: does the work that depends on constant arguments only, once.
+        specialize: a shorter way for arguments of just these types, or None.
+    """
+
+    implementation: Implementation
+    signature: plum.Signature
+    deduce: Callable[..., Any] | None
+    prepare: Callable[..., Any] | None
+    specialize: Callable[..., Implementation | None] | None = None
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it takes `out=`, the grid to round its result to."""
+        return "out" in inspect.signature(self.implementation).parameters
+
+    def accepts(self, types: tuple[type, ...]) -> bool:
+        """Whether arguments of `types` fit its signature."""
+        return bool(plum.Signature(*types) <= self.signature)
+
+    def fitting(self, types: tuple[type, ...]) -> list[bool]:
+        """For each of `types`, whether it fits its place in the signature."""
+        wanted = self.signature.expand_varargs(len(types))
+        pairs = zip(types, wanted, strict=False)
+        return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
+
+    def wanted(self, count: int) -> list[str]:
+        """What the first `count` places of the signature take."""
+        return [_type_name(hint) for hint in self.signature.expand_varargs(count)]
+
+    @property
+    def location(self) -> str:
+        """`package/file.py:line` of its definition."""
+        code = inspect.unwrap(self.implementation).__code__
+        folders = self.implementation.__module__.split(".")[:-1]
+        place = "/".join([*folders, code.co_filename.rsplit("/", 1)[-1]])
+        return f"{place}:{code.co_firstlineno}"
+
+    def __repr__(self) -> str:
+        return f"<method {self} at {self.location}>"
+
+    def __str__(self) -> str:
+        shown = [_type_name(hint) for hint in self.signature.types]
+        if self.signature.has_varargs:
+            shown.append(f"*{_type_name(self.signature.varargs)}")
+        return f"{self.implementation.__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Selection:
+    """The method that a call with arguments of `types` runs."""
+
+    operation: Any
+    types: tuple[type, ...]
+    method: Method
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Invoke the method; the arguments must be of the selected types."""
+        return self.method.implementation(*arguments, **options)
+
+    def deduce(self, *specs: Any, **options: Any) -> Any:
+        """Type and shape of the result for arguments of the given specs."""
+        rule = self.method.deduce or self.operation.rule
+        return rule(*specs, **self.operation.fill(options))
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        call = mismatch.called(self.operation, self.types)
+        return f"{call} -> {self.method}  {self.method.location}"
+
+
+def _type_name(hint: Any) -> str:
+    members = getattr(hint, "__args__", None)
+    if members:
+        return " | ".join(map(_type_name, members))
+    return "None" if hint is type(None) else getattr(hint, "__name__", str(hint))
