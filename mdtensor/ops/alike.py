@@ -9,7 +9,8 @@ import numpy as np
 from mdtensor.device import cpu
 from mdtensor.kernels.dense import half
 from mdtensor.kernels.dense.quiet import runner
-from mdtensor.ops.operands import LARGE, PLAIN, new
+from mdtensor.kernels.dense.team import LARGE
+from mdtensor.ops.operands import PLAIN, new
 from mdtensor.tensor import Tensor
 
 
