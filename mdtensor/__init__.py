@@ -18,7 +18,13 @@ from math import e as e, inf as inf, nan as nan, pi as pi
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
-from mdtensor import dtypes as dtypes, fft as fft, linalg as linalg, ops as ops
+from mdtensor import (
+    dtypes as dtypes,
+    extend as extend,
+    fft as fft,
+    linalg as linalg,
+    ops as ops,
+)
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
@@ -286,6 +292,7 @@ from mdtensor.inspection import (
     __array_namespace_info__ as __array_namespace_info__,
 )
 from mdtensor.leaves import *
+from mdtensor.operators import Operators as Operators
 from mdtensor.ops.arrays import asarray as asarray, from_dlpack as from_dlpack
 from mdtensor.ops.creation import (
     empty as empty,
@@ -305,6 +312,7 @@ from mdtensor.ops.threads import (
     set_num_threads as set_num_threads,
 )
 from mdtensor.promotion import (
+    add_type as add_type,
     can_cast as can_cast,
     promote_types as promote_types,
     promotion_rules as promotion_rules,
@@ -337,7 +345,7 @@ __array_api_version__ = "2024.12"
 
 
 # Every public name, and no module that is only how they came about.
-_MODULES = {"dtypes", "fft", "linalg"}
+_MODULES = {"dtypes", "extend", "fft", "linalg"}
 _public = {
     name
     for name, value in globals().items()

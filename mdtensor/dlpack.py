@@ -61,11 +61,18 @@ def exported(
             max_version=max_version
         )
     except BufferError:
-        problem = f"DLPack has no place for {found.dtype} with strides {found.strides}"
-        raise ExchangeError(problem, "Use copy=True") from None
+        raise ExchangeError(*_refusal(found)) from None
     if is_bfloat16:
         _type_code(capsule).value = BFLOAT
     return capsule
+
+
+def _refusal(array: npt.NDArray[Any]) -> tuple[str, str]:
+    """Why NumPy does not export an array, and what would work."""
+    problem = f"DLPack has no place for {array.dtype}"
+    if array.dtype.isbuiltin == 2 and array.dtype != bfloat16.storage:
+        return problem, "Use astype(x, float32)"
+    return f"{problem} with strides {array.strides}", "Use copy=True"
 
 
 def _version(max_version: Any) -> tuple[int, int]:

@@ -26,8 +26,13 @@ class DType:
         bits: width of one element.
         storage: the NumPy dtype of the buffer that holds the elements.
 
-    `minimum` and `maximum` are the bounds of its finite numbers; of complex numbers,
-    those of each part.
+    `minimum` and `maximum` are the bounds of its finite numbers, and `digits` says how
+    fine they are: every integer up to 2**digits is one of them. Of complex numbers, all
+    three are those of each part.
+
+    Floats of 16 bits or less are computed in float32 and rounded once, whoever adds
+    them: their `storage` must be a type that NumPy casts to float32 and back, such as
+    those of ml_dtypes. If it has the same name, NumPy's arrays of it are tensors of it.
 
     There is one object of each, which equals itself only, as PyTorch's do: NumPy's own
     types have no hash that a `DType` could share with all of their names. `dtype(x)`
@@ -42,7 +47,7 @@ class DType:
         (mdtensor.int8, 8, -128, 127)
     """
 
-    __slots__ = ("bits", "kind", "maximum", "minimum", "name", "storage")
+    __slots__ = ("bits", "digits", "kind", "maximum", "minimum", "name", "storage")
 
     def __init__(self, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> None:
         if name in _REGISTRY:
@@ -51,7 +56,7 @@ class DType:
         self.kind = kind
         self.bits = bits
         self.storage = np.dtype(storage)
-        self.minimum, self.maximum = _bounds(self.storage)
+        self.minimum, self.maximum, self.digits = _numbers(self.storage)
         _REGISTRY[name] = self
 
     @property
@@ -76,14 +81,15 @@ class DType:
         return dtype, (self.name,)
 
 
-def _bounds(storage: np.dtype[Any]) -> tuple[int | float, int | float]:
-    """The smallest and the largest finite number an element can hold."""
+def _numbers(storage: np.dtype[Any]) -> tuple[int | float, int | float, int]:
+    """The smallest and the largest finite number of an element, and its digits."""
     if storage.kind == "b":
-        return 0, 1
+        return 0, 1, 1
     if storage.kind in "iu":
-        return int(np.iinfo(storage).min), int(np.iinfo(storage).max)
+        most = int(np.iinfo(storage).max)
+        return int(np.iinfo(storage).min), most, most.bit_length()
     found: Any = ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
-    return float(found.min), float(found.max)
+    return float(found.min), float(found.max), int(found.nmant) + 1
 
 
 def dtype(name: object) -> DType:

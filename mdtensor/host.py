@@ -132,10 +132,11 @@ def _natural_array(values: Any, types: set[Any]) -> npt.NDArray[Any]:
     """`values` as NumPy sees them, but integers of any size stay exact.
 
     `types` are those of its elements. NumPy makes floats of [1, 2**63]; here they are
-    an array of Python integers. To it a bfloat16 is an object; here it is a float.
+    an array of Python integers. To it a bfloat16, or another float that is not its own,
+    is an object; here it is a float.
     """
     found = np.array(values)
-    if found.dtype == dtypes.bfloat16.storage:
+    if _is_foreign_float(found.dtype):
         return found.astype(np.float32)
     if found.dtype.kind not in "fO" or found.size == 0 or types == {float}:
         return found
@@ -150,7 +151,13 @@ def _each(convert: Callable[[Any], Any], exact: npt.NDArray[Any]) -> npt.NDArray
 
 
 def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, dtypes.bfloat16.storage.type) else value
+    is_foreign = isinstance(value, np.generic) and _is_foreign_float(value.dtype)
+    return float(value) if is_foreign else value
+
+
+def _is_foreign_float(storage: np.dtype[Any]) -> bool:
+    """Whether it is a float, and no type of NumPy's own."""
+    return storage.isbuiltin == 2 and dtypes.dtype(storage).is_floating
 
 
 def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
@@ -180,18 +187,20 @@ def _rounded(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.dtype.kind == "O":
         found = _each(lambda n: shortened(fit_scalar(n, dtype), dtype), found)
     with np.errstate(all="ignore"):
-        near = _toward_bfloat16(found) if dtype is dtypes.bfloat16 else found
+        near = _off_ties(found, dtype) if dtype.storage.isbuiltin == 2 else found
         return near.astype(dtype.storage)
 
 
-def _toward_bfloat16(found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """As float32, which rounds to bfloat16 as `found` does.
+def _off_ties(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+    """As float32, which rounds to a narrow `dtype` as `found` does.
 
-    A float32 halfway between two bfloat16 moves toward the number it was rounded from.
+    A float32 halfway between two of `dtype`, where all digits behind those of `dtype`
+    and one more are 0, moves toward the number it was rounded from.
     """
     real = found.astype(np.float64)
     near = real.astype(np.float32)
-    is_halfway = (near.view(np.uint32) & 0xFFFF) == 0x8000
+    behind = (1 << (dtypes.float32.digits - dtype.digits - 1)) - 1
+    is_halfway = (near.view(np.uint32) & behind) == 0
     side = np.where(real > near, np.inf, -np.inf).astype(np.float32)
     moved = np.where(is_halfway & (real != near), np.nextafter(near, side), near)
     return np.asarray(moved, np.float32)

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {"mdtensor.kernels": "kernels", "mdtensor.quant": "quant", "mdtensor": "."}
+#: Packages and their folders; a package of another checkout, see `read`.
+FOLDERS = (("mdtensor.kernels", "kernels"), ("mdtensor.quant", "quant"))
+FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
@@ -32,7 +34,7 @@ LAYERS = (
     {"tensor"},
     {"leaves"},
     {"ops"},
-    {"linalg", "fft"},
+    {"linalg", "fft", "extend"},
     {"cuda", "emucuda", "diagnose", "cli"},
     {"__main__"},
 )
@@ -120,16 +122,15 @@ Rule = Callable[[Checkout], Iterator[str]]
 
 
 @cache
-def read(root: Path) -> Checkout:
+def read(root: Path, folders: tuple[tuple[str, str], ...] = FOLDERS) -> Checkout:
     """Every module of a checkout by its import name."""
     modules = {}
-    for package, folder in FOLDERS.items():
+    for package, folder in folders:
         start = root / folder
-        top = start / "mdtensor" if package == "mdtensor" else start
-        for path in sorted(top.rglob("*.py")):
+        for path in sorted(start.rglob("*.py")):
             parts = path.relative_to(start).with_suffix("").parts
             below = [part for part in parts if part != "__init__"]
-            name = ".".join(below if package == "mdtensor" else [package, *below])
+            name = ".".join([package, *below])
             shown = path.relative_to(root).as_posix()
             tree = ast.parse(path.read_text(), filename=str(path))
             modules[name] = Module(name, path, shown, tree)

@@ -1,4 +1,4 @@
-"""Activation functions on host arrays; 16-bit floats round once.
+"""Activation functions on host arrays; narrow floats round once.
 
 NaN stays NaN. At an infinity stands the limit, also where the formula has none.
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense.arithmetic import clip
 from mdtensor.kernels.dense.blocks import BLOCK, in_blocks, in_short_blocks
-from mdtensor.kernels.dense.half import LARGE, NARROW
+from mdtensor.kernels.dense.half import LARGE, is_narrow
 from mdtensor.kernels.dense.quiet import elementwise
 from mdtensor.kernels.dense.special import FLOAT64, erf64
 from mdtensor.kernels.dense.ufunc import in_float32
@@ -27,7 +27,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 def relu(x: Array) -> Array:
     """max(x, 0); of integers, too."""
-    if x.size < LARGE and x.dtype not in NARROW:
+    if x.size < LARGE and not is_narrow(x.dtype):
         return np.asarray(elementwise(np.maximum, x, 0))
     return _relu(x)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.conversion import element
-from mdtensor.kernels.dense.half import NARROW, widened
+from mdtensor.kernels.dense.half import is_narrow, widened
 from mdtensor.kernels.dense.quiet import elementwise, quietly
 from mdtensor.kernels.dense.ufunc import binary, narrowed, unary
 
@@ -57,7 +57,7 @@ def clip(x: Array, low: Any, high: Any) -> Array:
     if low is None and high is None:
         return x.copy()
     bounds = [_bound(bound, x.dtype) for bound in (low, high)]
-    if x.dtype in NARROW:
+    if is_narrow(x.dtype):
         wide = [bound if bound is None else widened(bound) for bound in bounds]
         return narrowed(widened(x).clip, x.dtype, *wide)
     return np.asarray(elementwise(x.clip, *bounds))
@@ -65,7 +65,7 @@ def clip(x: Array, low: Any, high: Any) -> Array:
 
 def _bound(bound: Any, dtype: DType) -> Any:
     """A limit in `dtype`; a number as it is where NumPy rounds it in its loop."""
-    if bound is None or (type(bound) in (int, float) and dtype not in NARROW):
+    if bound is None or (type(bound) in (int, float) and not is_narrow(dtype)):
         return bound
     if not isinstance(bound, np.ndarray):
         return element(bound, dtype)

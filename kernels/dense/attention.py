@@ -31,7 +31,7 @@ def attention(
         mask: truth values, or floats to add, that broadcast to [..., l, s].
         is_causal: query i sees keys 0 to i.
         scale: 1 / sqrt(e) unless given.
-        dtype: of the result; 16-bit floats are computed in float32, rounded once.
+        dtype: of the result; narrow floats are computed in float32, rounded once.
     """
     wide = compute_dtype(dtype)
     q, k, v = (rounded(x, wide) for x in (query, key, value))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense import half
-from mdtensor.kernels.dense.half import NARROW
+from mdtensor.kernels.dense.half import is_narrow
 from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.team import TEAM
@@ -27,7 +27,7 @@ SHORT = 1 << 15
 def _blocked(length: int, function: Callable[..., None]) -> Kernel:
     """Run function(x, out, *options) of each element on one block after another.
 
-    16-bit floats are computed in float32 and rounded once. The function writes every
+    Narrow floats are computed in float32 and rounded once. The function writes every
     element of `out`, and none of x.
     """
 
@@ -38,7 +38,7 @@ def _blocked(length: int, function: Callable[..., None]) -> Kernel:
 
     @wraps(function)
     def blocked(x: Array, *options: Any) -> Array:
-        if x.dtype in NARROW:
+        if is_narrow(x.dtype):
             return half.unary(on_row, x, *options)
         y = empty(x.shape, x.dtype)
         flat, out = x.reshape(-1), y.reshape(-1)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.quiet import elementwise, quiet
-from mdtensor.kernels.dense.ufunc import FLOAT32, NARROW, binary
+from mdtensor.kernels.dense.ufunc import FLOAT32, binary, is_narrow
 
 Array = npt.NDArray[Any]
 ZERO = np.zeros((), np.int8)
@@ -42,7 +42,8 @@ def _number(x: Any) -> Any:
     """Truth values as bytes, which compare with integers of any size; wider floats."""
     if _kind(x) == "b":
         return x.view(np.uint8)
-    return x.astype(FLOAT32) if getattr(x, "dtype", None) in NARROW else x
+    is_array = isinstance(x, np.ndarray)
+    return x.astype(FLOAT32) if is_array and is_narrow(x.dtype) else x
 
 
 def _compare_parts(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:

@@ -1,6 +1,6 @@
 """Convolution of host arrays.
 
-Images are [n, c, h, w]. Sums are held in `dtype`, those of 16-bit floats in float32 and
+Images are [n, c, h, w]. Sums are held in `dtype`, those of narrow floats in float32 and
 rounded once; integers wrap.
 """
 

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
+from math import frexp, ldexp
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.half import cast
+from mdtensor.kernels.dense.half import FLOAT32, cast, is_floating, is_narrow
 from mdtensor.kernels.dense.quiet import quiet, quietly
-from mdtensor.kernels.dense.ufunc import is_floating
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 Cast = Callable[[Array, DType], Array]
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FLOAT32_BITS = 23  # of a fraction
 
 
 def by_parts(test: Cast) -> Cast:
@@ -86,24 +86,31 @@ def nearest(x: Array, dtype: DType) -> Array:
     if dtype.kind == "b":
         return np.asarray(x != 0)
     is_wide = x.dtype.kind in "iu" or x.dtype == np.float64
-    return cast(_off_ties(x) if dtype == BFLOAT16 and is_wide else x, dtype)
+    return cast(_off_ties(x, dtype) if _is_foreign(dtype) and is_wide else x, dtype)
 
 
 def element(value: Any, dtype: DType) -> Array:
     """A Python number that `dtype` holds as a 0-d array; rounded once."""
-    if dtype == BFLOAT16:  # ml_dtypes takes no integer from 2**63 on
+    if _is_foreign(dtype):  # ml_dtypes takes no integer from 2**63 on
         return nearest(np.asarray(value, np.float64), dtype)
     return np.asarray(quietly(np.asarray, value, dtype))
 
 
-def _off_ties(x: Array) -> Array:
-    """x as float32, from which it rounds to bfloat16 as x itself does.
+def _is_foreign(dtype: DType) -> bool:
+    """Whether it is a float that NumPy does not know, and rounds to twice."""
+    return dtype.isbuiltin == 2 and is_narrow(dtype)
+
+
+def _off_ties(x: Array, dtype: DType) -> Array:
+    """x as float32, from which it rounds to `dtype` as x itself does.
 
     ml_dtypes rounds twice. That goes wrong only where the first rounding arrives
-    halfway between two bfloat16: there the side from which it came decides.
+    halfway between two of `dtype`: there the side from which it came decides. Halfway
+    all bits behind the first one that `dtype` lacks are 0.
     """
-    y = x.astype(np.float32)
-    ties = (y.view(np.uint32) & 0xFFFF) == 0x8000
+    y = x.astype(FLOAT32)
+    behind = (1 << (FLOAT32_BITS - _nmant(dtype) - 1)) - 1
+    ties = (y.view(np.uint32) & behind) == 0
     if np.any(ties):
         half, exact = y[ties], x[ties]
         was = half.astype(x.dtype)
@@ -116,7 +123,7 @@ def _off_ties(x: Array) -> Array:
 def saturating(x: Array, dtype: DType) -> Array:
     """x in `dtype`; what is outside becomes the nearest bound, NaN an integer 0.
 
-    An infinity stays one among floats, because they hold it.
+    An infinity stays one in a float that holds it.
     """
     if dtype.kind == "c" and not _is_within(x.dtype, dtype):
         return _joined(x, dtype)
@@ -161,11 +168,10 @@ def _modulo(x: Array) -> Array:
 
 def _beyond(x: Array, dtype: DType) -> tuple[Any, Any]:
     """Where finite x is below and above a type, once it is cut or rounded."""
-    if is_floating(x.dtype) and x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
+    if is_narrow(x.dtype):
+        x = x.astype(FLOAT32)
     if is_floating(dtype):
-        limit = _overflow(dtype)
-        return (x <= -limit) & (x != -np.inf), (x >= limit) & (x != np.inf)
+        return _overflow(x, dtype)
     least, most = bounds(dtype)
     if not is_floating(x.dtype):
         return x < least, x > most
@@ -173,10 +179,29 @@ def _beyond(x: Array, dtype: DType) -> tuple[Any, Any]:
     return whole < x.dtype.type(least), whole >= x.dtype.type(most + 1)
 
 
-def _overflow(dtype: DType) -> int:
-    """The least number that rounds to infinity: halfway above the largest."""
-    most = int(bounds(dtype)[1])
-    return most + (most & -most) // 2
+def _overflow(x: Array, dtype: DType) -> tuple[Any, Any]:
+    """Where x is below and above all that rounds to a finite number of `dtype`."""
+    limit, is_beyond = _limit(dtype)
+    below, above = (x <= -limit, x >= limit) if is_beyond else (x < -limit, x > limit)
+    if not _holds_infinity(dtype):
+        return below, above
+    return below & (x != -np.inf), above & (x != np.inf)
+
+
+@cache
+def _limit(dtype: DType) -> tuple[float, bool]:
+    """What is halfway above the largest number, and whether it is beyond.
+
+    It is unless that number is even: float8_e4m3fn ends at 14 · 2⁵, not at 15.
+    """
+    most: float = bounds(dtype)[1]
+    step = ldexp(1.0, frexp(most)[1] - 1 - _nmant(dtype))
+    return most + step / 2, most / step % 2 == 1
+
+
+@cache
+def _holds_infinity(dtype: DType) -> bool:
+    return bool(np.isinf(quietly(np.asarray, np.inf, dtype)))
 
 
 @cache
@@ -196,11 +221,27 @@ def is_exact(source: DType, target: DType) -> bool:
         part = _part(source) if source.kind == "c" else source
         return is_exact(part, _part(target))
     if is_floating(source):
-        return is_floating(target) and target.itemsize > source.itemsize
+        return is_floating(target) and _is_finer(target, source)
     if is_floating(target) and source.kind != "c":
         least, most = bounds(source)
-        return max(-least, most) <= 2 ** (ml_dtypes.finfo(target).nmant + 1)
+        largest = min(2 ** (_nmant(target) + 1), bounds(target)[1])
+        return max(-least, most) <= largest
     return source.kind != "c" and _is_within(source, target)
+
+
+def _is_finer(target: DType, source: DType) -> bool:
+    """Whether a float has at least the digits and the range of another."""
+    fine, coarse = ml_dtypes.finfo(target), ml_dtypes.finfo(source)
+    is_low = float(fine.smallest_subnormal) <= float(coarse.smallest_subnormal)
+    is_high = float(fine.max) >= float(coarse.max)
+    is_whole = _holds_infinity(target) or not _holds_infinity(source)
+    return is_low and is_high and is_whole and fine.nmant >= coarse.nmant
+
+
+@cache
+def _nmant(dtype: DType) -> int:
+    """Binary digits behind the first one."""
+    return int(ml_dtypes.finfo(dtype).nmant)
 
 
 @cache

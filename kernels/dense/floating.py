@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.half import NARROW
+from mdtensor.kernels.dense.half import is_narrow
 from mdtensor.kernels.dense.quiet import quiet
 
 Array = npt.NDArray[Any]
@@ -17,10 +17,10 @@ Array = npt.NDArray[Any]
 def nextafter(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
     """The number of `dtype` after x1 toward x2, which is x2 where they are equal.
 
-    Floats of 16 bits are not widened; NumPy leaves them x1, a zero of the other sign.
+    Narrow floats are not widened; NumPy leaves them x1, a zero of the other sign.
 
     Source: IEEE 754-2019, nextUp and nextDown; C, nextafter.
     """
     a, b = (np.asarray(x, dtype) for x in (x1, x2))
     next_ = np.asarray(np.nextafter(a, b))
-    return np.asarray(np.where(a == b, b, next_)) if dtype in NARROW else next_
+    return np.asarray(np.where(a == b, b, next_)) if is_narrow(dtype) else next_

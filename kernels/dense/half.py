@@ -1,8 +1,10 @@
-"""float16 and bfloat16: computed in float32 and rounded once, large arrays compiled.
+"""Narrow floats, of 16 bits or less: computed in float32 and rounded once.
 
-Small arrays are cast by NumPy, and need no compiler. Of large ones, functions of one
-operand look each element up in a table of all 65,536 results; arithmetic, comparisons
-and casts are kernels over the bits. All ways give the same numbers.
+float16 and bfloat16 are ours; any other that NumPy can cast to float32 and back, such
+as those of 8 bits in ml_dtypes, is computed alike. Small arrays are cast by NumPy, and
+need no compiler. Of large ones, functions of one operand look each element up in a
+table of all results; arithmetic, comparisons and casts of our two are kernels over the
+bits. All ways give the same numbers.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
 FLOAT16, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
-#: Floats of 16 bits, which are computed in float32 and rounded once.
-NARROW = frozenset({FLOAT16, BFLOAT16})
 FLOAT32 = np.dtype(np.float32)
+#: Those that have compiled kernels.
+OURS = frozenset({FLOAT16, BFLOAT16})
 
 #: Elements from which compiled kernels are worth loading the compiler for.
 LARGE = 1 << 13
@@ -49,6 +51,33 @@ BITS = {
 }
 
 
+class _Narrow(dict[DType, bool]):
+    """The answers of `is_narrow`, each found when it is first asked for."""
+
+    def __missing__(self, dtype: DType) -> bool:
+        found = self[dtype] = dtype.itemsize < FLOAT32.itemsize and _is_float(dtype)
+        return found
+
+
+def _is_float(dtype: DType) -> bool:
+    if dtype.isbuiltin != 2:  # 2 is what others have added to NumPy
+        return dtype.kind == "f"
+    try:
+        ml_dtypes.finfo(dtype)
+    except ValueError:
+        return False
+    return True
+
+
+#: Whether a type is a float that is computed in float32 and rounded once.
+is_narrow: Callable[[DType], bool] = _Narrow().__getitem__
+
+
+def is_floating(dtype: DType) -> bool:
+    """Whether it is a real floating type, those that are not NumPy's own included."""
+    return dtype.kind == "f" or is_narrow(dtype)
+
+
 @cache
 def _kernels(dtype: DType) -> ModuleType:
     """The compiled kernels; imported late, because numba takes its time."""
@@ -56,10 +85,10 @@ def _kernels(dtype: DType) -> ModuleType:
 
 
 def widened(x: Array) -> Array:
-    """x, floats of 16 bits in float32, which is exact."""
-    if x.dtype not in NARROW:
+    """x, narrow floats in float32, which is exact."""
+    if not is_narrow(x.dtype):
         return x
-    if x.size < LARGE or x.dtype == BFLOAT16:  # its cast is a shift in NumPy, too
+    if x.size < LARGE or x.dtype != FLOAT16:  # of bfloat16 it is a shift in NumPy, too
         return quietly(x.astype, FLOAT32)
     out = empty(x.shape, FLOAT32)
     _run(_kernels(x.dtype).to_float32, [_flat(x)], out.reshape(-1))
@@ -67,9 +96,9 @@ def widened(x: Array) -> Array:
 
 
 def rounded(x: Any, dtype: DType) -> Array:
-    """x rounded half to even to `dtype`, a float of 16 bits."""
+    """x rounded half to even to `dtype`, a narrow float."""
     x = np.asarray(x)
-    if x.size < LARGE or x.dtype != FLOAT32:
+    if x.size < LARGE or x.dtype != FLOAT32 or dtype not in OURS:
         return quietly(x.astype, dtype)
     out = empty(x.shape, dtype)
     _run(_kernels(dtype).from_float32, [x.reshape(-1)], _flat(out))
@@ -81,7 +110,7 @@ def cast(x: Array, dtype: DType) -> Array:
     if x.dtype == dtype:
         return x.copy()
     wide = widened(x)
-    if dtype in NARROW and wide.dtype == FLOAT32:
+    if is_narrow(dtype) and wide.dtype == FLOAT32:
         return rounded(wide, dtype)
     return wide if wide.dtype == dtype else quietly(wide.astype, dtype)
 
@@ -92,7 +121,7 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
     shape = x1.shape
     if shape != x2.shape:
         shape = np.broadcast_shapes(shape, x2.shape)
-    if prod(shape) < LARGE or ufunc not in COMPILED:
+    if prod(shape) < LARGE or ufunc not in COMPILED or dtype not in OURS:
         found = np.asarray(quietly(ufunc, widened(x1), widened(x2)))
         return rounded(found, dtype) if found.dtype == FLOAT32 else found
     out = empty(shape, bool if ufunc in COMPARISONS else dtype)
@@ -112,6 +141,8 @@ def unary(function: Callable[..., Any], x: Array, *options: Any) -> Array:
     """
     if x.size < LARGE:
         return _computed(function, x, options)
+    if x.dtype.itemsize == 1:
+        return _table(function, x.dtype, options).take(x.view(np.uint8))
     if function in BITS:
         return _of_bits(*BITS[function], x)
     if function in ROUNDINGS and x.dtype == BFLOAT16:
@@ -139,8 +170,10 @@ def _of_bits(ufunc: np.ufunc, mask: Any, x: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _table(function: Callable[..., Any], dtype: DType, options: Any) -> Array:
-    """The results for all numbers, in the order of their bits: 128 KiB."""
-    return _computed(function, np.arange(1 << 16, dtype=np.uint16).view(dtype), options)
+    """The results for all numbers, in the order of their bits: 128 KiB of 16."""
+    bits = np.dtype(f"u{dtype.itemsize}")
+    numbers = np.arange(np.iinfo(bits).max + 1, dtype=bits).view(dtype)
+    return _computed(function, numbers, options)
 
 
 def _computed(function: Callable[..., Any], x: Array, options: Any) -> Array:

@@ -1,7 +1,7 @@
 """Matrices of host arrays by LAPACK: norms, determinants, inverses, systems.
 
 A matrix is the last two axes. Elements are float32, float64 or complex, and stay of
-their type; norms take 16-bit floats as well, in float32 and rounded once. Where LAPACK
+their type; norms take narrow floats as well, in float32 and rounded once. Where LAPACK
 fails a kernel raises numpy.linalg.LinAlgError.
 """
 

@@ -1,7 +1,7 @@
 """Products of host arrays: sums of products over shared axes, and the outer and cross.
 
 Operands are cast to `dtype`, the type of the result. Floats and complex numbers go
-through BLAS, 16-bit floats in float32 and rounded once; integers are multiplied as
+through BLAS, narrow floats in float32 and rounded once; integers are multiplied as
 integers and wrap.
 """
 
@@ -22,9 +22,8 @@ DType = np.dtype[Any]
 
 
 def rounded(x: Array, dtype: DType) -> Array:
-    """`x` in `dtype`; too large is an infinity."""
-    with np.errstate(all="ignore"):
-        return np.asarray(x, dtype)
+    """`x` in `dtype`, rounded once; too large is an infinity."""
+    return promoted(np.asarray(x), dtype)
 
 
 def matmul(x1: Array, x2: Array, dtype: DType) -> Array:
@@ -71,6 +70,6 @@ def matrix_power(x: Array, n: int) -> Array:
 
 
 def _product(product: Callable[..., Any], dtype: DType, *operands: Array) -> Array:
-    """`product` of operands in `dtype`; 16-bit floats widen, and round at the end."""
+    """`product` of operands in `dtype`; narrow floats widen, and round at the end."""
     typed = [widened(promoted(x, dtype)) for x in operands]
     return narrowed(product, dtype, *typed)

@@ -1,4 +1,4 @@
-"""Normalization of host arrays; 16-bit floats are computed in float32, rounded once."""
+"""Normalization of host arrays; narrow floats are computed in float32, rounded once."""
 
 from __future__ import annotations
 

@@ -15,18 +15,19 @@ import numpy.typing as npt
 from mdtensor.kernels.dense.conv import with_border
 from mdtensor.kernels.dense.matmul import rounded
 from mdtensor.kernels.dense.quiet import quietly
-from mdtensor.kernels.dense.ufunc import compute_dtype, in_float32, is_floating
+from mdtensor.kernels.dense.ufunc import compute_dtype, in_float32
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
 
 
+@in_float32
 def max_pool2d(
     x: Array, kernel: Pair, stride: Pair, padding: Padding, size: Pair
 ) -> Array:
     """The largest element of each window; NaN if there is one."""
-    lowest = -np.inf if is_floating(x.dtype) else np.iinfo(x.dtype).min
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     image = _continued(x, kernel, stride, padding, size, lowest)
     y = np.full((*x.shape[:2], *size), lowest, x.dtype)
     for p, q in np.ndindex(kernel):

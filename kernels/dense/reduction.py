@@ -1,7 +1,7 @@
 """Many elements to one on host arrays: sums, means, extremes.
 
 `axes` is a tuple of axes counted from the front. Floats are computed in their own type
-(sums along contiguous axes pairwise), those of 16 bits in float32 and rounded once. No
+(sums along contiguous axes pairwise), narrow ones in float32 and rounded once. No
 kernel writes to its arguments, and none warns.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.half import NARROW, widened
+from mdtensor.kernels.dense.half import is_narrow, widened
 from mdtensor.kernels.dense.promotion import promoted
 from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.ufunc import compute_dtype, narrowed
@@ -44,7 +44,7 @@ def _total(
 
 def addends(x: Array, dtype: DType) -> Array:
     """x in `dtype`, unless NumPy's loop casts it just as well, block by block."""
-    return promoted(x, dtype) if dtype in NARROW else x
+    return promoted(x, dtype) if is_narrow(dtype) else x
 
 
 def mean(x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -74,7 +74,7 @@ def var(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
 
 
 def std(x: Array, axes: Axes, keepdims: bool, correction: float) -> Array:
-    """√var; 16-bit floats are rounded after the root only."""
+    """√var; narrow floats are rounded after the root only."""
     root = quietly(np.sqrt, quietly(_var, x, axes, keepdims, correction))
     return np.asarray(quietly(np.asarray, root, x.dtype))
 

@@ -1,6 +1,6 @@
 """Running sums and products of host arrays along an axis, and differences.
 
-Floats of 16 bits are computed in float32 and rounded once; integers wrap.
+Narrow floats are computed in float32 and rounded once; integers wrap.
 """
 
 from __future__ import annotations

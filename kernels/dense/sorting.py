@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.half import FLOAT32, NARROW
+from mdtensor.kernels.dense.half import FLOAT32, is_narrow
 from mdtensor.kernels.dense.quiet import quiet
 
 Array = npt.NDArray[Any]
@@ -31,7 +31,7 @@ def sort(x: Array, axis: int, descending: bool) -> Array:
 
 def _comparable(x: Array) -> Array:
     """x in a type that NumPy compares quickly; exact."""
-    return x.astype(FLOAT32) if x.dtype in NARROW else x
+    return x.astype(FLOAT32) if is_narrow(x.dtype) else x
 
 
 def _has_unlike_equals(x: Array) -> bool:

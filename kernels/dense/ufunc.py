@@ -1,7 +1,7 @@
 """NumPy's loops as kernels: operands are cast inside the loop, block by block.
 
-Floating point never warns. float16 and bfloat16 are computed in float32 and rounded
-once. Integers wrap. No kernel writes to its arguments.
+Floating point never warns. Narrow floats, of 16 bits or less, are computed in float32
+and rounded once. Integers wrap. No kernel writes to its arguments.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import numpy.typing as npt
 from mdtensor.kernels.dense import half
 from mdtensor.kernels.dense.half import (
     FLOAT32 as FLOAT32,
-    NARROW as NARROW,
+    is_narrow as is_narrow,
     rounded,
     widened,
 )
 from mdtensor.kernels.dense.memory import empty
+from mdtensor.kernels.dense.promotion import promoted
 from mdtensor.kernels.dense.quiet import elementwise, quietly
 from mdtensor.kernels.dense.team import LARGE, TEAM
 
@@ -29,19 +30,14 @@ Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
 
-def is_floating(dtype: DType) -> bool:
-    """Whether it is a real floating type, bfloat16 included."""
-    return dtype.kind == "f" or dtype in NARROW
-
-
 def compute_dtype(dtype: DType) -> DType:
-    """Where arithmetic on `dtype` is done: float32 for floats of 16 bits."""
-    return FLOAT32 if dtype in NARROW else dtype
+    """Where arithmetic on `dtype` is done: float32 for narrow floats."""
+    return FLOAT32 if is_narrow(dtype) else dtype
 
 
 def unary(ufunc: Callable[..., Any], x: Array) -> Array:
     """ufunc(x) in the type of x."""
-    if x.dtype not in NARROW:
+    if not is_narrow(x.dtype):
         return elementwise(ufunc, x) if x.size < LARGE else spread(ufunc, x)
     if isinstance(ufunc, np.ufunc):
         return half.unary(ufunc, x)
@@ -57,11 +53,10 @@ def predicate(ufunc: Callable[..., Any], x: Array) -> Array:
 def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     """ufunc(x1, x2), operands cast to `dtype` in the loop."""
     # The usual case before all questions.
-    if x1.dtype is x2.dtype is dtype and x1.size < LARGE and dtype not in NARROW:
+    if x1.dtype is x2.dtype is dtype and x1.size < LARGE and not is_narrow(dtype):
         return elementwise(ufunc, x1, x2)
-    if dtype in NARROW:
-        a, b = (x if x.dtype == dtype else quietly(x.astype, dtype) for x in (x1, x2))
-        return half.binary(ufunc, a, b)
+    if is_narrow(dtype):
+        return half.binary(ufunc, promoted(x1, dtype), promoted(x2, dtype))
     if x1.dtype == x2.dtype == dtype:
         # Beyond the caches only: memory is what two operands wait for.
         is_large = max(x1.size, x2.size) >= 4 * LARGE
@@ -102,11 +97,11 @@ def narrowed(function: Callable[..., Any], dtype: DType, *operands: Any) -> Arra
 
 
 def in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Run a function of 16-bit floats in float32, so that it rounds once."""
+    """Run a function of narrow floats in float32, so that it rounds once."""
 
     @wraps(function)
     def in_wide(x: Array, *options: Any) -> Array:
-        if x.dtype in NARROW:
+        if is_narrow(x.dtype):
             return narrowed(function, x.dtype, widened(x), *options)
         return np.asarray(quietly(function, x, *options))
 

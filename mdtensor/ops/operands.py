@@ -56,17 +56,8 @@ PLAIN = frozenset(
     for kind in leaves()
     if issubclass(kind, NumericTensor)
     and kind.device is cpu
-    and kind.dtype.storage not in kernel.NARROW
+    and not kernel.is_narrow(kind.dtype.storage)
 )
-#: Up to where a float, or the parts of a complex number, hold every integer.
-EXACT_INTEGERS = {
-    dtypes.bfloat16.storage: 2**8,
-    dtypes.float16.storage: 2**11,
-    dtypes.float32.storage: 2**24,
-    dtypes.float64.storage: 2**53,
-    dtypes.complex64.storage: 2**24,
-    dtypes.complex128.storage: 2**53,
-}
 #: How many deductions are kept.
 DEDUCTIONS = 4096
 _DEDUCTIONS: dict[Any, Any] = {}
@@ -278,7 +269,7 @@ def _plain(operand: Any, dtype: DType) -> Any:
     if not dtype.minimum <= operand <= dtype.maximum:
         return None
     if type(operand) is float:
-        if dtype.is_integer or dtype is dtypes.bfloat16:
+        if dtype.is_integer or dtype.storage.isbuiltin == 2:  # NumPy rounds to it twice
             return None
     elif not -(2**53) <= operand <= 2**53:  # would go through float64, rounded twice
         return None
@@ -355,7 +346,7 @@ def _compared(operand: Any, other: Any) -> Any:
 def _compared_integer(value: int, other: DType) -> Any:
     if not (other.is_floating or other.is_complex):
         return int(value)
-    if abs(value) <= EXACT_INTEGERS.get(other.storage, 0):
+    if abs(value) <= min(2**other.digits, other.maximum):
         return np.asarray(value, other.storage)
     for dtype in (dtypes.int64, dtypes.uint64):
         if dtype.minimum <= value <= dtype.maximum:

@@ -5,16 +5,17 @@ common type of two types is their least upper bound:
 
     upper(n)    = n and everything that arrows reach from n
     common(S)   = the intersection of upper(n) for n in S
-    join(S)     = the one c in common(S) with common(S) = upper(c), if there is one
+    join(S)     = the one c in common(S) with common(S) = upper(c), if there is one;
+                  of integers and truth values alone it must be one of them
 
 `c` is below every other common upper bound exactly when all of them are reached from
 it; two such c would reach each other, and the lattice has no cycle. Hence join is
 unique where it exists, and S is a set: the order of operands never matters.
 
 In the default lattice uint64 with a signed integer have two least common bounds,
-bfloat16 and float16, and so no join: an error rather than a silent loss of digits. For
-the same reason a table, not a rule, says that an integer never becomes a float unless
-it meets one.
+bfloat16 and float16, and so no join: an error rather than a silent loss of digits. That
+an integer never becomes a float unless it meets one also holds with a narrower float
+below those two, which somebody may add.
 
 Source: JAX, `jax/_src/dtypes.py` (lattice and bound); array API 2024.12, "Type
 Promotion Rules" (cells within a kind, scalars); PyTorch and JAX (a float keeps its
@@ -68,6 +69,7 @@ ARRAY_API_ARROWS: Arrows = {
     "complex64": ("complex128",),
 }
 
+INTEGRAL = ("bool", "signed integer", "unsigned integer")
 COMPLEX = ("complex floating",)
 FLOATING = ("real floating", *COMPLEX)
 NUMBER = ("signed integer", "unsigned integer", *FLOATING)
@@ -116,8 +118,10 @@ class Lattice(RuleSet):
     def join(self, types: tuple[DType, ...]) -> DType | None:
         common = frozenset.intersection(*(self.upper(t.name) for t in types))
         least = (name for name in common if self.upper(name) == common)
-        found = next(least, None)
-        return None if found is None else dtypes.dtype(found)
+        name = next(least, None)
+        found = None if name is None else dtypes.dtype(name)
+        is_integral = all(t.kind in INTEGRAL for t in types)
+        return None if is_integral and found and found.kind not in INTEGRAL else found
 
     def weak(self, tensor: DType, scalar: str) -> DType | None:
         if tensor.kind in self._weak[scalar]:

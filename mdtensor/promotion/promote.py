@@ -188,7 +188,7 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
 
     Example:
         >>> import mdtensor as md
-        >>> add_type(md.int8, above=[md.bool], below=[md.int16])
+        >>> md.add_type(md.int8, above=[md.bool], below=[md.int16])
         Traceback (most recent call last):
         mdtensor.errors.RegistrationError: int8 is in the lattice already.
     """

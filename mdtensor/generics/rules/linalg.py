@@ -47,7 +47,7 @@ def check_square(shape: Shape) -> None:
 
 
 def check_precision(dtype: DType) -> None:
-    """Refuse what LAPACK does not compute: integers, and floats of 16 bits."""
+    """Refuse what LAPACK does not compute: integers, and narrow floats."""
     if not dtype.is_complex and dtype not in (dtypes.float32, dtypes.float64):
         raise PromotionError(
             f"matrices are solved in float32, float64 or complex, not {dtype}",

@@ -138,9 +138,9 @@ CHANGED = (
         ),
         (
             "q8_8",
-            ["int64", "uint64"],
             ["float16", "bfloat16"],
-            CHANGED.format("int8 and uint64"),
+            ["float32"],
+            CHANGED.format("bfloat16 and float16"),
         ),
     ],
     ids=str,
@@ -154,6 +154,17 @@ def test_what_has_no_place(
         mine.add(md.dtype(new), map(md.dtype, above), map(md.dtype, below))
     assert str(caught.value) == text
     assert mine.arrows == DEFAULT_ARROWS
+
+
+def test_a_narrow_float_makes_no_floats_of_integers() -> None:
+    """It would be the one least bound of int64 and uint64."""
+    tiny = md.DType("tiny", "real floating", 8, "float16")
+    mine = lattice()
+    mine.add(tiny, [md.int64, md.uint64], [md.float16, md.bfloat16])
+    assert mine.join((md.int64, md.uint64)) is None
+    assert mine.join((md.uint64, tiny)) is tiny
+    assert mine.join((md.int64, md.uint64, tiny)) is tiny
+    assert mine.join((tiny, md.bfloat16)) is md.bfloat16
 
 
 STRANGER = """
@@ -170,7 +181,7 @@ try:
     x + n
 except md.PromotionError as error:
     print(error)
-md.promotion.add_type(fixed, above=[md.int8], below=["float32"])
+md.add_type(fixed, above=[md.int8], below=["float32"])
 print(md.result_type(x, n), md.result_type(n, 1.5, x), repr(x + n))
 print(md.can_cast(n, fixed), md.can_cast(x, md.int64))
 """

@@ -1,0 +1,44 @@
+"""What a package of your own builds operations with; see `docs/extending.md`.
+
+Types for annotations, deductions for `generic`, and two calls for methods:
+
+    deduced(operation, *operands, **options)    # checks all, gives type and shape
+    elementwise(operation, kernel, *operands)   # the same, then runs your kernel
+    describe("f", x)                            # the place in the error of a call
+"""
+
+from mdtensor.errors import describe as describe
+from mdtensor.generics.rules.elementwise import (
+    arithmetic as arithmetic,
+    broadcast as broadcast,
+    comparison as comparison,
+    fractional as fractional,
+    predicate as predicate,
+    same as same,
+)
+from mdtensor.generics.rules.reduction import reduction as reduction
+from mdtensor.ops.foreign import elementwise as elementwise
+from mdtensor.ops.operands import (
+    Dense as Dense,
+    Inexact as Inexact,
+    Operand as Number,
+    Real as Real,
+    deduced as deduced,
+)
+
+__all__ = [
+    "Dense",
+    "Inexact",
+    "Number",
+    "Real",
+    "arithmetic",
+    "broadcast",
+    "comparison",
+    "deduced",
+    "describe",
+    "elementwise",
+    "fractional",
+    "predicate",
+    "reduction",
+    "same",
+]
