@@ -6,7 +6,8 @@
     x + md.asarray([1, 2], dtype=md.int8)  # promoted to Float32Tensor by rule
     md.which(md.add, x, 1)                 # what runs for these types, and where it is
 
-`mdtensor.quant` (quantized tensors and models) loads on first use.
+`mdtensor.quant` (quantized tensors and models) and `mdtensor.tables` (dispatch tables)
+load on first use.
 """
 
 import builtins
@@ -61,6 +62,7 @@ from mdtensor.dtypes import (
 from mdtensor.errors import (
     BoundsError as BoundsError,
     CastError as CastError,
+    CoverageError as CoverageError,
     DataError as DataError,
     DeviceError as DeviceError,
     DispatchError as DispatchError,
@@ -70,6 +72,7 @@ from mdtensor.errors import (
     MdtensorError as MdtensorError,
     ModelError as ModelError,
     OptionError as OptionError,
+    PointError as PointError,
     PromotionError as PromotionError,
     ProtocolError as ProtocolError,
     RegistrationError as RegistrationError,
@@ -346,6 +349,7 @@ __array_api_version__ = "2024.12"
 
 # Every public name, and no module that is only how they came about.
 _MODULES = {"dtypes", "extend", "fft", "linalg"}
+_LATER = {"quant", "tables"}  # loaded on first use
 _public = {
     name
     for name, value in globals().items()
@@ -358,11 +362,11 @@ __all__ = sorted(name for name in _public if not hasattr(builtins, name))
 
 def __dir__() -> list[str]:
     dunders = {name for name in globals() if name.startswith("__")}
-    return sorted({*_public, *dunders, "quant"})
+    return sorted({*_public, *dunders, *_LATER})
 
 
 def __getattr__(name: str) -> object:
-    if name == "quant":
-        return importlib.import_module("mdtensor.quant")
+    if name in _LATER:
+        return importlib.import_module(f"mdtensor.{name}")
     fix = "" if name.startswith("_") else _hint(name, _public)
     raise AttributeError(f"module 'mdtensor' has no attribute {name!r}.{fix}")

@@ -7,7 +7,7 @@ No message ever holds the contents of an array.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 Result = TypeVar("Result")
 
@@ -43,7 +43,7 @@ class MdtensorError(Exception):
 
     def within(self, call: str) -> Self:
         """The same error, of `call`."""
-        return type(self)(self.problem, self.fix, call)
+        return type(self)(self.problem, self.fix, call, *self.args[3:])
 
     def __str__(self) -> str:
         head = f"{self.place}: " if self.place else ""
@@ -78,9 +78,6 @@ class PromotionError(MdtensorError, TypeError):
     def rules(self) -> str:
         return "".join(self.args[3:])
 
-    def within(self, call: str) -> Self:
-        return type(self)(self.problem, self.fix, call, self.rules)
-
     @property
     def place(self) -> str:
         return f"{self.call} under {self.rules!r}".strip() if self.rules else self.call
@@ -108,6 +105,66 @@ class DispatchError(MdtensorError, TypeError):
 
 class RegistrationError(MdtensorError, TypeError):
     """A type, an operation or a method that cannot be added as it stands."""
+
+
+class PointError(DispatchError):
+    """A dispatch table has no such point.
+
+    Args:
+        problem, fix, call: see `MdtensorError`.
+        point: the tag that was asked for, with all its coordinates.
+        nearest: the points there are that differ in the fewest coordinates.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        fix: str = "",
+        call: str = "",
+        point: type | None = None,
+        nearest: tuple[type, ...] = (),
+    ) -> None:
+        super().__init__(problem, fix, call)
+        if point:
+            self.args = (*self.args, point, nearest)
+
+    @property
+    def point(self) -> Any:
+        return next(iter(self.args[3:]), None)
+
+    @property
+    def nearest(self) -> tuple[Any, ...]:
+        return tuple(*self.args[4:])
+
+
+class CoverageError(RegistrationError):
+    """Points of a dispatch table for which there is no method, or no best one.
+
+    Args:
+        problem, fix, call: see `MdtensorError`.
+        missing: the points without a method.
+        ambiguous: the points with several, none of them more specific than all others.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        fix: str = "",
+        call: str = "",
+        missing: tuple[type, ...] = (),
+        ambiguous: tuple[type, ...] = (),
+    ) -> None:
+        super().__init__(problem, fix, call)
+        if missing or ambiguous:
+            self.args = (*self.args, missing, ambiguous)
+
+    @property
+    def missing(self) -> tuple[Any, ...]:
+        return tuple(*self.args[3:4])
+
+    @property
+    def ambiguous(self) -> tuple[Any, ...]:
+        return tuple(*self.args[4:])
 
 
 class OptionError(MdtensorError, ValueError):

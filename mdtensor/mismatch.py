@@ -83,7 +83,8 @@ def _cast(operation: Any, types: tuple[type, ...], nearest: Any) -> str:
     castable: list[Any] = [
         t for t, fits in zip(types, fitting, strict=False) if not fits
     ]
-    if not all(hasattr(t, "with_dtype") for t in castable):
+    is_leaf = (hasattr(t, "with_dtype") and hasattr(t, "dtype") for t in castable)
+    if not all(is_leaf):
         return ""
     widest = max((t.dtype.bits for t in castable if t.dtype.is_floating), default=0)
     for dtype in CASTS:

@@ -1,0 +1,194 @@
+"""Spaces: an axis is a few coordinates of one kind, axes are their product."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from mdtensor.errors import DispatchError, RegistrationError
+from mdtensor.tables.coordinate import CoordinateType, shown
+from mdtensor.tables.tag import TagType, tag_of
+
+
+class Axis(tuple[CoordinateType, ...]):
+    """Coordinates of one kind, each once, in this order.
+
+    Raises:
+        RegistrationError: none, what is no coordinate, two kinds, or one of them twice.
+
+    Example:
+        >>> from mdtensor.tables import Axis, Contiguity, Float32, Floating, Int8
+        >>> Axis.full(Contiguity)
+        Axis(Strided, Contiguous)
+        >>> Float32 in Axis.full(Floating), Int8 in Axis.full(Floating)
+        (True, False)
+        >>> Axis(Float32, Int8).kind
+        <ElementType>
+
+    Source: fVDB, `dispatch/axis.h`.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *coordinates: CoordinateType) -> Axis:
+        """Of the coordinates given."""
+        if not coordinates:
+            raise RegistrationError("an axis has at least one coordinate")
+        first = coordinates[0]
+        for at, one in enumerate(coordinates):
+            if not isinstance(one, CoordinateType) or getattr(one, "kind", one) is one:
+                fix = "Give classes such as Float32; Axis.full(kind) has all of a kind"
+                raise RegistrationError(f"{shown(one)} is no coordinate", fix)
+            if one.kind is not first.kind:
+                raise RegistrationError(
+                    f"{first} is of {first.kind}, {one} of {one.kind}",
+                    "The coordinates of an axis are of one kind",
+                )
+            if one in coordinates[:at]:
+                raise RegistrationError(f"{one} is twice on the axis {one.kind}")
+        return super().__new__(cls, coordinates)
+
+    @classmethod
+    def full(cls, kind: CoordinateType) -> Axis:
+        """All coordinates of `kind`, or below it, in order of declaration."""
+        return cls(*kind.leaves())
+
+    @property
+    def kind(self) -> CoordinateType:
+        return self[0].kind
+
+    def __repr__(self) -> str:
+        return f"Axis({', '.join(c.__name__ for c in self)})"
+
+    def __getnewargs__(self) -> tuple[CoordinateType, ...]:
+        return tuple(self)
+
+
+class Axes:
+    """All points of the axes given: tags with one coordinate of each.
+
+    The order of the axes makes no difference. `in` tells whether a tag is a point, `<=`
+    whether all points are points of another space as well.
+
+    Raises:
+        RegistrationError: no axis, what is none, or two of one kind.
+
+    Example:
+        >>> from mdtensor.tables import Axes, Axis, Cpu, Cuda, Float32, Float64, Tag
+        >>> space = Axes(Axis(Cpu, Cuda), Axis(Float32, Float64))
+        >>> len(space), space.extents, Tag[Float64, Cpu] in space
+        (4, (2, 2), True)
+        >>> list(space)[:2]
+        [<Tag[Cpu, Float32]>, <Tag[Cpu, Float64]>]
+
+    Source: fVDB, `dispatch/axes.h`, `visit_spaces.h`.
+    """
+
+    __slots__ = ("axes",)
+
+    axes: tuple[Axis, ...]
+
+    def __init__(self, *axes: Axis) -> None:
+        if not axes:
+            raise RegistrationError("a space has at least one axis")
+        kinds = set()
+        for axis in axes:
+            if not isinstance(axis, Axis):
+                raise RegistrationError(f"{shown(axis)} is no axis", "Use Axis(...)")
+            if axis.kind in kinds:
+                raise RegistrationError(
+                    f"two axes are of {axis.kind}",
+                    f"Name one: class Other(Coordinate, of={axis.kind})",
+                )
+            kinds.add(axis.kind)
+        ordered = sorted(axes, key=lambda axis: axis.kind.rank)
+        object.__setattr__(self, "axes", tuple(ordered))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a space does not change, {name} neither")
+
+    @property
+    def kinds(self) -> tuple[CoordinateType, ...]:
+        """What the axes are of."""
+        return tuple(axis.kind for axis in self.axes)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How many coordinates each axis has."""
+        return tuple(map(len, self.axes))
+
+    def __len__(self) -> int:
+        """How many points there are."""
+        count = 1
+        for axis in self.axes:
+            count *= len(axis)
+        return count
+
+    def __iter__(self) -> Iterator[TagType]:
+        """The points, the last axis fastest."""
+        return map(tag_of, itertools.product(*self.axes))
+
+    def __contains__(self, tag: object) -> bool:
+        if not isinstance(tag, TagType) or len(tag.coordinates) != len(self.axes):
+            return False
+        pairs = zip(tag.coordinates, self.axes, strict=True)
+        return all(coordinate in axis for coordinate, axis in pairs)
+
+    def __le__(self, other: Axes) -> bool:
+        if not isinstance(other, Axes):
+            return NotImplemented
+        if self.kinds != other.kinds:
+            return False
+        pairs = zip(self.axes, other.axes, strict=True)
+        return all(set(mine) <= set(theirs) for mine, theirs in pairs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Axes) and self.axes == other.axes
+
+    def __hash__(self) -> int:
+        return hash(self.axes)
+
+    def __repr__(self) -> str:
+        return f"Axes({', '.join(map(repr, self.axes))})"
+
+    def __reduce__(self) -> Any:
+        return type(self), self.axes
+
+    def point(self, *given: Any) -> TagType:
+        """The tag with one coordinate of each kind here, from classes, values or tags.
+
+        They may come in any order, and need not be on the axes.
+
+        Raises:
+            DispatchError: a kind is missing, or there twice, or not of this space.
+        """
+        coordinates: list[CoordinateType] = []
+        for one in given:
+            is_tag = isinstance(one, TagType)
+            coordinates += one.coordinates if is_tag else [self._coordinate(one)]
+        kinds = [coordinate.kind for coordinate in coordinates]
+        for kind in kinds:
+            if kind not in self.kinds:
+                raise self._foreign(f"{kind} is no axis of the space")
+        for kind in self.kinds:
+            if kinds.count(kind) != 1:
+                count = "are two coordinates" if kind in kinds else "is no coordinate"
+                raise self._foreign(f"there {count} of {kind}")
+        return tag_of(coordinates)
+
+    def _coordinate(self, given: Any) -> CoordinateType:
+        """What `given` is, a coordinate or the value of one."""
+        if isinstance(given, CoordinateType):
+            return given
+        each = (kind.find(given) for kind in self.kinds)
+        found = [coordinate for coordinate in each if coordinate is not None]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise self._foreign(f"{shown(given)} is no coordinate")
+        raise self._foreign(f"{shown(given)} may be {' or '.join(map(str, found))}")
+
+    def _foreign(self, problem: str) -> DispatchError:
+        kinds = ", ".join(map(str, self.kinds))
+        return DispatchError(problem, f"Give one coordinate of each of {kinds}")

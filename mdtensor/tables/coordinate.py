@@ -1,0 +1,174 @@
+"""Coordinates: what an algorithm is chosen by, as classes.
+
+    class Placement(Coordinate): ...                    # a kind
+    class InPlace(Placement): ...                       # a coordinate of this kind
+    class BlockSize(Coordinate, values=(64, 128)): ...  # BlockSize[64], BlockSize[128]
+    class Source(Coordinate, of=ElementType): ...       # Source[Float32], ...
+
+Being classes they have an order: what is written for `Floating` fits `Float32`, and
+what is written for `Float32` is more specific. A kind that is `of` another has the same
+coordinates under a name of its own, so that a space can have two axes of them.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import itertools
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from mdtensor.device import Device
+from mdtensor.dtypes import DType
+from mdtensor.errors import OptionError, RegistrationError
+
+_ranks = itertools.count()
+_lock = threading.RLock()
+
+
+class CoordinateType(type):
+    """The class of coordinates; it finds them by value, and prints as their name."""
+
+    # Every coordinate has these; Coordinate says what they are.
+    kind: CoordinateType
+    rank: int
+    members: dict[Any, CoordinateType]
+    of: CoordinateType | None
+    value: Any
+    key: Callable[[Any], Any]
+
+    def __getitem__(cls, value: Any) -> CoordinateType:
+        """The coordinate of this kind that has `value`.
+
+        Raises:
+            OptionError: none has.
+        """
+        found = cls.find(value)
+        if found is None:
+            known = ", ".join(map(str, cls.kind.members)) or "none"
+            raise OptionError(
+                f"{cls.__name__} has no coordinate {shown(value)}", f"Known are {known}"
+            )
+        return found
+
+    def find(cls, value: Any) -> CoordinateType | None:
+        """The coordinate of this kind that has `value`, or None."""
+        kind = cls.kind
+        try:
+            found = kind.members.get(kind.key(value))
+        except TypeError:  # not hashable
+            return None
+        if found is None and kind.of is not None:
+            inner = value if _is_of(value, kind.of) else kind.of.find(value)
+            found = None if inner is None else _renamed(kind, inner)
+        return found if found is not None and issubclass(found, cls) else None
+
+    def leaves(cls) -> Iterator[CoordinateType]:
+        """The coordinates below that have none below them, in order of declaration."""
+        if cls is cls.kind and cls.of is not None:
+            yield from (_renamed(cls, inner) for inner in cls.of.leaves())
+            return
+        below: list[Any] = cls.__subclasses__()
+        if not below and cls is not cls.kind:
+            yield cls
+        for narrower in below:
+            yield from narrower.leaves()
+
+    def __repr__(cls) -> str:
+        return f"<{cls.__name__}>"  # beartype wants `<`, or what `X | int` shows
+
+    def __str__(cls) -> str:
+        return cls.__name__
+
+
+class Coordinate(metaclass=CoordinateType):
+    """The root of all kinds, each of which derives from it directly.
+
+    Args of a kind, in its class statement:
+        values: its coordinates are `Kind[value]`, one for each.
+        of: another kind; its coordinates are `Kind[coordinate]`, one for each of that.
+
+    Args of a coordinate:
+        value: what it stands for, under which its kind finds it.
+
+    Raises:
+        RegistrationError: a value that is taken.
+
+    Example:
+        >>> class Tile(Coordinate, values=(8, 16)):
+        ...     '''Rows of a tile.'''
+        >>> Tile[8], Tile[8].value, issubclass(Tile[8], Tile)
+        (<Tile[8]>, 8, True)
+
+    Source: fVDB, `dispatch/label.h`.
+    """
+
+    __faithful__ = True
+    kind: ClassVar[CoordinateType]
+    rank: ClassVar[int]
+    members: ClassVar[dict[Any, CoordinateType]]
+    of: ClassVar[CoordinateType | None]
+    value: ClassVar[Any] = None
+
+    def __init_subclass__(
+        cls,
+        value: Any = None,
+        values: tuple[Any, ...] = (),
+        of: CoordinateType | None = None,
+    ) -> None:
+        if cls.__base__ is Coordinate:
+            cls.kind, cls.rank, cls.members, cls.of = cls, next(_ranks), {}, of
+        cls.value = value
+        if value is not None:
+            if value in cls.members:
+                taken = f"{cls.kind.__name__} has {cls.members[value]} for {value}"
+                raise RegistrationError(taken, "Use that one")
+            cls.members[value] = cls
+        for one in values:
+            _member(cls, one, cls)
+
+    @classmethod
+    def key(cls, value: Any) -> Any:
+        """What `members` has `value` under; a kind may know several spellings."""
+        return value
+
+
+def shown(given: Any) -> str:
+    """A coordinate, or what was given as one; never what a container holds."""
+    if isinstance(given, type):
+        return given.__name__
+    is_short = isinstance(given, (bool, int, float, str, DType, Device))
+    return str(given) if is_short else type(given).__name__
+
+
+def _is_of(value: Any, kind: CoordinateType) -> bool:
+    return (
+        isinstance(value, CoordinateType) and value is not kind and (value.kind is kind)
+    )
+
+
+def _renamed(kind: Any, inner: CoordinateType) -> CoordinateType:
+    """`kind[inner]`, below the coordinates that `inner` is below in its own kind."""
+    with _lock:
+        known: CoordinateType | None = kind.members.get(inner)
+        if known is not None:
+            return known
+        wider: Any = inner.__base__
+        return _member(kind, inner, kind if wider is kind.of else _renamed(kind, wider))
+
+
+def _member(kind: CoordinateType, value: Any, base: CoordinateType) -> CoordinateType:
+    name = f"{kind.__name__}[{shown(value)}]"
+    body = {"__module__": kind.__module__, "__doc__": f"{kind.__name__}: {value}."}
+    return CoordinateType(name, (base,), body, value=value)
+
+
+def _pickled(cls: CoordinateType) -> Any:
+    """By name, as classes are; those that have no name of their own by their value."""
+    if cls.__name__.endswith("]"):
+        return operator.getitem, (cls.kind, cls.value)
+    return cls.__qualname__
+
+
+copyreg.pickle(CoordinateType, _pickled)
