@@ -62,6 +62,7 @@ from mdtensor.dtypes import (
 from mdtensor.errors import (
     BoundsError as BoundsError,
     CastError as CastError,
+    CompileError as CompileError,
     CoverageError as CoverageError,
     DataError as DataError,
     DeviceError as DeviceError,
@@ -304,15 +305,23 @@ from mdtensor.ops.creation import (
     ones as ones,
     zeros as zeros,
 )
+from mdtensor.ops.for_each import for_each as for_each
 from mdtensor.ops.manipulation import broadcast_arrays as broadcast_arrays
 from mdtensor.ops.ranges import (
     arange as arange,
     linspace as linspace,
     meshgrid as meshgrid,
 )
+from mdtensor.ops.scalar_function import elementwise as elementwise
 from mdtensor.ops.threads import (
     get_num_threads as get_num_threads,
     set_num_threads as set_num_threads,
+)
+from mdtensor.ops.views import (
+    flat_in as flat_in,
+    flat_out as flat_out,
+    ranked_in as ranked_in,
+    ranked_out as ranked_out,
 )
 from mdtensor.promotion import (
     add_type as add_type,

@@ -175,6 +175,10 @@ class WriteError(MdtensorError, ValueError):
     """A tensor whose buffer must not be written."""
 
 
+class CompileError(MdtensorError, TypeError):
+    """A Python function that cannot be compiled as it stands."""
+
+
 class LinAlgError(MdtensorError, ValueError):
     """A matrix that has no such inverse or factor, or on which an iteration fails."""
 

@@ -51,8 +51,13 @@ class Team:
             return work(0, count)
         # Two for each thread: more would wait for the GIL and for fresh pages in turn.
         step = -(-count // (2 * self.size * PIECE)) * PIECE
-        pieces = deque((at, min(at + step, count)) for at in range(0, count, step))
-        others = [self._ask(pieces, work) for _ in range(self.size - 1)]
+        pieces = ((at, min(at + step, count)) for at in range(0, count, step))
+        return self.share(work, deque(pieces))
+
+    def share(self, work: Work, pieces: Pieces) -> None:
+        """work(start, stop) for each of the pieces, by whoever is free."""
+        count = min(self.size, len(pieces)) - 1
+        others = [self._ask(pieces, work) for _ in range(count)]
         try:
             _drain(pieces, work)
         finally:
@@ -60,7 +65,6 @@ class Team:
             for other in others:
                 if other is not None and not other.cancel():
                     other.result()
-        return None
 
     def _ask(self, pieces: Pieces, work: Work) -> Future[None] | None:
         """Another thread at the pieces; None when the interpreter ends."""

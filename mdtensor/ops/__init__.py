@@ -13,6 +13,7 @@ from mdtensor.ops import (
     exponential as exponential,
     fft as fft,
     floating as floating,
+    for_each as for_each,
     indexing as indexing,
     linalg as linalg,
     logic as logic,
@@ -25,6 +26,7 @@ from mdtensor.ops import (
     reduction as reduction,
     resize as resize,
     rounding as rounding,
+    scalar_function as scalar_function,
     scan as scan,
     searching as searching,
     sets as sets,
@@ -32,4 +34,5 @@ from mdtensor.ops import (
     special as special,
     threads as threads,
     trigonometry as trigonometry,
+    views as views,
 )

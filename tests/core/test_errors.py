@@ -24,6 +24,7 @@ BUILTIN = {
     "DispatchError": TypeError,
     "PointError": TypeError,
     "RegistrationError": TypeError,
+    "CompileError": TypeError,
     "CoverageError": TypeError,
     "OptionError": ValueError,
     "LinAlgError": ValueError,

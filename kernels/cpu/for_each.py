@@ -1,0 +1,233 @@
+"""One function at each index or element, compiled; the same names as the oracle's.
+
+A loop is written out for the number and the types of its operands and compiled once for
+them, and for whether all lie in rows of memory: two loops for any number of operands.
+It runs without the GIL. A function is known by its code and what it closes over, so a
+lambda in a loop is compiled once; what it reads of its module is as at that time, as
+always with numba. Nothing is kept on disk: numba cannot tell when such names change.
+"""
+
+import re
+import threading
+from pathlib import PurePath
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numba.core import types
+
+from mdtensor.kernels.cpu import views
+from mdtensor.kernels.cpu.elements import MARK, Element, loss
+from mdtensor.kernels.cpu.views import Contiguous, Ranked, Row, Strided, View
+from mdtensor.kernels.dense.layout import (
+    Operand,
+    Refused,
+    address,
+    in_order,
+    is_contiguous,
+    lines,
+    merged,
+)
+
+MOST_LOOPS = 1024
+_LOOPS = {}
+_LOCK = threading.Lock()
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+
+_INDEXED = """
+def loop(start, stop, {parameters}):
+    {making}
+    for i in range(np.intp(start), np.intp(stop)):
+        function(i, {given})
+"""
+_ROW = """
+def loop(start, stop, geometry, {parameters}):
+    {making}
+    for i in range(np.intp(start), np.intp(stop)):
+        write(v0, i, function({given}))
+"""
+_ROWS = """
+def loop(start, stop, geometry, {parameters}):
+    size = geometry[0, -1]
+    while start < stop:
+        row = start // size
+        first = start - row * size
+        last = min(size, first + stop - start)
+        {making}
+        for i in range(np.intp(first), np.intp(last)):
+            write(v0, i, function({given}))
+        start += last - first
+"""
+_FORMS = {"indexed": _INDEXED, "row": _ROW, "rows": _ROWS}
+_NO_GEOMETRY = np.empty((1, 1), np.int64)
+
+
+def indexed(function, arguments):
+    """function(i, *arguments) for each i; operands become views."""
+    arrays = [x.array for x in arguments if isinstance(x, Operand)]
+    dense = is_contiguous(*arrays)
+    kinds = tuple(_view(x, dense) for x in arguments)
+    loop = _loop("indexed", function, kinds)
+    given = []
+    for x in arguments:
+        given += _flattened(x) if isinstance(x, Operand) else [x]
+    return lambda start, stop: loop(start, stop, *given)
+
+
+def elementwise(function, out, arguments):
+    """out = function(*arguments), element by element; all operands of one shape."""
+    operands = [out, *(x for x in arguments if isinstance(x, Operand))]
+    arrays = tuple(x.array for x in operands)
+    geometry, dense = _NO_GEOMETRY, is_contiguous(*arrays)
+    if not dense:
+        arrays = in_order(*arrays)
+        geometry = merged(*arrays)
+        steps = geometry[1:, -1] == [x.itemsize for x in arrays]
+        dense = geometry.shape[1] == 1 and bool(steps.all())
+    kinds = tuple(_row(x, dense) for x in (out, *arguments))
+    loop = _loop("row" if dense else "rows", function, kinds)
+    places = iter([address(x) for x in arrays])
+    given = [next(places) if isinstance(x, Operand) else x for x in (out, *arguments)]
+    return lambda start, stop: loop(start, stop, geometry, *given)
+
+
+def _view(x, dense):
+    """The type of an argument of an indexed function."""
+    if not isinstance(x, Operand):
+        return numba.typeof(x)
+    element = Element(x.name, x.writes)
+    if x.ranked:
+        return Ranked(element, x.array.ndim, dense)
+    return Contiguous(element) if dense else Strided(element)
+
+
+def _row(x, dense):
+    """The type of an argument of a loop over rows."""
+    if not isinstance(x, Operand):
+        return numba.typeof(x)
+    return Row(Element(x.name, x.writes), dense=dense)
+
+
+def _flattened(x):
+    geometry = lines(x.array) if x.ranked else merged(x.array)
+    return address(x.array), x.array.size, geometry
+
+
+# --- compilation ----------------------------------------------------------------------
+
+
+def _loop(form, function, kinds):
+    """The compiled loop, made at the first call for arguments of `kinds`."""
+    key = form, _identity(function), kinds
+    with _LOCK:
+        found = _LOOPS.get(key)
+        if found is None:
+            if len(_LOOPS) >= MOST_LOOPS:
+                _LOOPS.clear()
+            found = _LOOPS[key] = _compile(form, function, kinds)
+    return found
+
+
+def _identity(function):
+    """What a function compiles to depends on this, and on names of its module."""
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    if not all(isinstance(cell, bool | int | float | complex) for cell in cells):
+        return function
+    values = tuple((type(cell), repr(cell)) for cell in cells)
+    return function.__code__, id(function.__globals__), values
+
+
+def _compile(form, function, kinds):
+    body = _compiled(function)
+    _check_body(form, function, body, kinds)
+    number = iter(range(1, len(kinds) + 1))
+    parts = [_part(form, at, kind, number) for at, kind in enumerate(kinds)]
+    given = parts if form == "indexed" else parts[1:]
+    text = _FORMS[form].format(
+        parameters=", ".join(part.parameters for part in parts),
+        making="; ".join(part.making for part in parts if part.making) or "pass",
+        given=", ".join(part.given for part in given),
+    )
+    namespace = {"np": np, "function": body, "line": line}
+    namespace |= {"read": views.read, "write": views.write}
+    for at, kind in enumerate(kinds):
+        if isinstance(kind, View):
+            namespace[f"make{at}"] = views.maker(kind)
+    exec(compile(text, f"<loop over {function.__name__}>", "exec"), namespace)
+    return _compiled(namespace["loop"])
+
+
+class _Part(NamedTuple):
+    """One argument in the text of a loop."""
+
+    parameters: str
+    making: str
+    given: str
+
+
+def _part(form, at, kind, number):
+    if not isinstance(kind, View):
+        return _Part(f"s{at}", "", f"s{at}")
+    k = next(number)
+    parameters, geometry, given = f"p{at}", "geometry", f"read(v{at}, i)"
+    if form == "indexed":
+        parameters, geometry, given = f"p{at}, n{at}, g{at}", f"g{at}", f"v{at}"
+    place = f"p{at} + line(geometry, {k}, row)" if form == "rows" else f"p{at}"
+    size = {"indexed": f"n{at}", "row": "0", "rows": f"geometry[{k}, -1]"}[form]
+    return _Part(parameters, f"v{at} = make{at}({place}, {size}, {geometry})", given)
+
+
+@_compiled
+def line(geometry, k, row):
+    """Bytes from the start of operand `k` to the start of a row."""
+    found = 0
+    for d in range(geometry.shape[1] - 2, -1, -1):
+        above = row // geometry[0, d]
+        found += (row - above * geometry[0, d]) * geometry[k, d]
+        row = above
+    return found
+
+
+def _check_body(form, function, body, kinds):
+    """Compile the function by itself, so that an error is about nothing else.
+
+    Raises:
+        Refused: it cannot be compiled, or its result does not fit.
+    """
+    if form == "indexed":
+        types_given = (types.intp, *kinds)
+    else:
+        types_given = tuple(
+            kind.element.compute if isinstance(kind, View) else kind
+            for kind in kinds[1:]
+        )
+    try:
+        body.compile(types_given)
+    except Exception as error:  # numba has many, and not all are NumbaError
+        raise _refusal(error, function) from None
+    if form != "indexed":
+        result = body.overloads[types_given].signature.return_type
+        problem = loss(kinds[0].element, types.unliteral(result))
+        if problem:
+            raise Refused(problem, function.__code__.co_firstlineno)
+
+
+def _refusal(error, function):
+    """A `Refused` from what numba says, without its trace."""
+    text = _COLOR.sub("", str(error))
+    file = re.escape(PurePath(function.__code__.co_filename).name)
+    place = re.search(rf'File "[^"]*{file}", line (\d+)', text)
+    found = int(place.group(1)) if place else function.__code__.co_firstlineno
+    return Refused(_reason(text) or type(error).__name__, found)
+
+
+def _reason(text):
+    """The sentence of numba's message that says what is wrong."""
+    for pattern, shown in ((f"{MARK}(.+)", "{}"), (r">{3} (.+)", "there is no {}")):
+        found = re.search(pattern, text)
+        if found:
+            return shown.format(found.group(1))
+    lines = [found.strip() for found in text.splitlines()]
+    said = [found for found in lines if found and not found.startswith("Failed in")]
+    return said[0].rstrip(". :") if said else ""

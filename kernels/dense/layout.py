@@ -1,0 +1,103 @@
+"""How operands lie in memory: one row each, or not. Asked once a call, for all of them.
+
+Two answers for any number of operands, so two kernels and not two for each operand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Operand(NamedTuple):
+    """An array that a scalar function reads or writes.
+
+    Args:
+        array: of any rank and strides; it must outlive the work.
+        name: of its element type; `bfloat16` has no NumPy dtype of its own.
+        writes: whether it may be written.
+        ranked: one index for each dimension, or one index into all elements.
+    """
+
+    array: Array
+    name: str
+    writes: bool = False
+    ranked: bool = False
+
+
+class Refused(TypeError):
+    """What keeps a function from being run: one sentence, and the line if known."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason, line)
+        self.reason, self.line = reason, line
+
+
+def is_contiguous(*arrays: Array) -> bool:
+    """Whether each is one row of memory, in the order of its indices.
+
+    Example:
+        >>> x = np.zeros((2, 3))
+        >>> is_contiguous(x, x), is_contiguous(x, x.T), is_contiguous(x[:, :1])
+        (True, False, False)
+    """
+    return all(x.flags.c_contiguous and x.flags.aligned for x in arrays)
+
+
+def address(array: Array) -> int:
+    """Where its first element lies."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def lines(array: Array) -> Array:
+    """int64 [2, ndim]: sizes and strides in bytes."""
+    return np.array((array.shape, array.strides), np.int64).reshape(2, array.ndim)
+
+
+def merged(*arrays: Array) -> Array:
+    """int64 [1 + arrays, ndim >= 1]: sizes, then the strides of each in bytes.
+
+    Dimensions of size 1 are gone, and those that every array steps through as if they
+    were one are one. All arrays have one shape.
+
+    Example:
+        >>> x = np.zeros((2, 3, 4), np.int8)
+        >>> merged(x, x).tolist(), merged(x, x.transpose(0, 1, 2)[:, ::-1]).tolist()
+        ([[24], [1], [1]], [[2, 3, 4], [12, 4, 1], [12, -4, 1]])
+    """
+    kept: list[list[int]] = []
+    for column in zip(arrays[0].shape, *(x.strides for x in arrays), strict=True):
+        size, *steps = column
+        if size == 1:
+            continue
+        if kept and kept[-1][1:] == [size * step for step in steps]:
+            kept[-1] = [kept[-1][0] * size, *steps]
+        else:
+            kept.append(list(column))
+    if not kept:
+        kept = [[1, *(x.itemsize for x in arrays)]]
+    return np.ascontiguousarray(np.array(kept, np.int64).T)
+
+
+def in_order(*arrays: Array) -> tuple[Array, ...]:
+    """The arrays with their axes in the order in which the first lies in memory.
+
+    Example:
+        >>> x = np.zeros((2, 3)).T
+        >>> [found.shape for found in in_order(x, np.broadcast_to(1.0, (3, 2)))]
+        [(2, 3), (2, 3)]
+    """
+    steps = arrays[0].strides
+    order = sorted(range(len(steps)), key=lambda axis: -abs(steps[axis]))
+    return tuple(x.transpose(order) for x in arrays)
+
+
+def repeats(array: Array) -> bool:
+    """Whether several indices share one element, as after a broadcast."""
+    pairs = zip(array.shape, array.strides, strict=True)
+    return array.size > 1 and any(n > 1 and step == 0 for n, step in pairs)

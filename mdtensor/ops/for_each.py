@@ -1,0 +1,207 @@
+"""One Python function over a range of indices, compiled, on all threads."""
+
+from collections.abc import Callable
+from functools import cache
+from numbers import Integral
+from pathlib import PurePath
+from types import CodeType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import (
+    BoundsError,
+    CastError,
+    CompileError,
+    DispatchError,
+    OptionError,
+    ShapeError,
+    checked,
+    describe,
+)
+from mdtensor.generics.options import choice
+from mdtensor.kernels.dense import schedule
+from mdtensor.kernels.dense.layout import Refused
+from mdtensor.ops.views import View
+from mdtensor.tensor import Tensor
+
+#: What would work instead, by what is refused.
+REMEDIES = {
+    "the view is for reading": "Use flat_out(x) or ranked_out(x)",
+    "nothing is written": "Let every path return a number",
+    "NameError": "Define it before the call",
+    "to elements of int": "Use astype(x, float32), or elementwise(dtype=float32)",
+}
+
+
+def for_each(
+    count: int,
+    function: Callable[..., Any],
+    /,
+    *arguments: Any,
+    scheduling: str = "uniform",
+    grain: int = 1024,
+) -> None:
+    """function(i, *arguments) for each i in range(count), once, in any order.
+
+    The function is compiled by numba at the first call with arguments of these types,
+    and runs on all threads without the GIL. Elements of float16 and bfloat16 are
+    float32 in it, Python's numbers are float64 and int64; a value is rounded once when
+    it is written.
+
+    Args:
+        count: how many indices; 0 does nothing.
+        function: takes an index and the arguments, and returns nothing. It may use
+            what numba knows: arithmetic, `math`, loops, tuples, arrays of its own.
+        arguments: views, see `flat_in`, `flat_out`, `ranked_in`, `ranked_out`; Python
+            numbers.
+        scheduling: `uniform`, one piece for each thread; `adaptive`, many pieces, for
+            indices that do not all take equally long.
+        grain: indices that a thread is given at least; 1 where each takes long.
+
+    Raises:
+        CompileError: numba cannot compile the function; says what, and the line.
+        BoundsError: the function reads or writes outside of a view.
+        ShapeError: count is no size.
+        OptionError: no function, or one of other parameters; an unknown option.
+        DispatchError: an argument is neither view nor number.
+        CastError: an integer of more than 64 bits.
+        Exception: what the function itself raises.
+
+    Example:
+        >>> import mdtensor as md
+        >>> def scaled(i, x, y, factor):
+        ...     y[i] = factor * x[i]
+        >>> x, y = md.asarray([[1.0, 2.0], [3.0, 4.0]]), md.zeros((2, 2))
+        >>> md.for_each(x.size, scaled, md.flat_in(x.T), md.flat_out(y), 0.5)
+        >>> y.tolist()
+        [[0.5, 1.5], [1.0, 2.0]]
+
+    Source: fVDB, `for_each`.
+    """
+    given = (count, function, *arguments)
+    call = describe("for_each", *given)
+    if not _is_count(count):
+        raise ShapeError("count is no size", "Give an integer from 0 on", call)
+    checked(
+        "for_each", (count, function, *arguments), lambda: _check(scheduling, grain)
+    )
+    code = scalar_code(function, call)
+    found = _completed(function, [_argument(x, call) for x in arguments], call)
+    if not count:
+        return
+    function = getattr(function, "py_func", function)
+    run = kernel()
+    translated(
+        lambda: schedule.run(
+            run.indexed(function, found), int(count), scheduling, int(grain)
+        ),
+        code,
+        call,
+    )
+
+
+def _is_count(value: Any) -> bool:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and 0 <= value < 2**63
+
+
+def _check(scheduling: Any, grain: Any) -> None:
+    choice(scheduling, "scheduling", tuple(schedule.PIECES))
+    if not _is_count(grain) or not grain:
+        raise OptionError(f"grain is {grain!r}", "Use an integer from 1 on")
+
+
+@cache
+def kernel() -> ModuleType:
+    """The compiled loops; the oracle's where compilation is switched off."""
+    from mdtensor.kernels.cpu import isa
+
+    if isa.IS_JIT_DISABLED:
+        from mdtensor.kernels.reference import for_each as oracle
+
+        return oracle
+    from mdtensor.kernels.cpu import for_each as compiled
+
+    return compiled
+
+
+def scalar_code(function: Any, call: str) -> CodeType:
+    """The code of a Python function, also of one that numba has compiled.
+
+    Raises:
+        OptionError: it is none.
+    """
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    if isinstance(code, CodeType):
+        return code
+    problem = f"{type(function).__name__} is no Python function"
+    raise OptionError(problem, "Define one with def or lambda", call)
+
+
+def _argument(x: Any, call: str) -> Any:
+    if isinstance(x, View):
+        return x.operand
+    if isinstance(x, Tensor):
+        fix = "Use flat_in(x) to read it, flat_out(x) to write"
+        raise DispatchError(f"{x!r} is no view", fix, call)
+    return number(x, call)
+
+
+def number(x: Any, call: str) -> Any:
+    """A Python number that compiled functions take.
+
+    Raises:
+        DispatchError: it is no number.
+        CastError: it has more than 64 bits.
+    """
+    x = x.item() if isinstance(x, np.generic) else x
+    if not isinstance(x, (bool, int, float, complex)):
+        fix = "Give views and Python numbers"
+        raise DispatchError(f"{type(x).__name__} is no view or number", fix, call)
+    if isinstance(x, int) and not -(2**63) <= x < 2**63:
+        fix = "Give a float"
+        raise CastError("an integer of more than 64 bits", fix, call)
+    kinds = (bool, int, float, complex)
+    return next(kind(x) for kind in kinds if isinstance(x, kind))
+
+
+def _completed(function: Any, given: list[Any], call: str) -> list[Any]:
+    """The arguments behind the index, defaults included."""
+    plain = getattr(function, "py_func", function)
+    code, defaults = plain.__code__, plain.__defaults__ or ()
+    takes, names = code.co_argcount - 1, code.co_varnames[1 : code.co_argcount]
+    missing = takes - len(given)
+    takes_more = bool(code.co_flags & 0x04)
+    if missing > len(defaults) or (missing < 0 and not takes_more):
+        listed = ", ".join(("i", *names))
+        fix = f"It takes {listed}" if takes >= 0 else "Let it take an index"
+        problem = f"{plain.__name__} is given an index and {len(given)} arguments"
+        raise OptionError(problem, fix, call)
+    return [*given, *(defaults[len(defaults) - missing :] if missing > 0 else ())]
+
+
+def translated(work: Callable[[], None], code: CodeType, call: str) -> None:
+    """`work()`; what kernels refuse becomes our error, what a function raises stays.
+
+    Raises:
+        CompileError: the function cannot be compiled.
+        BoundsError: an index was outside of a view.
+    """
+    try:
+        work()
+    except Refused as error:
+        place = f"{code.co_name} at {_place(code, error.line)}"
+        found = (fix for said, fix in REMEDIES.items() if said in error.reason)
+        problem = f"{place} cannot be compiled: {error.reason}"
+        raise CompileError(problem, next(found, ""), call) from None
+    except IndexError as error:
+        if error.args != ("outside",):
+            raise
+        place = f"{code.co_name} at {_place(code)}"
+        fix = "Views go from 0 to their size"
+        raise BoundsError(f"{place} leaves a view", fix, call) from None
+
+
+def _place(code: CodeType, line: int = 0) -> str:
+    return f"{PurePath(code.co_filename).name}:{line or code.co_firstlineno}"

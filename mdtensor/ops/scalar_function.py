@@ -1,0 +1,192 @@
+"""An operation from a Python function of one element of each argument."""
+
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
+from typing import Any
+
+import numpy as np
+
+from mdtensor.dispatch import generic, method
+from mdtensor.dtypes import DType, dtype as find_dtype
+from mdtensor.errors import (
+    DispatchError,
+    PromotionError,
+    RegistrationError,
+    ShapeError,
+    describe,
+)
+from mdtensor.generics.shapes import broadcast_shapes
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.kernels.dense import schedule
+from mdtensor.kernels.dense.layout import Operand as Elements, address
+from mdtensor.ops.for_each import kernel, number, scalar_code, translated
+from mdtensor.ops.memory import allocated
+from mdtensor.ops.operands import Operand, deduced, on_host
+from mdtensor.ops.views import operand
+from mdtensor.promotion import result_type
+from mdtensor.tensor import Tensor
+
+#: Elements that a thread is given at least.
+GRAIN = 1 << 15
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def elementwise(
+    function: Callable[..., Any] | None = None, /, *, dtype: Any = None
+) -> Any:
+    """Declare an operation: `function` of one element of each argument.
+
+    The result has the promoted type of the tensors, and the shape to which they
+    broadcast. The function is compiled by numba at the first call for these element
+    types. Elements of float16 and bfloat16 are float32 in it, other elements as they
+    are; Python's numbers are float64 and int64, and not rounded to the tensors' type.
+    What it returns is rounded once. It is an operation like any other: `select`,
+    `which`, further methods by `method`; and it takes `out=`, the tensor to write.
+
+    Args:
+        function: of numbers, which returns a number; its parameters are those of the
+            operation, dispatched on, its docstring is the operation's.
+        dtype: the element type of the result, if it is not the promoted type: bool of
+            a predicate, a floating type for fractions of integers.
+
+    Returns:
+        The operation. Its tensors live on the host.
+
+    Raises:
+        RegistrationError: a function without a name or parameters, or with other
+            than positional ones.
+        CompileError: at a call; numba cannot compile the function for these types, or
+            its result does not fit the element type.
+
+    Example:
+        >>> import mdtensor as md
+        >>> @md.elementwise
+        ... def smoothstep(x, low, high):
+        ...     t = min(max((x - low) / (high - low), 0.0), 1.0)
+        ...     return t * t * (3.0 - 2.0 * t)
+        >>> smoothstep(md.asarray([[0.0], [0.25], [2.0]]), 0.0, 0.5)
+        Float32Tensor[3,1]
+        >>> smoothstep(md.asarray([0.25]), 0.0, md.asarray([[0.5], [1.0]])).tolist()
+        [[0.5], [0.15625]]
+
+    Source: NumPy, `frompyfunc`; numba, `vectorize`; fVDB, `for_each` with flat views.
+    """
+    if function is None:
+        return lambda function: elementwise(function, dtype=dtype)
+    function = getattr(function, "py_func", function)
+    chosen = None if dtype is None else find_dtype(dtype)
+    operands = _parameters(function)
+    out = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
+
+    def declaration(*_: Any, **__: Any) -> Any: ...
+
+    _dress(declaration, function, [*operands, out])
+    operation = generic(declaration, deduce=_rule(chosen))
+
+    def implementation(*arguments: Any, out: Any = None) -> Any:
+        return _compute(operation, function, arguments, out)
+
+    typed = [parameter.replace(annotation=Operand) for parameter in operands]
+    _dress(implementation, function, [*typed, out])
+    return method(operation)(implementation)
+
+
+def _parameters(function: Any) -> list[Parameter]:
+    """Those of the function, positional only.
+
+    Raises:
+        RegistrationError: it has none, or others.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    scalar_code(function, f"elementwise({type(function).__name__})")
+    found = list(signature(function).parameters.values())
+    fix = "Write def f(x, y): return ..."
+    if not name.isidentifier():
+        raise RegistrationError(f"{name} is no name of an operation", fix)
+    if not found or any(p.kind not in _POSITIONAL or p.name == "out" for p in found):
+        raise RegistrationError(f"{name} has parameters that are not positional", fix)
+    return [p.replace(kind=Parameter.POSITIONAL_ONLY, annotation=Any) for p in found]
+
+
+def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
+    """Let `made` look like `function`, which is where its text stands."""
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(made, name, getattr(function, name))
+    made.__wrapped__ = function
+    made.__signature__ = Signature(parameters)
+
+
+def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:
+    """Promoted type, or the one declared; broadcast shape."""
+
+    def rule(*operands: Any, **_: Any) -> TensorSpec:
+        tensors = [x for x in operands if isinstance(x, TensorSpec)]
+        if not tensors:
+            fix = "Use asarray(x) on one of them"
+            raise DispatchError("there is no tensor among the arguments", fix)
+        shape = broadcast_shapes(*(x.shape for x in tensors))
+        found = dtype or result_type(*tensors)
+        return tensors[0].with_dtype(found).with_shape(shape)
+
+    return rule
+
+
+def _compute(operation: Any, function: Any, arguments: Any, out: Any) -> Tensor:
+    name, given = operation.__name__, arguments if out is None else (*arguments, out)
+    call = describe(name, *given)
+    on_host(name, *given)
+    spec = deduced(operation, *arguments)
+    result = _target(name, spec, arguments, call) if out is None else out
+    target = operand(name, result, writes=True)
+    if out is not None:
+        _check_out(spec, out, call)
+    elements = [_elements(name, x, target.array, call) for x in arguments]
+    code, run = scalar_code(function, call), kernel()
+    translated(
+        lambda: schedule.run(
+            run.elementwise(function, target, elements),
+            target.array.size,
+            "uniform",
+            GRAIN,
+        ),
+        code,
+        call,
+    )
+    return result
+
+
+def _target(name: str, spec: TensorSpec, arguments: Any, call: str) -> Tensor:
+    """A new tensor, in memory as the first argument of its shape is."""
+    storage = spec.dtype.storage
+    like = [x.buffer for x in arguments if getattr(x, "shape", None) == spec.shape]
+
+    def make() -> Any:
+        return (
+            np.empty_like(like[0], storage) if like else np.empty(spec.shape, storage)
+        )
+
+    found: Tensor = spec.type.wrap(allocated(make, name, *arguments))
+    return found
+
+
+def _check_out(spec: TensorSpec, out: Tensor, call: str) -> None:
+    if type(out) is not spec.type:
+        fix = f"Use an out of {spec.dtype}, or elementwise(dtype={out.dtype})"
+        raise PromotionError(f"out is {out.dtype}, the result {spec.dtype}", fix, call)
+    if out.shape != spec.shape:
+        fix = f"Give out the shape {spec.shape}"
+        raise ShapeError(
+            f"out has shape {out.shape}, the result {spec.shape}", fix, call
+        )
+
+
+def _elements(name: str, x: Any, target: Any, call: str) -> Any:
+    """The operand broadcast to `target`; a copy if it overlaps it otherwise."""
+    if not isinstance(x, Tensor):
+        return number(x, call)
+    found = operand(name, x)
+    array = np.broadcast_to(found.array, target.shape)
+    is_same = array.strides == target.strides and address(array) == address(target)
+    if np.may_share_memory(array, target) and not is_same:
+        array = array.copy()
+    return Elements(array, found.name)

@@ -1,0 +1,199 @@
+"""Views: the elements that a function of `for_each` reads and writes."""
+
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.errors import BoundsError, DispatchError, WriteError, describe
+from mdtensor.kernels.dense.layout import Operand, Refused, repeats
+from mdtensor.kernels.reference import for_each as oracle
+from mdtensor.ops.operands import on_host
+from mdtensor.tensor import Tensor
+
+#: Element types that compiled functions know.
+KNOWN = (
+    *(dtypes.bool_, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
+    *(dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.complex64),
+    *(dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex128),
+)
+
+
+class View:
+    """A tensor as a function of `for_each` sees it; made by `flat_in` and its kin.
+
+    Outside of `for_each` it reads and writes one element at a time, in Python.
+
+    Raises:
+        BoundsError: an index outside; none counts from the end.
+    """
+
+    __slots__ = ("_elements", "operand", "tensor")
+
+    def __init__(self, tensor: Tensor, operand: Operand) -> None:
+        self.tensor, self.operand = tensor, operand
+        self._elements = oracle.View(operand)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many indices it takes, and where they end."""
+        return self._elements.shape
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._elements.size
+
+    def __repr__(self) -> str:
+        return f"View[{','.join(map(str, self.shape))}] of {self.tensor!r}"
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return self._elements[index]
+        except (IndexError, Refused) as error:
+            raise self._refusal(index, error) from None
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        try:
+            self._elements[index] = value
+        except (IndexError, Refused) as error:
+            raise self._refusal(index, error) from None
+
+    def _refusal(self, index: Any, error: Exception) -> Exception:
+        call = f"View[{','.join(map(str, self.shape))}]"
+        if isinstance(error, Refused):
+            return DispatchError(error.reason, "", call)
+        return BoundsError(f"index {index} does not exist", "", call)
+
+
+def flat_in(x: Tensor) -> View:
+    """The elements of `x` by one index, for reading, whatever its rank and strides.
+
+    Args:
+        x: any shape. float16 and bfloat16 are read as float32.
+
+    Returns:
+        A view: `view[i]` in the order of indices, the last one fastest; `view.size`.
+
+    Raises:
+        DispatchError: no tensor of numbers or truth values.
+        DeviceError: it does not live on the host.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([[1, 2, 3], [4, 5, 6]])
+        >>> view = md.flat_in(x.T)
+        >>> [view[i] for i in range(view.size)]
+        [1, 4, 2, 5, 3, 6]
+
+    Source: fVDB, `flat_in`.
+    """
+    return _view("flat_in", x, writes=False, ranked=False)
+
+
+def flat_out(x: Tensor) -> View:
+    """As `flat_in`, for writing too: a value is rounded once to the type of `x`.
+
+    Args:
+        x: any shape. Integers wrap; no float is written to integers.
+
+    Returns:
+        A view: `view[i]`, `view.size`.
+
+    Raises:
+        DispatchError, DeviceError: see `flat_in`.
+        WriteError: the buffer is read-only, or several indices share an element.
+
+    Example:
+        >>> import mdtensor as md
+        >>> y = md.zeros((2, 2))
+        >>> view = md.flat_out(y.T)
+        >>> view[1] = 0.5
+        >>> y.tolist()
+        [[0.0, 0.0], [0.5, 0.0]]
+
+    Source: fVDB, `flat_out`.
+    """
+    return _view("flat_out", x, writes=True, ranked=False)
+
+
+def ranked_in(x: Tensor) -> View:
+    """The elements of `x` by one index for each dimension, for reading.
+
+    Args:
+        x: one dimension or more. float16 and bfloat16 are read as float32.
+
+    Returns:
+        A view: `view[i, j]`, `view.shape`.
+
+    Raises:
+        DispatchError: no tensor of numbers or truth values, or one without dimensions.
+        DeviceError: it does not live on the host.
+
+    Example:
+        >>> import mdtensor as md
+        >>> view = md.ranked_in(md.asarray([[1, 2, 3], [4, 5, 6]]))
+        >>> view[1, 0], view.shape
+        (4, (2, 3))
+
+    Source: fVDB, `tensor_in`.
+    """
+    return _view("ranked_in", x, writes=False, ranked=True)
+
+
+def ranked_out(x: Tensor) -> View:
+    """As `ranked_in`, for writing too: a value is rounded once to the type of `x`.
+
+    Args:
+        x: one dimension or more. Integers wrap; no float is written to integers.
+
+    Returns:
+        A view: `view[i, j]`, `view.shape`.
+
+    Raises:
+        DispatchError, DeviceError, WriteError: see `ranked_in` and `flat_out`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> y = md.zeros((2, 2), dtype=md.int8)
+        >>> md.ranked_out(y)[0, 1] = 130
+        >>> y.tolist()
+        [[0, -126], [0, 0]]
+
+    Source: fVDB, `tensor_out`.
+    """
+    return _view("ranked_out", x, writes=True, ranked=True)
+
+
+def _view(name: str, x: Any, *, writes: bool, ranked: bool) -> View:
+    found = operand(name, x, writes=writes, ranked=ranked)
+    if ranked and not x.shape:
+        fix = "Use flat_in(x) or flat_out(x)"
+        raise DispatchError("a 0-d tensor has no index", fix, describe(name, x))
+    return View(x, found)
+
+
+def operand(
+    name: str, x: Any, *, writes: bool = False, ranked: bool = False
+) -> Operand:
+    """The buffer of a tensor for a compiled function called in the operation `name`.
+
+    Raises:
+        DispatchError, DeviceError, WriteError: see `flat_out`.
+    """
+    on_host(name, x)
+    if not isinstance(x, Tensor) or x.dtype not in KNOWN:
+        fix = "Use asarray(x), or astype(x, dtype) of a tensor"
+        raise DispatchError("no tensor of plain elements", fix, describe(name, x))
+    if writes:
+        _check_writes(name, x)
+    return Operand(x.buffer, x.dtype.name, writes, ranked)
+
+
+def _check_writes(name: str, x: Tensor) -> None:
+    problem = ""
+    if not x.buffer.flags.writeable:
+        problem = "the buffer is read-only"
+    elif repeats(x.buffer):
+        problem = "several indices share one element"
+    if problem:
+        fix = "Write into asarray(x, copy=True)"
+        raise WriteError(problem, fix, describe(name, x))

@@ -1,0 +1,287 @@
+"""Operations made of one function of numbers: types, shapes, memory, mistakes."""
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra.numpy import mutually_broadcastable_shapes
+
+import mdtensor as md
+
+compiled = pytest.mark.compiled
+
+
+@md.elementwise
+def blend(x, y, weight=0.5):
+    """x + weight · (y - x)."""
+    return x + weight * (y - x)
+
+
+@md.elementwise
+def shifted(x):
+    """x + 1, of integers."""
+    return x + 1
+
+
+@md.elementwise(dtype=md.bool)
+def is_above(x, limit):
+    return x > limit
+
+
+@md.elementwise(dtype=md.float32)
+def third(x):
+    return x / 3
+
+
+def test_an_operation_as_any_other() -> None:
+    assert blend.__name__ == "blend"
+    assert blend.__doc__ == "x + weight · (y - x)."
+    assert blend.__module__ == __name__
+    x = md.asarray([1.0, 2.0])
+    found = md.which(blend, x, x)
+    assert "test_scalar_function.py" in found.method.location
+    assert found(x, x, 0.5).tolist() == x.tolist()
+    spec = md.TensorSpec(md.Float16Tensor, (3, -1))
+    other = md.TensorSpec(md.Float32Tensor, (4,))
+    deduced = blend.select(md.Float16Tensor, md.Float32Tensor, float)
+    assert deduced.deduce(spec, other, 0.5) == md.TensorSpec(md.Float32Tensor, (3, 4))
+    assert pickle.loads(pickle.dumps(blend)) is blend
+
+
+def test_further_methods_are_chosen_by_type() -> None:
+    class Point(md.Tensor):
+        __slots__ = ()
+
+    @md.elementwise
+    def twice(x):
+        return 2 * x
+
+    @md.method(twice)
+    def twice(x: Point, /, *, out=None):
+        return "a point"
+
+    assert twice(md.asarray([2.0])).tolist() == [4.0]
+    assert twice(object.__new__(Point)) == "a point"
+
+
+@settings(max_examples=60)
+@given(mutually_broadcastable_shapes(num_shapes=2, max_dims=4), st.integers(0, 7))
+def test_shapes_broadcast_in_any_layout(shapes: Any, order: int) -> None:
+    rng = np.random.default_rng(order)
+    arrays = [rng.standard_normal(shape) for shape in shapes.input_shapes]
+    x, y = (
+        array.copy("F") if order >> at & 1 else array for at, array in enumerate(arrays)
+    )
+    found = blend(md.from_numpy(x), md.from_numpy(y))
+    assert found.shape == shapes.result_shape
+    assert np.array_equal(found.buffer, x + 0.5 * (y - x))
+    out = np.zeros(shapes.result_shape[::-1]).T
+    blend(md.from_numpy(x), md.from_numpy(y), out=md.from_numpy(out))
+    assert np.array_equal(out, found.buffer)
+
+
+MIXED = [
+    ("float16", "float16", "float16"),
+    ("bfloat16", "float16", "float32"),
+    ("int8", "float32", "float32"),
+    ("uint8", "float16", "float16"),
+    ("float32", "float64", "float64"),
+    ("bool", "float32", "float32"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "result"), MIXED)
+def test_the_result_has_the_promoted_type(first: str, second: str, result: str) -> None:
+    x = md.astype(md.asarray([0, 1, 1]), first)
+    y = md.asarray([1.0, 2.5, -3.0], dtype=md.dtypes.dtype(second))
+    found = blend(x, y, 0.25)
+    assert found.dtype.name == result
+    assert found.tolist() == [0.25, 1.375, 0.0]
+
+
+def test_integers_and_predicates() -> None:
+    x = md.asarray([126, 127, -128], dtype=md.int8)
+    assert shifted(x).tolist() == [127, -128, -127]
+    assert is_above(x, 0).tolist() == [True, True, False]
+    assert is_above(x, md.asarray([[126.5], [-1000.0]])).dtype == md.bool
+    assert third(x).dtype == md.float32
+    assert third(x).buffer.tolist() == [
+        float(np.float32(n / 3)) for n in (126, 127, -128)
+    ]
+
+
+@md.elementwise
+def square(z):
+    return z * z
+
+
+def test_complex_numbers() -> None:
+    z = md.asarray([1 + 2j, 3j])
+    assert square(z).tolist() == [-3 + 4j, -9 + 0j]
+
+
+def test_in_place_and_overlapping() -> None:
+    x = md.asarray([1.0, 2.0, 3.0, 4.0])
+    assert blend(x, 0.0, out=x) is x
+    assert x.tolist() == [0.5, 1.0, 1.5, 2.0]
+    a = np.arange(6.0)
+    blend(md.from_numpy(a[:5]), 0.0, 0.0, out=md.from_numpy(a[1:]))
+    assert a.tolist() == [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+    square_ = np.arange(9.0).reshape(3, 3)
+    blend(md.from_numpy(square_.T), 0.0, 0.0, out=md.from_numpy(square_))
+    assert square_.tolist() == np.arange(9.0).reshape(3, 3).T.tolist()
+
+
+def test_the_result_lies_in_memory_as_the_argument_does() -> None:
+    x = md.from_numpy(np.zeros((3, 4), np.float32).T)
+    assert blend(x, 1.0).buffer.flags.f_contiguous
+    assert blend(x, md.zeros((2, 4, 3))).buffer.flags.c_contiguous
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_bytes_do_not_depend_on_the_number_of_threads(threads: int, rng: Any) -> None:
+    x = md.from_numpy(rng.standard_normal(200_003).astype(np.float32))
+    before = md.get_num_threads()
+    md.set_num_threads(threads)
+    try:
+        found = blend(x, 1.0, 0.3).buffer
+    finally:
+        md.set_num_threads(before)
+    wide = x.buffer.astype(np.float64)
+    want = wide + 0.3 * (1.0 - x.buffer.astype(np.float64))
+    assert np.array_equal(found, want.astype(np.float32))
+
+
+X = md.asarray([[1.0, 2.0], [3.0, 4.0]])
+REFUSED = {
+    "no tensor": (
+        lambda: blend(1.0, 2.0),
+        md.DispatchError,
+        (
+            "blend(float, float, float): there is no tensor among the arguments. Use "
+            "asarray(x) on one of them."
+        ),
+    ),
+    "shapes": (
+        lambda: blend(X, md.zeros(3)),
+        md.ShapeError,
+        (
+            "blend(Float32Tensor[2,2], Float32Tensor[3], float): shapes (2, 2) and "
+            "(3,) do "
+            "not broadcast. Make the sizes equal."
+        ),
+    ),
+    "shape of out": (
+        lambda: blend(X, 1.0, out=md.zeros(4)),
+        md.ShapeError,
+        (
+            "blend(Float32Tensor[2,2], float, float, Float32Tensor[4]): out has shape "
+            "(4,), the result (2, 2). Give out the shape (2, 2)."
+        ),
+    ),
+    "type of out": (
+        lambda: blend(X, 1.0, out=md.zeros((2, 2), dtype=md.float64)),
+        md.PromotionError,
+        (
+            "blend(Float32Tensor[2,2], float, float, Float64Tensor[2,2]): out is "
+            "float64, "
+            "the result float32. Use an out of float32, or elementwise(dtype=float64)."
+        ),
+    ),
+    "read-only out": (
+        lambda: blend(X, 1.0, out=md.broadcast_to(md.zeros(2), (2, 2))),
+        md.WriteError,
+        (
+            "blend(Float32Tensor[2,2]): the buffer is read-only. Write into asarray(x, "
+            "copy=True)."
+        ),
+    ),
+    "devices": (
+        lambda: blend(X, md.CudaFloat32Tensor.wrap(np.zeros(2, np.float32))),
+        md.DeviceError,
+        (
+            "blend(Float32Tensor[2,2], CudaFloat32Tensor[2], float): operands are on "
+            "cpu "
+            "and cuda:0. Move one with to(device)."
+        ),
+    ),
+    "device of out": (
+        lambda: blend(X, 1.0, out=md.CudaFloat32Tensor.wrap(X.buffer)),
+        md.DeviceError,
+        (
+            "blend(Float32Tensor[2,2], float, float, CudaFloat32Tensor[2,2]): "
+            "operands are "
+            "on cpu and cuda:0. Move one with to(device)."
+        ),
+    ),
+    "lambda": (
+        lambda: md.elementwise(lambda x: x),
+        md.RegistrationError,
+        "<lambda> is no name of an operation. Write def f(x, y): return ....",
+    ),
+    "builtin": (
+        lambda: md.elementwise(math.exp),
+        md.OptionError,
+        (
+            "elementwise(builtin_function_or_method): builtin_function_or_method is no "
+            "Python function. Define one with def or lambda."
+        ),
+    ),
+    "element type": (
+        lambda: md.elementwise(dtype="float31")(lambda x: x),
+        md.OptionError,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSED.values(), ids=REFUSED)
+def test_mistakes(call: Any, kind: type[Exception], text: str | None) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert text is None or str(caught.value) == text
+
+
+def keyword(x, *, y):
+    return x
+
+
+def none():
+    return 1
+
+
+def out(out):
+    return out
+
+
+@pytest.mark.parametrize("function", [keyword, none, out])
+def test_parameters_are_positional(function: Any) -> None:
+    with pytest.raises(
+        md.RegistrationError, match="parameters that are not positional"
+    ):
+        md.elementwise(function)
+
+
+@compiled
+def test_a_result_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(md.CompileError) as caught:
+        blend(md.asarray([1, 2]), 1)
+    text = str(caught.value)
+    assert text.startswith(
+        "blend(Int64Tensor[2], int, float): blend at test_scalar_fun"
+    )
+    assert text.endswith(
+        "cannot be compiled: float64 is written to elements of int64. Use astype(x, "
+        "float32), or elementwise(dtype=float32)."
+    )
+
+
+def test_strict_rules_refuse_to_mix() -> None:
+    with (
+        md.promotion_rules("strict"),
+        pytest.raises(md.PromotionError, match=r"blend\(Float32Tensor\[2,2\], Int8Ten"),
+    ):
+        blend(X, md.asarray([1, 2], dtype=md.int8))
