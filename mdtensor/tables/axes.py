@@ -8,7 +8,7 @@ from typing import Any
 
 from mdtensor.errors import DispatchError, RegistrationError
 from mdtensor.tables.coordinate import CoordinateType, shown
-from mdtensor.tables.tag import TagType, tag_of
+from mdtensor.tables.tag import Tag, TagType, tag_of
 
 
 class Axis(tuple[CoordinateType, ...]):
@@ -165,7 +165,7 @@ class Axes:
         """
         coordinates: list[CoordinateType] = []
         for one in given:
-            is_tag = isinstance(one, TagType)
+            is_tag = isinstance(one, (TagType, Tag))
             coordinates += one.coordinates if is_tag else [self._coordinate(one)]
         kinds = [coordinate.kind for coordinate in coordinates]
         for kind in kinds:

@@ -8,8 +8,8 @@ from typing import Any
 
 from mdtensor.errors import CoverageError, DispatchError, RegistrationError
 from mdtensor.tables.axes import Axes
-from mdtensor.tables.coordinate import shown
-from mdtensor.tables.tag import TagType
+from mdtensor.tables.coordinate import CoordinateType, shown
+from mdtensor.tables.tag import Tag, TagType, tag_of
 from mdtensor.tensor import Tensor
 
 Arguments = tuple[type, ...] | None
@@ -64,21 +64,37 @@ def _resolved(operation: Any, covered: Any, arguments: tuple[type, ...]) -> Hand
 def _incomplete(
     operation: Any, failed: list[TagType], arguments: tuple[type, ...], count: int
 ) -> CoverageError:
-    fits = {
-        point: [m for m in operation.methods if m.accepts((point, *arguments))]
-        for point in failed
-    }
-    missing = tuple(point for point in failed if not fits[point])
-    ambiguous = tuple(point for point in failed if fits[point])
-    said = []
+    best = {point: _best(operation, (point, *arguments)) for point in failed}
+    missing = tuple(point for point in failed if not best[point])
+    ambiguous = tuple(point for point in failed if best[point])
+    said, fixes = [], []
     if missing:
         listed = "; ".join(map(str, missing))
         said.append(f"{len(missing)} of {count} points have no method: {listed}")
+        fixes.append("Add a method for each, or leave the points out of the coverage")
     if ambiguous:
-        listed = "; ".join(f"{point} has {_listed(fits[point])}" for point in ambiguous)
+        listed = "; ".join(f"{point} has {_listed(best[point])}" for point in ambiguous)
         said.append(f"{len(ambiguous)} of {count} points have several: {listed}")
-    fix = "Add a method for each, or leave the points out of the coverage"
-    return CoverageError(". ".join(said), fix, operation.name, missing, ambiguous)
+        meets = dict.fromkeys(_meet(best[point]) for point in ambiguous)
+        fixes.append(f"Decide by a method for {'; '.join(map(str, meets))}")
+    problem, fix = ". ".join(said), ". ".join(fixes)
+    return CoverageError(problem, fix, operation.name, missing, ambiguous)
+
+
+def _best(operation: Any, types: tuple[type, ...]) -> list[Any]:
+    """The methods that fit, without those that another one is more specific than."""
+    fits = [method for method in operation.methods if method.accepts(types)]
+    return [m for m in fits if not any(o.signature < m.signature for o in fits)]
+
+
+def _meet(methods: list[Any]) -> TagType:
+    """The widest tag that demands all that the tags of `methods` demand."""
+    narrowest: dict[CoordinateType, CoordinateType] = {}
+    for method in methods:
+        for one in getattr(method.signature.types[0], "coordinates", ()):
+            if issubclass(one, narrowest.get(one.kind, one)):
+                narrowest[one.kind] = one
+    return tag_of(narrowest.values()) if narrowest else Tag
 
 
 def _listed(methods: list[Any]) -> str:

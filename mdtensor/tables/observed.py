@@ -72,9 +72,11 @@ def contiguity(*tensors: Any) -> CoordinateType:
 
     Source: fVDB, `combined_contiguity`.
     """
-    flags = (getattr(x.buffer, "flags", None) for x in tensors)
-    is_dense = all(flag is None or flag.c_contiguous for flag in flags)
-    return Contiguous if is_dense else Strided
+    for x in tensors:
+        flags = getattr(x.buffer, "flags", None)
+        if flags is not None and not flags.c_contiguous:
+            return Strided
+    return Contiguous
 
 
 def placement(x: Any, out: Any = None) -> CoordinateType:

@@ -56,7 +56,7 @@ class DispatchTable:
     space: Axes
     _layers: tuple[Any, ...]
     _handles: Handles
-    _found: dict[Any, MethodType]
+    _found: dict[Any, MethodType | None]
 
     def __init__(
         self,
@@ -109,28 +109,34 @@ class DispatchTable:
             DispatchError: a kind is missing, there twice, or not of this space.
         """
         try:
-            return self._found[coordinates]
-        except (KeyError, TypeError):
+            found = self._found[coordinates]
+        except (KeyError, TypeError):  # not asked for yet, or not hashable
             found = self.try_select(*coordinates)
         if found is None:
-            raise self._no_point(self.space.point(*coordinates))
-        self._found[coordinates] = found
+            raise self._no_point(self._point(coordinates))
         return found
 
     def try_select(self, *coordinates: Any) -> MethodType | None:
         """As `select`, but None where the table has no such point."""
         try:
-            point = self.space.point(*coordinates)
+            return self._found[coordinates]
+        except (KeyError, TypeError):
+            found = self._handles.get(self._point(coordinates))
+        self._found[coordinates] = found
+        return found
+
+    def _point(self, coordinates: tuple[Any, ...]) -> TagType:
+        try:
+            return self.space.point(*coordinates)
         except MdtensorError as error:
             given = ", ".join(map(shown, coordinates))
             raise error.within(f"{self.name}({given})") from None
-        return self._handles.get(point)
 
     def _no_point(self, point: TagType) -> PointError:
         nearest = self.nearest(point)
-        shown = "; ".join(map(str, nearest[:SHOWN]))
+        listed = "; ".join(map(str, nearest[:SHOWN]))
         more = f" and {len(nearest) - SHOWN} more" if len(nearest) > SHOWN else ""
-        fix = f"Nearest: {shown}{more}" if nearest else "The table is empty"
+        fix = f"Nearest: {listed}{more}" if nearest else "The table is empty"
         given = ", ".join(map(str, point.coordinates))
         call = f"{self.name}({given})"
         return PointError("no such point in the table", fix, call, point, nearest)

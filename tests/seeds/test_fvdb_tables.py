@@ -27,6 +27,7 @@ from mdtensor.errors import (
     OptionError,
     PointError,
     RegistrationError,
+    ShapeError,
 )
 from mdtensor.tables import (
     Adaptive,
@@ -326,7 +327,11 @@ def test_f6_holes_and_ambiguities_are_found_when_the_table_is_built() -> None:
     assert said.startswith("inclusive_scan: 4 of 28 points have no method: Tag[Shelf, ")
     assert "4 of 28 points have several: Tag[Cpu, Float32, Contiguous, OutOfP" in said
     assert all(str(p) in said for p in (*error.missing, *error.ambiguous))
-    assert said.endswith(f" {ADD}.")
+    assert said.endswith(
+        f"{ADD}. Decide by a method for "
+        "Tag[Cpu, Floating, Contiguous, OutOfPlace, NotRequired]; "
+        "Tag[Cpu, Integer, Contiguous, OutOfPlace, Required]."
+    )
 
 
 def test_f6_order_of_definition_changes_no_report() -> None:
@@ -536,6 +541,8 @@ def made(element: Any, layout: Any, n: int, place: Any) -> Any:
 
 def run(table: DispatchTable, x: Any, place: Any, determinism: Any) -> Any:
     """What users would call: integers are promoted to `Required`, as upstream does."""
+    if x.ndim != 1:
+        raise ShapeError(f"a scan is for 1 dimension, got {x.ndim}")
     out = x if place is InPlace else type(x).wrap(np.empty_like(x.buffer))
     if x.dtype.is_integer:
         determinism = Required
@@ -563,6 +570,15 @@ def test_f23_both_styles_scan(shelf: Any, threads: int, style: str, n: int) -> N
             assert np.array_equal(found, exact.astype(element.value.storage))
         else:
             assert np.allclose(found, exact, rtol=n * np.finfo(found.dtype).eps)
+
+
+@pytest.mark.parametrize("shape", [(), (10, 20)])
+def test_f23_what_is_no_vector_is_refused(
+    table: DispatchTable, shape: tuple[int, ...]
+) -> None:
+    """F23; Rank0_Scalar_Throws, Rank2_Throws."""
+    with pytest.raises(ShapeError, match="a scan is for 1 dimension"):
+        run(table, md.zeros(shape), OutOfPlace, NotRequired)
 
 
 def test_f23_what_the_table_has_no_point_for_does_not_run(shelf: Any) -> None:

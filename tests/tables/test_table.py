@@ -22,6 +22,7 @@ from mdtensor.tables import (
     DispatchTable,
     Float16,
     Float32,
+    Floating,
     InPlace,
     Int32,
     Integer,
@@ -62,6 +63,7 @@ def test_any_order_any_spelling_one_handle() -> None:
     for order in itertools.permutations(given):
         assert table.select(*order) is handle
         assert table.try_select(*order) is handle
+    assert table.select(handle.__self__) is handle
     assert table.select(Tag[Cpu, Float32, Strided, InPlace, Required]) is handle
     assert table.select(Tag[Cpu, InPlace], Tag[Required], Strided, Float32) is handle
 
@@ -178,7 +180,46 @@ def test_all_ambiguous_points_are_reported_at_once() -> None:
     assert said.startswith("inclusive_scan: 4 of 28 points have several: Tag[Cpu, ")
     assert "second(Tag[Cpu, Contiguous, OutOfPlace], Tensor, Tensor) at " in said
     assert said.count("second(") == 4
-    assert "serial_out_of_place" in said
+    assert "serial_out_of_place" not in said  # others are more specific
+    assert said.endswith(
+        ". Decide by a method for "
+        "Tag[Cpu, Floating, Contiguous, OutOfPlace, NotRequired]; "
+        "Tag[Cpu, Integer, Contiguous, OutOfPlace, Required]."
+    )
+
+
+def floats(
+    tag: Tag[Cpu, Floating, Contiguous, OutOfPlace, NotRequired],
+    x: md.Tensor,
+    y: md.Tensor,
+    /,
+) -> None:
+    """The first way out that the error names."""
+
+
+def integers(
+    tag: Tag[Cpu, Integer, Contiguous, OutOfPlace, Required],
+    x: md.Tensor,
+    y: md.Tensor,
+    /,
+) -> None:
+    """The second."""
+
+
+def test_the_way_out_of_an_ambiguity_works() -> None:
+    """It decides the points that were ambiguous, and no others."""
+    methods = [*METHODS, second, floats, integers]
+    table = DispatchTable(SPACE, COVERAGE, scan.declare(methods))
+    before = DispatchTable(SPACE, COVERAGE, scan.declare())
+    for point in table:
+        wanted = before.handles[point].__func__
+        if point.has(Cpu, Contiguous, OutOfPlace):
+            wanted = {
+                scan.parallel_floating: floats,
+                scan.parallel_integer: integers,
+                scan.serial_out_of_place: second,
+            }[wanted]
+        assert table.handles[point].__func__ is wanted
 
 
 def test_holes_and_ambiguities_are_one_error() -> None:
