@@ -28,6 +28,7 @@ from typing import Any, Protocol
 import plum
 
 from mdtensor import mismatch
+from mdtensor.annotations import check_annotations
 from mdtensor.call import compile_call
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
 from mdtensor.selection import Implementation, Method, Selection
@@ -107,15 +108,16 @@ class Operation:
         return tuple(arrays)
 
     def _refuse_misfit(self, new: Method) -> None:
-        given = inspect.signature(new.implementation).parameters.values()
+        given = [*inspect.signature(new.implementation).parameters.values()]
         keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
-        missing = set(self.options) - keywords
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in given)
+        missing = set() if takes_all else set(self.options) - keywords
         if not keywords <= set(self.options) or missing - {"out"}:
             wanted = ", ".join(self.options) or "none"
             raise RegistrationError(
                 f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
                 f", the declaration of {self.name} has {wanted}",
-                "Take the declared ones; only out may be left out",
+                "Take the declared ones, or **options; only out may be left out",
             )
         count, wanted_count = len(new.signature.types), len(self.dispatched)
         if count != wanted_count and not new.signature.has_varargs:
@@ -273,8 +275,9 @@ def method(
         A decorator that returns the operation, so that its name keeps its meaning.
 
     Raises:
-        RegistrationError: `function` is no operation, the keywords differ from the
-            declaration's, or there is a method with this signature.
+        RegistrationError: `function` is no operation, a parameter has no class for an
+            annotation, the keywords differ from the declaration's (`**options` takes
+            all there are), or there is a method with this signature.
     """
     if not hasattr(function, "operation"):
         raise RegistrationError(
@@ -283,10 +286,12 @@ def method(
         )
 
     def add_method(implementation: Implementation) -> Any:
+        name = function.operation.name
+        check_annotations(implementation, name)
         # plum would convert every result to the annotated type: 3 us a call.
         implementation.__annotations__.pop("return", None)
         signature = plum.Signature.from_callable(implementation)
-        new = Method(implementation, signature, deduce, prepare, specialize)
+        new = Method(implementation, signature, deduce, prepare, specialize, name)
         function.operation.add_method(new, override)
         return function
 

@@ -24,6 +24,7 @@ class Method:
         deduce: types and shapes of the result, if other than the declaration's.
         prepare: does the work that depends on constant arguments only, once.
         specialize: a shorter way for arguments of just these types, or None.
+        name: of the operation, whatever the function is called.
     """
 
     implementation: Implementation
@@ -31,6 +32,7 @@ class Method:
     deduce: Callable[..., Any] | None
     prepare: Callable[..., Any] | None
     specialize: Callable[..., Implementation | None] | None = None
+    name: str = ""
 
     @property
     def rounds(self) -> bool:
@@ -55,8 +57,10 @@ class Method:
     def location(self) -> str:
         """`package/file.py:line` of its definition."""
         code = inspect.unwrap(self.implementation).__code__
-        folders = self.implementation.__module__.split(".")[:-1]
-        place = "/".join([*folders, code.co_filename.rsplit("/", 1)[-1]])
+        file = code.co_filename.rsplit("/", 1)[-1]
+        names = self.implementation.__module__.split(".")
+        # A package is the folder of its `__init__.py`, a module is a file.
+        place = "/".join([*(names if file == "__init__.py" else names[:-1]), file])
         return f"{place}:{code.co_firstlineno}"
 
     def __repr__(self) -> str:
@@ -66,7 +70,7 @@ class Method:
         shown = [_type_name(hint) for hint in self.signature.types]
         if self.signature.has_varargs:
             shown.append(f"*{_type_name(self.signature.varargs)}")
-        return f"{self.implementation.__name__}({', '.join(shown)})"
+        return f"{self.name or self.implementation.__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, repr=False)

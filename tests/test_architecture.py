@@ -26,7 +26,7 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 LAYERS = (
     {"errors"},
     {"dtypes"},
-    {"promotion", "type_info", "call", "mismatch", "spelling"},
+    {"promotion", "type_info", "annotations", "call", "mismatch", "spelling"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
     {"generics", "which"},

@@ -187,8 +187,9 @@ def test_a_method_takes_the_declared_keywords() -> None:
 
     message = text(RegistrationError, no_keywords)
     assert message == (
-        "method twice_(Tensor, Any) has the keywords none, the declaration of twice "
-        "has times, out. Take the declared ones; only out may be left out."
+        "method twice(Tensor, Any) has the keywords none, the declaration of twice "
+        "has times, out. Take the declared ones, or **options; only out may be left "
+        "out."
     )
 
 
@@ -198,7 +199,7 @@ def test_a_method_takes_the_declared_keywords_only() -> None:
         def max_(x: str, /, *, axis: Any, keepdims: bool, out: Any) -> Any: ...
 
     assert text(RegistrationError, too_many_keywords).startswith(
-        "method max_(str) has the keywords axis, keepdims, out, the declaration of max "
+        "method max(str) has the keywords axis, keepdims, out, the declaration of max "
         "has axis, keepdims."
     )
 
@@ -211,7 +212,7 @@ def test_a_method_dispatches_on_what_is_declared() -> None:
         def twice_(x: md.Tensor, /, *, times: int) -> Any: ...
 
     assert text(RegistrationError, too_few_arguments) == (
-        "method twice_(Tensor) dispatches on 1 arguments, the declaration of twice on "
+        "method twice(Tensor) dispatches on 1 arguments, the declaration of twice on "
         "2. Annotate x, y, each before the slash."
     )
 

@@ -1,0 +1,88 @@
+"""Methods of our operations for quantities: the unit first, then the numbers.
+
+Each runs its operation again on the tensors inside, whatever their types are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Union
+
+import mdtensor as md
+from mdtensor_units.quantity import Quantity, bare, with_unit
+from mdtensor_units.unit import Unit, common, product, quotient, unit_of
+
+#: What has no unit. A quantity is no tensor, so nothing is taken twice.
+Plain = Union[md.Tensor, int, float, complex]
+Operand = Union[Quantity, md.Tensor, int, float, complex]
+#: From operands to the unit of the result; None if it has none.
+Rule = Callable[..., Unit | None]
+
+
+def unary(operation: Any, rule: Rule) -> None:
+    """A method for a quantity, whose options are handed on."""
+
+    def deduce(x: Any, **options: Any) -> Any:
+        return with_unit(md.infer(operation, x.tensor, **options), rule(x))
+
+    @md.method(operation, deduce=deduce)
+    def method(x: Quantity, /, **options: Any) -> Any:
+        return with_unit(operation(x.tensor, **options), rule(x))
+
+
+def binary(operation: Any, rule: Rule) -> None:
+    """Methods for a quantity on either side."""
+
+    def deduce(x1: Any, x2: Any, **options: Any) -> Any:
+        found = md.infer(operation, bare(x1), bare(x2), **options)
+        return with_unit(found, rule(x1, x2))
+
+    def compute(x1: Any, x2: Any, options: dict[str, Any]) -> Any:
+        unit = _checked(operation, rule, x1, x2)
+        return with_unit(operation(bare(x1), bare(x2), **options), unit)
+
+    @md.method(operation, deduce=deduce)
+    def method(x1: Quantity, x2: Operand, /, **options: Any) -> Any:
+        return compute(x1, x2, options)
+
+    @md.method(operation, deduce=deduce)
+    def reflected(x1: Plain, x2: Quantity, /, **options: Any) -> Any:
+        return compute(x1, x2, options)
+
+
+def _checked(operation: Any, rule: Rule, *operands: Any) -> Unit | None:
+    """The unit of the result; an error says of which call it is."""
+    try:
+        return rule(*operands)
+    except md.MdtensorError as error:
+        place = md.extend.describe(operation.__name__, *operands)
+        raise error.within(place) from None
+
+
+def _none(x1: Any, x2: Any) -> None:
+    """Truth values have no unit; what is compared has one."""
+    common(x1, x2)
+
+
+for operation in (md.add, md.sub, md.minimum, md.maximum):
+    binary(operation, common)
+for operation in (md.equal, md.not_equal, md.less, md.less_equal):
+    binary(operation, _none)
+for operation in (md.greater, md.greater_equal):
+    binary(operation, _none)
+for operation in (md.mul, md.matmul):
+    binary(operation, product)
+binary(md.div, quotient)
+
+unary(md.square, lambda x: x.unit**2)
+for operation in (md.neg, md.positive, md.abs, md.sum, md.mean, md.max, md.min, md.std):
+    unary(operation, unit_of)
+for operation in (md.getitem, md.reshape, md.permute_dims, md.expand_dims, md.squeeze):
+    unary(operation, unit_of)
+
+
+@md.method(md.setitem)
+def setitem(x: Quantity, /, *, key: Any, value: Any) -> Quantity:
+    _checked(md.setitem, common, x, value)
+    md.setitem(x.tensor, key, bare(value))
+    return x

@@ -1,0 +1,75 @@
+"""The type, and what stands for it where nothing is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mdtensor as md
+from mdtensor_units.unit import Unit
+
+
+class Quantity(md.Operators):
+    """A tensor of numbers in a unit.
+
+    Args:
+        values: a tensor, or what `asarray` makes one of.
+        unit: of all its numbers.
+    """
+
+    __slots__ = ("tensor", "unit")
+    #: What a call that no method fits suggests.
+    remedy = "Use q.tensor for the numbers without their unit"
+
+    def __init__(self, values: Any, unit: Unit) -> None:
+        self.tensor = md.asarray(values)
+        self.unit = unit
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions."""
+        shape: tuple[int, ...] = self.tensor.shape
+        return shape
+
+    def __getitem__(self, key: Any) -> Any:
+        return md.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        md.setitem(self, key, value)
+
+    def __repr__(self) -> str:
+        return f"Quantity({self.tensor!r}, {self.unit})"
+
+
+class QuantitySpec(md.TensorSpec):
+    """A quantity without its numbers: what deduction reads and gives."""
+
+    tensor: md.TensorSpec
+    unit: Unit
+
+    def __init__(self, tensor: md.TensorSpec, unit: Unit) -> None:
+        super().__init__(Quantity, tensor.shape)
+        vars(self).update(tensor=tensor, unit=unit)  # a spec is frozen
+
+    @property
+    def dtype(self) -> md.DType:
+        return self.tensor.dtype
+
+    def __eq__(self, other: object) -> bool:
+        is_one = isinstance(other, QuantitySpec)
+        return is_one and (self.tensor, self.unit) == (other.tensor, other.unit)
+
+    def __str__(self) -> str:
+        return f"Quantity({self.tensor}, {self.unit})"
+
+
+def with_unit(tensor: Any, unit: Unit | None) -> Any:
+    """A quantity of a tensor; of a spec, the spec of one. Without a unit it is bare."""
+    if unit is None:
+        return tensor
+    is_spec = isinstance(tensor, md.TensorSpec)
+    return (QuantitySpec if is_spec else Quantity)(tensor, unit)
+
+
+def bare(x: Any) -> Any:
+    """The tensor, or the spec, inside a quantity; anything else as it is."""
+    return getattr(x, "tensor", x)
