@@ -331,6 +331,7 @@ from mdtensor.promotion import (
     result_type as result_type,
 )
 from mdtensor.spelling import hint as _hint
+from mdtensor.support import Support as Support, support as support
 from mdtensor.tensor import (
     Tensor as Tensor,
     from_numpy as from_numpy,

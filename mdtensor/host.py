@@ -171,9 +171,11 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
         )
     if dtype.is_floating or dtype.is_complex:
         return _rounded(found, dtype)
-    allowed = "b" if dtype.storage.kind == "b" else "biu"
+    if dtype.storage.kind == "b" != kind:
+        problem = f"values of {found.dtype} are no truth values"
+        raise CastError(problem, "Use asarray(a) != 0")
     low, high = (int(n) if kind != "f" else n for n in (found.min(), found.max()))
-    if kind not in allowed or low < dtype.minimum or high > dtype.maximum:
+    if kind not in "biu" or low < dtype.minimum or high > dtype.maximum:
         shown = "integer" if found.dtype.kind == "O" else found.dtype
         raise CastError(
             f"{dtype} represents {dtype.minimum} to {dtype.maximum}; cannot represent "

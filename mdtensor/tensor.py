@@ -7,6 +7,7 @@ and leaves of the host are in `leaves`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.generics import conversion, indexing, linalg, manipulation
+from mdtensor.generics.spec import TensorSpec
 from mdtensor.host import host_array
 from mdtensor.inspection import check_api_version
 from mdtensor.interchange import Interchange
@@ -94,6 +96,11 @@ class Tensor(Interchange, Operators):
         new = _new(cls)
         new.buffer = buffer
         return new
+
+    @classmethod
+    def spec(cls, shape: Iterable[int]) -> TensorSpec:
+        """A tensor of this leaf without its elements, as deduction takes it."""
+        return TensorSpec(cls, tuple(shape))
 
     @classmethod
     def with_dtype(cls, dtype: DType) -> type[Tensor]:

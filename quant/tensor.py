@@ -8,6 +8,7 @@ A quantized tensor is not a tensor of integers: arithmetic on it is arithmetic o
 real numbers its codes stand for. The codes are at `.codes`.
 """
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -87,6 +88,12 @@ class QuantizedTensor(Tensor):
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
         new.qparams = qparams
         return new
+
+    @classmethod
+    def spec(cls, shape: Iterable[int], qparams: QParams | None = None) -> TensorSpec:
+        """A tensor of this leaf without its codes, on a grid of steps of 1."""
+        grid = qparams or QParams(1, dtype=cls.dtype)
+        return TensorSpec(cls, tuple(shape), grid)
 
     @property
     def codes(self) -> Any:

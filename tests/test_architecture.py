@@ -33,8 +33,8 @@ LAYERS = (
     {"operators", "interchange", "inspection"},
     {"tensor"},
     {"leaves"},
-    {"ops"},
-    {"linalg", "fft", "extend", "tables"},
+    {"ops", "probe"},
+    {"linalg", "fft", "extend", "support", "tables"},
     {"cuda", "emucuda", "diagnose", "cli"},
     {"__main__"},
 )

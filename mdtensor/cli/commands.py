@@ -60,6 +60,32 @@ def info(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def support(
+    operation: Annotated[
+        str, typer.Argument(help="Pattern of names, such as add, linalg.* or log*.")
+    ] = "*",
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One device, such as cpu.")
+    ] = None,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import", metavar="MODULE", help="Package with types or operations."
+        ),
+    ] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Which element types every operation takes, on every device."""
+    from mdtensor.cli import support as view
+
+    facts = view.describe_support(operation, device, (view.QUANT, *(modules or ())))
+    emit(facts, as_json, view.show_markdown if as_markdown else view.show_support)
+
+
+@app.command()
 def demo(as_json: AsJson = False) -> None:
     """Quantize a real network, run it on a real page, and compare with its peers."""
     from mdtensor.cli import report

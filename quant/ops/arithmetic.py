@@ -40,6 +40,7 @@ from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
+    refused,
     require_out,
     require_per_tensor,
 )
@@ -86,7 +87,7 @@ def add(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _sum("add", x1, x2, 1, out)
 
 
-@method(add)
+@method(add, deduce=refused("add"))
 def add(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("add", x1, x2)
 
@@ -97,7 +98,7 @@ def sub(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _sum("sub", x1, x2, -1, out)
 
 
-@method(sub)
+@method(sub, deduce=refused("sub"))
 def sub(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("sub", x1, x2)
 
@@ -160,7 +161,7 @@ def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
     return _accumulator("mul", product, grid, x1, x2)
 
 
-@method(mul)
+@method(mul, deduce=refused("mul"))
 def mul(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("mul", x1, x2)
 
@@ -230,7 +231,7 @@ def _quotient(a: Any, b: Any, ratio: Fraction) -> Any:
     return np.array(values, np.int64)[index].reshape(a.shape)
 
 
-@method(div)
+@method(div, deduce=refused("div"))
 def div(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("div", x1, x2)
 
@@ -240,7 +241,7 @@ def minimum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("minimum", np.minimum, x1, x2, out)
 
 
-@method(minimum)
+@method(minimum, deduce=refused("minimum"))
 def minimum(x1: Ordered, x2: Ordered, /, *, out: Any = None) -> Any:
     refuse_mixed("minimum", x1, x2)
 
@@ -250,7 +251,7 @@ def maximum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("maximum", np.maximum, x1, x2, out)
 
 
-@method(maximum)
+@method(maximum, deduce=refused("maximum"))
 def maximum(x1: Ordered, x2: Ordered, /, *, out: Any = None) -> Any:
     refuse_mixed("maximum", x1, x2)
 

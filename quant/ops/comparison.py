@@ -21,7 +21,7 @@ from mdtensor.errors import checked
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.quant import rounding
 from mdtensor.quant.deduction import comparison
-from mdtensor.quant.ops.refusals import refuse_mixed, require_per_tensor
+from mdtensor.quant.ops.refusals import refuse_mixed, refused, require_per_tensor
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
 
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
@@ -46,7 +46,7 @@ def equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("equal", np.equal, x1, x2)
 
 
-@method(equal)
+@method(equal, deduce=refused("equal"))
 def equal(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("equal", x1, x2)
 
@@ -56,7 +56,7 @@ def not_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("not_equal", np.not_equal, x1, x2)
 
 
-@method(not_equal)
+@method(not_equal, deduce=refused("not_equal"))
 def not_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("not_equal", x1, x2)
 
@@ -66,7 +66,7 @@ def less(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("less", np.less, x1, x2)
 
 
-@method(less)
+@method(less, deduce=refused("less"))
 def less(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("less", x1, x2)
 
@@ -76,7 +76,7 @@ def less_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("less_equal", np.less_equal, x1, x2)
 
 
-@method(less_equal)
+@method(less_equal, deduce=refused("less_equal"))
 def less_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("less_equal", x1, x2)
 
@@ -86,7 +86,7 @@ def greater(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("greater", np.greater, x1, x2)
 
 
-@method(greater)
+@method(greater, deduce=refused("greater"))
 def greater(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("greater", x1, x2)
 
@@ -96,6 +96,6 @@ def greater_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
     return _compare("greater_equal", np.greater_equal, x1, x2)
 
 
-@method(greater_equal)
+@method(greater_equal, deduce=refused("greater_equal"))
 def greater_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("greater_equal", x1, x2)

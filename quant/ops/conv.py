@@ -31,6 +31,7 @@ from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
+    refused,
     require_per_tensor,
 )
 from mdtensor.quant.qparams import QParams
@@ -197,7 +198,7 @@ def conv2d(
     )
 
 
-@method(conv2d)
+@method(conv2d, deduce=refused("conv2d"))
 def conv2d(
     x: Union[QuantizedTensor, NumericTensor],
     w: Union[QuantizedTensor, NumericTensor],

@@ -25,7 +25,12 @@ from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.compiled import attempt, compiled
 from mdtensor.quant.ops.conv import AnyBias, Bias, check_grids, finish, rounding_of
-from mdtensor.quant.ops.refusals import check_out, refuse_mixed, require_per_tensor
+from mdtensor.quant.ops.refusals import (
+    check_out,
+    refuse_mixed,
+    refused,
+    require_per_tensor,
+)
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
@@ -72,7 +77,7 @@ def linear(
     return linear(x, dequantize(w), b)
 
 
-@method(linear)
+@method(linear, deduce=refused("linear"))
 def linear(
     x: Union[QuantizedTensor, NumericTensor],
     w: Union[QuantizedTensor, NumericTensor],
@@ -143,7 +148,7 @@ def matmul(x1: NarrowTensor, x2: FloatingTensor, /) -> Any:
     return matmul(dequantize(x1), x2)
 
 
-@method(matmul)
+@method(matmul, deduce=refused("matmul"))
 def matmul(
     x1: Union[QuantizedTensor, NumericTensor],
     x2: Union[QuantizedTensor, NumericTensor],

@@ -1,5 +1,6 @@
 """The errors of quantized arithmetic, each with its grids and the way out."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from mdtensor import (
@@ -8,6 +9,7 @@ from mdtensor import (
     OptionError,
     PromotionError,
     Tensor,
+    TensorSpec,
     cpu,
 )
 from mdtensor.errors import describe
@@ -18,41 +20,48 @@ from mdtensor.quant.tensor import QuantizedTensor
 
 def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
     """Quantized with anything that is not, or with an accumulator."""
-    others = [x for x in arguments if not isinstance(x, (QuantizedTensor, type(None)))]
-    call = describe(name, *(x for x in arguments if x is not None))
-    if any(isinstance(x, Tensor) and x.dtype.is_floating for x in others):
-        raise PromotionError(
+    given = [x for x in arguments if x is not None]
+    raise _mixed(name, given).within(describe(name, *given))
+
+
+def refused(name: str) -> Callable[..., NoReturn]:
+    """The rule of deduction of what `refuse_mixed` refuses."""
+
+    def deduce(*specs: Any, **_: Any) -> NoReturn:
+        raise _mixed(name, specs)
+
+    return deduce
+
+
+def _mixed(name: str, given: Sequence[Any]) -> PromotionError:
+    """Of tensors or their specs."""
+    kinds = [x.type if isinstance(x, TensorSpec) else type(x) for x in given]
+    others = [kind for kind in kinds if not issubclass(kind, QuantizedTensor)]
+    tensors = [kind for kind in others if issubclass(kind, Tensor)]
+    if any(kind.dtype.is_floating for kind in tensors):
+        return PromotionError(
             "a grid and a float have no common type",
             "Use dequantize(q), or quantize(x, q.qparams)",
-            call,
         )
-    if any(isinstance(x, Tensor) for x in others):
-        raise PromotionError(
+    if tensors:
+        return PromotionError(
             "are these integers codes or numbers",
             "Use q.codes for arithmetic on codes, or QInt8Tensor(codes, qparams)",
-            call,
         )
     if others:
-        raise PromotionError(
+        return PromotionError(
             f"{name} with a Python number is not exact on a grid",
             "Use mul(q, c) with c > 0, or quantize the number",
-            call,
         )
-    refuse_accumulator(call, *arguments)
-
-
-def refuse_accumulator(call: str, *arguments: Any) -> NoReturn:
-    """What leaves 32 bits; or, in the third place, a bias that is none."""
-    if any(x.dtype is qint32 for x in arguments[:2]):
-        raise PromotionError(
+    if any(kind.dtype is qint32 for kind in kinds[:2]):
+        return PromotionError(
             "with an accumulator the result would leave 32 bits",
             "Use requantize(acc, out=QParams(...)) first",
-            call,
         )
-    raise PromotionError(
+    # In the third place.
+    return PromotionError(
         "the bias is no accumulator",
         "Use a QInt32Tensor with the scale of x times the scale of w",
-        call,
     )
 
 

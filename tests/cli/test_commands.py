@@ -29,11 +29,11 @@ def test_alone_it_says_what_there_is(call: Call) -> None:
         ended = call(*arguments)
         assert (ended.code, ended.err) == (0, "")
         assert "Usage: mdtensor [OPTIONS] COMMAND" in ended.out
-        for command in ("info", "demo", "quantize", "run"):
+        for command in ("info", "support", "demo", "quantize", "run"):
             assert f"\n  {command} " in ended.out
 
 
-@pytest.mark.parametrize("command", ["info", "demo", "quantize", "run"])
+@pytest.mark.parametrize("command", ["info", "support", "demo", "quantize", "run"])
 def test_every_command_explains_itself(call: Call, command: str) -> None:
     ended = call(command, "--help")
     assert (ended.code, ended.err) == (0, "")

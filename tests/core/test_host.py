@@ -144,3 +144,8 @@ def test_errors_read_well() -> None:
         "the values do not form an array of numbers. "
         "Give numbers, or sequences of equal length."
     )
+    with pytest.raises(CastError) as numbers:
+        host_array([0, 1], md.bool)
+    assert str(numbers.value) == (
+        "values of int64 are no truth values. Use asarray(a) != 0."
+    )

@@ -16,6 +16,7 @@ from mdtensor.errors import (
     PromotionError,
     ShapeError,
 )
+from mdtensor.promotion import RULE_SETS
 
 linalg = md.linalg
 Numbers = np.ndarray[Any, Any]
@@ -160,6 +161,14 @@ SYSTEMS = [
     *[((2,), (3,)), ((2,), (3, 2)), ((2,), (2, 3, 1)), ((2,), (4, 1, 3, 2))],
     *[((0,), (3,)), ((0,), (3, 2))],
 ]
+
+
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_eigenvalues_are_complex_under_any_promotion_rules(rules: str) -> None:
+    x = md.asarray([[0.0, 1.0], [-1.0, 0.0]])
+    with md.promotion_rules(rules):
+        assert linalg.eig(x).eigenvectors.dtype is md.complex64
+        assert linalg.eigvals(md.astype(x, md.float64)).dtype is md.complex128
 
 
 @pytest.mark.parametrize(("stack", "right"), SYSTEMS, ids=str)

@@ -35,6 +35,7 @@ COLUMNS = QInt8Tensor(np.ones((4, 5), np.int8), scale=np.ones(5), axis=1)
 BIAS = QInt32Tensor(np.ones(5, np.int32), scale=np.full(5, 0.5), axis=0)
 OUTS = [None, QParams(0.1, 3), QParams(1, 3, dtype=quint8), QParams(1, dtype=qint32)]
 
+MIXED = [(S8, FLOATS), (FLOATS, U8), (S8, md.astype(FLOATS, md.int8)), (2, S8)]
 PAIRS = [*itertools.product([S8, U8, S32], repeat=2), (WIDE, WIDE), (S8, S8[0, 0])]
 ARITHMETIC = [md.add, md.sub, md.minimum, md.maximum]
 COMPARISONS = [md.equal, md.not_equal, md.less, md.less_equal]
@@ -75,6 +76,11 @@ CASES = [
     *((quantize, (FLOATS,), {"qparams": g}) for g in (OUTS[1], OUTS[3], SPLIT.qparams)),
     *((dequantize, (x,), {}) for x in (S8, U8, S32, SPLIT)),
     *((requantize, (x,), {}) for x in (S8, U8, S32, WIDE)),
+    *((f, p, {}) for f in (*ARITHMETIC, *COMPARISONS, md.mul, md.div) for p in MIXED),
+    *((f, (S32, x), {}) for f in (md.mul, md.div) for x in (S8, S32)),
+    *((f, (S32, x), {}) for f in (md.matmul, md.linear) for x in (S32, ROWS)),
+    (md.linear, (S8, ROWS, U8[0, 0, 0]), {}),
+    (md.conv2d, (S32, WEIGHTS), {}),
 ]  # fmt: skip
 
 

@@ -14,8 +14,9 @@ from mdtensor.generics.rules.linalg import (
 )
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
-from mdtensor.promotion import promote_types
 
+#: The complex type whose parts are of a real one, under any promotion rules.
+COMPLEX = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
 MODES = ("reduced", "complete")
 
 
@@ -74,7 +75,8 @@ def complex_eigenpairs(x: TensorSpec) -> EigResult:
 
 def complex_spectrum(x: TensorSpec) -> TensorSpec:
     """[..., m] of the complex type."""
-    return spectrum(x).with_dtype(promote_types(x.dtype, dtypes.complex64))
+    values = spectrum(x)
+    return values.with_dtype(COMPLEX[values.dtype])
 
 
 def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:

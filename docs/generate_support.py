@@ -1,0 +1,43 @@
+"""Writes the tables of docs/support.md from the registry.
+
+    python docs/generate_support.py
+
+What stands between `begin` and `end` is replaced, the rest is prose and stays.
+tests/cli/test_support.py compares the page with what the registry says.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mdtensor.cli.support import KINDS, MARKS, QUANT, describe_support, markdown
+
+PAGE = Path(__file__).parent / "support.md"
+
+
+def marks() -> str:
+    return "\n".join(f"- {mark} {meaning}" for mark, _, meaning in MARKS.values())
+
+
+def types(facts: dict[str, Any]) -> str:
+    """The element types of each column, in the order of their marks."""
+    rows = ["| column | element types |", "| --- | --- |"]
+    for kind, names in facts["types"].items():
+        rows.append(f"| {KINDS.get(kind, kind)} | {' '.join(names)} |")
+    return "\n".join(rows)
+
+
+def page(text: str) -> str:
+    """The page with every generated block anew."""
+    facts = describe_support("mdtensor.*", "cpu", [QUANT])
+    blocks = {
+        "marks": marks(),
+        "types": types(facts),
+        "tables": markdown(facts, "cpu"),
+    }
+    marked = re.compile(r"(<!-- begin: (\w+) -->).*?(<!-- end -->)", re.DOTALL)
+    return marked.sub(lambda m: f"{m[1]}\n\n{blocks[m[2]]}\n\n{m[3]}", text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))

@@ -1,0 +1,154 @@
+"""Which element types every operation takes, on every device: asked, not listed.
+
+A cell of the table is one call with tensors of one element type on one device. A method
+is selected for it and its result deduced, on tensors without elements: nothing is
+computed, and the device need not be there. What a stranger registers is asked too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from mdtensor.device import Device, cpu, device as find_device, devices
+from mdtensor.dispatch import Generic, Operation, Selection, operations
+from mdtensor.dtypes import DType
+from mdtensor.errors import DispatchError, MdtensorError, OptionError
+from mdtensor.probe import Form, find_form, probe
+from mdtensor.tensor import Tensor, leaves
+
+#: What a cell may be.
+STATES = ("runs", "rounds", "missing", "refused", "unknown")
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether an operation takes an element type on a device.
+
+    Args:
+        name: qualified, as in `operations`.
+        dtype: the element type.
+        device: where the tensors are.
+        state: `runs`; `rounds`, it runs where `out=` names the grid of the result;
+            `missing`, it would run, but the device is not there or has no method yet;
+            `refused`, the operation has no meaning for the type, or none that is
+            exact; `unknown`, nothing is known of an option that it needs.
+        why: empty where it runs; else the error of the call, or what is missing.
+    """
+
+    name: str
+    dtype: DType
+    device: Device
+    state: str
+    why: str = ""
+
+    @property
+    def runs(self) -> bool:
+        return self.state in ("runs", "rounds")
+
+    @property
+    def family(self) -> str:
+        """`arithmetic` of `mdtensor.generics.arithmetic.add`."""
+        above = [part for part in self.name.split(".")[:-1] if part != "generics"]
+        return above[-1] if above else ""
+
+    @property
+    def operation(self) -> str:
+        """`add` of `mdtensor.generics.arithmetic.add`."""
+        return self.name.rpartition(".")[2]
+
+
+def support(
+    operation: str = "*", /, *, device: Device | str | None = None
+) -> tuple[Support, ...]:
+    """The table of operations, element types and devices, a cell each.
+
+    Quantized types take part once `mdtensor.quant` is imported, and so do types and
+    operations of strangers once their package is.
+
+    Args:
+        operation: pattern of names, such as `add`, `arithmetic.*` or `log*`.
+        device: one device, or the name of one; all by default.
+
+    Raises:
+        OptionError: no operation is called like that.
+        DeviceError: there is no such device.
+
+    Example:
+        >>> import mdtensor as md
+        >>> [str(c.dtype) for c in md.support("sin", device="cpu") if c.state == "runs"]
+        ... # doctest: +ELLIPSIS
+        ['float16', 'bfloat16', 'float32', 'float64', 'complex64', 'complex128'...]
+    """
+    chosen = [
+        (name, call) for name, call in operations().items() if _fits(name, operation)
+    ]
+    if not chosen:
+        raise OptionError(
+            f"no operation is called like {operation!r}", "See md.operations()"
+        )
+    places = devices() if device is None else (find_device(device),)
+    return tuple(cell for name, call in chosen for cell in _cells(name, call, places))
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether the name, or what stands behind one of its dots, is as asked for."""
+    parts = name.split(".")
+    ends = (".".join(parts[at:]) for at in range(len(parts)))
+    return any(fnmatchcase(end, pattern) for end in ends)
+
+
+def _cells(name: str, call: Generic, places: tuple[Device, ...]) -> Iterator[Support]:
+    operation = call.operation
+    form = find_form(operation)
+    for kind in leaves():
+        if kind.device in places:
+            state, why = _state(operation, kind, form)
+            yield Support(name, kind.dtype, kind.device, state, why)
+
+
+def _state(
+    operation: Operation, kind: type[Tensor], form: Form | None
+) -> tuple[str, str]:
+    if form is None:
+        return "unknown", "no call was found that some element type takes"
+    try:
+        state, selection = _asked(operation, kind, form)
+    except MdtensorError as error:
+        return "refused", str(error)
+    missing = _missing(selection, kind.device)
+    return ("missing", missing) if missing else (state, "")
+
+
+def _asked(
+    operation: Operation, kind: type[Tensor], form: Form
+) -> tuple[str, Selection]:
+    """How it runs, and what; `out` is given only where the call wants it."""
+    try:
+        return "runs", probe(operation, kind, form)
+    except DispatchError:
+        raise
+    except MdtensorError:
+        if "out" not in operation.options or kind.spec(()).qparams is None:
+            raise
+        rounded = replace(form, given=(*form.given, "out"))
+        return "rounds", probe(operation, kind, rounded)
+
+
+def _missing(selection: Selection, device: Device) -> str:
+    """What keeps the method from running on `device`; empty if nothing does."""
+    if device.missing:
+        return f"{device}: {device.missing}"
+    if device is cpu or _names_leaf(selection, device):
+        return ""
+    return f"no method for {device} yet"
+
+
+def _names_leaf(selection: Selection, device: Device) -> bool:
+    """Whether the method is for leaves of `device`; those for kinds run on the host."""
+    hints = selection.method.signature.expand_varargs(len(selection.types))
+    members = (
+        member for hint in hints for member in getattr(hint, "__args__", (hint,))
+    )
+    return any(getattr(member, "device", None) is device for member in members)

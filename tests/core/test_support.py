@@ -1,0 +1,181 @@
+"""The table of operations, types and devices: each cell is called, and agrees."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from support.samples import call, sample
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.dispatch import _OPERATIONS
+from mdtensor.errors import DeviceError, MdtensorError, OptionError
+from mdtensor.support import STATES, Support
+
+LEAVES = [leaf for leaf in md.leaves() if leaf.device is md.cpu]
+OPERATIONS = {
+    name: f for name, f in md.operations().items() if name.startswith("mdtensor.")
+}
+#: Places, or options, whose type the operation fixes: conditions and indices.
+FIXED = {
+    md.where: {0},
+    md.take: {1},
+    md.take_along_axis: {1},
+    md.embedding: {0},
+    md.scaled_dot_product_attention: {"attn_mask"},
+    md.searchsorted: {"sorter"},
+}
+#: Options of samples that are for floats, or for another type than the tensor's.
+OPTIONS = {md.clip: {"min": 1, "max": 2}, md.full_like: {"fill_value": True}}
+#: Operations whose last argument, a bias, has another type than the others if those
+#: are quantized; it may be left out.
+BIASED = {md.conv2d, md.linear}
+
+
+def elements(x: Any, leaf: Any) -> Any:
+    """The numbers of a sample as elements of `leaf`; small integers of its eighths."""
+    if isinstance(x, quant.QuantizedTensor):
+        x = quant.dequantize(x)
+    numbers = np.asarray(x).real
+    if leaf.dtype.kind == "quantized":
+        codes = (np.abs(numbers) * 8 % 9).astype(leaf.dtype.storage)
+        return leaf(codes, quant.QParams(0.25, dtype=leaf.dtype))
+    if not (leaf.dtype.is_floating or leaf.dtype.is_complex):
+        numbers = numbers * (1 if x.dtype.is_integer else 8) % 9
+    return leaf.wrap(numbers.astype(leaf.dtype.storage))
+
+
+def arranged(operation: Any, leaf: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The sample with all its tensors of one type, but where the type is fixed."""
+    arguments, options = sample(operation)
+    arguments = arguments[:2] if operation in BIASED else arguments
+    fixed = FIXED.get(operation, ())
+
+    def made(place: Any, x: Any) -> Any:
+        if isinstance(x, md.Tensor) and place not in fixed:
+            return elements(x, leaf)
+        return leaf.dtype if isinstance(x, md.DType) else x
+
+    options |= OPTIONS.get(operation, {})
+    return (
+        tuple(made(place, x) for place, x in enumerate(arguments)),
+        {name: made(name, x) for name, x in options.items()},
+    )
+
+
+def works(operation: Any, leaf: Any, **more: Any) -> bool:
+    arguments, options = arranged(operation, leaf)
+    try:
+        call(operation, arguments, options | more)
+    except MdtensorError:
+        return False
+    return True
+
+
+def state(operation: Any, leaf: Any) -> str:
+    """The state of a cell as a caller finds it."""
+    if works(operation, leaf):
+        return "runs"
+    is_rounded = leaf.dtype.kind == "quantized" and "out" in operation.operation.options
+    for grid in (leaf.dtype, quant.qint8) if is_rounded else ():
+        if works(operation, leaf, out=quant.QParams(0.5, dtype=grid)):
+            return "rounds"
+    return "refused"
+
+
+@pytest.mark.parametrize("name", OPERATIONS, ids=lambda n: n.rpartition(".")[2])
+def test_every_cell_is_as_a_call_finds_it(name: str) -> None:
+    said = {cell.dtype: cell.state for cell in md.support(name, device="cpu")}
+    assert said == {leaf.dtype: state(OPERATIONS[name], leaf) for leaf in LEAVES}
+
+
+def test_a_stranger_is_asked_as_well() -> None:
+    @md.generic(deduce=lambda x: x)
+    def flipped_sign(x: Any, /) -> Any:
+        """-x."""
+
+    @md.method(flipped_sign)
+    def flipped_sign(x: md.SignedTensor, /) -> Any:
+        return -x
+
+    name = f"{__name__}.flipped_sign"
+    try:
+        cells = md.support("flipped_sign", device="cpu")
+        assert {cell.name for cell in cells} == {name}
+        assert [str(cell.dtype) for cell in cells if cell.runs] == [
+            *("int8", "int16", "int32", "int64")
+        ]
+    finally:
+        del _OPERATIONS[name]
+
+
+def test_an_option_that_nobody_knows() -> None:
+    @md.generic(deduce=lambda x, *, flavour: x)
+    def seasoned(x: Any, /, *, flavour: Any) -> Any:
+        """x, with `flavour`."""
+
+    @md.method(seasoned)
+    def seasoned(x: md.NumericTensor, /, *, flavour: Any) -> Any:
+        return x
+
+    try:
+        cells = md.support("seasoned", device="cpu")
+    finally:
+        del _OPERATIONS[f"{__name__}.seasoned"]
+    assert {cell.state for cell in cells} == {"unknown"}
+    assert {cell.why for cell in cells} == {
+        "no call was found that some element type takes"
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("add", {"add"}),
+        ("arithmetic.a*", {"abs", "add"}),
+        ("linalg.d*", {"det", "diagonal"}),
+        ("mdtensor.quant.*", {"dequantize", "quantize", "requantize"}),
+    ],
+)
+def test_patterns(pattern: str, names: set[str]) -> None:
+    assert {cell.operation for cell in md.support(pattern)} == names
+
+
+def test_a_device_without_kernels_misses_what_runs_on_the_host() -> None:
+    here = {(c.name, c.dtype): c.state for c in md.support(device="cpu")}
+    there = md.support(device="cuda:0")
+    assert {cell.device for cell in there} == {md.device("cuda")}
+    for cell in there:
+        runs = here[cell.name, cell.dtype] == "runs"
+        assert cell.state == ("missing" if runs else "refused"), cell
+    why = {cell.why for cell in there if cell.state == "missing"}
+    assert why == {"cuda:0: this version of mdtensor has no CUDA kernels"}
+
+
+def test_cells_say_why() -> None:
+    by_type = {cell.dtype: cell for cell in md.support("exp", device="cpu")}
+    assert by_type[md.float32] == Support(
+        "mdtensor.generics.exponential.exp", md.float32, md.cpu, "runs"
+    )
+    assert by_type[quant.qint8].state == "rounds" and by_type[quant.qint8].runs
+    refused = by_type[md.int8]
+    assert (refused.family, refused.operation) == ("exponential", "exp")
+    assert refused.why.startswith("exp(Int8Tensor): no method: x is Int8Tensor")
+    assert not refused.runs
+
+
+def test_cells_are_plain_data() -> None:
+    cells = md.support("a*")
+    assert pickle.loads(pickle.dumps(cells)) == cells
+    assert {cell.state for cell in cells} <= set(STATES)
+
+
+def test_nothing_fits() -> None:
+    with pytest.raises(OptionError) as caught:
+        md.support("no_such*")
+    assert str(caught.value) == (
+        "no operation is called like 'no_such*'. See md.operations()."
+    )
+    with pytest.raises(DeviceError):
+        md.support(device="tpu")
