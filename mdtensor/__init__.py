@@ -271,7 +271,6 @@ from mdtensor.generics.sets import (
     unique_inverse as unique_inverse,
     unique_values as unique_values,
 )
-from mdtensor.generics.shapes import broadcast_shapes as broadcast_shapes
 from mdtensor.generics.sorting import argsort as argsort, sort as sort
 from mdtensor.generics.spec import TensorSpec as TensorSpec
 from mdtensor.generics.special import erf as erf
@@ -306,7 +305,10 @@ from mdtensor.ops.creation import (
     zeros as zeros,
 )
 from mdtensor.ops.for_each import for_each as for_each
-from mdtensor.ops.manipulation import broadcast_arrays as broadcast_arrays
+from mdtensor.ops.manipulation import (
+    broadcast_arrays as broadcast_arrays,
+    broadcast_shapes as broadcast_shapes,
+)
 from mdtensor.ops.ranges import (
     arange as arange,
     linspace as linspace,

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.errors import DeviceError, RegistrationError
+from mdtensor.errors import DeviceError, RegistrationError, shown
 
 _REGISTRY: dict[str, Device] = {}
 
@@ -111,7 +111,7 @@ def device(name: str | Device) -> Device:
     found = _REGISTRY.get(name, _REGISTRY.get(f"{name}:0")) if is_name else None
     if found is None:
         known = ", ".join(_REGISTRY)
-        raise DeviceError(f"no device {name!r}", f"Registered are {known}")
+        raise DeviceError(f"no device {shown(name)}", f"Registered are {known}")
     return found
 
 

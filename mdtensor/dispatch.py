@@ -102,7 +102,7 @@ class Operation:
 
     def items(self, arrays: Any) -> tuple[Any, ...]:
         """The tensors of the one sequence that the operation takes."""
-        if not isinstance(arrays, Iterable):
+        if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
             call = f"{self.name}({type(arrays).__name__})"
             raise DispatchError("no sequence", "Give a list of tensors", call)
         return tuple(arrays)

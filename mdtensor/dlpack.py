@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.dtypes import bfloat16
-from mdtensor.errors import ExchangeError, OptionError
+from mdtensor.errors import ExchangeError, OptionError, shown
 
 #: Type and number of the host as a device of DLPack.
 HOST = (1, 0)
@@ -42,11 +42,11 @@ def exported(
     version = _version(max_version)
     if stream is not None:
         raise ExchangeError(
-            f"the host has no streams, stream is {stream!r}", "Use stream=None"
+            f"the host has no streams, stream is {shown(stream)}", "Use stream=None"
         )
-    if dl_device is not None and tuple(dl_device) != HOST:
+    if dl_device is not None and (not _is_pair(dl_device) or dl_device != HOST):
         raise ExchangeError(
-            f"the elements are on device {HOST}, not {tuple(dl_device)}",
+            f"the elements are on device {HOST}, not {shown(dl_device)}",
             "Move them with to(device)",
         )
     if not (array.flags.writeable or copy or version >= (1, 0)):
@@ -54,6 +54,8 @@ def exported(
             "only from DLPack 1.0 on can a buffer be marked as read-only",
             "Use copy=True, or max_version=(1, 0)",
         )
+    if copy is not None and not isinstance(copy, (bool, np.bool_)):
+        raise OptionError(f"copy is {shown(copy)}", "Use None, True or False")
     found = array.copy() if copy else array
     is_bfloat16 = found.dtype == bfloat16.storage
     try:
@@ -78,10 +80,15 @@ def _refusal(array: npt.NDArray[Any]) -> tuple[str, str]:
 def _version(max_version: Any) -> tuple[int, int]:
     if max_version is None:
         return 0, 0
-    match max_version:
-        case (int(), int()):
-            return tuple(max_version)
-    raise OptionError(f"max_version is {max_version!r}", "Use (1, 0), or None")
+    if _is_pair(max_version):
+        return max_version[0], max_version[1]
+    raise OptionError(f"max_version is {shown(max_version)}", "Use (1, 0), or None")
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether it is a tuple of two integers, as DLPack writes versions and devices."""
+    is_pair = isinstance(value, tuple) and len(value) == 2
+    return is_pair and all(isinstance(n, int) for n in value)
 
 
 def imported(source: Any) -> npt.NDArray[Any]:

@@ -123,7 +123,7 @@ def kinds() -> tuple[str, ...]:
 def _numpy_name(name: object) -> str:
     try:
         return np.dtype(name).name  # type: ignore[call-overload, no-any-return]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return ""
 
 

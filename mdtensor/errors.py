@@ -6,6 +6,7 @@ No message ever holds the contents of an array.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
@@ -193,6 +194,37 @@ class ModelError(MdtensorError, ValueError):
 
 class DataError(MdtensorError, ValueError):
     """Elements for which an operation has no result, or data a model cannot take."""
+
+
+class _Shown(reprlib.Repr):
+    """Short, whatever it is of: no contents of arrays, no end of digits or brackets."""
+
+    def repr_instance(self, x: object, level: int) -> str:
+        if getattr(x, "shape", ()) != ():
+            return type_and_shape(x)
+        try:
+            return super().repr_instance(x, level)
+        except Exception:  # what a stranger's own repr raises
+            return type(x).__name__
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > 128:
+            return f"an integer of {x.bit_length()} bits"
+        return repr(x)
+
+
+_SHOWN = _Shown()
+_SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother = 3, 60, 80
+
+
+def shown(value: object) -> str:
+    """An argument of any type as errors show it.
+
+    Example:
+        >>> shown((1, "a")), shown([[[[]]]]), shown(10**5000)
+        ("(1, 'a')", '[[[...]]]', 'an integer of 16610 bits')
+    """
+    return _SHOWN.repr(value)
 
 
 def describe(operation: str, *arguments: object) -> str:

@@ -141,7 +141,7 @@ def _natural_array(values: Any, types: set[Any]) -> npt.NDArray[Any]:
     if found.dtype.kind not in "fO" or found.size == 0 or types == {float}:
         return found
     exact = np.array(values, object)
-    if all(isinstance(value, (int, np.integer)) for value in exact.flat):
+    if all(isinstance(value, (int, np.integer)) for value in exact.reshape(-1)):
         return _each(int, exact)
     return found if found.dtype.kind == "f" else np.array(_each(_plain, exact).tolist())
 
@@ -162,8 +162,8 @@ def _is_foreign_float(storage: np.dtype[Any]) -> bool:
 
 def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.size == 0:
-        return found.astype(dtype.storage)
-    kind = "i" if isinstance(found.flat[0], int) else found.dtype.kind
+        return np.empty(found.shape, dtype.storage)
+    kind = "i" if isinstance(found[(0,) * found.ndim], int) else found.dtype.kind
     if kind not in ("biufc" if dtype.is_complex else "biuf"):
         raise CastError(
             f"values of {found.dtype} are no numbers that {dtype} holds",

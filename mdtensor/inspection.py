@@ -7,7 +7,8 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.device import Device, cpu, device as find_device, devices
 from mdtensor.dtypes import DType
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
+from mdtensor.generics.shapes import MOST_AXES
 from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
 from mdtensor.type_info import isdtype
 
@@ -27,9 +28,11 @@ def check_api_version(version: str | None) -> None:
     Raises:
         OptionError: it is not.
     """
-    if version is not None and version not in API_VERSIONS:
+    if version is None:
+        return
+    if not isinstance(version, str) or version not in API_VERSIONS:
         raise OptionError(
-            f"api_version is {version!r}",
+            f"api_version is {shown(version)}",
             f"Use {', '.join(API_VERSIONS)}",
             "__array_namespace__",
         )
@@ -43,7 +46,7 @@ class NamespaceInfo:
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
-            "max dimensions": 64,
+            "max dimensions": MOST_AXES,
         }
 
     def default_device(self) -> Device:

@@ -66,7 +66,12 @@ class Interchange:
         return bool(self._scalar("bool"))
 
     def __int__(self) -> int:
-        return int(self._real_scalar("int"))
+        found = self._real_scalar("int")
+        try:
+            return int(found)
+        except (ValueError, OverflowError):
+            call = describe("int", self)
+            raise CastError(f"{found} is no integer", "Mask it first", call) from None
 
     def __float__(self) -> float:
         return float(self._real_scalar("float"))
@@ -90,10 +95,13 @@ class Interchange:
             problem = f"NumPy reads the host, the elements are on {self.device}"
             raise DeviceError(problem, "Move them with to(cpu)", call)
         own = self.buffer.dtype
-        wanted = own if dtype is None else np.dtype(dtype)
+        wanted = own if dtype is None else _numpy_dtype(dtype, call)
         if not np.can_cast(own, wanted, "safe"):
             problem = f"NumPy asks for {wanted}, the elements are {self.dtype}"
             raise CastError(problem, f"Use astype(x, {wanted}) first", call)
+        if copy is not None and not isinstance(copy, (bool, np.bool_)):
+            problem = f"copy is a {type(copy).__name__}"
+            raise OptionError(problem, "Use None, True or False", call)
         if copy is False and wanted != own:
             problem = f"{self.dtype} becomes {wanted} only by a copy, copy is False"
             raise OptionError(problem, "Use copy=None", call)
@@ -139,3 +147,14 @@ class Interchange:
         new = object.__new__(type(self))
         new.buffer = self.buffer.copy()
         return new
+
+
+def _numpy_dtype(dtype: Any, call: str) -> np.dtype[Any]:
+    """What NumPy means by it, or what an element type of ours is stored as."""
+    if isinstance(dtype, DType):
+        return dtype.storage
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError, RecursionError):
+        problem = f"NumPy has no element type like a {type(dtype).__name__}"
+        raise OptionError(problem, "Use dtype=None", call) from None

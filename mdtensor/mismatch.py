@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor import dtypes
+from mdtensor.dtypes import DType
 from mdtensor.errors import DispatchError
 
 SHOWN = 3
@@ -83,8 +84,7 @@ def _cast(operation: Any, types: tuple[type, ...], nearest: Any) -> str:
     castable: list[Any] = [
         t for t, fits in zip(types, fitting, strict=False) if not fits
     ]
-    is_leaf = (hasattr(t, "with_dtype") and hasattr(t, "dtype") for t in castable)
-    if not all(is_leaf):
+    if not all(isinstance(getattr(t, "dtype", None), DType) for t in castable):
         return ""
     widest = max((t.dtype.bits for t in castable if t.dtype.is_floating), default=0)
     for dtype in CASTS:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from mdtensor.device import Device, cpu, device as find_device, devices
 from mdtensor.dispatch import Generic, Operation, Selection, operations
 from mdtensor.dtypes import DType
-from mdtensor.errors import DispatchError, MdtensorError, OptionError
+from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown
 from mdtensor.probe import Form, find_form, probe
 from mdtensor.tensor import Tensor, leaves
 
@@ -81,12 +81,15 @@ def support(
         ... # doctest: +ELLIPSIS
         ['float16', 'bfloat16', 'float32', 'float64', 'complex64', 'complex128'...]
     """
+    if not isinstance(operation, str):
+        problem = f"a pattern is text, not a {type(operation).__name__}"
+        raise OptionError(problem, 'Use "add" or "log*"')
     chosen = [
         (name, call) for name, call in operations().items() if _fits(name, operation)
     ]
     if not chosen:
         raise OptionError(
-            f"no operation is called like {operation!r}", "See md.operations()"
+            f"no operation is called like {shown(operation)}", "See md.operations()"
         )
     places = devices() if device is None else (find_device(device),)
     return tuple(cell for name, call in chosen for cell in _cells(name, call, places))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.device import Device, cpu
+from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.dispatch import operations
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
@@ -25,6 +25,7 @@ from mdtensor.errors import (
     RegistrationError,
     ShapeError,
     describe,
+    shown,
     type_and_shape,
 )
 from mdtensor.generics import conversion, indexing, linalg, manipulation
@@ -159,7 +160,10 @@ class Tensor(Interchange, Operators):
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
         """As `to`, under the name of the array API. No device has streams yet."""
         if stream is not None:
-            problem, fix = f"stream is {stream!r}, no device has any", "Use stream=None"
+            problem, fix = (
+                f"stream is {shown(stream)}, no device has any",
+                "Use stream=None",
+            )
             raise OptionError(problem, fix, describe("to_device", self, device))
         return conversion.to(self, device)
 
@@ -172,7 +176,14 @@ class Tensor(Interchange, Operators):
 
     def __format__(self, spec: str) -> str:
         """Of one element, as of a Python number; without `spec` as by `str`."""
-        return format(self._scalar("number"), spec) if spec else str(self)
+        if not spec:
+            return str(self)
+        number = self._scalar("number")
+        try:
+            return format(number, spec)
+        except ValueError as error:
+            call = f"format({type_and_shape(self)})"
+            raise OptionError(f"{error}", "Use a format of numbers", call) from None
 
     def _numbers(self) -> npt.NDArray[Any]:
         """The elements as they are shown."""
@@ -199,11 +210,12 @@ class Tensor(Interchange, Operators):
         return sys.modules[__package__]
 
 
-def leaf(dtype: DType, device: Device = cpu) -> type[Tensor]:
-    """The tensor type of `dtype` on `device`.
+def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
+    """The tensor type of an element type, or of one called so, on `device`.
 
     Raises:
         PromotionError: there is none.
+        OptionError, DeviceError: there is no such element type, or device.
 
     Example:
         >>> leaf(dtypes.int8).__name__
@@ -211,8 +223,11 @@ def leaf(dtype: DType, device: Device = cpu) -> type[Tensor]:
     """
     try:
         return _LEAVES[dtype, device.name]
-    except KeyError:
-        raise PromotionError(f"{dtype} has no tensor type on {device}") from None
+    except (KeyError, AttributeError, TypeError):
+        meant, place = dtypes.dtype(dtype), find_device(device)
+    if (meant, place.name) not in _LEAVES:
+        raise PromotionError(f"{meant} has no tensor type on {place}")
+    return _LEAVES[meant, place.name]
 
 
 def leaves() -> tuple[type[Tensor], ...]:
@@ -230,7 +245,11 @@ def from_numpy(array: Any) -> Tensor:
         >>> from_numpy(np.float32(1.0))
         Float32Tensor[]
     """
-    found = np.asarray(array)
+    try:
+        found = np.asarray(array)
+    except (TypeError, ValueError) as error:
+        problem = f"NumPy makes no array of a {type(array).__name__}"
+        raise OptionError(problem, "Use asarray(a)", "from_numpy") from error
     dtype = dtypes.dtype(found.dtype)
     return leaf(dtype).wrap(np.asarray(found, dtype.storage))
 
@@ -244,7 +263,7 @@ def _unknown(x: Tensor, name: str) -> Any:
     fix = "" if name.startswith("_") else hint(name, names)
     if fix:
         fix = f" Operations are functions:{fix.removeprefix(' Use').rstrip('.')}(x)."
-    raise AttributeError(f"{type(x).__name__} has no attribute {name!r}.{fix}")
+    raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
 
 
 # Not in the class, where a type checker would take every name for an attribute.

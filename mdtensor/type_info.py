@@ -14,7 +14,7 @@ import ml_dtypes
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 
 #: Names for several kinds at once; a `DType.kind` names itself.
 KINDS = {
@@ -130,7 +130,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         return found is kind
     if not isinstance(kind, str) or kind not in (*KINDS, *dtypes.kinds()):
         names = ", ".join([*dtypes.kinds(), *KINDS])
-        raise OptionError(f"no kind {kind!r}", f"Known are {names}", "isdtype")
+        raise OptionError(f"no kind {shown(kind)}", f"Known are {names}", "isdtype")
     return found.kind == kind or isdtype(found, KINDS.get(kind, ()))
 
 

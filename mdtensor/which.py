@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 from mdtensor.selection import Selection
 
 
@@ -30,7 +30,7 @@ def which(operation: Any, /, *arguments: Any) -> Selection:
     Source: Julia, `@which`.
     """
     if not hasattr(operation, "select"):
-        raise OptionError(f"{operation!r} is no operation", "See md.operations()")
+        raise OptionError(f"{shown(operation)} is no operation", "See md.operations()")
     types = (x if isinstance(x, type) else type(x) for x in arguments)
     found: Selection = operation.select(*types)
     return found

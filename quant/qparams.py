@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DType, GridError, MdtensorError, dtype as find_dtype
+from mdtensor.errors import shown
 from mdtensor.quant.dtypes import qint8, qint32
 
 FloatArray = npt.NDArray[np.float64]
@@ -193,7 +194,9 @@ def _code_dtype(given: Any) -> DType:
 def _numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
     """`given` as an array of real numbers."""
     try:
-        found = np.asarray(given, dtype)
+        found = np.asarray(given)
+        if found.dtype.kind in "biuf":
+            found = np.asarray(found, dtype)
     except (TypeError, ValueError, OverflowError, MdtensorError):
         found = np.asarray(None)
     if found.dtype.kind not in "biuf":
@@ -209,7 +212,7 @@ def _check_axis(scales: FloatArray, zeros: IntArray, axis: Any) -> None:
     is_axis = isinstance(axis, Integral) and int(axis) >= 0
     if axis is not None and not is_axis:
         raise GridError(
-            f"axis is {axis!r}", "Count it from the front, from 0", "QParams"
+            f"axis is {shown(axis)}", "Count it from the front, from 0", "QParams"
         )
     if scales.ndim != is_axis:
         raise GridError(

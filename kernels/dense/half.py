@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.quiet import quietly
+from mdtensor.kernels.dense.shapes import joint_shape
 from mdtensor.kernels.dense.team import TEAM
 
 Array = npt.NDArray[Any]
@@ -120,7 +121,7 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
     dtype = x1.dtype
     shape = x1.shape
     if shape != x2.shape:
-        shape = np.broadcast_shapes(shape, x2.shape)
+        shape = joint_shape(shape, x2.shape)
     if prod(shape) < LARGE or ufunc not in COMPILED or dtype not in OURS:
         found = np.asarray(quietly(ufunc, widened(x1), widened(x2)))
         return rounded(found, dtype) if found.dtype == FLOAT32 else found

@@ -24,6 +24,7 @@ from mdtensor.kernels.dense.half import (
 from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.promotion import promoted
 from mdtensor.kernels.dense.quiet import elementwise, quietly
+from mdtensor.kernels.dense.shapes import joint_shape
 from mdtensor.kernels.dense.team import LARGE, TEAM
 
 Array = npt.NDArray[Any]
@@ -70,7 +71,7 @@ def spread(ufunc: Any, *operands: Array) -> Array:
     if not _are_rows(ufunc, operands, count):
         return elementwise(ufunc, *operands)
     types = ufunc.resolve_dtypes((*(x.dtype for x in operands), None))
-    result = empty(np.broadcast_shapes(*(x.shape for x in operands)), types[-1])
+    result = empty(joint_shape(*(x.shape for x in operands)), types[-1])
     rows, out = [x.reshape(-1) for x in operands], result.reshape(-1)
 
     def work(start: int, stop: int) -> None:
@@ -85,7 +86,7 @@ def _are_rows(ufunc: Any, operands: tuple[Array, ...], count: int) -> bool:
     """Whether each is a lone number, or `count` elements in one row of memory."""
     if not isinstance(ufunc, np.ufunc):
         return False
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    shape = joint_shape(*(x.shape for x in operands))
     rows = (x.size in (1, count) and x.flags.c_contiguous for x in operands)
     return prod(shape) == count and all(rows)
 

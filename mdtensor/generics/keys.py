@@ -18,8 +18,8 @@ from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.errors import BoundsError, OptionError
-from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes
+from mdtensor.errors import BoundsError, OptionError, shown
+from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes, check_rank
 
 #: How many true places a mask has.
 Count = Callable[[Any], int]
@@ -42,7 +42,7 @@ def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> 
     first = places[0] if places and _are_neighbours(places) else 0
     before = [n for kept, _ in parts[:first] for n in kept]
     after = [n for kept, _ in parts[first:] for n in kept]
-    return (*before, *block, *after)
+    return check_rank((*before, *block, *after))
 
 
 def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
@@ -79,7 +79,7 @@ def _dtype(index: Any) -> dtypes.DType | None:
     if not isinstance(getattr(index, "shape", None), tuple):
         return None
     try:
-        return dtypes.dtype(index.dtype)
+        return dtypes.dtype(getattr(index, "dtype", None))
     except OptionError:
         return None
 
@@ -127,7 +127,7 @@ def _sliced(size: int, key: slice) -> int:
 
 def _check_index(size: int, key: int) -> None:
     if size != DYNAMIC and not -size <= key < size:
-        raise BoundsError(f"index {key} is outside an axis of size {size}")
+        raise BoundsError(f"index {shown(key)} is outside an axis of size {size}")
 
 
 def _check_mask(mask: Shape, sizes: Shape) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 
 
 def number(value: Any, name: str, least: float | None = None) -> float:
@@ -21,13 +21,13 @@ def number(value: Any, name: str, least: float | None = None) -> float:
     """
     fix = "Use a real number" if least is None else f"Use a real number from {least} on"
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise OptionError(f"{name} is {value!r}", fix)
+        raise OptionError(f"{name} is {shown(value)}", fix)
     try:
         found = float(value)
     except OverflowError:
         found = float("inf") if abs(value) == value else float("-inf")
     if least is not None and not found >= least:
-        raise OptionError(f"{name} is {value!r}", fix)
+        raise OptionError(f"{name} is {shown(value)}", fix)
     return found
 
 
@@ -39,7 +39,7 @@ def choice(value: Any, name: str, known: Sequence[str]) -> str:
     """
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(map(repr, known))
-        raise OptionError(f"{name} is {value!r}", f"Use one of {listed}")
+        raise OptionError(f"{name} is {shown(value)}", f"Use one of {listed}")
     return value
 
 
@@ -50,5 +50,5 @@ def flag(value: Any, name: str) -> bool:
         OptionError: it is not.
     """
     if not isinstance(value, bool):
-        raise OptionError(f"{name} is {value!r}", "Use True or False")
+        raise OptionError(f"{name} is {shown(value)}", "Use True or False")
     return value

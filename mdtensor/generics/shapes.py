@@ -10,10 +10,12 @@ from math import prod
 from numbers import Integral
 from typing import Any
 
-from mdtensor.errors import BoundsError, OptionError, ShapeError
+from mdtensor.errors import BoundsError, OptionError, ShapeError, shown
 
 Shape = tuple[int, ...]
 DYNAMIC = -1
+#: NumPy's limit.
+MOST_AXES = 64
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -51,6 +53,17 @@ def check_broadcast(given: Shape, shape: Shape) -> None:
         raise ShapeError(f"shape {given} does not broadcast to {shape}")
 
 
+def check_rank(shape: Shape) -> Shape:
+    """`shape`, unless it has more axes than an array may have.
+
+    Raises:
+        ShapeError: it has.
+    """
+    if len(shape) > MOST_AXES:
+        raise ShapeError(f"{len(shape)} dimensions are more than {MOST_AXES}")
+    return shape
+
+
 def normalize_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front.
 
@@ -58,7 +71,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
         BoundsError: it is outside [-ndim, ndim).
     """
     if not is_size(axis):
-        raise OptionError(f"axis is {axis!r}", "Use an integer")
+        raise OptionError(f"axis is {shown(axis)}", "Use an integer")
     if not -ndim <= axis < ndim:
         raise BoundsError(
             f"axis {axis} does not exist in {ndim} dimensions",
@@ -142,7 +155,7 @@ def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]
     found = entries(value)
     given = (value,) * count if found is None else found
     if not all(map(is_size, given)):
-        raise OptionError(f"{name} is {value!r}", fix)
+        raise OptionError(f"{name} is {shown(value)}", fix)
     return tuple(map(int, given))
 
 
@@ -283,7 +296,7 @@ def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
     fix = "Give one (before, after) from 0 for each axis"
     given = entries(pad_width)
     if given is None:
-        raise OptionError(f"pad_width is {pad_width!r}", fix)
+        raise OptionError(f"pad_width is {shown(pad_width)}", fix)
     widths = tuple(integers(width, "pad_width", fix) for width in given)
     if len(widths) != ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
         raise ShapeError(f"pad_width {widths} does not fit {ndim} dimensions", fix)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.generics.shapes import Shape
+from mdtensor.generics.shapes import Shape, check_rank
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TensorSpec:
         return TensorSpec(self.type.with_dtype(dtype), self.shape)
 
     def with_shape(self, shape: Iterable[int]) -> TensorSpec:
-        return TensorSpec(self.type, tuple(shape), self.qparams)
+        return TensorSpec(self.type, check_rank(tuple(shape)), self.qparams)
 
     def __str__(self) -> str:
         return f"{self.type.__name__}[{','.join(map(str, self.shape))}]"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
+from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import DYNAMIC, Shape, check_bias, integers, is_size
 
 
@@ -21,7 +22,7 @@ def pair(value: Any, name: str, least: int) -> tuple[int, int]:
     fix = f"Use one or two integers from {least} on"
     both = integers(value, name, fix, 2)
     if len(both) != 2 or min(both) < least:
-        raise OptionError(f"{name} is {value!r}", fix)
+        raise OptionError(f"{name} is {shown(value)}", fix)
     return both
 
 
@@ -32,7 +33,7 @@ def padding4(value: Any) -> tuple[int, int, int, int]:
     if len(sizes) == 2:
         sizes *= 2
     if len(sizes) != 4 or min(sizes) < 0:
-        raise OptionError(f"padding is {value!r}", fix)
+        raise OptionError(f"padding is {shown(value)}", fix)
     return sizes
 
 
@@ -57,9 +58,10 @@ class Window:
             ShapeError: the padded image is smaller than the window.
         """
         top, left, bottom, right = self.padding
+        is_up = flag(ceil_mode, "ceil_mode")
         return (
-            self._positions(height, top + bottom, 0, ceil_mode),
-            self._positions(width, left + right, 1, ceil_mode),
+            self._positions(height, top + bottom, 0, is_up),
+            self._positions(width, left + right, 1, is_up),
         )
 
     def spread(self, height: int, width: int, more: tuple[int, int]) -> Shape:
@@ -175,7 +177,7 @@ def single(value: Any, name: str, least: int) -> int:
     fix = f"Use one integer from {least} on"
     one = integers(value, name, fix)
     if len(one) != 1 or one[0] < least:
-        raise OptionError(f"{name} is {value!r}", fix)
+        raise OptionError(f"{name} is {shown(value)}", fix)
     return one[0]
 
 
@@ -186,7 +188,7 @@ def padding2(value: Any) -> tuple[int, int]:
     if len(sizes) == 1:
         sizes *= 2
     if len(sizes) != 2 or min(sizes) < 0:
-        raise OptionError(f"padding is {value!r}", fix)
+        raise OptionError(f"padding is {shown(value)}", fix)
     return sizes[0], sizes[1]
 
 

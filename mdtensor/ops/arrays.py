@@ -49,9 +49,9 @@ def asarray(
 
     Source: array API 2024.12, `asarray`.
     """
-    if copy not in (None, True, False):
-        call = f"asarray({type(obj).__name__})"
-        raise OptionError(f"copy is {copy!r}", "Use None, True or False", call)
+    if copy is not None and not isinstance(copy, (bool, np.bool_)):
+        call, given = f"asarray({type(obj).__name__})", type(copy).__name__
+        raise OptionError(f"copy is a {given}", "Use None, True or False", call)
     wanted = None if dtype is None else dtypes.dtype(dtype)
     source = None if type(obj) in _VALUES else _shared(obj)
     made = _typed(obj, wanted) if source is None else _cast(source, wanted)
@@ -119,6 +119,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 def _imported(x: Any) -> Tensor:
     call = f"from_dlpack({type(x).__name__})"
+    if isinstance(x, type):
+        raise ProtocolError(
+            "a class holds no elements", "Give one of its tensors", call
+        )
     kind, number = getattr(x, "__dlpack_device__", lambda: (HOST, 0))()
     if kind != HOST:
         problem = f"the array is on DLPack's device ({int(kind)}, {number})"

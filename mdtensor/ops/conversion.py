@@ -8,7 +8,7 @@ import numpy as np
 from mdtensor.device import Device, cpu
 from mdtensor.dispatch import method
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError, OptionError, checked, type_and_shape
+from mdtensor.errors import CastError, OptionError, checked, shown, type_and_shape
 from mdtensor.generics.conversion import astype, to
 from mdtensor.kernels.dense import conversion as kernel
 from mdtensor.ops.operands import Dense, deduced, spec
@@ -33,10 +33,10 @@ def astype(
     device: Any,
     casting: str,
 ) -> Tensor:
-    target: type[Tensor] = deduced(astype, x, dtype, device=device).type
+    target: type[Tensor] = deduced(astype, x, dtype, copy=copy, device=device).type
     if not isinstance(casting, str) or casting not in POLICIES:
         fix = f"Use {', '.join(POLICIES)}"
-        raise OptionError(f"casting is {casting!r}", fix, _call(x, target.dtype))
+        raise OptionError(f"casting is {shown(casting)}", fix, _call(x, target.dtype))
     if target is type(x) and not copy:
         return x
     cast = _cast(x, target.dtype, casting)

@@ -4,7 +4,7 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.dispatch import method
-from mdtensor.errors import OptionError, checked
+from mdtensor.errors import OptionError, checked, shown
 from mdtensor.generics.conversion import to
 from mdtensor.generics.fft import (
     fft,
@@ -166,7 +166,7 @@ def _frequencies(
         if not wanted.is_floating:
             raise OptionError(f"dtype is {wanted}", "Use a floating type")
         if not length(n, 0) or not number(d, "d"):
-            raise OptionError(f"d is {d!r}", "Use a number other than 0")
+            raise OptionError(f"d is {shown(d)}", "Use a number other than 0")
         return leaf(wanted)
 
     result = checked(name, (n,), check)

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Union
 
 from mdtensor.dispatch import method
-from mdtensor.errors import OptionError, checked, describe
+from mdtensor.errors import OptionError, checked, describe, shown
 from mdtensor.generics.manipulation import (
     broadcast_to,
     concat,
@@ -22,7 +22,9 @@ from mdtensor.generics.manipulation import (
     unstack,
 )
 from mdtensor.generics.shapes import (
-    broadcast_shapes,
+    DYNAMIC,
+    Shape,
+    broadcast_shapes as joint_shape,
     integers,
     moved_axes,
     normalize_axes,
@@ -40,7 +42,7 @@ from mdtensor.tensor import Tensor
 
 @method(reshape)
 def reshape(x: Dense, /, *, shape: Any, copy: Any) -> Tensor:
-    wanted = deduced(reshape, x, shape=shape).shape
+    wanted = deduced(reshape, x, shape=shape, copy=copy).shape
     buffer = kernel.reshape(x.buffer, wanted, copy)
     if buffer is None:
         raise OptionError(
@@ -147,6 +149,26 @@ def tile(x: Dense, repetitions: object, /) -> Tensor:
     return x.wrap(allocated(partial(kernel.tile, x.buffer, counts), "tile", x))
 
 
+def broadcast_shapes(*shapes: Any) -> Shape:
+    """The shape to which all of `shapes` broadcast; a size of -1 meets anything.
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+        OptionError: what is given is no shape.
+
+    Example:
+        >>> broadcast_shapes((3, 1), (4,)), broadcast_shapes((-1, 2), (1,))
+        ((3, 4), (-1, 2))
+
+    Source: array API 2025.12, `broadcast_shapes`.
+    """
+    fix = "Give tuples of sizes"
+    sizes = [integers(shape, "a shape", fix) for shape in shapes]
+    if any(n < DYNAMIC for shape in sizes for n in shape):
+        raise OptionError(f"shapes {shown(shapes)} have a negative size", fix)
+    return joint_shape(*sizes)
+
+
 def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
     """Tensors of one shape, that to which all of them broadcast; read-only views.
 
@@ -164,6 +186,6 @@ def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
 
     Source: array API 2024.12, `broadcast_arrays`.
     """
-    shapes = [getattr(x, "shape", ()) for x in arrays]
-    shape = checked("broadcast_arrays", arrays, lambda: broadcast_shapes(*shapes))
+    shapes = [x.shape if isinstance(x, Tensor) else () for x in arrays]
+    shape = checked("broadcast_arrays", arrays, lambda: joint_shape(*shapes))
     return tuple(broadcast_to(x, shape) for x in arrays)

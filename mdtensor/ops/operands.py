@@ -108,7 +108,7 @@ def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
         given = (*arguments, *options.values())
         key = operation, current(), *options, *map(type, given), *map(_known, given)
         found = _DEDUCTIONS.get(key)
-    except TypeError:  # a tensor inside a tuple has no hash
+    except (TypeError, RecursionError):  # a tensor inside a tuple has no hash
         return _deduce(operation, arguments, options)
     if found is None:
         if len(_DEDUCTIONS) >= DEDUCTIONS:

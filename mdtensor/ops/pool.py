@@ -42,7 +42,8 @@ def avg_pool2d(
     count_include_pad: bool,
 ) -> Tensor:
     options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
-    size = deduced(avg_pool2d, x, **options, ceil_mode=ceil_mode).shape[2:]
+    modes = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    size = deduced(avg_pool2d, x, **options, **modes).shape[2:]
     window = pool_window(**options)
     steps = (window.kernel, window.stride, window.padding)
     return x.wrap(kernel.avg_pool2d(x.buffer, *steps, size, count_include_pad))
@@ -77,7 +78,8 @@ def avg_pool1d(
     count_include_pad: bool,
 ) -> Tensor:
     options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
-    size = (1, deduced(avg_pool1d, x, **options, ceil_mode=ceil_mode).shape[2])
+    modes = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    size = (1, deduced(avg_pool1d, x, **options, **modes).shape[2])
     window = pool1d_window(**options)
     steps = (window.kernel, window.stride, window.padding, size, count_include_pad)
     return x.wrap(kernel.avg_pool2d(x.buffer[:, :, None], *steps)[:, :, 0])

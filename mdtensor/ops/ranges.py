@@ -8,8 +8,9 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError, OptionError, ShapeError, describe
+from mdtensor.errors import CastError, OptionError, ShapeError, describe, shown
 from mdtensor.generics.manipulation import reshape
+from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import is_size
 from mdtensor.kernels.dense import creation as kernel
 from mdtensor.ops.creation import placed
@@ -99,8 +100,8 @@ def linspace(
     call = describe("linspace", start, stop, num)
     first, last = (_number(value, call) for value in (start, stop))
     if not is_size(num) or num < 0:
-        raise OptionError(f"num is {num!r}", "Use a size from 0", call)
-    parts = int(num) - 1 if endpoint else int(num)
+        raise OptionError(f"num is {shown(num)}", "Use a size from 0", call)
+    parts = int(num) - 1 if flag(endpoint, "endpoint") else int(num)
     if dtype is not None and dtypes.dtype(dtype).is_integer:
         return _whole_between(start, stop, int(num), parts, dtypes.dtype(dtype), device)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
@@ -190,8 +191,8 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     Source: array API 2024.12, `meshgrid`.
     """
     call = describe("meshgrid", *arrays)
-    if indexing not in ("xy", "ij"):
-        raise OptionError(f"indexing is {indexing!r}", 'Use "xy" or "ij"', call)
+    if not isinstance(indexing, str) or indexing not in ("xy", "ij"):
+        raise OptionError(f"indexing is {shown(indexing)}", 'Use "xy" or "ij"', call)
     flat = [reshape(x, (-1,)) for x in arrays]
     if any(x.ndim > 1 for x in arrays):
         raise ShapeError(

@@ -1,6 +1,6 @@
 """How many threads work on large arrays."""
 
-from mdtensor.errors import OptionError, describe
+from mdtensor.errors import OptionError, describe, shown
 from mdtensor.generics.shapes import is_size
 from mdtensor.kernels.dense.team import MOST_THREADS, TEAM
 
@@ -24,7 +24,7 @@ def set_num_threads(n: int) -> None:
     """
     if not is_size(n) or not 1 <= n <= MOST_THREADS:
         raise OptionError(
-            f"{n!r} is no number of threads",
+            f"{shown(n)} is no number of threads",
             f"Use an integer from 1 to {MOST_THREADS}",
             describe("set_num_threads", n),
         )

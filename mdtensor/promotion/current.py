@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 from mdtensor.promotion.lattice import ARRAY_API, DEFAULT, STRICT
 from mdtensor.promotion.peers import JAX, NUMPY, PYPTO, TORCH
 from mdtensor.promotion.ruleset import RuleSet
@@ -53,7 +53,7 @@ def promotion_rules(name: str) -> AbstractContextManager[RuleSet]:
     found = RULE_SETS.get(name) if isinstance(name, str) else None
     if found is None:
         known = ", ".join(RULE_SETS)
-        raise OptionError(f"no promotion rules {name!r}", f"Known are {known}")
+        raise OptionError(f"no promotion rules {shown(name)}", f"Known are {known}")
     return _in_force(found)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from math import ldexp
-from numbers import Number
+from numbers import Complex, Number, Real
 from typing import Any
 
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError, OptionError
+from mdtensor.errors import CastError, OptionError, shown
 
 
 def fit_scalar(value: Any, target: DType) -> Any:
@@ -23,10 +23,10 @@ def fit_scalar(value: Any, target: DType) -> Any:
             complex number for a real one.
     """
     if not isinstance(value, Number):
-        raise OptionError(f"{value!r} is no number", "Give a Python number")
+        raise OptionError(f"{shown(value)} is no number", "Give a Python number")
     if target.is_complex:
         return value if isinstance(value, complex) else _as_float(value)
-    if isinstance(value, complex):
+    if isinstance(value, Complex) and not isinstance(value, Real):
         raise CastError(f"{target} represents real numbers; cannot represent {value}")
     if target.is_floating:
         return value if isinstance(value, float) else _as_float(value)
@@ -34,7 +34,7 @@ def fit_scalar(value: Any, target: DType) -> Any:
     if is_exact and not _is_element(value, target):
         raise CastError(
             f"{target} represents {target.minimum} to {target.maximum}; "
-            f"cannot represent {value}",
+            f"cannot represent {shown(value)}",
             "Use astype(x, ...) to a wider type first",
         )
     return value

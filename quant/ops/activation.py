@@ -21,7 +21,7 @@ from mdtensor import (
     sigmoid,
     tanh,
 )
-from mdtensor.errors import checked, describe
+from mdtensor.errors import checked, describe, shown
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
@@ -54,7 +54,7 @@ def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Bounds as they are, None for those that bound nothing."""
     for bound in (low, high):
         if not isinstance(bound, (Real, type(None))) or bound != bound:
-            raise OptionError(f"a bound is {bound!r}", "Pass numbers, or None")
+            raise OptionError(f"a bound is {shown(bound)}", "Pass numbers, or None")
     if None not in (low, high) and low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
     if inf in (low, -high if high is not None else None):
@@ -129,7 +129,9 @@ def hardsigmoid_step(
 
 def _line(alpha: float, beta: float) -> tables.Function:
     if not all(isinstance(v, Real) and isfinite(v) for v in (alpha, beta)):
-        raise OptionError(f"alpha is {alpha!r}, beta {beta!r}", "Pass finite numbers")
+        raise OptionError(
+            f"alpha is {shown(alpha)}, beta {shown(beta)}", "Pass finite numbers"
+        )
     return tables.hardsigmoid(alpha, beta)
 
 

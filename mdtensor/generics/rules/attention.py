@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import flag, number
 from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes, is_size
 from mdtensor.generics.spec import TensorSpec
@@ -70,7 +70,7 @@ def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
     """int64, with a new last axis of unknown size unless it is given."""
     if not is_size(num_classes) or num_classes < -1 or num_classes == 0:
         raise OptionError(
-            f"num_classes is {num_classes!r}", "Use an integer from 1 on, or -1"
+            f"num_classes is {shown(num_classes)}", "Use an integer from 1 on, or -1"
         )
     size = DYNAMIC if num_classes == -1 else int(num_classes)
     return x.with_dtype(dtypes.int64).with_shape((*x.shape, size))

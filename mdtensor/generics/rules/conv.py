@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
+from mdtensor.generics.options import flag
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.generics.windows import (
     check_image,
@@ -86,10 +87,12 @@ def pooling(
     stride: Any = None,
     padding: Any = 0,
     ceil_mode: bool = False,
+    count_include_pad: bool = True,
     **_: Any,
 ) -> TensorSpec:
     """The type of the argument, [n, c, oh, ow]."""
     check_image(x.shape)
+    flag(count_include_pad, "count_include_pad")
     window = pool_window(kernel_size, stride, padding)
     return x.with_shape(x.shape[:2] + window.slide(x.shape[2], x.shape[3], ceil_mode))
 
@@ -107,10 +110,12 @@ def pooling1d(
     stride: Any = None,
     padding: Any = 0,
     ceil_mode: bool = False,
+    count_include_pad: bool = True,
     **_: Any,
 ) -> TensorSpec:
     """The type of the argument, [n, c, ol]."""
     check_signal(x.shape)
+    flag(count_include_pad, "count_include_pad")
     window = pool1d_window(kernel_size, stride, padding)
     return x.with_shape((*x.shape[:2], window.slide(1, x.shape[2], ceil_mode)[1]))
 
@@ -128,7 +133,9 @@ def adapted_size(output_size: Any, size: Any) -> tuple[int, int]:
     if output_size is None or isinstance(output_size, (tuple, list)):
         given = output_size if output_size is not None else (None, None)
         if len(given) != 2:
-            raise OptionError(f"output_size is {output_size!r}", "Use one or two sizes")
+            raise OptionError(
+                f"output_size is {shown(output_size)}", "Use one or two sizes"
+            )
         known = [1 if n is None else n for n in given]
         wanted = pair(known, "output_size", 1)
         kept = zip(given, wanted, size, strict=True)

@@ -8,12 +8,16 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.device import device as find_device
 from mdtensor.errors import CastError
+from mdtensor.generics.options import flag
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.type_info import isdtype
 
 
-def cast(x: TensorSpec, dtype: Any, *, device: Any = None, **_: Any) -> TensorSpec:
+def cast(
+    x: TensorSpec, dtype: Any, *, copy: Any = True, device: Any = None, **_: Any
+) -> TensorSpec:
     """Another element type, and device if one is given; same shape."""
+    flag(copy, "copy")
     wanted = dtypes.dtype(dtype)
     if not isdtype(wanted, ("bool", "numeric")):
         raise CastError(f"{wanted} is no type of plain numbers", "Use quantize")

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.device import device as find_device
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.spec import TensorSpec
 
 
@@ -33,4 +33,4 @@ def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
 def check_diagonal(k: Any) -> None:
     """Refuse what counts no diagonals; one outside of the matrix may be any number."""
     if not isinstance(k, Integral) or isinstance(k, bool):
-        raise OptionError(f"k is {k!r}", "Use an integer")
+        raise OptionError(f"k is {shown(k)}", "Use an integer")

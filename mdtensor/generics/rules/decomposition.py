@@ -9,7 +9,7 @@ from mdtensor.generics.options import choice, flag
 from mdtensor.generics.rules.elementwise import component
 from mdtensor.generics.rules.linalg import (
     check_matrix,
-    check_precision,
+    check_solvable,
     check_square,
 )
 from mdtensor.generics.shapes import DYNAMIC
@@ -52,7 +52,7 @@ class SVDResult(NamedTuple):
 def triangle(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
     """Type and shape of the argument, square matrices."""
     flag(upper, "upper")
-    check_precision(x.dtype)
+    check_solvable(x)
     check_square(x.shape)
     return x
 
@@ -103,7 +103,7 @@ def singular(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
 
 
 def _smaller(x: TensorSpec) -> int:
-    check_precision(x.dtype)
+    check_solvable(x)
     check_matrix(x.shape)
     m, n = x.shape[-2:]
     return DYNAMIC if DYNAMIC in (m, n) else min(m, n)

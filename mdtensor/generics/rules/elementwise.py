@@ -9,7 +9,7 @@ from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, PromotionError
 from mdtensor.generics.shapes import broadcast_shapes, normalize_axis
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import can_cast, fit_scalar, is_weak, result_type
 
 
@@ -110,20 +110,19 @@ def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> Ten
     _check_bound(x, "max", max)
     if isinstance(min, Number) and isinstance(max, Number):
         _check_order(min, max)
-    shapes = [bound.shape for bound in (min, max) if hasattr(bound, "shape")]
+    shapes = [bound.shape for bound in (min, max) if is_tensor(bound)]
     return x.with_shape(broadcast_shapes(x.shape, *shapes))
 
 
 def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
-    dtype = getattr(bound, "dtype", None)
     if isinstance(bound, Number):
         fit_scalar(bound, x.dtype)
-    elif isinstance(dtype, DType) and not can_cast(dtype, x.dtype):
+    elif is_tensor(bound) and not can_cast(bound.dtype, x.dtype):
         raise PromotionError(
-            f"{name} is {dtype}, which {x.dtype} does not hold",
+            f"{name} is {bound.dtype}, which {x.dtype} does not hold",
             f"Use astype({name}, {x.dtype})",
         )
-    elif bound is not None and not isinstance(dtype, DType):
+    elif bound is not None and not is_tensor(bound):
         fix = "Give a Python number or a tensor"
         raise OptionError(f"{name} is a {type(bound).__name__}", fix)
 

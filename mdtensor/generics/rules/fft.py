@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.errors import OptionError, PromotionError, ShapeError
+from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
 from mdtensor.generics.options import choice
 from mdtensor.generics.rules.elementwise import component
 from mdtensor.generics.shapes import (
@@ -93,7 +93,7 @@ def length(n: Any, size: int, name: str = "n") -> int:
             raise ShapeError("a transform of no elements", f"Give {name} from 1")
         return size
     if not is_size(n) or n < 1:
-        raise OptionError(f"{name} is {n!r}", "Use an integer from 1")
+        raise OptionError(f"{name} is {shown(n)}", "Use an integer from 1")
     return int(n)
 
 

@@ -39,7 +39,8 @@ def check_value(dtype: Any, shape: Shape, value: Any) -> None:
     if is_weak(value):
         fit_scalar(value, dtype)
         return
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+    is_array = isinstance(getattr(value, "shape", None), tuple)
+    if not is_array or not hasattr(value, "dtype"):
         raise OptionError(
             f"the value is a {type(value).__name__}",
             "Give a Python number, a tensor or a NumPy array",

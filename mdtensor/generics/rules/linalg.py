@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import OptionError, PromotionError, ShapeError
+from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
 from mdtensor.generics.options import number
 from mdtensor.generics.rules.elementwise import component
 from mdtensor.generics.rules.reduction import accumulator, reduction
@@ -19,11 +19,15 @@ from mdtensor.generics.shapes import (
     is_size,
     normalize_axes,
 )
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import result_type
 
 #: Orders of matrix norms; None is "fro".
 ORDERS = ("fro", "nuc", 1, -1, 2, -2, inf, -inf)
+
+
+#: How many axes a stack of matrices may have; NumPy needs three for itself.
+AXES = 61
 
 
 class SlogdetResult(NamedTuple):
@@ -55,6 +59,14 @@ def check_precision(dtype: DType) -> None:
         )
 
 
+def check_solvable(x: TensorSpec) -> None:
+    """Refuse matrices that LAPACK does not compute, and stacks that NumPy does not."""
+    check_precision(x.dtype)
+    if x.ndim > AXES:
+        problem = f"{x.ndim} axes, matrices are solved in up to {AXES}"
+        raise ShapeError(problem, "Use reshape to stack them along one axis")
+
+
 def transposed(x: TensorSpec) -> TensorSpec:
     """[..., n, m]."""
     check_matrix(x.shape)
@@ -65,7 +77,7 @@ def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
     """[..., k], the numbers on one diagonal of each matrix."""
     check_matrix(x.shape)
     if not is_size(offset):
-        raise OptionError(f"offset is {offset!r}", "Use an integer")
+        raise OptionError(f"offset is {shown(offset)}", "Use an integer")
     *stack, m, n = x.shape
     if DYNAMIC in (m, n):
         return x.with_shape((*stack, DYNAMIC))
@@ -98,7 +110,7 @@ def matrix_norms(
     is_order = ord is None or (isinstance(ord, (str, Real)) and ord in ORDERS)
     if isinstance(ord, bool) or not is_order:
         orders = ", ".join(map(str, ORDERS))
-        raise OptionError(f"ord is {ord!r}", f"Use one of {orders}")
+        raise OptionError(f"ord is {shown(ord)}", f"Use one of {orders}")
     smallest = {-1: x.shape[-1:], -inf: x.shape[-2:-1], -2: x.shape[-2:]}
     if 0 in smallest.get(ord, ()):
         raise ShapeError(f"the minimum of nothing: matrices of shape {x.shape[-2:]}")
@@ -140,7 +152,7 @@ def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
 
 def pseudoinverse(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
     """The type of the argument, [..., n, m]."""
-    check_precision(x.dtype)
+    check_solvable(x)
     found = transposed(x)
     _check_tolerance(x.shape[:-2], rtol)
     return found
@@ -157,7 +169,7 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
     is_number = isinstance(rtol, (int, float)) and not isinstance(rtol, bool)
     if rtol is None or is_number:
         return
-    if not getattr(getattr(rtol, "dtype", None), "is_floating", False):
+    if not (is_tensor(rtol) and rtol.dtype.is_floating):
         raise OptionError(
             f"rtol is of type {type(rtol).__name__}", "Give a number or floats"
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
+from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import (
     DYNAMIC,
     check_broadcast,
@@ -25,8 +26,12 @@ from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import result_type
 
 
-def reshaped(x: TensorSpec, *, shape: Sequence[int], **_: Any) -> TensorSpec:
+def reshaped(
+    x: TensorSpec, *, shape: Sequence[int], copy: Any = None, **_: Any
+) -> TensorSpec:
     """Same elements under another shape."""
+    if copy is not None:
+        flag(copy, "copy")
     return x.with_shape(reshape_shape(x.shape, shape))
 
 
@@ -112,7 +117,7 @@ def _repeated_size(size: int, repeats: Any) -> int:
             )
         return DYNAMIC
     if not is_size(repeats) or repeats < 0:
-        raise OptionError(f"repeats is {repeats!r}", "Use integers from 0")
+        raise OptionError(f"repeats is {shown(repeats)}", "Use integers from 0")
     return DYNAMIC if size == DYNAMIC else size * int(repeats)
 
 
@@ -143,7 +148,7 @@ def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
     """Larger by the repetitions, with more axes if there are more of them."""
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     if min(counts, default=0) < 0:
-        raise OptionError(f"repetitions is {repetitions!r}", "Use integers from 0")
+        raise OptionError(f"repetitions is {shown(repetitions)}", "Use integers from 0")
     ndim = max(x.ndim, len(counts))
     sizes = (1,) * (ndim - x.ndim) + x.shape
     times = (1,) * (ndim - len(counts)) + counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.errors import OptionError, PromotionError, ShapeError
+from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
 from mdtensor.generics.rules.linalg import check_square
 from mdtensor.generics.shapes import (
     DYNAMIC,
@@ -127,7 +127,7 @@ def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
             raise OptionError(f"axes has {len(given)} entries", fix)
         return integers(given[0], "axes", fix), integers(given[1], "axes", fix)
     if not is_size(axes) or axes < 0:
-        raise OptionError(f"axes is {axes!r}", fix)
+        raise OptionError(f"axes is {shown(axes)}", fix)
     if axes > ndim:
         raise ShapeError(f"{axes} axes of {ndim} dimensions", "Use fewer")
     return tuple(range(ndim - axes, ndim)), tuple(range(axes))
@@ -147,7 +147,7 @@ def power(x: TensorSpec, n: int) -> TensorSpec:
     """Type and shape of the argument, square matrices."""
     check_square(x.shape)
     if not is_size(n):
-        raise OptionError(f"the exponent is {n!r}", "Use an integer")
+        raise OptionError(f"the exponent is {shown(n)}", "Use an integer")
     if n < 0 and x.dtype.is_integer:
         raise PromotionError(
             f"{x.dtype} has no inverse matrices", "Use astype(x, float32)"

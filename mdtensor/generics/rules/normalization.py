@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import number
 from mdtensor.generics.shapes import DYNAMIC, Shape, integers, is_size, normalize_axes
 from mdtensor.generics.spec import TensorSpec
@@ -69,7 +69,7 @@ def normalized_sizes(normalized_shape: Any) -> Shape:
     fix = "Use one size from 0 or more"
     sizes = integers(normalized_shape, "normalized_shape", fix)
     if not sizes or min(sizes) < 0:
-        raise OptionError(f"normalized_shape is {normalized_shape!r}", fix)
+        raise OptionError(f"normalized_shape is {shown(normalized_shape)}", fix)
     return sizes
 
 
@@ -90,7 +90,9 @@ def grouped(
     check_statistics(x.shape, 1, [w.shape for w in (weight, bias) if w is not None])
     channels = x.shape[1]
     if not is_size(num_groups) or num_groups < 1:
-        raise OptionError(f"num_groups is {num_groups!r}", "Use an integer from 1 on")
+        raise OptionError(
+            f"num_groups is {shown(num_groups)}", "Use an integer from 1 on"
+        )
     if channels != DYNAMIC and channels % num_groups:
         raise ShapeError(f"{channels} channels do not split into {num_groups} groups")
     return x
@@ -113,6 +115,6 @@ def to_unit(x: TensorSpec, *, p: float, axis: Any, eps: float) -> TensorSpec:
     """Type and shape of the argument."""
     number(eps, "eps", least=0)
     if not number(p, "p") > 0:
-        raise OptionError(f"p is {p!r}", "Use a number above 0")
+        raise OptionError(f"p is {shown(p)}", "Use a number above 0")
     normalize_axes(axis, x.ndim)
     return x

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import floor, isfinite
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import choice, flag, number
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
@@ -46,7 +46,7 @@ def scales(scale_factor: Any) -> tuple[Fraction, Fraction]:
     found = [number(value, "scale_factor") for value in given]
     if len(found) != 2 or not all(value > 0 and isfinite(value) for value in found):
         raise OptionError(
-            f"scale_factor is {scale_factor!r}", "Use one or two numbers above 0"
+            f"scale_factor is {shown(scale_factor)}", "Use one or two numbers above 0"
         )
     return Fraction(found[0]), Fraction(found[1])
 

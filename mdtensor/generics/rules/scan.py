@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import flag
 from mdtensor.generics.rules.reduction import accumulator
 from mdtensor.generics.shapes import (
@@ -57,7 +57,7 @@ def differences(
     """Promoted type of the joined tensors, `n` elements shorter than they are."""
     at = normalize_axis(axis, x.ndim)
     if not is_size(n) or n < 0:
-        raise OptionError(f"n is {n!r}", "Use an integer from 0")
+        raise OptionError(f"n is {shown(n)}", "Use an integer from 0")
     for name, given in (("prepend", prepend), ("append", append)):
         _check_tensor(given, name)
     parts = [part for part in (prepend, x, append) if part is not None]

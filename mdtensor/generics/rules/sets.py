@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mdtensor import dtypes
+from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import is_weak, result_type
@@ -56,8 +57,9 @@ def distinct_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
     return UniqueInverseResult(distinct(x), x.with_dtype(dtypes.int64))
 
 
-def membership(x1: Any, x2: Any, **_: Any) -> TensorSpec:
+def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec:
     """Bool, the shape of the first argument, which may be a Python number."""
+    flag(invert, "invert")
     if is_weak(x1) or is_weak(x2):
         result_type(x1, x2)
     tensor: TensorSpec = x2 if is_weak(x1) else x1
