@@ -29,7 +29,8 @@ def alike(
         compute = partial(general, operation, ufunc)
         if kind in PLAIN:
             return (_pair if others else _single)(compute, ufunc, result or kind)
-        is_narrow = kind.device is cpu and half.is_narrow(kind.dtype.storage)
+        on_host = issubclass(kind, Tensor) and kind.device is cpu
+        is_narrow = on_host and half.is_narrow(kind.dtype.storage)
         return _narrow(compute, ufunc, result or kind) if others and is_narrow else None
 
     return specialize
