@@ -11,6 +11,7 @@ import pytest
 import mdtensor as md
 from mdtensor.errors import (
     DispatchError,
+    OptionError,
     PromotionError,
     RegistrationError,
     ShapeError,
@@ -127,14 +128,13 @@ def test_from_numpy_shares() -> None:
         md.from_numpy(np.array(["a"]))
 
 
-def test_no_leaf_for_a_stranger() -> None:
-    class Odd:
-        def __str__(self) -> str:
-            return "odd"
-
-    assert text(PromotionError, lambda: md.leaf(Odd())) == (  # type: ignore[arg-type]
-        "odd has no tensor type on cpu."
+def test_leaves_are_found_by_name_too() -> None:
+    assert md.leaf("int8", "cpu") is md.leaf(np.int8) is md.Int8Tensor
+    assert text(PromotionError, lambda: md.leaf(md.quant.qint8, "cuda")) == (
+        "qint8 has no tensor type on cuda:0."
     )
+    with pytest.raises(OptionError, match="no element type like a object"):
+        md.leaf(object())
 
 
 def test_wrap_trusts_and_shares() -> None:
