@@ -195,8 +195,8 @@ def _numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
     """`given` as an array of real numbers."""
     try:
         found = np.asarray(given)
-        if found.dtype.kind in "biuf":
-            found = np.asarray(found, dtype)
+        if found.dtype.kind != "c":  # of which NumPy would drop a part, and warn
+            found = np.asarray(given, dtype)
     except (TypeError, ValueError, OverflowError, MdtensorError):
         found = np.asarray(None)
     if found.dtype.kind not in "biuf":
