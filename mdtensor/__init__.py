@@ -361,7 +361,7 @@ __array_api_version__ = "2024.12"
 
 # Every public name, and no module that is only how they came about.
 _MODULES = {"dtypes", "extend", "fft", "linalg"}
-_LATER = {"quant", "tables"}  # loaded on first use
+_LATER = {"diagnose", "quant", "tables"}  # loaded on first use
 _public = {
     name
     for name, value in globals().items()

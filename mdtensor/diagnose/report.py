@@ -1,0 +1,145 @@
+"""All findings about some functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mdtensor.diagnose.contracts import contracts_of
+from mdtensor.diagnose.finding import LEVELS, Finding
+from mdtensor.diagnose.rule import Rule
+from mdtensor.diagnose.rules import RULES
+from mdtensor.diagnose.source import sources
+from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.universe import Universe, universe_of
+from mdtensor.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found: sorted, and the same for every order of registration.
+
+    Args:
+        functions: the names of the functions that were looked at.
+        methods: how many methods they have.
+        universe: how many concrete types there are.
+        findings: by rule, function and signature.
+    """
+
+    functions: tuple[str, ...]
+    methods: int
+    universe: int
+    findings: tuple[Finding, ...]
+
+    def of(self, *rules: str) -> tuple[Finding, ...]:
+        """The findings of some rules."""
+        return tuple(f for f in self.findings if f.rule in rules)
+
+    def at_least(self, level: str) -> tuple[Finding, ...]:
+        """The findings of a level, and of those above it.
+
+        Raises:
+            OptionError: there is no such level.
+        """
+        if level not in LEVELS:
+            raise OptionError(f"level is {level!r}", f"Use {', '.join(LEVELS)}")
+        wanted = LEVELS[: LEVELS.index(level) + 1]
+        return tuple(f for f in self.findings if f.level in wanted)
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many findings each rule has."""
+        return dict(Counter(f.rule for f in self.findings))
+
+    def __str__(self) -> str:
+        counts = Counter(finding.level for finding in self.findings)
+        found = ", ".join(
+            f"{counts[level]} {level}" for level in LEVELS if counts[level]
+        )
+        end = (
+            f"{len(self.functions)} functions, {self.methods} methods, "
+            f"{self.universe} types: {found or 'nothing found'}"
+        )
+        return "\n\n".join([*map(str, self.findings), end])
+
+
+def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Report:
+    """Every ambiguity, hole and surprise in the methods of some functions.
+
+    Exact over the universe: each tuple of its types is answered as plum answers it,
+    without a call.
+
+    Args:
+        functions: an operation, a function of plum, a Dispatcher, a module, or several
+            of these; all operations if it is left out.
+        universe: the concrete types that arguments can be of; if it is left out, the
+            Python scalars, None, all our leaves where our operations are concerned,
+            and what has instances among the classes in the signatures.
+
+    Returns:
+        The report. Printed, it is the findings and one line of counts.
+
+    Raises:
+        OptionError: `functions` holds something else.
+
+    Example:
+        >>> import plum
+        >>> dispatch = plum.Dispatcher()
+        >>> @dispatch
+        ... def put(a: bool, b: int): ...
+        >>> @dispatch
+        ... def put(a: int, b: bool): ...
+        >>> for finding in analyze(dispatch).findings:
+        ...     print(finding.rule, finding.witness, finding.count, finding.total)
+        ...     print(finding.fix)
+        MDT001 ('bool', 'bool') 1 25
+        @dispatch
+        def put(a: bool, b: bool): ...
+
+    Source: Julia, `Test.detect_ambiguities`; Aqua.jl.
+    """
+    study = study_of(functions, universe)
+    findings = {
+        (finding.key, finding): finding
+        for rule in RULES.values()
+        for finding in rule.check(study)
+    }
+    return Report(
+        tuple(found.name for found in study.sources),
+        sum(len(found.methods) for found in study.sources),
+        len(study.universe.types),
+        tuple(sorted(findings.values(), key=lambda finding: finding.key)),
+    )
+
+
+def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> Study:
+    """What `analyze` looks at."""
+    found = sources(functions)
+    types = universe_of(found) if universe is None else Universe.of(universe)
+    promises = contracts_of([source.call for source in found])
+    return Study(found, types, promises)
+
+
+def rules() -> tuple[Rule, ...]:
+    """All rules, by id."""
+    return tuple(RULES.values())
+
+
+def rule(name: str) -> Rule:
+    """The rule with an id; printed, it explains itself.
+
+    Raises:
+        OptionError: there is none.
+
+    Example:
+        >>> rule("MDT001").title
+        'ambiguous call'
+
+    Source: rustc, `--explain`.
+    """
+    found = RULES.get(name.upper())
+    if found is None:
+        raise OptionError(f"no rule {name!r}", f"There are {', '.join(RULES)}")
+    return found

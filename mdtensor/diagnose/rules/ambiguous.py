@@ -1,0 +1,91 @@
+"""MDT001: a call that several methods take, and none of them is the most specific."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mdtensor.diagnose.finding import Finding, relations, witnessed
+from mdtensor.diagnose.resolve import Meets, deciding, header, replayed, undecided
+from mdtensor.diagnose.rule import Rule
+from mdtensor.diagnose.source import Source
+from mdtensor.diagnose.study import Group, Study, gathered, reach
+
+EXPLANATION = """
+Two methods take the arguments of a call. One is more specific in the first argument,
+the other in the second, and no third method lies below both. The call fails; which of
+the two was written first makes no difference. Nothing says so when the methods are
+registered: the first to hear of it is the user whose arguments have these types.
+
+Write the method at the meet: in each argument what both of them take. The finding shows
+its header, which was tried: with it no call of this group is ambiguous. It may tie with
+yet another method elsewhere; `plan` lists all headers after which nothing ties.
+"""
+EXAMPLE = """
+from plum import Dispatcher
+
+class Number: ...
+class Real(Number): ...
+
+dispatch = Dispatcher()
+
+@dispatch
+def add(a: Real, b: Number): ...
+
+@dispatch
+def add(a: Number, b: Real): ...
+"""
+REPAIR = """
+@dispatch
+def add(a: Real, b: Real): ...
+"""
+
+
+def check(study: Study) -> Iterator[Finding]:
+    for found, tables in study.tables.items():
+        ties = (
+            (table, answer.tied, cells)
+            for table in tables.values()
+            for _, cells, answer in table.answers()
+            if answer.winner < 0 and not answer.unstable
+        )
+        for group in gathered(ties):
+            yield _finding(study, found, group)
+
+
+def _finding(study: Study, found: Source, group: Group) -> Finding:
+    arity = group.table.arity
+    called = f"{found.short}({', '.join(witnessed(group.witness))})"
+    return RULE.finding(
+        found,
+        group.methods,
+        f"ambiguous call: {called}: {len(group.methods)} methods fit equally well",
+        relations=relations(group.methods, arity, study.relation),
+        witness=witnessed(group.witness),
+        count=group.count,
+        total=group.total,
+        reach=reach(group.witness),
+        fix=_fix(study, found, group),
+        plan=study.plan(found, arity),
+    )
+
+
+def _fix(study: Study, found: Source, group: Group) -> str:
+    """The header that decides, if it does when the table is made anew with it."""
+    arity = group.table.arity
+    new = deciding(group.methods, arity, Meets(study.universe))
+    if new is None:
+        return ""
+    again = replayed(found.methods, [new], arity, study.universe)
+    if set(group.methods) in map(set, undecided(again)):
+        return ""
+    return f"{decorator(found)}\n{header(new, found)}"
+
+
+def decorator(found: Source) -> str:
+    """What stands above a method of this function."""
+    return f"@method({found.short})" if found.is_operation else "@dispatch"
+
+
+RULE = Rule(
+    "MDT001", "error", "ambiguous call", EXPLANATION, EXAMPLE, EXAMPLE + REPAIR, check
+)

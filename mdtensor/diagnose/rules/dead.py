@@ -1,0 +1,109 @@
+"""MDT004: a method that no call reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mdtensor.diagnose.finding import Finding
+from mdtensor.diagnose.hints import bits
+from mdtensor.diagnose.rule import Rule
+from mdtensor.diagnose.source import Registered, Source
+from mdtensor.diagnose.study import Study
+from mdtensor.diagnose.table import Table
+
+EXPLANATION = """
+No call runs the method. It is vacuous if no class in the universe fits its signature,
+shadowed if whatever fits it fits a more specific method too, and only ever ambiguous if
+each of its calls fails because another method fits as well.
+
+Somebody reads it, changes it and wonders. Remove it, or write the class or the
+signature that was meant.
+"""
+EXAMPLE = """
+from abc import ABC, abstractmethod
+from plum import Dispatcher
+from typing import Union
+
+class Float(ABC):
+    @abstractmethod
+    def bits(self): ...
+
+class Float32(Float):
+    def bits(self): return 32
+
+class Float64(Float):
+    def bits(self): return 64
+
+dispatch = Dispatcher()
+
+@dispatch
+def neg(x: Union[Float32, Float64]): ...
+
+@dispatch
+def neg(x: Float): ...
+"""
+REPAIRED = EXAMPLE.replace("Union[Float32, Float64]", "Float32")
+
+
+def check(study: Study) -> Iterator[Finding]:
+    for found, tables in study.tables.items():
+        alive: set[Registered] = set()
+        for table in tables.values():
+            alive.update(table.methods[m] for m in _reached(table))
+        for method in found.methods:
+            if method not in alive and any(
+                method in t.methods for t in tables.values()
+            ):
+                yield _finding(found, method, list(tables.values()))
+
+
+def _reached(table: Table) -> set[int]:
+    """The methods that win a call, or may under another order of registration."""
+    won: set[int] = set()
+    for mask, _, answer in table.answers():
+        if answer.unstable:
+            won.update(bits(mask))
+        elif answer.winner >= 0:
+            won.add(answer.winner)
+    return won
+
+
+def _finding(found: Source, method: Registered, tables: list[Table]) -> Finding:
+    count, lost, tied = _calls(method, tables)
+    if not count:
+        kind, note = "vacuous", "no class in the universe fits its signature"
+    elif not lost:
+        kind, note = "only ever ambiguous", f"all {count} calls that it fits fail"
+    else:
+        kind, note = (
+            "shadowed",
+            f"all {count} calls that it fits are answered by others",
+        )
+    note += f", {tied} of them ambiguous" if tied and lost else ""
+    return RULE.finding(
+        found,
+        (method,),
+        f"dead method, {kind}: {method.text}",
+        count=count,
+        total=sum(table.total for table in tables),
+        notes=(note,),
+        fix="remove it, or write the types that were meant",
+    )
+
+
+def _calls(method: Registered, tables: list[Table]) -> tuple[int, int, int]:
+    """How many calls fit a method, go to others, and are ambiguous."""
+    count = lost = tied = 0
+    for table in tables:
+        if method not in table.methods:
+            continue
+        at = table.methods.index(method)
+        for mask, cells, answer in table.answers():
+            if mask >> at & 1:
+                count += cells.count
+                lost += cells.count * (answer.winner >= 0)
+                tied += cells.count * (answer.winner < 0)
+    return count, lost, tied
+
+
+RULE = Rule("MDT004", "warning", "dead method", EXPLANATION, EXAMPLE, REPAIRED, check)

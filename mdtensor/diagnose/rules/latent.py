@@ -1,0 +1,182 @@
+"""MDT002: methods that tie as soon as somebody writes a class that is foreseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+
+from mdtensor.diagnose.finding import Finding, relations
+from mdtensor.diagnose.hints import Hint, Order, bits
+from mdtensor.diagnose.rule import Rule
+from mdtensor.diagnose.study import Study, gathered
+from mdtensor.diagnose.table import Cells, Table
+from mdtensor.diagnose.universe import Universe
+
+EXPLANATION = """
+Classes lie along axes where some class derives from both: if Float32OnGpu derives from
+Float32 and from OnGpu, the axes are element types and places. A method for Int8 and one
+for OnGpu have no class in common today. They tie on the day that Int8OnGpu is written,
+and whoever writes it did not touch these methods.
+
+It is no error yet. Write the method at the meet with the class, or let the methods of a
+function vary along one axis only.
+"""
+EXAMPLE = """
+from plum import Dispatcher
+
+class Tensor: ...
+class Float32(Tensor): ...
+class Int8(Tensor): ...
+class OnGpu(Tensor): ...
+class Float32OnGpu(Float32, OnGpu): ...
+
+dispatch = Dispatcher()
+
+@dispatch
+def neg(x: Int8): ...
+
+@dispatch
+def neg(x: OnGpu): ...
+"""
+REPAIRED = EXAMPLE.replace("def neg(x: Int8)", "def neg(x: Tensor)")
+
+
+class Axes:
+    """Which classes could have a common descendant that nobody has written.
+
+    Args:
+        universe: the classes that are written.
+        order: of the hints that are asked about.
+    """
+
+    def __init__(self, universe: Universe, order: Order) -> None:
+        self.universe, self.order = universe, order
+        self.crossed: dict[type, set[type]] = {}
+        children: dict[type, set[type]] = {}
+        for cls in universe.types:
+            above = [parent for parent in cls.__mro__ if parent is not object]
+            for parent in above:
+                for base in parent.__bases__:
+                    children.setdefault(base, set()).add(parent)
+            for a, b in permutations(above, 2):
+                if not issubclass(a, b) and not issubclass(b, a):
+                    self.crossed.setdefault(a, set()).add(b)
+        self._children = children
+        self._extents: dict[type, int] = {}
+        self._columns: dict[int, tuple[int, int]] = {}
+
+    def columns(self, number: int) -> tuple[int, int]:
+        """Bits of the hints that could share a class with one, and of those that do."""
+        found = self._columns.get(number)
+        if found is None:
+            found = self._columns[number] = self._compare(self.order.hints[number])
+        return found
+
+    def _compare(self, this: Hint) -> tuple[int, int]:
+        could = do = 0
+        for number, that in enumerate(self.order.hints):
+            pairs = list(product(this.members, that.members))
+            if this.top or that.top or any(self._meet(a, b) for a, b in pairs):
+                do |= 1 << number
+            elif any(self._cross(a, b) for a, b in pairs):
+                could |= 1 << number
+        return could | do, do
+
+    def _meet(self, a: type, b: type) -> bool:
+        return bool(self._extent(a) & self._extent(b))
+
+    def _extent(self, cls: type) -> int:
+        """Bits of the classes of the universe that derive from `cls`."""
+        found = self._extents.get(cls)
+        if found is None:
+            types = enumerate(self.universe.types)
+            found = sum(1 << at for at, c in types if issubclass(c, cls))
+            self._extents[cls] = found
+        return found
+
+    def _cross(self, a: type, b: type) -> bool:
+        """Whether `a` and `b` lie on axes that some class already combines."""
+        if _is_final(a) or _is_final(b):
+            return False
+        theirs = self._axis(b, a)
+        return any(self.crossed.get(s, set()) & theirs for s in self._axis(a, b))
+
+    def _axis(self, a: type, b: type) -> set[type]:
+        """The classes above `a` and not above `b`, with those beside them."""
+        found: set[type] = set()
+        for cls in a.__mro__:
+            if not issubclass(b, cls):
+                found.add(cls)
+                for base in cls.__bases__:
+                    if base is not object:
+                        found |= self._children.get(base, set())
+        return found
+
+
+def _is_final(cls: type) -> bool:
+    """Whether nothing can derive from it: `final`, a leaf of ours, bool or None."""
+    subclassable = cls.__flags__ >> 10 & 1
+    return getattr(cls, "__final__", False) or "dtype" in vars(cls) or not subclassable
+
+
+def check(study: Study) -> Iterator[Finding]:
+    axes = Axes(study.universe, study.order)
+    if not axes.crossed:
+        return
+    for found, tables in study.tables.items():
+        pairs = (
+            (table, pair, Cells(0, (), 0))
+            for table in tables.values()
+            if table.ordered
+            for pair in _latent(table, axes)
+        )
+        for group in gathered(pairs):
+            names = [method.text for method in group.methods]
+            yield RULE.finding(
+                found,
+                group.methods,
+                f"latent ambiguity: {names[0]} and {names[1]} tie for a class in both",
+                relations=relations(group.methods, group.table.arity, study.relation),
+                reach="latent",
+                fix="write the method at the meet together with the class",
+            )
+
+
+def _latent(table: Table, axes: Axes) -> Iterator[tuple[int, int]]:
+    """Pairs that tie nowhere today, and could."""
+    could, do = _matching(table, axes)
+    for method in range(len(table.methods)):
+        general = table.general
+        for other in bits(could[method] & ~do[method] & ~general[method]):
+            apart = other > method and not general[other] >> method & 1
+            if apart and not _resolved(method, other, table):
+                yield method, other
+
+
+def _resolved(a: int, b: int, table: Table) -> bool:
+    """Whether a method lies below both."""
+    both = 1 << a | 1 << b
+    return any(above & both == both for above in table.general)
+
+
+def _matching(table: Table, axes: Axes) -> tuple[list[int], list[int]]:
+    """For each method those that could take the same call, and those that do."""
+    could = [(1 << len(table.methods)) - 1] * len(table.methods)
+    do = list(could)
+    for at in range(table.arity):
+        rows: dict[int, int] = {}
+        for row, method in enumerate(table.methods):
+            number = axes.order.number(method.at(table.arity)[at])
+            rows[number] = rows.get(number, 0) | 1 << row
+        present = sum(1 << number for number in rows)
+        for number, mine in rows.items():
+            wide, narrow = axes.columns(number)
+            wide_rows = sum(rows[other] for other in bits(wide & present))
+            narrow_rows = sum(rows[other] for other in bits(narrow & present))
+            for row in bits(mine):
+                could[row] &= wide_rows
+                do[row] &= narrow_rows
+    return could, do
+
+
+RULE = Rule("MDT002", "info", "latent ambiguity", EXPLANATION, EXAMPLE, REPAIRED, check)

@@ -1,0 +1,77 @@
+"""MDT005: somebody else's function, somebody else's types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mdtensor.diagnose.distributions import distribution
+from mdtensor.diagnose.finding import Finding
+from mdtensor.diagnose.hints import Hint
+from mdtensor.diagnose.rule import Rule
+from mdtensor.diagnose.source import Registered, Source
+from mdtensor.diagnose.study import Study
+
+EXPLANATION = """
+A package adds a method to a function that it does not own, for types none of which it
+owns. Importing it changes what calls do in programs that have never heard of it, and
+two such packages overwrite each other's methods.
+
+A Union belongs to the package if all of its classes do. Wrap one argument in a type of
+your own, or ask the owner of the function or of the types to take the method in.
+"""
+EXAMPLE = """
+from plum import Dispatcher
+
+class Number: ...
+Number.__module__ = "numbers_package"
+
+dispatch = Dispatcher()
+
+@dispatch
+def add(a: int, b: Number): ...
+
+add.__wrapped__.__module__ = "numbers_package"
+
+def pirate(a: Number, b: Number): ...
+pirate.__module__ = "other_package"
+add.register(pirate)
+"""
+REPAIRED = EXAMPLE.replace(
+    "def pirate", "class Own: ...\nOwn.__module__ = 'other_package'\n\ndef pirate"
+).replace("b: Number): ...\npirate", "b: Own): ...\npirate")
+
+
+def check(study: Study) -> Iterator[Finding]:
+    for found in study.sources:
+        owner = distribution(found.module)
+        for method in found.methods:
+            stranger = distribution(method.module)
+            if stranger != owner and not _owns(stranger, method):
+                yield _finding(found, method, owner, stranger)
+
+
+def _owns(package: str, method: Registered) -> bool:
+    """Whether one of its parameters is for types of the package alone."""
+    return any(_belongs(hint, package) for hint in method.hints)
+
+
+def _belongs(hint: Hint, package: str) -> bool:
+    return all(distribution(cls.__module__) == package for cls in hint.members)
+
+
+def _finding(found: Source, method: Registered, owner: str, stranger: str) -> Finding:
+    owners = [f"{hint} belongs to {', '.join(_owners(hint))}" for hint in method.hints]
+    return RULE.finding(
+        found,
+        (method,),
+        f"method piracy: {stranger} extends {found.short} of {owner} with no own type",
+        notes=tuple(dict.fromkeys(owners)),
+        fix=f"wrap an argument in a type of {stranger}, or move the method to {owner}",
+    )
+
+
+def _owners(hint: Hint) -> list[str]:
+    return sorted({distribution(cls.__module__) for cls in hint.members})
+
+
+RULE = Rule("MDT005", "warning", "method piracy", EXPLANATION, EXAMPLE, REPAIRED, check)

@@ -1,0 +1,324 @@
+"""What has been registered: the methods of operations and of plum's functions.
+
+plum keeps the methods that it would choose from, and forgets those that a later one
+replaced. Here the registrations are gone through again, so that what was replaced is
+seen too, and so that one annotation that cannot be resolved spoils one method only.
+
+This is the only file that touches what plum keeps to itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import plum
+
+from mdtensor.diagnose.hints import Hint, hint
+from mdtensor.dispatch import operations
+from mdtensor.errors import OptionError
+
+MISSING = plum.Signature._default_varargs
+
+
+@dataclass(frozen=True, eq=False)
+class Registered:
+    """A method as it was registered.
+
+    Args:
+        function: name of its function.
+        implementation: what runs.
+        types: annotation of each dispatched parameter.
+        varargs: the annotation of `*arguments`, or `MISSING`.
+        precedence: what breaks a tie.
+        order: how many were registered before it, with that function.
+        shortened: plum made it of a method whose last parameters have defaults.
+    """
+
+    function: str
+    implementation: Callable[..., Any]
+    types: tuple[Any, ...]
+    varargs: Any = MISSING
+    precedence: int = 0
+    order: int = 0
+    shortened: bool = False
+
+    @cached_property
+    def hints(self) -> tuple[Hint, ...]:
+        """What each dispatched parameter takes, `*arguments` last."""
+        extra = () if self.varargs is MISSING else (self.varargs,)
+        return tuple(map(hint, (*self.types, *extra)))
+
+    @property
+    def has_varargs(self) -> bool:
+        return self.varargs is not MISSING
+
+    def at(self, arity: int) -> tuple[Any, ...]:
+        """The annotations for a call with `arity` arguments."""
+        return self.types + (self.varargs,) * (arity - len(self.types))
+
+    def takes(self, arity: int) -> bool:
+        """Whether it can be called with so many arguments."""
+        count = len(self.types)
+        return count == arity or (self.has_varargs and count < arity)
+
+    @cached_property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        return tuple(inspect.signature(self._bare).parameters.values())
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of the dispatched parameters, `*arguments` included."""
+        positional = [p.name for p in self.parameters if p.kind in _POSITIONAL]
+        return tuple(positional[: len(self.types) + self.has_varargs])
+
+    @cached_property
+    def keywords(self) -> tuple[inspect.Parameter, ...]:
+        """The parameters that are given by name only."""
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return tuple(p for p in self.parameters if p.kind == kind)
+
+    @cached_property
+    def _bare(self) -> Any:
+        return inspect.unwrap(self.implementation)
+
+    @property
+    def module(self) -> str:
+        return str(getattr(self._bare, "__module__", "") or "")
+
+    @property
+    def file(self) -> str:
+        """`package/file.py`, without the folders of this machine."""
+        code = getattr(self._bare, "__code__", None)
+        if code is None:
+            return self.module
+        folders = self.module.split(".")[:-1]
+        return "/".join([*folders, code.co_filename.replace("\\", "/").split("/")[-1]])
+
+    @property
+    def line(self) -> int:
+        code = getattr(self._bare, "__code__", None)
+        return int(code.co_firstlineno) if code is not None else 0
+
+    @cached_property
+    def text(self) -> str:
+        """`add(x1: RealTensor, x2: RealTensor)`."""
+        shown = [
+            f"{name}: {kind}"
+            for name, kind in zip(self.names, self.hints, strict=False)
+        ]
+        if self.has_varargs:
+            shown[-1] = f"*{shown[-1]}"
+        return f"{self.function}({', '.join(shown)})"
+
+
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """A method with an annotation that means nothing where it stands."""
+
+    method: Registered
+    problem: str
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A function and all that was registered for it.
+
+    Args:
+        name: with its module.
+        call: the function itself.
+        methods: those that plum chooses from, in plum's order.
+        replaced: pairs of a method and the one that took its place.
+        unresolved: those that plum cannot read.
+        owner: the class that it is a method of, if any.
+        sequence: it takes one sequence of any length, not several arguments.
+    """
+
+    name: str
+    call: Any
+    methods: tuple[Registered, ...]
+    replaced: tuple[tuple[Registered, Registered], ...] = ()
+    unresolved: tuple[Unresolved, ...] = ()
+    owner: str = ""
+    sequence: bool = False
+
+    @property
+    def short(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def module(self) -> str:
+        return str(self.call.__module__)
+
+    @property
+    def is_operation(self) -> bool:
+        return hasattr(self.call, "operation")
+
+
+def sources(functions: Any = None) -> tuple[Source, ...]:
+    """What was registered for `functions`, by name.
+
+    Args:
+        functions: an operation, a function of plum, a Dispatcher, a module, or several
+            of these; all operations if it is left out.
+
+    Raises:
+        OptionError: it is none of these.
+    """
+    found = {id(call): call for call in _calls(functions)}
+    return tuple(sorted(map(source, found.values()), key=lambda s: s.name))
+
+
+def source(function: Any) -> Source:
+    """What was registered for one operation or function of plum.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if _is_function(function):
+        is_plum = isinstance(function, plum.Function)
+        return _of_plum(function) if is_plum else _of_operation(function)
+    raise OptionError(
+        f"{function!r} is no operation and no function of plum",
+        "Give what generic declared, or what a plum.Dispatcher returned",
+    )
+
+
+def _calls(functions: Any) -> Iterator[Any]:
+    if functions is None:
+        yield from operations().values()
+    elif isinstance(functions, plum.Dispatcher):
+        for group in (functions.functions, *functions.classes.values()):
+            yield from group.values()
+    elif isinstance(functions, types.ModuleType):
+        yield from filter(_is_function, vars(functions).values())
+    elif isinstance(functions, Iterable):
+        for function in functions:
+            yield from _calls(function)
+    elif _is_function(functions):
+        yield functions
+    else:
+        source(functions)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, plum.Function) or hasattr(value, "operation")
+
+
+def _of_operation(call: Any) -> Source:
+    operation = call.operation
+    methods = tuple(
+        Registered(
+            operation.name,
+            method.implementation,
+            tuple(method.signature.types),
+            method.signature.varargs,
+            method.signature.precedence,
+            order,
+        )
+        for order, method in enumerate(operation.methods)
+    )
+    name = f"{call.__module__}.{operation.name}"
+    return Source(name, call, methods, sequence=operation.sequence)
+
+
+def _of_plum(function: Any) -> Source:
+    listed: dict[Any, Registered] = {}
+    replaced, unresolved = [], []
+    known = _known_signatures(function)
+    for order, entry in enumerate([*function._resolved, *function._pending]):
+        try:
+            new = _registered(function.__name__, *entry, order, known)
+        except Exception as error:  # whatever an annotation raises when it is read
+            bare = Registered(function.__name__, entry[0], (), order=order)
+            unresolved.append(Unresolved(bare, _first_line(error)))
+            continue
+        for method in new:
+            key = (method.hints, method.has_varargs, method.precedence)
+            if key in listed:
+                replaced.append((listed[key], method))
+            listed[key] = method
+    methods = _last_of_each(listed.values(), replaced)
+    name = f"{function.__module__}.{function.__qualname__}"
+    owner = name.rpartition(".")[0] if function._owner_name else ""
+    return Source(name, function, methods, tuple(replaced), tuple(unresolved), owner)
+
+
+def _last_of_each(
+    listed: Iterable[Registered], replaced: list[tuple[Registered, Registered]]
+) -> tuple[Registered, ...]:
+    """plum keeps methods of equal types and unequal precedence; the last one runs."""
+    kept: dict[Any, Registered] = {}
+    for method in listed:
+        earlier = kept.pop((method.hints, method.has_varargs), None)
+        if earlier is not None:
+            replaced.append((earlier, method))
+        kept[method.hints, method.has_varargs] = method
+    return tuple(kept.values())
+
+
+def _known_signatures(function: Any) -> dict[int, Any]:
+    """The longest signature that plum has read for each implementation."""
+    found: dict[int, Any] = {}
+    for method in function._resolver.methods:
+        key = id(method.implementation)
+        if key not in found or len(method.signature.types) > len(found[key].types):
+            found[key] = method.signature
+    return found
+
+
+def _registered(
+    name: str,
+    implementation: Any,
+    signature: Any,
+    precedence: Any,
+    order: int,
+    known: dict[int, Any],
+) -> list[Registered]:
+    """One method, and the shorter ones that plum makes of its defaults."""
+    if signature is None:
+        signature = known.get(id(implementation))
+        if signature is None:
+            signature = plum.Signature.from_callable(implementation)
+    else:
+        precedence = signature.precedence
+    for member in (c for kind in signature.types for c in hint(kind).members):
+        issubclass(int, member)  # a name that beartype puts off fails here
+    forms = [signature]
+    if _has_defaults(implementation):
+        forms = plum._signature.append_default_args(signature, implementation)
+    return [
+        Registered(
+            name,
+            implementation,
+            tuple(form.types),
+            form.varargs,
+            precedence,
+            order,
+            shortened=form is not signature,
+        )
+        for form in forms
+    ]
+
+
+def _has_defaults(implementation: Any) -> bool:
+    if type(implementation) is types.FunctionType:
+        wraps = hasattr(implementation, "__wrapped__")
+        return wraps or bool(implementation.__defaults__)
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"

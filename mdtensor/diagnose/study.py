@@ -1,0 +1,140 @@
+"""All that the rules look at: functions, their tables, the order of their hints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mdtensor.diagnose.contracts import Contract
+from mdtensor.diagnose.hints import Hint, Order
+from mdtensor.diagnose.resolve import annotations, header, plan
+from mdtensor.diagnose.source import Registered, Source
+from mdtensor.diagnose.table import Cells, Table, tabulate
+from mdtensor.diagnose.universe import Universe, backend
+
+Kind = tuple[Registered, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Functions and the universe in which they are judged.
+
+    Args:
+        sources: the functions.
+        universe: the classes that arguments can be of.
+        contracts: what is declared to be covered.
+    """
+
+    sources: tuple[Source, ...]
+    universe: Universe
+    contracts: tuple[Contract, ...] = ()
+
+    @cached_property
+    def order(self) -> Order:
+        """Of all hints of all methods."""
+        methods = (method for found in self.sources for method in found.methods)
+        promised = (kind for contract in self.contracts for kind in contract.types)
+        kinds = (kind for method in methods for kind in annotations(method))
+        return Order([*kinds, *promised])
+
+    @cached_property
+    def tables(self) -> dict[Source, dict[int, Table]]:
+        """Of each function for each number of arguments."""
+        return {
+            found: {
+                arity: tabulate(found.methods, arity, self.order, self.universe)
+                for arity in arities(found)
+            }
+            for found in self.sources
+        }
+
+    def each_table(self) -> Iterator[tuple[Source, Table]]:
+        """Every table with its function."""
+        for found, tables in self.tables.items():
+            for table in tables.values():
+                yield found, table
+
+    @cached_property
+    def _plans(self) -> dict[tuple[Source, int], tuple[str, ...]]:
+        return {}
+
+    def plan(self, found: Source, arity: int) -> tuple[str, ...]:
+        """The headers after which no call with `arity` arguments is ambiguous."""
+        key = found, arity
+        if key not in self._plans:
+            added = plan(found.methods, arity, self.universe)
+            self._plans[key] = tuple(sorted(header(m, found) for m in added))
+        return self._plans[key]
+
+    def relation(self, a: Hint, b: Hint) -> str:
+        """The word for how one hint compares with another."""
+        below, above = self.order.below(a, b), self.order.below(b, a)
+        if below and above:
+            return "same"
+        if not below and not above:
+            return "incomparable"
+        return "narrower" if below else "wider"
+
+
+@dataclass
+class Group:
+    """Calls for which the same thing is wrong."""
+
+    methods: Kind
+    table: Table
+    count: int
+    total: int
+    witness: tuple[type, ...]
+    foreign: int
+
+
+def gathered(
+    found: Iterable[tuple[Table, Sequence[int], Cells]],
+) -> list[Group]:
+    """Calls with the same methods, in a fixed order, over all numbers of arguments."""
+    groups: dict[frozenset[Registered], Group] = {}
+    for table, methods, cells in found:
+        concerned = tuple(sorted((table.methods[m] for m in methods), key=_shown))
+        key = frozenset(concerned)
+        known = groups.get(key)
+        if known is None:
+            groups[key] = Group(
+                concerned, table, cells.count, table.total, cells.witness, cells.foreign
+            )
+            continue
+        known.count += cells.count
+        if known.table is not table and table.arity > known.table.arity:
+            known.total += table.total
+        if cells.foreign < known.foreign:
+            known.foreign, known.witness, known.table = (
+                cells.foreign,
+                cells.witness,
+                table,
+            )
+    return sorted(groups.values(), key=lambda group: tuple(map(_shown, group.methods)))
+
+
+def _shown(method: Registered) -> tuple[str, int]:
+    return method.text, -method.precedence
+
+
+def reach(witness: tuple[type, ...]) -> str:
+    """Whether a call with these types can be made on this machine."""
+    lacking = next(filter(None, map(backend, witness)), "")
+    return f"backend:{lacking}" if lacking else "host"
+
+
+def arities(found: Source) -> tuple[int, ...]:
+    """The numbers of arguments that tell the methods of a function apart.
+
+    With `*arguments` up to one more than any method names; further ones are answered
+    like the last.
+    """
+    if found.is_operation and not found.sequence:
+        return (len(found.call.operation.dispatched),)
+    counts = {len(method.types) for method in found.methods}
+    open_ended = [len(m.types) for m in found.methods if m.has_varargs]
+    if open_ended:
+        counts.update(range(min(open_ended), max(counts) + 2))
+    return tuple(sorted(counts - ({0} if found.is_operation else set())))
