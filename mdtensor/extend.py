@@ -3,7 +3,7 @@
 Types for annotations, deductions for `generic`, and two calls for methods:
 
     deduced(operation, *operands, **options)    # checks all, gives type and shape
-    elementwise(operation, kernel, *operands)   # the same, then runs your kernel
+    compute(operation, kernel, *operands)       # the same, then runs your kernel
     describe("f", x)                            # the place in the error of a call
 """
 
@@ -17,7 +17,7 @@ from mdtensor.generics.rules.elementwise import (
     same as same,
 )
 from mdtensor.generics.rules.reduction import reduction as reduction
-from mdtensor.ops.foreign import elementwise as elementwise
+from mdtensor.ops.foreign import compute as compute
 from mdtensor.ops.operands import (
     Dense as Dense,
     Inexact as Inexact,
@@ -34,9 +34,9 @@ __all__ = [
     "arithmetic",
     "broadcast",
     "comparison",
+    "compute",
     "deduced",
     "describe",
-    "elementwise",
     "fractional",
     "predicate",
     "reduction",

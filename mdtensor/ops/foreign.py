@@ -15,7 +15,7 @@ from mdtensor.promotion import result_type
 from mdtensor.tensor import Tensor
 
 
-def elementwise(
+def compute(
     operation: Any, kernel: Callable[..., Any], /, *operands: Any, **options: Any
 ) -> Tensor:
     """A tensor computed by a kernel of your own, element by element.
@@ -42,7 +42,7 @@ def elementwise(
         ... def middle(x1, x2, /): ...
         >>> @md.method(middle)
         ... def middle(x1: md.extend.Number, x2: md.extend.Number, /):
-        ...     return md.extend.elementwise(middle, lambda a, b: (a + b) / 2, x1, x2)
+        ...     return md.extend.compute(middle, lambda a, b: (a + b) / 2, x1, x2)
         >>> middle(md.asarray([1.0, 2.0], dtype=md.float16), 3)
         Float16Tensor[2]
     """

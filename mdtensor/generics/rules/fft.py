@@ -19,8 +19,11 @@ from mdtensor.generics.shapes import (
 from mdtensor.generics.spec import TensorSpec
 
 NORMS = ("backward", "ortho", "forward")
-#: The type of a spectrum of real numbers.
-SPECTRA = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
+#: The type of a spectrum of real numbers, by what they are stored in.
+SPECTRA = {
+    dtypes.float32.storage: dtypes.complex64,
+    dtypes.float64.storage: dtypes.complex128,
+}
 
 
 def transform(
@@ -140,12 +143,12 @@ def check_some(axes: Shape) -> None:
 
 
 def _spectrum(x: TensorSpec) -> TensorSpec:
-    if x.dtype not in SPECTRA:
+    if x.dtype.storage not in SPECTRA:
         raise PromotionError(
             f"transforms are computed in float32 or float64, not {x.dtype}",
             "Use astype(x, float32)",
         )
-    return x.with_dtype(SPECTRA[x.dtype])
+    return x.with_dtype(SPECTRA[x.dtype.storage])
 
 
 def _half(size: int) -> int:

@@ -23,6 +23,8 @@ from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import result_type
 
 #: Orders of matrix norms; None is "fro".
+#: What LAPACK computes in, besides complex numbers of them.
+LAPACK = frozenset({dtypes.float32.storage, dtypes.float64.storage})
 ORDERS = ("fro", "nuc", 1, -1, 2, -2, inf, -inf)
 
 
@@ -52,7 +54,7 @@ def check_square(shape: Shape) -> None:
 
 def check_precision(dtype: DType) -> None:
     """Refuse what LAPACK does not compute: integers, and narrow floats."""
-    if not dtype.is_complex and dtype not in (dtypes.float32, dtypes.float64):
+    if not dtype.is_complex and dtype.storage not in LAPACK:
         raise PromotionError(
             f"matrices are solved in float32, float64 or complex, not {dtype}",
             "Use astype(x, float32)",

@@ -22,7 +22,7 @@ def squared_difference(x1: Any, x2: Any, /) -> Any:
 
 @md.method(squared_difference)
 def squared_difference(x1: extend.Number, x2: extend.Number, /) -> md.Tensor:
-    return extend.elementwise(squared_difference, _squared_difference, x1, x2)
+    return extend.compute(squared_difference, _squared_difference, x1, x2)
 
 
 def _squared_difference(a: Any, b: Any) -> Any:
