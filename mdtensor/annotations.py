@@ -22,7 +22,7 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> None:
     Raises:
         RegistrationError: naming the parameter.
     """
-    given = implementation.__annotations__
+    given = _annotations(implementation)
     for parameter in _by_position(inspect.unwrap(implementation).__code__):
         place = f"parameter {parameter} of a method of {name}"
         if parameter not in given:
@@ -36,6 +36,15 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> None:
                     f"{place} is annotated with {member}, a type of elements",
                     f"Use leaf({member}), the class of its tensors",
                 )
+
+
+def _annotations(implementation: Callable[..., Any]) -> dict[str, Any]:
+    """Its own, or those of the signature that was made for it."""
+    made = vars(implementation).get("__signature__")
+    if made is None:
+        return implementation.__annotations__
+    parameters = made.parameters.values()
+    return {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
 
 
 def _by_position(code: Any) -> tuple[str, ...]:

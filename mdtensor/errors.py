@@ -38,6 +38,11 @@ class MdtensorError(Exception):
         return str(self.args[2])
 
     @property
+    def operation(self) -> str:
+        """The name of the operation, `add` of `add(Int8Tensor[4], int)`."""
+        return self.call.partition("(")[0]
+
+    @property
     def place(self) -> str:
         """Where it went wrong: the call, and what else matters there."""
         return self.call
@@ -66,18 +71,28 @@ class PromotionError(MdtensorError, TypeError):
     Args:
         problem, fix, call: see `MdtensorError`.
         rules: the name of the rules, unless they are the default.
+        types: the element types that have none, in the order of the operands.
     """
 
     def __init__(
-        self, problem: str, fix: str = "", call: str = "", rules: str = ""
+        self,
+        problem: str,
+        fix: str = "",
+        call: str = "",
+        rules: str = "",
+        types: tuple[Any, ...] = (),
     ) -> None:
         super().__init__(problem, fix, call)
-        if rules:
-            self.args = (*self.args, rules)
+        if rules or types:
+            self.args = (*self.args, rules, types)
 
     @property
     def rules(self) -> str:
-        return "".join(self.args[3:])
+        return str(self.args[3]) if len(self.args) > 3 else ""
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        return tuple(self.args[4]) if len(self.args) > 4 else ()
 
     @property
     def place(self) -> str:

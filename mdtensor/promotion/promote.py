@@ -48,6 +48,7 @@ def _promoted(rules: RuleSet, types: Types) -> DType:
             f"{' and '.join(map(str, different))} have no common type",
             _cast_of(different),
             rules=_shown(rules),
+            types=different,
         )
     return common
 
@@ -144,6 +145,7 @@ def _with_scalar(rules: RuleSet, tensor: DType, scalar: str) -> DType:
             f"{tensor} and a Python {scalar} have no common type",
             _cast_for(rules, tensor, scalar),
             rules=_shown(rules),
+            types=(tensor,),
         )
     return result
 
