@@ -24,8 +24,9 @@ from mdtensor import (
     extend as extend,
     fft as fft,
     linalg as linalg,
-    ops as ops,
 )
+from mdtensor.catalog import *
+from mdtensor.catalog import check_declared as _check_declared
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
@@ -59,27 +60,7 @@ from mdtensor.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from mdtensor.errors import (
-    BoundsError as BoundsError,
-    CastError as CastError,
-    CompileError as CompileError,
-    CoverageError as CoverageError,
-    DataError as DataError,
-    DeviceError as DeviceError,
-    DispatchError as DispatchError,
-    ExchangeError as ExchangeError,
-    GridError as GridError,
-    LinAlgError as LinAlgError,
-    MdtensorError as MdtensorError,
-    ModelError as ModelError,
-    OptionError as OptionError,
-    PointError as PointError,
-    PromotionError as PromotionError,
-    ProtocolError as ProtocolError,
-    RegistrationError as RegistrationError,
-    ShapeError as ShapeError,
-    WriteError as WriteError,
-)
+from mdtensor.errors import *
 from mdtensor.generics.activation import (
     celu as celu,
     elu as elu,
@@ -146,6 +127,11 @@ from mdtensor.generics.creation import (
     tril as tril,
     triu as triu,
     zeros_like as zeros_like,
+)
+from mdtensor.generics.dims import (
+    DYNAMIC as DYNAMIC,
+    Dim as Dim,
+    bind_dims as bind_dims,
 )
 from mdtensor.generics.exponential import (
     exp as exp,
@@ -272,7 +258,7 @@ from mdtensor.generics.sets import (
     unique_values as unique_values,
 )
 from mdtensor.generics.sorting import argsort as argsort, sort as sort
-from mdtensor.generics.spec import TensorSpec as TensorSpec
+from mdtensor.generics.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
 from mdtensor.generics.special import erf as erf
 from mdtensor.generics.trigonometry import (
     acos as acos,
@@ -290,6 +276,7 @@ from mdtensor.generics.trigonometry import (
     tan as tan,
     tanh as tanh,
 )
+from mdtensor.infer import infer as infer
 from mdtensor.inspection import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
@@ -332,6 +319,8 @@ from mdtensor.promotion import (
     promotion_rules as promotion_rules,
     result_type as result_type,
 )
+from mdtensor.registration import register as register
+from mdtensor.selection import Method as Method, Selection as Selection
 from mdtensor.spelling import hint as _hint
 from mdtensor.support import Support as Support, support as support
 from mdtensor.tensor import (
@@ -351,6 +340,7 @@ from mdtensor.which import which as which, why as why
 
 bool = dtypes.bool_
 newaxis = None
+_check_declared(operations())
 
 # The array API's longer names for the same operations.
 subtract, multiply, divide, negative = sub, mul, div, neg

@@ -12,7 +12,7 @@ from typing import Any
 
 # Names with an underscore, so that a parameter may be called `method` or `type`.
 _CALL = """
-def {name}{signature}:
+def {name}{signature}:{checks}
     try:
         _method = _table{lookup}
     except KeyError:
@@ -20,7 +20,7 @@ def {name}{signature}:
     {body}
 """
 _CALL_SEQUENCE = """
-def {name}{signature}:
+def {name}{signature}:{checks}
     {first} = _items({first})
     _types = (*_map(_type, {first}),)
     try:
@@ -32,6 +32,10 @@ def {name}{signature}:
 _ROUND = """if out is None:
         return _method({arguments}{options})
     return _rounding({types})({arguments}{options}, out=out)"""
+
+_CHECK = """
+    if _type({option}) is not _kind_{option}:
+        _check({option!r}, {option})"""
 
 
 class _Default:
@@ -49,7 +53,8 @@ def compile_call(operation: Any) -> Callable[..., Any]:
 
     Args:
         operation: the declaration, its table of methods by nested types, and what
-            answers when the table does not: `implementation`, `rounding`.
+            answers when the table does not: `implementation`, `rounding`; and `check`
+            for the options, if they are checked.
     """
     names = operation.dispatched
     options = "".join(f", {o}={o}" for o in operation.options if o != "out")
@@ -63,12 +68,15 @@ def compile_call(operation: Any) -> Callable[..., Any]:
         "types": types,
         "options": options,
     }
+    checked = {o: d for o, d in operation.options.items() if operation.checked}
+    parts["checks"] = "".join(_CHECK.format(option=option) for option in checked)
+    namespace |= {f"_kind_{option}": type(d) for option, d in checked.items()}
     returned = f"return _method({', '.join(names)}{options})"
     rounded = _ROUND.format(arguments=", ".join(names), options=options, types=types)
     parts["body"] = rounded if "out" in operation.options else returned
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
     namespace |= {"_type": type, "_map": map}
-    for name in ("table", "implementation", "rounding", "items"):
+    for name in ("table", "implementation", "rounding", "items", "check"):
         namespace[f"_{name}"] = getattr(operation, name)
     exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
     return _dressed(namespace[operation.name], operation.declaration)

@@ -30,6 +30,7 @@ import plum
 from mdtensor import mismatch
 from mdtensor.annotations import check_annotations
 from mdtensor.call import compile_call
+from mdtensor.declaration import Described, parameter_types, type_name
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
 from mdtensor.selection import Implementation, Method, Selection
 
@@ -46,17 +47,25 @@ class Generic(Protocol):
     def __call__(self, *arguments: Any, **options: Any) -> Any: ...
 
 
-class Operation:
+class Operation(Described):
     """A generic function: its declaration, its methods, its table of calls."""
 
     def __init__(
-        self, declaration: Implementation, rule: Callable[..., Any], sequence: bool
+        self,
+        declaration: Implementation,
+        rule: Callable[..., Any],
+        sequence: bool = False,
+        category: str = "",
+        checked: bool = False,
     ) -> None:
         self.name = declaration.__name__
         self.declaration = declaration
         self.signature = inspect.signature(declaration)
         self.rule = rule
         self.sequence = sequence
+        self.category = category or declaration.__module__.rpartition(".")[2]
+        self.checked = checked
+        self.function: Any = None
         self.table: dict[Any, Any] = {}
         self._plum = plum.Dispatcher().abstract(_bare(declaration))
         self._methods: dict[Implementation, Method] = {}
@@ -172,6 +181,7 @@ class Operation:
     def _resolve(self, types: tuple[type, ...]) -> Method:
         if not types:
             raise DispatchError("no arguments", "Give at least one", f"{self.name}()")
+        self.admit(types)
         try:
             found, _ = self._plum.resolve_method(plum.Signature(*types))
         except plum.AmbiguousLookupError:
@@ -179,6 +189,20 @@ class Operation:
         except plum.NotFoundLookupError:
             raise mismatch.no_method(self, types) from None
         return self._methods[found]
+
+    def admit(self, types: tuple[type, ...]) -> None:
+        """Refuse a type outside of what its parameter is annotated with.
+
+        Raises:
+            DispatchError: naming the parameter and its annotation.
+        """
+        wanted = {} if self.sequence else parameter_types(self.declaration)
+        for name, given in zip(self.dispatched, types, strict=False):
+            want = wanted.get(name)
+            is_default = given is type(self.signature.parameters[name].default)
+            fits = want is None or is_default
+            if not (fits or plum.Signature(given) <= plum.Signature(want)):
+                raise mismatch.undeclared(self, types, name, given, type_name(want))
 
     def implementation(self, *types: type) -> Implementation:
         """The function for `types`; entered in the table that calls read first."""
@@ -210,6 +234,8 @@ def generic(
     *,
     deduce: Callable[..., Any] | None = None,
     sequence: bool = False,
+    category: str = "",
+    checked: bool = False,
 ) -> Any:
     """Declare an operation. The body never runs; its docstring is the only one.
 
@@ -220,6 +246,8 @@ def generic(
             see `mdtensor.generics.rules`; nothing is computed.
         sequence: the one positional parameter is a sequence of tensors, and methods
             take them as `*arrays`.
+        category: its family; by default the last name of the module.
+        checked: options are checked against their annotations at each call.
 
     Returns:
         A function with the declared parameters and the attributes `select` and
@@ -240,8 +268,11 @@ def generic(
         [2, 4]
     """
     if declaration is None:
-        return lambda function: generic(function, deduce=deduce, sequence=sequence)
-    operation = Operation(declaration, deduce or _no_rule, sequence)
+        options: dict[str, Any] = {"sequence": sequence, "category": category}
+        options |= {"deduce": deduce, "checked": checked}
+        return lambda function: generic(function, **options)
+    rule = deduce or no_rule
+    operation = Operation(declaration, rule, sequence, category, checked)
     if not operation.dispatched:
         raise RegistrationError(
             f"{operation.name} has no positional-only parameter to dispatch on",
@@ -249,6 +280,7 @@ def generic(
         )
     call: Any = compile_call(operation)
     call.operation, call.select = operation, operation.select
+    operation.function = call
     _OPERATIONS[f"{declaration.__module__}.{operation.name}"] = call
     return call
 
@@ -292,8 +324,9 @@ def method(
         implementation.__annotations__.pop("return", None)
         signature = plum.Signature.from_callable(implementation)
         new = Method(implementation, signature, deduce, prepare, specialize, name)
-        function.operation.add_method(new, override)
-        return function
+        operation: Operation = function.operation
+        operation.add_method(new, override)
+        return operation.function
 
     return add_method
 
@@ -313,5 +346,5 @@ def _bare(declaration: Implementation) -> Implementation:
     return unannotated
 
 
-def _no_rule(*_: Any, **__: Any) -> Any:
+def no_rule(*_: Any, **__: Any) -> Any:
     raise OptionError("no deduction rule is declared", "Pass deduce= to generic")

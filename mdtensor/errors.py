@@ -10,6 +10,28 @@ import reprlib
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+__all__ = [
+    "BoundsError",
+    "CastError",
+    "CompileError",
+    "CoverageError",
+    "DataError",
+    "DeviceError",
+    "DispatchError",
+    "ExchangeError",
+    "GridError",
+    "LinAlgError",
+    "MdtensorError",
+    "ModelError",
+    "OptionError",
+    "PointError",
+    "PromotionError",
+    "ProtocolError",
+    "RegistrationError",
+    "ShapeError",
+    "WriteError",
+]
+
 Result = TypeVar("Result")
 
 

@@ -45,6 +45,14 @@ def no_method(operation: Any, types: tuple[type, ...]) -> DispatchError:
     return DispatchError(problem, f"{remedy}. {listed}" if remedy else listed, call)
 
 
+def undeclared(
+    operation: Any, types: tuple[type, ...], name: str, given: type, want: str
+) -> DispatchError:
+    """An argument is of a type that the declaration rules out."""
+    problem = f"{name} is {given.__name__}, not {want}"
+    return DispatchError(problem, _remedy(given), called(operation, types))
+
+
 def called(operation: Any, types: tuple[type, ...]) -> str:
     """`add(Float32Tensor, str)`."""
     return f"{operation.name}({', '.join(t.__name__ for t in types)})"

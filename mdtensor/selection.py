@@ -10,6 +10,7 @@ from typing import Any
 import plum
 
 from mdtensor import mismatch
+from mdtensor.declaration import type_name
 
 Implementation = Callable[..., Any]
 
@@ -51,7 +52,7 @@ class Method:
 
     def wanted(self, count: int) -> list[str]:
         """What the first `count` places of the signature take."""
-        return [_type_name(hint) for hint in self.signature.expand_varargs(count)]
+        return [type_name(hint) for hint in self.signature.expand_varargs(count)]
 
     @property
     def location(self) -> str:
@@ -67,9 +68,9 @@ class Method:
         return f"<method {self} at {self.location}>"
 
     def __str__(self) -> str:
-        shown = [_type_name(hint) for hint in self.signature.types]
+        shown = [type_name(hint) for hint in self.signature.types]
         if self.signature.has_varargs:
-            shown.append(f"*{_type_name(self.signature.varargs)}")
+            shown.append(f"*{type_name(self.signature.varargs)}")
         return f"{self.name or self.implementation.__name__}({', '.join(shown)})"
 
 
@@ -96,10 +97,3 @@ class Selection:
     def __str__(self) -> str:
         call = mismatch.called(self.operation, self.types)
         return f"{call} -> {self.method}  {self.method.location}"
-
-
-def _type_name(hint: Any) -> str:
-    members = getattr(hint, "__args__", None)
-    if members:
-        return " | ".join(map(_type_name, members))
-    return "None" if hint is type(None) else getattr(hint, "__name__", str(hint))

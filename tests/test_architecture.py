@@ -26,11 +26,13 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 LAYERS = (
     {"errors"},
     {"dtypes"},
-    {"promotion", "type_info", "annotations", "call", "mismatch", "spelling"},
+    {"promotion", "type_info", "annotations", "call", "declaration", "mismatch"}
+    | {"spelling"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
-    {"generics", "which"},
-    {"operators", "interchange", "inspection"},
+    {"generics", "which", "registration"},
+    {"operators", "interchange", "inspection", "catalog"},
+    {"infer"},
     {"tensor"},
     {"leaves"},
     {"ops", "probe"},

@@ -80,7 +80,7 @@ def leaky_relu(x: Array, out: Array, slope: float) -> None:
 @in_float32
 def prelu(x: Array, weight: Array) -> Array:
     """max(x, 0) + weight · min(x, 0); one weight, or one for each index of axis 1."""
-    along = (-1,) + (1,) * (x.ndim - 2) if weight.size > 1 else ()
+    along = (-1,) + (1,) * (x.ndim - 2) if weight.size != 1 else ()
     return np.maximum(x, 0) + np.minimum(x, 0) * weight.astype(x.dtype).reshape(along)
 
 

@@ -33,6 +33,10 @@ def equal(x1: Any, x2: Any, /) -> Any:
 def not_equal(x1: Any, x2: Any, /) -> Any:
     """x1 ≠ x2, exactly as `equal` compares.
 
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
+
     Example:
         >>> import mdtensor as md
         >>> md.not_equal(md.asarray([1, 2]), 1).tolist()
@@ -45,6 +49,10 @@ def not_equal(x1: Any, x2: Any, /) -> Any:
 @generic(deduce=comparison)
 def less(x1: Any, x2: Any, /) -> Any:
     """x1 < x2, exactly as `equal` compares.
+
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
 
     Example:
         >>> import mdtensor as md
@@ -59,6 +67,10 @@ def less(x1: Any, x2: Any, /) -> Any:
 def less_equal(x1: Any, x2: Any, /) -> Any:
     """x1 ≤ x2, exactly as `equal` compares.
 
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
+
     Example:
         >>> import mdtensor as md
         >>> md.less_equal(md.asarray([1, 2]), 1).tolist()
@@ -72,6 +84,10 @@ def less_equal(x1: Any, x2: Any, /) -> Any:
 def greater(x1: Any, x2: Any, /) -> Any:
     """x1 > x2, exactly as `equal` compares.
 
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
+
     Example:
         >>> import mdtensor as md
         >>> md.greater(md.asarray([1, 2]), 1).tolist()
@@ -84,6 +100,10 @@ def greater(x1: Any, x2: Any, /) -> Any:
 @generic(deduce=comparison)
 def greater_equal(x1: Any, x2: Any, /) -> Any:
     """x1 ≥ x2, exactly as `equal` compares.
+
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
 
     Example:
         >>> import mdtensor as md

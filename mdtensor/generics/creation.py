@@ -28,7 +28,7 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """
 
 
-@generic(deduce=rule.like)
+@generic(deduce=rule.filled)
 def full_like(
     x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None
 ) -> Any:

@@ -29,6 +29,10 @@ def logical_and(x1: Any, x2: Any, /) -> Any:
 def logical_or(x1: Any, x2: Any, /) -> Any:
     """Whether one or both are true; operands as `logical_and`.
 
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
+
     Example:
         >>> import mdtensor as md
         >>> md.logical_or(md.asarray([True, False]), False).tolist()
@@ -41,6 +45,10 @@ def logical_or(x1: Any, x2: Any, /) -> Any:
 @generic(deduce=bitwise)
 def logical_xor(x1: Any, x2: Any, /) -> Any:
     """Whether exactly one is true; operands as `logical_and`.
+
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
 
     Example:
         >>> import mdtensor as md
@@ -91,6 +99,10 @@ def bitwise_and(x1: Any, x2: Any, /) -> Any:
 def bitwise_or(x1: Any, x2: Any, /) -> Any:
     """The bits that are set in one or both; operands as `bitwise_and`.
 
+    Args:
+        x1: any shape, integers or truth values.
+        x2: broadcasts against `x1`.
+
     Example:
         >>> import mdtensor as md
         >>> md.bitwise_or(md.asarray([6, -1]), 3).tolist()
@@ -103,6 +115,10 @@ def bitwise_or(x1: Any, x2: Any, /) -> Any:
 @generic(deduce=bitwise)
 def bitwise_xor(x1: Any, x2: Any, /) -> Any:
     """The bits that are set in exactly one; operands as `bitwise_and`.
+
+    Args:
+        x1: any shape, integers or truth values.
+        x2: broadcasts against `x1`.
 
     Example:
         >>> import mdtensor as md

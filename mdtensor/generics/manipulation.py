@@ -35,6 +35,10 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 def permute_dims(x: Any, /, axes: Any) -> Any:
     """The axes of `x` in the order `axes`; a view.
 
+    Args:
+        x: any shape.
+        axes: each axis of `x` once.
+
     Raises:
         ShapeError: `axes` is no permutation.
 
@@ -54,6 +58,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     Args:
         arrays: at least one tensor; equal shapes off `axis`. Quantized tensors
             need equal grids.
+        axis: along which sizes may differ.
 
     Raises:
         DispatchError: there are none.
@@ -95,6 +100,10 @@ def pad(x: Any, /, pad_width: Any, *, value: float = 0) -> Any:
 def squeeze(x: Any, /, axis: Any) -> Any:
     """`x` without the named axes of size 1; a view.
 
+    Args:
+        x: any shape.
+        axis: an axis of size 1, or a tuple of them.
+
     Raises:
         ShapeError: an axis is not of size 1.
 
@@ -131,6 +140,10 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 @generic(deduce=rule.broadcast_to)
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """`x` repeated along axes of size 1 to `shape`; a view that cannot be written.
+
+    Args:
+        x: any shape.
+        shape: sizes, to which `x` broadcasts.
 
     Raises:
         ShapeError: `x` does not broadcast to `shape`.
@@ -275,6 +288,10 @@ def tile(x: Any, repetitions: Any, /) -> Any:
 @generic(deduce=rule.unstacked)
 def unstack(x: Any, /, *, axis: int = 0) -> Any:
     """The parts of `x` along `axis`, without the axis; views.
+
+    Args:
+        x: any shape.
+        axis: counted from the front, or from the end if negative.
 
     Returns:
         A tuple with a tensor for each index of the axis.

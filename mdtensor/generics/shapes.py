@@ -1,6 +1,6 @@
 """Arithmetic of shapes: which shapes fit each other, and what comes out.
 
-A size of -1 is dynamic: known only when the operation runs.
+A size of -1 is dynamic: known only when the operation runs; see `dims`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from numbers import Integral
 from typing import Any
 
 from mdtensor.errors import BoundsError, OptionError, ShapeError, shown
+from mdtensor.generics.dims import DYNAMIC as DYNAMIC, Dim, Shape as Shape, joined
 
-Shape = tuple[int, ...]
-DYNAMIC = -1
 #: NumPy's limit.
 MOST_AXES = 64
 
@@ -40,16 +39,15 @@ def _common_size(sizes: tuple[int, ...], shapes: tuple[Shape, ...]) -> int:
         raise ShapeError(f"shapes {listed} do not broadcast", "Make the sizes equal")
     if fixed:
         return fixed.pop()
-    return DYNAMIC if DYNAMIC in sizes else 1
+    unknown = [size for size in sizes if size != 1]
+    if unknown and all(isinstance(n, Dim) and n == unknown[0] for n in unknown):
+        return unknown[0]
+    return DYNAMIC if unknown else 1
 
 
 def check_broadcast(given: Shape, shape: Shape) -> None:
     """Refuse a shape that does not broadcast to just `shape`."""
-    joint = broadcast_shapes(given, shape)
-    pairs = zip(joint, shape, strict=False)
-    if len(joint) != len(shape) or any(
-        m != n and DYNAMIC not in (m, n) for m, n in pairs
-    ):
+    if not are_like(broadcast_shapes(given, shape), shape):
         raise ShapeError(f"shape {given} does not broadcast to {shape}")
 
 
@@ -62,6 +60,18 @@ def check_rank(shape: Shape) -> Shape:
     if len(shape) > MOST_AXES:
         raise ShapeError(f"{len(shape)} dimensions are more than {MOST_AXES}")
     return shape
+
+
+def are_like(a: Shape, b: Shape) -> bool:
+    """Whether shapes are equal as far as they are known.
+
+    Example:
+        >>> are_like((2, -1), (2, 3)), are_like((2, 4), (2, 3)), are_like((2,), (2, 1))
+        (True, False, False)
+    """
+    return len(a) == len(b) and all(
+        m == n or DYNAMIC in (m, n) for m, n in zip(a, b, strict=True)
+    )
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
@@ -123,7 +133,7 @@ def matmul_shape(x1: Shape, x2: Shape) -> Shape:
     if not x1 or not x2:
         raise ShapeError("a 0-d operand has no inner axis", "Use mul")
     inner = x1[-1], x2[-2 if len(x2) > 1 else 0]
-    if inner[0] != inner[1] and DYNAMIC not in inner:
+    if not are_like(inner[:1], inner[1:]):
         raise ShapeError(f"inner sizes differ, {inner[0]} and {inner[1]}")
     batch = broadcast_shapes(x1[:-2], x2[:-2])
     return batch + x1[-2:-1] + (x2[-1:] if len(x2) > 1 else ())
@@ -139,7 +149,7 @@ def linear_shape(x: Shape, w: Shape, b: Shape | None) -> Shape:
 
 def check_bias(bias: Shape | None, channels: int) -> None:
     """Refuse a bias that is not one number for each output channel."""
-    if bias is not None and bias != (channels,):
+    if bias is not None and not are_like(bias, (channels,)):
         raise ShapeError(
             f"the bias has shape {bias}, the weights have {channels} output channels",
             f"Give the bias shape ({channels},)",
@@ -280,11 +290,11 @@ def _total(sizes: Sequence[int]) -> int:
 
 def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
     """`a` with the sizes that only `b` knows."""
-    pairs = list(zip(a, b, strict=False))
-    fits = all(i == at or m == n or DYNAMIC in (m, n) for i, (m, n) in enumerate(pairs))
-    if len(a) != len(b) or not fits:
+    off = [shape[:at] + shape[at + 1 :] for shape in (a, b)]
+    if len(a) != len(b) or not are_like(*off):
         raise ShapeError(f"{a} and {b} differ off axis {at}")
-    return tuple(n if m == DYNAMIC else m for m, n in pairs)
+    pairs = enumerate(zip(a, b, strict=True))
+    return tuple(m if i == at else joined((m, n)) for i, (m, n) in pairs)
 
 
 def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:

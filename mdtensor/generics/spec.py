@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor import dtypes
+from mdtensor.errors import ShapeError
 from mdtensor.generics.shapes import Shape, check_rank
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TensorSpec:
     """A tensor without its elements.
 
     Args:
         type: the class of the tensor.
-        shape: sizes; -1 where unknown.
+        shape: sizes; where unknown, -1 or a named `Dim`.
         qparams: the grid, if the type is quantized.
     """
 
@@ -44,6 +45,42 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"{self.type.__name__}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+
+@dataclass(frozen=True, repr=False)
+class TileSpec(TensorSpec):
+    """A tile without its elements: a tensor of few dimensions, as a core holds it.
+
+    Operations take tiles as they take tensors, and give tiles; the two do not mix.
+
+    Args:
+        type, shape, qparams: see `TensorSpec`.
+        max_rank: how many dimensions a tile can have.
+
+    Raises:
+        ShapeError: there are more.
+
+    Example:
+        >>> import mdtensor as md
+        >>> row = md.TileSpec(md.Float32Tensor, (8,))
+        >>> md.infer(md.add, md.TileSpec(md.Float32Tensor, (4, 8)), row)
+        TileSpec(Float32Tensor[4,8])
+
+    Source: PyPTO, `TileType`.
+    """
+
+    max_rank: int = 2
+
+    def __post_init__(self) -> None:
+        if len(self.shape) > self.max_rank:
+            raise ShapeError(
+                f"TileSpec can have at most {self.max_rank} dimensions, "
+                f"got {len(self.shape)}",
+                "Use TensorSpec, or set max_rank",
+            )
 
 
 def is_tensor(given: Any) -> bool:

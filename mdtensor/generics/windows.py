@@ -10,7 +10,14 @@ from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import flag
-from mdtensor.generics.shapes import DYNAMIC, Shape, check_bias, integers, is_size
+from mdtensor.generics.shapes import (
+    DYNAMIC,
+    Shape,
+    are_like,
+    check_bias,
+    integers,
+    is_size,
+)
 
 
 def pair(value: Any, name: str, least: int) -> tuple[int, int]:
@@ -77,7 +84,7 @@ class Window:
         )
 
     def _reached(self, size: int, padding: int, axis: int, more: int) -> int:
-        if size == DYNAMIC:
+        if DYNAMIC in (size, self.kernel[axis]):
             return DYNAMIC
         reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
         reached = (size - 1) * self.stride[axis] + reach + more
@@ -89,7 +96,7 @@ class Window:
         return reached - padding
 
     def _positions(self, size: int, padding: int, axis: int, ceil_mode: bool) -> int:
-        if size == DYNAMIC:
+        if DYNAMIC in (size, self.kernel[axis]):
             return DYNAMIC
         reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
         room = size + padding - reach
@@ -121,15 +128,22 @@ def conv_shape(
         )
     if 0 in w[2:]:
         raise ShapeError(f"the weights have shape {w}, a window without elements")
-    if not is_size(groups) or groups < 1 or w[0] % groups:
+    if not _splits(w[0], groups):
         raise ShapeError(f"{w[0]} output channels do not split into {groups} groups")
-    if x[1] not in (w[1] * groups, DYNAMIC):
+    if DYNAMIC not in (x[1], w[1]) and x[1] != w[1] * groups:
         raise ShapeError(
             f"the image has {x[1]} channels, the weights take "
             f"{w[1]} x {groups} groups = {w[1] * groups}"
         )
     check_bias(b, w[0])
     return (x[0], w[0], *window.slide(x[2], x[3]))
+
+
+def _splits(channels: int, groups: Any) -> bool:
+    """Whether there are as many channels in each group."""
+    if not is_size(groups) or groups < 1:
+        return False
+    return bool(channels == DYNAMIC or channels % groups == 0)
 
 
 def conv_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
@@ -243,11 +257,12 @@ def conv_transpose_shape(
         )
     if 0 in w[2:]:
         raise ShapeError(f"the weights have shape {w}, a window without elements")
-    if not is_size(groups) or groups < 1 or w[0] % groups:
+    if not _splits(w[0], groups):
         raise ShapeError(f"{w[0]} input channels do not split into {groups} groups")
-    if x[1] not in (w[0], DYNAMIC):
+    if not are_like(x[1:2], w[:1]):
         raise ShapeError(f"the image has {x[1]} channels, the weights take {w[0]}")
-    check_bias(b, w[1] * groups)
+    channels = DYNAMIC if w[1] == DYNAMIC else w[1] * groups
+    check_bias(b, channels)
     output_padding = pair(more, "output_padding", 0)
     steps = zip(window.stride, window.dilation, strict=True)
     if any(n >= max(step) for n, step in zip(output_padding, steps, strict=True)):
@@ -256,4 +271,4 @@ def conv_transpose_shape(
             f"and the dilation {window.dilation}",
             "Use less",
         )
-    return (x[0], w[1] * groups, *window.spread(x[2], x[3], output_padding))
+    return (x[0], channels, *window.spread(x[2], x[3], output_padding))

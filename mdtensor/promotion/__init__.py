@@ -1,8 +1,8 @@
 """What element types become when they meet: rules over types, no tensors.
 
-A rule set is data. `default`, `strict` and `array_api` are lattices, `numpy`, `jax`,
-`torch` and `pypto` tables of what their owners do; `promotion_rules` chooses one, and
-`docs/promotion.md` shows them all.
+`default`, `strict` and `array_api` are lattices, `numpy`, `jax` and `torch` tables of
+what their owners do, `pypto` is the rule of its owner; `promotion_rules` chooses one,
+and `docs/promotion.md` shows them all.
 """
 
 from mdtensor.promotion.current import (

@@ -90,32 +90,3 @@ float   f32  f32  f32  f32  f32  f32  f32  f32  f32  f16  bf16 f32  f64  c64  c1
 complex c64  c64  c64  c64  c64  c64  c64  c64  c64  .    c64  c64  c128 c64  c128
     """,
 )
-
-#: PyPTO: `PromoteDataTypes` in `src/ir/op/type_inference.cpp`, transcribed; a number
-#: takes the type of the tensor, but a float is float32 to integers. Signed wins over
-#: unsigned of its size, and of float16 and bfloat16 the first. PyPTO names float64 but
-#: gives it no constant and 0 bits; here it has its 64. There is no complex type.
-PYPTO = Table(
-    "pypto",
-    """
-        b    i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64  c64  c128
-b       b    i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64  .    .
-i8      i8   i8   i16  i32  i64  i8   u16  u32  u64  f16  bf16 f32  f64  .    .
-i16     i16  i16  i16  i32  i64  i16  i16  u32  u64  f16  bf16 f32  f64  .    .
-i32     i32  i32  i32  i32  i64  i32  i32  i32  u64  f16  bf16 f32  f64  .    .
-i64     i64  i64  i64  i64  i64  i64  i64  i64  i64  f16  bf16 f32  f64  .    .
-u8      u8   i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64  .    .
-u16     u16  u16  i16  i32  i64  u16  u16  u32  u64  f16  bf16 f32  f64  .    .
-u32     u32  u32  u32  i32  i64  u32  u32  u32  u64  f16  bf16 f32  f64  .    .
-u64     u64  u64  u64  u64  i64  u64  u64  u64  u64  f16  bf16 f32  f64  .    .
-f16     f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f64  .    .
-bf16    bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  f64  .    .
-f32     f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64  .    .
-f64     f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  .    .
-c64     .    .    .    .    .    .    .    .    .    .    .    .    .    c64  .
-c128    .    .    .    .    .    .    .    .    .    .    .    .    .    .    c128
-int     b    i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64  .    .
-float   f32  f32  f32  f32  f32  f32  f32  f32  f32  f16  bf16 f32  f64  .    .
-complex .    .    .    .    .    .    .    .    .    .    .    .    .    .    .
-    """,
-)

@@ -227,6 +227,7 @@ def test_prelu(dtype: md.DType) -> None:
         assert md.prelu(x, one)[0, 0, 0].tolist() == [-0.5, -0.5]
         assert md.prelu(md.asarray([-2.0, 3.0]), one).tolist() == [-0.5, 3.0]
     assert md.prelu(md.asarray(-2.0), md.asarray([0.25])).tolist() == -0.5
+    assert md.prelu(md.ones((2, 0, 3)), md.ones((0,))).shape == (2, 0, 3)
 
 
 REFUSED: dict[str, Callable[[Any], Any]] = {

@@ -7,7 +7,7 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import flag, number
-from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes, is_size
+from mdtensor.generics.shapes import DYNAMIC, Shape, are_like, broadcast_shapes, is_size
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import result_type
 
@@ -51,11 +51,7 @@ def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
         )
     if is_causal:
         raise OptionError("attn_mask and is_causal are two masks", "Pass one")
-    joint = broadcast_shapes(mask.shape, scores)
-    pairs = zip(joint, scores, strict=False)
-    if len(joint) != len(scores) or any(
-        m != n and DYNAMIC not in (m, n) for m, n in pairs
-    ):
+    if not are_like(broadcast_shapes(mask.shape, scores), scores):
         raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.device import device as find_device
-from mdtensor.errors import OptionError, ShapeError, shown
+from mdtensor.errors import CastError, OptionError, ShapeError, shown
 from mdtensor.generics.spec import TensorSpec
+from mdtensor.promotion import fit_scalar, is_weak
 
 
 def like(
@@ -20,6 +21,18 @@ def like(
     if device is None:
         return typed
     return replace(typed, type=typed.type.with_device(find_device(device)))
+
+
+def filled(
+    x: TensorSpec, *, fill_value: Any, dtype: Any = None, device: Any = None
+) -> TensorSpec:
+    """As `like`; the type holds the value, if it is a Python number."""
+    found = like(x, dtype=dtype, device=device)
+    if found.dtype is dtypes.bool_ and type(fill_value) in (int, float, complex):
+        raise CastError("bool does not hold numbers", "Give True or False")
+    if is_weak(fill_value):
+        fit_scalar(fill_value, found.dtype)
+    return found
 
 
 def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:

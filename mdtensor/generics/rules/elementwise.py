@@ -33,10 +33,20 @@ def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Promoted type, broadcast shape. A Python scalar is weak and has shape ()."""
     tensor = x1 if isinstance(x1, TensorSpec) else x2
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
-    dtype = result_type(x1, x2)
-    for scalar in filter(is_weak, (x1, x2)):
+    return tensor.with_dtype(joint_type(x1, x2)).with_shape(shape)
+
+
+def joint_type(*operands: Any) -> DType:
+    """The promoted type, which holds each Python number among the operands.
+
+    Raises:
+        PromotionError: there is none.
+        CastError: it does not hold a number.
+    """
+    dtype = result_type(*operands)
+    for scalar in filter(is_weak, operands):
         fit_scalar(scalar, dtype)
-    return tensor.with_dtype(dtype).with_shape(shape)
+    return dtype
 
 
 def arithmetic(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:

@@ -15,6 +15,7 @@ from mdtensor.generics.rules.reduction import accumulator, reduction
 from mdtensor.generics.shapes import (
     DYNAMIC,
     Shape,
+    are_like,
     broadcast_shapes,
     is_size,
     normalize_axes,
@@ -175,5 +176,5 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
         raise OptionError(
             f"rtol is of type {type(rtol).__name__}", "Give a number or floats"
         )
-    if broadcast_shapes(rtol.shape, stack) != stack and DYNAMIC not in stack:
+    if not are_like(broadcast_shapes(rtol.shape, stack), stack):
         raise ShapeError(f"rtol of shape {rtol.shape} meets a stack of shape {stack}")

@@ -9,6 +9,7 @@ from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import (
     DYNAMIC,
+    are_like,
     check_broadcast,
     concat_shape,
     integers,
@@ -134,9 +135,7 @@ def stacked(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
     """Promoted type; a new axis with a size for each argument."""
     with_axis = [expanded(x, axis=axis) for x in arrays]
     for other in arrays[1:]:
-        pairs = zip(arrays[0].shape, other.shape, strict=False)
-        fits = all(m == n or DYNAMIC in (m, n) for m, n in pairs)
-        if other.ndim != arrays[0].ndim or not fits:
+        if not are_like(arrays[0].shape, other.shape):
             raise ShapeError(
                 f"shapes {arrays[0].shape} and {other.shape} differ",
                 "Give arrays of one shape",

@@ -7,7 +7,14 @@ from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import number
-from mdtensor.generics.shapes import DYNAMIC, Shape, integers, is_size, normalize_axes
+from mdtensor.generics.shapes import (
+    DYNAMIC,
+    Shape,
+    are_like,
+    integers,
+    is_size,
+    normalize_axes,
+)
 from mdtensor.generics.spec import TensorSpec
 
 
@@ -35,7 +42,7 @@ def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> No
     if len(shape) <= axis:
         raise ShapeError(f"no axis of channels in shape {shape}")
     for found in statistics:
-        if found != shape[axis : axis + 1] and DYNAMIC not in (*found, shape[axis]):
+        if not are_like(found, shape[axis : axis + 1]):
             raise ShapeError(
                 f"a statistic has shape {found}, there are {shape[axis]} channels",
                 f"Give it shape ({shape[axis]},)",

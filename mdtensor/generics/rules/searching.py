@@ -7,10 +7,11 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.errors import OptionError, ShapeError
 from mdtensor.generics.options import choice
+from mdtensor.generics.rules.elementwise import joint_type
 from mdtensor.generics.rules.reduction import extreme, reduction
-from mdtensor.generics.shapes import DYNAMIC, broadcast_shapes, normalize_axis
+from mdtensor.generics.shapes import DYNAMIC, are_like, broadcast_shapes, normalize_axis
 from mdtensor.generics.spec import TensorSpec, is_tensor
-from mdtensor.promotion import result_type
+from mdtensor.promotion import is_weak
 
 
 def index(
@@ -42,6 +43,8 @@ def insertion(
     choice(side, "side", ("left", "right"))
     if x1.ndim != 1:
         raise ShapeError(f"x1 has {x1.ndim} dimensions", "Use one dimension")
+    if is_weak(x2):
+        joint_type(x1, x2)
     if sorter is not None:
         _check_sorter(sorter, x1.shape[0])
     return x1.with_dtype(dtypes.int64).with_shape(getattr(x2, "shape", ()))
@@ -52,7 +55,7 @@ def _check_sorter(sorter: Any, size: int) -> None:
         raise OptionError(
             f"sorter is a {type(sorter).__name__}", "Use what argsort(x1) gives"
         )
-    if len(sorter.shape) != 1 or sorter.shape[0] != size != DYNAMIC:
+    if not are_like(sorter.shape, (size,)):
         raise ShapeError(f"sorter has shape {sorter.shape}, x1 has shape ({size},)")
 
 
@@ -60,4 +63,4 @@ def chosen(condition: TensorSpec, x1: Any, x2: Any, **_: Any) -> TensorSpec:
     """Promoted type of `x1` and `x2`, broadcast shape of all three."""
     shapes = (getattr(x, "shape", ()) for x in (condition, x1, x2))
     shape = broadcast_shapes(*shapes)
-    return condition.with_dtype(result_type(x1, x2)).with_shape(shape)
+    return condition.with_dtype(joint_type(x1, x2)).with_shape(shape)

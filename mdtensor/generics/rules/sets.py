@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from mdtensor import dtypes
 from mdtensor.generics.options import flag
+from mdtensor.generics.rules.elementwise import joint_type
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
-from mdtensor.promotion import is_weak, result_type
+from mdtensor.promotion import is_weak
 
 
 class UniqueAllResult(NamedTuple):
@@ -61,6 +62,6 @@ def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec
     """Bool, the shape of the first argument, which may be a Python number."""
     flag(invert, "invert")
     if is_weak(x1) or is_weak(x2):
-        result_type(x1, x2)
+        joint_type(x1, x2)
     tensor: TensorSpec = x2 if is_weak(x1) else x1
     return tensor.with_dtype(dtypes.bool_).with_shape(getattr(x1, "shape", ()))

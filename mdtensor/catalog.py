@@ -1,0 +1,203 @@
+"""The operations there are: found by name, listed, described, checked to be complete.
+
+A name may be short (`add`), with the prefix of an operand (`tensor.add`, `tile.add`),
+with its category (`arithmetic.add`), or with its module (`my.package.module.add`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, overload
+
+from mdtensor.dispatch import Generic, no_rule, operations
+from mdtensor.errors import OptionError, RegistrationError
+from mdtensor.registration import unfinished, without_prefix
+from mdtensor.spelling import hint
+
+__all__ = ["get_op", "is_op_registered", "ops", "signatures", "validate"]
+
+
+def get_op(name: str) -> Generic:
+    """The operation of that name.
+
+    Args:
+        name: see `mdtensor.catalog`.
+
+    Raises:
+        OptionError: there is none, or more than one.
+        RegistrationError: its declaration is not complete; all that is missing is
+            listed.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.get_op("tensor.add") is md.get_op("arithmetic.add") is md.add
+        True
+        >>> [str(argument) for argument in md.get_op("sort").operation.attributes]
+        ['axis: int = -1', 'descending: bool = False', 'stable: bool = True']
+
+    Source: PyPTO, `get_op`.
+    """
+    found = _found(name)
+    if len(found) != 1:
+        raise _not_one(name, found)
+    (qualified,) = found
+    call = found[qualified]
+    if problems := list(_problems(call.operation)):
+        raise RegistrationError(
+            f"the declaration lacks {', '.join(problems)}", _FIX, f"get_op({name})"
+        )
+    return call
+
+
+def is_op_registered(name: str) -> bool:
+    """Whether `get_op` finds an operation of that name.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.is_op_registered("tensor.add"), md.is_op_registered("tensor.odd")
+        (True, False)
+
+    Source: PyPTO, `is_op_registered`.
+    """
+    try:
+        get_op(name)
+    except (OptionError, RegistrationError):
+        return False
+    return True
+
+
+def ops(category: str | None = None) -> tuple[str, ...]:
+    """The names of all operations, sorted; or of those in one category.
+
+    Raises:
+        OptionError: no such category.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.ops("sorting")
+        ('argsort', 'sort')
+    """
+    known = [call.operation for call in _all().values()]
+    if category is None:
+        return tuple(sorted({operation.name for operation in known}))
+    found = sorted({op.name for op in known if op.category == category})
+    if not found:
+        listed = ", ".join(sorted({operation.category for operation in known}))
+        raise OptionError(f"category is {category!r}", f"Use one of {listed}")
+    return tuple(found)
+
+
+@overload
+def signatures(operation: str | Generic) -> tuple[str, ...]: ...
+@overload
+def signatures() -> dict[str, tuple[str, ...]]: ...
+def signatures(operation: Any = None) -> Any:
+    """What the methods of an operation take, as text; without one, of each by name.
+
+    Args:
+        operation: itself or its name.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.signatures("sort")
+        ('sort(RealTensor)',)
+    """
+    if operation is None:
+        return {name: signatures(call) for name, call in sorted(_all().items())}
+    call = get_op(operation) if isinstance(operation, str) else operation
+    return tuple(str(method) for method in call.operation.methods)
+
+
+def validate() -> None:
+    """Refuse declarations that are not complete, naming all of them at once.
+
+    Raises:
+        RegistrationError: a declaration lacks its description, its rule of deduction,
+            or the documentation of a parameter; or a chain its steps.
+
+    Source: PyPTO, `OpRegistry::ValidateTileOps`.
+    """
+    offenders = [
+        f"{name} ({', '.join(problems)})"
+        for name, call in sorted(_all().items())
+        if (problems := list(_problems(call.operation)))
+    ]
+    offenders += [
+        f"{pending.module}.{pending.name} ({', '.join(pending.missing)})"
+        for pending in unfinished()
+    ]
+    if offenders:
+        raise RegistrationError(
+            f"{len(offenders)} declarations are not complete: {'; '.join(offenders)}",
+            _FIX,
+        )
+
+
+_FIX = "Add these to the declaration, or as steps to the chain"
+
+
+def check_declared(calls: dict[str, Generic]) -> None:
+    """What `validate` finds without reading docstrings: quick enough for an import."""
+    has_docstrings = sys.flags.optimize < 2
+    offenders = [
+        name
+        for name, call in calls.items()
+        if call.operation.rule is no_rule or (has_docstrings and not call.__doc__)
+    ]
+    if offenders:
+        raise RegistrationError(
+            f"declarations without description or deduction: {', '.join(offenders)}",
+            _FIX,
+        )
+
+
+def _problems(operation: Any) -> Iterator[str]:
+    """What a declaration lacks."""
+    if not operation.description:
+        yield "describe"
+    if operation.rule is no_rule:
+        yield "deduce"
+    for parameter in (*operation.arguments, *operation.attributes):
+        if not parameter.doc:
+            yield f"doc of {parameter.name}"
+
+
+def _all() -> dict[str, Generic]:
+    """All operations by qualified name; complete chains become operations."""
+    for pending in unfinished():
+        if not pending.missing:
+            assert pending.function
+    return operations()
+
+
+def _found(name: str) -> dict[str, Generic]:
+    """The operations that a name may mean."""
+    known = _all()
+    if name in known:
+        return {name: known[name]}
+    bare = without_prefix(name)
+    family, _, short = bare.rpartition(".")
+    return {
+        qualified: call
+        for qualified, call in known.items()
+        if call.operation.name == short and family in ("", call.operation.category)
+    }
+
+
+def _not_one(name: str, found: dict[str, Generic]) -> OptionError | RegistrationError:
+    bare = without_prefix(name)
+    for pending in unfinished():
+        if pending.name == bare:
+            steps = ", ".join(pending.missing)
+            return RegistrationError(f"{steps} missing", _FIX, f"get_op({name})")
+    if found:
+        return OptionError(
+            f"{name} is the name of {len(found)} operations",
+            f"Use one of {', '.join(found)}",
+            f"get_op({name})",
+        )
+    near = hint(bare, {call.operation.name for call in operations().values()})
+    return OptionError(
+        f"there is no operation {bare}", near.strip().rstrip("."), f"get_op({name})"
+    )

@@ -1,0 +1,184 @@
+"""What a declaration says about its parameters, read from signature and docstring.
+
+Args:
+    x1: any shape.
+    kernel, stride: (height, width);
+        more lines are indented further.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from mdtensor.errors import OptionError
+
+#: What passes for a number of Python; truth values do not.
+_NUMBERS = {int: Integral, float: Real}
+_ENTRY = re.compile(r"    (\w+(?:, \w+)*): ?(.*)")
+REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter whose type chooses the method.
+
+    Args:
+        name: as declared.
+        type: a class or a union of classes, as declared or as methods take it.
+        doc: what the declaration says about it.
+    """
+
+    name: str
+    type: Any
+    doc: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {type_name(self.type)}"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A parameter that is handed on to the method.
+
+    Args:
+        name: as declared.
+        type: the annotation; `Any` if there is none.
+        default: `inspect.Parameter.empty` if it must be given.
+        doc: what the declaration says about it.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    doc: str
+
+    def accepts(self, value: Any) -> bool:
+        """Whether it is of the type; an integer is a float, a truth value no number."""
+        given = type(value)
+        for hint in members(self.type):
+            kind = get_origin(hint) or hint
+            if kind is Any or not isinstance(kind, type) or given is kind:
+                return True
+            if given is not bool and isinstance(value, _NUMBERS.get(kind, kind)):
+                return True
+        return False
+
+    def __str__(self) -> str:
+        shown = f"{self.name}: {type_name(self.type)}"
+        return shown if self.default is REQUIRED else f"{shown} = {self.default!r}"
+
+
+class Described:
+    """An operation as its declaration describes it."""
+
+    declaration: Callable[..., Any]
+    dispatched: Any
+    options: Any
+    methods: Any
+    name: str
+
+    @property
+    def description(self) -> str:
+        """What it does: the first paragraph of its docstring, on one line."""
+        paragraphs = inspect.cleandoc(self.declaration.__doc__ or "").split("\n\n")
+        return " ".join(paragraphs[0].split())
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The parameters that it dispatches on.
+
+        Of one without an annotation the type is what the methods take there.
+        """
+        docs = parameter_docs(self.declaration)
+        types = parameter_types(self.declaration)
+        return tuple(
+            Argument(name, types.get(name) or self._taken(at), docs.get(name, ""))
+            for at, name in enumerate(self.dispatched)
+        )
+
+    def _taken(self, at: int) -> Any:
+        count = len(self.dispatched)
+        hints = (m.signature.expand_varargs(count)[at] for m in self.methods)
+        found = tuple(dict.fromkeys(hints))
+        return Union[found] if found else Any
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The parameters that it hands on, in their order."""
+        docs = parameter_docs(self.declaration)
+        types = parameter_types(self.declaration)
+        return tuple(
+            Attribute(name, types.get(name, Any), default, docs.get(name, ""))
+            for name, default in self.options.items()
+        )
+
+    @property
+    def schema(self) -> str:
+        """The attributes with their types and defaults, on one line."""
+        return f"Attributes: {', '.join(map(str, self.attributes)) or 'none'}"
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that is not of the type of the attribute `name`.
+
+        Raises:
+            OptionError: it is not.
+        """
+        (found,) = (known for known in self.attributes if known.name == name)
+        if not found.accepts(value):
+            wanted = type_name(found.type)
+            problem = f"{name} is {type(value).__name__}, not {wanted}"
+            raise OptionError(problem, self.schema, self.name)
+
+
+def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
+    """What the docstring says about each parameter.
+
+    Example:
+        >>> import mdtensor as md
+        >>> parameter_docs(md.add)["x2"]
+        'broadcasts against `x1`.'
+    """
+    lines = iter(inspect.cleandoc(declaration.__doc__ or "").splitlines())
+    found: dict[str, str] = {}
+    names: list[str] = []
+    if not any(line == "Args:" for line in lines):
+        return found
+    for line in lines:
+        if line and not line.startswith(" "):
+            break
+        entry = _ENTRY.fullmatch(line)
+        if entry:
+            names = entry[1].split(", ")
+            found |= dict.fromkeys(names, entry[2].strip())
+        elif line:
+            found |= {name: f"{found[name]} {line.strip()}".strip() for name in names}
+    return found
+
+
+def parameter_types(declaration: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations that name types; of others, nothing."""
+    try:
+        hints = get_type_hints(declaration)
+    except (NameError, TypeError):  # names that are known to type checkers only
+        hints = {}
+    return {name: hint for name, hint in hints.items() if hint is not Any}
+
+
+def type_name(hint: Any) -> str:
+    """A class, a union or any other annotation in few words."""
+    if get_origin(hint) in (Union, UnionType):
+        return " | ".join(map(type_name, get_args(hint)))
+    if isinstance(hint, type) and not get_args(hint):
+        return "None" if hint is type(None) else hint.__name__
+    return str(hint).removeprefix("typing.")
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """The classes of a union, or the one."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)

@@ -1,0 +1,200 @@
+"""Type and shape of a result, without the elements and without computing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mdtensor.catalog import get_op
+from mdtensor.declaration import REQUIRED
+from mdtensor.dispatch import Operation
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    MdtensorError,
+    OptionError,
+    ShapeError,
+    type_and_shape,
+)
+from mdtensor.generics.shapes import DYNAMIC, is_size
+from mdtensor.generics.spec import TensorSpec, TileSpec, is_tensor
+
+
+def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
+    """What a call would give: the rules of the call, and no element touched.
+
+    Args:
+        operation: itself or its name, as `get_op` takes it.
+        arguments: a `TensorSpec` or `TileSpec` for each tensor, or the tensor; numbers
+            and what else the operation takes as they are. Sizes may be unknown, -1,
+            or named, `Dim("M")`.
+        options: as the operation takes them.
+
+    Returns:
+        A spec, or a tuple of specs, of just the type and shape that the call would
+        give under the promotion rules in force; sizes that only the run knows are -1
+        or a `Dim`. Of tiles come tiles. An operation without methods is deduced by
+        its declaration.
+
+    Raises:
+        MdtensorError: what the call would raise, as far as types, shapes and options
+            tell.
+        DispatchError: too few or too many arguments, an option that is not declared,
+            tiles among tensors.
+
+    Example:
+        >>> import mdtensor as md
+        >>> images = md.TensorSpec(md.UInt8Tensor, (md.Dim("batch"), 3, 224, 224))
+        >>> scaled = md.infer(md.div, images, 255.0)
+        >>> md.infer("mean", scaled, axis=(2, 3))
+        TensorSpec(Float32Tensor[batch,3])
+
+    Source: PyPTO, `create_op_call`; JAX, `eval_shape`.
+    """
+    call = get_op(operation) if isinstance(operation, str) else operation
+    declared = getattr(call, "operation", None)
+    if not isinstance(declared, Operation):
+        raise OptionError(f"{operation!r} is no operation", "See md.ops()")
+    specs = tuple(_specs(argument, declared.sequence) for argument in arguments)
+    try:
+        return _inferred(operation, declared, specs, options)
+    except MdtensorError as error:
+        if error.call:
+            raise
+        raise error.within(_called(declared, specs)) from None
+
+
+def _inferred(
+    operation: Any, declared: Operation, specs: tuple[Any, ...], given: dict[str, Any]
+) -> Any:
+    specs, options = bind(declared, specs, given)
+    if declared.sequence:
+        specs = declared.items(specs[0])
+    tensors = [*_flat((*specs, *options.values()))]
+    for spec in tensors:
+        if isinstance(spec, TensorSpec):
+            _check_spec(spec)
+    types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
+    if declared.methods:
+        rule = declared.select(*types).deduce
+    else:
+        declared.admit(types)
+        rule = declared.rule
+        options = declared.fill(options)
+    _check_devices(tensors)
+    rank = _tile_rank(operation, tensors)
+    found = rule(*specs, **options)
+    return found if rank is None else _tiles(found, rank)
+
+
+def bind(
+    declared: Operation, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments that are dispatched on, and options by name.
+
+    Raises:
+        DispatchError: too few or too many, or names that are not declared.
+    """
+    parameters = declared.signature.parameters.values()
+    places = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    count = len(declared.dispatched)
+    least = sum(p.default is p.empty for p in places[:count])
+    if not least <= len(arguments) <= len(places):
+        wanted = str(least) if least == len(places) else f"{least} to {len(places)}"
+        plural = "" if wanted == "1" else "s"
+        problem = f"expects {wanted} argument{plural}, got {len(arguments)}"
+        names = ", ".join(p.name for p in places)
+        raise DispatchError(problem, f"They are {names}")
+    named = [p.name for p in places[count:]]
+    placed = dict(zip(named, arguments[count:], strict=False))
+    for name in options:
+        if name in placed or name not in declared.options:
+            problem = "is given twice" if name in placed else "is no attribute"
+            raise DispatchError(f"{name} {problem}", declared.schema)
+    filled = {**placed, **options}
+    for name, default in declared.options.items():
+        if default is REQUIRED and name not in filled:
+            raise DispatchError(f"{name} is missing", declared.schema)
+        if declared.checked and name in filled:
+            declared.check(name, filled[name])
+    return arguments[:count], filled
+
+
+def _specs(argument: Any, several: bool) -> Any:
+    """Tensors as specs, also inside of a list; all else as it is."""
+    if several and isinstance(argument, Iterable) and not is_tensor(argument):
+        return tuple(_specs(part, False) for part in argument)
+    if is_tensor(argument) and not isinstance(argument, TensorSpec):
+        qparams = getattr(argument, "qparams", None)
+        return TensorSpec(type(argument), argument.shape, qparams)
+    return argument
+
+
+def _flat(arguments: Iterable[Any]) -> Iterator[Any]:
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            yield from _flat(argument)
+        else:
+            yield argument
+
+
+def _called(declared: Operation, specs: tuple[Any, ...]) -> str:
+    """The call as its own errors show it."""
+    shown = specs[: len(declared.dispatched)]
+    if declared.sequence and specs and isinstance(specs[0], tuple):
+        shown = specs[0]
+    return f"{declared.name}({', '.join(_shown(x) for x in shown if x is not None)})"
+
+
+def _shown(argument: Any) -> str:
+    is_spec = isinstance(argument, TensorSpec) and isinstance(argument.type, type)
+    return str(argument) if is_spec else type_and_shape(argument)
+
+
+def _check_spec(spec: TensorSpec) -> None:
+    """Refuse a spec that no tensor can have."""
+    if not isinstance(spec.type, type) or not hasattr(spec.type, "dtype"):
+        shown = getattr(spec.type, "__name__", spec.type)
+        fix = "Use a type of elements, such as Float32Tensor"
+        raise DispatchError(f"the type of a spec is {shown}", fix)
+    if not all(is_size(size) and size >= DYNAMIC for size in spec.shape):
+        fix = "Use sizes from 0, -1 or Dim"
+        raise ShapeError(f"the shape of a spec is {spec.shape}", fix)
+
+
+def _check_devices(tensors: Iterable[Any]) -> None:
+    """Refuse operands of two devices."""
+    found = (x for x in tensors if is_tensor(x))
+    kinds = (x.type if isinstance(x, TensorSpec) else type(x) for x in found)
+    homes = dict.fromkeys(kind.device.name for kind in kinds)
+    if len(homes) > 1:
+        first, second = [*homes][:2]
+        fix = "Move one with to(device)"
+        raise DeviceError(f"operands are on {first} and {second}", fix)
+
+
+def _tile_rank(operation: Any, tensors: Iterable[Any]) -> int | None:
+    """The most dimensions that the tiles can have; None of tensors.
+
+    Raises:
+        DispatchError: both, or others than the prefix of the operation's name says.
+    """
+    specs = [x for x in tensors if isinstance(x, TensorSpec)]
+    ranks = [spec.max_rank for spec in specs if isinstance(spec, TileSpec)]
+    if ranks and len(ranks) < len(specs):
+        fix = "Give TileSpec or TensorSpec for all"
+        raise DispatchError("tiles and tensors do not mix", fix)
+    prefix = operation.partition(".")[0] if isinstance(operation, str) else ""
+    if specs and prefix == ("tensor" if ranks else "tile"):
+        given = "TileSpec" if ranks else "TensorSpec"
+        wanted = "TensorSpec" if ranks else "TileSpec"
+        raise DispatchError(f"{operation} takes {wanted}, got {given}")
+    return max(ranks, default=None)
+
+
+def _tiles(found: Any, rank: int) -> Any:
+    """The same specs as tiles."""
+    if isinstance(found, TensorSpec):
+        return TileSpec(found.type, found.shape, found.qparams, rank)
+    parts = (_tiles(part, rank) for part in found)
+    return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
