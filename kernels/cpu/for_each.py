@@ -67,8 +67,7 @@ def indexed(function, arguments):
     """function(i, *arguments) for each i; operands become views."""
     arrays = [x.array for x in arguments if isinstance(x, Operand)]
     dense = is_contiguous(*arrays)
-    kinds = tuple(_view(x, dense) for x in arguments)
-    loop = _loop("indexed", function, kinds)
+    loop = _loop("indexed", function, arguments, dense)
     given = []
     for x in arguments:
         given += _flattened(x) if isinstance(x, Operand) else [x]
@@ -85,8 +84,7 @@ def elementwise(function, out, arguments):
         geometry = merged(*arrays)
         steps = geometry[1:, -1] == [x.itemsize for x in arrays]
         dense = geometry.shape[1] == 1 and bool(steps.all())
-    kinds = tuple(_row(x, dense) for x in (out, *arguments))
-    loop = _loop("row" if dense else "rows", function, kinds)
+    loop = _loop("row" if dense else "rows", function, (out, *arguments), dense)
     places = iter([address(x) for x in arrays])
     given = [next(places) if isinstance(x, Operand) else x for x in (out, *arguments)]
     return lambda start, stop: loop(start, stop, geometry, *given)
@@ -117,16 +115,25 @@ def _flattened(x):
 # --- compilation ----------------------------------------------------------------------
 
 
-def _loop(form, function, kinds):
-    """The compiled loop, made at the first call for arguments of `kinds`."""
-    key = form, _identity(function), kinds
+def _loop(form, function, arguments, dense):
+    """The compiled loop, made at the first call for arguments of these types."""
+    key = form, _identity(function), dense, *map(_kind, arguments)
     with _LOCK:
         found = _LOOPS.get(key)
         if found is None:
             if len(_LOOPS) >= MOST_LOOPS:
                 _LOOPS.clear()
+            type_of = _view if form == "indexed" else _row
+            kinds = tuple(type_of(x, dense) for x in arguments)
             found = _LOOPS[key] = _compile(form, function, kinds)
     return found
+
+
+def _kind(x):
+    """What tells the type of an argument."""
+    if isinstance(x, Operand):
+        return x.name, x.writes, x.array.ndim if x.ranked else -1
+    return type(x)
 
 
 def _identity(function):

@@ -1,10 +1,12 @@
 """One Python function over a range of indices, compiled, on all threads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from inspect import CO_VARARGS
 from numbers import Integral
 from pathlib import PurePath
-from types import CodeType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,6 @@ from mdtensor.errors import (
     OptionError,
     ShapeError,
     checked,
-    describe,
 )
 from mdtensor.generics.options import choice
 from mdtensor.kernels.dense import schedule
@@ -79,37 +80,36 @@ def for_each(
 
     Source: fVDB, `for_each`.
     """
-    given = (count, function, *arguments)
-    call = describe("for_each", *given)
-    if not _is_count(count):
-        raise ShapeError("count is no size", "Give an integer from 0 on", call)
     checked(
-        "for_each", (count, function, *arguments), lambda: _check(scheduling, grain)
+        "for_each",
+        (count, function, *arguments),
+        lambda: _run(count, function, arguments, scheduling, grain),
     )
-    code = scalar_code(function, call)
-    found = _completed(function, [_argument(x, call) for x in arguments], call)
-    if not count:
-        return
-    function = getattr(function, "py_func", function)
-    run = kernel()
-    translated(
-        lambda: schedule.run(
-            run.indexed(function, found), int(count), scheduling, int(grain)
-        ),
-        code,
-        call,
-    )
+
+
+def _run(
+    count: int,
+    function: Any,
+    arguments: tuple[Any, ...],
+    scheduling: str,
+    grain: int,
+) -> None:
+    if not _is_count(count):
+        raise ShapeError("count is no size", "Give an integer from 0 on")
+    choice(scheduling, "scheduling", tuple(schedule.PIECES))
+    if not _is_count(grain) or not grain:
+        raise OptionError(f"grain is {grain!r}", "Use an integer from 1 on")
+    plain = plain_function(function)
+    found = _completed(plain, [_argument(x) for x in arguments])
+    if count:
+        with translated(plain):
+            work = kernel().indexed(plain, found)
+            schedule.run(work, int(count), scheduling, int(grain))
 
 
 def _is_count(value: Any) -> bool:
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     return is_integer and 0 <= value < 2**63
-
-
-def _check(scheduling: Any, grain: Any) -> None:
-    choice(scheduling, "scheduling", tuple(schedule.PIECES))
-    if not _is_count(grain) or not grain:
-        raise OptionError(f"grain is {grain!r}", "Use an integer from 1 on")
 
 
 @cache
@@ -126,82 +126,83 @@ def kernel() -> ModuleType:
     return compiled
 
 
-def scalar_code(function: Any, call: str) -> CodeType:
-    """The code of a Python function, also of one that numba has compiled.
+def plain_function(function: Any) -> FunctionType:
+    """A Python function, also of what numba has compiled.
 
     Raises:
         OptionError: it is none.
     """
-    code = getattr(getattr(function, "py_func", function), "__code__", None)
-    if isinstance(code, CodeType):
-        return code
+    plain = getattr(function, "py_func", function)
+    if isinstance(plain, FunctionType):
+        return plain
     problem = f"{type(function).__name__} is no Python function"
-    raise OptionError(problem, "Define one with def or lambda", call)
+    raise OptionError(problem, "Define one with def or lambda")
 
 
-def _argument(x: Any, call: str) -> Any:
+def _argument(x: Any) -> Any:
     if isinstance(x, View):
         return x.operand
     if isinstance(x, Tensor):
         fix = "Use flat_in(x) to read it, flat_out(x) to write"
-        raise DispatchError(f"{x!r} is no view", fix, call)
-    return number(x, call)
+        raise DispatchError(f"{x!r} is no view", fix)
+    return number(x)
 
 
-def number(x: Any, call: str) -> Any:
+def number(x: Any) -> Any:
     """A Python number that compiled functions take.
 
     Raises:
         DispatchError: it is no number.
         CastError: it has more than 64 bits.
     """
+    if type(x) is float:
+        return x
     x = x.item() if isinstance(x, np.generic) else x
     if not isinstance(x, (bool, int, float, complex)):
         fix = "Give views and Python numbers"
-        raise DispatchError(f"{type(x).__name__} is no view or number", fix, call)
+        raise DispatchError(f"{type(x).__name__} is no view or number", fix)
     if isinstance(x, int) and not -(2**63) <= x < 2**63:
-        fix = "Give a float"
-        raise CastError("an integer of more than 64 bits", fix, call)
+        raise CastError("an integer of more than 64 bits", "Give a float")
     kinds = (bool, int, float, complex)
     return next(kind(x) for kind in kinds if isinstance(x, kind))
 
 
-def _completed(function: Any, given: list[Any], call: str) -> list[Any]:
+def _completed(function: FunctionType, given: list[Any]) -> list[Any]:
     """The arguments behind the index, defaults included."""
-    plain = getattr(function, "py_func", function)
-    code, defaults = plain.__code__, plain.__defaults__ or ()
+    code, defaults = function.__code__, function.__defaults__ or ()
     takes, names = code.co_argcount - 1, code.co_varnames[1 : code.co_argcount]
     missing = takes - len(given)
-    takes_more = bool(code.co_flags & 0x04)
+    takes_more = bool(code.co_flags & CO_VARARGS)
     if missing > len(defaults) or (missing < 0 and not takes_more):
         listed = ", ".join(("i", *names))
         fix = f"It takes {listed}" if takes >= 0 else "Let it take an index"
-        problem = f"{plain.__name__} is given an index and {len(given)} arguments"
-        raise OptionError(problem, fix, call)
+        problem = f"{function.__name__} is given an index and {len(given)} arguments"
+        raise OptionError(problem, fix)
     return [*given, *(defaults[len(defaults) - missing :] if missing > 0 else ())]
 
 
-def translated(work: Callable[[], None], code: CodeType, call: str) -> None:
-    """`work()`; what kernels refuse becomes our error, what a function raises stays.
+@contextmanager
+def translated(function: FunctionType) -> Iterator[None]:
+    """What kernels refuse becomes our error; what a function raises stays.
 
     Raises:
         CompileError: the function cannot be compiled.
         BoundsError: an index was outside of a view.
     """
     try:
-        work()
+        yield
     except Refused as error:
-        place = f"{code.co_name} at {_place(code, error.line)}"
         found = (fix for said, fix in REMEDIES.items() if said in error.reason)
-        problem = f"{place} cannot be compiled: {error.reason}"
-        raise CompileError(problem, next(found, ""), call) from None
+        problem = f"{_place(function, error.line)} cannot be compiled: {error.reason}"
+        raise CompileError(problem, next(found, "")) from None
     except IndexError as error:
         if error.args != ("outside",):
             raise
-        place = f"{code.co_name} at {_place(code)}"
         fix = "Views go from 0 to their size"
-        raise BoundsError(f"{place} leaves a view", fix, call) from None
+        raise BoundsError(f"{_place(function)} leaves a view", fix) from None
 
 
-def _place(code: CodeType, line: int = 0) -> str:
-    return f"{PurePath(code.co_filename).name}:{line or code.co_firstlineno}"
+def _place(function: FunctionType, line: int = 0) -> str:
+    code = function.__code__
+    file = PurePath(code.co_filename).name
+    return f"{function.__name__} at {file}:{line or code.co_firstlineno}"

@@ -13,13 +13,13 @@ from mdtensor.errors import (
     PromotionError,
     RegistrationError,
     ShapeError,
-    describe,
+    checked,
 )
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense import schedule
 from mdtensor.kernels.dense.layout import Operand as Elements, address
-from mdtensor.ops.for_each import kernel, number, scalar_code, translated
+from mdtensor.ops.for_each import kernel, number, plain_function, translated
 from mdtensor.ops.memory import allocated
 from mdtensor.ops.operands import Operand, deduced, on_host
 from mdtensor.ops.views import operand
@@ -27,7 +27,7 @@ from mdtensor.promotion import result_type
 from mdtensor.tensor import Tensor
 
 #: Elements that a thread is given at least.
-GRAIN = 1 << 15
+GRAIN = 1 << 16
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -73,7 +73,7 @@ def elementwise(
     """
     if function is None:
         return lambda function: elementwise(function, dtype=dtype)
-    function = getattr(function, "py_func", function)
+    function = checked("elementwise", (function,), lambda: plain_function(function))
     chosen = None if dtype is None else find_dtype(dtype)
     operands = _parameters(function)
     out = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
@@ -84,7 +84,12 @@ def elementwise(
     operation = generic(declaration, deduce=_rule(chosen))
 
     def implementation(*arguments: Any, out: Any = None) -> Any:
-        return _compute(operation, function, arguments, out)
+        given = arguments if out is None else (*arguments, out)
+        return checked(
+            operation.__name__,
+            given,
+            lambda: _compute(operation, function, arguments, out),
+        )
 
     typed = [parameter.replace(annotation=Operand) for parameter in operands]
     _dress(implementation, function, [*typed, out])
@@ -97,8 +102,7 @@ def _parameters(function: Any) -> list[Parameter]:
     Raises:
         RegistrationError: it has none, or others.
     """
-    name = getattr(function, "__name__", type(function).__name__)
-    scalar_code(function, f"elementwise({type(function).__name__})")
+    name = function.__name__
     found = list(signature(function).parameters.values())
     fix = "Write def f(x, y): return ..."
     if not name.isidentifier():
@@ -132,61 +136,59 @@ def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:
 
 
 def _compute(operation: Any, function: Any, arguments: Any, out: Any) -> Tensor:
-    name, given = operation.__name__, arguments if out is None else (*arguments, out)
-    call = describe(name, *given)
-    on_host(name, *given)
+    name = operation.__name__
+    if out is not None:
+        on_host(name, *arguments, out)
     spec = deduced(operation, *arguments)
-    result = _target(name, spec, arguments, call) if out is None else out
+    result = _result(name, spec, arguments) if out is None else out
     target = operand(name, result, writes=True)
     if out is not None:
-        _check_out(spec, out, call)
-    elements = [_elements(name, x, target.array, call) for x in arguments]
-    code, run = scalar_code(function, call), kernel()
-    translated(
-        lambda: schedule.run(
-            run.elementwise(function, target, elements),
-            target.array.size,
-            "uniform",
-            GRAIN,
-        ),
-        code,
-        call,
-    )
+        _check_out(spec, out)
+    elements = [_elements(name, x, target.array) for x in arguments]
+    if out is not None:
+        elements = [_apart(x, target.array) for x in elements]
+    with translated(function):
+        work = kernel().elementwise(function, target, elements)
+        schedule.run(work, target.array.size, "uniform", GRAIN)
     return result
 
 
-def _target(name: str, spec: TensorSpec, arguments: Any, call: str) -> Tensor:
+def _result(name: str, spec: TensorSpec, arguments: Any) -> Tensor:
     """A new tensor, in memory as the first argument of its shape is."""
     storage = spec.dtype.storage
     like = [x.buffer for x in arguments if getattr(x, "shape", None) == spec.shape]
 
     def make() -> Any:
-        return (
-            np.empty_like(like[0], storage) if like else np.empty(spec.shape, storage)
-        )
+        if like:
+            return np.empty_like(like[0], storage)
+        return np.empty(spec.shape, storage)
 
     found: Tensor = spec.type.wrap(allocated(make, name, *arguments))
     return found
 
 
-def _check_out(spec: TensorSpec, out: Tensor, call: str) -> None:
+def _check_out(spec: TensorSpec, out: Tensor) -> None:
     if type(out) is not spec.type:
         fix = f"Use an out of {spec.dtype}, or elementwise(dtype={out.dtype})"
-        raise PromotionError(f"out is {out.dtype}, the result {spec.dtype}", fix, call)
+        raise PromotionError(f"out is {out.dtype}, the result {spec.dtype}", fix)
     if out.shape != spec.shape:
-        fix = f"Give out the shape {spec.shape}"
-        raise ShapeError(
-            f"out has shape {out.shape}, the result {spec.shape}", fix, call
-        )
+        problem = f"out has shape {out.shape}, the result {spec.shape}"
+        raise ShapeError(problem, f"Give out the shape {spec.shape}")
 
 
-def _elements(name: str, x: Any, target: Any, call: str) -> Any:
-    """The operand broadcast to `target`; a copy if it overlaps it otherwise."""
+def _elements(name: str, x: Any, target: Any) -> Any:
+    """A number, or the operand broadcast to the shape of `target`."""
     if not isinstance(x, Tensor):
-        return number(x, call)
+        return number(x)
     found = operand(name, x)
-    array = np.broadcast_to(found.array, target.shape)
-    is_same = array.strides == target.strides and address(array) == address(target)
-    if np.may_share_memory(array, target) and not is_same:
-        array = array.copy()
-    return Elements(array, found.name)
+    if found.array.shape == target.shape:
+        return found
+    return found._replace(array=np.broadcast_to(found.array, target.shape))
+
+
+def _apart(x: Any, target: Any) -> Any:
+    """The operand; a copy if writing `target` would change what is still to be read."""
+    if not isinstance(x, Elements) or not np.may_share_memory(x.array, target):
+        return x
+    is_same = x.array.strides == target.strides and address(x.array) == address(target)
+    return x if is_same else x._replace(array=x.array.copy())

@@ -10,11 +10,11 @@ from mdtensor.ops.operands import on_host
 from mdtensor.tensor import Tensor
 
 #: Element types that compiled functions know.
-KNOWN = (
+KNOWN = {
     *(dtypes.bool_, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
     *(dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.complex64),
     *(dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex128),
-)
+}
 
 
 class View:
