@@ -76,7 +76,7 @@ def elementwise(
     function = checked("elementwise", (function,), lambda: plain_function(function))
     chosen = None if dtype is None else find_dtype(dtype)
     operands = _parameters(function)
-    out = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
+    out = Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation=Any)
 
     def declaration(*_: Any, **__: Any) -> Any: ...
 
@@ -118,6 +118,7 @@ def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
         setattr(made, name, getattr(function, name))
     made.__wrapped__ = function
     made.__signature__ = Signature(parameters)
+    made.__annotations__ = {p.name: p.annotation for p in parameters}
 
 
 def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:
