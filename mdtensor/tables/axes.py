@@ -52,6 +52,8 @@ class Axis(tuple[CoordinateType, ...]):
     @classmethod
     def full(cls, kind: CoordinateType) -> Axis:
         """All coordinates of `kind`, or below it, in order of declaration."""
+        if not isinstance(kind, CoordinateType) or not hasattr(kind, "kind"):
+            raise RegistrationError(f"{shown(kind)} is no kind", "Give one: Floating")
         return cls(*kind.leaves())
 
     @property

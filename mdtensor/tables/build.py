@@ -20,15 +20,29 @@ def build(
     space: Axes, coverage: list[Any], op: Callable[..., Any], arguments: Arguments
 ) -> Handles:
     """The function at each covered point of `space`, bound to the point's tag."""
+    if not isinstance(space, Axes):
+        raise RegistrationError(f"{shown(space)} is no space", "Give Axes(...)")
     covered = [point for part in coverage for point in points(space, part)]
     if not callable(op):
         raise RegistrationError(f"{shown(op)} is no operation", "Give a callable")
     operation = getattr(op, "operation", None)
     if operation is None:
         return {point: MethodType(op, point()) for point in covered}
-    if arguments is None:
-        arguments = (Tensor,) * (len(operation.dispatched) - 1)
-    return _resolved(operation, dict.fromkeys(covered), arguments)
+    types = _argument_types(operation, arguments)
+    return _resolved(operation, dict.fromkeys(covered), types)
+
+
+def _argument_types(operation: Any, given: Arguments) -> tuple[type, ...]:
+    """Those given for the parameters behind the tag; `Tensor` for each if none are."""
+    names = operation.dispatched[1:]
+    types = (Tensor,) * len(names) if given is None else tuple(given)
+    if len(types) == len(names) and all(isinstance(t, type) for t in types):
+        return types
+    raise RegistrationError(
+        f"arguments are {', '.join(map(shown, types)) or 'none'}",
+        f"Give a type for each of {', '.join(names) or 'nothing'}",
+        operation.name,
+    )
 
 
 def points(space: Axes, part: Any) -> Iterator[TagType]:

@@ -34,6 +34,7 @@ class CoordinateType(type):
     kind: CoordinateType
     rank: int
     members: dict[Any, CoordinateType]
+    declared: list[CoordinateType]
     of: CoordinateType | None
     value: Any
     key: Callable[[Any], Any]
@@ -44,6 +45,8 @@ class CoordinateType(type):
         Raises:
             OptionError: none has.
         """
+        if not hasattr(cls, "kind"):
+            raise OptionError(f"{cls.__name__} is no kind", "Use one: BlockSize[64]")
         found = cls.find(value)
         if found is None:
             known = ", ".join(map(str, cls.kind.members)) or "none"
@@ -66,14 +69,13 @@ class CoordinateType(type):
 
     def leaves(cls) -> Iterator[CoordinateType]:
         """The coordinates below that have none below them, in order of declaration."""
-        if cls is cls.kind and cls.of is not None:
-            yield from (_renamed(cls, inner) for inner in cls.of.leaves())
-            return
-        below: list[Any] = cls.__subclasses__()
-        if not below and cls is not cls.kind:
-            yield cls
-        for narrower in below:
-            yield from narrower.leaves()
+        kind = cls.kind
+        if kind.of is not None:
+            every = [_renamed(kind, inner) for inner in kind.of.leaves()]
+        else:
+            wider = {one.__base__ for one in kind.declared}
+            every = [one for one in kind.declared if one not in wider]
+        return (one for one in every if issubclass(one, cls))
 
     def __repr__(cls) -> str:
         return f"<{cls.__name__}>"  # beartype wants `<`, or what `X | int` shows
@@ -93,7 +95,7 @@ class Coordinate(metaclass=CoordinateType):
         value: what it stands for, under which its kind finds it.
 
     Raises:
-        RegistrationError: a value that is taken.
+        RegistrationError: a value that is taken, or more than one base class.
 
     Example:
         >>> class Tile(Coordinate, values=(8, 16)):
@@ -108,6 +110,7 @@ class Coordinate(metaclass=CoordinateType):
     kind: ClassVar[CoordinateType]
     rank: ClassVar[int]
     members: ClassVar[dict[Any, CoordinateType]]
+    declared: ClassVar[list[CoordinateType]]
     of: ClassVar[CoordinateType | None]
     value: ClassVar[Any] = None
 
@@ -117,14 +120,22 @@ class Coordinate(metaclass=CoordinateType):
         values: tuple[Any, ...] = (),
         of: CoordinateType | None = None,
     ) -> None:
+        if len(cls.__bases__) > 1:
+            listed = " and ".join(base.__name__ for base in cls.__bases__)
+            raise RegistrationError(
+                f"{cls.__name__} derives from {listed}", "Choose one"
+            )
         if cls.__base__ is Coordinate:
-            cls.kind, cls.rank, cls.members, cls.of = cls, next(_ranks), {}, of
+            cls.kind, cls.rank, cls.of = cls, next(_ranks), of
+            cls.members, cls.declared = {}, []
         cls.value = value
         if value is not None:
             if value in cls.members:
                 taken = f"{cls.kind.__name__} has {cls.members[value]} for {value}"
                 raise RegistrationError(taken, "Use that one")
             cls.members[value] = cls
+        if cls is not cls.kind:
+            cls.declared.append(cls)
         for one in values:
             _member(cls, one, cls)
 

@@ -155,14 +155,14 @@ class Required(Determinism):
 
 
 class Scheduling(Coordinate):
-    """How an index range is cut for threads."""
+    """How an index range is cut for threads; `.value` is the name in `for_each`."""
 
 
-class Uniform(Scheduling):
+class Uniform(Scheduling, value="uniform"):
     """Into equal parts, one for each thread."""
 
 
-class Adaptive(Scheduling):
+class Adaptive(Scheduling, value="adaptive"):
     """Into many small parts; whoever is free takes the next."""
 
 

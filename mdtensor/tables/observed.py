@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DeviceError, OptionError, PromotionError, describe
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    OptionError,
+    PromotionError,
+    describe,
+)
 from mdtensor.tables.coordinate import CoordinateType
 from mdtensor.tables.kinds import (
     Contiguous,
@@ -16,6 +22,7 @@ from mdtensor.tables.kinds import (
     OutOfPlace,
     Strided,
 )
+from mdtensor.tensor import Tensor
 
 #: Steps by which two views of one buffer are told apart, or taken to overlap.
 _STEPS = 10_000
@@ -32,6 +39,7 @@ def device_type(*tensors: Any) -> CoordinateType:
         >>> device_type(md.asarray([1.0]))
         <Cpu>
     """
+    _check("device_type", *tensors)
     places = list(dict.fromkeys(x.device for x in tensors))
     if len(places) != 1:
         listed = " and ".join(map(str, places)) or "no device"
@@ -51,6 +59,7 @@ def element_type(*tensors: Any) -> CoordinateType:
         >>> element_type(md.asarray([1.0]))
         <Float32>
     """
+    _check("element_type", *tensors)
     types = list(dict.fromkeys(x.dtype for x in tensors))
     if len(types) != 1:
         listed = " and ".join(map(str, types)) or "nothing"
@@ -72,6 +81,7 @@ def contiguity(*tensors: Any) -> CoordinateType:
 
     Source: fVDB, `combined_contiguity`.
     """
+    _check("contiguity", *tensors)
     for x in tensors:
         flags = getattr(x.buffer, "flags", None)
         if flags is not None and not flags.c_contiguous:
@@ -96,6 +106,7 @@ def placement(x: Any, out: Any = None) -> CoordinateType:
         >>> placement(x), placement(x, x), placement(x, md.zeros(3))
         (<OutOfPlace>, <InPlace>, <OutOfPlace>)
     """
+    _check("placement", *((x,) if out is None else (x, out)))
     if out is None:
         return OutOfPlace
     mine, theirs = x.buffer, out.buffer
@@ -110,6 +121,14 @@ def placement(x: Any, out: Any = None) -> CoordinateType:
         problem = "out shares memory with x and does not lie on it"
         raise OptionError(problem, "Use x itself, or a tensor of its own", call)
     return OutOfPlace
+
+
+def _check(name: str, *tensors: Any) -> None:
+    for x in tensors:
+        if not isinstance(x, Tensor):
+            fix = "Use asarray(a) to make it a tensor"
+            call = describe(name, *tensors)
+            raise DispatchError(f"{type(x).__name__} is no tensor", fix, call)
 
 
 def _layout(array: Any) -> tuple[Any, ...]:

@@ -97,10 +97,11 @@ class Tag(Generic[*Kinds], metaclass=TagType):
 
     @classmethod
     def _one(cls, kind: CoordinateType) -> CoordinateType:
-        for coordinate in cls.coordinates:
-            if issubclass(coordinate, kind):
-                return coordinate
-        raise OptionError(f"{cls.__name__} has no coordinate of {kind}")
+        if isinstance(kind, CoordinateType):
+            for coordinate in cls.coordinates:
+                if issubclass(coordinate, kind):
+                    return coordinate
+        raise OptionError(f"{cls.__name__} has no coordinate of {shown(kind)}")
 
     @classmethod
     def has(cls, *wanted: CoordinateType) -> bool:

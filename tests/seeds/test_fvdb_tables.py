@@ -514,6 +514,24 @@ def test_f11_the_predefined_coordinates() -> None:
     assert str(BlockSize[64]) == "BlockSize[64]"
 
 
+def test_f11_scheduling_goes_on_to_for_each() -> None:
+    """F11, F13: upstream's `for_each` takes the tag; ours takes what it has."""
+
+    def count(i: int, y: Any) -> None:
+        y[i] = i
+
+    def counted(tag: Any, n: int) -> list[int]:
+        y = md.zeros(n, dtype=md.int32)
+        scheduling = tag.get(Scheduling).value
+        md.for_each(n, count, md.flat_out(y), scheduling=scheduling)
+        return y.tolist()
+
+    space = Axes(Axis.full(Scheduling))
+    table = DispatchTable(space, space, counted)
+    for one in (Uniform, Adaptive):
+        assert table.select(one)(5000) == list(range(5000))
+
+
 # --- F20 to F25: running it -----------------------------------------------------------
 
 

@@ -109,6 +109,7 @@ AXIS_ERRORS: list[tuple[Any, str]] = [
     (lambda: Axis(Cpu, Cuda, Cpu), "Cpu is twice on the axis DeviceType."),
     (lambda: Axis(Placement), f"Placement is no coordinate. {CLASSES}."),
     (lambda: Axis(1, 2.0), f"1 is no coordinate. {CLASSES}."),
+    (lambda: Axis.full(3), "3 is no kind. Give one: Floating."),
     (lambda: Axes(), "a space has at least one axis."),
     (lambda: Axes(Float32), "Float32 is no axis. Use Axis(...)."),
     (

@@ -35,6 +35,9 @@ class Written(Coordinate, of=ElementType):
     """Element types once more, for a second axis."""
 
 
+FLOATS = Axis.full(Floating)
+
+
 def test_a_coordinate_is_below_its_kind() -> None:
     assert issubclass(Float32, Floating)
     assert issubclass(Floating, ElementType)
@@ -92,10 +95,27 @@ def test_what_is_not_there_is_an_error_with_what_is() -> None:
         Placement[Float32]
 
 
+def test_the_root_is_no_kind() -> None:
+    with pytest.raises(OptionError, match=r"Coordinate is no kind. Use one: Block"):
+        Coordinate[64]
+    with pytest.raises(RegistrationError, match="Coordinate is no kind"):
+        Axis.full(Coordinate)
+    with pytest.raises(RegistrationError, match="Coordinate is no coordinate"):
+        Axis(Coordinate)
+
+
 def test_a_value_has_one_coordinate() -> None:
     with pytest.raises(RegistrationError) as caught:
         type(Cpu)("Host", (DeviceType,), {}, value="cpu")
     assert str(caught.value) == "DeviceType has Cpu for cpu. Use that one."
+    assert "Host" not in map(str, Axis.full(DeviceType))
+    assert DeviceType["cpu"] is Cpu
+
+
+def test_a_coordinate_is_of_one_kind() -> None:
+    with pytest.raises(RegistrationError) as caught:
+        type(Cpu)("Both", (InPlace, Float32), {})
+    assert str(caught.value) == "Both derives from InPlace and Float32. Choose one."
 
 
 def test_a_renamed_kind_has_the_same_order() -> None:
@@ -107,6 +127,7 @@ def test_a_renamed_kind_has_the_same_order() -> None:
     assert narrow.kind is Written
     assert narrow.value is Float32
     assert set(Axis.full(Written)) == {Written[c] for c in Axis.full(ElementType)}
+    assert list(Axis.full(Written[Floating])) == [Written[c] for c in FLOATS]
     assert issubclass(Written[Int8], Written[Signed])
     assert issubclass(Written[Signed], Written[Integer])
     with pytest.raises(OptionError, match="Written has no coordinate InPlace"):
@@ -122,7 +143,7 @@ def test_pickle_and_copy_give_the_same_class(one: type) -> None:
 
 
 def test_all_of_a_kind() -> None:
-    assert str(Axis.full(Floating)) == "Axis(Float16, BFloat16, Float32, Float64)"
+    assert str(FLOATS) == "Axis(Float16, BFloat16, Float32, Float64)"
     assert len(Axis.full(Signed)) == 4
     assert len(Axis.full(Integer)) == 8
     assert len(Axis(*Axis.full(Floating), *Axis.full(Signed))) == 8

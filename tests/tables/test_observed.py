@@ -1,11 +1,13 @@
 """The coordinates that tensors have."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.shelf import shelved
 
 import mdtensor as md
-from mdtensor.errors import DeviceError, OptionError, PromotionError
+from mdtensor.errors import DeviceError, DispatchError, OptionError, PromotionError
 from mdtensor.tables import (
     Contiguous,
     Cpu,
@@ -36,6 +38,16 @@ def test_device_and_element_type() -> None:
     )
     with pytest.raises(DeviceError, match="on no device"):
         device_type()
+
+
+@pytest.mark.parametrize("read", [device_type, element_type, contiguity, placement])
+def test_only_tensors_have_coordinates(read: Any) -> None:
+    for given, shown in ((X.buffer, "ndarray"), (3, "int"), (None, "NoneType")):
+        with pytest.raises(DispatchError, match=f"{shown} is no tensor. Use asarray"):
+            read(given)
+        if given is not None:
+            with pytest.raises(DispatchError, match=rf"Tensor\[4,6\], {shown}.*is no"):
+                read(X, given)
 
 
 def test_two_devices_are_refused() -> None:
@@ -82,6 +94,13 @@ def test_placement_is_where_the_elements_are() -> None:
     assert placement(X, type(X).wrap(X.buffer)) is InPlace
     assert placement(X[1:], X[1:]) is InPlace
     assert placement(X[:, ::2], X[:, 1::2]) is OutOfPlace
+
+
+def test_a_buffer_that_knows_nothing_is_dense_and_itself() -> None:
+    opaque, other = (md.Float32Tensor.wrap(object()) for _ in range(2))
+    assert contiguity(opaque) is Contiguous
+    assert placement(opaque, type(opaque).wrap(opaque.buffer)) is InPlace
+    assert placement(opaque, other) is OutOfPlace
 
 
 @pytest.mark.parametrize("out", [X.T, X[::-1], X[:2], X[1:], X[:, :3]])

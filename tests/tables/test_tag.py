@@ -168,9 +168,12 @@ def test_what_is_no_tag_is_refused() -> None:
         )
     x = md.asarray([1.0])
     assert "Float32Tensor is no coordinate" in text(RegistrationError, lambda: Tag[x])
-    assert text(OptionError, lambda: Tag[Cpu].get(ElementType)) == (
-        "Tag[Cpu] has no coordinate of ElementType."
-    )
+    for bad, shown in ((ElementType, "ElementType"), (3, "3"), (int, "int")):
+        assert text(OptionError, lambda bad=bad: Tag[Cpu].get(bad)) == (
+            f"Tag[Cpu] has no coordinate of {shown}."
+        )
+    for ask in (Tag[Cpu].has, Tag[Cpu].add):
+        assert "3 is no coordinate" in text(RegistrationError, lambda ask=ask: ask(3))
 
 
 @pytest.mark.parametrize("tag", [Tag, Tag[Cpu], Tag[Cpu, Floating, BlockSize[64]]])
