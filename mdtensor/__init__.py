@@ -24,12 +24,15 @@ from mdtensor import (
     extend as extend,
     fft as fft,
     linalg as linalg,
+    registry as registry,
 )
 from mdtensor.catalog import *
 from mdtensor.catalog import check_declared as _check_declared
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,
+    Event as Event,
+    Stream as Stream,
     cpu as cpu,
     device as device,
     devices as devices,
@@ -329,6 +332,7 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
+from mdtensor.tracing import Call as Call, traced as traced
 from mdtensor.type_info import (
     FloatInfo as FloatInfo,
     IntegerInfo as IntegerInfo,
@@ -350,8 +354,8 @@ __array_api_version__ = "2024.12"
 
 
 # Every public name, and no module that is only how they came about.
-_MODULES = {"dtypes", "extend", "fft", "linalg"}
-_LATER = {"diagnose", "quant", "tables"}  # loaded on first use
+_MODULES = {"dtypes", "extend", "fft", "linalg", "registry"}
+_LATER = {"conformance", "diagnose", "quant", "tables"}  # loaded on first use
 _public = {
     name
     for name, value in globals().items()

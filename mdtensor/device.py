@@ -1,25 +1,48 @@
 """Where a tensor lives: memory, kernel launches, waiting. Nothing about element types.
 
-A CPU answers at once. Other devices queue work: `synchronize` waits for it, and
-`to_host` never returns before it is done.
+A CPU answers at once. Other devices queue work: `synchronize` waits for all of it, an
+event for what came before it, and `to_host` for what the buffer depends on.
+`mdtensor.conformance` checks that a device does.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final
+from contextvars import ContextVar
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.errors import DeviceError, RegistrationError, shown
+from mdtensor.errors import (
+    DeviceError,
+    MdtensorError,
+    RegistrationError,
+    describe,
+    shown,
+)
 
 _REGISTRY: dict[str, Device] = {}
 
 
+#: The streams of the `with` blocks around the caller, innermost last.
+_ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("streams", default=())
+
+
 class Device(ABC):
-    """A place for buffers and kernels; register one with `register_device`."""
+    """A place for buffers and kernels; register one with `register_device`.
+
+    A buffer has `shape`, `dtype` and `size`, as an array of NumPy, and goes with the
+    last tensor that holds it: there is no `free`. A launch holds its arguments until
+    it has run.
+
+    Example:
+        >>> total = cpu.from_host(np.asarray([1.0, 2.0]))
+        >>> cpu.launch(np.add, total, total, total)
+        >>> cpu.to_host(total).tolist()
+        [2.0, 4.0]
+    """
 
     name: str
 
@@ -37,25 +60,113 @@ class Device(ABC):
 
     @abstractmethod
     def from_host(self, array: npt.NDArray[Any]) -> Any:
-        """A buffer with the contents of a host array."""
+        """A buffer with the contents of a host array as they are now."""
 
     @abstractmethod
     def to_host(self, buffer: Any) -> npt.NDArray[Any]:
-        """A host array with the contents of a buffer; waits for pending work."""
+        """A host array with the contents of a buffer, once its launches have run."""
 
     @abstractmethod
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        """Run `kernel(*arguments)`, now or in order behind earlier launches."""
+        """Run `kernel(*arguments)`, now or in order behind earlier launches.
+
+        The order is that of the current stream; `failure` is what to raise, here or
+        where the launch is waited for, if the kernel raises.
+        """
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until every earlier launch is done."""
+        """Wait until every earlier launch is done, in all streams."""
+
+    def stream(self) -> Stream:
+        """A new order of launches; on a device with one queue, that queue."""
+        return Stream(self)
+
+    def current_stream(self) -> Stream | None:
+        """That of the innermost `with stream:` around the caller; None outside."""
+        mine = [stream for stream in _ENTERED.get() if stream.device is self]
+        return mine[-1] if mine else None
+
+    def copy(self, buffer: Any) -> Any:
+        """Another buffer with the contents of `buffer`."""
+        return self.from_host(self.to_host(buffer).copy())
+
+    def failure(
+        self, kernel: Callable[..., Any], arguments: tuple[Any, ...], cause: Exception
+    ) -> MdtensorError:
+        """What `cause`, raised by a kernel, becomes for whom waits for the launch."""
+        if isinstance(cause, MdtensorError):
+            return cause
+        name = getattr(kernel, "__name__", type(kernel).__name__)
+        problem = f"the kernel failed on {self.name} with {type(cause).__name__}"
+        failed = DeviceError(problem, "", describe(name, *arguments))
+        failed.__cause__ = cause
+        return failed
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return device, (self.name,)
+
+
+class Stream:
+    """Launches that run in order; those of two streams know no order but by events.
+
+        with device.stream() as stream:  # launches of the device go there
+            y = x + x
+        done = stream.record()           # what y needs
+        other.wait(done)                 # later launches of `other` come after it
+
+    This one is for devices with one queue, in which all is in order. Devices with more
+    of them derive from it.
+
+    Example:
+        >>> with cpu.stream() as stream:
+        ...     cpu.current_stream() is stream
+        True
+        >>> stream.record().wait()
+
+    Source: CUDA C++ Programming Guide, "Streams" and "Events".
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
+        """Run `kernel(*arguments)` behind the earlier launches of this stream."""
+        self.device.launch(kernel, *arguments)
+
+    def record(self) -> Event:
+        """The event that every launch so far is done."""
+        return Event(self)
+
+    def wait(self, event: Event) -> None:
+        """Run later launches after `event`; the caller goes on at once if it can."""
+        if event.stream.device is not self.device:
+            event.wait()
+
+    def synchronize(self) -> None:
+        """Wait until every launch of this stream is done."""
+        self.device.synchronize()
+
+    def __enter__(self) -> Self:
+        _ENTERED.set((*_ENTERED.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _ENTERED.set(_ENTERED.get()[:-1])
+
+
+class Event:
+    """A point in a stream, made by `Stream.record`."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def wait(self) -> None:
+        """Wait until what was launched before it is done."""
+        self.stream.synchronize()
 
 
 class _Cpu(Device):
@@ -72,7 +183,11 @@ class _Cpu(Device):
         return np.asarray(buffer)
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        kernel(*arguments)
+        try:
+            kernel(*arguments)
+        except Exception as error:
+            failed = self.failure(kernel, arguments, error)
+            raise failed from failed.__cause__
 
     def synchronize(self) -> None:
         return None

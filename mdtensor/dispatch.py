@@ -23,7 +23,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import plum
 
@@ -32,7 +32,13 @@ from mdtensor.annotations import check_annotations
 from mdtensor.call import compile_call
 from mdtensor.declaration import Described, parameter_types, type_name
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
-from mdtensor.selection import Implementation, Method, Selection
+from mdtensor.selection import (
+    Implementation,
+    Method,
+    Selection,
+    as_function,
+    refuse_misfit,
+)
 
 _OPERATIONS: dict[str, Generic] = {}
 
@@ -49,6 +55,9 @@ class Generic(Protocol):
 
 class Operation(Described):
     """A generic function: its declaration, its methods, its table of calls."""
+
+    #: While set, it makes what calls run of what they would run; no table is filled.
+    observe: ClassVar[Callable[..., Implementation] | None] = None
 
     def __init__(
         self,
@@ -101,7 +110,7 @@ class Operation(Described):
 
     def add_method(self, new: Method, override: bool) -> None:
         with self._lock:
-            self._refuse_misfit(new)
+            refuse_misfit(self, new)
             for known in list(self._methods.values()):
                 if known.signature == new.signature:
                     self._replace(known, new, override)
@@ -116,26 +125,6 @@ class Operation(Described):
             raise DispatchError("no sequence", "Give a list of tensors", call)
         return tuple(arrays)
 
-    def _refuse_misfit(self, new: Method) -> None:
-        given = [*inspect.signature(new.implementation).parameters.values()]
-        keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in given)
-        missing = set() if takes_all else set(self.options) - keywords
-        if not keywords <= set(self.options) or missing - {"out"}:
-            wanted = ", ".join(self.options) or "none"
-            raise RegistrationError(
-                f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
-                f", the declaration of {self.name} has {wanted}",
-                "Take the declared ones, or **options; only out may be left out",
-            )
-        count, wanted_count = len(new.signature.types), len(self.dispatched)
-        if count != wanted_count and not new.signature.has_varargs:
-            raise RegistrationError(
-                f"method {new} dispatches on {count} arguments, the declaration of "
-                f"{self.name} on {wanted_count}",
-                f"Annotate {', '.join(self.dispatched)}, each before the slash",
-            )
-
     def _replace(self, known: Method, new: Method, override: bool) -> None:
         if not override:
             raise RegistrationError(
@@ -147,8 +136,12 @@ class Operation(Described):
 
     def remove_method(self, known: Method) -> None:
         """Take a method away; calls choose among the others from then on."""
+        self.set_methods(kept for kept in self.methods if kept is not known)
+
+    def set_methods(self, methods: Iterable[Method]) -> None:
+        """Have these methods and no others; they are trusted to fit."""
         with self._lock:
-            del self._methods[known.implementation]
+            self._methods = {kept.implementation: kept for kept in methods}
             self._plum = plum.Dispatcher().abstract(_bare(self.declaration))
             for kept in self._methods.values():
                 self._plum.register(kept.implementation, signature=kept.signature)
@@ -157,6 +150,11 @@ class Operation(Described):
     def _forget(self) -> None:
         self._selections.clear()
         self.table.clear()
+
+    def clear_table(self) -> None:
+        """Have the next calls ask for their methods again."""
+        with self._lock:
+            self.table.clear()
 
     def select(self, *types: type) -> Selection:
         """The method for arguments of `types`, found without running anything.
@@ -207,9 +205,12 @@ class Operation(Described):
     def implementation(self, *types: type) -> Implementation:
         """The function for `types`; entered in the table that calls read first."""
         with self._lock:
-            method = self.select(*types).method
+            selection = self.select(*types)
+            method = selection.method
             shorter = method.specialize and method.specialize(*types)
             found = shorter or method.implementation
+            if Operation.observe is not None:
+                return Operation.observe(selection, found)
             row, keys = self.table, [types] if self.sequence else types
             for key in keys[:-1]:
                 row = row.setdefault(key, {})
@@ -218,13 +219,16 @@ class Operation(Described):
 
     def rounding(self, *types: type) -> Implementation:
         """The function for `types`, which must be one that takes `out=`."""
-        found = self.select(*types).method
+        selection = self.select(*types)
+        found = selection.method
         if not found.rounds:
             raise OptionError(
                 "out= is the grid of a quantized result, and this method has none",
                 "Leave out= away, or quantize the arguments first",
                 mismatch.called(self, types),
             )
+        if Operation.observe is not None:
+            return Operation.observe(selection, found.implementation)
         return found.implementation
 
 
@@ -293,6 +297,8 @@ def method(
     prepare: Callable[..., Any] | None = None,
     specialize: Callable[..., Implementation | None] | None = None,
     override: bool = False,
+    types: tuple[Any, ...] | None = None,
+    anywhere: bool = False,
 ) -> Callable[[Implementation], Any]:
     """Add the decorated function to the operation `function`.
 
@@ -302,6 +308,8 @@ def method(
         prepare: given the constant arguments, returns a step for compiled plans.
         specialize: given types, returns what calls with just these run, or None.
         override: replace a method that has the same signature.
+        types: what it is for, if the annotations do not say; then any callable will do.
+        anywhere: it runs on every device, and not only on those whose tensors it names.
 
     Returns:
         A decorator that returns the operation, so that its name keeps its meaning.
@@ -319,13 +327,19 @@ def method(
 
     def add_method(implementation: Implementation) -> Any:
         name = function.operation.name
-        check_annotations(implementation, name)
-        # plum would convert every result to the annotated type: 3 us a call.
-        implementation.__annotations__.pop("return", None)
-        signature = plum.Signature.from_callable(implementation)
-        new = Method(implementation, signature, deduce, prepare, specialize, name)
+        if types is None:
+            check_annotations(implementation, name)
+            # plum would convert every result to the annotated type: 3 us a call.
+            implementation.__annotations__.pop("return", None)
+            signature = plum.Signature.from_callable(implementation)
+        else:
+            implementation = as_function(implementation, name)
+            is_sequence = function.operation.sequence
+            varargs = {"varargs": types[0]} if is_sequence else {}
+            signature = plum.Signature(*(() if is_sequence else types), **varargs)
+        rest = deduce, prepare, specialize, name, anywhere
         operation: Operation = function.operation
-        operation.add_method(new, override)
+        operation.add_method(Method(implementation, signature, *rest), override)
         return operation.function
 
     return add_method

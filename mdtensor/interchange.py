@@ -145,7 +145,7 @@ class Interchange:
 
     def __deepcopy__(self, memo: Any) -> Self:
         new = object.__new__(type(self))
-        new.buffer = self.buffer.copy()
+        new.buffer = self.device.copy(self.buffer)
         return new
 
 

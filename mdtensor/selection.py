@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import plum
 
 from mdtensor import mismatch
 from mdtensor.declaration import type_name
+from mdtensor.errors import RegistrationError
 
 Implementation = Callable[..., Any]
 
@@ -26,6 +28,7 @@ class Method:
         prepare: does the work that depends on constant arguments only, once.
         specialize: a shorter way for arguments of just these types, or None.
         name: of the operation, whatever the function is called.
+        anywhere: it runs on every device, and not only on those whose tensors it names.
     """
 
     implementation: Implementation
@@ -34,6 +37,7 @@ class Method:
     prepare: Callable[..., Any] | None
     specialize: Callable[..., Implementation | None] | None = None
     name: str = ""
+    anywhere: bool = False
 
     @property
     def rounds(self) -> bool:
@@ -56,10 +60,17 @@ class Method:
 
     @property
     def location(self) -> str:
-        """`package/file.py:line` of its definition."""
-        code = inspect.unwrap(self.implementation).__code__
+        """`package/file.py:line` of its definition; the bare name of a builtin."""
+        found: Any = inspect.unwrap(self.implementation)
+        while isinstance(found, functools.partial):
+            found = found.func
+        module = getattr(found, "__module__", None) or type(found).__module__
+        written = found if hasattr(found, "__code__") else type(found).__call__
+        if not hasattr(written, "__code__"):
+            return f"{module}.{getattr(found, '__name__', type(found).__name__)}"
+        code = written.__code__
         file = code.co_filename.rsplit("/", 1)[-1]
-        names = self.implementation.__module__.split(".")
+        names = module.split(".")
         # A package is the folder of its `__init__.py`, a module is a file.
         place = "/".join([*(names if file == "__init__.py" else names[:-1]), file])
         return f"{place}:{code.co_firstlineno}"
@@ -97,3 +108,41 @@ class Selection:
     def __str__(self) -> str:
         call = mismatch.called(self.operation, self.types)
         return f"{call} -> {self.method}  {self.method.location}"
+
+
+def as_function(implementation: Implementation, name: str) -> Implementation:
+    """A new function called `name` that calls any callable."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return implementation(*arguments, **options)
+
+    call.__name__, call.__annotations__ = name, {}
+    call.__wrapped__ = implementation  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(call, follow_wrapped=False)  # type: ignore[attr-defined]
+    return call
+
+
+def refuse_misfit(operation: Any, new: Method) -> None:
+    """Refuse a method that does not take what the operation declares.
+
+    Raises:
+        RegistrationError: other keywords, or another number of arguments.
+    """
+    given = inspect.signature(new.implementation).parameters.values()
+    keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in given)
+    missing = set() if takes_any else set(operation.options) - keywords
+    if not keywords <= set(operation.options) or missing - {"out"}:
+        wanted = ", ".join(operation.options) or "none"
+        raise RegistrationError(
+            f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
+            f", the declaration of {operation.name} has {wanted}",
+            "Take the declared ones, or **options; only out may be left out",
+        )
+    count, wanted_count = len(new.signature.types), len(operation.dispatched)
+    if count != wanted_count and not new.signature.has_varargs:
+        raise RegistrationError(
+            f"method {new} dispatches on {count} arguments, the declaration of "
+            f"{operation.name} on {wanted_count}",
+            f"Annotate {', '.join(operation.dispatched)}, each before the slash",
+        )

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.device import Device, cpu, device as find_device
-from mdtensor.dispatch import operations
+from mdtensor.bound import bound, is_method, is_operation
+from mdtensor.device import Device, Stream, cpu, device as find_device
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
@@ -158,14 +158,19 @@ class Tensor(Interchange, Operators):
         return conversion.to(self, device)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
-        """As `to`, under the name of the array API. No device has streams yet."""
-        if stream is not None:
-            problem, fix = (
-                f"stream is {shown(stream)}, no device has any",
-                "Use stream=None",
-            )
+        """As `to`, under the array API's name; the move takes its turn in `stream`.
+
+        Raises:
+            OptionError: `stream` is none.
+        """
+        if stream is None:
+            return conversion.to(self, device)
+        if not isinstance(stream, Stream):
+            problem = f"stream is {shown(stream)}, not a Stream"
+            fix = "Use None, or a stream of the device"
             raise OptionError(problem, fix, describe("to_device", self, device))
-        return conversion.to(self, device)
+        with stream:
+            return conversion.to(self, device)
 
     def __repr__(self) -> str:
         """One short line; elements are shown by `str`."""
@@ -203,6 +208,12 @@ class Tensor(Interchange, Operators):
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
+
+    def __dir__(self) -> list[str]:
+        """The attributes, and the operations that are methods."""
+        namespace = vars(sys.modules[__package__])
+        methods = (name for name in namespace if is_method(name, namespace[name]))
+        return sorted({*super().__dir__(), *methods})
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The module with the functions of the array API for this tensor."""
@@ -257,14 +268,18 @@ def from_numpy(array: Any) -> Tensor:
 Operators._from_numpy = staticmethod(from_numpy)
 
 
-def _unknown(x: Tensor, name: str) -> Any:
-    """Python asks this for attributes that are not there."""
-    names = {call.__name__ for call in operations().values()}
-    fix = "" if name.startswith("_") else hint(name, names)
+def _attribute(x: Tensor, name: str) -> Any:
+    """Python asks this for attributes that are not there: operations are methods."""
+    namespace = {} if name.startswith("_") else vars(sys.modules[__package__])
+    found = bound(x, name, namespace)
+    if found is not None:
+        return found
+    calls = [n for n, value in namespace.items() if is_operation(value)]
+    fix = hint(name, calls) if namespace else ""
     if fix:
-        fix = f" Operations are functions:{fix.removeprefix(' Use').rstrip('.')}(x)."
+        fix = f"{fix.rstrip('.')}(x)."
     raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
 
 
 # Not in the class, where a type checker would take every name for an attribute.
-setattr(Tensor, "__getattr__", _unknown)  # noqa: B010
+setattr(Tensor, "__getattr__", _attribute)  # noqa: B010

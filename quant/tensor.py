@@ -121,7 +121,7 @@ class QuantizedTensor(Tensor):
         return type(self), (self.device.to_host(self.buffer), self.qparams)
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return type(self).wrap(self.buffer.copy(), self.qparams)
+        return type(self).wrap(self.device.copy(self.buffer), self.qparams)
 
     def _numbers(self) -> Any:
         zero = self.qparams.along(self.zero_point, self.ndim)

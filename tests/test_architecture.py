@@ -30,14 +30,14 @@ LAYERS = (
     | {"spelling"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
-    {"generics", "which", "registration"},
-    {"operators", "interchange", "inspection", "catalog"},
+    {"generics", "which", "registration", "tracing"},
+    {"operators", "interchange", "inspection", "catalog", "bound"},
     {"infer"},
     {"tensor"},
-    {"leaves"},
+    {"leaves", "registry"},
     {"ops", "probe"},
     {"linalg", "fft", "extend", "support", "tables"},
-    {"cuda", "emucuda", "diagnose", "cli"},
+    {"cuda", "emucuda", "diagnose", "cli", "conformance"},
     {"__main__"},
 )
 CORE = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -89,7 +89,7 @@ def _real(x: Tensor, dtype: DType, casting: str) -> Any:
     return x.buffer.real
 
 
-@method(to)
+@method(to, anywhere=True)
 def to(x: Dense, device: Union[Device, str], /) -> Tensor:
     rule = to.operation.rule
     target: type[Tensor] = checked(

@@ -161,23 +161,23 @@ def eye(
     return placed(made, found, device, "eye", *shape)
 
 
-@method(empty_like)
+@method(empty_like, anywhere=True)
 def empty_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
     return empty(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
 
 
-@method(full_like)
+@method(full_like, anywhere=True)
 def full_like(x: Dense, /, *, fill_value: Any, dtype: Any, device: Any) -> Tensor:
     made = full(x.shape, fill_value, **_alike(x, dtype, device))
     return made  # type: ignore[no-any-return]
 
 
-@method(ones_like)
+@method(ones_like, anywhere=True)
 def ones_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
     return ones(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
 
 
-@method(zeros_like)
+@method(zeros_like, anywhere=True)
 def zeros_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
     return zeros(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
 

@@ -31,9 +31,11 @@ def test_of_the_package(name: str) -> None:
 def test_of_a_tensor() -> None:
     x: Any = md.ones((2,))
     head = "Float32Tensor has no attribute "
-    tail = " Operations are functions: mdtensor"
-    assert text(lambda: x.sum) == f"{head}'sum'.{tail}.sum(x)."
-    assert text(lambda: x.transpose) == f"{head}'transpose'.{tail}.permute_dims(x)."
+    assert (
+        text(lambda: x.transpose) == f"{head}'transpose'. Use mdtensor.permute_dims(x)."
+    )
+    assert text(lambda: x.sums) == f"{head}'sums'. Use mdtensor.sum(x)."
+    assert text(lambda: x.norm).endswith("'norm'. Use mdtensor.linalg.vector_norm(x).")
     assert text(lambda: x.colour) == f"{head}'colour'."
     assert not hasattr(x, "__cuda_array_interface__")
 

@@ -169,9 +169,10 @@ def test_moved_under_the_name_of_the_standard() -> None:
     x = md.asarray([1.0])
     assert x.to_device(md.cpu) is x.to_device("cpu") is x
     assert text(md.OptionError, lambda: x.to_device("cpu", stream=1)) == (
-        "to_device(Float32Tensor[1], str): stream is 1, no device has any. "
-        "Use stream=None."
+        "to_device(Float32Tensor[1], str): stream is 1, not a Stream. "
+        "Use None, or a stream of the device."
     )
+    assert x.to_device("cpu", stream=md.cpu.stream()) is x
 
 
 def test_the_namespace_of_a_version() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor import tensor
-from mdtensor.device import _REGISTRY
+from mdtensor import registry
 
 
 class Shelf(md.Device):
@@ -31,28 +30,25 @@ class Shelf(md.Device):
         return np.array(buffer)
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        kernel(*arguments)
+        try:
+            kernel(*arguments)
+        except Exception as error:
+            raise self.failure(kernel, arguments, error) from error
 
     def synchronize(self) -> None:
         self.log.append("synchronize")
 
 
 @contextlib.contextmanager
-def shelved(dtypes: Iterable[md.DType]) -> Iterator[Shelf]:
-    """The device, registered, with a leaf for each of `dtypes`; gone afterwards."""
-    registries = _REGISTRY, tensor._LEAVES
-    before = [dict(registry) for registry in registries]
-    place = md.register_device(Shelf())
-    for dtype in dtypes:
-        host = md.leaf(dtype)
-        body = {"__slots__": (), "__module__": __name__}
-        name = f"Shelf{host.__name__}"
-        globals()[name] = type(
-            name, host.__bases__, body, dtype=dtype, device=place
-        )  # pickle finds it here
-    try:
+def shelved(dtypes: Iterable[md.DType], place: Any = None) -> Iterator[Any]:
+    """`place`, registered, with a leaf for each of `dtypes`; gone afterwards."""
+    with registry.restored():
+        place = md.register_device(place or Shelf())
+        for dtype in dtypes:
+            host = md.leaf(dtype)
+            body = {"__slots__": (), "__module__": __name__}
+            name = f"{place.name.capitalize()}{host.__name__}"
+            globals()[name] = type(
+                name, host.__bases__, body, dtype=dtype, device=place
+            )  # pickle finds it here
         yield place
-    finally:
-        for registry, known in zip(registries, before, strict=True):
-            registry.clear()
-            registry.update(known)

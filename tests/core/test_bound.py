@@ -1,0 +1,100 @@
+"""Operations as methods of tensors."""
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from support.samples import sample
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.bound import is_operation
+
+X: Any = md.asarray([[1.0, -2.0], [3.0, 4.0]])
+NAMED = {
+    name: value
+    for name, value in vars(md).items()
+    if is_operation(value) and not value.operation.sequence
+}
+METHODS = {name: f for name, f in NAMED.items() if name not in ("real", "imag")}
+
+
+def result(x: Any) -> Any:
+    if isinstance(x, md.Tensor):
+        return type(x), x.shape, x.buffer.tobytes()
+    return [result(part) for part in x] if isinstance(x, (tuple, list)) else x
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_operation_is_a_method_of_its_first_tensor(name: str) -> None:
+    if name == "empty_like":
+        return  # its elements are undefined
+    (first, *rest), options = sample(METHODS[name])
+    (first2, *rest2), options2 = sample(METHODS[name])
+    found = getattr(first, name)(*rest, **options)
+    wanted = METHODS[name](first2, *rest2, **options2)
+    assert result(found) == result(wanted)
+
+
+def test_properties_are_what_they_were() -> None:
+    assert (X.shape, X.dtype, X.size, X.ndim) == ((2, 2), md.float32, 4, 2)
+    assert X.T.tolist() == [[1.0, 3.0], [-2.0, 4.0]]
+    assert X.astype(md.int8).sum(axis=0).tolist() == [4, 2]
+
+
+def test_listed_and_looked_for() -> None:
+    assert set(METHODS) <= set(dir(X))
+    assert {"shape", "T", "tolist"} <= set(dir(X))
+    for absent in ("real", "imag", "concat", "stack", "asarray", "float32", "nn"):
+        assert absent not in dir(X)
+        assert not hasattr(X, absent)
+    assert not any(hasattr(X, name) for name in ("__cuda_array_interface__", "__jax__"))
+
+
+def test_a_method_has_the_documentation_of_its_operation() -> None:
+    assert X.add.__doc__ == md.add.__doc__
+    assert X.sum.__doc__ == md.sum.__doc__
+    assert (X.add.__name__, X.sum.__name__) == ("add", "sum")
+
+
+def test_copies_and_pickles_are_unharmed() -> None:
+    for twin in (copy.copy(X), copy.deepcopy(X), pickle.loads(pickle.dumps(X))):
+        assert result(twin) == result(X)
+    assert pickle.loads(pickle.dumps(X.add))(X).tolist() == (X + X).tolist()
+
+
+def test_quantized_tensors_have_them() -> None:
+    q = quant.quantize(X, qparams=quant.QParams(0.25, 3, dtype=quant.qint8))
+    assert result(q.relu()) == result(md.relu(q))
+    assert not hasattr(q, "dequantize")
+
+
+def test_an_operation_of_a_stranger_is_a_function_only() -> None:
+    with md.registry.restored():
+
+        @md.generic
+        def brighten(x: Any, /) -> Any:
+            """Something."""
+
+        assert not hasattr(X, "brighten")
+
+
+def test_numpys_reductions_give_tensors() -> None:
+    """NumPy asks for the method first, and says out=None to it."""
+    for function in (np.sum, np.prod, np.max, np.min, np.any, np.all, np.mean):
+        ours = getattr(
+            md, {"amax": "max", "amin": "min"}.get(name(function), name(function))
+        )
+        for axis in (None, 0, (0, 1)):
+            assert result(function(X, axis=axis)) == result(ours(X, axis=axis))
+    assert result(np.sum(X, axis=0, keepdims=True)) == result(
+        md.sum(X, axis=0, keepdims=True)
+    )
+    with pytest.raises(TypeError, match="out"):
+        np.sum(X, out=np.ones(()))
+
+
+def name(function: Any) -> str:
+    return str(function.__name__)
