@@ -26,6 +26,7 @@ from mdtensor import (
     linalg as linalg,
     registry as registry,
 )
+from mdtensor.bound import bind as _bind
 from mdtensor.catalog import *
 from mdtensor.catalog import check_declared as _check_declared
 from mdtensor.cuda import *
@@ -348,6 +349,7 @@ _check_declared(operations())
 
 # The array API's longer names for the same operations.
 subtract, multiply, divide, negative = sub, mul, div, neg
+_bind(Tensor, globals())  # x.sum(axis=0) is sum(x, axis=0)
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"

@@ -1,15 +1,15 @@
 """Operations as methods of their first tensor: `x.sum(axis=0)` is `sum(x, axis=0)`.
 
-Every operation that the package names is one, found by name when it is asked for;
-those of other packages are functions only, so that what a tensor has does not depend
-on who was imported.
+Every operation that the package names becomes one, under that name; those of other
+packages are functions only, so that what a tensor has does not depend on who was
+imported.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any
 
 #: Attributes of Python's numbers and of NumPy's arrays, which call nothing.
@@ -20,21 +20,21 @@ _CALLED_BY_NUMPY = frozenset(
 )
 
 
-def bound(x: Any, name: str, namespace: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """The operation `name` of `namespace` with `x` as its first argument, or None.
+def bind(kind: type, namespace: Mapping[str, Any]) -> None:
+    """Give `kind` the operations of `namespace` as methods, but where it has its own.
+
+    Those of sequences are left out, and `real` and `imag`.
 
     Example:
         >>> import mdtensor as md
-        >>> bound(md.asarray([1, 2]), "add", vars(md))(3).tolist()
-        [4, 5]
-        >>> bound(md.asarray([1, 2]), "asarray", vars(md)) is None
-        True
+        >>> md.asarray([1, 2]).add(3).tolist(), md.Tensor.add is md.add
+        ([4, 5], True)
     """
-    function = namespace.get(name)
-    if not is_method(name, function):
-        return None
-    method: Callable[..., Any] = MethodType(function, x)
-    return _for_numpy(method) if name in _CALLED_BY_NUMPY else method
+    for name, value in namespace.items():
+        is_method = is_operation(value) and not value.operation.sequence
+        if is_method and not (name in _DATA or hasattr(kind, name)):
+            by_numpy = name in _CALLED_BY_NUMPY
+            setattr(kind, name, _for_numpy(value) if by_numpy else value)
 
 
 def is_operation(value: Any) -> bool:
@@ -42,19 +42,14 @@ def is_operation(value: Any) -> bool:
     return isinstance(value, FunctionType) and hasattr(value, "operation")
 
 
-def is_method(name: str, value: Any) -> bool:
-    """Whether `value` is an operation whose first argument is one tensor."""
-    return is_operation(value) and name not in _DATA and not value.operation.sequence
+def _for_numpy(operation: Any) -> Callable[..., Any]:
+    """`operation`, to which `out=None` and `dtype=None` say nothing."""
 
-
-def _for_numpy(method: Callable[..., Any]) -> Callable[..., Any]:
-    """`method`, to which `out=None` and `dtype=None` say nothing."""
-
-    @functools.wraps(method)
-    def call(*arguments: Any, **options: Any) -> Any:
+    @functools.wraps(operation)
+    def call(x: Any, /, *arguments: Any, **options: Any) -> Any:
         for name in ("out", "dtype"):
             if options.get(name, 0) is None:
                 del options[name]
-        return method(*arguments, **options)
+        return operation(x, *arguments, **options)
 
     return call

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.bound import bound, is_method, is_operation
+from mdtensor.bound import is_operation
 from mdtensor.device import Device, Stream, cpu, device as find_device
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
@@ -209,12 +209,6 @@ class Tensor(Interchange, Operators):
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
-    def __dir__(self) -> list[str]:
-        """The attributes, and the operations that are methods."""
-        namespace = vars(sys.modules[__package__])
-        methods = (name for name in namespace if is_method(name, namespace[name]))
-        return sorted({*super().__dir__(), *methods})
-
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The module with the functions of the array API for this tensor."""
         check_api_version(api_version)
@@ -268,12 +262,9 @@ def from_numpy(array: Any) -> Tensor:
 Operators._from_numpy = staticmethod(from_numpy)
 
 
-def _attribute(x: Tensor, name: str) -> Any:
-    """Python asks this for attributes that are not there: operations are methods."""
+def _unknown(x: Tensor, name: str) -> Any:
+    """Python asks this for attributes that are not there."""
     namespace = {} if name.startswith("_") else vars(sys.modules[__package__])
-    found = bound(x, name, namespace)
-    if found is not None:
-        return found
     calls = [n for n, value in namespace.items() if is_operation(value)]
     fix = hint(name, calls) if namespace else ""
     if fix:
@@ -282,4 +273,4 @@ def _attribute(x: Tensor, name: str) -> Any:
 
 
 # Not in the class, where a type checker would take every name for an attribute.
-setattr(Tensor, "__getattr__", _attribute)  # noqa: B010
+setattr(Tensor, "__getattr__", _unknown)  # noqa: B010
