@@ -154,9 +154,8 @@ def shown(given: Any) -> str:
 
 
 def _is_of(value: Any, kind: CoordinateType) -> bool:
-    return (
-        isinstance(value, CoordinateType) and value is not kind and (value.kind is kind)
-    )
+    is_class = isinstance(value, CoordinateType) and value is not kind
+    return is_class and getattr(value, "kind", None) is kind
 
 
 def _renamed(kind: Any, inner: CoordinateType) -> CoordinateType:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVarTuple
 from mdtensor.errors import OptionError, RegistrationError
 from mdtensor.tables.coordinate import CoordinateType, shown
 
+#: For type checkers, to which Tag[Cpu, Float32] in an annotation is a generic type.
 Kinds = TypeVarTuple("Kinds")
 _TAGS: dict[frozenset[CoordinateType], TagType] = {}
 
@@ -145,11 +146,19 @@ def tag_of(coordinates: Iterable[Any]) -> TagType:
 def _new_tag(given: tuple[CoordinateType, ...]) -> TagType:
     ordered = tuple(sorted(given, key=lambda c: c.kind.rank))
     name = f"Tag[{', '.join(c.__name__ for c in ordered)}]"
-    body = {"__slots__": (), "__module__": Tag.__module__, "coordinates": ordered}
+    body = {"__slots__": (), "__module__": _owner(ordered), "coordinates": ordered}
     new: Any = TagType(name, (Tag,), body)
     new._only = object.__new__(new)
     found: TagType = new
     return found
+
+
+def _owner(coordinates: tuple[CoordinateType, ...]) -> str:
+    """The module of the first coordinate that is not ours: it is their tag as well."""
+    ours = Tag.__module__.partition(".")[0]
+    modules = (one.__module__ for one in coordinates)
+    theirs = (name for name in modules if name.partition(".")[0] != ours)
+    return next(theirs, Tag.__module__)
 
 
 def _check(given: tuple[Any, ...]) -> None:

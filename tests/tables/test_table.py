@@ -12,6 +12,7 @@ from support import scan
 from support.scan import COVERAGE, METHODS, SPACE, Shelf
 
 import mdtensor as md
+from mdtensor import diagnose
 from mdtensor.errors import CoverageError, DispatchError, PointError, RegistrationError
 from mdtensor.tables import (
     Axes,
@@ -199,6 +200,17 @@ def test_all_ambiguous_points_are_reported_at_once() -> None:
         "Tag[Cpu, Floating, Contiguous, OutOfPlace, NotRequired]; "
         "Tag[Cpu, Integer, Contiguous, OutOfPlace, Required]."
     )
+
+
+def test_the_checker_finds_the_same() -> None:
+    """Over the points of the space, without a table; it knows nothing of tags."""
+    operation = scan.declare([*METHODS, second])
+    with pytest.raises(CoverageError) as caught:
+        DispatchTable(SPACE, COVERAGE, operation)
+    report = diagnose.analyze(operation, universe=[*SPACE, md.Float32Tensor])
+    found = [one for one in report.findings if one.rule == "MDT001"]
+    assert sum(one.count for one in found) == len(caught.value.ambiguous) == 4
+    assert {one.witness[0] for one in found} <= set(map(str, caught.value.ambiguous))
 
 
 def floats(

@@ -62,6 +62,16 @@ def test_order_makes_no_difference() -> None:
     assert str(Tag[InPlace, Float32, Cuda]) == "Tag[Cuda, Float32, InPlace]"
 
 
+def test_a_tag_belongs_to_who_declared_a_part_of_it() -> None:
+    """So that a method for it is no piracy."""
+
+    class Mine(Coordinate, values=(1,)):
+        """A stranger's."""
+
+    assert Tag[Cpu, Float32].__module__.startswith("mdtensor.tables")
+    assert Tag[Cpu, Mine[1]].__module__ == Mine.__module__ == __name__
+
+
 def test_eight_threads_make_one_tag() -> None:
     class Fresh(Coordinate, values=tuple(range(50))):
         """So that no tag is there yet."""
