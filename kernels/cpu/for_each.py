@@ -10,7 +10,7 @@ always with numba. Nothing is kept on disk: numba cannot tell when such names ch
 import re
 import threading
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -30,10 +30,15 @@ from mdtensor.kernels.dense.layout import (
 )
 
 MOST_LOOPS = 1024
-_LOOPS = {}
+_LOOPS: dict[Any, Any] = {}
 _LOCK = threading.Lock()
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_compiled = numba.njit(**_OPTIONS)
 
 _INDEXED = """
 def loop(start, stop, {parameters}):
@@ -64,7 +69,10 @@ _NO_GEOMETRY = np.empty((1, 1), np.int64)
 
 
 def indexed(function, arguments):
-    """function(i, *arguments) for each i; operands become views."""
+    """function(i, *arguments) for each i; operands become views.
+
+    The work holds addresses: keep the arrays until it is done.
+    """
     arrays = [x.array for x in arguments if isinstance(x, Operand)]
     dense = is_contiguous(*arrays)
     loop = _loop("indexed", function, arguments, dense)
@@ -75,7 +83,10 @@ def indexed(function, arguments):
 
 
 def elementwise(function, out, arguments):
-    """out = function(*arguments), element by element; all operands of one shape."""
+    """out = function(*arguments), element by element; all operands of one shape.
+
+    The work holds addresses: keep the arrays until it is done.
+    """
     operands = [out, *(x for x in arguments if isinstance(x, Operand))]
     arrays = tuple(x.array for x in operands)
     geometry, dense = _NO_GEOMETRY, is_contiguous(*arrays)

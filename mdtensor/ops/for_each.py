@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from inspect import CO_VARARGS
+from inspect import CO_VARARGS, iscoroutinefunction, isgeneratorfunction
 from numbers import Integral
 from pathlib import PurePath
 from types import FunctionType, ModuleType
@@ -40,7 +40,7 @@ def for_each(
     function: Callable[..., Any],
     /,
     *arguments: Any,
-    scheduling: str = "uniform",
+    scheduling: Any = "uniform",
     grain: int = 1024,
 ) -> None:
     """function(i, *arguments) for each i in range(count), once, in any order.
@@ -57,7 +57,8 @@ def for_each(
         arguments: views, see `flat_in`, `flat_out`, `ranked_in`, `ranked_out`; Python
             numbers.
         scheduling: `uniform`, one piece for each thread; `adaptive`, many pieces, for
-            indices that do not all take equally long.
+            indices that do not all take equally long. The coordinates `Uniform` and
+            `Adaptive` of `tables` say the same.
         grain: indices that a thread is given at least; 1 where each takes long.
 
     Raises:
@@ -91,11 +92,13 @@ def _run(
     count: int,
     function: Any,
     arguments: tuple[Any, ...],
-    scheduling: str,
+    scheduling: Any,
     grain: int,
 ) -> None:
     if not _is_count(count):
         raise ShapeError("count is no size", "Give an integer from 0 on")
+    if isinstance(scheduling, type):
+        scheduling = scheduling.__name__.lower()
     choice(scheduling, "scheduling", tuple(schedule.PIECES))
     if not _is_count(grain) or not grain:
         raise OptionError(f"grain is {grain!r}", "Use an integer from 1 on")
@@ -133,10 +136,12 @@ def plain_function(function: Any) -> FunctionType:
         OptionError: it is none.
     """
     plain = getattr(function, "py_func", function)
-    if isinstance(plain, FunctionType):
-        return plain
-    problem = f"{type(function).__name__} is no Python function"
-    raise OptionError(problem, "Define one with def or lambda")
+    fix = "Define one with def or lambda"
+    if not isinstance(plain, FunctionType):
+        raise OptionError(f"{type(function).__name__} is no Python function", fix)
+    if isgeneratorfunction(plain) or iscoroutinefunction(plain):
+        raise OptionError(f"{plain.__name__} waits between its statements", fix)
+    return plain
 
 
 def _argument(x: Any) -> Any:
@@ -158,12 +163,12 @@ def number(x: Any) -> Any:
     if type(x) is float:
         return x
     x = x.item() if isinstance(x, np.generic) else x
-    if not isinstance(x, (bool, int, float, complex)):
+    kinds: tuple[type, ...] = (bool, int, float, complex)
+    if not isinstance(x, kinds):
         fix = "Give views and Python numbers"
         raise DispatchError(f"{type(x).__name__} is no view or number", fix)
     if isinstance(x, int) and not -(2**63) <= x < 2**63:
         raise CastError("an integer of more than 64 bits", "Give a float")
-    kinds = (bool, int, float, complex)
     return next(kind(x) for kind in kinds if isinstance(x, kind))
 
 

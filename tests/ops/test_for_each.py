@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ compiled = pytest.mark.compiled
 
 def fill(i, y, value=1.0):
     y[i] = value
+
+
+def steps(i, y):
+    yield i
 
 
 def line(function: Any) -> str:
@@ -32,6 +37,33 @@ def test_defaults_count_and_scalars() -> None:
     md.for_each(3, lambda i, y: None, md.flat_out(y))
     md.for_each(0, fill, md.flat_out(y), 7.0)
     assert y.tolist() == [0.5] * 3
+
+
+def test_scheduling_by_coordinate() -> None:
+    y = md.zeros(3)
+    for coordinate in (md.tables.Uniform, md.tables.Adaptive):
+        md.for_each(3, fill, md.flat_out(y), scheduling=coordinate)
+    assert y.tolist() == [1.0] * 3
+
+
+@compiled
+def test_the_first_call_of_several_threads() -> None:
+    def double(i, y):
+        y[i] *= 2
+
+    found = []
+
+    def call() -> None:
+        y = md.ones(100)
+        md.for_each(100, double, md.flat_out(y))
+        found.append(y.tolist() == [2.0] * 100)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 4
 
 
 def test_python_integers_and_truth_values() -> None:
@@ -123,6 +155,14 @@ REFUSED = {
         (
             "for_each(int, function, View[3]): scheduling is 'static'. Use one of "
             "'uniform', 'adaptive'."
+        ),
+    ),
+    "generator": (
+        lambda y: md.for_each(1, steps, y),
+        md.OptionError,
+        (
+            "for_each(int, function, View[3]): steps waits between its statements. "
+            "Define one with def or lambda."
         ),
     ),
     "grain": (
