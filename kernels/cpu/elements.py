@@ -1,6 +1,6 @@
 """What a compiled function reads and writes: compute types, storage types, rounding.
 
-float16 and bfloat16 are read as float32, exactly; everything else as it is. A value is
+Narrow floats are read as float32, exactly; everything else as it is. A value is
 rounded once to the storage type, half to even; integers wrap. Nothing becomes less than
 it is: no float is written to integers, no complex number to floats.
 """
@@ -12,10 +12,11 @@ from numba import from_dtype, types
 from numba.core.errors import TypingError
 from numba.extending import register_jitable
 
-from mdtensor.kernels.cpu import bfloat16, float16
+from mdtensor.kernels.cpu import bfloat16, float8, float16
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.dense.half import is_narrow
 
-NARROW = {"float16": float16, "bfloat16": bfloat16}
+OURS = {"float16": float16, "bfloat16": bfloat16}
 #: What a message that a user may read begins with, among numba's own.
 MARK = "mdtensor: "
 
@@ -29,27 +30,38 @@ class Element(NamedTuple):
     writes: bool = False
 
     @property
+    def is_narrow(self):
+        """Whether it is a float that is computed in float32."""
+        return is_narrow(np.dtype(self.name))
+
+    @property
     def storage(self):
         """What lies in memory, as numba sees it."""
-        return from_dtype(np.dtype("uint16" if self.name in NARROW else self.name))
+        bits = f"uint{8 * self.size}"
+        return from_dtype(np.dtype(bits if self.is_narrow else self.name))
 
     @property
     def compute(self):
         """What a function gets."""
-        return types.float32 if self.name in NARROW else self.storage
+        return types.float32 if self.is_narrow else self.storage
+
+    @property
+    def casts(self):
+        """`widen` and `narrow` of a narrow float."""
+        return OURS.get(self.name) or float8.casts(self.name)
 
     @property
     def widen(self):
         """From the storage type to the compute type; None where they are the same."""
-        return NARROW[self.name].widen if self.name in NARROW else None
+        return self.casts.widen if self.is_narrow else None
 
     @property
     def size(self):
-        return 2 if self.name in NARROW else np.dtype(self.name).itemsize
+        return np.dtype(self.name).itemsize
 
 
 def converter(element, value):
-    """From the type `value` to bits of 16, rounded once; None where a cast will do.
+    """From the type `value` to bits, rounded once; None where a cast will do.
 
     Raises:
         TypingError: it may not be written there.
@@ -58,9 +70,9 @@ def converter(element, value):
     problem = loss(element, value)
     if problem:
         raise TypingError(f"{MARK}{problem}")
-    if element.name not in NARROW:
+    if not element.is_narrow:
         return None
-    narrow = NARROW[element.name].narrow
+    narrow = element.casts.narrow
     if value == types.float32:
         return narrow
     return compiled(lambda value: narrow(to_odd(np.float64(value))))

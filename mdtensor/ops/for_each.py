@@ -46,7 +46,7 @@ def for_each(
     """function(i, *arguments) for each i in range(count), once, in any order.
 
     The function is compiled by numba at the first call with arguments of these types,
-    and runs on all threads without the GIL. Elements of float16 and bfloat16 are
+    and runs on all threads without the GIL. Floats of 16 bits or less are
     float32 in it, Python's numbers are float64 and int64; a value is rounded once when
     it is written.
 

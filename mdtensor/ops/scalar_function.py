@@ -38,8 +38,8 @@ def elementwise(
 
     The result has the promoted type of the tensors, and the shape to which they
     broadcast. The function is compiled by numba at the first call for these element
-    types. Elements of float16 and bfloat16 are float32 in it, other elements as they
-    are; Python's numbers are float64 and int64, and not rounded to the tensors' type.
+    types. Floats of 16 bits or less are float32 in it, other elements as they are;
+    Python's numbers are float64 and int64, and not rounded to the tensors' type.
     What it returns is rounded once. It is an operation like any other: `select`,
     `which`, further methods by `method`; and it takes `out=`, the tensor to write.
 

@@ -2,19 +2,13 @@
 
 from typing import Any
 
-from mdtensor import dtypes
+from mdtensor.dtypes import DType
 from mdtensor.errors import BoundsError, DispatchError, WriteError, describe
+from mdtensor.kernels.dense.half import is_narrow
 from mdtensor.kernels.dense.layout import Operand, Refused, repeats
 from mdtensor.kernels.reference import for_each as oracle
 from mdtensor.ops.operands import on_host
 from mdtensor.tensor import Tensor
-
-#: Element types that compiled functions know.
-KNOWN = {
-    *(dtypes.bool_, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
-    *(dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.complex64),
-    *(dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex128),
-}
 
 
 class View:
@@ -68,7 +62,7 @@ def flat_in(x: Tensor) -> View:
     """The elements of `x` by one index, for reading, whatever its rank and strides.
 
     Args:
-        x: any shape. float16 and bfloat16 are read as float32.
+        x: any shape. Floats of 16 bits or less are read as float32.
 
     Returns:
         A view: `view[i]` in the order of indices, the last one fastest; `view.size`.
@@ -119,7 +113,7 @@ def ranked_in(x: Tensor) -> View:
     """The elements of `x` by one index for each dimension, for reading.
 
     Args:
-        x: one dimension or more. float16 and bfloat16 are read as float32.
+        x: one dimension or more. Floats of 16 bits or less are read as float32.
 
     Returns:
         A view: `view[i, j]`, `view.shape`.
@@ -180,12 +174,20 @@ def operand(
         DispatchError, DeviceError, WriteError: see `flat_out`.
     """
     on_host(name, x)
-    if not isinstance(x, Tensor) or x.dtype not in KNOWN:
+    if not isinstance(x, Tensor) or not _is_known(x.dtype):
         fix = "Use asarray(x), or astype(x, dtype) of a tensor"
         raise DispatchError("no tensor of plain elements", fix, describe(name, x))
     if writes:
         _check_writes(name, x)
-    return Operand(x.buffer, x.dtype.name, writes, ranked)
+    return Operand(x.buffer, x.buffer.dtype.name, writes, ranked)
+
+
+def _is_known(dtype: DType) -> bool:
+    """Whether compiled functions know the elements: plain numbers or truth values."""
+    is_number = dtype.is_integer or dtype.is_floating or dtype.is_complex
+    if not (is_number or dtype.kind == "bool"):
+        return False
+    return is_narrow(dtype.storage) or dtype.storage.isbuiltin == 1
 
 
 def _check_writes(name: str, x: Tensor) -> None:

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mdtensor.kernels.cpu import float8
 from mdtensor.kernels.dense import conversion, half, pool, ufunc
 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)  # no infinity, and its largest is even
@@ -174,3 +175,19 @@ def test_integers_of_few_bits_are_no_floats():
     assert not half.is_narrow(np.dtype(ml_dtypes.int4))
     assert not half.is_narrow(np.dtype("V1"))
     assert half.is_narrow(E4M3)
+
+
+@each_type
+def test_tables_of_casts_say_what_numpy_says(dtype):
+    casts = float8.casts(dtype.name)
+    with np.errstate(over="ignore"):
+        x = np.concatenate([near(dtype), [inf, -inf, np.nan]]).astype(np.float32)
+    points = np.concatenate([x, np.nextafter(x, np.float32(inf))])
+    points = np.concatenate([points, np.nextafter(x, np.float32(-inf))])
+    found = np.array([casts.narrow(a) for a in points], np.uint8)
+    want = points.astype(dtype)
+    is_nan = np.isnan(want.astype(np.float32))
+    assert (found == want.view(np.uint8))[~is_nan].all()
+    assert np.isnan(found[is_nan].view(dtype).astype(np.float32)).all()
+    wide = [casts.widen(h) for h in range(256)]
+    assert np.array_equal(wide, everything(dtype).astype(np.float32), equal_nan=True)

@@ -237,6 +237,29 @@ def test_large_arrays_are_computed_alike() -> None:
         assert same(operation(x, x)[:256], operation(small, small))
 
 
+def test_compiled_functions_read_and_write_it() -> None:
+    """All pairs of it, rounded once from what float32 gives."""
+
+    @md.elementwise
+    def fused(x: float, y: float) -> float:
+        return x * y + 1.0
+
+    x, y = md.meshgrid(everything(), everything())
+    products = md.astype(x, md.float64) * md.astype(y, md.float64) + 1.0
+    assert same(fused(x, y), md.astype(products, float8, casting="wrap"))
+    assert same(fused(x[::2], 2.0), fused(x, 2.0)[::2])
+
+
+def test_loops_read_and_write_it() -> None:
+    def doubled(i: int, x: Any, y: Any) -> None:
+        y[i] = 2 * x[i]
+
+    x, y = md.asarray([1.0, 16.0, 300.0], dtype=float8), md.zeros((3,), dtype=float8)
+    md.for_each(3, doubled, md.flat_in(x), md.flat_out(y))
+    assert str(y.tolist()) == "[2.0, 32.0, nan]"
+    assert md.flat_in(x)[1] == 16.0
+
+
 def test_its_leaf_of_another_device_is_a_type_of_its_own() -> None:
     assert Float8Tensor.with_device(md.cuda) is CudaFloat8Tensor
     assert str(md.add.select(CudaFloat8Tensor, Float8Tensor).method)
