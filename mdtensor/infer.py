@@ -8,6 +8,7 @@ from typing import Any
 from mdtensor.catalog import get_op
 from mdtensor.declaration import REQUIRED
 from mdtensor.dispatch import Operation
+from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
     DispatchError,
@@ -153,7 +154,8 @@ def _shown(argument: Any) -> str:
 
 def _check_spec(spec: TensorSpec) -> None:
     """Refuse a spec that no tensor can have."""
-    if not isinstance(spec.type, type) or not hasattr(spec.type, "dtype"):
+    is_complete = isinstance(getattr(spec, "dtype", None), DType)
+    if not isinstance(spec.type, type) or not is_complete:
         shown = getattr(spec.type, "__name__", spec.type)
         fix = "Use a type of elements, such as Float32Tensor"
         raise DispatchError(f"the type of a spec is {shown}", fix)
@@ -164,9 +166,7 @@ def _check_spec(spec: TensorSpec) -> None:
 
 def _check_devices(tensors: Iterable[Any]) -> None:
     """Refuse operands of two devices."""
-    found = (x for x in tensors if is_tensor(x))
-    kinds = (x.type if isinstance(x, TensorSpec) else type(x) for x in found)
-    homes = dict.fromkeys(kind.device.name for kind in kinds)
+    homes = dict.fromkeys(x.device.name for x in tensors if is_tensor(x))
     if len(homes) > 1:
         first, second = [*homes][:2]
         fix = "Move one with to(device)"

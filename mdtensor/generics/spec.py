@@ -31,6 +31,10 @@ class TensorSpec:
         return found
 
     @property
+    def device(self) -> Any:
+        return self.type.device
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 

@@ -166,13 +166,19 @@ def test_what_others_become_did_not_change() -> None:
     assert md.promote_types(md.float16, md.bfloat16) is md.float32
 
 
-@pytest.mark.parametrize("rules", ["numpy", "jax", "torch", "pypto", "array_api"])
+@pytest.mark.parametrize("rules", ["numpy", "jax", "torch", "array_api", "strict"])
 def test_other_rules_have_no_place_for_it(rules: str) -> None:
     x = md.asarray([1.0], dtype=float8)
     with md.promotion_rules(rules):
         assert (x + x).dtype is float8
         with pytest.raises(md.PromotionError, match=f"under '{rules}'"):
             x + md.asarray([1.0])
+
+
+def test_rules_that_go_by_width_take_it() -> None:
+    x = md.asarray([1.0], dtype=float8)
+    with md.promotion_rules("pypto"):
+        assert (x + md.asarray([1.0])).dtype is md.float32
 
 
 def test_scalars_are_rounded_once() -> None:

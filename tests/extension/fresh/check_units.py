@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mdtensor_float8 import Float8Tensor, float8
 from mdtensor_squared import squared_difference
-from mdtensor_units import Quantity, Unit, UnitError
+from mdtensor_units import Quantity, QuantitySpec, Unit, UnitError
 
 import mdtensor as md
 from mdtensor.quant import QInt8Tensor
@@ -128,6 +128,36 @@ def test_what_has_no_method_says_what_would_work() -> None:
     )
     with pytest.raises(TypeError):
         metres(1.0) + "1"
+
+
+def spec(x: Any) -> Any:
+    if isinstance(x, Quantity):
+        return QuantitySpec(md.TensorSpec(type(x.tensor), x.shape), x.unit)
+    return md.TensorSpec(type(x), x.shape) if isinstance(x, md.Tensor) else x
+
+
+@pytest.mark.parametrize("operation", [md.add, md.mul, md.div, md.less, md.matmul])
+@pytest.mark.parametrize("second", [0, 1, 2])
+def test_deduction_is_what_comes_out(operation: Any, second: int) -> None:
+    q = Quantity([[1.0, 2.0], [3.0, 4.0]], METRE)
+    other = (q, Quantity(md.ones((2, 2)), SECOND), md.ones((2, 2), dtype=md.int8))[
+        second
+    ]
+    for operands in ((q, other), (other, q)):
+        try:
+            result = operation(*operands)
+        except UnitError as error:
+            with pytest.raises(UnitError, match=str(error.problem)):
+                md.infer(operation, *map(spec, operands))
+        else:
+            assert md.infer(operation, *map(spec, operands)) == spec(result)
+
+
+def test_deduction_of_reductions() -> None:
+    q = Quantity(md.ones((2, 3)), METRE)
+    assert md.infer(md.sum, spec(q), axis=0) == spec(md.sum(q, axis=0))
+    with pytest.raises(md.BoundsError):
+        md.infer(md.sum, spec(q), axis=5)
 
 
 def test_two_packages_meet_in_the_users_code() -> None:

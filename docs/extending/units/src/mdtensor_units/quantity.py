@@ -54,6 +54,10 @@ class QuantitySpec(md.TensorSpec):
     def dtype(self) -> md.DType:
         return self.tensor.dtype
 
+    @property
+    def device(self) -> Any:
+        return self.tensor.device
+
     def __eq__(self, other: object) -> bool:
         is_one = isinstance(other, QuantitySpec)
         return is_one and (self.tensor, self.unit) == (other.tensor, other.unit)
