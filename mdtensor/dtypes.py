@@ -49,6 +49,14 @@ class DType:
 
     __slots__ = ("bits", "digits", "kind", "maximum", "minimum", "name", "storage")
 
+    name: str
+    kind: str
+    bits: int
+    storage: np.dtype[Any]
+    minimum: int | float
+    maximum: int | float
+    digits: int
+
     def __init__(self, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> None:
         if name in _REGISTRY:
             raise RegistrationError(f"an element type named {name} exists already")

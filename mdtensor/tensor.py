@@ -7,7 +7,7 @@ and leaves of the host are in `leaves`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -138,7 +138,7 @@ class Tensor(Interchange, Operators):
         return int(self.buffer.size) * int(self.buffer.dtype.itemsize)
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Self:
         """The transpose of a matrix."""
         if self.ndim != 2:
             raise ShapeError(
@@ -146,12 +146,12 @@ class Tensor(Interchange, Operators):
                 "Use permute_dims",
                 f"T({type_and_shape(self)})",
             )
-        return manipulation.permute_dims(self, (1, 0))
+        return manipulation.permute_dims(self, (1, 0))  # type: ignore[no-any-return]
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Self:
         """The transpose of each matrix in a stack."""
-        return linalg.matrix_transpose(self)
+        return linalg.matrix_transpose(self)  # type: ignore[no-any-return]
 
     def to(self, device: Device | str) -> Any:
         """The tensor on `device`; itself if it is there."""
@@ -200,13 +200,13 @@ class Tensor(Interchange, Operators):
             raise DispatchError("a 0-d tensor has no length")
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> Any:
-        return indexing.getitem(self, key)
+    def __getitem__(self, key: Any) -> Self:
+        return indexing.getitem(self, key)  # type: ignore[no-any-return]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         indexing.setitem(self, key, value)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:

@@ -13,6 +13,7 @@ if __name__ != "mdtensor.quant":
     raise ImportError("import mdtensor.quant, not quant: two copies break dispatch")
 
 import importlib
+import types
 
 from mdtensor.quant import ops as ops
 from mdtensor.quant.dtypes import qint8 as qint8, qint32 as qint32, quint8 as quint8
@@ -43,3 +44,10 @@ def __getattr__(name: str) -> object:
     if name in _OF_MODELS:
         return getattr(importlib.import_module("mdtensor.quant.model"), name)
     raise AttributeError(f"module 'mdtensor.quant' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    modules = {
+        n for n, value in globals().items() if isinstance(value, types.ModuleType)
+    }
+    return sorted({*globals(), *_OF_MODELS} - modules)

@@ -37,12 +37,20 @@ LAYERS = (
     {"leaves", "registry"},
     {"ops", "probe"},
     {"linalg", "fft", "extend", "support", "tables"},
+    {"stubs"},
     {"cuda", "emucuda", "diagnose", "cli", "conformance"},
     {"__main__"},
 )
 CORE = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 QUANT = {"ops": 1, "observers": 2, "model": 3}  # every other file stands at 0
-LEAVES = {"quant", "cuda", "emucuda", "diagnose", "cli"}  # imported by entry points
+LEAVES = {
+    "quant",
+    "cuda",
+    "emucuda",
+    "diagnose",
+    "cli",
+    "stubs",
+}  # imported by entry points
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
 CALLS_KERNELS = {"ops", "cuda", "emucuda", "diagnose", "cli"}

@@ -164,3 +164,30 @@ def run(
 
     result = run_file(model, inputs or (), shape or (), out, labels, plan)
     emit(result, as_json, report.show_run)
+
+
+@app.command()
+def stubs(
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Where; beside mdtensor by default."
+        ),
+    ] = None,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="MODULE", help="Whose methods to include."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if files are old.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write .pyi files that tell type checkers the exact class of every call."""
+    from mdtensor.cli import report
+    from mdtensor.cli.stubs import write_stubs
+
+    result = write_stubs(out, tuple(modules or ()), check)
+    emit(result, as_json, report.show_stubs)
+    if check and result["changed"]:
+        raise typer.Exit(1)

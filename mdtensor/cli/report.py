@@ -80,6 +80,11 @@ def show_info(console: Console, facts: Facts) -> None:
     _pairs(console, rows)
 
 
+def show_stubs(console: Console, result: Facts) -> None:
+    changed = set(result["changed"])
+    _pairs(console, [(p, "new" if p in changed else "same") for p in result["files"]])
+
+
 def _pairs(console: Console, rows: list[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)

@@ -154,7 +154,7 @@ def fold_batch_norms(graph: Graph) -> Graph:
         if before.operation is md.linear and specs[before.output].ndim != 2:
             continue
         given = [*before.inputs[1:], *node.inputs[1:]]
-        known = [x if x is None else graph.constants[x] for x in given]
+        known: list[Any] = [x if x is None else graph.constants[x] for x in given]
         names = (graph.fresh(f"{node.output}.w"), graph.fresh(f"{node.output}.b"))
         folded = md.fold_batch_norm(*known, **node.options)
         constants |= dict(zip(names, folded, strict=True))

@@ -156,7 +156,8 @@ def ties(node: Node, values: dict[str, Any]) -> Array:
 def _exact(x: Any) -> Any:
     """The numbers that codes stand for, in float64."""
     if not isinstance(x, QuantizedTensor):
-        return md.astype(x, md.float64) if isinstance(x, md.Tensor) else x
+        is_plain = isinstance(x, (md.LogicalTensor, md.NumericTensor))
+        return md.astype(x, md.float64) if is_plain else x
     grid = x.qparams
     steps = _array(x) - grid.along(grid.zero_point, x.ndim)
     return md.asarray(steps * grid.along(grid.scale, x.ndim))

@@ -1,0 +1,227 @@
+"""The stubs of a package: which files there are, and what is in them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+from mdtensor import dtypes, operators
+from mdtensor.device import cpu
+from mdtensor.dispatch import Operation, operations
+from mdtensor.stubs import creation, grids, infix
+from mdtensor.stubs.calls import Calls
+from mdtensor.stubs.render import INDENT, call_class, function, signature
+from mdtensor.stubs.sources import Skeleton, namespace
+from mdtensor.stubs.spelling import Spelling
+from mdtensor.tensor import leaves
+
+#: The module of the calls' types; there is no such module at run time.
+CALLS = "mdtensor._calls"
+HEADER = '''"""Types for type checkers, written by `mdtensor stubs`: do not edit.
+
+They come from the operations and methods that are registered, under the default
+promotion rules. `mdtensor stubs --check` tells what has changed since.
+"""
+
+# mypy: disable-error-code="assignment, misc, overload-cannot-match, overload-overlap"
+# mypy: disable-error-code="override"
+'''
+OTHERS = """
+from mdtensor import _calls
+"""
+NAMES = """
+from typing import Final
+
+from mdtensor import _calls
+from mdtensor.dtypes import {dtype}
+"""
+TYPING = """
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import TypeVar
+
+from mdtensor.device import Device
+from mdtensor.dispatch import Operation
+from mdtensor.selection import Selection
+from mdtensor.dtypes import DType
+from mdtensor.tensor import Tensor
+"""
+WORDS = """
+_E = TypeVar("_E")
+_T = TypeVar("_T", bound=Tensor)
+Shape: TypeAlias = int | Sequence[int]
+DTypeName: TypeAlias = DType | str | type | np.dtype[Any]
+Nested: TypeAlias = _E | Sequence["Nested[_E]"]
+"""
+BASE = '''
+class Call:
+    """An operation; the classes below say what its calls give."""
+
+    __name__: str
+    operation: Operation
+    def select(self, *types: type) -> Selection: ...
+'''
+DTYPES = """
+from typing import Generic, overload
+from typing_extensions import TypeVar
+
+_T_co = TypeVar("_T_co", covariant=True, default=Any)
+"""
+
+
+class Package:
+    """Writes stubs.
+
+    Args:
+        spaces: the modules whose public names get types.
+        others: modules of others, whose operations are theirs to name.
+    """
+
+    def __init__(
+        self, spaces: Iterable[ModuleType], others: Iterable[ModuleType] = ()
+    ) -> None:
+        self.spaces, self.others = list(spaces), list(others)
+        self.spelling = Spelling(tuple(t for t in leaves() if t.device is cpu))
+        self.calls = Calls(self.spelling)
+        self.classes: dict[tuple[str, ...], str] = {}
+        self.names: dict[Operation, str] = {}
+
+    def files(self) -> dict[str, str]:
+        """The text of each stub by the name of its module."""
+        self._name_classes()
+        made = self._made()
+        found = {CALLS: self._calls(made), "mdtensor.operators": self._operators()}
+        found["mdtensor.dtypes"] = self._dtypes()
+        for grid in {type(grid) for grid in self.calls.grids}:
+            found[grid.__module__] = self._grids(grid)
+        moved = dict.fromkeys([*self.spelling.tuples, *made], CALLS)
+        for space in self.spaces:
+            lines = namespace(space, self.names.__getitem__, moved)
+            found[space.__name__] = self._space(space, lines)
+        return found
+
+    def _space(self, space: ModuleType, lines: list[str]) -> str:
+        typed = "\n".join(line for line in lines if ": Final" in line)
+        dtype = "DType as DType" if hasattr(space, "DType") else "DType"
+        head = NAMES.format(dtype=dtype) if typed else OTHERS
+        return _joined(HEADER, head, *self._imports(typed, space.__name__), *lines)
+
+    def _name_classes(self) -> None:
+        """One class for all operations that are called alike."""
+        alike: dict[tuple[str, ...], list[Operation]] = {}
+        for _, call in sorted(operations().items()):
+            overloads = self.calls.overloads(call.operation)
+            key = tuple(signature(call.operation, o) for o in overloads)
+            alike.setdefault(key, []).append(call.operation)
+        for key, members in alike.items():
+            first = "".join(word.title() for word in members[0].name.split("_"))
+            self.classes[key] = f"Like{first}" if len(members) > 1 else first
+            self.names |= dict.fromkeys(members, self.classes[key])
+
+    def _made(self) -> dict[str, list[str]]:
+        """The functions that make tensors, as text."""
+        found = {}
+        for space in self.spaces:
+            for name in creation.NAMES & set(vars(space)):
+                signatures = list(creation.overloads(name, vars(space)[name]))
+                found[name] = [line[4:] for line in function(name, signatures)]
+        return dict(sorted(found.items()))
+
+    def _calls(self, made: dict[str, list[str]]) -> str:
+        body = [line for lines in made.values() for line in lines]
+        for key, name in self.classes.items():
+            body += ["", *call_class(name, list(key))]
+        tuples = _tuples(self.spelling.tuples.values())
+        aliases = self.spelling.aliases()
+        variables = [
+            f'{name} = TypeVar("{name}", bound={bound})'
+            for name, bound in sorted(self.spelling.variables.items())
+        ]
+        text = "\n".join([*aliases, *variables, *body])
+        imports = self._imports(text, CALLS)
+        variables += creation.variables()
+        lines = (*imports, WORDS, *aliases, "", *variables, "", *tuples, BASE)
+        return _joined(HEADER, TYPING, *lines, *body)
+
+    def _imports(self, text: str, within: str) -> Iterator[str]:
+        """What the stub of the module `within` imports of the names in it."""
+        words = set(re.findall(r"\w+", text)) - {"Tensor"}
+        homes: dict[str, list[str]] = {}
+        for found in self.spelling.imported:
+            if found.__name__ in words:
+                homes.setdefault(found.__module__, []).append(found.__name__)
+        if within != CALLS:
+            known = {line.split(":")[0] for line in self.spelling.aliases()}
+            homes[CALLS] = sorted(words & (known | {*self.spelling.variables}))
+        spaces = [space.__name__ for space in self.spaces]
+        for home, names in sorted(homes.items()):
+            if home == within or not names:
+                continue
+            if within in (CALLS, operators.__name__) and self._is_stranger(home):
+                yield f"import {home}"
+                yield from (f"{name} = {home}.{name}" for name in sorted(names))
+            else:
+                shown = (
+                    f"{n} as {n}" if within in spaces else n for n in sorted(names)
+                )
+                yield f"from {home} import {', '.join(shown)}"
+
+    def _is_stranger(self, home: str) -> bool:
+        """Whether a module imports the package, which imports the stub that asks.
+
+        mypy takes `from x import y` for what must be known first, `import x` not.
+        """
+        known = [space.__name__ for space in self.spaces]
+        strangers = [name for name in known if hasattr(sys.modules[name], "__path__")]
+        inside = [name for name in strangers if home.startswith(f"{name}.")]
+        return inside != [__package__.partition(".")[0]]
+
+    def _operators(self) -> str:
+        replaced = infix.methods(self.calls)
+        text = Skeleton(replaced, {}, {}).of(operators)
+        imports = self._imports(text, operators.__name__)
+        more = "from typing import Self, overload\nfrom mdtensor.tensor import Tensor"
+        return _joined(HEADER, more, *imports, text)
+
+    def _dtypes(self) -> str:
+        """Element types that are generic in their tensors."""
+        signatures = ["(name: DType[_T_co]) -> DType[_T_co]", "(name: object) -> DType"]
+        replaced = {"dtype": [line[4:] for line in function("dtype", signatures)]}
+        known = {n for n, v in vars(dtypes).items() if isinstance(v, dtypes.DType)}
+        constants = dict.fromkeys(known, "Final[DType]")
+        text = Skeleton(replaced, {"DType": "Generic[_T_co]"}, constants).of(dtypes)
+        return self._generic(dtypes, text)
+
+    def _grids(self, grid: type) -> str:
+        module = sys.modules[grid.__module__]
+        return self._generic(module, grids.skeleton(grid).of(module))
+
+    def _generic(self, module: ModuleType, text: str) -> str:
+        """A module with classes that are generic in a type of tensors."""
+        return _joined(HEADER, DTYPES, *self._imports(text, module.__name__), text)
+
+
+def _tuples(found: Iterable[type]) -> Iterator[str]:
+    """Named tuples that are generic in their members."""
+    known: set[str] = set()
+    for t in found:
+        fields: tuple[str, ...] = t._fields  # type: ignore[attr-defined]
+        names = [f"_{field.title().replace('_', '')}T" for field in fields]
+        for name in names:
+            if name not in known:
+                yield f'{name} = TypeVar("{name}")'
+        known |= set(names)
+        yield f"class {t.__name__}(NamedTuple, Generic[{', '.join(names)}]):"
+        yield f'{INDENT}"""{inspect.getdoc(t)}"""'
+        yield from (f"{INDENT}{f}: {n}" for f, n in zip(fields, names, strict=True))
+        yield ""
+
+
+def _joined(*lines: str) -> str:
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,203 @@
+"""A module's own source as a stub: the same names, what changes replaced."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from mdtensor.dispatch import Operation
+from mdtensor.dtypes import DType
+from mdtensor.tensor import leaf
+
+Named = Callable[[Operation], str]
+
+
+def namespace(module: ModuleType, class_of: Named, made: dict[str, str]) -> list[str]:
+    """The stub of a module that gathers public names.
+
+    Args:
+        module: it imports each public name as itself.
+        class_of: the class of an operation's calls.
+        made: in which module of stubs other names are, which it has instead.
+    """
+    lines: list[str] = []
+    for node in _tree(module).body:
+        if isinstance(node, ast.ImportFrom):
+            lines += _import(module, node, class_of, made)
+        elif isinstance(node, ast.Assign):
+            lines += _assigned(module, node, class_of)
+    for name in sorted({*dir(module)} - _bound(_tree(module))):
+        found = getattr(module, name)
+        if name.startswith("_"):
+            continue
+        at = found.__name__ if inspect.ismodule(found) else found.__module__
+        home = at.rpartition(".")[0] if inspect.ismodule(found) else at
+        lines.append(f"from {home} import {name} as {name}")
+    return lines
+
+
+def _is_operation(value: Any) -> bool:
+    return isinstance(getattr(value, "operation", None), Operation)
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """The names that a module has as soon as it is imported."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            found |= set(sys.modules[str(node.module)].__all__)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names = [n for target in node.targets for n in ast.walk(target)]
+            found |= {n.id for n in names if isinstance(n, ast.Name)}
+    return found
+
+
+def _tree(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
+
+
+def _import(
+    module: ModuleType, node: ast.ImportFrom, class_of: Named, made: dict[str, str]
+) -> Iterator[str]:
+    names = [alias for alias in node.names if alias.name == "*" or alias.asname]
+    kept: dict[str, list[str]] = {}
+    for alias in names:
+        public = alias.asname or alias.name
+        if public != "*" and public not in dir(module):
+            continue
+        found: Any = getattr(module, public, None)
+        if _is_operation(found):
+            yield from _operation(public, found.operation, class_of)
+        elif isinstance(found, DType):
+            yield _dtype(public, found)
+        else:
+            home = made.get(public, str(node.module))
+            words = "*" if public == "*" else f"{alias.name} as {public}"
+            kept.setdefault(home, []).append(words)
+    for home, listed in kept.items():
+        yield from _from(home, listed)
+
+
+def _from(home: str, words: list[str]) -> Iterator[str]:
+    if len(words) == 1:
+        yield f"from {home} import {words[0]}"
+        return
+    yield f"from {home} import ("
+    yield from (f"    {word}," for word in words)
+    yield ")"
+
+
+def _operation(name: str, operation: Operation, class_of: Named) -> Iterator[str]:
+    yield f"{name}: _calls.{class_of(operation)}"
+    summary = (inspect.getdoc(operation.declaration) or "").split("\n")[0]
+    if summary:
+        yield f'"""{summary}"""'
+
+
+def _assigned(module: ModuleType, node: ast.Assign, class_of: Named) -> Iterator[str]:
+    """`subtract = sub`, `newaxis = None` and the like."""
+    for target in node.targets:
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        for name in [n.id for n in names if isinstance(n, ast.Name)]:
+            found = getattr(module, name)
+            if _is_operation(found):
+                yield from _operation(name, found.operation, class_of)
+            elif isinstance(found, DType):
+                yield _dtype(name, found)
+            elif not name.startswith("_") or name.endswith("version__"):
+                yield f"{name}: {_hint(found)}"
+
+
+def _dtype(name: str, found: DType) -> str:
+    """An element type, which knows the tensors of it."""
+    return f"{name}: Final[DType[{leaf(found).__name__}]]"
+
+
+def _hint(value: Any) -> str:
+    if isinstance(value, list):
+        return f"list[{type(value[0]).__name__ if value else 'str'}]"
+    return "None" if value is None else type(value).__name__
+
+
+#: What a stub has of a module.
+KEPT = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AnnAssign)
+
+
+class Skeleton(ast.NodeTransformer):
+    """A module without what it does.
+
+    Args:
+        replaced: new text for methods, by name.
+        bases: new bases of classes, by name.
+        constants: new annotations of names of the module.
+    """
+
+    def __init__(
+        self,
+        replaced: dict[str, list[str]],
+        bases: dict[str, str],
+        constants: dict[str, str],
+    ) -> None:
+        self.replaced, self.bases, self.constants = replaced, bases, constants
+
+    def of(self, module: ModuleType) -> str:
+        """The text of the stub."""
+        tree = _tree(module)
+        body = [n for n in tree.body if isinstance(n, KEPT) or _is_alias(n)]
+        tree.body = [n for n in body if getattr(n, "module", "") != "__future__"]
+        made = ast.fix_missing_locations(self.visit(tree))
+        made.body = [n for n in made.body if _is_used(n, ast.unparse(made))]
+        text = ast.unparse(made)
+        return re.sub(r"\n+(?= )", "\n", re.sub(r":\n +\.\.\.", ": ...", text))
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        bases = self.bases.get(node.name)
+        node.bases = [ast.parse(bases, mode="eval").body] if bases else node.bases
+        self.generic_visit(node)
+        node.body = [n for n in node.body if not isinstance(n, ast.Expr)] or [_dots()]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        new = self.replaced.get(node.name)
+        if new:
+            return ast.parse("\n".join(new)).body
+        node.body = [_dots()]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        name = ast.unparse(node.target)
+        new = self.constants.get(name)
+        node.annotation = ast.parse(new, mode="eval").body if new else node.annotation
+        node.value = None
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        is_slots = ast.unparse(node.targets[0]) == "__slots__"
+        return node if is_slots or _is_alias(node) else None
+
+
+def _dots() -> ast.Expr:
+    return ast.Expr(ast.Constant(...))
+
+
+def _is_used(node: ast.stmt, text: str) -> bool:
+    """Whether it is no import, or one of which a name is left that is in the text."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        names = [(alias, alias.asname or alias.name) for alias in node.names]
+        node.names = [a for a, n in names if len(re.findall(rf"\b{n}\b", text)) > 1]
+        return bool(node.names)
+    return True
+
+
+def _is_alias(node: ast.AST) -> bool:
+    """Whether it names a type: `Array = NDArray[Any]`."""
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript)

@@ -1,0 +1,44 @@
+"""Types for type checkers, written by `mdtensor stubs`: do not edit.
+
+They come from the operations and methods that are registered, under the default
+promotion rules. `mdtensor stubs --check` tells what has changed since.
+"""
+
+# mypy: disable-error-code="assignment, misc, overload-cannot-match, overload-overlap"
+# mypy: disable-error-code="override"
+
+
+from typing import Final
+
+from mdtensor import _calls
+from mdtensor.dtypes import DType
+
+from mdtensor.quant.tensor import QInt32Tensor as QInt32Tensor, QInt8Tensor as QInt8Tensor, QUInt8Tensor as QUInt8Tensor
+qint8: Final[DType[QInt8Tensor]]
+qint32: Final[DType[QInt32Tensor]]
+quint8: Final[DType[QUInt8Tensor]]
+dequantize: _calls.Dequantize
+"""The real numbers that codes stand for: scale · (codes - zero_point)."""
+quantize: _calls.Quantize
+"""The codes of real numbers on a grid."""
+requantize: _calls.Requantize
+"""The same real numbers on another grid; rounds once, half to even; saturates."""
+from mdtensor.quant.observers import (
+    MinMaxObserver as MinMaxObserver,
+    MSEObserver as MSEObserver,
+)
+from mdtensor.quant.qparams import (
+    QParams as QParams,
+    grid_of as grid_of,
+)
+from mdtensor.quant.tensor import (
+    AffineTensor as AffineTensor,
+    NarrowTensor as NarrowTensor,
+    QInt8Tensor as QInt8Tensor,
+    QInt32Tensor as QInt32Tensor,
+    QuantizedTensor as QuantizedTensor,
+    QUInt8Tensor as QUInt8Tensor,
+)
+from mdtensor.quant.model.calibrate import Calibration as Calibration
+from mdtensor.quant.model.model import Model as Model
+from mdtensor.quant.model.model import load as load

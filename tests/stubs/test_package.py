@@ -1,0 +1,146 @@
+"""The stubs that are committed are those that the registry gives."""
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import mdtensor as md
+from mdtensor import fft, linalg, quant
+from mdtensor.cli import execute
+
+SPACES = [md, linalg, fft, quant]
+CALLS = Path(md.__file__).with_name("_calls.pyi")
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def test_nothing_is_out_of_date(capsys: pytest.CaptureFixture[str]) -> None:
+    code = execute(["stubs", "--check"])
+    assert code == 0, capsys.readouterr().out
+
+
+def names_of(module: object) -> set[str]:
+    """What a stub says that the module has."""
+    path = Path(inspect.getfile(module)).with_suffix(".pyi")  # type: ignore[arg-type]
+    found: set[str] = set()
+    for node in parsed(path).body:
+        if isinstance(node, ast.ImportFrom):
+            starred = any(alias.name == "*" for alias in node.names)
+            if starred:
+                found |= set(sys.modules[str(node.module)].__all__)
+            found |= {alias.asname for alias in node.names if alias.asname}
+        elif isinstance(node, ast.AnnAssign | ast.Assign):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            found.add(ast.unparse(target))
+    return found
+
+
+@pytest.mark.parametrize("module", SPACES, ids=lambda module: module.__name__)
+def test_the_stub_has_the_names_of_the_module(module: object) -> None:
+    public = {name for name in dir(module) if not name.startswith("_")}
+    listed = {name for name in names_of(module) if not name.startswith("_")}
+    assert listed == public
+
+
+def call_classes() -> dict[str, list[ast.arguments]]:
+    return {
+        node.name: [
+            inner.args
+            for inner in node.body
+            if isinstance(inner, ast.FunctionDef) and inner.name == "__call__"
+        ]
+        for node in parsed(CALLS).body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+@pytest.mark.parametrize("module", SPACES, ids=lambda module: module.__name__)
+def test_parameters_are_those_of_the_declaration(module: object) -> None:
+    classes = call_classes()
+    path = Path(inspect.getfile(module)).with_suffix(".pyi")  # type: ignore[arg-type]
+    for node in parsed(path).body:
+        text = ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else ""
+        if not text.startswith("_calls."):
+            continue
+        operation = getattr(module, ast.unparse(node.target)).operation
+        for given in classes[text.removeprefix("_calls.")]:
+            real = operation.signature.parameters.values()
+            assert [a.arg for a in given.posonlyargs] == ["self", *operation.dispatched]
+            kinds = [(p.name, p.kind) for p in real if p.name in operation.options]
+            assert kinds == [
+                *((a.arg, inspect.Parameter.POSITIONAL_OR_KEYWORD) for a in given.args),
+                *((a.arg, inspect.Parameter.KEYWORD_ONLY) for a in given.kwonlyargs),
+            ]
+
+
+def test_every_public_operation_has_a_type() -> None:
+    for module in SPACES:
+        path = Path(inspect.getfile(module)).with_suffix(".pyi")
+        found = [getattr(value, "operation", None) for value in vars(module).values()]
+        count = sum(isinstance(operation, md.Operation) for operation in found)
+        assert path.read_text().count(": _calls.") == count
+
+
+VENDOR = '''
+"""Somebody else's element type and operation."""
+
+from typing import Any
+
+import ml_dtypes
+
+import mdtensor as md
+from mdtensor.promotion import add_type
+
+tiny = md.DType("tiny", "real floating", 8, ml_dtypes.float8_e5m2)
+add_type(tiny, above=[md.int64, md.uint64], below=[md.float16])
+
+
+class TinyTensor(md.FloatingTensor, dtype=tiny):
+    """The upper byte of a binary16."""
+
+    __slots__ = ()
+
+
+@md.generic(deduce=lambda x: x)
+def twice(x: Any, /) -> Any:
+    """x + x."""
+
+
+@md.method(twice)
+def twice(x: md.IntegerTensor, /) -> md.IntegerTensor:
+    return x + x
+'''
+
+
+@pytest.mark.slow
+def test_what_others_register_is_included(tmp_path: Path) -> None:
+    (tmp_path / "vendor.py").write_text(textwrap.dedent(VENDOR))
+    command = [sys.executable, "-m", "mdtensor", "stubs", "--import", "vendor"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "7"}
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "out")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "out/mdtensor/_calls.pyi").read_text()
+    assert "from vendor import TinyTensor" in calls
+    assert "x2: HostInteger | BoolTensor | Float16Tensor | TinyTensor | float" in calls
+
+
+def test_others_do_not_change_our_own_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["stubs", "--import", "json"]) == 2
+    assert capsys.readouterr().err == (
+        "mdtensor: OptionError: the types of others do not belong into mdtensor's own "
+        "files. Say where with --output DIR.\n"
+    )
