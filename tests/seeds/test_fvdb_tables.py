@@ -87,8 +87,12 @@ class Other(Coordinate, of=Number):
 
 
 @pytest.fixture(autouse=True)
-def operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Operations and threads are as before after each test."""
     monkeypatch.setattr(dispatch, "_OPERATIONS", dict(dispatch._OPERATIONS))
+    before = md.get_num_threads()
+    yield
+    md.set_num_threads(before)
 
 
 def text(error: type[Exception], make: Any) -> str:
@@ -542,11 +546,9 @@ def shelf() -> Iterator[Any]:
 
 
 @pytest.fixture(params=[1, 2, 5])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = md.get_num_threads()
+def threads(request: pytest.FixtureRequest) -> int:
     md.set_num_threads(request.param)
-    yield request.param
-    md.set_num_threads(before)
+    return request.param
 
 
 def made(element: Any, layout: Any, n: int, place: Any) -> Any:
@@ -621,12 +623,10 @@ def test_f23_required_is_the_same_bytes(rng: np.random.Generator) -> None:
     whole = rng.integers(-(2**31), 2**31, 20_000, np.int32)
     for x in (md.from_numpy(values), md.from_numpy(whole)):
         seen = set()
-        before = md.get_num_threads()
         for count in (1, 2, 3):
             md.set_num_threads(count)
             for _ in range(100):
                 seen.add(run(table, x, OutOfPlace, Required).buffer.tobytes())
-        md.set_num_threads(before)
         assert len(seen) == 1
 
 
@@ -636,13 +636,12 @@ def test_f23_not_required_may_round_differently(rng: np.random.Generator) -> Non
     values = rng.standard_normal(20_000).astype(np.float32)
     exact = np.cumsum(values.astype(np.float64))
     bound = np.finfo(np.float32).eps * 20_000 * np.abs(values).sum(dtype=np.float64)
-    seen, before = set(), md.get_num_threads()
+    seen = set()
     for count in (1, 2, 3, 7):
         md.set_num_threads(count)
         found = run(table, md.from_numpy(values), OutOfPlace, NotRequired).buffer
         assert np.max(np.abs(found - exact)) <= bound
         seen.add(found.tobytes())
-    md.set_num_threads(before)
     assert len(seen) > 1
 
 
