@@ -37,6 +37,7 @@ from mdtensor.selection import (
     Method,
     Selection,
     as_function,
+    refuse_frozen,
     refuse_misfit,
 )
 
@@ -72,6 +73,7 @@ class Operation(Described):
         self.signature = inspect.signature(declaration)
         self.rule = rule
         self.sequence = sequence
+        self.frozen = False
         self.category = category or declaration.__module__.rpartition(".")[2]
         self.checked = checked
         self.function: Any = None
@@ -110,6 +112,7 @@ class Operation(Described):
 
     def add_method(self, new: Method, override: bool) -> None:
         with self._lock:
+            refuse_frozen(self, new)
             refuse_misfit(self, new)
             for known in list(self._methods.values()):
                 if known.signature == new.signature:
@@ -136,6 +139,7 @@ class Operation(Described):
 
     def remove_method(self, known: Method) -> None:
         """Take a method away; calls choose among the others from then on."""
+        refuse_frozen(self, known)
         self.set_methods(kept for kept in self.methods if kept is not known)
 
     def set_methods(self, methods: Iterable[Method]) -> None:

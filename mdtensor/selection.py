@@ -122,6 +122,19 @@ def as_function(implementation: Implementation, name: str) -> Implementation:
     return call
 
 
+def refuse_frozen(operation: Any, changed: Method) -> None:
+    """Refuse a method to an operation that takes no more; see diagnose.freeze.
+
+    Raises:
+        RegistrationError: the operation is frozen.
+    """
+    if operation.frozen:
+        raise RegistrationError(
+            f"{operation.name} is frozen, and {changed} would change its methods",
+            "Register it before diagnose.freeze(), or call diagnose.thaw()",
+        )
+
+
 def refuse_misfit(operation: Any, new: Method) -> None:
     """Refuse a method that does not take what the operation declares.
 

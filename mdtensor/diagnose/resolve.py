@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from mdtensor.diagnose.hints import Hint, Order, hint, reduced, type_name
+from mdtensor.diagnose.hints import Hint, Order, bits, hint, reduced, type_name
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.table import Table, tabulate
 from mdtensor.diagnose.universe import Universe
@@ -200,3 +200,25 @@ def written(kind: Hint) -> str:
     if kind.top or kind.exotic is not None or len(kind.members) == 1:
         return str(kind)
     return f"Union[{', '.join(map(type_name, kind.members))}]"
+
+
+def pairs(table: Table) -> set[frozenset[Registered]]:
+    """The methods that tie two by two, as Julia counts them.
+
+    Two methods tie if both fit an ambiguous call, neither is below the other, and no
+    method that fits it is below both.
+    """
+    found: set[frozenset[Registered]] = set()
+    for mask, _, answer in table.answers():
+        if answer.winner < 0:
+            for a, b in combinations(bits(mask), 2):
+                if _apart(table, mask, a, b):
+                    found.add(frozenset((table.methods[a], table.methods[b])))
+    return found
+
+
+def _apart(table: Table, mask: int, a: int, b: int) -> bool:
+    both = 1 << a | 1 << b
+    if (table.general[a] | table.general[b]) & both:
+        return False
+    return not any(table.general[m] & both == both for m in bits(mask))

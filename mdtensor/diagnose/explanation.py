@@ -1,0 +1,84 @@
+"""Answers to questions about one call: data that prints as text of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mdtensor.diagnose.finding import MethodInfo
+from mdtensor.diagnose.hints import type_name
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in an explanation.
+
+    Args:
+        method: the method.
+        rank: 1 for the one that runs, more for those that fit; 0 for the others.
+        reason: why it is where it is.
+    """
+
+    method: MethodInfo
+    rank: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call runs, and why.
+
+    Args:
+        function: the name, with its module.
+        types: of the arguments.
+        winner: the method that runs, if one does.
+        tied: those that fit equally well, if none runs because of that.
+        reason: in a few words.
+        rows: every method, those that fit first.
+    """
+
+    function: str
+    types: tuple[str, ...]
+    winner: MethodInfo | None
+    tied: tuple[MethodInfo, ...]
+    reason: str
+    rows: tuple[Row, ...]
+
+    def __str__(self) -> str:
+        short = self.function.rpartition(".")[2]
+        lines = [f"{short}({', '.join(self.types)})"]
+        lines.append(f"  => {self.winner}" if self.winner else f"  => {self.reason}")
+        if self.winner:
+            lines.append(f"  why: {self.reason}, of {len(self.rows)} in all")
+        names = [row.method.signature for row in self.rows]
+        places = [row.method.location for row in self.rows]
+        wide, far = max(map(len, names), default=0), max(map(len, places), default=0)
+        for row, name, place in zip(self.rows, names, places, strict=True):
+            rank = str(row.rank or "-")
+            lines.append(f"  {rank:>2}  {name:<{wide}}  {place:<{far}}  {row.reason}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What makes a call work.
+
+    Args:
+        call: the call, by its types.
+        problem: `ambiguous`, `missing`, or `works`.
+        header: of the method to write; with it the call works, which was tried.
+    """
+
+    call: str
+    problem: str
+    header: str
+
+    def __str__(self) -> str:
+        if not self.header:
+            return f"{self.call}: {self.problem}"
+        return f"{self.call}: {self.problem}. Define\n  {self.header}"
+
+
+def called(function: str, types: Iterable[type]) -> str:
+    """`add(Int8Tensor, int)`."""
+    return f"{function}({', '.join(map(type_name, types))})"
