@@ -14,6 +14,7 @@ from mdtensor.diagnose.covering import (
     Coverage as Coverage,
     Share as Share,
     coverage as coverage,
+    plan as plan,
 )
 from mdtensor.diagnose.explanation import (
     Explanation as Explanation,

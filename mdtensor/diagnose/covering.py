@@ -8,6 +8,7 @@ from typing import Any
 
 from mdtensor.diagnose.finding import MethodInfo, witnessed
 from mdtensor.diagnose.report import study_of
+from mdtensor.diagnose.resolve import deciders, header, undecided
 from mdtensor.diagnose.source import Registered, source
 from mdtensor.diagnose.table import Table
 
@@ -88,7 +89,7 @@ def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Covera
     ambiguous = 0
     tables = study.tables[found].values()
     for table in tables:
-        for _, cells, answer in table.answers():
+        for _, cells, answer in table.answers:
             if answer.winner < 0:
                 ambiguous += cells.count
                 continue
@@ -104,6 +105,38 @@ def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Covera
     return Coverage(
         found.name, total, tuple(shares), ambiguous, sum(map(_missed, tables))
     )
+
+
+def plan(
+    functions: Any = None, /, universe: Iterable[type] | None = None
+) -> dict[str, tuple[str, ...]]:
+    """The methods after which no call is ambiguous, for each function that has such.
+
+    None of them is superfluous, and all of them were tried: the tables were made anew
+    with them.
+
+    Args:
+        functions: as of `analyze`.
+        universe: the concrete types, as of `analyze`.
+
+    Returns:
+        Headers by function. They are empty where no header can be written.
+
+    Example:
+        >>> import mdtensor as md
+        >>> plan(md.add)
+        {}
+
+    Source: ours.
+    """
+    study = study_of(functions, universe)
+    found: dict[str, tuple[str, ...]] = {}
+    for each, table in study.each_table():
+        if undecided(table):
+            added = deciders(each.methods, table.arity, study.universe)
+            headers = sorted(header(method, each) for method in added)
+            found[each.name] = (*found.get(each.name, ()), *headers)
+    return found
 
 
 def _missed(table: Table) -> int:

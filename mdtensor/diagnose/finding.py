@@ -90,7 +90,6 @@ class Finding:
         total: how many there are.
         reach: `host`, `backend:<name>` or `latent`.
         fix: the source that mends it, tried; or what to do.
-        plan: all headers after which the function has no such finding any more.
         distribution: what was installed to have the later method.
         notes: what else there is to know.
     """
@@ -106,7 +105,6 @@ class Finding:
     total: int = 0
     reach: str = "host"
     fix: str = ""
-    plan: tuple[str, ...] = ()
     distribution: str = ""
     notes: tuple[str, ...] = ()
 

@@ -63,6 +63,8 @@ def hint(annotation: Any) -> Hint:
         >>> hint(list[int]).members
         (<class 'list'>,)
     """
+    if type(annotation) is type:
+        return Hint((annotation,))
     try:
         return _hint(annotation)
     except TypeError:  # it has no hash

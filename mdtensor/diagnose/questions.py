@@ -10,7 +10,7 @@ from typing import Any
 from mdtensor.diagnose.explanation import Explanation, Row, Suggestion, called
 from mdtensor.diagnose.finding import MethodInfo, kind_at
 from mdtensor.diagnose.hints import Hint, Order, bits, hint, type_name
-from mdtensor.diagnose.resolve import Meets, annotations, deciding, header, replayed
+from mdtensor.diagnose.resolve import Meets, annotations, decides, deciding, header
 from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
 from mdtensor.diagnose.universe import Universe, universe_of
@@ -226,7 +226,7 @@ def suggest(function: Any, /, *arguments: Any) -> Suggestion:
     known = universe_of([asked.found])
     universe = Universe.of([*known.types, *asked.types])
     new = _new(asked, universe)
-    if new is None or not _works(asked, new):
+    if new is None or not decides(new, asked.found.methods, asked.types):
         return Suggestion(asked.text, problem, "")
     return Suggestion(asked.text, problem, header(new, asked.found))
 
@@ -236,14 +236,6 @@ def _new(asked: Call, universe: Universe) -> Registered | None:
         return deciding(asked.tied, len(asked.types), Meets(universe))
     like = next((m.implementation for m in asked.found.methods), asked.found.call)
     return Registered(asked.found.short, like, asked.types)
-
-
-def _works(asked: Call, new: Registered) -> bool:
-    """Whether the call runs `new` once it is there."""
-    universe = Universe.of(asked.types)
-    table = replayed(asked.found.methods, [new], len(asked.types), universe)
-    answer = table.answer(table.mask(asked.types))
-    return answer.winner >= 0 and table.methods[answer.winner] is new
 
 
 def methods(function: Any, /) -> tuple[MethodInfo, ...]:

@@ -98,10 +98,19 @@ def annotations(method: Registered) -> tuple[Any, ...]:
     return (*method.types, method.varargs) if method.has_varargs else method.types
 
 
+def decides(
+    new: Registered, fitting: Sequence[Registered], types: tuple[type, ...]
+) -> bool:
+    """Whether `new` answers a call, once it stands beside the methods that fit it."""
+    table = replayed(fitting, [new], len(types), Universe.of(types))
+    answer = table.answer(table.mask(types))
+    return answer.winner >= 0 and table.methods[answer.winner] is new
+
+
 def undecided(table: Table) -> list[tuple[Registered, ...]]:
     """The sets of methods that tie, the one that fails for most calls first."""
     counts: dict[tuple[int, ...], int] = {}
-    for _, cells, answer in table.answers():
+    for _, cells, answer in table.answers:
         if answer.winner < 0:
             counts[answer.tied] = counts.get(answer.tied, 0) + cells.count
     found = [
@@ -112,7 +121,7 @@ def undecided(table: Table) -> list[tuple[Registered, ...]]:
     return [tied for _, tied in found]
 
 
-def plan(
+def deciders(
     methods: Sequence[Registered], arity: int, universe: Universe
 ) -> list[Registered]:
     """The methods after which no call with `arity` arguments is ambiguous.
@@ -209,7 +218,7 @@ def pairs(table: Table) -> set[frozenset[Registered]]:
     method that fits it is below both.
     """
     found: set[frozenset[Registered]] = set()
-    for mask, _, answer in table.answers():
+    for mask, _, answer in table.answers:
         if answer.winner < 0:
             for a, b in combinations(bits(mask), 2):
                 if _apart(table, mask, a, b):

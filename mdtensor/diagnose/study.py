@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mdtensor.diagnose.contracts import Contract
 from mdtensor.diagnose.hints import Hint, Order
-from mdtensor.diagnose.resolve import annotations, header, plan
+from mdtensor.diagnose.resolve import Meets, annotations
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.table import Cells, Table, tabulate
 from mdtensor.diagnose.universe import Universe, backend
@@ -56,16 +56,9 @@ class Study:
                 yield found, table
 
     @cached_property
-    def _plans(self) -> dict[tuple[Source, int], tuple[str, ...]]:
-        return {}
-
-    def plan(self, found: Source, arity: int) -> tuple[str, ...]:
-        """The headers after which no call with `arity` arguments is ambiguous."""
-        key = found, arity
-        if key not in self._plans:
-            added = plan(found.methods, arity, self.universe)
-            self._plans[key] = tuple(sorted(header(m, found) for m in added))
-        return self._plans[key]
+    def meets(self) -> Meets:
+        """What annotations have in common."""
+        return Meets(self.universe)
 
     def relation(self, a: Hint, b: Hint) -> str:
         """The word for how one hint compares with another."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import permutations
 from math import prod
 from operator import or_
@@ -104,11 +104,14 @@ class Table:
             found &= next(role.mask for role in roles if cls in role.types)
         return found
 
-    def answers(self) -> Iterator[tuple[int, Cells, Answer]]:
+    @cached_property
+    def answers(self) -> tuple[tuple[int, Cells, Answer], ...]:
         """Every set of methods that takes a call, and what it comes to."""
-        for mask, cells in self.cells.items():
-            if mask:
-                yield mask, cells, self.answer(mask)
+        return tuple(
+            (mask, cells, self.answer(mask))
+            for mask, cells in self.cells.items()
+            if mask
+        )
 
     def _work_out(self, mask: int) -> Answer:
         if self.ordered:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding, relations, witnessed
-from mdtensor.diagnose.resolve import Meets, deciding, header, replayed, undecided
+from mdtensor.diagnose.hints import bits
+from mdtensor.diagnose.resolve import decides, deciding, header
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Source
 from mdtensor.diagnose.study import Group, Study, gathered, reach
@@ -17,8 +18,8 @@ the two was written first makes no difference. Nothing says so when the methods 
 registered: the first to hear of it is the user whose arguments have these types.
 
 Write the method at the meet: in each argument what both of them take. The finding shows
-its header, which was tried: with it no call of this group is ambiguous. It may tie with
-yet another method elsewhere; `plan` lists all headers after which nothing ties.
+its header, which was tried: with it these calls are decided. It may tie with yet
+another method elsewhere; `plan` lists all headers after which nothing ties.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -45,7 +46,7 @@ def check(study: Study) -> Iterator[Finding]:
         ties = (
             (table, answer.tied, cells)
             for table in tables.values()
-            for _, cells, answer in table.answers()
+            for _, cells, answer in table.answers
             if answer.winner < 0 and not answer.unstable
         )
         for group in gathered(ties):
@@ -65,18 +66,17 @@ def _finding(study: Study, found: Source, group: Group) -> Finding:
         total=group.total,
         reach=reach(group.witness),
         fix=_fix(study, found, group),
-        plan=study.plan(found, arity),
     )
 
 
 def _fix(study: Study, found: Source, group: Group) -> str:
-    """The header that decides, if it does when the table is made anew with it."""
-    arity = group.table.arity
-    new = deciding(group.methods, arity, Meets(study.universe))
+    """The header that decides, if it does when the call is answered with it."""
+    table, witness = group.table, group.witness
+    new = deciding(group.methods, table.arity, study.meets)
     if new is None:
         return ""
-    again = replayed(found.methods, [new], arity, study.universe)
-    if set(group.methods) in map(set, undecided(again)):
+    fitting = [table.methods[method] for method in bits(table.mask(witness))]
+    if not decides(new, fitting, witness):
         return ""
     return f"{decorator(found)}\n{header(new, found)}"
 

@@ -60,7 +60,7 @@ def check(study: Study) -> Iterator[Finding]:
 def _reached(table: Table) -> set[int]:
     """The methods that win a call, or may under another order of registration."""
     won: set[int] = set()
-    for mask, _, answer in table.answers():
+    for mask, _, answer in table.answers:
         if answer.unstable:
             won.update(bits(mask))
         elif answer.winner >= 0:
@@ -98,7 +98,7 @@ def _calls(method: Registered, tables: list[Table]) -> tuple[int, int, int]:
         if method not in table.methods:
             continue
         at = table.methods.index(method)
-        for mask, cells, answer in table.answers():
+        for mask, cells, answer in table.answers:
             if mask >> at & 1:
                 count += cells.count
                 lost += cells.count * (answer.winner >= 0)

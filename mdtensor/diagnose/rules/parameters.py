@@ -35,7 +35,7 @@ REPAIRED = EXAMPLE.replace("by=2", "*, by=2")
 def check(study: Study) -> Iterator[Finding]:
     for found in study.sources:
         for method in found.methods:
-            if method.shortened:
+            if method.shortened or not _suspect(method):
                 continue
             for problem, name in _problems(found, method):
                 yield RULE.finding(
@@ -44,6 +44,13 @@ def check(study: Study) -> Iterator[Finding]:
                     f"parameter {name} of {method.text} {problem}",
                     fix="annotate it, or make it keyword-only",
                 )
+
+
+def _suspect(method: Registered) -> bool:
+    """Whether it is worth to read the parameters, which takes a while."""
+    plain = getattr(method.implementation, "__defaults__", ()) is None
+    wraps = hasattr(method.implementation, "__wrapped__")
+    return wraps or not plain or any(hint.top for hint in method.hints)
 
 
 def _problems(found: Source, method: Registered) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ def check(study: Study) -> Iterator[Finding]:
         unstable = (
             (table, tuple(bits(mask)), cells)
             for table in tables.values()
-            for mask, cells, answer in table.answers()
+            for mask, cells, answer in table.answers
             if answer.unstable
         )
         for group in gathered(unstable):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import plum
 
 from mdtensor.diagnose.finding import Finding
+from mdtensor.diagnose.hints import Hint
 from mdtensor.diagnose.resolve import annotations
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered
@@ -34,9 +35,10 @@ REPAIRED = EXAMPLE.replace("list[int]", "list")
 
 
 def check(study: Study) -> Iterator[Finding]:
+    faithful: dict[Hint, bool] = {}
     for found in study.sources:
         for method in found.methods:
-            slow = _unfaithful(method)
+            slow = _unfaithful(method, faithful)
             if slow and not method.shortened:
                 yield RULE.finding(
                     found,
@@ -46,9 +48,11 @@ def check(study: Study) -> Iterator[Finding]:
                 )
 
 
-def _unfaithful(method: Registered) -> list[str]:
-    pairs = zip(annotations(method), method.hints, strict=True)
-    return [str(hint) for kind, hint in pairs if not plum.is_faithful(kind)]
+def _unfaithful(method: Registered, known: dict[Hint, bool]) -> list[str]:
+    for kind, hint in zip(annotations(method), method.hints, strict=True):
+        if hint not in known:
+            known[hint] = plum.is_faithful(kind)
+    return [str(hint) for hint in method.hints if not known[hint]]
 
 
 RULE = Rule(
