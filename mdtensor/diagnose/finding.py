@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.diagnose.distributions import distribution
-from mdtensor.diagnose.hints import Hint, type_name
+from mdtensor.diagnose.hints import Hint, short, type_name
 from mdtensor.diagnose.source import Registered
 
 LEVELS = ("error", "warning", "info")
@@ -19,7 +19,8 @@ class MethodInfo:
 
     Args:
         function: its name.
-        signature: `add(x1: RealTensor, x2: RealTensor)`.
+        signature: `add(x1: RealTensor, x2: RealTensor)`; long unions are cut short.
+        types: of each dispatched parameter, in full.
         file: `package/file.py`, without the folders of this machine.
         line: where it begins.
         module: where it was defined.
@@ -29,6 +30,7 @@ class MethodInfo:
 
     function: str
     signature: str
+    types: tuple[str, ...]
     file: str
     line: int
     module: str
@@ -41,6 +43,7 @@ class MethodInfo:
         return cls(
             method.function,
             method.text,
+            tuple(map(str, method.hints)),
             method.file,
             method.line,
             method.module,
@@ -115,7 +118,7 @@ class Finding:
         Findings without methods are told apart by what they say.
         """
         parts = [self.rule, self.function]
-        parts += sorted(f"{m.signature} {m.precedence}" for m in self.methods)
+        parts += sorted(f"{', '.join(m.types)} {m.precedence}" for m in self.methods)
         if not self.methods:
             parts.append(self.message)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
@@ -161,7 +164,7 @@ def relations(
         names = methods[0].names
         name = names[min(at, len(names) - 1)] if names else f"argument {at + 1}"
         word = compare(kinds[0], kinds[1])
-        found.append(Relation(name, tuple(map(str, kinds)), word))
+        found.append(Relation(name, tuple(map(short, kinds)), word))
     return tuple(found)
 
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import plum
 
+#: A union of more classes is shown by its first ones and their number.
+SHOWN = 6
 _UNIONS = (typing.Union, types.UnionType)
 
 
@@ -51,6 +53,19 @@ class Hint:
         if self.exotic is not None:
             return _spelled(self.exotic)
         return " | ".join(map(type_name, self.members))
+
+
+def short(kind: Hint) -> str:
+    """A hint as it is shown: a long union by its first classes and how many follow.
+
+    Example:
+        >>> short(hint(int | str | None))
+        'None | int | str'
+    """
+    if kind.exotic is not None or len(kind.members) <= SHOWN:
+        return str(kind)
+    first = " | ".join(map(type_name, kind.members[: SHOWN - 1]))
+    return f"{first} | {len(kind.members) - SHOWN + 1} more"
 
 
 def hint(annotation: Any) -> Hint:

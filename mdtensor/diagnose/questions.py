@@ -9,7 +9,7 @@ from typing import Any
 
 from mdtensor.diagnose.explanation import Explanation, Row, Suggestion, called
 from mdtensor.diagnose.finding import MethodInfo, kind_at
-from mdtensor.diagnose.hints import Hint, Order, bits, hint, type_name
+from mdtensor.diagnose.hints import Hint, Order, bits, hint, short, type_name
 from mdtensor.diagnose.resolve import Meets, annotations, decides, deciding, header
 from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
@@ -179,7 +179,9 @@ def _misfit(asked: Call, method: Registered) -> str:
     for at, cls in enumerate(asked.types):
         kind = kind_at(method, at)
         if not asked.order.below(hint(cls), Hint(kind.members)):
-            problems.append(f"{_name(method, at)}: {type_name(cls)} is no {kind}")
+            problems.append(
+                f"{_name(method, at)}: {type_name(cls)} is no {short(kind)}"
+            )
     return "; ".join(problems)
 
 
@@ -195,7 +197,7 @@ def _wider(asked: Call, narrow: Registered, wide: Registered) -> str:
     for at in range(len(asked.types)):
         a, b = kind_at(narrow, at), kind_at(wide, at)
         if a != b:
-            problems.append(f"{_name(wide, at)}: {b} is wider than {a}")
+            problems.append(f"{_name(wide, at)}: {short(b)} is wider than {short(a)}")
     return "; ".join(problems) or "takes any number of arguments"
 
 

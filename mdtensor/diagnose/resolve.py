@@ -186,10 +186,19 @@ def header(method: Registered, found: Source) -> str:
         shown.append("/")
     options = found.call.operation.options if found.is_operation else ()
     wanted = [name for name in options if name != "out"]
-    keywords = wanted if found.is_operation else [str(p) for p in method.keywords]
+    keywords = wanted if found.is_operation else list(map(_keyword, method.keywords))
     if keywords:
         shown += ["*", *keywords]
     return f"def {found.short}({', '.join(shown)}): ..."
+
+
+def _keyword(parameter: inspect.Parameter) -> str:
+    """A parameter that is given by name; of its default what is short to write."""
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        return parameter.name
+    plain = default is None or type(default) in (bool, int, float, str)
+    return f"{parameter.name}={default!r}" if plain else f"{parameter.name}=..."
 
 
 def _names(method: Registered) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import plum
 
-from mdtensor.diagnose.hints import Hint, hint
+from mdtensor.diagnose.hints import Hint, hint, short
 from mdtensor.dispatch import operations
 from mdtensor.errors import OptionError
 
@@ -108,7 +108,7 @@ class Registered:
     def text(self) -> str:
         """`add(x1: RealTensor, x2: RealTensor)`."""
         shown = [
-            f"{name}: {kind}"
+            f"{name}: {short(kind)}"
             for name, kind in zip(self.names, self.hints, strict=False)
         ]
         if self.has_varargs:

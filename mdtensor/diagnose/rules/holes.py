@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mdtensor.diagnose.contracts import Contract
 from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.finding import Finding, witnessed
-from mdtensor.diagnose.hints import hint
+from mdtensor.diagnose.hints import hint, short
 from mdtensor.diagnose.resolve import header
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
@@ -71,7 +71,7 @@ def _finding(
     count: int,
     problem: str = "uncovered",
 ) -> Finding:
-    promised = ", ".join(str(hint(kind)) for kind in promise.types)
+    promised = ", ".join(short(hint(kind)) for kind in promise.types)
     called = f"{found.short}({', '.join(witnessed(witness))})"
     fix = ""
     if problem == "uncovered" and found.methods:

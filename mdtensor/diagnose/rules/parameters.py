@@ -37,12 +37,13 @@ def check(study: Study) -> Iterator[Finding]:
         for method in found.methods:
             if method.shortened or not _suspect(method):
                 continue
-            for problem, name in _problems(found, method):
+            problems = list(_problems(found, method))
+            if problems:
                 yield RULE.finding(
                     found,
                     (method,),
-                    f"parameter {name} of {method.text} {problem}",
-                    fix="annotate it, or make it keyword-only",
+                    f"open parameters of {method.text}: {', '.join(problems)}",
+                    fix="annotate them, or make them keyword-only",
                 )
 
 
@@ -53,7 +54,7 @@ def _suspect(method: Registered) -> bool:
     return wraps or not plain or any(hint.top for hint in method.hints)
 
 
-def _problems(found: Source, method: Registered) -> Iterator[tuple[str, str]]:
+def _problems(found: Source, method: Registered) -> Iterator[str]:
     own = method.parameters[: len(method.types)]
     skipped = 1 if found.owner else 0  # self
     pairs = zip(own, method.hints, strict=False)
@@ -61,9 +62,9 @@ def _problems(found: Source, method: Registered) -> Iterator[tuple[str, str]]:
         if at < skipped:
             continue
         if parameter.annotation is inspect.Parameter.empty and hint.top:
-            yield "has no annotation", parameter.name
+            yield f"{parameter.name} has no annotation"
         if parameter.default is not inspect.Parameter.empty and not found.is_operation:
-            yield "has a default", parameter.name
+            yield f"{parameter.name} has a default"
 
 
 RULE = Rule(

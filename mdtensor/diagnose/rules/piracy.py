@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.finding import Finding
-from mdtensor.diagnose.hints import Hint
+from mdtensor.diagnose.hints import Hint, short
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Study
@@ -60,7 +60,9 @@ def _belongs(hint: Hint, package: str) -> bool:
 
 
 def _finding(found: Source, method: Registered, owner: str, stranger: str) -> Finding:
-    owners = [f"{hint} belongs to {', '.join(_owners(hint))}" for hint in method.hints]
+    owners = [
+        f"{short(hint)} belongs to {', '.join(_owners(hint))}" for hint in method.hints
+    ]
     return RULE.finding(
         found,
         (method,),
