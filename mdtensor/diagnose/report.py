@@ -117,9 +117,10 @@ def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Re
 def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> Study:
     """What `analyze` looks at."""
     found = sources(functions)
-    types = universe_of(found) if universe is None else Universe.of(universe)
     promises = contracts_of([source.call for source in found])
-    return Study(found, types, promises)
+    promised = [kind for promise in promises for kind in promise.types]
+    known = universe_of(found, promised) if universe is None else Universe.of(universe)
+    return Study(found, known, promises)
 
 
 def rules() -> tuple[Rule, ...]:

@@ -177,10 +177,9 @@ def header(method: Registered, found: Source) -> str:
         >>> header(found.methods[0], found)
         'def relu(x: RealTensor, /): ...'
     """
-    names = _names(method)
     shown = [
         f"{name}: {written(kind)}"
-        for name, kind in zip(names, method.hints, strict=True)
+        for name, kind in zip(method.names, method.hints, strict=True)
     ]
     if found.is_operation and shown:
         shown.append("/")
@@ -199,18 +198,6 @@ def _keyword(parameter: inspect.Parameter) -> str:
         return parameter.name
     plain = default is None or type(default) in (bool, int, float, str)
     return f"{parameter.name}={default!r}" if plain else f"{parameter.name}=..."
-
-
-def _names(method: Registered) -> list[str]:
-    """Names for the parameters; those of `*arguments` are numbered."""
-    names = [
-        p.name
-        for p in method.parameters
-        if p.kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-    ]
-    count = len(method.hints)
-    extra = names[-1] if names else "x"
-    return [*names, *(f"{extra}{at}" for at in range(count))][:count]
 
 
 def written(kind: Hint) -> str:

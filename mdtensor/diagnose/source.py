@@ -72,9 +72,12 @@ class Registered:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the dispatched parameters, `*arguments` included."""
+        """Of the dispatched parameters; those that `*x` collects are x0, x1, ..."""
         positional = [p.name for p in self.parameters if p.kind in _POSITIONAL]
-        return tuple(positional[: len(self.types) + self.has_varargs])
+        rest = next((p.name for p in self.parameters if p.kind is _COLLECTS), "x")
+        count = len(self.types)
+        found = [*positional, *(f"{rest}{at}" for at in range(count))][:count]
+        return (*found, rest) if self.has_varargs else tuple(found)
 
     @cached_property
     def keywords(self) -> tuple[inspect.Parameter, ...]:
@@ -109,7 +112,7 @@ class Registered:
         """`add(x1: RealTensor, x2: RealTensor)`."""
         shown = [
             f"{name}: {short(kind)}"
-            for name, kind in zip(self.names, self.hints, strict=False)
+            for name, kind in zip(self.names, self.hints, strict=True)
         ]
         if self.has_varargs:
             shown[-1] = f"*{shown[-1]}"
@@ -119,8 +122,8 @@ class Registered:
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.VAR_POSITIONAL,
 )
+_COLLECTS = inspect.Parameter.VAR_POSITIONAL
 
 
 @dataclass(frozen=True)

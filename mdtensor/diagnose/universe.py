@@ -13,10 +13,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import plum
 
-from mdtensor.diagnose.hints import qualified
+from mdtensor.diagnose.hints import hint, qualified
 from mdtensor.diagnose.source import Source
 from mdtensor.tensor import Tensor, leaves
 
@@ -57,22 +58,24 @@ def backend(cls: type) -> str:
     return ""
 
 
-def universe_of(found: Iterable[Source]) -> Universe:
+def universe_of(found: Iterable[Source], promised: Iterable[Any] = ()) -> Universe:
     """The classes that calls of these functions can be made with.
+
+    Args:
+        found: the functions.
+        promised: further annotations, of which the classes are wanted.
 
     The Python scalars and None; all our leaves, if an operation is among the functions;
     of the classes in the signatures those that have instances, with all that derive
     from them, unless they are Python's own.
     """
+    found = tuple(found)
     known: set[type] = set(SCALARS)
-    for function in found:
-        if function.is_operation:
-            known.update(leaves())
-        for method in function.methods:
-            for hint in method.hints:
-                for member in hint.members:
-                    if member not in known:
-                        known.update(_instantiable(member))
+    if any(each.is_operation for each in found):
+        known.update(leaves())
+    kinds = {k for each in found for method in each.methods for k in method.hints}
+    for member in {c for each in (*kinds, *map(hint, promised)) for c in each.members}:
+        known.update(_instantiable(member))
     return Universe.of(known)
 
 

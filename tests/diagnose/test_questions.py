@@ -200,6 +200,37 @@ def test_a_contract_names_its_holes():
     assert diagnose.analyze(put, UNIVERSE).of("MDT012") == ()
 
 
+class Unseen: ...
+
+
+def test_a_contract_brings_its_classes():
+    dispatch = plum.Dispatcher()
+
+    @dispatch
+    def put(a: Float): ...
+
+    promise = diagnose.contract(put, Unseen)
+    try:
+        (finding,) = diagnose.analyze(put).of("MDT012")
+        assert finding.witness == ("Unseen",)
+    finally:
+        promise.withdraw()
+
+
+def test_collected_arguments_are_numbered():
+    dispatch = plum.Dispatcher()
+
+    def put(*parts, exact=False): ...
+
+    function = dispatch.multi((Float, Quant), (Tensor,))(put)
+    assert [m.signature for m in diagnose.methods(function)] == [
+        "put(parts0: Float, parts1: Quant)",
+        "put(parts0: Tensor)",
+    ]
+    header = diagnose.suggest(function, Quant, Quant).header
+    assert header == "def put(parts0: Quant, parts1: Quant, *, exact=False): ..."
+
+
 def test_a_witness_can_be_made_here_if_any_can():
     dispatch = plum.Dispatcher()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding
-from mdtensor.diagnose.hints import bits
+from mdtensor.diagnose.hints import SHOWN, bits
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Study
@@ -69,41 +69,40 @@ def _reached(table: Table) -> set[int]:
 
 
 def _finding(found: Source, method: Registered, tables: list[Table]) -> Finding:
-    count, lost, tied = _calls(method, tables)
+    calls = _calls(method, tables)
+    count = sum(calls.values())
+    tied = calls.pop(None, 0)
     if not count:
         kind, note = "vacuous", "no class in the universe fits its signature"
-    elif not lost:
+    elif not calls:
         kind, note = "only ever ambiguous", f"all {count} calls that it fits fail"
     else:
-        kind, note = (
-            "shadowed",
-            f"all {count} calls that it fits are answered by others",
-        )
-    note += f", {tied} of them ambiguous" if tied and lost else ""
+        kind, note = "shadowed", f"of {count} calls that it fits {tied} are ambiguous"
+    winners = sorted(calls, key=lambda m: (-calls[m], m.text) if m else (0, ""))
+    answered = [f"{calls[m]} calls: {m.text}" for m in winners[:SHOWN] if m]
     return RULE.finding(
         found,
         (method,),
         f"dead method, {kind}: {method.text}",
         count=count,
         total=sum(table.total for table in tables),
-        notes=(note,),
+        notes=(note, *answered),
         fix="remove it, or write the types that were meant",
     )
 
 
-def _calls(method: Registered, tables: list[Table]) -> tuple[int, int, int]:
-    """How many calls fit a method, go to others, and are ambiguous."""
-    count = lost = tied = 0
+def _calls(method: Registered, tables: list[Table]) -> dict[Registered | None, int]:
+    """How many of the calls that fit a method go to which other; None if they fail."""
+    counts: dict[Registered | None, int] = {}
     for table in tables:
         if method not in table.methods:
             continue
         at = table.methods.index(method)
         for mask, cells, answer in table.answers:
             if mask >> at & 1:
-                count += cells.count
-                lost += cells.count * (answer.winner >= 0)
-                tied += cells.count * (answer.winner < 0)
-    return count, lost, tied
+                winner = table.methods[answer.winner] if answer.winner >= 0 else None
+                counts[winner] = counts.get(winner, 0) + cells.count
+    return counts
 
 
 RULE = Rule("MDT004", "warning", "dead method", EXPLANATION, EXAMPLE, REPAIRED, check)
