@@ -49,7 +49,7 @@ def function(
 
 
 def _method(name: str) -> object:
-    def chosen(a: object, b: object) -> None: ...
+    def chosen(a, b): ...
 
     chosen.__name__ = name
     return chosen
