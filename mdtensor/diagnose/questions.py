@@ -10,7 +10,7 @@ from typing import Any
 from mdtensor.diagnose.explanation import Explanation, Row, Suggestion, called
 from mdtensor.diagnose.finding import MethodInfo, kind_at
 from mdtensor.diagnose.hints import Hint, Order, bits, hint, short, type_name
-from mdtensor.diagnose.resolve import Meets, annotations, decides, deciding, header
+from mdtensor.diagnose.resolve import Meets, decides, deciding, header, spellings
 from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
 from mdtensor.diagnose.universe import Universe, universe_of
@@ -58,7 +58,7 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     found = source(function)
     given = [x if isinstance(x, type) else type(x) for x in arguments]
     types = (*given, *_defaults(found, len(given)))
-    order = Order(kind for method in found.methods for kind in annotations(method))
+    order = Order(kind for method in found.methods for kind in spellings(method))
     universe = Universe.of(types)
     table = tabulate(found.methods, len(types), order, universe)
     mask = table.mask(types)
@@ -123,7 +123,7 @@ def explain(function: Any, /, *arguments: Any) -> Explanation:
     asked = call(function, arguments)
     rows = [_row(asked, method) for method in asked.found.methods]
     rows.sort(key=lambda row: (not row.rank, row.rank, row.method.signature))
-    winner = asked.winner and MethodInfo.of(asked.winner)
+    winner = None if asked.winner is None else MethodInfo.of(asked.winner)
     tied = () if winner else tuple(map(MethodInfo.of, asked.tied))
     names = tuple(map(type_name, asked.types))
     return Explanation(
@@ -257,10 +257,10 @@ def methods(function: Any, /) -> tuple[MethodInfo, ...]:
     Source: Julia, `methods`.
     """
     found = source(function).methods
-    order = Order(kind for method in found for kind in annotations(method))
+    order = Order(kind for method in found for kind in spellings(method))
 
     def width(method: Registered) -> tuple[int, str]:
-        numbers = map(order.number, annotations(method))
+        numbers = map(order.number, spellings(method))
         return -sum(order.width[n] for n in numbers), method.text
 
     return tuple(map(MethodInfo.of, sorted(found, key=width)))

@@ -89,11 +89,11 @@ def replayed(
 ) -> Table:
     """The table of a function as if `added` were registered too."""
     everything = [*methods, *added]
-    order = Order(kind for method in everything for kind in annotations(method))
+    order = Order(kind for method in everything for kind in spellings(method))
     return tabulate(everything, arity, order, universe)
 
 
-def annotations(method: Registered) -> tuple[Any, ...]:
+def spellings(method: Registered) -> tuple[Any, ...]:
     """All of a method, that of `*arguments` last."""
     return (*method.types, method.varargs) if method.has_varargs else method.types
 

@@ -242,7 +242,7 @@ def _of_plum(function: Any) -> Source:
     known = _known_signatures(function)
     for order, entry in enumerate([*function._resolved, *function._pending]):
         try:
-            new = _registered(function.__name__, *entry, order, known)
+            new = _registered(function.__name__, entry, order, known)
         except Exception as error:  # whatever an annotation raises when it is read
             bare = Registered(function.__name__, entry[0], (), order=order)
             unresolved.append(Unresolved(bare, _first_line(error)))
@@ -282,14 +282,10 @@ def _known_signatures(function: Any) -> dict[int, Any]:
 
 
 def _registered(
-    name: str,
-    implementation: Any,
-    signature: Any,
-    precedence: Any,
-    order: int,
-    known: dict[int, Any],
+    name: str, entry: tuple[Any, Any, Any], order: int, known: dict[int, Any]
 ) -> list[Registered]:
     """One method, and the shorter ones that plum makes of its defaults."""
+    implementation, signature, precedence = entry
     if signature is None:
         signature = known.get(id(implementation))
         if signature is None:

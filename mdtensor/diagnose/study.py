@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mdtensor.diagnose.contracts import Contract
 from mdtensor.diagnose.hints import Hint, Order
-from mdtensor.diagnose.resolve import Meets, annotations
+from mdtensor.diagnose.resolve import Meets, spellings
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.table import Cells, Table, tabulate
 from mdtensor.diagnose.universe import Universe, backend
@@ -35,7 +35,7 @@ class Study:
         """Of all hints of all methods."""
         methods = (method for found in self.sources for method in found.methods)
         promised = (kind for contract in self.contracts for kind in contract.types)
-        kinds = (kind for method in methods for kind in annotations(method))
+        kinds = (kind for method in methods for kind in spellings(method))
         return Order([*kinds, *promised])
 
     @cached_property

@@ -212,7 +212,9 @@ def tabulate(
     ordered = not any(m.has_varargs for m in fitting)
     general = _above(rows, arity, order) if ordered else _compared(fitting, order)
     roles = tuple(
-        _roles([row[at] for row in rows], order, universe, within and within[at])
+        _roles(
+            [row[at] for row in rows], order, universe, within[at] if within else None
+        )
         for at in range(arity)
     )
     total = prod(sum(len(role.types) for role in column) for column in roles)

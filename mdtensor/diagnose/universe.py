@@ -94,7 +94,8 @@ def _family(cls: type, seen: set[type]) -> Iterator[type]:
     seen.add(cls)
     if cls.__module__.partition(".")[0] in sys.stdlib_module_names:
         return
-    for child in type.__subclasses__(cls):
+    children: list[type] = type.__subclasses__(cls)
+    for child in children:
         if child not in seen:
             yield from _family(child, seen)
 

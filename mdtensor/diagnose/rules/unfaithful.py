@@ -8,7 +8,7 @@ import plum
 
 from mdtensor.diagnose.finding import Finding
 from mdtensor.diagnose.hints import Hint
-from mdtensor.diagnose.resolve import annotations
+from mdtensor.diagnose.resolve import spellings
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered
 from mdtensor.diagnose.study import Study
@@ -49,7 +49,7 @@ def check(study: Study) -> Iterator[Finding]:
 
 
 def _unfaithful(method: Registered, known: dict[Hint, bool]) -> list[str]:
-    for kind, hint in zip(annotations(method), method.hints, strict=True):
+    for kind, hint in zip(spellings(method), method.hints, strict=True):
         if hint not in known:
             known[hint] = plum.is_faithful(kind)
     return [str(hint) for hint in method.hints if not known[hint]]
