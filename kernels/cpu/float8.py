@@ -1,17 +1,12 @@
-"""Any float of 8 bits as its bits, by tables: all there is to know is how NumPy casts.
-
-A number on its way to one needs its first 8 digits only, and whether any came behind
-them: those fit 16 bits, of which there is a table.
-
-Source: S. Boldo, G. Melquiond, "When double rounding is odd".
-"""
+"""Any float of 8 bits as its bits, by the tables of `dense/float8.py`."""
 
 from functools import cache
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 from numba.extending import register_jitable
+
+from mdtensor.kernels.dense import float8
 
 REST = np.uint32(0xFFFF)
 
@@ -26,11 +21,8 @@ class Casts(NamedTuple):
 @cache
 def casts(name):
     """Those of the NumPy type `name`."""
-    dtype = np.dtype(name)
-    with np.errstate(all="ignore"):
-        wide = np.arange(1 << 8, dtype=np.uint8).view(dtype).astype(np.float32)
-        upper = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
-        bits = upper.astype(np.float32).astype(dtype).view(np.uint8)
+    wide = float8.wide(np.dtype(name))
+    bits = float8.narrow(np.dtype(name)).view(np.uint8)
 
     @register_jitable
     def widen(h):

@@ -3,8 +3,9 @@
 float16 and bfloat16 are ours; any other that NumPy can cast to float32 and back, such
 as those of 8 bits in ml_dtypes, is computed alike. Small arrays are cast by NumPy, and
 need no compiler. Of large ones, functions of one operand look each element up in a
-table of all results; arithmetic, comparisons and casts of our two are kernels over the
-bits. All ways give the same numbers.
+table of all results, and so do casts and functions of two operands of 8 bits;
+arithmetic, comparisons and casts of our two are kernels over the bits. All ways give
+the same numbers.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels.dense import float8
 from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.quiet import quietly
 from mdtensor.kernels.dense.shapes import joint_shape
@@ -89,6 +91,8 @@ def widened(x: Array) -> Array:
     """x, narrow floats in float32, which is exact."""
     if not is_narrow(x.dtype):
         return x
+    if x.size >= LARGE and x.dtype.itemsize == 1:
+        return float8.widened(x)
     if x.size < LARGE or x.dtype != FLOAT16:  # of bfloat16 it is a shift in NumPy, too
         return quietly(x.astype, FLOAT32)
     out = empty(x.shape, FLOAT32)
@@ -99,7 +103,11 @@ def widened(x: Array) -> Array:
 def rounded(x: Any, dtype: DType) -> Array:
     """x rounded half to even to `dtype`, a narrow float."""
     x = np.asarray(x)
-    if x.size < LARGE or x.dtype != FLOAT32 or dtype not in OURS:
+    if x.size < LARGE or x.dtype != FLOAT32:
+        return quietly(x.astype, dtype)
+    if dtype.itemsize == 1:
+        return float8.rounded(x, dtype)
+    if dtype not in OURS:
         return quietly(x.astype, dtype)
     out = empty(x.shape, dtype)
     _run(_kernels(dtype).from_float32, [x.reshape(-1)], _flat(out))
@@ -122,14 +130,27 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
     shape = x1.shape
     if shape != x2.shape:
         shape = joint_shape(shape, x2.shape)
+    if prod(shape) >= LARGE and dtype.itemsize == 1:
+        return float8.looked_up(_pairs(ufunc, dtype), x1, x2)
     if prod(shape) < LARGE or ufunc not in COMPILED or dtype not in OURS:
-        found = np.asarray(quietly(ufunc, widened(x1), widened(x2)))
-        return rounded(found, dtype) if found.dtype == FLOAT32 else found
+        return _in_float32(ufunc, x1, x2)
     out = empty(shape, bool if ufunc in COMPARISONS else dtype)
     operands = [_repeated(x, shape) for x in (x1, x2)]
     kernel = getattr(_kernels(dtype), ufunc.__name__)
     _run(kernel, operands, _flat(out) if out.dtype == dtype else out.reshape(-1))
     return out
+
+
+def _in_float32(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
+    found = np.asarray(quietly(ufunc, widened(x1), widened(x2)))
+    return rounded(found, x1.dtype) if found.dtype == FLOAT32 else found
+
+
+@lru_cache(maxsize=64)
+def _pairs(ufunc: np.ufunc, dtype: DType) -> Array:
+    """The results of all pairs of 8 bits, the first one slowest: 64 KiB."""
+    numbers = float8.everything(dtype)
+    return _in_float32(ufunc, numbers[:, None], numbers).reshape(-1)
 
 
 def unary(function: Callable[..., Any], x: Array, *options: Any) -> Array:

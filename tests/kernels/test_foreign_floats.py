@@ -163,6 +163,30 @@ def test_large_arrays_are_looked_up(dtype, function):
     assert strided.tobytes() == large[::2].tobytes()
 
 
+@each_type
+def test_large_casts_are_looked_up(dtype):
+    with np.errstate(over="ignore"):
+        x = np.concatenate([near(dtype), [inf, -inf, 0.0, -0.0]]).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(0)), [np.float32(np.nan)]])
+    many = np.tile(x, half.LARGE // len(x) + 1)
+    small, large = (half.rounded(v, dtype) for v in (x, many))
+    assert large.tobytes() == np.tile(small, len(many) // len(x)).tobytes()
+    backward = half.rounded(many[::-1], dtype)
+    assert backward.tobytes() == large[::-1].tobytes()
+    wide = half.widened(np.tile(everything(dtype), 64)[::-1])
+    want = np.tile(everything(dtype).astype(np.float32), 64)[::-1]
+    assert np.array_equal(wide, want, equal_nan=True)
+
+
+def test_pairs_broadcast_in_their_table():
+    x, y = everything(E5M2)[:, None], np.tile(everything(E5M2), (64, 1, 1))
+    found = half.binary(np.multiply, x, y)
+    assert found.shape == (64, 256, 256)
+    small = half.binary(np.multiply, x[7], y[3, 0])
+    assert found[5, 7].tobytes() == small.tobytes()
+    assert half.binary(np.less, x, y).dtype == bool
+
+
 def test_the_border_of_a_pool_is_no_number():
     """-inf would be NaN in a type without infinities."""
     x = np.full((1, 1, 2, 2), -3.0).astype(E4M3)

@@ -37,5 +37,5 @@ def _real(x1: Any, x2: Any) -> Any:
 
 
 @md.method(squared_difference, deduce=_real)
-def squared_difference(x1: QuantizedTensor, x2: QuantizedTensor, /) -> md.Tensor:
+def squared_difference(x1: QuantizedTensor, x2: QuantizedTensor, /) -> Any:
     return squared_difference(dequantize(x1), dequantize(x2))

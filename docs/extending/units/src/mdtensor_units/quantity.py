@@ -59,8 +59,9 @@ class QuantitySpec(md.TensorSpec):
         return self.tensor.device
 
     def __eq__(self, other: object) -> bool:
-        is_one = isinstance(other, QuantitySpec)
-        return is_one and (self.tensor, self.unit) == (other.tensor, other.unit)
+        if not isinstance(other, QuantitySpec):
+            return False
+        return self.tensor == other.tensor and self.unit == other.unit
 
     def __str__(self) -> str:
         return f"Quantity({self.tensor}, {self.unit})"
