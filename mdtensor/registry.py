@@ -7,7 +7,7 @@ that is marked `anywhere`, or takes no tensors, on every device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Union
 
@@ -55,6 +55,23 @@ def get(operation: Any, device: Device | str) -> tuple[Method, ...]:
         fix = f"It has methods on {homes}" if homes else "It has no methods"
         raise DispatchError(f"no method on {place}", fix, found.name)
     return methods
+
+
+def devices_of(method: Method) -> tuple[Device, ...]:
+    """Where a method runs, by the rule above.
+
+    Example:
+        >>> import mdtensor as md
+        >>> devices_of(md.which(md.erf, md.Float32Tensor).method)
+        (cpu,)
+    """
+    hints = [*method.signature.types, *_varargs(method)]
+    classes = [c for hint in hints for c in getattr(hint, "__args__", (hint,))]
+    tensors = [c for c in classes if isinstance(c, type) and issubclass(c, Tensor)]
+    if method.anywhere or not tensors:
+        return devices()
+    homes = {kind.device if hasattr(kind, "dtype") else cpu for kind in tensors}
+    return tuple(place for place in devices() if place in homes)
 
 
 def entries() -> dict[tuple[str, str], tuple[Method, ...]]:
@@ -192,17 +209,7 @@ def _function(given: Any) -> Any:
 
 
 def _on(operation: Operation, place: Device) -> tuple[Method, ...]:
-    return tuple(m for m in operation.methods if place in _devices(m))
-
-
-def _devices(method: Method) -> Iterable[Device]:
-    """Where a method runs."""
-    hints = [*method.signature.types, *_varargs(method)]
-    classes = [c for hint in hints for c in getattr(hint, "__args__", (hint,))]
-    tensors = [c for c in classes if isinstance(c, type) and issubclass(c, Tensor)]
-    if method.anywhere or not tensors:
-        return devices()
-    return {kind.device if hasattr(kind, "dtype") else cpu for kind in tensors}
+    return tuple(m for m in operation.methods if place in devices_of(m))
 
 
 def _varargs(method: Method) -> tuple[Any, ...]:

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from mdtensor.device import Device, cpu, device as find_device, devices
+from mdtensor.device import Device, device as find_device, devices
 from mdtensor.dispatch import Generic, Operation, Selection, operations
 from mdtensor.dtypes import DType
 from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown
 from mdtensor.probe import Form, find_form, probe
+from mdtensor.registry import devices_of
 from mdtensor.tensor import Tensor, leaves
 
 #: What a cell may be.
@@ -143,15 +144,6 @@ def _missing(selection: Selection, device: Device) -> str:
     """What keeps the method from running on `device`; empty if nothing does."""
     if device.missing:
         return f"{device}: {device.missing}"
-    if device is cpu or _names_leaf(selection, device):
+    if device in devices_of(selection.method):
         return ""
     return f"no method for {device} yet"
-
-
-def _names_leaf(selection: Selection, device: Device) -> bool:
-    """Whether the method is for leaves of `device`; those for kinds run on the host."""
-    hints = selection.method.signature.expand_varargs(len(selection.types))
-    members = (
-        member for hint in hints for member in getattr(hint, "__args__", (hint,))
-    )
-    return any(getattr(member, "device", None) is device for member in members)

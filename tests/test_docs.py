@@ -43,7 +43,8 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)  # what an example writes does not land in the checkout
     text = page.read_text()
     assert text.count("```python") == len(list(blocks(text))), "a block is not closed"
-    run_page(page)
+    with mdtensor.registry.restored():
+        run_page(page)
 
 
 def test_blocks_share_a_namespace_in_order(tmp_path: Path) -> None:

@@ -254,6 +254,17 @@ def test_a_device_without_tensors_has_no_place_for_methods() -> None:
         )
 
 
+def test_the_table_of_support_agrees() -> None:
+    """What runs there for some type is what has a method there."""
+    with queued():
+        found = {c.name for c in md.support(device="queue") if c.state == "runs"}
+        assert found == {name for name, place in registry.entries() if place == "queue"}
+        why = next(
+            c.why for c in md.support("exp", device="queue") if c.dtype is md.float32
+        )
+        assert why == "no method for queue yet"
+
+
 def test_everything_is_as_before() -> None:
     before = registry.entries(), md.devices(), md.leaves(), md.operations()
     with queued():
