@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.queue_device import QueueDevice
-from support.queue_ops import queued
+from support.queue_ops import PLAIN, queued
 from support.shelf import Shelf, shelved
 
 import mdtensor as md
@@ -229,6 +229,26 @@ def test_a11_the_second_operand_counts(place: QueueDevice) -> None:
     moved = here.to("queue")
     for found in (moved + there, there + moved):
         assert (found.dtype, found.tolist()) == (md.float32, [1.5, 3.5])
+
+
+@pytest.mark.parametrize("operation", [md.add, md.mul], ids=lambda f: f.__name__)
+def test_a11_every_pair_of_types_is_what_it_is_on_the_host(
+    place: QueueDevice, operation: Any
+) -> None:
+    """A11, 42: the second operand's type counts in all 225 pairs, or both refuse."""
+
+    def found(x1: Any, x2: Any) -> Any:
+        try:
+            result = operation(x1, x2)
+        except md.MdtensorError as error:
+            return type(error), error.problem
+        return result.dtype, result.to("cpu").buffer.tobytes()
+
+    values = [md.asarray([0, 1, 3]).astype(dtype) for dtype in PLAIN]
+    for x1 in values:
+        for x2 in values:
+            there = found(x1.to("queue"), x2.to("queue"))
+            assert there == found(x1, x2), (x1, x2)
 
 
 def test_a12_the_host_is_registered_by_the_import_and_cuda_by_its_leaves() -> None:

@@ -41,7 +41,7 @@ def cast(ufunc: Any, name: str) -> Kernel:
 
     def kernel(a: Any, b: Any, out: Any) -> None:
         with np.errstate(all="ignore"):
-            ufunc(a, b, out=out, dtype=out.dtype, casting="unsafe")
+            ufunc(*(np.asarray(x).astype(out.dtype) for x in (a, b)), out=out)
 
     kernel.__name__ = name
     return kernel
