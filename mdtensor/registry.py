@@ -19,9 +19,9 @@ from mdtensor.device import (
     device as find_device,
     devices,
 )
-from mdtensor.dispatch import _OPERATIONS, Method, Operation, method, operations
+from mdtensor.dispatch import _OPERATIONS, Operation, method, operations
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
-from mdtensor.selection import as_function
+from mdtensor.selection import Method, as_function
 from mdtensor.tensor import _LEAVES, Tensor, leaves
 
 #: What registering fills, besides the methods of operations.
@@ -196,9 +196,9 @@ def restored() -> Iterator[None]:
         for registry, known in zip(_REGISTRIES, registered, strict=True):
             registry.clear()
             registry.update(known)
-        for operation, known in methods.items():
-            if operation.methods != known:
-                operation.set_methods(known)
+        for operation, before in methods.items():
+            if operation.methods != before:
+                operation.set_methods(before)
 
 
 def _function(given: Any) -> Any:

@@ -15,7 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.dispatch import Method, Operation, Selection, operations
+from mdtensor.dispatch import Operation, operations
+from mdtensor.selection import Method, Selection
 
 #: The lists being written here, each with the depth of the next call in it.
 _WRITTEN: ContextVar[tuple[tuple[list[Call], int], ...]] = ContextVar(
@@ -39,7 +40,7 @@ class Call:
 
     @property
     def operation(self) -> str:
-        return self.selection.operation.name
+        return str(self.selection.operation.name)
 
     @property
     def types(self) -> tuple[type, ...]:
