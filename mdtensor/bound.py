@@ -43,13 +43,15 @@ def is_operation(value: Any) -> bool:
 
 
 def _for_numpy(operation: Any) -> Callable[..., Any]:
-    """`operation`, to which `out=None` and `dtype=None` say nothing."""
+    """`operation` with NumPy's words: ddof, and out=None or dtype=None for nothing."""
 
     @functools.wraps(operation)
     def call(x: Any, /, *arguments: Any, **options: Any) -> Any:
         for name in ("out", "dtype"):
             if options.get(name, 0) is None:
                 del options[name]
+        if "ddof" in options:
+            options["correction"] = options.pop("ddof")
         return operation(x, *arguments, **options)
 
     return call

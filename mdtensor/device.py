@@ -26,6 +26,8 @@ from mdtensor.errors import (
 _REGISTRY: dict[str, Device] = {}
 
 
+#: The group of entry points of packages that register devices.
+PLUGINS = "mdtensor.devices"
 #: The streams of the `with` blocks around the caller, innermost last.
 _ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("streams", default=())
 
@@ -213,21 +215,45 @@ def devices() -> tuple[Device, ...]:
 def device(name: str | Device) -> Device:
     """The device called `name`; `cuda` is short for `cuda:0`.
 
+    One that is not registered is looked for among the installed packages: an entry
+    point of that name in the group `mdtensor.devices` is the module that registers it.
+
     Raises:
-        DeviceError: no such device is registered.
+        DeviceError: there is none, or its module cannot be imported.
 
     Example:
         >>> device("cpu")
         cpu
+
+    Source: Python Packaging User Guide, "Entry points specification".
     """
     if isinstance(name, Device):
         return name
-    is_name = isinstance(name, str)
-    found = _REGISTRY.get(name, _REGISTRY.get(f"{name}:0")) if is_name else None
-    if found is None:
+    found = None
+    if isinstance(name, str):
+        found = _registered(name) or (_plugged_in(name) and _registered(name))
+    if not found:
         known = ", ".join(_REGISTRY)
         raise DeviceError(f"no device {shown(name)}", f"Registered are {known}")
     return found
+
+
+def _registered(name: str) -> Device | None:
+    return _REGISTRY.get(name, _REGISTRY.get(f"{name}:0"))
+
+
+def _plugged_in(name: str) -> bool:
+    """Import what the installed packages say registers the device `name`."""
+    from importlib.metadata import entry_points  # 20 ms that few programs need
+
+    plugins = entry_points(group=PLUGINS, name=name.partition(":")[0])
+    for plugin in plugins:
+        try:
+            plugin.load()
+        except Exception as error:
+            problem = f"{plugin.value}, which registers {name}, fails to load"
+            raise DeviceError(problem) from error
+    return bool(plugins)
 
 
 cpu: Final = register_device(_Cpu())

@@ -92,6 +92,11 @@ def test_numpys_reductions_give_tensors() -> None:
     assert result(np.sum(X, axis=0, keepdims=True)) == result(
         md.sum(X, axis=0, keepdims=True)
     )
+    for ddof in (0, 1):
+        assert result(np.std(X, ddof=ddof)) == result(md.std(X, correction=ddof))
+        assert result(np.var(X, 0, ddof=ddof)) == result(
+            md.var(X, axis=0, correction=ddof)
+        )
     with pytest.raises(TypeError, match="out"):
         np.sum(X, out=np.ones(()))
 

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,67 @@ def test_a_name_is_taken_once(shelf: Shelf) -> None:
     assert text(RegistrationError, lambda: md.register_device(Shelf())) == (
         "a device named shelf exists already."
     )
+
+
+PLUGIN = """
+import numpy as np
+import mdtensor as md
+
+class Attic(md.Device):
+    name = "attic"
+    def alloc(self, shape, storage): return np.empty(shape, storage)
+    def from_host(self, array): return np.array(array)
+    def to_host(self, buffer): return np.array(buffer)
+    def launch(self, kernel, *arguments): kernel(*arguments)
+    def synchronize(self): pass
+
+class AtticFloat32Tensor(md.FloatingTensor, dtype=md.float32, device=Attic()):
+    __slots__ = ()
+
+md.register_device(AtticFloat32Tensor.device)
+"""
+
+
+def install(folder: Path, module: str, text: str, monkeypatch: Any) -> None:
+    """A package that says which module registers the device `module`."""
+    info = folder / f"{module}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n"
+    )
+    (info / "entry_points.txt").write_text(f"[mdtensor.devices]\n{module} = {module}\n")
+    (folder / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+
+
+def test_found_among_the_installed_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "attic", PLUGIN, monkeypatch)
+    with md.registry.restored():
+        assert "attic" not in _REGISTRY
+        x = md.to(md.asarray([1.0]), "attic")
+        assert (x.device.name, type(x).__name__) == ("attic", "AtticFloat32Tensor")
+        assert md.device("attic") is x.device
+    sys.modules.pop("attic")
+
+
+def test_a_package_that_does_not_load_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "cellar", "raise OSError('no driver')", monkeypatch)
+    with pytest.raises(DeviceError) as caught:
+        md.device("cellar:0")
+    assert str(caught.value) == "cellar, which registers cellar:0, fails to load."
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_a_package_that_registers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "loft", "", monkeypatch)
+    assert text(DeviceError, lambda: md.device("loft")).startswith("no device 'loft'.")
+    sys.modules.pop("loft")
 
 
 def test_there_and_back(shelf: Shelf) -> None:
