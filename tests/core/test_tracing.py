@@ -31,17 +31,19 @@ def test_a_call_says_what_ran() -> None:
 
 
 def test_calls_inside_calls_are_deeper() -> None:
-    @md.generic
-    def outer(x: Any, /) -> Any:
-        """relu(x) + x."""
+    with md.registry.restored():
 
-    @md.method(outer)
-    def outer(x: md.RealTensor, /) -> Any:
-        return md.relu(x) + x
+        @md.generic
+        def outer(x: Any, /) -> Any:
+            """relu(x) + x."""
 
-    with md.registry.restored(), md.traced() as calls:
-        outer(X)
-        md.neg(X)
+        @md.method(outer)
+        def outer(x: md.RealTensor, /) -> Any:
+            return md.relu(x) + x
+
+        with md.traced() as calls:
+            outer(X)
+            md.neg(X)
     shown = [(call.operation, call.depth) for call in calls]
     assert shown == [("outer", 0), ("relu", 1), ("add", 1), ("neg", 0)]
     assert str(calls[1]).startswith("  relu(Float32Tensor) -> relu(RealTensor)")
