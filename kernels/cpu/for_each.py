@@ -2,13 +2,16 @@
 
 A loop is written out for the number and the types of its operands and compiled once for
 them, and for whether all lie in rows of memory: two loops for any number of operands.
-It runs without the GIL. A function is known by its code and what it closes over, so a
-lambda in a loop is compiled once; what it reads of its module is as at that time, as
-always with numba. Nothing is kept on disk: numba cannot tell when such names change.
+It runs without the GIL. A function is known by its code and by what it closes over and
+reads of its module, so a lambda in a loop is compiled once, and one whose constants
+change again. Arrays among them are as at that time, as always with numba. Nothing is
+kept on disk, where the names of a module could change unseen.
 """
 
 import re
 import threading
+from functools import cache
+from itertools import chain
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -148,12 +151,37 @@ def _kind(x):
 
 
 def _identity(function):
-    """What a function compiles to depends on this, and on names of its module."""
+    """Its code, and what it closes over or reads of its module, by name."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    if not all(isinstance(cell, bool | int | float | complex) for cell in cells):
-        return function
-    values = tuple((type(cell), repr(cell)) for cell in cells)
-    return function.__code__, id(function.__globals__), values
+    read = [function.__globals__.get(name) for name in _names(function.__code__)]
+    return function.__code__, *map(_constant, cells), *map(_constant, read)
+
+
+@cache
+def _names(code):
+    """What a code and the codes within it may read by name."""
+    inner = [_names(found) for found in code.co_consts if hasattr(found, "co_code")]
+    return tuple(dict.fromkeys((*code.co_names, *chain(*inner))))
+
+
+def _constant(value):
+    """A number by its type and digits: 1 is not 1.0, nor 0.0 -0.0. Others by `is`."""
+    if isinstance(value, bool | int | float | complex):
+        return type(value), repr(value)
+    return _Same(value)
+
+
+class _Same:
+    """Equal to the same object only; kept, so that no other takes its address."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self):
+        return id(self.value)
 
 
 def _compile(form, function, kinds):

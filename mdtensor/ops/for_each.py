@@ -30,6 +30,7 @@ from mdtensor.tensor import Tensor
 REMEDIES = {
     "the view is for reading": "Use flat_out(x) or ranked_out(x)",
     "nothing is written": "Let every path return a number",
+    "Untyped global name": "Decorate what it calls with numba.njit",
     "NameError": "Define it before the call",
     "to elements of int": "Use astype(x, float32), or elementwise(dtype=float32)",
 }
@@ -178,6 +179,9 @@ def _completed(function: FunctionType, given: list[Any]) -> list[Any]:
     takes, names = code.co_argcount - 1, code.co_varnames[1 : code.co_argcount]
     missing = takes - len(given)
     takes_more = bool(code.co_flags & CO_VARARGS)
+    if code.co_kwonlyargcount:
+        fix = "Let it take all by position"
+        raise OptionError(f"{function.__name__} takes arguments by name", fix)
     if missing > len(defaults) or (missing < 0 and not takes_more):
         listed = ", ".join(("i", *names))
         fix = f"It takes {listed}" if takes >= 0 else "Let it take an index"

@@ -128,6 +128,25 @@ def test_a_function_is_compiled_once(monkeypatch: Any) -> None:
     assert len(for_each._LOOPS) == 4
 
 
+def test_constants_of_the_module_may_change() -> None:
+    """As in a notebook: the cell before, or the cell itself, runs again."""
+    text = "def fill(i, y):\n    y[i] = FACTOR * float(helper(i))"
+    module = {"FACTOR": 2.0, "helper": for_each.numba.njit(lambda i: i)}
+    exec(text, module)
+    y = np.zeros(3)
+
+    def run() -> list[float]:
+        for_each.indexed(module["fill"], [operand(y, True)])(0, 3)
+        return y.tolist()
+
+    assert run() == [0.0, 2.0, 4.0]
+    module["FACTOR"] = 3.0
+    assert run() == [0.0, 3.0, 6.0]
+    module["helper"] = for_each.numba.njit(lambda i: -i)
+    exec(text, module)
+    assert run() == [0.0, -3.0, -6.0]
+
+
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_a_float64_is_rounded_once_to_16_bits(name: str, rng: Any) -> None:
     """Beside every tie there is a number that float32 would round to the tie."""

@@ -157,6 +157,14 @@ REFUSED = {
             "'uniform', 'adaptive'."
         ),
     ),
+    "keyword": (
+        lambda y: md.for_each(1, lambda i, *, y: None, y),
+        md.OptionError,
+        (
+            "for_each(int, function, View[3]): <lambda> takes arguments by name. Let "
+            "it take all by position."
+        ),
+    ),
     "generator": (
         lambda y: md.for_each(1, steps, y),
         md.OptionError,
@@ -299,6 +307,14 @@ def unknown(i, x, y):
     y[i] = nowhere(x[i])  # noqa: F821
 
 
+def twice(x):
+    return 2 * x
+
+
+def calls(i, x, y):
+    y[i] = twice(x[i])
+
+
 def foreign(i, x, y):
     y[i] = str(x[i])
 
@@ -326,6 +342,7 @@ UNCOMPILABLE = {
         0,
         "NameError: name 'nowhere' is not defined. Define it before the call.",
     ),
+    calls: (1, "Untyped global name 'twice'"),
     foreign: (1, "unicode_type is written to elements of float32."),
     adds_views: (1, "there is no add(contiguous view of float32, writable contiguous"),
     fraction: (1, "an index of a view is float64, no integer."),
