@@ -154,7 +154,8 @@ def _numpy_dtype(dtype: Any, call: str) -> np.dtype[Any]:
     if isinstance(dtype, DType):
         return dtype.storage
     try:
-        return np.dtype(dtype)
+        meant: np.dtype[Any] = np.dtype(dtype)
+        return meant
     except (TypeError, ValueError, RecursionError):
         problem = f"NumPy has no element type like a {type(dtype).__name__}"
         raise OptionError(problem, "Use dtype=None", call) from None

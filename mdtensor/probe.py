@@ -17,7 +17,7 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.device import cpu
-from mdtensor.dispatch import Operation, Selection
+from mdtensor.dispatch import Operation
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     CastError,
@@ -29,6 +29,7 @@ from mdtensor.errors import (
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.mismatch import called
 from mdtensor.promotion import promotion_rules
+from mdtensor.selection import Selection
 from mdtensor.tensor import Tensor, leaf, leaves
 
 #: What is given where no tensor is, by the name of the parameter.

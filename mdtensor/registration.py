@@ -22,8 +22,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from mdtensor.declaration import REQUIRED, Argument, Attribute, type_name
-from mdtensor.dispatch import Generic, Implementation, generic, method, operations
+from mdtensor.dispatch import Generic, generic, method, operations
 from mdtensor.errors import RegistrationError
+from mdtensor.selection import Implementation
 
 PREFIXES = ("tensor.", "tile.")
 _PENDING: dict[str, Registration] = {}
@@ -133,6 +134,10 @@ class Registration:
         state = f"{', '.join(self.missing)} missing" if self.missing else "complete"
         return f"<registration of {self.name}, {state}>"
 
+    @property
+    def _parts(self) -> list[Argument | Attribute]:
+        return [*self._arguments, *self._attributes]
+
     def _refuse_again(self, what: str, given: Any) -> None:
         self._refuse_in_use()
         if given:
@@ -142,7 +147,7 @@ class Registration:
         self._refuse_in_use()
         if not name.isidentifier():
             raise self._error(f"{name!r} is no name of a parameter")
-        if any(known.name == name for known in (*self._arguments, *self._attributes)):
+        if any(known.name == name for known in self._parts):
             raise self._error(f"{name} is a parameter already", "Give it once")
 
     def _refuse_in_use(self) -> None:
@@ -171,7 +176,7 @@ class Registration:
     def _docstring(self) -> str:
         entries = [
             f"    {known.name}: {' '.join(known.doc.split())}".rstrip()
-            for known in (*self._arguments, *self._attributes)
+            for known in self._parts
         ]
         return "\n".join([self._description, "", "Args:", *entries, ""])
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from mdtensor.device import Device, device as find_device, devices
-from mdtensor.dispatch import Generic, Operation, Selection, operations
+from mdtensor.dispatch import Generic, Operation, operations
 from mdtensor.dtypes import DType
 from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown
 from mdtensor.probe import Form, find_form, probe
 from mdtensor.registry import devices_of
+from mdtensor.selection import Selection
 from mdtensor.tensor import Tensor, leaves
 
 #: What a cell may be.

@@ -227,7 +227,7 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
         'Int8Tensor'
     """
     try:
-        return _LEAVES[dtype, device.name]
+        return _LEAVES[dtype, device.name]  # type: ignore[union-attr]
     except (KeyError, AttributeError, TypeError):
         meant, place = dtypes.dtype(dtype), find_device(device)
     if (meant, place.name) not in _LEAVES:
