@@ -1,6 +1,7 @@
 """Packages of others, built and installed beside ours: no file of ours is touched.
 
-What they must do is checked in `fresh/`, in a process that starts with their import.
+Rows 7 (an operation) and 8 (an element type) of the seeds, C3, and a wrapper type. What
+they must do is checked in `fresh/`, in a process that starts with their import.
 """
 
 import ast
@@ -58,6 +59,32 @@ def test_in_a_fresh_process(site: Path) -> None:
     options = ("-o", "python_files=check_*.py", "-p", "no:cacheprovider")
     said = run("-m", "pytest", *options, str(HERE / "fresh"), path=site)
     assert int(re.findall(r"(\d+) passed", said)[-1]) > 500
+
+
+ANALYZED = """
+import mdtensor as md
+import mdtensor_float8, mdtensor_squared, mdtensor_units
+from mdtensor.diagnose import analyze
+
+print(len(analyze().findings))
+
+@md.method(md.sin)
+def sin(x: mdtensor_units.Quantity, /):
+    ...  # of a type that is not mine either
+
+@md.method(md.add)
+def add(x1: md.Tensor, x2: mdtensor_float8.Float8Tensor, /):
+    ...  # nor is this one, and methods for others fit as well
+
+print(*sorted({found.rule for found in analyze().findings}))
+"""
+
+
+def test_our_checker_finds_nothing_in_them(site: Path) -> None:
+    """No ambiguity, no hole, no method without a type of its own; sins are found."""
+    findings, planted = run("-c", ANALYZED, path=site).splitlines()
+    assert findings == "0"
+    assert {"MDT001", "MDT005"} <= set(planted.split())
 
 
 def test_the_page_runs(site: Path, tmp_path: Path) -> None:
