@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.dtypes import DType
-from mdtensor.errors import RegistrationError
+from mdtensor.errors import RegistrationError, shown
 
 
 def check_annotations(implementation: Callable[..., Any], name: str) -> None:
@@ -32,11 +32,33 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> None:
             )
         given = annotations[parameter]
         for member in (given, *getattr(given, "__args__", ())):
-            if isinstance(member, (DType, np.dtype)):
-                raise RegistrationError(
-                    f"{place} is annotated with {member}, a type of elements",
-                    f"Use leaf({member}), the class of its tensors",
-                )
+            _refuse_elements(place, member)
+
+
+def check_types(types: tuple[Any, ...], name: str) -> None:
+    """Refuse what is neither a class nor a union of classes.
+
+    Args:
+        types: given for a method of the operation `name`, instead of annotations.
+
+    Raises:
+        RegistrationError: naming the place.
+    """
+    for at, given in enumerate(types):
+        place = f"place {at} of a method of {name}"
+        for member in getattr(given, "__args__", (given,)):
+            _refuse_elements(place, member)
+            if not isinstance(member, type):
+                problem = f"{place} is annotated with {shown(member)}, no class"
+                raise RegistrationError(problem, "Use a class, or a union of classes")
+
+
+def _refuse_elements(place: str, member: Any) -> None:
+    if isinstance(member, (DType, np.dtype)):
+        raise RegistrationError(
+            f"{place} is annotated with {member}, a type of elements",
+            f"Use leaf({member}), the class of its tensors",
+        )
 
 
 def _by_position(implementation: Any) -> tuple[str, ...]:

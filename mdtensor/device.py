@@ -18,6 +18,7 @@ import numpy.typing as npt
 from mdtensor.errors import (
     DeviceError,
     MdtensorError,
+    OptionError,
     RegistrationError,
     describe,
     shown,
@@ -144,7 +145,13 @@ class Stream:
         return Event(self)
 
     def wait(self, event: Event) -> None:
-        """Run later launches after `event`; the caller goes on at once if it can."""
+        """Run later launches after `event`; the caller goes on at once if it can.
+
+        Raises:
+            OptionError: `event` is none.
+        """
+        if not isinstance(event, Event):
+            raise OptionError(f"event is {shown(event)}", "Use stream.record()")
         if event.stream.device is not self.device:
             event.wait()
 
@@ -199,8 +206,10 @@ def register_device(new: Device) -> Device:
     """Make `new` known under its name.
 
     Raises:
-        RegistrationError: the name is taken.
+        RegistrationError: the name is taken, or `new` is no device.
     """
+    if not isinstance(new, Device):
+        raise RegistrationError(f"{shown(new)} is no device", "Derive from Device")
     if new.name in _REGISTRY:
         raise RegistrationError(f"a device named {new.name} exists already")
     _REGISTRY[new.name] = new

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Protocol
 import plum
 
 from mdtensor import mismatch
-from mdtensor.annotations import check_annotations
+from mdtensor.annotations import check_annotations, check_types
 from mdtensor.call import compile_call
 from mdtensor.declaration import Described, parameter_types, type_name
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
@@ -337,6 +337,7 @@ def method(
             implementation.__annotations__.pop("return", None)
             signature = plum.Signature.from_callable(implementation)
         else:
+            check_types(types, name)
             implementation = as_function(implementation, name)
             is_sequence = function.operation.sequence
             varargs = {"varargs": types[0]} if is_sequence else {}

@@ -12,7 +12,7 @@ import plum
 
 from mdtensor import mismatch
 from mdtensor.declaration import type_name
-from mdtensor.errors import RegistrationError
+from mdtensor.errors import RegistrationError, shown
 
 Implementation = Callable[..., Any]
 
@@ -111,7 +111,14 @@ class Selection:
 
 
 def as_function(implementation: Implementation, name: str) -> Implementation:
-    """A new function called `name` that calls any callable."""
+    """A new function called `name` that calls any callable.
+
+    Raises:
+        RegistrationError: it is none.
+    """
+    if not callable(implementation):
+        problem = f"{shown(implementation)} cannot be called"
+        raise RegistrationError(problem, f"Give a function for {name}")
 
     def call(*arguments: Any, **options: Any) -> Any:
         return implementation(*arguments, **options)

@@ -229,6 +229,30 @@ def test_types_may_be_given(shelf: Shelf) -> None:
         md.exp(md.to(md.asarray([0.0], dtype=md.float64), shelf))
 
 
+def test_types_and_functions_are_checked(shelf: Shelf) -> None:
+    head = "place 0 of a method of exp is annotated with "
+    tails: list[tuple[Any, str]] = [
+        (md.float32, "float32, a type of elements. Use leaf(float32), the class"),
+        ("Float32Tensor", "'Float32Tensor', no class. Use a class, or a union"),
+    ]
+    for given, tail in tails:
+        said = text(
+            RegistrationError,
+            lambda given=given: registry.add("exp", shelf, np.exp, types=(given,)),
+        )
+        assert said.startswith(head + tail)
+    assert text(RegistrationError, lambda: registry.add("exp", shelf, 3)) == (  # type: ignore[arg-type]
+        "3 cannot be called. Give a function for exp."
+    )
+    wrong: Any = "shelf"
+    assert text(RegistrationError, lambda: md.register_device(wrong)) == (
+        "'shelf' is no device. Derive from Device."
+    )
+    assert text(OptionError, lambda: md.cpu.stream().wait(wrong)) == (
+        "event is 'shelf'. Use stream.record()."
+    )
+
+
 def test_an_operation_of_a_stranger(shelf: Shelf) -> None:
     with registry.restored():
 
