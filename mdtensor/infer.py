@@ -76,6 +76,8 @@ def _inferred(
         if isinstance(spec, TensorSpec):
             _check_spec(spec)
     types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
+    if options.get("out") is not None:
+        declared.rounding(*types)  # refuses it where the method has none
     if declared.methods:
         rule = declared.select(*types).deduce
     else:

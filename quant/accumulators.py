@@ -12,6 +12,9 @@ from mdtensor import GridError
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
 
+#: A bias read from a file has its scale rounded to float32.
+BIAS_TOLERANCE = 2.0**-23
+
 
 def of_steps(x: Any, ndim: int | None = None) -> QParams:
     """The grid of `x` without its zero point; its axis counted back from `ndim`."""
@@ -61,4 +64,21 @@ def check_fits(sums: Any) -> None:
         raise GridError(
             f"a result is {reached} steps from 0, beyond 2**31 - 1",
             "Pass out=QParams(...), or requantize the arguments first",
+        )
+
+
+def check_bias_grid(x: QParams, w: Any, b: Any) -> None:
+    """Refuse a bias on another grid than that of the products.
+
+    Raises:
+        GridError: it is.
+    """
+    wanted = of_products(x, w.qparams, 0)
+    given = wanted if b is None else b.qparams
+    far = np.abs(given.scale - wanted.scale) > BIAS_TOLERANCE * wanted.scale
+    if far.any():
+        raise GridError(
+            f"the bias has ({given.describe()}), the products have "
+            f"({wanted.describe()})",
+            "Quantize the bias with scale = scale of x times scale of w",
         )

@@ -4,11 +4,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mdtensor import BoolTensor, Float32Tensor, GridError, TensorSpec, leaf
+from mdtensor import (
+    BoolTensor,
+    Float32Tensor,
+    GridError,
+    OptionError,
+    ShapeError,
+    TensorSpec,
+    leaf,
+)
 from mdtensor.generics.rules.conv import convolution
-from mdtensor.generics.rules.elementwise import broadcast, same
+from mdtensor.generics.rules.elementwise import along, broadcast, same
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.rules.reduction import reduction
+from mdtensor.generics.shapes import are_like, normalize_axes
 from mdtensor.quant import accumulators
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
@@ -23,22 +32,27 @@ def on_grid(shape: Any, grid: QParams) -> TensorSpec:
     return TensorSpec(leaf(grid.dtype), tuple(shape), grid)
 
 
-def rounded(rule: Rule, exact: Grid | None = None, *, weights: bool = False) -> Rule:
+def rounded(
+    rule: Rule, exact: Grid | None = None, weights: Callable[..., None] | None = None
+) -> Rule:
     """The shape of `rule`, on the grid `out`; without it exact, on the grid `exact`.
 
     Args:
         rule: the declared one.
         exact: the arguments and the number of axes of the result to a grid; None if
             there is no such grid.
-        weights: the first argument has one grid, the others may have many.
+        weights: refuses grids from which no sum of products is exact; by default each
+            argument has one grid.
     """
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
         if out is None and exact is None:
             raise GridError("the result is on no grid exactly", "Pass out=QParams(...)")
-        if out is not None:
-            _refuse_axes(specs[:1] if weights else specs)
+        if weights is not None:
+            weights(*specs)
+        elif out is not None:
+            _refuse_axes(specs)
         return on_grid(shape, out or exact(*specs, len(shape)))  # type: ignore[misc]
 
     return deduce
@@ -55,6 +69,51 @@ def kept(rule: Rule) -> Rule:
         return on_grid(shape, out or specs[0].qparams)
 
     return deduce
+
+
+def check_fit(grid: Any, shape: tuple[int, ...]) -> None:
+    """Refuse what is no grid, or has not one scale for each index of its axis."""
+    if not isinstance(grid, QParams):
+        raise OptionError(f"qparams is a {type(grid).__name__}", "Use QParams(...)")
+    axis, count = grid.axis, grid.scale.size
+    if axis is not None and not are_like(shape[axis : axis + 1], (count,)):
+        raise ShapeError(
+            f"({grid.describe()}) does not fit shape {shape}",
+            "Give one scale for each index of the axis",
+        )
+
+
+def one_grid(rule: Rule) -> Rule:
+    """What `rule` gives; scales do not differ along an axis."""
+
+    def deduce(*specs: Any, **options: Any) -> TensorSpec:
+        _refuse_axes(specs)
+        return rule(*specs, **options)
+
+    return deduce
+
+
+def of_something(rule: Rule) -> Rule:
+    """What `rule` gives: a mean over `axis`, by default of images, of some elements."""
+
+    def deduce(x: TensorSpec, *, axis: Any = (-2, -1), **options: Any) -> TensorSpec:
+        given = {"axis": axis, **options} if "keepdims" in options else options
+        found = rule(x, **given)
+        if 0 in (x.shape[at] for at in normalize_axes(axis, x.ndim)):
+            raise ShapeError("the mean of nothing has no code")
+        return found
+
+    return deduce
+
+
+def codes_summed(x: TensorSpec, *, dtype: Any = None, **options: Any) -> TensorSpec:
+    """An exact sum; codes add up to codes."""
+    if dtype is not None:
+        raise OptionError(
+            "codes add up to codes of qint32, dtype= is for numbers",
+            "Leave dtype= away, or use dequantize(x) first",
+        )
+    return rounded(reduction, _steps_grid)(x, **options)
 
 
 def _refuse_axes(specs: Any) -> None:
@@ -81,7 +140,9 @@ class _StandIn:
 
 def comparison(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Bool, broadcast shape."""
-    return TensorSpec(BoolTensor, shape_of(broadcast, x1, x2))
+    shape = shape_of(broadcast, x1, x2)
+    _refuse_axes((x1, x2))
+    return TensorSpec(BoolTensor, shape)
 
 
 def weight_only(rule: Rule) -> Rule:
@@ -97,6 +158,27 @@ def _dequantized(spec: Any) -> Any:
     if isinstance(spec, TensorSpec) and issubclass(spec.type, QuantizedTensor):
         return replace(spec, type=Float32Tensor, qparams=None)
     return spec
+
+
+def by_rows(x: Any, w: Any, b: Any = None) -> None:
+    """One grid for x, one a row of w or one, and a bias on the grid of the products."""
+    _refuse_axes([x])
+    if w.qparams.axis not in (None, 0):
+        raise GridError(
+            f"weights have scales along axis {w.qparams.axis}",
+            "Give them one scale for each output channel: axis=0",
+        )
+    accumulators.check_bias_grid(x.qparams, w, b)
+
+
+def by_columns(x1: Any, x2: Any) -> None:
+    """One grid for x1, one a column of x2 or one."""
+    _refuse_axes([x1])
+    if x2.qparams.axis not in (None, max(x2.ndim - 1, 1)):
+        raise GridError(
+            f"scales along axis {x2.qparams.axis} cannot leave the sum",
+            "Give one scale for each output column, or one for all",
+        )
 
 
 def _sum_grid(x1: Any, x2: Any, _: int) -> QParams:
@@ -123,10 +205,10 @@ curve = rounded(same)
 rounded_sum = rounded(broadcast, _sum_grid)
 rounded_product = rounded(broadcast, _product_grid)
 rounded_quotient = rounded(broadcast)
-rounded_matmul = rounded(matrix_product, _matmul_grid, weights=True)
-rounded_linear = rounded(affine, _matmul_grid, weights=True)
-rounded_conv = rounded(convolution, _conv_grid, weights=True)
-rounded_mean = rounded(reduction)
-accumulated = rounded(reduction, _steps_grid)
+rounded_matmul = rounded(matrix_product, _matmul_grid, by_columns)
+rounded_linear = rounded(affine, _matmul_grid, by_rows)
+rounded_conv = rounded(convolution, _conv_grid, by_rows)
+rounded_mean = of_something(rounded(reduction))
+rounded_share = rounded(along)
 kept_same = kept(same)
 kept_broadcast = kept(broadcast)

@@ -2,14 +2,20 @@
 
 from typing import Any
 
-from mdtensor import TensorSpec, dtypes, generic, leaf
+from mdtensor import OptionError, TensorSpec, dtypes, generic, leaf
+from mdtensor.quant.deduction import check_fit
+from mdtensor.quant.qparams import QParams
 
 
 def _on_grid(x: TensorSpec, *, qparams: Any, **_: Any) -> TensorSpec:
+    check_fit(qparams, x.shape)
     return TensorSpec(leaf(qparams.dtype), x.shape, qparams)
 
 
 def _on_out(x: TensorSpec, *, out: Any, **_: Any) -> TensorSpec:
+    if not isinstance(out, QParams):
+        raise OptionError(f"out is a {type(out).__name__}", "Pass out=QParams(...)")
+    out.refuse_axis("grid")
     return TensorSpec(leaf(out.dtype), x.shape, out)
 
 

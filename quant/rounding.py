@@ -98,7 +98,7 @@ def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:
     if source.axis is None:
         return to_codes(round_sum((steps, ratios[0])), target)
     rounded = np.empty(steps.shape, np.int64)
-    parts = (np.moveaxis(a, source.axis, 0) for a in (steps, rounded))
-    for part, result, ratio in zip(*parts, ratios, strict=True):
-        result[...] = round_sum((part, ratio))
+    given, found = (np.moveaxis(a, source.axis, 0) for a in (steps, rounded))
+    for at, ratio in enumerate(ratios):
+        found[at : at + 1] = round_sum((given[at : at + 1], ratio))
     return to_codes(rounded, target)

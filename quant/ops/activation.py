@@ -22,6 +22,7 @@ from mdtensor import (
     tanh,
 )
 from mdtensor.errors import checked, describe, shown
+from mdtensor.generics.rules.elementwise import same
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
@@ -93,7 +94,7 @@ def relu(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return _lookup("relu", tables.relu, x, x.qparams if out is None else out)
 
 
-@method(relu, deduce=kept_same)
+@method(relu, deduce=same)
 def relu(x: QInt32Tensor, /) -> QInt32Tensor:
     return x.wrap(np.maximum(x.buffer, 0), x.qparams)
 
@@ -116,7 +117,18 @@ def clip_step(
     return lookup_step(tables.clip(low, high), x, out or x.qparams)
 
 
-@method(clip, deduce=kept_same, prepare=clip_step)
+def _clipped_spec(
+    x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
+) -> TensorSpec:
+    """On the grid `out`, or the argument's, which holds the bounds exactly."""
+    found = kept_same(x, out=out)
+    low, high = _bounds(min, max)
+    if out is None:
+        _refuse_inexact(x.qparams, low, high)
+    return found
+
+
+@method(clip, deduce=_clipped_spec, prepare=clip_step)
 def clip(x: NarrowTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
     return _clipped("clip", x, min, max, out)
 

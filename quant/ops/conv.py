@@ -6,14 +6,13 @@ import numpy as np
 
 from mdtensor import (
     FloatingTensor,
-    GridError,
     Int64Tensor,
     NumericTensor,
     TensorSpec,
     conv2d,
     method,
 )
-from mdtensor.errors import checked, describe
+from mdtensor.errors import checked
 from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.windows import conv_shape, conv_window
 from mdtensor.kernels.cpu import steps
@@ -25,7 +24,7 @@ from mdtensor.quant.codes import (
     unsigned,
     unsigned_grid,
 )
-from mdtensor.quant.deduction import rounded_conv, weight_only
+from mdtensor.quant.deduction import by_rows, rounded_conv, weight_only
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import (
@@ -46,8 +45,6 @@ from mdtensor.quant.tensor import (
 
 Bias = Union[QInt32Tensor, None]
 AnyBias = Union[NumericTensor, QuantizedTensor, None]
-#: A bias read from a file has its scale rounded to float32.
-BIAS_TOLERANCE = 2.0**-23
 
 
 def conv2d_step(
@@ -79,7 +76,7 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
         NotCompiled: weights that kernels do not take, or `out` is for integers.
     """
     _check_weights(w, b)
-    check_bias_grid(x, w, b)
+    accumulators.check_bias_grid(x, w, b)
     source = unsigned_grid(x)
     found: dict[str, Any] = {"x_zero_point": source.zero}
     if out is not None:
@@ -103,23 +100,6 @@ def _check_weights(w: Any, b: Any) -> None:
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
     if worst >= 2**31:
         raise NotCompiled(f"a sum could reach {worst}, beyond 2**31 - 1")
-
-
-def check_bias_grid(x: QParams, w: Any, b: Any) -> None:
-    """Refuse a bias on another grid than that of the products.
-
-    Raises:
-        GridError: it is.
-    """
-    wanted = accumulators.of_products(x, w.qparams, 0)
-    given = wanted if b is None else b.qparams
-    far = np.abs(given.scale - wanted.scale) > BIAS_TOLERANCE * wanted.scale
-    if far.any():
-        raise GridError(
-            f"the bias has ({given.describe()}), the products have "
-            f"({wanted.describe()})",
-            "Quantize the bias with scale = scale of x times scale of w",
-        )
 
 
 @method(conv2d, deduce=rounded_conv, prepare=conv2d_step)
@@ -245,13 +225,7 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
     require_per_tensor(name, x)
     if out is not None:
         check_out(name, out, *given)
-    if w.qparams.axis not in (None, 0):
-        raise GridError(
-            f"weights have scales along axis {w.qparams.axis}",
-            "Give them one scale for each output channel: axis=0",
-            describe(name, *given),
-        )
-    checked(name, given, lambda: check_bias_grid(x.qparams, w, b))
+    checked(name, given, lambda: by_rows(x, w, b))
 
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:

@@ -10,7 +10,6 @@ from mdtensor import (
     CastError,
     FloatingTensor,
     OptionError,
-    ShapeError,
     TensorSpec,
     dtypes,
     method,
@@ -20,6 +19,7 @@ from mdtensor.kernels.cpu import steps
 from mdtensor.leaves import Float32Tensor
 from mdtensor.quant import rounding, tables
 from mdtensor.quant.codes import unsigned_grid
+from mdtensor.quant.deduction import check_fit
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.activation import lookup_step
@@ -43,7 +43,7 @@ def quantize_step(x: TensorSpec, /, *, qparams: QParams) -> steps.Quantize:
 @method(quantize, prepare=quantize_step)
 def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
     require_host("quantize", x)
-    checked("quantize", (x,), lambda: _check_grid(x.shape, qparams))
+    checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     with np.errstate(invalid="ignore"):  # a signaling NaN warns
         values = x.buffer.astype(np.float64)
     if np.isnan(values).any():
@@ -54,17 +54,6 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
         )
     found = _steps(values, qparams, x.dtype is dtypes.float64)
     return quantized(rounding.to_codes(found, qparams), qparams)
-
-
-def _check_grid(shape: tuple[int, ...], grid: Any) -> None:
-    if not isinstance(grid, QParams):
-        raise OptionError(f"qparams is a {type(grid).__name__}", "Use QParams(...)")
-    axis, count = grid.axis, grid.scale.size
-    if axis is not None and shape[axis : axis + 1] != (count,):
-        raise ShapeError(
-            f"({grid.describe()}) does not fit shape {shape}",
-            "Give one scale for each index of the axis",
-        )
 
 
 def _steps(values: Any, grid: QParams, is_wide: bool) -> Any:

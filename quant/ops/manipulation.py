@@ -23,7 +23,7 @@ from mdtensor.errors import checked
 from mdtensor.generics.rules import indexing, linalg, manipulation as rule
 from mdtensor.generics.shapes import normalize_axes, permutation
 from mdtensor.quant import accumulators
-from mdtensor.quant.deduction import kept, on_grid, shape_of
+from mdtensor.quant.deduction import kept, on_grid, one_grid, shape_of
 from mdtensor.quant.ops.refusals import require_per_tensor
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tables import exactly
@@ -84,7 +84,7 @@ def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
     return on_grid(shape, QParams(*parts, dtype=grid.dtype, axis=grid.axis))
 
 
-@method(reshape)
+@method(reshape, deduce=one_grid(rule.reshaped))
 def reshape(x: QuantizedTensor, /, *, shape: Any, copy: Any) -> Any:
     require_per_tensor("reshape", x)
     return _moved("reshape", reshape, x, shape=shape, copy=copy)

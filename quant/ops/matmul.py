@@ -6,7 +6,6 @@ import numpy as np
 
 from mdtensor import (
     FloatingTensor,
-    GridError,
     Int64Tensor,
     NumericTensor,
     TensorSpec,
@@ -14,13 +13,18 @@ from mdtensor import (
     matmul,
     method,
 )
-from mdtensor.errors import checked, describe
+from mdtensor.errors import checked
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import accumulators, rounding
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
-from mdtensor.quant.deduction import rounded_linear, rounded_matmul, weight_only
+from mdtensor.quant.deduction import (
+    by_columns,
+    rounded_linear,
+    rounded_matmul,
+    weight_only,
+)
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.compiled import attempt, compiled
@@ -101,12 +105,7 @@ def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
     require_per_tensor("matmul", x1)
     if out is not None:
         check_out("matmul", out, x1, x2)
-    if x2.qparams.axis is not None and x2.qparams.axis != max(x2.ndim - 1, 1):
-        raise GridError(
-            f"scales along axis {x2.qparams.axis} cannot leave the sum",
-            "Give one scale for each output column, or one for all",
-            describe("matmul", x1, x2),
-        )
+    checked("matmul", (x1, x2), lambda: by_columns(x1, x2))
 
 
 def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:

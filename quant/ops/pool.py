@@ -29,7 +29,7 @@ from mdtensor.quant.codes import (
     unsigned,
     unsigned_grid,
 )
-from mdtensor.quant.deduction import rounded
+from mdtensor.quant.deduction import of_something, rounded
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.qparams import QParams
@@ -130,7 +130,7 @@ def avg_pool2d_step(
     )
 
 
-@method(avg_pool2d, deduce=rounded(pooling), prepare=avg_pool2d_step)
+@method(avg_pool2d, deduce=of_something(rounded(pooling)), prepare=avg_pool2d_step)
 def avg_pool2d(
     x: NarrowTensor,
     /,
@@ -212,7 +212,9 @@ def global_avg_pool2d_step(
 
 
 @method(
-    global_avg_pool2d, deduce=rounded(global_pooling), prepare=global_avg_pool2d_step
+    global_avg_pool2d,
+    deduce=of_something(rounded(global_pooling)),
+    prepare=global_avg_pool2d_step,
 )
 def global_avg_pool2d(x: NarrowTensor, /, *, out: Any = None) -> Any:
     checked("global_avg_pool2d", (x,), lambda: check_image(x.shape))

@@ -9,9 +9,10 @@ import numpy as np
 from mdtensor import OptionError, ShapeError, max, mean, method, softmax, sum
 from mdtensor.errors import checked, describe
 from mdtensor.generics.options import flag
+from mdtensor.generics.rules.reduction import extreme
 from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
 from mdtensor.quant import accumulators, rounding, tables
-from mdtensor.quant.deduction import accumulated, curve, rounded_mean
+from mdtensor.quant.deduction import codes_summed, one_grid, rounded_mean, rounded_share
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.qparams import QParams
@@ -27,7 +28,7 @@ def _axes(name: str, x: Any, axis: Any, keepdims: bool) -> tuple[int, ...]:
     return checked(name, (x,), lambda: normalize_axes(axis, x.ndim))
 
 
-@method(sum, deduce=accumulated)
+@method(sum, deduce=codes_summed)
 def sum(x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
     if dtype is not None:
         raise OptionError(
@@ -52,14 +53,14 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
     return quantized(rounding.to_codes(rounding.round_sum((total, ratio)), grid), grid)
 
 
-@method(max)
+@method(max, deduce=one_grid(extreme))
 def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     axes = _axes("max", x, axis, keepdims)
     checked("max", (x,), lambda: check_nonempty(x.shape, axes))
     return quantized(np.asarray(x.buffer.max(axis=axes, keepdims=keepdims)), x.qparams)
 
 
-@method(softmax, deduce=curve)
+@method(softmax, deduce=rounded_share)
 def softmax(x: NarrowTensor, /, *, axis: int, out: Any = None) -> Any:
     require_per_tensor("softmax", x)
     grid = require_out("softmax", out, x)

@@ -6,11 +6,12 @@ import numpy as np
 
 from mdtensor import Int64Tensor, argmax, method
 from mdtensor.errors import checked
+from mdtensor.quant.deduction import one_grid
 from mdtensor.quant.ops.refusals import require_per_tensor
 from mdtensor.quant.tensor import AffineTensor, spec_of
 
 
-@method(argmax)
+@method(argmax, deduce=one_grid(argmax.operation.rule))
 def argmax(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
     require_per_tensor("argmax", x)
     rule = argmax.operation.rule

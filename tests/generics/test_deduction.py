@@ -5,26 +5,13 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from support.draws import DRAWS
+from support.draws import DRAWS, INSIDE
 
 import mdtensor as md
 from mdtensor import DYNAMIC, Dim, TensorSpec
 from mdtensor.errors import MdtensorError
 
 Draw = Callable[..., Any]
-#: Refusals that only elements bring about; of all others types and shapes tell.
-INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
-    **dict.fromkeys([md.getitem, md.setitem, md.embedding], (md.BoundsError,)),
-    **dict.fromkeys([md.take, md.take_along_axis], (md.BoundsError,)),
-    **dict.fromkeys([md.floor_divide, md.remainder, md.pow], (md.DataError,)),
-    **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], (md.DataError,)),
-    **dict.fromkeys([md.linalg.cholesky, md.linalg.inv], (md.LinAlgError,)),
-    **dict.fromkeys([md.linalg.solve, md.linalg.matrix_power], (md.LinAlgError,)),
-    md.astype: (md.CastError,),
-    md.one_hot: (md.DataError,),
-    md.repeat: (md.OptionError,),
-}
-
 each_operation = pytest.mark.parametrize("operation", DRAWS, ids=lambda f: f.__name__)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import mdtensor as md
+from mdtensor.errors import MdtensorError
 
 Draw = Callable[..., Any]
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -772,4 +773,17 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
     md.take_along_axis: taken_along,
     md.astype: cast,
     md.to: moved,
+}
+
+#: Refusals that only elements bring about; of all others types and shapes tell.
+INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
+    **dict.fromkeys([md.getitem, md.setitem, md.embedding], (md.BoundsError,)),
+    **dict.fromkeys([md.take, md.take_along_axis], (md.BoundsError,)),
+    **dict.fromkeys([md.floor_divide, md.remainder, md.pow], (md.DataError,)),
+    **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], (md.DataError,)),
+    **dict.fromkeys([md.linalg.cholesky, md.linalg.inv], (md.LinAlgError,)),
+    **dict.fromkeys([md.linalg.solve, md.linalg.matrix_power], (md.LinAlgError,)),
+    md.astype: (md.CastError,),
+    md.one_hot: (md.DataError,),
+    md.repeat: (md.OptionError,),
 }

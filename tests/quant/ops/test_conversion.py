@@ -232,3 +232,9 @@ def test_the_steps_equal_the_methods(scale):
     assert np.array_equal(quantize_step(spec_of(x), qparams=grid)(values), codes.buffer)
     step = dequantize_step(spec_of(codes))
     assert np.array_equal(step(codes.buffer), dequantize(codes).buffer)
+
+
+def test_requantize_of_one_axis_with_scales_of_its_own():
+    x = QInt8Tensor([2, 4, 8], scale=[0.5, 0.25, 1.0], axis=0)
+    found = requantize(x, out=QParams(0.5))
+    assert found.codes.tolist() == [2, 2, 16]
