@@ -38,9 +38,12 @@ PAIRS = [
 
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
-    """What a test registers is gone after it."""
+    """Operations are ours alone, and what a test registers is gone after it."""
     kept = [dispatch._OPERATIONS, registration._PENDING, dtypes._REGISTRY]
     before = [dict(registry) for registry in kept]
+    for name in [*md.operations()]:
+        if not name.startswith(("mdtensor.generics.", "mdtensor.quant.")):
+            del dispatch._OPERATIONS[name]
     yield
     for registry, old in zip(kept, before, strict=True):
         registry.clear()
