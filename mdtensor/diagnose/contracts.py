@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mdtensor.diagnose.hints import hint
 from mdtensor.diagnose.source import source
+from mdtensor.errors import OptionError
 
 _CONTRACTS: dict[tuple[int, tuple[Any, ...]], Contract] = {}
 
@@ -40,7 +42,7 @@ def contract(function: Any, /, *types: Any) -> Contract:
         The promise, which can be withdrawn.
 
     Raises:
-        OptionError: `function` is neither.
+        OptionError: `function` is neither, or a type is more than classes.
 
     Example:
         >>> import mdtensor as md
@@ -53,6 +55,9 @@ def contract(function: Any, /, *types: Any) -> Contract:
     Source: ours.
     """
     source(function)
+    for kind in types:
+        if hint(kind).exotic is not None:
+            raise OptionError(f"{hint(kind)} is no class", "Promise classes or Unions")
     new = Contract(function, types)
     return _CONTRACTS.setdefault((id(function), types), new)
 

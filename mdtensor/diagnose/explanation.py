@@ -15,7 +15,8 @@ class Row:
 
     Args:
         method: the method.
-        rank: 1 for the one that runs, more for those that fit; 0 for the others.
+        rank: 1 for the one that runs, or for those that tie; more for the others that
+            fit; 0 for those that do not.
         reason: why it is where it is.
     """
 

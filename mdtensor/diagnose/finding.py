@@ -144,8 +144,24 @@ class Finding:
 
 
 def _relation(relation: Relation) -> str:
-    shown = ", ".join(relation.types)
-    return f"{relation.argument}: {shown}: the first is {relation.relation}"
+    first, second, *others = relation.types
+    if others or relation.relation == "incomparable":
+        shown = f"{', '.join(relation.types)}, side by side"
+    elif relation.relation == "same":
+        shown = first
+    else:
+        shown = f"{first} is {relation.relation} than {second}"
+    return f"{relation.argument}: {shown}"
+
+
+def counted(count: int, thing: str) -> str:
+    """`1 method`, `2 methods`.
+
+    Example:
+        >>> counted(1, "type"), counted(0, "type")
+        ('1 type', '0 types')
+    """
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def relations(

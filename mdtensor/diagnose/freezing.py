@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mdtensor.diagnose.finding import MethodInfo
+from mdtensor.diagnose.finding import MethodInfo, counted
 from mdtensor.diagnose.report import Report, analyze
 from mdtensor.diagnose.source import Source, sources
 from mdtensor.errors import RegistrationError
@@ -45,8 +45,9 @@ def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
     report = analyze(functions)
     found = () if fail_on == "never" else report.at_least(fail_on)
     if found:
+        count = counted(len(found), "finding")
         raise RegistrationError(
-            f"{len(found)} findings, the first is {found[0].rule}: {found[0].message}",
+            f"{count}, the first is {found[0].rule}: {found[0].message}",
             "See diagnose.analyze(), or freeze with fail_on='never'",
         )
     for each in sources(functions):

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.diagnose.explanation import Explanation, Row, Suggestion, called
-from mdtensor.diagnose.finding import MethodInfo, kind_at
+from mdtensor.diagnose.finding import MethodInfo, counted, kind_at
 from mdtensor.diagnose.hints import Hint, Order, bits, hint, short, type_name
 from mdtensor.diagnose.resolve import Meets, decides, deciding, header, spellings
 from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
-from mdtensor.diagnose.universe import Universe, universe_of
+from mdtensor.diagnose.universe import Universe, check_class, universe_of
 from mdtensor.errors import DispatchError
 
 
@@ -153,20 +153,23 @@ def _row(asked: Call, method: Registered) -> Row:
     listed = list(asked.table.methods)
     at = listed.index(method) if method in listed else -1
     if at < 0:
-        return Row(shown, 0, f"takes {_count(method)} arguments")
+        return Row(shown, 0, f"takes {_count(method)}")
     if not asked.mask >> at & 1:
         return Row(shown, 0, _misfit(asked, method))
-    behind = [m for m in bits(asked.mask) if listed[m] is not asked.winner]
     if method is asked.winner:
         return Row(shown, 1, "chosen")
     if method in asked.tied:
-        return Row(shown, 2, _tie(asked, method))
+        return Row(shown, 1 if asked.winner is None else 2, _tie(asked, method))
+    behind = [m for m in bits(asked.mask) if listed[m] not in asked.tied]
     below = asked.winner or asked.tied[0]
-    return Row(shown, behind.index(at) + 2, _wider(asked, below, method))
+    rank = behind.index(at) + 1 + min(len(asked.tied), 2)
+    return Row(shown, rank, _wider(asked, below, method))
 
 
 def _count(method: Registered) -> str:
-    return f"{len(method.types)}{' or more' if method.has_varargs else ''}"
+    if method.has_varargs:
+        return f"{len(method.types)} or more arguments"
+    return counted(len(method.types), "argument")
 
 
 def _name(method: Registered, at: int) -> str:
@@ -276,6 +279,9 @@ def methods_with(
         functions: as of `analyze`; all operations if it is left out.
         supertypes: also those that take it because they take a wider type.
 
+    Raises:
+        OptionError: `cls` is no class.
+
     Example:
         >>> import mdtensor as md
         >>> found = methods_with(md.LogicalTensor, supertypes=False)
@@ -284,6 +290,7 @@ def methods_with(
 
     Source: Julia, `methodswith`.
     """
+    check_class(cls)
     found = [
         MethodInfo.of(method)
         for each in sources(functions)

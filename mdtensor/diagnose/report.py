@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.diagnose.contracts import contracts_of
-from mdtensor.diagnose.finding import LEVELS, Finding
+from mdtensor.diagnose.finding import LEVELS, Finding, counted
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.rules import RULES
 from mdtensor.diagnose.source import sources
@@ -58,10 +58,12 @@ class Report:
         found = ", ".join(
             f"{counts[level]} {level}" for level in LEVELS if counts[level]
         )
-        end = (
-            f"{len(self.functions)} functions, {self.methods} methods, "
-            f"{self.universe} types: {found or 'nothing found'}"
+        sizes = (
+            counted(len(self.functions), "function"),
+            counted(self.methods, "method"),
+            counted(self.universe, "type"),
         )
+        end = f"{', '.join(sizes)}: {found or 'nothing found'}"
         return "\n\n".join([*map(str, self.findings), end])
 
 

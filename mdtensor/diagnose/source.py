@@ -206,7 +206,7 @@ def _calls(functions: Any) -> Iterator[Any]:
             yield from group.values()
     elif isinstance(functions, types.ModuleType):
         yield from filter(_is_function, vars(functions).values())
-    elif isinstance(functions, Iterable):
+    elif isinstance(functions, Iterable) and not isinstance(functions, str):
         for function in functions:
             yield from _calls(function)
     elif _is_function(functions):

@@ -19,6 +19,7 @@ import plum
 
 from mdtensor.diagnose.hints import hint, qualified
 from mdtensor.diagnose.source import Source
+from mdtensor.errors import OptionError
 from mdtensor.tensor import Tensor, leaves
 
 SCALARS = (bool, int, float, complex, type(None))
@@ -40,13 +41,31 @@ class Universe:
 
     @classmethod
     def of(cls, types: Iterable[type]) -> Universe:
-        """From classes in any order."""
+        """From classes in any order.
+
+        Raises:
+            OptionError: something in it is no class.
+        """
+        types = tuple(types)
+        for member in types:
+            check_class(member)
         return cls(tuple(sorted(set(types), key=qualified)))
 
     @cached_property
     def backends(self) -> tuple[str, ...]:
         """For each class what it needs that is missing on this machine, or nothing."""
         return tuple(map(backend, self.types))
+
+
+def check_class(value: Any) -> None:
+    """Refuse what is no class.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if not isinstance(value, type):
+        name = type(value).__name__
+        raise OptionError(f"a class is wanted, given is one {name}", "Give a class")
 
 
 def backend(cls: type) -> str:

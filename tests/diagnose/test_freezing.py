@@ -56,7 +56,7 @@ def test_what_is_wrong_is_not_frozen():
     @dispatch
     def put(a: int, b: bool): ...
 
-    with pytest.raises(RegistrationError, match=r"1 findings, the first is MDT001: "):
+    with pytest.raises(RegistrationError, match=r"1 finding, the first is MDT001: "):
         diagnose.freeze(put)
     assert diagnose.late() == ()
     assert len(diagnose.freeze(put, fail_on="never").findings) == 1

@@ -72,8 +72,20 @@ def test_which_says_that_nothing_fits():
 def test_a_function_is_asked_for():
     with pytest.raises(OptionError, match="is no operation and no function of plum"):
         diagnose.explain(len, 3)
-    with pytest.raises(OptionError, match="is no operation and no function of plum"):
-        diagnose.analyze([make(), 3])
+    for wrong in ([make(), 3], "add", 3):
+        with pytest.raises(OptionError, match="is no operation and no function of"):
+            diagnose.analyze(wrong)
+
+
+def test_classes_are_asked_for():
+    for ask in (
+        lambda: diagnose.analyze(make(), [Float32, 3]),
+        lambda: diagnose.methods_with("Float32", make()),
+    ):
+        with pytest.raises(OptionError, match="a class is wanted, given is one"):
+            ask()
+    with pytest.raises(OptionError, match=r"list\[int\] is no class"):
+        diagnose.contract(make(), list[int], Tensor)
 
 
 def test_explain_gives_every_method_its_place():
@@ -107,6 +119,7 @@ def test_explain_says_exact_ambiguous_and_missing():
         "add(a: Quant, b: Tensor)",
         "add(a: Tensor, b: Quant)",
     ]
+    assert [row.rank for row in tied.rows] == [1, 1, 3, 0]
     assert tied.reason == "2 methods fit equally well"
     assert diagnose.explain(add, 1, 2).reason == "no method fits"
     short = diagnose.explain(add, Float)
