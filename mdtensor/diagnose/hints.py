@@ -97,8 +97,17 @@ def _hint(annotation: Any) -> Hint:
 def reduced(classes: Iterable[type]) -> tuple[type, ...]:
     """Without those that derive from another, sorted by name."""
     found = set(classes)
-    kept = [c for c in found if not any(issubclass(c, d) for d in found if d is not c)]
+    kept = [c for c in found if not any(derives(c, d) for d in found if d is not c)]
     return tuple(sorted(kept, key=qualified))
+
+
+def derives(cls: type, parent: type | tuple[type, ...]) -> bool:
+    """As `issubclass`, also of a protocol that must be asked about values."""
+    try:
+        return issubclass(cls, parent)
+    except TypeError:
+        parents = parent if isinstance(parent, tuple) else (parent,)
+        return any(above in parents for above in cls.__mro__)
 
 
 def qualified(cls: type) -> str:
@@ -148,7 +157,8 @@ def _classes(annotation: Any) -> Iterator[type]:
 def _class_of(named: Any) -> type:
     if named is None:
         return type(None)
-    return named if isinstance(named, type) else object
+    is_class = isinstance(named, type) and named is not Any  # it is one in 3.11
+    return named if is_class else object
 
 
 class Order:
@@ -182,7 +192,7 @@ class Order:
             return wide.top
         if narrow.exotic is not None or wide.exotic is not None:
             return _plum_below(narrow.annotation, wide.annotation)
-        return all(any(issubclass(n, w) for w in wide.members) for n in narrow.members)
+        return all(any(derives(n, w) for w in wide.members) for n in narrow.members)
 
     def _enter(self, annotation: Any) -> None:
         key = _key(annotation)
@@ -216,7 +226,7 @@ class Order:
         for parent in cls.__mro__:
             found |= holding.get(parent, 0)
         for abstract in self._virtual:
-            if abstract in holding and issubclass(cls, abstract):
+            if abstract in holding and derives(cls, abstract):
                 found |= holding[abstract]
         return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mdtensor.diagnose.explanation import Explanation, Row, Suggestion, called
 from mdtensor.diagnose.finding import MethodInfo, counted, kind_at
-from mdtensor.diagnose.hints import Hint, Order, bits, hint, short, type_name
+from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, short, type_name
 from mdtensor.diagnose.resolve import Meets, decides, deciding, header, spellings
 from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
@@ -302,5 +302,5 @@ def methods_with(
 
 def _takes(kind: Hint, cls: type, supertypes: bool) -> bool:
     if supertypes:
-        return kind.top or issubclass(cls, kind.members)
+        return kind.top or derives(cls, kind.members)
     return cls in kind.members and not kind.top

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from mdtensor.diagnose.hints import Hint, Order, bits, hint, reduced, type_name
+from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, reduced, type_name
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.table import Table, tabulate
 from mdtensor.diagnose.universe import Universe
@@ -61,13 +61,13 @@ class Meets:
         return Hint(reduced(found)) if found else None
 
     def _classes(self, a: type, b: type) -> tuple[type, ...]:
-        if issubclass(a, b):
+        if derives(a, b):
             return (a,)
-        if issubclass(b, a):
+        if derives(b, a):
             return (b,)
-        both = [c for c in self.known if issubclass(c, a) and issubclass(c, b)]
+        both = [c for c in self.known if derives(c, a) and derives(c, b)]
         return tuple(
-            c for c in both if not any(issubclass(c, d) for d in both if d is not c)
+            c for c in both if not any(derives(c, d) for d in both if d is not c)
         )
 
 
@@ -159,7 +159,7 @@ def _widest(
 def _breadth(method: Registered, universe: Universe) -> tuple[int, str]:
     size = 1
     for kind in method.hints:
-        size *= sum(issubclass(c, kind.members) for c in universe.types)
+        size *= sum(derives(c, kind.members) for c in universe.types)
     return size, _text(method)
 
 

@@ -293,7 +293,8 @@ def _registered(
     else:
         precedence = signature.precedence
     for member in (c for kind in signature.types for c in hint(kind).members):
-        issubclass(int, member)  # a name that beartype puts off fails here
+        if type(member).__module__.startswith("beartype."):
+            issubclass(int, member)  # a name that is put off fails here
     forms = [signature]
     if _has_defaults(implementation):
         forms = plum._signature.append_default_args(signature, implementation)

@@ -5,6 +5,7 @@ import typing
 import plum
 
 from mdtensor.diagnose import analyze
+from mdtensor.diagnose.hints import hint
 from mdtensor.diagnose.source import MISSING, source, sources
 
 
@@ -77,6 +78,28 @@ def test_one_bad_annotation_leaves_the_other_functions_checked():
     def good(a: int, b: bool): ...
 
     assert [f.rule for f in analyze(dispatch).findings] == ["MDT001", "MDT009"]
+
+
+@typing.runtime_checkable
+class Sized(typing.Protocol):
+    size: int
+
+
+def test_a_protocol_is_slow_and_not_unreadable():
+    dispatch = plum.Dispatcher()
+
+    @dispatch
+    def put(a: Sized): ...
+
+    @dispatch
+    def put(a: int): ...
+
+    assert [f.rule for f in analyze(dispatch).findings] == ["MDT006"]
+
+
+def test_any_in_a_union_is_object():
+    assert hint(typing.Union[typing.Any, int]).members == (object,)
+    assert hint(typing.Any).top
 
 
 def test_replaced_methods_are_not_forgotten():

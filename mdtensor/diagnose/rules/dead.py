@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import plum
+
 from mdtensor.diagnose.finding import Finding
 from mdtensor.diagnose.hints import SHOWN, bits
+from mdtensor.diagnose.resolve import spellings
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Study
@@ -51,10 +54,14 @@ def check(study: Study) -> Iterator[Finding]:
         for table in tables.values():
             alive.update(table.methods[m] for m in _reached(table))
         for method in found.methods:
-            if method not in alive and any(
-                method in t.methods for t in tables.values()
-            ):
+            known = any(method in table.methods for table in tables.values())
+            if method not in alive and known and _is_certain(method):
                 yield _finding(found, method, list(tables.values()))
+
+
+def _is_certain(method: Registered) -> bool:
+    """Whether classes alone say what fits; of MDT006 they do not."""
+    return all(map(plum.is_faithful, spellings(method)))
 
 
 def _reached(table: Table) -> set[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mdtensor.diagnose.contracts import Contract
 from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.finding import Finding, witnessed
-from mdtensor.diagnose.hints import hint, short
+from mdtensor.diagnose.hints import derives, hint, short
 from mdtensor.diagnose.resolve import header
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
@@ -58,7 +58,7 @@ def _table(study: Study, found: Source, promise: Contract) -> Table:
     for kind in promise.types:
         members = hint(kind).members
         types = enumerate(study.universe.types)
-        within.append(sum(1 << at for at, c in types if issubclass(c, members)))
+        within.append(sum(1 << at for at, c in types if derives(c, members)))
     arity = len(promise.types)
     return tabulate(found.methods, arity, study.order, study.universe, within)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import permutations, product
 
 from mdtensor.diagnose.finding import Finding, relations
-from mdtensor.diagnose.hints import Hint, Order, bits
+from mdtensor.diagnose.hints import Hint, Order, bits, derives
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.study import Study, gathered
 from mdtensor.diagnose.table import Cells, Table
@@ -67,7 +67,7 @@ class Axes:
         for cls in universe.types:
             above = [parent for parent in cls.__mro__[1:] if parent is not object]
             for a, b in permutations(above, 2):
-                if not issubclass(a, b) and not issubclass(b, a):
+                if not derives(a, b) and not derives(b, a):
                     self.crossed.setdefault(a, set()).add(b)
         self._extents: dict[type, int] = {}
         self._columns: dict[int, tuple[int, int]] = {}
@@ -97,7 +97,7 @@ class Axes:
         found = self._extents.get(cls)
         if found is None:
             types = enumerate(self.universe.types)
-            found = sum(1 << at for at, c in types if issubclass(c, cls))
+            found = sum(1 << at for at, c in types if derives(c, cls))
             self._extents[cls] = found
         return found
 
@@ -105,8 +105,8 @@ class Axes:
         """Whether a class of both is missing, and would fit among those there are."""
         if a not in self.crossed or b not in self.crossed:
             return False
-        mine = [c for c in a.__mro__ if not issubclass(b, c)]
-        theirs = [c for c in b.__mro__ if not issubclass(a, c)]
+        mine = [c for c in a.__mro__ if not derives(b, c)]
+        theirs = [c for c in b.__mro__ if not derives(a, c)]
         return all(
             y in self.crossed.get(x, ()) or self._corner(x, y)
             for x, y in product(mine, theirs)
