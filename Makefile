@@ -8,7 +8,7 @@ WHEEL_VENV ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench wheel
+.PHONY: help demo test lint stubs types docs bench wheel
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,9 @@ test: $(VENV)/.test  ## the whole suite, and the kernel tests without compilatio
 lint: $(VENV)/.dev  ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+stubs: $(VENV)/.test  ## *.pyi, after a change of operations, methods or exports
+	$(BIN)/mdtensor stubs
 
 # mypy cannot see the package-dir map in the sources, so it reads an installed wheel.
 types: wheel  ## mypy on the built wheel, installed outside the checkout

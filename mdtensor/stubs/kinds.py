@@ -81,10 +81,7 @@ def _results(
 
 
 def _holds(wide: tuple[Any, ...], narrow: tuple[Any, ...]) -> bool:
-    return all(
-        (n in SCALARS and _RANK[n] <= _RANK[w]) if w in SCALARS else issubclass(n, w)
-        for n, w in zip(narrow, wide, strict=True)
-    )
+    return all(issubclass(n, w) for n, w in zip(narrow, wide, strict=True))
 
 
 def _rank(kinds: tuple[Any, ...]) -> int:

@@ -16,7 +16,7 @@ from mdtensor.stubs.calls import Calls
 from mdtensor.stubs.render import INDENT, call_class, function, signature
 from mdtensor.stubs.sources import Skeleton, namespace
 from mdtensor.stubs.spelling import Spelling
-from mdtensor.tensor import leaves
+from mdtensor.tensor import leaf, leaves
 
 #: The module of the calls' types; there is no such module at run time.
 CALLS = "mdtensor._calls"
@@ -104,6 +104,8 @@ class Package:
         for space in self.spaces:
             lines = namespace(space, self.names.__getitem__, moved)
             found[space.__name__] = self._space(space, lines)
+        for module in self.others:
+            found[module.__name__] = self._other(module)
         return found
 
     def _space(self, space: ModuleType, lines: list[str]) -> str:
@@ -111,6 +113,22 @@ class Package:
         dtype = "DType as DType" if hasattr(space, "DType") else "DType"
         head = NAMES.format(dtype=dtype) if typed else OTHERS
         return _joined(HEADER, head, *self._imports(typed, space.__name__), *lines)
+
+    def _other(self, module: ModuleType) -> str:
+        """The module of somebody else, who declares operations in it."""
+        named = {
+            name: self.names[value.operation]
+            for name, value in vars(module).items()
+            if isinstance(getattr(value, "operation", None), Operation)
+        }
+        types = {
+            name: f"Final[DType[{self.spelling.name(leaf(value))}]]"
+            for name, value in vars(module).items()
+            if isinstance(value, dtypes.DType)
+        }
+        text = Skeleton({}, {}, types, named).of(module)
+        imports = self._imports(" ".join(types.values()), module.__name__)
+        return _joined(HEADER, NAMES.format(dtype="DType"), *imports, text)
 
     def _name_classes(self) -> None:
         """One class for all operations that are called alike."""
@@ -164,8 +182,9 @@ class Package:
             if home == within or not names:
                 continue
             if within in (CALLS, operators.__name__) and self._is_stranger(home):
-                yield f"import {home}"
-                yield from (f"{name} = {home}.{name}" for name in sorted(names))
+                last = home.rpartition(".")[2]
+                yield f"import {home} as _{last}"
+                yield from (f"{name} = _{last}.{name}" for name in sorted(names))
             else:
                 shown = (
                     f"{n} as {n}" if within in spaces else n for n in sorted(names)
@@ -175,7 +194,7 @@ class Package:
     def _is_stranger(self, home: str) -> bool:
         """Whether a module imports the package, which imports the stub that asks.
 
-        mypy takes `from x import y` for what must be known first, `import x` not.
+        mypy takes `from x import C` for what must be known first, a module not.
         """
         known = [space.__name__ for space in self.spaces]
         strangers = [name for name in known if hasattr(sys.modules[name], "__path__")]

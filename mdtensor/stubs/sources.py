@@ -139,6 +139,7 @@ class Skeleton(ast.NodeTransformer):
         replaced: new text for methods, by name.
         bases: new bases of classes, by name.
         constants: new annotations of names of the module.
+        operations: the classes of the calls of operations that it declares, by name.
     """
 
     def __init__(
@@ -146,13 +147,15 @@ class Skeleton(ast.NodeTransformer):
         replaced: dict[str, list[str]],
         bases: dict[str, str],
         constants: dict[str, str],
+        operations: dict[str, str] | None = None,
     ) -> None:
         self.replaced, self.bases, self.constants = replaced, bases, constants
+        self.operations = operations or {}
 
     def of(self, module: ModuleType) -> str:
         """The text of the stub."""
         tree = _tree(module)
-        body = [n for n in tree.body if isinstance(n, KEPT) or _is_alias(n)]
+        body = [n for n in tree.body if isinstance(n, KEPT) or self._keeps(n)]
         tree.body = [n for n in body if getattr(n, "module", "") != "__future__"]
         made = ast.fix_missing_locations(self.visit(tree))
         made.body = [n for n in made.body if _is_used(n, ast.unparse(made))]
@@ -167,6 +170,10 @@ class Skeleton(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        if node.name in self.operations:
+            called = self.operations.get(node.name, "")
+            self.operations[node.name] = ""  # its methods have its name, and follow
+            return ast.parse(called and f"{node.name}: _calls.{called}").body
         new = self.replaced.get(node.name)
         if new:
             return ast.parse("\n".join(new)).body
@@ -181,8 +188,17 @@ class Skeleton(ast.NodeTransformer):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        is_slots = ast.unparse(node.targets[0]) == "__slots__"
-        return node if is_slots or _is_alias(node) else None
+        name = ast.unparse(node.targets[0])
+        if name in self.constants:
+            return ast.parse(f"{name}: {self.constants[name]}").body
+        return node if name == "__slots__" or self._keeps(node) else None
+
+    def _keeps(self, node: ast.AST) -> bool:
+        """Whether it names a type, `Array = NDArray[Any]`, or a known constant."""
+        if not isinstance(node, ast.Assign):
+            return False
+        is_known = ast.unparse(node.targets[0]) in self.constants
+        return is_known or isinstance(node.value, ast.Subscript)
 
 
 def _dots() -> ast.Expr:
@@ -196,8 +212,3 @@ def _is_used(node: ast.stmt, text: str) -> bool:
         node.names = [a for a, n in names if len(re.findall(rf"\b{n}\b", text)) > 1]
         return bool(node.names)
     return True
-
-
-def _is_alias(node: ast.AST) -> bool:
-    """Whether it names a type: `Array = NDArray[Any]`."""
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript)

@@ -2,10 +2,7 @@
 
 import ast
 import inspect
-import os
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -89,55 +86,6 @@ def test_every_public_operation_has_a_type() -> None:
         found = [getattr(value, "operation", None) for value in vars(module).values()]
         count = sum(isinstance(operation, md.Operation) for operation in found)
         assert path.read_text().count(": _calls.") == count
-
-
-VENDOR = '''
-"""Somebody else's element type and operation."""
-
-from typing import Any
-
-import ml_dtypes
-
-import mdtensor as md
-from mdtensor.promotion import add_type
-
-tiny = md.DType("tiny", "real floating", 8, ml_dtypes.float8_e5m2)
-add_type(tiny, above=[md.int64, md.uint64], below=[md.float16])
-
-
-class TinyTensor(md.FloatingTensor, dtype=tiny):
-    """The upper byte of a binary16."""
-
-    __slots__ = ()
-
-
-@md.generic(deduce=lambda x: x)
-def twice(x: Any, /) -> Any:
-    """x + x."""
-
-
-@md.method(twice)
-def twice(x: md.IntegerTensor, /) -> md.IntegerTensor:
-    return x + x
-'''
-
-
-@pytest.mark.slow
-def test_what_others_register_is_included(tmp_path: Path) -> None:
-    (tmp_path / "vendor.py").write_text(textwrap.dedent(VENDOR))
-    command = [sys.executable, "-m", "mdtensor", "stubs", "--import", "vendor"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "7"}
-    done = subprocess.run(
-        [*command, "-o", str(tmp_path / "out")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    calls = (tmp_path / "out/mdtensor/_calls.pyi").read_text()
-    assert "from vendor import TinyTensor" in calls
-    assert "x2: HostInteger | BoolTensor | Float16Tensor | TinyTensor | float" in calls
 
 
 def test_others_do_not_change_our_own_files(capsys: pytest.CaptureFixture[str]) -> None:

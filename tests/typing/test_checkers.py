@@ -2,11 +2,13 @@
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import mdtensor as md
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 #: What is written for users of type checkers; other pages may go without annotations.
-PAGES = ("README.md", "docs/array-api.md", "docs/promotion.md")
+PAGES = ("README.md", "docs/array-api.md", "docs/promotion.md", "docs/typing.md")
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 Revealed = dict[tuple[str, int], str]
 #: Methods of one operation share its name; statements may be there to be refused.
@@ -33,20 +35,21 @@ if sys.platform == "win32":
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package as it is installed, and what is to be checked."""
     folder = tmp_path_factory.mktemp("typed")
-    ignored = shutil.ignore_patterns("__pycache__")
-    for source, target in (
-        ("mdtensor", ""),
-        ("kernels", "kernels"),
-        ("quant", "quant"),
-    ):
-        place = folder / "site" / "mdtensor" / target
-        shutil.copytree(ROOT / source, place, ignore=ignored, dirs_exist_ok=True)
+    install(folder / "site")
     for name in ("examples.py", "refused.py"):
         shutil.copy(HERE / name, folder / name)
     for page in PAGES:
         name = re.sub(r"\W", "_", page)
         (folder / f"page_{name}.py").write_text(code_of((ROOT / page).read_text()))
     return folder
+
+
+def install(site: Path) -> None:
+    """The package as a wheel would lay it out."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    for source, target in SOURCES.items():
+        place = site / "mdtensor" / target
+        shutil.copytree(ROOT / source, place, ignore=ignored, dirs_exist_ok=True)
 
 
 def code_of(page: str) -> str:
@@ -68,15 +71,24 @@ def code_of(page: str) -> str:
 
 @pytest.fixture(scope="module")
 def mypy(project: Path) -> list[str]:
-    """What mypy says, a line each: `file:line: kind: text`."""
+    return run_mypy(project, "site")
+
+
+@pytest.fixture(scope="module")
+def pyright(project: Path) -> list[dict[str, Any]]:
+    return run_pyright(project, "site")
+
+
+def run_mypy(folder: Path, *paths: str) -> list[str]:
+    """What mypy says of the programs in a folder, `file:line: kind: text` a line."""
     pytest.importorskip("mypy", reason="mypy is in the extra `dev`")
     options = ["--strict", "--follow-imports=silent", "--disable-error-code=no-redef"]
     options += ["--python-executable", sys.executable, "--hide-error-context"]
-    files = sorted(path.name for path in project.glob("*.py"))
+    files = sorted(path.name for path in folder.glob("*.py"))
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options, *files],
-        cwd=project,
-        env={"MYPYPATH": "site", "MYPY_CACHE_DIR": str(project / ".cache"), "PATH": ""},
+        cwd=folder,
+        env={"MYPYPATH": os.pathsep.join(paths), "MYPY_CACHE_DIR": ".cache"},
         capture_output=True,
         text=True,
         check=False,
@@ -85,22 +97,16 @@ def mypy(project: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.fixture(scope="module")
-def pyright(project: Path) -> list[dict[str, Any]]:
-    """The diagnostics of pyright."""
+def run_pyright(folder: Path, *paths: str) -> list[dict[str, Any]]:
+    """What pyright says of the programs in a folder."""
     pytest.importorskip("basedpyright", reason="pyright is in the extra `dev`")
-    settings = {
-        "typeCheckingMode": "strict",
-        "extraPaths": ["site"],
-        **dict.fromkeys(PYRIGHT, False),
-    }
-    (project / "pyrightconfig.json").write_text(
-        json.dumps({**settings, "include": ["*.py"], "pythonVersion": "3.11"})
-    )
-    options = ["--outputjson", "-p", str(project), "--pythonpath", sys.executable]
+    settings = {"typeCheckingMode": "strict", "extraPaths": paths, **PYRIGHT}
+    settings |= {"include": ["*.py"], "pythonVersion": "3.11"}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    options = ["--outputjson", "-p", str(folder), "--pythonpath", sys.executable]
     done = subprocess.run(
         [sys.executable, "-m", "basedpyright", *options],
-        cwd=project,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -110,11 +116,11 @@ def pyright(project: Path) -> list[dict[str, Any]]:
     return found
 
 
-def expected() -> Revealed:
+def expected(name: str = "examples.py") -> Revealed:
     """The comments of the examples."""
-    lines = enumerate((HERE / "examples.py").read_text().splitlines(), 1)
+    lines = enumerate((HERE / name).read_text().splitlines(), 1)
     return {
-        ("examples.py", number): line.rpartition("  # ")[2]
+        (name, number): line.rpartition("  # ")[2]
         for number, line in lines
         if line.strip().startswith("reveal_type(")
     }
@@ -222,3 +228,67 @@ def test_nothing_else_is_refused_by_mypy(mypy: list[str]) -> None:
 
 def test_nothing_else_is_refused_by_pyright(pyright: list[dict[str, Any]]) -> None:
     assert [found for found in errors_of(pyright) if found[0] != "refused.py"] == []
+
+
+@pytest.mark.slow
+def test_types_of_others_are_seen(tmp_path: Path) -> None:
+    """Stubs with their types in a folder of the user's, before those of the package."""
+    shutil.copy(HERE / "tiny.py", tmp_path / "tiny.py")
+    command = [
+        sys.executable,
+        "-m",
+        "mdtensor",
+        "stubs",
+        "--import",
+        "tiny",
+        "-o",
+        "out",
+    ]
+    subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, check=True
+    )
+    install(tmp_path / "site")
+    (tmp_path / "tiny.py").unlink()
+    shutil.copy(HERE / "tiny_examples.py", tmp_path / "tiny_examples.py")
+    said = expected("tiny_examples.py")
+    assert len(said) == 10
+    assert by_mypy(run_mypy(tmp_path, "out", "site")) == said
+    assert by_pyright(run_pyright(tmp_path, "out", "site")) == said
+
+
+def pairs() -> tuple[str, Revealed]:
+    """A program of two operands of every type, and what Python makes of it."""
+    leaves = [t for t in md.leaves() if t.device is md.cpu and hasattr(md, t.__name__)]
+    values: dict[str, Any] = {f"x_{t.dtype}": md.ones(1, dtype=t.dtype) for t in leaves}
+    lines = ["from typing import reveal_type", "import mdtensor as md"]
+    lines += [f"{name} = md.ones(1, dtype=md.{name[2:]})" for name in values]
+    values |= {"True": True, "1": 1, "1.5": 1.5, "1j": 1j}
+    said = {}
+    for sign, a, b in product(["+", "/", "//", "&", "<", "@"], values, values):
+        if "x" in a + b:
+            lines.append(f"reveal_type({a} {sign} {b})")
+            try:
+                result = eval(f"{a} {sign} {b}", dict(values))
+            except (md.MdtensorError, TypeError):
+                continue
+            said["pairs.py", len(lines)] = type(result).__name__
+    return "\n".join(lines) + "\n", said
+
+
+@pytest.mark.slow
+def test_every_pair_of_types_is_seen_as_it_is(tmp_path: Path) -> None:
+    text, said = pairs()
+    (tmp_path / "pairs.py").write_text(text)
+    install(tmp_path / "site")
+    assert len(said) > 1200
+    for found in (
+        by_mypy(run_mypy(tmp_path, "site")),
+        by_pyright(run_pyright(tmp_path, "site")),
+    ):
+        assert {place: found.get(place) for place in said} == said
+        for place in found.keys() - said.keys():  # Python refuses
+            line = text.splitlines()[place[1] - 1]
+            # A checker takes True for 1, and 1 for 1.0; uint64 and int8 for integers.
+            has_number = not re.match(r"reveal_type\(x_\S+ \S+ x_", line)
+            is_kind = found[place] in ("Any", "Unknown", "IntegerTensor")
+            assert has_number or is_kind, line
