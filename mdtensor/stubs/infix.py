@@ -57,7 +57,7 @@ def _signature(places: tuple[str, ...], result: str) -> str:
 
 def _forward(overloads: list[Overload]) -> Iterator[str]:
     for overload in overloads:
-        own = _tensors(overload.places[0])
+        own = tensors(overload.places[0])
         if own:
             yield _signature((own, overload.places[1]), overload.result)
     yield _ARRAYS
@@ -66,7 +66,7 @@ def _forward(overloads: list[Overload]) -> Iterator[str]:
 def _reflected(overloads: list[Overload]) -> Iterator[str]:
     """Only what is no tensor is asked last."""
     for overload in overloads:
-        own, other = _tensors(overload.places[1]), _numbers(overload.places[0])
+        own, other = tensors(overload.places[1]), _numbers(overload.places[0])
         if own and other:
             yield _signature((own, other), overload.result)
     yield _ARRAYS
@@ -80,7 +80,8 @@ def _in_place(overloads: list[Overload]) -> Iterator[str]:
     yield "(self, other: np.ndarray[Any, Any] | np.generic, /) -> Self"
 
 
-def _tensors(union: str) -> str:
+def tensors(union: str) -> str:
+    """A union of types without Python's numbers."""
     return " | ".join(word for word in union.split(" | ") if word not in _NUMBERS)
 
 

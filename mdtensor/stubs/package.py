@@ -12,6 +12,7 @@ from mdtensor import dtypes, operators
 from mdtensor.device import cpu
 from mdtensor.dispatch import Operation, operations
 from mdtensor.stubs import creation, grids, infix
+from mdtensor.stubs.attributes import attributes
 from mdtensor.stubs.calls import Calls
 from mdtensor.stubs.render import INDENT, call_class, function, signature
 from mdtensor.stubs.sources import Skeleton, namespace
@@ -67,6 +68,14 @@ class Call:
     operation: Operation
     def select(self, *types: type) -> Selection: ...
 '''
+SELF = """
+from collections.abc import Sequence
+from typing import Self, overload
+
+from mdtensor.device import Device
+from mdtensor.dtypes import DType
+from mdtensor.tensor import Tensor
+"""
 DTYPES = """
 from typing import Generic, overload
 from typing_extensions import TypeVar
@@ -176,7 +185,9 @@ class Package:
                 homes.setdefault(found.__module__, []).append(found.__name__)
         if within != CALLS:
             known = {line.split(":")[0] for line in self.spelling.aliases()}
-            homes[CALLS] = sorted(words & (known | {*self.spelling.variables}))
+            known |= {"DTypeName", "Nested", "Shape", "_T"}
+            known |= {*self.spelling.variables, *self.spelling.tuples}
+            homes[CALLS] = sorted(words & known)
         spaces = [space.__name__ for space in self.spaces]
         for home, names in sorted(homes.items()):
             if home == within or not names:
@@ -204,9 +215,11 @@ class Package:
     def _operators(self) -> str:
         replaced = infix.methods(self.calls)
         text = Skeleton(replaced, {}, {}).of(operators)
+        head = f"class {operators.Operators.__name__}:\n"
+        bound = "\n".join(attributes(self.calls))
+        text = text.replace(head, f"{head}{bound}\n")
         imports = self._imports(text, operators.__name__)
-        more = "from typing import Self, overload\nfrom mdtensor.tensor import Tensor"
-        return _joined(HEADER, more, *imports, text)
+        return _joined(HEADER, SELF, *imports, text)
 
     def _dtypes(self) -> str:
         """Element types that are generic in their tensors."""

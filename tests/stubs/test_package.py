@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import subprocess
 import sys
 from pathlib import Path
 

@@ -57,6 +57,18 @@ reveal_type(md.maximum(i8, u8))  # Int16Tensor
 reveal_type(md.where(truths, i8, f16))  # Float16Tensor
 reveal_type(md.atan2(f32, f64))  # Float64Tensor
 
+# Operations are methods as well.
+reveal_type(f32.sum(axis=0))  # Float32Tensor
+reveal_type(i8.sum())  # Int64Tensor
+reveal_type(i8.add(u8))  # Int16Tensor
+reveal_type(f16.astype(md.int8))  # Int8Tensor
+reveal_type(matrix.reshape((4,)))  # Float32Tensor
+reveal_type(matrix.matmul(matrix))  # Float32Tensor
+reveal_type(truths.where(i8, f16))  # Float16Tensor
+reveal_type(f64.softmax(axis=0).max())  # Float64Tensor
+reveal_type(f32.less(1))  # BoolTensor
+reveal_type(q8.relu())  # QInt8Tensor
+
 # Operators and indexing.
 reveal_type(-f16)  # Float16Tensor
 reveal_type(abs(c64))  # Float32Tensor
