@@ -163,7 +163,7 @@ def _is_foreign_float(storage: np.dtype[Any]) -> bool:
 def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.size == 0:
         return np.empty(found.shape, dtype.storage)
-    kind = "i" if isinstance(found[(0,) * found.ndim], int) else found.dtype.kind
+    kind = _kind(found)
     if kind not in ("biufc" if dtype.is_complex else "biuf"):
         raise CastError(
             f"values of {found.dtype} are no numbers that {dtype} holds",
@@ -183,6 +183,16 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
             "Use a wider type, or astype with a casting policy",
         )
     return found.astype(dtype.storage)
+
+
+def _kind(found: npt.NDArray[Any]) -> str:
+    """NumPy's letter for what the elements are, also where they are Python's own."""
+    if found.dtype.kind != "O":
+        return found.dtype.kind
+    types = set(map(type, found.flat))
+    letters = zip("iifc", _NUMBERS, strict=True)
+    held = [letter for letter, number in letters if number in types]
+    return held[-1] if types.issubset(_NUMBERS) else "O"
 
 
 def _rounded(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:

@@ -149,3 +149,14 @@ def test_errors_read_well() -> None:
     assert str(numbers.value) == (
         "values of int64 are no truth values. Use asarray(a) != 0."
     )
+
+
+@pytest.mark.parametrize("small", [0.5, 1j, True, 1])
+def test_large_integers_stand_in_any_order(small: complex) -> None:
+    wide = md.complex128 if isinstance(small, complex) else md.float64
+    for values in ([small, 2**70], [2**70, small]):
+        assert host_array(values, wide).tolist() == values
+        with pytest.raises(CastError):
+            host_array(values, md.int64)
+    with pytest.raises(CastError, match="are no numbers"):
+        host_array([0.5, 2**70, "x"], wide)
