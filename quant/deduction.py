@@ -113,7 +113,7 @@ def codes_summed(x: TensorSpec, *, dtype: Any = None, **options: Any) -> TensorS
             "codes add up to codes of qint32, dtype= is for numbers",
             "Leave dtype= away, or use dequantize(x) first",
         )
-    return rounded(reduction, _steps_grid)(x, **options)
+    return one_grid(rounded(reduction, _steps_grid))(x, **options)
 
 
 def _refuse_axes(specs: Any) -> None:
