@@ -719,5 +719,5 @@ print(*(set(sys.modules) - before))
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "mdtensor" in loaded
     assert loaded & HEAVY == set()
-    later = {"mdtensor.quant", "mdtensor.cli", "mdtensor.tables"}
+    later = {"mdtensor.quant", "mdtensor.cli", "mdtensor.tables", "mdtensor.diagnose"}
     assert later & set(done.stdout.split()) == set()

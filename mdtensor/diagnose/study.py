@@ -72,39 +72,47 @@ class Study:
 
 @dataclass
 class Group:
-    """Calls for which the same thing is wrong."""
+    """Calls for which the same thing is wrong.
+
+    Args:
+        methods: those concerned, sorted.
+        table: that of the witness.
+        witness: types of arguments, which can be made on this host if any can.
+        foreign: how many of them cannot.
+        count: how many calls there are.
+        tables: the tables that they are in.
+    """
 
     methods: Kind
     table: Table
-    count: int
-    total: int
     witness: tuple[type, ...]
     foreign: int
+    count: int
+    tables: set[Table]
+
+    @property
+    def total(self) -> int:
+        """How many calls with as many arguments there are."""
+        return sum(table.total for table in self.tables)
+
+    def take(self, table: Table, cells: Cells) -> None:
+        """Add calls, and their witness if it is a better one."""
+        self.tables.add(table)
+        self.count += cells.count
+        if cells.foreign < self.foreign:
+            self.table, self.foreign, self.witness = table, cells.foreign, cells.witness
 
 
-def gathered(
-    found: Iterable[tuple[Table, Sequence[int], Cells]],
-) -> list[Group]:
+def gathered(found: Iterable[tuple[Table, Sequence[int], Cells]]) -> list[Group]:
     """Calls with the same methods, in a fixed order, over all numbers of arguments."""
     groups: dict[frozenset[Registered], Group] = {}
     for table, methods, cells in found:
         concerned = tuple(sorted((table.methods[m] for m in methods), key=_shown))
         key = frozenset(concerned)
-        known = groups.get(key)
-        if known is None:
-            groups[key] = Group(
-                concerned, table, cells.count, table.total, cells.witness, cells.foreign
-            )
-            continue
-        known.count += cells.count
-        if known.table is not table and table.arity > known.table.arity:
-            known.total += table.total
-        if cells.foreign < known.foreign:
-            known.foreign, known.witness, known.table = (
-                cells.foreign,
-                cells.witness,
-                table,
-            )
+        if key not in groups:
+            witness = cells.witness, cells.foreign
+            groups[key] = Group(concerned, table, *witness, 0, set())
+        groups[key].take(table, cells)
     return sorted(groups.values(), key=lambda group: tuple(map(_shown, group.methods)))
 
 

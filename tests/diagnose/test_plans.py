@@ -118,6 +118,16 @@ def test_the_meet_of_classes_side_by_side_is_what_derives_from_both():
     assert finding.fix == "@dispatch\ndef call(x0: AB): ..."
 
 
+def test_calls_are_counted_once_over_all_numbers_of_arguments():
+    dispatch = plum.Dispatcher()
+    for kind in (A, B):
+        signature = plum.Signature(varargs=kind)
+        put = dispatch.multi(signature)(method(signature))
+    (finding,) = analyze(put, [A, B, AB]).of("MDT001")
+    assert (finding.count, finding.total) == (2, 4)  # put() and put(AB), of 1 and 3
+    assert (finding.witness, finding.fix) == ((), "@dispatch\ndef call(): ...")
+
+
 def test_suggest_adds_what_is_missing():
     dispatch = plum.Dispatcher()
 
