@@ -1,11 +1,12 @@
 """An operation from a Python function of one element of each argument."""
 
 from collections.abc import Callable
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from typing import Any
 
 import numpy as np
 
+from mdtensor.declaration import parameter_docs
 from mdtensor.dispatch import generic, method
 from mdtensor.dtypes import DType, dtype as find_dtype
 from mdtensor.errors import (
@@ -28,6 +29,9 @@ from mdtensor.tensor import Tensor
 
 #: Elements that a thread is given at least.
 GRAIN = 1 << 16
+#: What is said of parameters whose function says nothing.
+EACH = "any shape, or a number."
+OUT = "the tensor to write, of the result's type and shape."
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -114,11 +118,27 @@ def _parameters(function: Any) -> list[Parameter]:
 
 def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
     """Let `made` look like `function`, which is where its text stands."""
-    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+    for name in ("__name__", "__qualname__", "__module__"):
         setattr(made, name, getattr(function, name))
     made.__wrapped__ = function
     made.__signature__ = Signature(parameters)
     made.__annotations__ = {p.name: p.annotation for p in parameters}
+    made.__doc__ = _docstring(function, [p.name for p in parameters])
+
+
+def _docstring(function: Any, names: list[str]) -> str:
+    """The function's, with a word on each parameter that it does not describe."""
+    text = cleandoc(function.__doc__ or f"{function.__name__}, element by element.")
+    known = parameter_docs(function)
+    entries = [
+        f"    {name}: {OUT if name == 'out' else EACH}"
+        for name in names
+        if name not in known
+    ]
+    head, section, rest = text.partition("Args:\n")
+    if not section:
+        head = f"{text}\n\n"
+    return "\n".join([f"{head}Args:", *entries, rest])
 
 
 def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:

@@ -38,7 +38,15 @@ def third(x):
 
 def test_an_operation_as_any_other() -> None:
     assert blend.__name__ == "blend"
-    assert blend.__doc__ == "x + weight · (y - x)."
+    assert blend.__doc__ == (
+        "x + weight · (y - x).\n\nArgs:\n    x: any shape, or a number.\n"
+        "    y: any shape, or a number.\n    weight: any shape, or a number.\n"
+        "    out: the tensor to write, of the result's type and shape.\n"
+    )
+    assert z_squared.operation.description == "z_squared, element by element."
+    assert str(md.infer(blend, md.TensorSpec(md.Int8Tensor, (2, -1)), 1, 2)) == (
+        "Int8Tensor[2,-1]"
+    )
     assert blend.__module__ == __name__
     x = md.asarray([1.0, 2.0])
     found = md.which(blend, x, x)
@@ -51,20 +59,38 @@ def test_an_operation_as_any_other() -> None:
     assert pickle.loads(pickle.dumps(blend)) is blend
 
 
+def test_what_the_function_says_of_its_parameters_stays() -> None:
+    @md.elementwise
+    def clamped(x, low):
+        """The greater one.
+
+        Args:
+            low: the bound.
+
+        Source: here.
+        """
+        return max(x, low)
+
+    docs = {a.name: a.doc for a in clamped.operation.arguments}
+    assert docs == {"x": "any shape, or a number.", "low": "the bound."}
+    assert clamped.__doc__.endswith("\n\nSource: here.")
+    assert clamped(md.asarray([1.0, 3.0]), 2.0).tolist() == [2.0, 3.0]
+
+
 def test_further_methods_are_chosen_by_type() -> None:
     class Point(md.Tensor):
         __slots__ = ()
 
     @md.elementwise
-    def twice(x):
-        return 2 * x
+    def tripled(x):
+        return 3 * x
 
-    @md.method(twice)
-    def twice(x: Point, /, *, out=None):
+    @md.method(tripled)
+    def tripled(x: Point, /, *, out=None):
         return "a point"
 
-    assert twice(md.asarray([2.0])).tolist() == [4.0]
-    assert twice(object.__new__(Point)) == "a point"
+    assert tripled(md.asarray([2.0])).tolist() == [6.0]
+    assert tripled(object.__new__(Point)) == "a point"
 
 
 @settings(max_examples=60)
@@ -114,13 +140,13 @@ def test_integers_and_predicates() -> None:
 
 
 @md.elementwise
-def square(z):
+def z_squared(z):
     return z * z
 
 
 def test_complex_numbers() -> None:
     z = md.asarray([1 + 2j, 3j])
-    assert square(z).tolist() == [-3 + 4j, -9 + 0j]
+    assert z_squared(z).tolist() == [-3 + 4j, -9 + 0j]
 
 
 def test_in_place_and_overlapping() -> None:

@@ -33,7 +33,7 @@ def three() -> Any:
 
 
 @md.elementwise
-def softplus(x, beta=1.0, threshold=20.0):
+def example_softplus(x, beta=1.0, threshold=20.0):
     """log(1 + exp(beta · x)) / beta, and x above the threshold."""
     return x if beta * x > threshold else log1p(exp(beta * x)) / beta
 
@@ -386,7 +386,7 @@ def test_f19_scalars_are_not_rounded_to_the_storage_type() -> None:
     """F19: upstream rounds beta 0.1 to bfloat16 first, 0.10009765625."""
     x = numbers("bfloat16", 2000)
     want = oracle(x, 0.1, 20.0)
-    found = softplus(md.from_numpy(x), 0.1, 20.0).buffer
+    found = example_softplus(md.from_numpy(x), 0.1, 20.0).buffer
     assert ulps(found, want, "bfloat16").max() <= 0.51
     rounded = float(np.array(0.1).astype(ml_dtypes.bfloat16))
     assert rounded == 0.10009765625
@@ -416,9 +416,12 @@ def test_f22_softplus(name: str, beta: float) -> None:
         for source, target in itertools.product(LAYOUTS.values(), repeat=2):
             out = md.from_numpy(target(np.zeros_like(x)))
             given = md.from_numpy(source(x))
-            assert softplus(given, beta, 20.0, out=out) is out
+            assert example_softplus(given, beta, 20.0, out=out) is out
             assert (ulps(out.buffer, want, name) <= bound).all()
-            assert softplus(given, beta, 20.0).buffer.tobytes() == out.buffer.tobytes()
+            assert (
+                example_softplus(given, beta, 20.0).buffer.tobytes()
+                == out.buffer.tobytes()
+            )
 
 
 @each_float
@@ -428,11 +431,13 @@ def test_f22_softplus_of_every_rank_and_of_nothing(name: str) -> None:
     want = oracle(lone, 0.7, 20.0)
     for rank in range(14):
         wide = np.broadcast_to(lone, (2,) * rank)
-        found = softplus(md.from_numpy(wide), 0.7).buffer
+        found = example_softplus(md.from_numpy(wide), 0.7).buffer
         assert found.shape == wide.shape
         bound = limit(name, lone.astype(np.float64), 0.7)
         assert (ulps(found, want, name) <= bound).all()
-        hollow = softplus(md.from_numpy(np.zeros((2,) * rank + (0,), lone.dtype)))
+        hollow = example_softplus(
+            md.from_numpy(np.zeros((2,) * rank + (0,), lone.dtype))
+        )
         assert hollow.shape == (2,) * rank + (0,)
 
 
@@ -440,14 +445,14 @@ def test_f22_softplus_of_every_rank_and_of_nothing(name: str) -> None:
 def test_f22_above_the_threshold_x_is_returned_as_it_is(name: str) -> None:
     """F22: above 20 the result is x; upstream's 1e-5 would not see it."""
     x = md.astype(md.asarray([20.0, 20.5, 1000.0]), name, casting="wrap")
-    assert softplus(x).tolist()[1:] == x.tolist()[1:]
-    assert softplus(x, 1.0, 10.0).tolist() == x.tolist()
-    assert softplus(x, 0.5, 1000.0).tolist()[2] in (1000.0, float("inf"))
+    assert example_softplus(x).tolist()[1:] == x.tolist()[1:]
+    assert example_softplus(x, 1.0, 10.0).tolist() == x.tolist()
+    assert example_softplus(x, 0.5, 1000.0).tolist()[2] in (1000.0, float("inf"))
 
 
 @each_float
 def test_f22_infinities_and_nan(name: str) -> None:
     x = md.astype(md.asarray([float("-inf"), float("inf"), float("nan")]), name)
-    low, high, none = softplus(x).tolist()
+    low, high, none = example_softplus(x).tolist()
     assert (low, high) == (0.0, float("inf"))
     assert none != none
