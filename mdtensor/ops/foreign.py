@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import RegistrationError, describe
+from mdtensor.errors import OptionError, RegistrationError, describe, shown
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense.half import widened
 from mdtensor.kernels.dense.promotion import promoted
@@ -46,6 +46,9 @@ def compute(
         >>> middle(md.asarray([1.0, 2.0], dtype=md.float16), 3)
         Float16Tensor[2]
     """
+    if not callable(kernel):
+        problem = f"the kernel {shown(kernel)} is no function"
+        raise OptionError(problem, "Give a function of arrays")
     result: TensorSpec = deduced(operation, *operands, **options)
     joint = result_type(*operands)
     arrays = [widened(promoted(number(x, joint), joint.storage)) for x in operands]

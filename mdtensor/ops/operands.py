@@ -8,7 +8,14 @@ import numpy as np
 from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dtypes import DType
-from mdtensor.errors import DeviceError, PromotionError, checked, describe
+from mdtensor.errors import (
+    DeviceError,
+    OptionError,
+    PromotionError,
+    checked,
+    describe,
+    shown,
+)
 from mdtensor.generics.rules.elementwise import (
     check_bits,
     check_fractions,
@@ -118,6 +125,8 @@ def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
+    if not hasattr(operation, "operation"):
+        raise OptionError(f"{shown(operation)} is no operation", "See md.operations()")
     on_host(operation.__name__, *arguments)
     given = tuple(x for x in arguments if x is not None)
     rule = operation.operation.rule
