@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from mdtensor import errors
 from mdtensor.device import Device
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, RegistrationError
@@ -150,6 +151,8 @@ def shown(given: Any) -> str:
     if isinstance(given, type):
         return given.__name__
     is_short = isinstance(given, (bool, int, float, str, DType, Device))
+    if isinstance(given, int):
+        return errors.shown(given)  # its digits may be without number
     return str(given) if is_short else type(given).__name__
 
 

@@ -118,6 +118,9 @@ class Tag(Generic[*Kinds], metaclass=TagType):
     @classmethod
     def drop(cls, *kinds: CoordinateType) -> TagType:
         """The tag without coordinates of these kinds, whether it has them or not."""
+        for kind in kinds:
+            if not isinstance(kind, CoordinateType):
+                raise RegistrationError(f"{shown(kind)} is no kind", "Give classes")
         return tag_of(_without(cls, set(kinds)))
 
     def __repr__(self) -> str:

@@ -33,7 +33,8 @@ def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Promoted type, broadcast shape. A Python scalar is weak and has shape ()."""
     tensor = x1 if isinstance(x1, TensorSpec) else x2
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
-    return tensor.with_dtype(joint_type(x1, x2)).with_shape(shape)
+    dtype = joint_type(x1, x2)
+    return tensor.with_dtype(dtype).with_shape(shape)
 
 
 def joint_type(*operands: Any) -> DType:
