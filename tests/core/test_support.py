@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.samples import call, sample
+from support.shelf import shelved
 
 import mdtensor as md
 from mdtensor import quant
@@ -14,6 +15,7 @@ from mdtensor.errors import DeviceError, MdtensorError, OptionError
 from mdtensor.support import STATES, Support
 
 LEAVES = [leaf for leaf in md.leaves() if leaf.device is md.cpu]
+PLAIN = LEAVES[:15]
 OPERATIONS = {
     name: f for name, f in md.operations().items() if name.startswith("mdtensor.")
 }
@@ -151,6 +153,39 @@ def test_a_device_without_kernels_misses_what_runs_on_the_host() -> None:
         assert cell.state == ("missing" if runs else "refused"), cell
     why = {cell.why for cell in there if cell.state == "missing"}
     assert why == {"cuda:0: this version of mdtensor has no CUDA kernels"}
+
+
+def test_on_a_device_of_few_methods() -> None:
+    """Called on the device of the tests: what runs there, what is missing, refused."""
+    with shelved([leaf.dtype for leaf in PLAIN]) as place:
+        there = {(c.name, c.dtype): c for c in md.support("mdtensor.*", device=place)}
+        here = {(c.name, c.dtype): c for c in md.support("mdtensor.*", device="cpu")}
+        for (name, dtype), cell in there.items():
+            found = reached(OPERATIONS[name], md.leaf(dtype), place)
+            assert cell.state == found or here[name, dtype].state == "unknown", cell
+        runs = {cell.operation for cell in there.values() if cell.runs}
+    assert {"to", "zeros_like"} <= runs
+    assert "add" not in runs
+    why = {cell.why for cell in there.values() if cell.state == "missing"}
+    assert why == {"no method for shelf yet"}
+
+
+def reached(operation: Any, leaf: Any, place: Any) -> str:
+    """The state of a cell of another device as a caller finds it."""
+    arguments, options = arranged(operation, leaf)
+    given = tuple(moved(x, place) for x in arguments)
+    chosen = {name: moved(x, place) for name, x in options.items()}
+    try:
+        call(operation, given, chosen)
+    except DeviceError:
+        return "missing" if works(operation, leaf) else "refused"
+    except MdtensorError:
+        return "refused"
+    return "runs"
+
+
+def moved(x: Any, place: Any) -> Any:
+    return md.to(x, place) if isinstance(x, md.Tensor) else x
 
 
 def test_cells_say_why() -> None:
