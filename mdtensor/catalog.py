@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, overload
 
 from mdtensor.dispatch import Generic, no_rule, operations
-from mdtensor.errors import OptionError, RegistrationError
+from mdtensor.errors import OptionError, RegistrationError, shown
 from mdtensor.registration import unfinished, without_prefix
 from mdtensor.spelling import hint
 
@@ -81,11 +81,11 @@ def ops(category: str | None = None) -> tuple[str, ...]:
     known = [call.operation for call in _all().values()]
     if category is None:
         return tuple(sorted({operation.name for operation in known}))
-    found = sorted({op.name for op in known if op.category == category})
-    if not found:
-        listed = ", ".join(sorted({operation.category for operation in known}))
-        raise OptionError(f"category is {category!r}", f"Use one of {listed}")
-    return tuple(found)
+    listed = sorted({operation.category for operation in known})
+    if not isinstance(category, str) or category not in listed:
+        problem = f"category is {shown(category)}"
+        raise OptionError(problem, f"Use one of {', '.join(listed)}")
+    return tuple(sorted({op.name for op in known if op.category == category}))
 
 
 @overload
@@ -105,7 +105,7 @@ def signatures(operation: Any = None) -> Any:
     """
     if operation is None:
         return {name: signatures(call) for name, call in sorted(_all().items())}
-    call = get_op(operation) if isinstance(operation, str) else operation
+    call = operation if hasattr(operation, "operation") else get_op(operation)
     return tuple(str(method) for method in call.operation.methods)
 
 
@@ -173,6 +173,8 @@ def _all() -> dict[str, Generic]:
 
 def _found(name: str) -> dict[str, Generic]:
     """The operations that a name may mean."""
+    if not isinstance(name, str):
+        raise OptionError(f"{shown(name)} is no name of an operation", "See ops()")
     known = _all()
     if name in known:
         return {name: known[name]}

@@ -29,7 +29,7 @@ def which(operation: Any, /, *arguments: Any) -> Selection:
 
     Source: Julia, `@which`.
     """
-    if not hasattr(operation, "select"):
+    if not hasattr(operation, "operation"):
         raise OptionError(f"{shown(operation)} is no operation", "See md.operations()")
     types = (x if isinstance(x, type) else type(x) for x in arguments)
     found: Selection = operation.select(*types)

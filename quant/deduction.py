@@ -29,6 +29,9 @@ Grid = Callable[..., QParams]
 
 def on_grid(shape: Any, grid: QParams) -> TensorSpec:
     """The tensor of codes on `grid`."""
+    if not isinstance(grid, QParams):
+        problem = f"the grid is a {type(grid).__name__}"
+        raise OptionError(problem, "Pass out=QParams(...)")
     return TensorSpec(leaf(grid.dtype), tuple(shape), grid)
 
 

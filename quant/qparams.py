@@ -216,7 +216,7 @@ def _check_axis(scales: FloatArray, zeros: IntArray, axis: Any) -> None:
         )
     if scales.ndim != is_axis:
         raise GridError(
-            f"{scales.size} scales with axis={axis}",
+            f"{scales.size} scales with axis={shown(axis)}",
             "Give one number, or a sequence and its axis",
             "QParams",
         )

@@ -10,8 +10,9 @@ import numpy as np
 from support.samples import codes, floats, integers, sample
 
 import mdtensor as md
-from mdtensor import quant
+from mdtensor import catalog, quant, registry, tables
 from mdtensor.errors import shown
+from mdtensor.quant.tensor import spec_of
 
 #: Sizes that no machine has: more would be an hour of work, not an error.
 HUGE = 2**46
@@ -178,7 +179,20 @@ def bad_operation(chance: random.Random) -> Call:
             chosen["no_such_option"] = 1
     if function.operation.sequence and chance.random() < 0.8:
         given = [given]
-    return Call(function.__name__, function, tuple(given), chosen)
+    return respelled(Call(function.__name__, function, tuple(given), chosen), chance)
+
+
+def respelled(call: Call, chance: random.Random) -> Call:
+    """Mostly as it is; else asked of specs, or as a method of its first tensor."""
+    how, (first, *rest) = chance.random(), call.arguments or (None,)
+    if how < 0.2:
+        specs = (spec_of(x) if isinstance(x, md.Tensor) else x for x in call.arguments)
+        return Call("infer", md.infer, (call.function, *specs), call.options)
+    if how < 0.3 and isinstance(first, md.Tensor):
+        method = getattr(first, call.name, None)
+        if callable(method):
+            return Call(f"x.{call.name}", method, tuple(rest), call.options)
+    return call
 
 
 BINARY = [
@@ -237,6 +251,25 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
     (md.which, (md.add, 1, floats(2)), {}),
     (md.support, ("add",), {"device": "cpu"}),
     (md.promotion_rules, ("strict",), {}),
+    (md.flat_in, (floats(2),), {}),
+    (md.flat_out, (floats(2),), {}),
+    (md.ranked_in, (floats(2),), {}),
+    (md.ranked_out, (floats(2),), {}),
+    (catalog.get_op, ("add",), {}),
+    (catalog.is_op_registered, ("add",), {}),
+    (catalog.ops, ("arithmetic",), {}),
+    (catalog.signatures, ("add",), {}),
+    (registry.get, ("add", "cpu"), {}),
+    (tables.Axis, (tables.Cpu, tables.Cuda), {}),
+    (tables.Axis.full, (tables.Contiguity,), {}),
+    (tables.Axes, (tables.Axis(tables.Cpu), tables.Axis(tables.Strided)), {}),
+    (tables.Tag[tables.Cpu].add, (tables.Strided,), {}),
+    (tables.Tag[tables.Cpu].drop, (tables.Strided,), {}),
+    (tables.Tag[tables.Cpu].get, (tables.DeviceType,), {}),
+    (tables.contiguity, (floats(2), floats(3)), {}),
+    (tables.element_type, (floats(2), floats(3)), {}),
+    (tables.device_type, (floats(2), floats(3)), {}),
+    (tables.placement, (floats(2), floats(2)), {}),
     (md.set_num_threads, (1,), {}),
     (md.Float32Tensor, ([1.0],), {}),
     (md.UInt8Tensor, ([1],), {}),
@@ -257,7 +290,8 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
 def bad_function(chance: random.Random) -> Call:
     function, arguments, options = chance.choice(FUNCTIONS)
     given, chosen = list(arguments), dict(options)
-    is_method = function is format or "." in function.__qualname__
+    name = function.__qualname__
+    is_method = function is format or name.startswith(("Tensor.", "Interchange."))
     places = [*range(is_method, len(given)), *chosen]
     for place in chance.sample(places, min(len(places), chance.choice([1, 1, 2]))):
         target: Any = chosen if isinstance(place, str) else given

@@ -112,6 +112,8 @@ def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Bool, broadcast shape. Numbers of any two types compare."""
     tensor = x1 if isinstance(x1, TensorSpec) else x2
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
+    if is_weak(tensor):
+        result_type(x1, x2)  # which says that there is no tensor
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
 
 

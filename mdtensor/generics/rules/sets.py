@@ -63,5 +63,5 @@ def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec
     flag(invert, "invert")
     if is_weak(x1) or is_weak(x2):
         joint_type(x1, x2)
-    tensor: TensorSpec = x2 if is_weak(x1) else x1
+    tensor: TensorSpec = x1 if isinstance(x1, TensorSpec) else x2
     return tensor.with_dtype(dtypes.bool_).with_shape(getattr(x1, "shape", ()))
