@@ -129,7 +129,8 @@ def conv_shape(
     if 0 in w[2:]:
         raise ShapeError(f"the weights have shape {w}, a window without elements")
     if not _splits(w[0], groups):
-        raise ShapeError(f"{w[0]} output channels do not split into {groups} groups")
+        problem = f"{w[0]} output channels do not split into {shown(groups)} groups"
+        raise ShapeError(problem)
     if DYNAMIC not in (x[1], w[1]) and x[1] != w[1] * groups:
         raise ShapeError(
             f"the image has {x[1]} channels, the weights take "
@@ -258,7 +259,9 @@ def conv_transpose_shape(
     if 0 in w[2:]:
         raise ShapeError(f"the weights have shape {w}, a window without elements")
     if not _splits(w[0], groups):
-        raise ShapeError(f"{w[0]} input channels do not split into {groups} groups")
+        raise ShapeError(
+            f"{w[0]} input channels do not split into {shown(groups)} groups"
+        )
     if not are_like(x[1:2], w[:1]):
         raise ShapeError(f"the image has {x[1]} channels, the weights take {w[0]}")
     channels = DYNAMIC if w[1] == DYNAMIC else w[1] * groups
