@@ -20,6 +20,7 @@ from mdtensor.generics.rules.elementwise import (
     check_bits,
     check_fractions,
     check_number,
+    one_tensor,
 )
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
@@ -246,9 +247,8 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
         a_shape, b_shape = getattr(x1, "shape", ()), getattr(x2, "shape", ())
         if a_shape != b_shape:
             broadcast_shapes(a_shape, b_shape)
-        dtype = result_type(x1, x2)
+        tensor, dtype = one_tensor(x1, x2), result_type(x1, x2)
         a, b = number(x1, dtype), number(x2, dtype)
-        tensor = x1 if isinstance(x1, Tensor) else x2
         return a, b, tensor.with_dtype(dtype)
 
     return checked(name, (x1, x2), rule)
@@ -324,7 +324,7 @@ def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     name = operation.__name__
     on_host(name, x1, x2)
     if not (isinstance(x1, Tensor) or isinstance(x2, Tensor)):
-        checked(name, (x1, x2), lambda: result_type(x1, x2))
+        checked(name, (x1, x2), lambda: one_tensor(x1, x2))
     a, b = _compared(x1, x2), _compared(x2, x1)
     shapes = [getattr(x, "shape", ()) for x in (a, b)]
     checked(name, (x1, x2), lambda: broadcast_shapes(*shapes))

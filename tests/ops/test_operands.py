@@ -135,3 +135,14 @@ def test_a_float64_of_numpys_own_is_compared_as_one() -> None:
     x = md.asarray([1, 2, 3], dtype=md.int8)
     assert md.isin(x, np.float64(2.0)).tolist() == [False, True, False]
     assert md.searchsorted(x, np.float64(2.5)).item() == 2
+
+
+@pytest.mark.parametrize("operation", [md.add, md.less, md.atan2, md.isin, md.minimum])
+def test_a_number_of_numpy_is_no_tensor(operation: Any) -> None:
+    """float64 is a Python float to dispatch, and not to promotion."""
+    with pytest.raises(PromotionError) as caught:
+        operation(np.float64(1.5), 2)
+    assert str(caught.value) == (
+        f"{operation.__name__}(float64[], int): there is no tensor among the operands. "
+        "Use asarray(a)."
+    )

@@ -85,7 +85,7 @@ NUMBERS: list[Any] = [
     *(0.0, -0.0, 0.5, -1.5, 1e308, 5e-324, float("nan"), float("inf"), -float("inf")),
     *(1j, complex("nan"), complex("inf"), True, False),
     *(np.float32(1.5), np.int8(-3), np.uint64(2**64 - 1), np.float64("nan")),
-    *(np.bool_(True), np.complex64(1j), fractions.Fraction(1, 3)),
+    *(np.bool_(True), np.complex64(1j), np.complex128(1j), fractions.Fraction(1, 3)),
 ]
 OBJECTS: list[Callable[[], Any]] = [
     *(lambda v=v: v for v in ("", "x", "cpu", "float32", "cuda:0", "tpu", b"ab", "é")),

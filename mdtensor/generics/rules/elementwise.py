@@ -31,10 +31,22 @@ def component(x: TensorSpec, **_: Any) -> TensorSpec:
 
 def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Promoted type, broadcast shape. A Python scalar is weak and has shape ()."""
-    tensor = x1 if isinstance(x1, TensorSpec) else x2
+    tensor = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
-    dtype = joint_type(x1, x2)
-    return tensor.with_dtype(dtype).with_shape(shape)
+    return tensor.with_dtype(joint_type(x1, x2)).with_shape(shape)
+
+
+def one_tensor(*operands: Any) -> Any:
+    """The first tensor among the operands, with its elements or without.
+
+    Raises:
+        PromotionError: there is none.
+    """
+    found = next(filter(is_tensor, operands), None)
+    if found is None:
+        result_type(*operands)  # says so of Python's numbers
+        raise PromotionError("there is no tensor among the operands", "Use asarray(a)")
+    return found
 
 
 def joint_type(*operands: Any) -> DType:
@@ -110,10 +122,8 @@ def check_fractions(dtype: DType) -> None:
 
 def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Bool, broadcast shape. Numbers of any two types compare."""
-    tensor = x1 if isinstance(x1, TensorSpec) else x2
+    tensor = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
-    if is_weak(tensor):
-        result_type(x1, x2)  # which says that there is no tensor
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
 
 

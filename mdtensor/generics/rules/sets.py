@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from mdtensor import dtypes
 from mdtensor.generics.options import flag
-from mdtensor.generics.rules.elementwise import joint_type
+from mdtensor.generics.rules.elementwise import joint_type, one_tensor
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import is_weak
@@ -63,5 +63,5 @@ def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec
     flag(invert, "invert")
     if is_weak(x1) or is_weak(x2):
         joint_type(x1, x2)
-    tensor: TensorSpec = x1 if isinstance(x1, TensorSpec) else x2
+    tensor: TensorSpec = one_tensor(x1, x2)
     return tensor.with_dtype(dtypes.bool_).with_shape(getattr(x1, "shape", ()))
