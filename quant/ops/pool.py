@@ -70,7 +70,13 @@ def max_pool2d_step(
     return steps.MaxPool(window.kernel, window.stride, window.padding)
 
 
-@method(max_pool2d, prepare=max_pool2d_step)
+def _max_pooled(x: TensorSpec, **options: Any) -> TensorSpec:
+    if x.qparams.axis not in (None, 0, 1):
+        x.qparams.refuse_axis("grid")
+    return pooling(x, **options)
+
+
+@method(max_pool2d, deduce=_max_pooled, prepare=max_pool2d_step)
 def max_pool2d(
     x: NarrowTensor,
     /,
