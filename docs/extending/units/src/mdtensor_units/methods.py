@@ -64,21 +64,25 @@ def _none(x1: Any, x2: Any) -> None:
     common(x1, x2)
 
 
-for operation in (md.add, md.sub, md.minimum, md.maximum):
-    binary(operation, common)
-for operation in (md.equal, md.not_equal, md.less, md.less_equal):
-    binary(operation, _none)
-for operation in (md.greater, md.greater_equal):
-    binary(operation, _none)
-for operation in (md.mul, md.matmul):
-    binary(operation, product)
-binary(md.div, quotient)
+Operations = tuple[Any, ...]
+SUMS: Operations = (md.add, md.sub, md.minimum, md.maximum)
+EQUALITIES: Operations = (md.equal, md.not_equal)
+ORDERS: Operations = (md.less, md.less_equal, md.greater, md.greater_equal)
+SIGNS: Operations = (md.neg, md.positive, md.abs)
+REDUCTIONS: Operations = (md.sum, md.mean, md.max, md.min, md.std)
+MOVES: Operations = (md.reshape, md.permute_dims, md.expand_dims, md.squeeze)
 
+for operation in SUMS:
+    binary(operation, common)
+for operation in EQUALITIES + ORDERS:
+    binary(operation, _none)
+for operation in SIGNS + REDUCTIONS + MOVES:
+    unary(operation, unit_of)
+binary(md.mul, product)
+binary(md.matmul, product)
+binary(md.div, quotient)
 unary(md.square, lambda x: x.unit**2)
-for operation in (md.neg, md.positive, md.abs, md.sum, md.mean, md.max, md.min, md.std):
-    unary(operation, unit_of)
-for operation in (md.getitem, md.reshape, md.permute_dims, md.expand_dims, md.squeeze):
-    unary(operation, unit_of)
+unary(md.getitem, unit_of)
 
 
 @md.method(md.setitem)

@@ -30,10 +30,11 @@ class Quantity(md.Operators):
         shape: tuple[int, ...] = self.tensor.shape
         return shape
 
-    def __getitem__(self, key: Any) -> Any:
+    # Any, because stubs know the types of mdtensor only.
+    def __getitem__(self: Any, key: Any) -> Any:
         return md.getitem(self, key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self: Any, key: Any, value: Any) -> None:
         md.setitem(self, key, value)
 
     def __repr__(self) -> str:
