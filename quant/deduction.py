@@ -27,7 +27,7 @@ Rule = Callable[..., TensorSpec]
 Grid = Callable[..., QParams]
 
 
-def on_grid(shape: Any, grid: QParams) -> TensorSpec:
+def on_grid(shape: Any, grid: QParams | None) -> TensorSpec:
     """The tensor of codes on `grid`."""
     if not isinstance(grid, QParams):
         problem = f"the grid is a {type(grid).__name__}"
@@ -56,7 +56,9 @@ def rounded(
             weights(*specs)
         elif out is not None:
             _refuse_axes(specs)
-        return on_grid(shape, out or exact(*specs, len(shape)))  # type: ignore[misc]
+        if out is None and exact is not None:
+            out = exact(*specs, len(shape))
+        return on_grid(shape, out)
 
     return deduce
 
@@ -69,7 +71,7 @@ def kept(rule: Rule) -> Rule:
         _refuse_axes(specs)
         if out is None and any(x.qparams != specs[0].qparams for x in specs):
             accumulators.refuse_unlike(*specs)
-        return on_grid(shape, out or specs[0].qparams)
+        return on_grid(shape, specs[0].qparams if out is None else out)
 
     return deduce
 

@@ -89,7 +89,7 @@ def unstack(x: Dense, /, *, axis: int) -> tuple[Tensor, ...]:
 
 @method(pad)
 def pad(x: Dense, /, *, pad_width: Any, value: float) -> Tensor:
-    deduced(pad, x, pad_width=pad_width)
+    deduced(pad, x, pad_width=pad_width, value=value)
     widths = pad_widths(pad_width, x.ndim)
     fitting = checked("pad", (x,), lambda: number(value, x.dtype))
     made = partial(kernel.pad, x.buffer, widths, fitting)

@@ -412,3 +412,14 @@ def test_every_type_moves(leaf: Any) -> None:
         for found, want in pairs:
             assert type(found) is leaf
             assert same(found, want)
+
+
+def test_padding_is_of_one_number() -> None:
+    with pytest.raises(OptionError) as caught:
+        md.pad(md.ones(2), [(1, 0)], value=md.ones((1, 1), dtype=md.complex64))
+    assert str(caught.value) == (
+        "pad(Float32Tensor[2]): Complex64Tensor[1,1] is no number. "
+        "Give a Python number."
+    )
+    with pytest.raises(CastError):
+        md.pad(md.asarray([1]), [(1, 0)], value=0.5)

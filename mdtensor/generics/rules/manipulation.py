@@ -24,7 +24,7 @@ from mdtensor.generics.shapes import (
     shape_sizes,
 )
 from mdtensor.generics.spec import TensorSpec
-from mdtensor.promotion import result_type
+from mdtensor.promotion import fit_scalar, result_type
 
 
 def reshaped(
@@ -48,8 +48,9 @@ def concatenated(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorS
     return arrays[0].with_dtype(result_type(*arrays)).with_shape(shape)
 
 
-def padded(x: TensorSpec, *, pad_width: Any, **_: Any) -> TensorSpec:
-    """Larger by the padding."""
+def padded(x: TensorSpec, *, pad_width: Any, value: Any = 0, **_: Any) -> TensorSpec:
+    """Larger by the padding, which is of one number."""
+    fit_scalar(value, x.dtype)
     widths = pad_widths(pad_width, x.ndim)
     sizes = zip(x.shape, widths, strict=True)
     return x.with_shape(
