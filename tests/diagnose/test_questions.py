@@ -269,3 +269,37 @@ def test_levels_are_known():
     assert report.summary == {"MDT001": 1, "MDT004": 1}
     with pytest.raises(OptionError, match="Use error, warning, info"):
         report.at_least("fatal")
+
+
+def test_the_dead_say_why():
+    dispatch = plum.Dispatcher()
+
+    @dispatch
+    def put(a: Float32, b: Tensor): ...
+
+    @dispatch
+    def put(a: Float, b: Float32): ...
+
+    @dispatch
+    def put(a: Float, b: Float): ...
+
+    @dispatch
+    def put(a: Unseen, b: Unseen): ...
+
+    found = diagnose.analyze(put, [Float32]).of("MDT004")
+    assert [(f.methods[0].signature, f.count, f.notes) for f in found] == [
+        ("put(a: Float, b: Float)", 1, ("it fits 1 call, and none runs",)),
+        ("put(a: Float, b: Float32)", 1, ("it fits 1 call, and none runs",)),
+        ("put(a: Float32, b: Tensor)", 1, ("it fits 1 call, and none runs",)),
+        (
+            "put(a: Unseen, b: Unseen)",
+            0,
+            ("no class in the universe fits its signature",),
+        ),
+    ]
+    (shadowed,) = diagnose.analyze(make(), [Float32]).of("MDT004")[-1:]
+    assert shadowed.message == "dead method, shadowed: add(a: Tensor, b: Tensor)"
+    assert shadowed.notes == (
+        "it fits 1 call, 0 of them ambiguous",
+        "1 call: add(a: Float, b: Float)",
+    )

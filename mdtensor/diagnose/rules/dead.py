@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import plum
 
-from mdtensor.diagnose.finding import Finding
+from mdtensor.diagnose.finding import Finding, counted
 from mdtensor.diagnose.hints import SHOWN, bits
 from mdtensor.diagnose.resolve import spellings
 from mdtensor.diagnose.rule import Rule
@@ -48,15 +48,23 @@ def neg(x: Float): ...
 REPAIRED = EXAMPLE.replace("Union[Float32, Float64]", "Float32")
 
 
+#: How many calls go to which method; None stands for no method.
+Calls = dict[Registered | None, int]
+
+
 def check(study: Study) -> Iterator[Finding]:
     for found, tables in study.tables.items():
         alive: set[Registered] = set()
+        seen: set[Registered] = set()
         for table in tables.values():
+            seen.update(table.methods)
             alive.update(table.methods[m] for m in _reached(table))
-        for method in found.methods:
-            known = any(method in table.methods for table in tables.values())
-            if method not in alive and known and _is_certain(method):
-                yield _finding(found, method, list(tables.values()))
+        lost = seen - alive
+        dead = [m for m in found.methods if m in lost and _is_certain(m)]
+        calls = _calls(dead, tables.values())
+        total = sum(table.total for table in tables.values())
+        for method in dead:
+            yield _finding(found, method, calls[method], total)
 
 
 def _is_certain(method: Registered) -> bool:
@@ -75,40 +83,45 @@ def _reached(table: Table) -> set[int]:
     return won
 
 
-def _finding(found: Source, method: Registered, tables: list[Table]) -> Finding:
-    calls = _calls(method, tables)
+def _finding(found: Source, method: Registered, calls: Calls, total: int) -> Finding:
     count = sum(calls.values())
     tied = calls.pop(None, 0)
+    fits = f"it fits {counted(count, 'call')}"
     if not count:
         kind, note = "vacuous", "no class in the universe fits its signature"
     elif not calls:
-        kind, note = "only ever ambiguous", f"all {count} calls that it fits fail"
+        kind, note = (
+            "only ever ambiguous",
+            f"{fits}, and none runs",
+        )
     else:
-        kind, note = "shadowed", f"of {count} calls that it fits {tied} are ambiguous"
+        kind, note = (
+            "shadowed",
+            f"{fits}, {tied} of them ambiguous",
+        )
     winners = sorted(calls, key=lambda m: (-calls[m], m.text) if m else (0, ""))
-    answered = [f"{calls[m]} calls: {m.text}" for m in winners[:SHOWN] if m]
+    answered = [f"{counted(calls[m], 'call')}: {m.text}" for m in winners[:SHOWN] if m]
     return RULE.finding(
         found,
         (method,),
         f"dead method, {kind}: {method.text}",
         count=count,
-        total=sum(table.total for table in tables),
+        total=total,
         notes=(note, *answered),
         fix="remove it, or write the types that were meant",
     )
 
 
-def _calls(method: Registered, tables: list[Table]) -> dict[Registered | None, int]:
-    """How many of the calls that fit a method go to which other; None if they fail."""
-    counts: dict[Registered | None, int] = {}
-    for table in tables:
-        if method not in table.methods:
-            continue
-        at = table.methods.index(method)
+def _calls(dead: list[Registered], tables: Iterable[Table]) -> dict[Registered, Calls]:
+    """Of each method who answers the calls that it fits; None where they fail."""
+    counts: dict[Registered, Calls] = {method: {} for method in dead}
+    for table in tables if dead else ():
+        here = sum(1 << at for at, m in enumerate(table.methods) if m in counts)
         for mask, cells, answer in table.answers:
-            if mask >> at & 1:
-                winner = table.methods[answer.winner] if answer.winner >= 0 else None
-                counts[winner] = counts.get(winner, 0) + cells.count
+            winner = table.methods[answer.winner] if answer.winner >= 0 else None
+            for at in bits(mask & here):
+                row = counts[table.methods[at]]
+                row[winner] = row.get(winner, 0) + cells.count
     return counts
 
 
