@@ -31,7 +31,7 @@ def component(x: TensorSpec, **_: Any) -> TensorSpec:
 
 def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Promoted type, broadcast shape. A Python scalar is weak and has shape ()."""
-    tensor = one_tensor(x1, x2)
+    tensor: TensorSpec = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
     return tensor.with_dtype(joint_type(x1, x2)).with_shape(shape)
 
@@ -122,7 +122,7 @@ def check_fractions(dtype: DType) -> None:
 
 def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Bool, broadcast shape. Numbers of any two types compare."""
-    tensor = one_tensor(x1, x2)
+    tensor: TensorSpec = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
 
