@@ -777,7 +777,9 @@ DRAWS: dict[Any, Callable[[Draw], Call]] = {
 
 #: Refusals that only elements bring about; of all others types and shapes tell.
 INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
-    **dict.fromkeys([md.getitem, md.setitem, md.embedding], (md.BoundsError,)),
+    # How many places of a mask are true decides with what it broadcasts.
+    **dict.fromkeys([md.getitem, md.setitem], (md.BoundsError, md.ShapeError)),
+    md.embedding: (md.BoundsError,),
     **dict.fromkeys([md.take, md.take_along_axis], (md.BoundsError,)),
     **dict.fromkeys([md.floor_divide, md.remainder, md.pow], (md.DataError,)),
     **dict.fromkeys([md.bitwise_left_shift, md.bitwise_right_shift], (md.DataError,)),
