@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import mdtensor.quant  # noqa: F401  (its types would leave with whoever loads it first)
+
 # A first example may compile a kernel, so no example has a deadline; the same
 # examples on every run, so a red suite is red for the next reader too.
 settings.register_profile("mdtensor", deadline=None, derandomize=True)

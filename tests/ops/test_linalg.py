@@ -541,7 +541,11 @@ def test_the_namespace_is_that_of_the_standard() -> None:
     names = """cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul
         matrix_norm matrix_power matrix_rank matrix_transpose outer pinv qr slogdet
         solve svd svdvals tensordot trace vecdot vector_norm"""
-    operations = [n for n, f in vars(linalg).items() if hasattr(f, "operation")]
+    operations = [
+        n
+        for n, f in vars(linalg).items()
+        if hasattr(f, "operation") and not isinstance(f, type)
+    ]
     assert sorted(operations) == names.split()
     for name in ("matmul", "matrix_transpose", "tensordot", "vecdot"):
         assert getattr(linalg, name) is getattr(md, name)
@@ -553,5 +557,5 @@ def test_options_of_any_size() -> None:
     assert linalg.pinv(x, rtol=1e300).tolist() == [[0, 0], [0, 0]]
     assert linalg.vector_norm(x[0], ord=-(10**400)).item() == 0
     assert md.isnan(md.std(x, correction=10**400)).item()
-    with pytest.raises(OptionError, match="ord is array"):
+    with pytest.raises(OptionError, match="ord is ndarray"):
         linalg.matrix_norm(x, ord=np.array([1, 2]))
