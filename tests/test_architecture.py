@@ -38,7 +38,8 @@ LAYERS = (
     {"ops", "probe"},
     {"linalg", "fft", "extend", "support", "tables"},
     {"stubs"},
-    {"cuda", "emucuda", "diagnose", "cli", "conformance"},
+    {"cuda", "emucuda", "diagnose", "conformance"},
+    {"cli"},
     {"__main__"},
 )
 CORE = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -1,4 +1,4 @@
-"""The command line: `mdtensor info | support | demo | quantize | run | stubs`.
+"""The command line: `mdtensor info | support | dispatch | demo | quantize | ...`.
 
 stdout carries results only (JSON with `--json`); progress and errors go to stderr. Exit
 code 2 and one line for anything that is the caller's to mend, 130 when interrupted.

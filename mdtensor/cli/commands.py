@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import mdtensor
+from mdtensor.cli.dispatch.commands import app as dispatch
 
 app = typer.Typer(
     help="Typed tensors with multiple dispatch, and quantized inference.",
@@ -15,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(dispatch, name="dispatch")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shapes = Annotated[
     list[str] | None,

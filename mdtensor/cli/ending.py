@@ -16,7 +16,11 @@ EXTRAS = {
 }
 #: What the library calls its keywords, and what they are called here.
 OPTIONS = {"input_shapes": "--shape", "keep_float": "--keep-float"}
-REFUSED, INTERRUPTED = 2, 130
+REFUSED, UNIMPORTABLE, INTERRUPTED = 2, 3, 130
+
+
+class ModuleError(MdtensorError, ImportError):
+    """A module that a user names, and that fails when it is imported."""
 
 
 def ending(error: BaseException) -> tuple[int, str]:
@@ -30,7 +34,8 @@ def ending(error: BaseException) -> tuple[int, str]:
     text = _text(error)
     if text is None:
         raise error
-    return REFUSED, "mdtensor: " + " ".join(text.splitlines())
+    code = UNIMPORTABLE if isinstance(error, ModuleError) else REFUSED
+    return code, "mdtensor: " + " ".join(text.splitlines())
 
 
 def _text(error: BaseException) -> str | None:

@@ -1,0 +1,174 @@
+"""Findings for programs: JSON, a line of JSON each, GitHub's annotations, Markdown."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+import mdtensor
+from mdtensor.cli.dispatch.checking import Checked
+from mdtensor.cli.dispatch.places import anchor, path_of
+from mdtensor.cli.dispatch.sarif import sarif
+from mdtensor.diagnose import Finding
+from mdtensor.errors import OptionError
+
+TEXT, JSON = "text", "json"
+SCHEMA = 1
+#: Annotations of one level that GitHub shows for a step.
+SHOWN = 10
+GITHUB = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def facts(checked: Checked) -> dict[str, Any]:
+    """All of it as plain data."""
+    report = checked.report
+    return {
+        "schema": SCHEMA,
+        "tool": "mdtensor",
+        "version": mdtensor.__version__,
+        "functions": len(report.functions),
+        "methods": report.methods,
+        "universe": report.universe,
+        "summary": _summary(checked),
+        "findings": [finding_facts(f, checked) for f in checked.findings],
+        "stale": [asdict(entry) for entry in checked.stale],
+    }
+
+
+def finding_facts(finding: Finding, checked: Checked) -> dict[str, Any]:
+    """One finding as plain data."""
+    return {
+        **asdict(finding),
+        "fingerprint": finding.fingerprint,
+        "baselined": finding.fingerprint in checked.known,
+    }
+
+
+def _summary(checked: Checked) -> dict[str, int]:
+    ordered = sorted(f.rule for f in checked.findings)
+    return {rule: len(list(group)) for rule, group in groupby(ordered)}
+
+
+def counts(checked: Checked) -> str:
+    """`3 functions, 9 methods, 24 types: 1 error, 2 baselined`."""
+    report = checked.report
+    levels = [f.level for f in checked.new]
+    found = [f"{levels.count(n)} {n}" for n in GITHUB if n in levels]
+    old, stale = len(checked.findings) - len(levels), len(checked.stale)
+    found += [f"{old} baselined"] if old else []
+    found += [f"{stale} stale in the baseline"] if stale else []
+    return (
+        f"{len(report.functions)} functions, {report.methods} methods, "
+        f"{report.universe} types: {', '.join(found) or 'nothing found'}"
+    )
+
+
+def as_json(checked: Checked) -> str:
+    return json.dumps(facts(checked), indent=2)
+
+
+def as_jsonl(checked: Checked) -> str:
+    lines = (finding_facts(finding, checked) for finding in checked.findings)
+    return "\n".join(map(json.dumps, lines))
+
+
+def as_sarif(checked: Checked) -> str:
+    return json.dumps(sarif(checked), indent=2)
+
+
+def as_github(checked: Checked) -> str:
+    """An annotation for each function and level, and how many there are in all."""
+    lines, shown = [], dict.fromkeys(GITHUB, 0)
+    for (level, _), group in _by_function(checked):
+        if shown[level] < SHOWN:
+            lines.append(_annotation(list(group)))
+        shown[level] += 1
+    total = _property("mdtensor dispatch"), _data(counts(checked))
+    return "\n".join([*lines, "::notice title={}::{}".format(*total)])
+
+
+def _by_function(
+    checked: Checked,
+) -> Iterator[tuple[tuple[str, str], Iterator[Finding]]]:
+    def key(finding: Finding) -> tuple[str, str]:
+        return finding.level, finding.function
+
+    return groupby(sorted(checked.new, key=key), key)
+
+
+def _annotation(findings: list[Finding]) -> str:
+    first = findings[0]
+    place, where = anchor(first), ""
+    if place is not None:
+        where = f"file={_property(path_of(place))},line={max(place.line, 1)},"
+    name = first.function.rpartition(".")[2]
+    title = _property(f"{first.rule} in {name}")
+    text = _data("\n\n".join(map(str, findings)))
+    return f"::{GITHUB[first.level]} {where}title={title}::{text}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def as_markdown(checked: Checked) -> str:
+    """A table of the findings, and how each is mended."""
+    parts = ["# Dispatch", counts(checked) + "."]
+    if checked.findings:
+        rows = [
+            "| rule | level | what | where | id |",
+            "| --- | --- | --- | --- | --- |",
+        ]
+        parts.append("\n".join([*rows, *(_row(f, checked) for f in checked.findings)]))
+    for finding in checked.new:
+        if finding.fix:
+            head = f"## {finding.rule} `{finding.fingerprint}`"
+            parts += [head, _escaped(finding.message), _fenced(finding.fix)]
+    return "\n\n".join(parts)
+
+
+def _row(finding: Finding, checked: Checked) -> str:
+    places = "<br>".join(f"`{method.location}`" for method in finding.methods)
+    known = " (baselined)" if finding.fingerprint in checked.known else ""
+    cells = [finding.rule, finding.level + known, _escaped(finding.message), places]
+    return f"| {' | '.join([*cells, f'`{finding.fingerprint}`'])} |"
+
+
+def _escaped(text: str) -> str:
+    for mark in "\\|<>*_`[]":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _fenced(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+FORMATS: dict[str, Callable[[Checked], str]] = {
+    JSON: as_json,
+    "jsonl": as_jsonl,
+    "github": as_github,
+    "sarif": as_sarif,
+    "md": as_markdown,
+}
+
+
+def known_format(name: str, *, answers: bool = False) -> str:
+    """The name of a format as it was given.
+
+    Args:
+        name: as it was given.
+        answers: only what questions are answered in.
+
+    Raises:
+        OptionError: there is none.
+    """
+    names = (TEXT, JSON) if answers else (TEXT, *FORMATS)
+    if name not in names:
+        raise OptionError(f"--format is {name}", f"Use {', '.join(names)}")
+    return name

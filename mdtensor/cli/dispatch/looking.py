@@ -1,0 +1,182 @@
+"""From what a user types to modules, functions and types."""
+
+import builtins
+import contextlib
+import difflib
+import importlib
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mdtensor.cli.ending import ModuleError
+from mdtensor.diagnose import rules
+from mdtensor.diagnose.hints import qualified
+from mdtensor.diagnose.packages import functions_of
+from mdtensor.diagnose.source import Source, source, sources
+from mdtensor.diagnose.universe import SCALARS, universe_of
+from mdtensor.dispatch import operations
+from mdtensor.errors import OptionError
+
+#: What the wheel holds besides the core, and is looked at unless modules are named.
+QUANT = "mdtensor.quant"
+
+
+def load(modules: Iterable[str]) -> None:
+    """Import mdtensor.quant and modules, as `python -m` would: from this folder too.
+
+    What they print goes to stderr.
+
+    Raises:
+        ModuleError: one of them cannot be imported.
+    """
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    for name in (QUANT, *modules):
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                importlib.import_module(name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a module does when it is imported
+            text = f"{name} cannot be imported: {_cause(error)}"
+            raise ModuleError(text, "Install it, or mend it") from None
+
+
+def _cause(error: BaseException) -> str:
+    """The class of an error, its first line, and the line of the module."""
+    lines = str(error).strip().splitlines() or [""]
+    text = f"{type(error).__name__}: {lines[0]}".rstrip(": .")
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [f for f in frames if "importlib" not in f.filename]
+    last = inside[-1] if len(inside) > 1 else None  # the first is load itself
+    return f"{text} ({Path(last.filename).name}:{last.lineno})" if last else text
+
+
+def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:
+    """What is to be looked at: the functions of modules, or all operations.
+
+    Args:
+        modules: they are imported.
+        pattern: of names, with or without the module.
+
+    Raises:
+        OptionError: no function is called like that.
+    """
+    load(modules)
+    known = sources(functions_of(modules)) if modules else sources()
+    found = [
+        each.call
+        for each in known
+        if fnmatchcase(each.name, pattern) or fnmatchcase(each.short, pattern)
+    ]
+    if not found and pattern != "*":
+        raise OptionError(
+            f"no function is called {pattern}", _closest(pattern, _names(known))
+        )
+    return tuple(found)
+
+
+def function(name: str, modules: Sequence[str]) -> Any:
+    """The one function called `name`, with or without its module.
+
+    Raises:
+        OptionError: there is none, or there are several.
+    """
+    load(modules)
+    known = sources([*operations().values(), *functions_of(modules)])
+    for suits in (
+        [s for s in known if s.name == name],
+        [s for s in known if f".{s.name}".endswith(f".{name}")],
+        [s for s in known if s.is_operation and s.call.operation.name == name],
+    ):
+        if len(suits) == 1:
+            return suits[0].call
+        if suits:
+            shown = ", ".join(s.name for s in suits)
+            raise OptionError(
+                f"{len(suits)} functions are called {name}", f"Say {shown}"
+            )
+    raise OptionError(f"no function is called {name}", _closest(name, _names(known)))
+
+
+def types(names: Iterable[str], functions: Iterable[Any]) -> tuple[type, ...]:
+    """The types of these names: of arguments, or kinds that signatures speak of.
+
+    Raises:
+        OptionError: there is no such type, or there are several.
+    """
+    known = _types(functions)
+    return tuple(_type(name, known) for name in names)
+
+
+def _types(functions: Iterable[Any]) -> dict[str, list[type]]:
+    """By short and by full name."""
+    found = tuple(map(source, functions))
+    known: set[type] = {*universe_of(found).types, *SCALARS}
+    for method in (method for each in found for method in each.methods):
+        known.update(c for kind in method.hints for c in kind.members)
+    known.update(base for cls in tuple(known) for base in cls.__mro__)
+    named: dict[str, list[type]] = {"None": [type(None)]}
+    for cls in sorted(known, key=qualified):
+        named.setdefault(cls.__name__, []).append(cls)
+        named.setdefault(qualified(cls), []).append(cls)
+    return named
+
+
+def _type(name: str, known: dict[str, list[type]]) -> type:
+    found = known.get(name, [])
+    if not found and isinstance(getattr(builtins, name, None), type):
+        found = [getattr(builtins, name)]
+    if not found:
+        found = list(_imported(name))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        shown = ", ".join(map(qualified, found))
+        raise OptionError(f"{len(found)} types are called {name}", f"Say {shown}")
+    raise OptionError(f"no type is called {name}", _closest(name, known))
+
+
+def _imported(name: str) -> Iterator[type]:
+    """The class `module.Class`, of a module that is imported already."""
+    module, _, last = name.rpartition(".")
+    cls = getattr(sys.modules.get(module), last, None)
+    if isinstance(cls, type):
+        yield cls
+
+
+def _names(known: Iterable[Source]) -> list[str]:
+    return [name for each in known for name in (each.short, each.name)]
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), list(lower), 3, 0.6)
+    if not near:
+        return "Name it in full, and its module with --import"
+    return f"The closest are {', '.join(lower[each] for each in near)}"
+
+
+def chosen(select: Sequence[str], ignore: Sequence[str]) -> tuple[str, ...]:
+    """The ids of the rules that are selected and not ignored.
+
+    Args:
+        select: ids, commas between them; all rules if there is none.
+        ignore: ids of those to leave out.
+
+    Raises:
+        OptionError: there is no such rule.
+    """
+    known = [each.id for each in rules()]
+    wanted, unwanted = _ids(select, known), _ids(ignore, known)
+    return tuple(r for r in known if r not in unwanted and (not wanted or r in wanted))
+
+
+def _ids(given: Sequence[str], known: Sequence[str]) -> set[str]:
+    ids = {part.strip().upper() for text in given for part in text.split(",")} - {""}
+    for each in sorted(ids - set(known)):
+        raise OptionError(f"no rule {each}", f"There are {', '.join(known)}")
+    return ids

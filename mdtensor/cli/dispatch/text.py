@@ -1,0 +1,108 @@
+"""How answers look: the same words everywhere, in colour and to width in a terminal."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mdtensor.cli.dispatch.checking import Checked
+from mdtensor.cli.dispatch.formats import counts
+from mdtensor.diagnose import Coverage, Explanation, Finding, MethodInfo, Rule
+
+STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+
+
+def show_checked(console: Console, checked: Checked) -> None:
+    """Every finding, what of the baseline is not there, and one line of counts."""
+    for finding in checked.findings:
+        console.print(_finding(finding, finding.fingerprint in checked.known))
+        console.print()
+    for entry in checked.stale:
+        console.print(Text(f"stale in the baseline: {entry}", "yellow"))
+    if checked.stale:
+        console.print()
+    console.print(Text(counts(checked), "red" if checked.new else "green"))
+
+
+def _finding(finding: Finding, known: bool) -> Text:
+    head, *rest = str(finding).splitlines()
+    level, _, message = head.partition(": ")
+    style = "dim" if known else STYLES[finding.level]
+    text = Text.assemble((level, style), ": ", (message, "" if known else "bold"))
+    if known:
+        text.append(" (baselined)", "dim")
+    for line in rest:
+        fixes = line.startswith(("   = fix: ", "          "))
+        text.append(f"\n{line}", "dim" if known else "green" if fixes else "")
+    return text
+
+
+def show_rule(console: Console, rule: Rule) -> None:
+    head, *rest = str(rule).splitlines()
+    console.print(Text(head, STYLES[rule.level]))
+    console.print(Text("\n".join(rest)))
+
+
+def show_rules(console: Console, found: Iterable[Rule]) -> None:
+    table = _table()
+    for rule in found:
+        table.add_row(rule.id, Text(rule.level, STYLES[rule.level]), rule.title)
+    console.print(table)
+
+
+def show_methods(console: Console, found: Iterable[MethodInfo]) -> None:
+    table = _table()
+    for method in found:
+        table.add_row(method.signature, Text(method.location, "cyan"))
+    console.print(table)
+
+
+def show_explained(console: Console, found: Explanation) -> None:
+    """The winner, why, and every method with why it is not."""
+    name = found.function.rpartition(".")[2]
+    console.print(Text(f"{name}({', '.join(found.types)})", "bold"))
+    if found.winner:
+        console.print(Text.assemble("  => ", (str(found.winner), "bold green")))
+        console.print(Text(f"  why: {found.reason}, of {len(found.rows)} in all"))
+    else:
+        console.print(Text(f"  => {found.reason}", "bold red"))
+    table = _table("", "method", "where", "why")
+    for row in found.rows:
+        style = "green" if row.method == found.winner else "" if row.rank else "dim"
+        cells = str(row.rank or "-"), row.method.signature, row.method.location
+        table.add_row(*(Text(cell, style) for cell in (*cells, row.reason)))
+    console.print(table)
+
+
+def show_coverage(console: Console, found: Iterable[Coverage]) -> None:
+    for each in found:
+        console.print(Text(f"{each.function}: {each.total} type tuples", "bold"))
+        table = _table()
+        for share in each.shares:
+            _share(table, share.method.signature, share.count, each.total, "")
+        bad = "bold red" if each.ambiguous else "dim"
+        _share(table, "ambiguous", each.ambiguous, each.total, bad)
+        _share(table, "missing", each.missing, each.total, "dim")
+        console.print(table)
+
+
+def _share(table: Table, name: str, count: int, total: int, style: str) -> None:
+    part = 100 * count / total if total else 0
+    cells = f"{count:>8}", f"{part:5.1f} %", name
+    table.add_row(*(Text(cell, style) for cell in cells))
+
+
+def show_plain(console: Console, found: Any) -> None:
+    console.print(Text(str(found)))
+
+
+def _table(*heads: str) -> Table:
+    """Without lines; in a terminal long cells fold, they are never cut."""
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(heads)
+    )
+    for head in heads or ("",) * 3:
+        table.add_column(head, overflow="fold")
+    return table
