@@ -85,6 +85,12 @@ def dispatch(call: Call, *arguments: object) -> Any:
     return call("dispatch", *arguments)
 
 
+@pytest.fixture(autouse=True)
+def path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command puts the folder it stands in on the path of its process."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
 # --- checking -------------------------------------------------------------------------
 
 

@@ -113,14 +113,16 @@ def checked(
     from mdtensor.cli import report
     from mdtensor.cli.dispatch.checking import Asked, check, fail_level
     from mdtensor.cli.dispatch.formats import FORMATS, TEXT, known_format
-    from mdtensor.cli.dispatch.text import show_checked
+    from mdtensor.cli.dispatch.text import plain, show_checked
 
     known_format(form)
     fail_level(fail_on)
     found = check(Asked(modules or (), pattern, select or (), ignore or ()), baseline)
-    told: Any = found  # `show_checked` takes what `text_of` hands on
-    text = report.text_of(show_checked, told) if form == TEXT else FORMATS[form](found)
-    write(text, output)
+    show: Any = show_checked
+    if form != TEXT:
+        write(FORMATS[form](found), output)
+    else:
+        write(report.text_of(show, found) if output is None else plain(found), output)
     raise typer.Exit(found.code(fail_on, strict))
 
 

@@ -14,6 +14,7 @@ from mdtensor.diagnose import Finding
 from mdtensor.errors import OptionError
 
 TEXT, JSON = "text", "json"
+Findings = Iterator[Finding]
 SCHEMA = 1
 #: Annotations of one level that GitHub shows for a step.
 SHOWN = 10
@@ -80,7 +81,8 @@ def as_sarif(checked: Checked) -> str:
 def as_github(checked: Checked) -> str:
     """An annotation for each function and level, and how many there are in all."""
     lines, shown = [], dict.fromkeys(GITHUB, 0)
-    for (level, _), group in _by_function(checked):
+    for (at, _), group in _by_function(checked):
+        level = list(GITHUB)[at]
         if shown[level] < SHOWN:
             lines.append(_annotation(list(group)))
         shown[level] += 1
@@ -88,11 +90,9 @@ def as_github(checked: Checked) -> str:
     return "\n".join([*lines, "::notice title={}::{}".format(*total)])
 
 
-def _by_function(
-    checked: Checked,
-) -> Iterator[tuple[tuple[str, str], Iterator[Finding]]]:
-    def key(finding: Finding) -> tuple[str, str]:
-        return finding.level, finding.function
+def _by_function(checked: Checked) -> Iterator[tuple[tuple[int, str], Findings]]:
+    def key(finding: Finding) -> tuple[int, str]:
+        return list(GITHUB).index(finding.level), finding.function
 
     return groupby(sorted(checked.new, key=key), key)
 
@@ -128,7 +128,7 @@ def as_markdown(checked: Checked) -> str:
     for finding in checked.new:
         if finding.fix:
             head = f"## {finding.rule} `{finding.fingerprint}`"
-            parts += [head, _escaped(finding.message), _fenced(finding.fix)]
+            parts += [head, _escaped(finding.message), _code(finding.fix)]
     return "\n\n".join(parts)
 
 
@@ -145,8 +145,8 @@ def _escaped(text: str) -> str:
     return text
 
 
-def _fenced(text: str) -> str:
-    return f"```python\n{text}\n```"
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```" if "def " in text else _escaped(text)
 
 
 FORMATS: dict[str, Callable[[Checked], str]] = {

@@ -17,7 +17,6 @@ from mdtensor.diagnose.hints import qualified
 from mdtensor.diagnose.packages import functions_of
 from mdtensor.diagnose.source import Source, source, sources
 from mdtensor.diagnose.universe import SCALARS, universe_of
-from mdtensor.dispatch import operations
 from mdtensor.errors import OptionError
 
 #: What the wheel holds besides the core, and is looked at unless modules are named.
@@ -82,15 +81,17 @@ def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:
 def function(name: str, modules: Sequence[str]) -> Any:
     """The one function called `name`, with or without its module.
 
+    Those of `modules` come first; `lab.matmul` is what lab knows by that name.
+
     Raises:
         OptionError: there is none, or there are several.
     """
     load(modules)
-    known = sources([*operations().values(), *functions_of(modules)])
+    theirs, ours = sources(functions_of(modules)), sources()
     for suits in (
-        [s for s in known if s.name == name],
-        [s for s in known if f".{s.name}".endswith(f".{name}")],
-        [s for s in known if s.is_operation and s.call.operation.name == name],
+        [s for s in (*theirs, *ours) if s.call is _attribute(name)][:1],
+        [s for s in theirs if _is_called(s, name)],
+        [s for s in ours if _is_called(s, name)],
     ):
         if len(suits) == 1:
             return suits[0].call
@@ -99,7 +100,12 @@ def function(name: str, modules: Sequence[str]) -> Any:
             raise OptionError(
                 f"{len(suits)} functions are called {name}", f"Say {shown}"
             )
-    raise OptionError(f"no function is called {name}", _closest(name, _names(known)))
+    fix = _closest(name, _names([*theirs, *ours]))
+    raise OptionError(f"no function is called {name}", fix)
+
+
+def _is_called(found: Source, name: str) -> bool:
+    return f".{found.name}".endswith(f".{name}")
 
 
 def types(names: Iterable[str], functions: Iterable[Any]) -> tuple[type, ...]:
@@ -142,10 +148,15 @@ def _type(name: str, known: dict[str, list[type]]) -> type:
 
 def _imported(name: str) -> Iterator[type]:
     """The class `module.Class`, of a module that is imported already."""
-    module, _, last = name.rpartition(".")
-    cls = getattr(sys.modules.get(module), last, None)
+    cls = _attribute(name)
     if isinstance(cls, type):
         yield cls
+
+
+def _attribute(name: str) -> Any:
+    """What a module that is imported already has by that name."""
+    module, _, last = name.rpartition(".")
+    return getattr(sys.modules.get(module), last, None)
 
 
 def _names(known: Iterable[Source]) -> list[str]:

@@ -19,4 +19,5 @@ def path_of(method: MethodInfo) -> str:
 def anchor(finding: Finding) -> MethodInfo | None:
     """The method that a finding is shown at: one of who registered the latest."""
     later = [m for m in finding.methods if m.distribution == finding.distribution]
-    return (later or [*finding.methods] or [None])[-1]
+    known = later or finding.methods
+    return known[-1] if known else None

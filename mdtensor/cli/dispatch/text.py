@@ -1,5 +1,6 @@
 """How answers look: the same words everywhere, in colour and to width in a terminal."""
 
+import io
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.text import Text
 
 from mdtensor.cli.dispatch.checking import Checked
 from mdtensor.cli.dispatch.formats import counts
+from mdtensor.cli.report import UNBOUNDED
 from mdtensor.diagnose import Coverage, Explanation, Finding, MethodInfo, Rule
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
@@ -23,7 +25,20 @@ def show_checked(console: Console, checked: Checked) -> None:
         console.print(Text(f"stale in the baseline: {entry}", "yellow"))
     if checked.stale:
         console.print()
-    console.print(Text(counts(checked), "red" if checked.new else "green"))
+    console.print(Text(counts(checked), _style(checked)))
+
+
+def plain(checked: Checked) -> str:
+    """The same for a file: no colour, whatever stdout is."""
+    console = Console(file=io.StringIO(), width=UNBOUNDED, color_system=None)
+    with console.capture() as captured:
+        show_checked(console, checked)
+    return captured.get().rstrip()
+
+
+def _style(checked: Checked) -> str:
+    levels = {finding.level for finding in checked.new}
+    return next((style for level, style in STYLES.items() if level in levels), "green")
 
 
 def _finding(finding: Finding, known: bool) -> Text:
