@@ -11,6 +11,7 @@ import plum
 
 from mdtensor.diagnose.source import source
 from mdtensor.dispatch import operations
+from mdtensor.tensor import leaves
 
 
 def functions_of(packages: Iterable[str]) -> tuple[Any, ...]:
@@ -34,6 +35,20 @@ def functions_of(packages: Iterable[str]) -> tuple[Any, ...]:
     modules = [m for name, m in sorted(sys.modules.items()) if _inside(name, wanted)]
     found = {id(call): call for call in _candidates(filter(None, modules))}
     return tuple(call for call in found.values() if _has_part(call, wanted))
+
+
+def brings_types(packages: Iterable[str]) -> bool:
+    """Whether tensors that operations are called with are of classes from there.
+
+    Args:
+        packages: as of `functions_of`.
+
+    Example:
+        >>> brings_types(["mdtensor.quant"]), brings_types(["mdtensor.linalg"])
+        (True, False)
+    """
+    wanted = tuple(packages)
+    return any(_inside(leaf.__module__, wanted) for leaf in leaves())
 
 
 def _candidates(modules: Iterable[ModuleType]) -> Iterator[Any]:

@@ -216,7 +216,9 @@ def _calls(functions: Any) -> Iterator[Any]:
 
 
 def _is_function(value: Any) -> bool:
-    return isinstance(value, plum.Function) or hasattr(value, "operation")
+    """Our errors speak of an operation too; only an operation has methods."""
+    operation = getattr(value, "operation", None)
+    return isinstance(value, plum.Function) or hasattr(operation, "methods")
 
 
 def _of_operation(call: Any) -> Source:

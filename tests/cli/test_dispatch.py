@@ -288,6 +288,29 @@ def test_what_is_told_is_what_diagnose_says(call: Call) -> None:
     assert told("rule", "MDT001")["example"] == diagnose.rule("MDT001").example.strip()
 
 
+def test_names_of_functions(call: Call, shop: Path) -> None:
+    """With as much of the module as is needed; those of named modules come first."""
+
+    def asked(*arguments: str) -> str:
+        return str(dispatch(call, "methods", *arguments).out)
+
+    shown = asked("linalg.solve")
+    assert shown.startswith("solve(") and shown == asked("mdtensor.linalg.solve")
+    rewrite(shop, TIES.replace("def get", "def add"))
+    assert asked("add", "--import", "shop") == "add(a: int)  shop.py:16\n"
+    assert asked("mdtensor.add", "--import", "shop") == asked("add")
+    ended = dispatch(call, "check", "--function", "linalg.s*")
+    solvers = [s for s in diagnose.analyze(md.linalg).functions if ".linalg.s" in s]
+    assert ended.out.startswith(f"{len(solvers)} functions, ")
+
+
+def test_without_a_command_there_is_help(call: Call) -> None:
+    for group in ((), ("baseline",)):
+        ended = dispatch(call, *group)
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.startswith(f"Usage: mdtensor {' '.join(('dispatch', *group))}")
+
+
 def test_methods_by_type(call: Call) -> None:
     exact = dispatch(call, "methods-with", "LogicalTensor", "--exact").out
     assert "logical_not(x: LogicalTensor)" in exact
@@ -330,6 +353,7 @@ def test_rules_explain_themselves(call: Call) -> None:
         (["check", "--baseline", "gone.json"], 2, "gone.json: No such file or dir"),
         (["baseline", "write", "."], 2, ".: Is a directory."),
         (["check", "nowhere"], 3, "nowhere cannot be imported: ModuleNotFoundError"),
+        (["check", "json"], 2, "nothing to look at in json. Name a package that"),
         (["explain"], 2, "missing argument 'FUNCTION'. See `mdtensor dispatch expl"),
         (["nope"], 2, "no such command 'nope'. See `mdtensor dispatch --help`."),
     ],

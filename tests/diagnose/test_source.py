@@ -4,6 +4,7 @@ import typing
 
 import plum
 
+import mdtensor as md
 from mdtensor.diagnose import analyze
 from mdtensor.diagnose.hints import hint
 from mdtensor.diagnose.source import MISSING, source, sources
@@ -126,3 +127,9 @@ def test_replaced_methods_are_not_forgotten():
     assert [f.methods[0].signature for f in found] == ["put(a: int)", "put(a: str)"]
     notes = [note for f in found for note in f.notes]
     assert notes == ["precedence 5 loses to 0: the last of equal types runs"]
+
+
+def test_a_module_of_ours_is_looked_at() -> None:
+    """What it exports besides operations, errors among it, is left alone."""
+    named = {found.short for found in sources(md.linalg)}
+    assert {"solve", "inv"} <= named and "LinAlgError" not in named

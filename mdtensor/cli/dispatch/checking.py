@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mdtensor.cli.dispatch.looking import chosen, functions
+from mdtensor.cli.dispatch.looking import chosen, functions, is_called
 from mdtensor.diagnose import Finding, Report, analyze
 from mdtensor.diagnose.baseline import Baseline, Entry
 from mdtensor.diagnose.finding import LEVELS
@@ -32,8 +31,7 @@ class Asked:
 
     def concerns(self, entry: Entry) -> bool:
         """Whether what a baseline accepts is among what is asked for."""
-        names = entry.function, entry.function.rpartition(".")[2]
-        called = any(fnmatchcase(name, self.pattern) for name in names)
+        called = is_called(entry.function, self.pattern)
         return called and entry.rule in chosen(self.select, self.ignore)
 
 

@@ -19,10 +19,19 @@ baselines = typer.Typer(
 )
 app.add_typer(baselines, name="baseline")
 
+
+@app.callback(invoke_without_command=True)
+@baselines.callback(invoke_without_command=True)
+def start(context: typer.Context) -> None:
+    """Without a command: what commands there are."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
 Modules = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[MODULE]...",
+        metavar="MODULE",
         help="Whose functions to check; mdtensor's own by default.",
         show_default=False,
     ),
@@ -72,7 +81,7 @@ Operation = Annotated[
 ]
 Types = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TYPE]...", help="Of the arguments, as Int8Tensor int."),
+    typer.Argument(metavar="TYPE", help="Of the arguments, as Int8Tensor int."),
 ]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline.")]
 
@@ -117,7 +126,8 @@ def checked(
 
     known_format(form)
     fail_level(fail_on)
-    found = check(Asked(modules or (), pattern, select or (), ignore or ()), baseline)
+    asked = Asked(modules or (), pattern, select or (), ignore or ())
+    found: Any = check(asked, baseline)
     show: Any = show_checked
     if form != TEXT:
         write(FORMATS[form](found), output)
@@ -247,7 +257,7 @@ def methods_with(
 def coverage(
     operations: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FUNCTION]...", help="All by default."),
+        typer.Argument(metavar="FUNCTION", help="All by default."),
     ] = None,
     modules: Imports = None,
     form: AnswerFormat = "text",
@@ -267,7 +277,7 @@ def coverage(
 
 @app.command()
 def rule(
-    name: Annotated[str | None, typer.Argument(metavar="[RULE]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="RULE")] = None,
     form: AnswerFormat = "text",
 ) -> None:
     """What a rule finds, with an example and its repair; without a name all of them."""

@@ -14,7 +14,7 @@ from typing import Any
 from mdtensor.cli.ending import ModuleError
 from mdtensor.diagnose import rules
 from mdtensor.diagnose.hints import qualified
-from mdtensor.diagnose.packages import functions_of
+from mdtensor.diagnose.packages import brings_types, functions_of
 from mdtensor.diagnose.source import Source, source, sources
 from mdtensor.diagnose.universe import SCALARS, universe_of
 from mdtensor.errors import OptionError
@@ -58,24 +58,40 @@ def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:
     """What is to be looked at: the functions of modules, or all operations.
 
     Args:
-        modules: they are imported.
+        modules: they are imported. One that brings nothing but types of tensors is
+            looked at in all operations.
         pattern: of names, with or without the module.
 
     Raises:
-        OptionError: no function is called like that.
+        OptionError: no function is called like that, or modules have none.
+        ModuleError: a module cannot be imported.
     """
     load(modules)
-    known = sources(functions_of(modules)) if modules else sources()
-    found = [
-        each.call
-        for each in known
-        if fnmatchcase(each.name, pattern) or fnmatchcase(each.short, pattern)
-    ]
+    theirs = functions_of(modules)
+    known = sources(theirs or (None if not modules or brings_types(modules) else ()))
+    found = [each.call for each in known if is_called(each.name, pattern)]
+    if modules and not known:
+        text = f"nothing to look at in {', '.join(modules)}"
+        fix = "Name a package that declares functions or adds methods"
+        raise OptionError(text, fix)
     if not found and pattern != "*":
         raise OptionError(
             f"no function is called {pattern}", _closest(pattern, _names(known))
         )
     return tuple(found)
+
+
+def is_called(name: str, pattern: str) -> bool:
+    """Whether a full name, or as many of its last parts as a pattern has, fits it.
+
+    Example:
+        >>> is_called("mdtensor.generics.linalg.solve", "linalg.s*")
+        True
+        >>> is_called("mdtensor.generics.linalg.solve", "g*")
+        False
+    """
+    parts = name.split(".")[-1 - pattern.count(".") :]
+    return fnmatchcase(name, pattern) or fnmatchcase(".".join(parts), pattern)
 
 
 def function(name: str, modules: Sequence[str]) -> Any:
@@ -90,8 +106,8 @@ def function(name: str, modules: Sequence[str]) -> Any:
     theirs, ours = sources(functions_of(modules)), sources()
     for suits in (
         [s for s in (*theirs, *ours) if s.call is _attribute(name)][:1],
-        [s for s in theirs if _is_called(s, name)],
-        [s for s in ours if _is_called(s, name)],
+        [s for s in theirs if f".{s.name}".endswith(f".{name}")],
+        [s for s in ours if f".{s.name}".endswith(f".{name}")],
     ):
         if len(suits) == 1:
             return suits[0].call
@@ -102,10 +118,6 @@ def function(name: str, modules: Sequence[str]) -> Any:
             )
     fix = _closest(name, _names([*theirs, *ours]))
     raise OptionError(f"no function is called {name}", fix)
-
-
-def _is_called(found: Source, name: str) -> bool:
-    return f".{found.name}".endswith(f".{name}")
 
 
 def types(names: Iterable[str], functions: Iterable[Any]) -> tuple[type, ...]:
