@@ -166,7 +166,8 @@ class Operation(Described):
         Types at the end may be left out where the declaration has defaults.
 
         Raises:
-            DispatchError: no method fits, or two fit equally well.
+            NoMethodError: no method fits.
+            AmbiguousDispatchError: two fit equally well.
         """
         if not all(isinstance(t, type) for t in types):
             fix = f"Use which({self.name}, x) for tensors"
@@ -185,12 +186,23 @@ class Operation(Described):
             raise DispatchError("no arguments", "Give at least one", f"{self.name}()")
         self.admit(types)
         try:
-            found, _ = self._plum.resolve_method(plum.Signature(*types))
+            return self._resolved(types)
         except plum.AmbiguousLookupError:
             raise mismatch.ambiguous(self, types) from None
         except plum.NotFoundLookupError:
             raise mismatch.no_method(self, types) from None
+
+    def _resolved(self, types: tuple[type, ...]) -> Method:
+        found, _ = self._plum.resolve_method(plum.Signature(*types))
         return self._methods[found]
+
+    def find(self, types: tuple[type, ...]) -> Selection | None:
+        """As `select`, without an error where there is no one method."""
+        try:
+            self.admit(types)
+            return Selection(self, types, self._resolved(types))
+        except (plum.AmbiguousLookupError, plum.NotFoundLookupError):
+            return None
 
     def admit(self, types: tuple[type, ...]) -> None:
         """Refuse a type outside of what its parameter is annotated with.
@@ -209,7 +221,7 @@ class Operation(Described):
     def implementation(self, *types: type) -> Implementation:
         """The function for `types`; entered in the table that calls read first."""
         with self._lock:
-            selection = self.select(*types)
+            selection = self._selected(types)
             method = selection.method
             shorter = method.specialize and method.specialize(*types)
             found = shorter or method.implementation
@@ -220,6 +232,15 @@ class Operation(Described):
                 row = row.setdefault(key, {})
             row[keys[-1]] = found
         return found
+
+    def _selected(self, types: tuple[type, ...]) -> Selection:
+        """As `select`; its error keeps no argument of the call alive."""
+        try:
+            return self.select(*types)
+        except DispatchError as error:
+            # That of the table, whose frames hold the arguments.
+            error.__context__ = None
+            raise
 
     def rounding(self, *types: type) -> Implementation:
         """The function for `types`, which must be one that takes `out=`."""

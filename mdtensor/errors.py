@@ -6,12 +6,17 @@ No message ever holds the contents of an array.
 
 from __future__ import annotations
 
+import pickle
 import reprlib
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+import plum
+
 __all__ = [
+    "AmbiguousDispatchError",
     "BoundsError",
+    "CallError",
     "CastError",
     "CompileError",
     "CoverageError",
@@ -23,6 +28,7 @@ __all__ = [
     "LinAlgError",
     "MdtensorError",
     "ModelError",
+    "NoMethodError",
     "OptionError",
     "PointError",
     "PromotionError",
@@ -139,6 +145,98 @@ class ProtocolError(MdtensorError, AttributeError):
 
 class DispatchError(MdtensorError, TypeError):
     """No method fits the types of the arguments, or more than one fits best."""
+
+
+class CallError(DispatchError):
+    """A call that no one method answers; holds types, and none of the arguments.
+
+    Args:
+        problem, fix, call: see `MdtensorError`.
+        types: the types of the arguments; `object` for each once pickled, if one of
+            them is local to a function and cannot be.
+        methods: signatures and places, those that fit or those that nearly do.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        fix: str = "",
+        call: str = "",
+        types: tuple[type, ...] = (),
+        methods: tuple[str, ...] = (),
+        *rest: Any,
+    ) -> None:
+        super().__init__(problem, fix, call)
+        if types:
+            self.args = (problem, fix, call, types, methods, *rest)
+
+    @property
+    def types(self) -> tuple[type, ...]:
+        return tuple(*self.args[3:4])
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(*self.args[4:5])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        try:
+            pickle.dumps(self.types)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return type(self), (
+                *self.args[:3],
+                (object,) * len(self.types),
+                *self.args[4:],
+            )
+        return type(self), self.args
+
+    # plum writes its errors with rich, wrapped to the terminal; ours are one text.
+    __repr__ = BaseException.__repr__
+
+    def __rich__(self) -> str:
+        return str(self)
+
+    def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, str]:
+        return {"text/plain": repr(self)}
+
+
+class AmbiguousDispatchError(CallError, plum.AmbiguousLookupError):
+    """More than one method fits, and none is more specific than all others: MDT001.
+
+    `header` is the method that would answer the call.
+
+    Source: Julia, `showerror_ambiguous`.
+    """
+
+    @property
+    def header(self) -> str:
+        return str(*self.args[5:6])
+
+
+class NoMethodError(CallError, plum.NotFoundLookupError):
+    """No method fits the types of the arguments.
+
+    `argument` is the first that rules out the nearest method, `methods` are the nearest
+    ones, and `casts` are calls after which a method was found: exact ones first, and
+    those that may lose something say so.
+
+    Example:
+        >>> import mdtensor as md
+        >>> try:
+        ...     md.sin(md.asarray([1], dtype=md.int32))
+        ... except md.NoMethodError as error:
+        ...     print(error.argument, error.casts[:2])
+        x ('astype(x, float64)', 'astype(x, complex128)')
+
+    Source: Julia, `showerror` of `MethodError`.
+    """
+
+    @property
+    def argument(self) -> str:
+        return str(*self.args[5:6])
+
+    @property
+    def casts(self) -> tuple[str, ...]:
+        return tuple(*self.args[6:7])
 
 
 class RegistrationError(MdtensorError, TypeError):

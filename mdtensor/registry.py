@@ -166,7 +166,7 @@ def remove(operation: Any, device: Device | str) -> None:
         ...     remove("erf", "cpu")
         ...     md.erf(md.asarray([-1.0]))
         Traceback (most recent call last):
-        mdtensor.errors.DispatchError: erf(Float32Tensor): no method. Nothing is ...
+        mdtensor.errors.NoMethodError: erf(Float32Tensor): no method. Nothing is ...
     """
     found = _function(operation).operation
     for known in get(operation, device):

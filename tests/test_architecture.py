@@ -26,8 +26,8 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 LAYERS = (
     {"errors"},
     {"dtypes"},
-    {"promotion", "type_info", "annotations", "call", "declaration", "mismatch"}
-    | {"spelling"},
+    {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
+    {"mismatch"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
     {"generics", "which", "registration", "tracing"},
@@ -67,7 +67,13 @@ QUANT_MAY_NAME = {
 
 # Who may name what is not ours; numpy and the standard library are for everybody.
 THIRD_PARTY = {
-    "plum": ("mdtensor.dispatch", "mdtensor.selection", "mdtensor.diagnose"),
+    "plum": (
+        "mdtensor.errors",
+        "mdtensor.mismatch",
+        "mdtensor.dispatch",
+        "mdtensor.selection",
+        "mdtensor.diagnose",
+    ),
     "beartype": ("mdtensor.dispatch", "mdtensor.diagnose"),
     "ml_dtypes": (
         "mdtensor.dtypes",

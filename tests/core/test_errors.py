@@ -22,6 +22,9 @@ BUILTIN = {
     "ExchangeError": BufferError,
     "ProtocolError": AttributeError,
     "DispatchError": TypeError,
+    "CallError": TypeError,
+    "AmbiguousDispatchError": LookupError,
+    "NoMethodError": LookupError,
     "PointError": TypeError,
     "RegistrationError": TypeError,
     "CompileError": TypeError,
@@ -137,7 +140,7 @@ def test_dispatch_error_names_the_argument_and_the_nearest_method() -> None:
     text = str(caught.value)
     assert text.startswith(
         "var(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor. "
-        "Use astype(x, float32). Nearest: "
+        "Use astype(x, float32), lossy beyond 2**24. Nearest: "
     )
     assert "var(FloatingTensor) at mdtensor/ops/reduction.py:" in text
 
@@ -145,10 +148,10 @@ def test_dispatch_error_names_the_argument_and_the_nearest_method() -> None:
 @pytest.mark.parametrize(
     ("call", "fix"),
     [
-        (lambda x: md.sin(x), "Use astype(x, float32)"),
+        (lambda x: md.sin(x), "Use astype(x, float32), lossy beyond 2**24"),
         (lambda x: md.imag(x), "Use astype(x, complex64)"),
         (lambda x: md.logical_or(x, x), "Use astype(x, bool)"),
-        (lambda x: md.bitwise_or(md.sqrt(x + 0.5), x), "Use astype(x, int64)"),
+        (lambda x: md.bitwise_or(md.sqrt(x + 0.5), x), "Use astype(x1, int64), lossy"),
         (lambda x: md.less(x + 1j, x), "Use real(x), imag(x) or abs(x)"),
         (lambda x: md.sin("text"), "Nearest: sin("),
         (lambda x: md.logical_and(x, "text"), "Nearest: logical_and("),

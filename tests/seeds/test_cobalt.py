@@ -271,8 +271,8 @@ def test_c10_a_missing_method_names_the_nearest() -> None:
     assert caught.value.operation == "sin"
     assert text.startswith(
         "sin(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor | "
-        "ComplexTensor. Use astype(x, float32). Nearest: sin(FloatingTensor | "
-        "ComplexTensor) at mdtensor/ops/trigonometry.py:"
+        "ComplexTensor. Use astype(x, float32), lossy beyond 2**24. Nearest: "
+        "sin(FloatingTensor | ComplexTensor) at mdtensor/ops/trigonometry.py:"
     )
 
 
