@@ -199,7 +199,7 @@ class CallError(DispatchError):
         return {"text/plain": repr(self)}
 
 
-class AmbiguousDispatchError(CallError, plum.AmbiguousLookupError):
+class AmbiguousDispatchError(CallError, plum.AmbiguousLookupError):  # type: ignore[misc]
     """More than one method fits, and none is more specific than all others: MDT001.
 
     `header` is the method that would answer the call.
@@ -212,7 +212,7 @@ class AmbiguousDispatchError(CallError, plum.AmbiguousLookupError):
         return str(*self.args[5:6])
 
 
-class NoMethodError(CallError, plum.NotFoundLookupError):
+class NoMethodError(CallError, plum.NotFoundLookupError):  # type: ignore[misc]
     """No method fits the types of the arguments.
 
     `argument` is the first that rules out the nearest method, `methods` are the nearest
