@@ -89,13 +89,12 @@ def traced() -> Iterator[list[Call]]:
     Source: Julia, "Cassette.jl"; Python, `sys.settrace`.
     """
     calls: list[Call] = []
-    written = _WRITTEN.get()
     _switch(1)
-    _WRITTEN.set((*written, (calls, 0)))
+    _WRITTEN.set((*_WRITTEN.get(), (calls, 0)))
     try:
         yield calls
-    finally:
-        _WRITTEN.set(written)
+    finally:  # blocks may end in another order than they began
+        _WRITTEN.set(tuple(w for w in _WRITTEN.get() if w[0] is not calls))
         _switch(-1)
 
 

@@ -8,6 +8,7 @@ change again. Arrays among them are as at that time, as always with numba. Nothi
 kept on disk, where the names of a module could change unseen.
 """
 
+import os
 import re
 import threading
 from functools import cache
@@ -35,6 +36,16 @@ from mdtensor.kernels.dense.layout import (
 MOST_LOOPS = 1024
 _LOOPS: dict[Any, Any] = {}
 _LOCK = threading.Lock()
+
+
+def _renew_lock():
+    """A child has none of the threads that may hold its parent's."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
@@ -132,6 +143,9 @@ def _flattened(x):
 def _loop(form, function, arguments, dense):
     """The compiled loop, made at the first call for arguments of these types."""
     key = form, _identity(function), dense, *map(_kind, arguments)
+    found = _LOOPS.get(key)  # without waiting for what others compile
+    if found is not None:
+        return found
     with _LOCK:
         found = _LOOPS.get(key)
         if found is None:

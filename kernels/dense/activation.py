@@ -23,6 +23,8 @@ Array = npt.NDArray[Any]
 # Klambauer et al. 2017: with them zero mean and unit variance is a fixed point.
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
+#: Below it exp(-x) is infinite.
+FAR_BELOW = {np.dtype(np.float32): -88.7, np.dtype(np.float64): -709.7}
 
 
 def relu(x: Array) -> Array:
@@ -81,7 +83,7 @@ def leaky_relu(x: Array, out: Array, slope: float) -> None:
 def prelu(x: Array, weight: Array) -> Array:
     """max(x, 0) + weight · min(x, 0); one weight, or one for each index of axis 1."""
     along = (-1,) + (1,) * (x.ndim - 2) if weight.size != 1 else ()
-    return np.maximum(x, 0) + np.minimum(x, 0) * weight.astype(x.dtype).reshape(along)
+    return np.where(x >= 0, x, x * weight.astype(x.dtype).reshape(along))
 
 
 @in_blocks
@@ -125,9 +127,17 @@ def _elu(x: Array, out: Array, alpha: float, beta: float) -> None:
 
 @in_blocks
 def sigmoid(x: Array, out: Array) -> None:
-    """1 / (1 + exp(-x)); the power is infinite, and the result 0, far below 0."""
+    """1 / (1 + exp(-x)), and exp(x) where that power is infinite."""
     _one_plus_exp(np.negative(x, out=out))
     np.divide(1, out, out=out)
+    if np.fmin.reduce(x, initial=0) < FAR_BELOW[x.dtype]:
+        far = _far_below(x)
+        out[far] = np.exp(x[far] / 2) ** 2
+
+
+def _far_below(x: Array) -> Array:
+    """Where exp(-x) is infinite and 1 + exp(x) is 1; not at -inf, where all is well."""
+    return (x < FAR_BELOW[x.dtype]) & (x > -np.inf)
 
 
 def _one_plus_exp(x: Array) -> None:
@@ -184,6 +194,10 @@ def silu(x: Array, out: Array) -> None:
     """x · sigmoid(x) = x / (1 + exp(-x))."""
     _one_plus_exp(np.negative(x, out=out))
     _vanishing(np.divide, x, out)
+    if np.fmin.reduce(x, initial=0) < FAR_BELOW[x.dtype]:
+        far = _far_below(x)
+        half = np.exp(x[far] / 2)  # their product alone may be no normal number
+        out[far] = x[far] * half * half
 
 
 @in_blocks

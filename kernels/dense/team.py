@@ -55,16 +55,23 @@ class Team:
         return self.share(work, deque(pieces))
 
     def share(self, work: Work, pieces: Pieces) -> None:
-        """work(start, stop) for each of the pieces, by whoever is free."""
-        count = min(self.size, len(pieces)) - 1
-        others = [self._ask(pieces, work) for _ in range(count)]
+        """work(start, stop) for each of the pieces, by whoever is free.
+
+        It ends when nobody works any more, also by an exception, the caller's own or
+        the first of the others: they write to arrays that the caller then gives up.
+        """
+        others: list[Future[None] | None] = []
+        error: BaseException | None = None
         try:
+            for _ in range(min(self.size, len(pieces)) - 1):
+                others.append(self._ask(pieces, work))
             _drain(pieces, work)
-        finally:
-            pieces.clear()
-            for other in others:
-                if other is not None and not other.cancel():
-                    other.result()
+        except BaseException as own:
+            error = own
+        pieces.clear()
+        error = _awaited([x for x in others if x and not x.cancel()], error)
+        if error is not None:
+            raise error
 
     def _ask(self, pieces: Pieces, work: Work) -> Future[None] | None:
         """Another thread at the pieces; None when the interpreter ends."""
@@ -72,6 +79,20 @@ class Team:
             return self._pool.submit(_drain, pieces, work)
         except RuntimeError:
             return None
+
+
+def _awaited(
+    others: list[Future[None]], error: BaseException | None
+) -> BaseException | None:
+    """The first error, when all are done; an interrupt, too, waits for them."""
+    while others:
+        try:
+            found = others[0].exception()
+            del others[0]
+        except BaseException as interrupt:
+            found = interrupt
+        error = error or found
+    return error
 
 
 def _drain(pieces: Pieces, work: Work) -> None:

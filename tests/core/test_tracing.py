@@ -168,3 +168,17 @@ def test_nothing_is_left_when_it_is_over() -> None:
     X + X
     after = md.add.operation.table[md.Float32Tensor][md.Float32Tensor]
     assert (found.__code__, calls) == (after.__code__, again)
+
+
+def test_blocks_may_end_in_another_order_than_they_began() -> None:
+    x = md.asarray([1.0, 2.0])
+    first, second = md.traced(), md.traced()
+    of_first, of_second = first.__enter__(), second.__enter__()
+    md.add(x, x)
+    first.__exit__(None, None, None)
+    md.sub(x, x)
+    second.__exit__(None, None, None)
+    with md.traced():
+        md.neg(x)
+    assert [call.operation for call in of_first] == ["add"]
+    assert [call.operation for call in of_second] == ["add", "sub"]

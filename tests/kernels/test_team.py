@@ -2,6 +2,8 @@
 
 import os
 import threading
+import time
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,38 @@ def test_an_error_reaches_the_caller_and_the_team_goes_on() -> None:
     with pytest.raises(ZeroDivisionError):
         two.spread(fail, 4 * PIECE)
     two.spread(lambda start, stop: None, 4 * PIECE)
+
+
+def test_an_error_waits_for_whoever_still_works() -> None:
+    """What they write to may be freed as soon as the call has raised."""
+    three, begun, done = Team(3), threading.Barrier(3), []
+
+    def work(start: int, stop: int) -> None:
+        begun.wait()
+        if start < 2:
+            raise ZeroDivisionError(start)
+        time.sleep(0.2)
+        done.append(start)
+
+    with pytest.raises(ZeroDivisionError):
+        three.share(work, deque([(0, 1), (1, 2), (2, 3)]))
+    assert done == [2]
+
+
+def test_an_interrupt_waits_for_whoever_still_works() -> None:
+    class Slow:
+        """A future whose first wait is interrupted."""
+
+        waits = 0
+
+        def exception(self) -> None:
+            self.waits += 1
+            if self.waits == 1:
+                raise KeyboardInterrupt
+
+    slow: Any = Slow()
+    assert isinstance(team._awaited([slow], None), KeyboardInterrupt)
+    assert slow.waits == 2
 
 
 def test_a_piece_may_spread_work_itself() -> None:

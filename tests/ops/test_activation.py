@@ -284,3 +284,26 @@ def test_bounds_are_rounded_once_to_the_type() -> None:
     assert (whole.dtype, whole.tolist()) == (md.int8, [1, 2])
     wide = md.clip(md.asarray([1.0, 5.0]), md.asarray([0, 2], dtype=md.int8), 3)
     assert (wide.dtype, wide.tolist()) == (md.float32, [1.0, 3.0])
+
+
+@pytest.mark.parametrize("dtype", [md.float32, md.float64], ids=str)
+def test_gates_far_below_zero(dtype: Any) -> None:
+    """exp(-x) is infinite there, and the result is not yet 0."""
+    low = -102.0 if dtype is md.float32 else -740.0
+    a = np.linspace(low, low * 0.8, 999).astype(dtype.storage)
+    a = np.concatenate([a, np.array([np.nan, -np.inf, 1], a.dtype)])
+    x, wide = md.from_numpy(a), a.astype(np.longdouble)
+    power = np.exp(wide) / (1 + np.exp(wide))
+    tiny = np.finfo(a.dtype).smallest_subnormal
+    found = md.sigmoid(x).buffer
+    assert np.allclose(found[:999], power[:999].astype(a.dtype), rtol=4e-7, atol=tiny)
+    gated = md.silu(x).buffer
+    want = (wide * power)[:999].astype(a.dtype)
+    assert np.allclose(gated[:999], want, rtol=4e-7, atol=tiny)
+    for result in (found, gated):
+        assert np.isnan(result[999]) and result[1000] == 0 and result[1001] > 0.7
+
+
+def test_an_infinite_weight_leaves_positive_numbers_alone() -> None:
+    x = md.asarray([[2.0, -1.0]])
+    assert md.prelu(x, md.asarray([np.inf])).tolist() == [[2.0, -np.inf]]
