@@ -180,11 +180,14 @@ def _found(name: str) -> dict[str, Generic]:
         return {name: known[name]}
     bare = without_prefix(name)
     family, _, short = bare.rpartition(".")
-    return {
+    found = {
         qualified: call
         for qualified, call in known.items()
         if call.operation.name == short and family in ("", call.operation.category)
     }
+    # A name of ours keeps its meaning, whatever is imported beside us.
+    ours = {q: call for q, call in found.items() if q.startswith("mdtensor.generics.")}
+    return ours or found
 
 
 def _not_one(name: str, found: dict[str, Generic]) -> OptionError | RegistrationError:

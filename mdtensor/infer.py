@@ -186,7 +186,8 @@ def _tile_rank(operation: Any, tensors: Iterable[Any]) -> int | None:
     if ranks and len(ranks) < len(specs):
         fix = "Give TileSpec or TensorSpec for all"
         raise DispatchError("tiles and tensors do not mix", fix)
-    prefix = operation.partition(".")[0] if isinstance(operation, str) else ""
+    # Before the dot: an operation may be called tile itself.
+    prefix = operation.rpartition(".")[0] if isinstance(operation, str) else ""
     if specs and prefix == ("tensor" if ranks else "tile"):
         given = "TileSpec" if ranks else "TensorSpec"
         wanted = "TensorSpec" if ranks else "TileSpec"

@@ -37,11 +37,19 @@ def _place(parameter: inspect.Parameter, hint: str) -> str:
 
 
 def _option(parameter: inspect.Parameter, hint: str | None) -> str:
-    annotation = hint or str(parameter.annotation)
+    annotation = hint or _written(parameter.annotation)
     is_given = hint not in (None, "None") or parameter.default is parameter.empty
     default = repr(parameter.default)
     shown = default if len(default) < 12 else "..."
     return f"{parameter.name}: {annotation}{'' if is_given else f' = {shown}'}"
+
+
+def _written(annotation: Any) -> str:
+    """An annotation that needs no import."""
+    if isinstance(annotation, str):
+        return annotation
+    is_builtin = getattr(annotation, "__module__", "") == "builtins"
+    return inspect.formatannotation(annotation) if is_builtin else "Any"
 
 
 def function(name: str, signatures: list[str]) -> Iterator[str]:

@@ -507,10 +507,30 @@ def test_p9_two_operations_of_one_name() -> None:
             x: any.
         """
 
-    text = refused(OptionError, md.get_op, "add")
-    assert text.startswith("get_op(add): add is the name of 2 operations. Use one of ")
+    assert md.get_op("add") is md.add  # ours keeps its name, whatever comes beside it
     assert md.get_op("units.add") is add
     assert md.get_op("arithmetic.add") is md.add
+
+
+def test_p9_two_operations_of_one_new_name() -> None:
+    """P9: of two names that are not ours, a name that says too little is refused."""
+    for category in ("units", "money"):
+
+        @md.generic(deduce=product_rule, category=category)
+        def converted(x: Any, /) -> Any:
+            """x.
+
+            Args:
+                x: any.
+            """
+
+        dispatch._OPERATIONS[f"{category}.converted"] = converted
+    dispatch._OPERATIONS.pop(f"{__name__}.converted")
+    text = refused(OptionError, md.get_op, "converted")
+    assert text == (
+        "get_op(converted): converted is the name of 2 operations. "
+        "Use one of units.converted, money.converted."
+    )
 
 
 def test_p9_arguments_of_every_operation_have_types_and_docs() -> None:
