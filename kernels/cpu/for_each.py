@@ -3,8 +3,8 @@
 A loop is written out for the number and the types of its operands and compiled once for
 them, and for whether all lie in rows of memory: two loops for any number of operands.
 It runs without the GIL. A function is known by its code and by what it closes over and
-reads of its module, so a lambda in a loop is compiled once, and one whose constants
-change again. Arrays among them are as at that time, as always with numba. Nothing is
+reads of modules, so a lambda in a loop is compiled once, and one whose constants change
+again. Arrays among them are as at that time, as always with numba. Nothing is
 kept on disk, where the names of a module could change unseen.
 """
 
@@ -14,6 +14,7 @@ import threading
 from functools import cache
 from itertools import chain
 from pathlib import PurePath
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numba
@@ -22,6 +23,7 @@ from numba.core import types
 
 from mdtensor.kernels.cpu import views
 from mdtensor.kernels.cpu.elements import MARK, Element, loss
+from mdtensor.kernels.cpu.signs import mixture
 from mdtensor.kernels.cpu.views import Contiguous, Ranked, Row, Strided, View
 from mdtensor.kernels.dense.layout import (
     Operand,
@@ -165,10 +167,26 @@ def _kind(x):
 
 
 def _identity(function):
-    """Its code, and what it closes over or reads of its module, by name."""
+    """Its code, and what it closes over or reads of modules, by name."""
+    code = function.__code__
+    names = (*code.co_freevars, *_names(code))
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    read = [function.__globals__.get(name) for name in _names(function.__code__)]
-    return function.__code__, *map(_constant, cells), *map(_constant, read)
+    closed = dict(zip(code.co_freevars, cells, strict=True))
+    seen = set()
+    read = _read(function.__globals__, names, seen)
+    return code, *_read(closed, names, seen), *read
+
+
+def _read(namespace, names, seen):
+    """What has one of the names, there and in the modules among that."""
+    for name in names:
+        if name not in namespace:
+            continue
+        value = namespace[name]
+        yield name, _constant(value)
+        if isinstance(value, ModuleType) and id(value) not in seen:
+            seen.add(id(value))
+            yield from _read(vars(value), names, seen)
 
 
 @cache
@@ -266,8 +284,13 @@ def _check_body(form, function, body, kinds):
         body.compile(types_given)
     except Exception as error:  # numba has many, and not all are NumbaError
         raise _refusal(error, function) from None
+    compiled = body.overloads[types_given]
+    if any(isinstance(x, View) and x.element.name == "uint64" for x in kinds):
+        problem, at = mixture(compiled.type_annotation)
+        if problem:
+            raise Refused(problem, at)
     if form != "indexed":
-        result = body.overloads[types_given].signature.return_type
+        result = compiled.signature.return_type
         problem = loss(kinds[0].element, types.unliteral(result))
         if problem:
             raise Refused(problem, function.__code__.co_firstlineno)

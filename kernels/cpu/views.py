@@ -77,7 +77,7 @@ def _sizes(kind):
     return types.UniTuple(types.intp, kind.ndim)
 
 
-DATA, SIZE = ("data", types.voidptr), ("size", types.uintp)
+DATA, SIZE = ("data", types.voidptr), ("size", types.intp)
 LINES = [("lines", types.CPointer(types.intp)), ("ndim", types.intp)]
 _model(Contiguous, lambda kind: [DATA, SIZE])
 _model(Strided, lambda kind: [DATA, SIZE, *LINES])

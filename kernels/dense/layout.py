@@ -5,6 +5,7 @@ Two answers for any number of operands, so two kernels and not two for each oper
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +99,25 @@ def in_order(*arrays: Array) -> tuple[Array, ...]:
 
 
 def repeats(array: Array) -> bool:
-    """Whether several indices share one element, as after a broadcast."""
-    pairs = zip(array.shape, array.strides, strict=True)
-    return array.size > 1 and any(n > 1 and step == 0 for n, step in pairs)
+    """Whether elements share bytes, as after a broadcast; exact for any strides.
+
+    Example:
+        >>> strided = np.lib.stride_tricks.as_strided
+        >>> x = np.zeros(8, np.int8)
+        >>> repeats(strided(x, (3, 2), (2, 1))), repeats(strided(x, (3, 3), (2, 1)))
+        (False, True)
+    """
+    if array.size < 2:
+        return False
+    pairs = zip(array.strides, array.shape, strict=True)
+    steps = sorted((abs(step), n) for step, n in pairs if n > 1)
+    end, is_nested = array.itemsize, True
+    for step, n in steps:
+        is_nested &= step >= end
+        end += step * (n - 1)
+    if is_nested:
+        return False
+    if steps[0][0] < array.itemsize or array.nbytes > end:
+        return True
+    places: Array = reduce(np.add.outer, [step * np.arange(n) for step, n in steps])
+    return bool(np.diff(np.sort(places, axis=None)).min() < array.itemsize)

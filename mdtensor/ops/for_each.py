@@ -32,6 +32,7 @@ REMEDIES = {
     "nothing is written": "Let every path return a number",
     "Untyped global name": "Decorate what it calls with numba.njit",
     "NameError": "Define it before the call",
+    "uint64 meets": "Write np.uint64(n) of the signed one",
     "to elements of int": "Use astype(x, float32), or elementwise(dtype=float32)",
 }
 
@@ -69,7 +70,8 @@ def for_each(
         OptionError: no function, or one of other parameters; an unknown option.
         DispatchError: an argument is neither view nor number.
         CastError: an integer of more than 64 bits.
-        Exception: what the function itself raises.
+        Exception: what the function itself raises. No division raises: by zero, a
+            quotient and remainder of integers is 0, of floats inf or nan.
 
     Example:
         >>> import mdtensor as md

@@ -86,3 +86,30 @@ def test_shared_elements_are_seen(dtype: Any) -> None:
     assert not layout.repeats(x)
     assert layout.repeats(np.broadcast_to(x, (3, 2)))
     assert not layout.repeats(np.broadcast_to(x, (1, 3, 1)))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), max_size=4),
+    st.sampled_from([1, 2, 4]),
+)
+def test_shared_bytes_are_seen_for_any_strides(
+    axes: list[tuple[int, int]], itemsize: int
+) -> None:
+    shape = [n for n, _ in axes]
+    steps = [step for _, step in axes]
+    memory = np.zeros(256, np.int8)[100:].view(f"u{itemsize}")
+    x = np.lib.stride_tricks.as_strided(memory, shape, steps)
+    starts = [
+        sum(at * step for at, step in zip(index, steps, strict=True))
+        for index in np.ndindex(*shape)
+    ]
+    touched = [start + k for start in starts for k in range(itemsize)]
+    assert layout.repeats(x) == (len(set(touched)) < len(touched))
+
+
+def test_shared_bytes_of_large_arrays_are_seen_at_once() -> None:
+    strided = np.lib.stride_tricks.as_strided
+    x = np.zeros(100, np.int8)
+    assert layout.repeats(strided(x, (50, 50), (1, 1)))
+    assert layout.repeats(np.broadcast_to(x, (10**12, 100)))
+    assert not layout.repeats(strided(x, (3, 2), (2, 3)))

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -311,3 +312,141 @@ def test_strict_rules_refuse_to_mix() -> None:
         pytest.raises(md.PromotionError, match=r"blend\(Float32Tensor\[2,2\], Int8Ten"),
     ):
         blend(X, md.asarray([1, 2], dtype=md.int8))
+
+
+def test_elements_that_overlap_are_not_written() -> None:
+    x = md.asarray(np.lib.stride_tricks.as_strided(np.zeros(5), (3, 3), (8, 8)))
+    text = "several indices share one element"
+    for call in (
+        lambda: md.flat_out(x),
+        lambda: md.ranked_out(x),
+        lambda: blend(md.zeros((3, 3), dtype=md.float64), 1.0, out=x),
+    ):
+        with pytest.raises(md.WriteError) as caught:
+            call()
+        assert caught.value.problem == text
+
+
+settings_of = ModuleType("settings_of")
+
+
+@md.elementwise
+def scaled(x):
+    return x * settings_of.scale * settings_of.inner.offset
+
+
+def test_constants_of_modules_are_those_of_the_call() -> None:
+    settings_of.scale, settings_of.inner = 2, ModuleType("inner")
+    settings_of.inner.offset = 1
+    module = settings_of
+
+    @md.elementwise
+    def closed(x):
+        return x * module.scale
+
+    x = md.asarray([1, 2])
+    assert scaled(x).tolist() == closed(x).tolist() == [2, 4]
+    settings_of.scale = 3
+    assert scaled(x).tolist() == closed(x).tolist() == [3, 6]
+    settings_of.inner.offset = 5
+    assert scaled(x).tolist() == [15, 30]
+
+
+LARGE = [0, 1, 2**53 + 1, 2**63 + 5, 2**64 - 1]
+LIMIT = 2**53 - 1
+
+
+@md.elementwise
+def digits(x, base):
+    return x // np.uint64(base) + x % np.uint64(base)
+
+
+@md.elementwise(dtype=md.bool)
+def is_beyond(x):
+    return x > LIMIT and x != -1 and x != np.uint64(2**53)
+
+
+@md.elementwise
+def bits(x, n):
+    return (x + n) * n - (x & n) + (x | n) - (x ^ n) + (x >> n)
+
+
+def test_uint64_is_exact() -> None:
+    x = md.asarray(LARGE, dtype=md.uint64)
+    for base in (1, 3, 10):
+        expected = [(v // base + v % base) % 2**64 for v in LARGE]
+        assert digits(x, base).tolist() == expected
+    assert is_beyond(x).tolist() == [False, False, True, True, True]
+
+
+@compiled
+def test_sums_of_uint64_and_signed_integers_are_exact() -> None:
+    x, n = md.asarray(LARGE, dtype=md.uint64), 7
+    expected = [(v + n) * n - (v & n) + (v | n) - (v ^ n) + (v >> n) for v in LARGE]
+    assert bits(x, n).tolist() == [v % 2**64 for v in expected]
+
+
+def unsigned_cases() -> list[Any]:
+    return [
+        ("//", lambda x, n: x // 3),
+        ("%", lambda x, n: n % x),
+        ("==", lambda x, n: x == n),
+        ("<", lambda x, n: x < 2**53),
+        (">=", lambda x, n: n >= x),
+    ]
+
+
+@compiled
+@pytest.mark.parametrize(("symbol", "function"), unsigned_cases())
+def test_uint64_beside_signed_integers_is_refused(symbol: str, function: Any) -> None:
+    x = md.asarray(LARGE, dtype=md.uint64)
+    function.__name__ = "mixed"
+    with pytest.raises(md.CompileError) as caught:
+        md.elementwise(function, dtype=md.uint64)(x, 3)
+    assert caught.value.problem == (
+        f"mixed at test_scalar_function.py:{function.__code__.co_firstlineno}"
+        f" cannot be compiled: uint64 meets a signed integer in {symbol}"
+    )
+    assert caught.value.fix == "Write np.uint64(n) of the signed one"
+
+
+@compiled
+def test_sizes_of_views_are_signed() -> None:
+    def reversed_(i, x, y):
+        if i % x.size < x.shape[0]:
+            y[i] = x[x.size - 1 - i]
+
+    x = md.asarray(LARGE, dtype=md.uint64)
+    y = md.zeros(5, dtype=md.uint64)
+    md.for_each(5, reversed_, md.flat_in(x), md.flat_out(y))
+    assert y.tolist() == LARGE[::-1]
+
+
+@md.elementwise
+def divided(x, y):
+    return x // y + x % y
+
+
+@md.elementwise(dtype=md.float64)
+def ratio(x, y):
+    return x / y
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+def test_a_division_by_zero_raises_nothing(dtype: str) -> None:
+    x = md.asarray([0, 7], dtype=getattr(md, dtype))
+    assert divided(x, md.zeros(2, dtype=x.dtype)).tolist() == [0, 0]
+    found = ratio(x, md.zeros(2, dtype=x.dtype)).tolist()
+    assert math.isnan(found[0]) and found[1] == math.inf
+
+
+@md.elementwise
+def halved_sum(x, y):
+    return (x + y) // 2
+
+
+def test_narrow_integers_wrap_when_written() -> None:
+    x = md.asarray([100, -128], dtype=md.int8)
+    assert halved_sum(x, x).tolist() == [100, -128]
+    assert shifted(md.asarray([127], dtype=md.int8)).tolist() == [-128]
