@@ -64,7 +64,8 @@ def for_each(
         grain: indices that a thread is given at least; 1 where each takes long.
 
     Raises:
-        CompileError: numba cannot compile the function; says what, and the line.
+        CompileError: numba cannot compile the function, or uint64 meets a signed
+            integer in //, % or a comparison; says what, and the line.
         BoundsError: the function reads or writes outside of a view.
         ShapeError: count is no size.
         OptionError: no function, or one of other parameters; an unknown option.

@@ -44,7 +44,8 @@ def elementwise(
     broadcast. The function is compiled by numba at the first call for these element
     types. Floats of 16 bits or less are float32 in it, other elements as they are;
     Python's numbers are float64 and int64, and not rounded to the tensors' type.
-    What it returns is rounded once. It is an operation like any other: `select`,
+    What it returns is rounded once. No division raises: an integer by zero gives 0, a
+    float inf or nan. It is an operation like any other: `select`,
     `which`, further methods by `method`; and it takes `out=`, the tensor to write.
 
     Args:
@@ -59,8 +60,9 @@ def elementwise(
     Raises:
         RegistrationError: a function without a name or parameters, or with other
             than positional ones.
-        CompileError: at a call; numba cannot compile the function for these types, or
-            its result does not fit the element type.
+        CompileError: at a call; numba cannot compile the function for these types, its
+            result does not fit the element type, or uint64 meets a signed integer where
+            the result may be wrong: in //, % and comparisons.
 
     Example:
         >>> import mdtensor as md
