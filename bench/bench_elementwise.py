@@ -204,7 +204,7 @@ def limits_of(ratios: dict[str, harness.Ratio]) -> list[harness.Limit]:
         harness.Limit(
             "activations of a million: worst over NumPy",
             worst(*ACTIVATIONS, "clip"),
-            1.15,
+            1.1,
         ),
         harness.Limit(
             "add of ten million over np.add", worst("add", size="10,000,000"), 1.0
@@ -215,7 +215,7 @@ def limits_of(ratios: dict[str, harness.Ratio]) -> list[harness.Limit]:
             0.9,
         ),
     ]
-    for dtype, limit in ((FLOAT16, 0.1), (BFLOAT16, 0.12)):
+    for dtype, limit in ((FLOAT16, 0.1), (BFLOAT16, 0.1)):
         names = [f"{name} {dtype}" for name in NARROW if name not in FAST[dtype]]
         limits.append(
             harness.Limit(f"{dtype}, a million: worst over NumPy", worst(*names), limit)
