@@ -19,16 +19,28 @@ def is_nan(h, infinity):
 
 
 @kernel
+def place(h, infinity):
+    """`rank` turned on until every NaN, of either sign, is below all numbers."""
+    return np.int16(rank(h) + np.int16(np.int16(0x7FFF) - infinity))
+
+
+@kernel
+def place_last(h, infinity):
+    """`rank` turned back until every NaN, of either sign, is above all numbers."""
+    return np.int16(rank(h) - np.int16(np.int16(0x7FFF) - infinity))
+
+
+@kernel
 def least(a, b, infinity):
     """The lesser of two, NaN if one is; `rank` is its own inverse."""
-    found = np.int16(rank(np.int16(min(rank(a), rank(b)))))
-    found = np.int16(b) if is_nan(b, infinity) else found
-    return np.uint16(np.int16(a) if is_nan(a, infinity) else found)
+    found = min(place(a, infinity), place(b, infinity))
+    turned = np.int16(np.int16(0x7FFF) - infinity)
+    return np.uint16(rank(np.int16(np.int16(found) - turned)))
 
 
 @kernel
 def greatest(a, b, infinity):
     """The greater of two, NaN if one is; `rank` is its own inverse."""
-    found = np.int16(rank(np.int16(max(rank(a), rank(b)))))
-    found = np.int16(b) if is_nan(b, infinity) else found
-    return np.uint16(np.int16(a) if is_nan(a, infinity) else found)
+    found = max(place_last(a, infinity), place_last(b, infinity))
+    turned = np.int16(np.int16(0x7FFF) - infinity)
+    return np.uint16(rank(np.int16(np.int16(found) + turned)))

@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
 FLOAT16, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
-FLOAT32 = np.dtype(np.float32)
+FLOAT32, UINT16 = np.dtype(np.float32), np.dtype(np.uint16)
 #: Those that have compiled kernels.
 OURS = frozenset({FLOAT16, BFLOAT16})
 
@@ -206,7 +206,7 @@ def _computed(function: Callable[..., Any], x: Array, options: Any) -> Array:
 
 def _flat(x: Array) -> Array:
     """The bits of x in one row that starts at a multiple of 4 bytes."""
-    row = np.ascontiguousarray(x).view(np.uint16).reshape(-1)
+    row = np.ascontiguousarray(x).view(UINT16).reshape(-1)
     return row.copy() if x.base is not None and row.ctypes.data % 4 else row
 
 
@@ -219,12 +219,17 @@ def _repeated(x: Array, shape: tuple[int, ...]) -> Array:
 
 def _run(kernel: Callable[..., Any], operands: list[Array], out: Array) -> None:
     """kernel(*operands, out); an operand shorter than `out` is one repeated block."""
-    step = BLOCK if any(len(x) < len(out) for x in operands) else len(out)
+    size = len(out)
+    whole = all([len(x) == size for x in operands])
+    if whole and TEAM.is_alone(size):
+        quietly(kernel, *operands, out)
+        return
+    step = size if whole else BLOCK
 
     def work(start: int, stop: int) -> None:
         for at in range(start, stop, step):
             end = min(at + step, stop)
-            ins = [x[at:end] if len(x) == len(out) else x[: end - at] for x in operands]
+            ins = [x[at:end] if len(x) == size else x[: end - at] for x in operands]
             quietly(kernel, *ins, out[at:end])
 
-    TEAM.spread(work, len(out))
+    TEAM.spread(work, size)

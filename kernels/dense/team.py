@@ -45,9 +45,13 @@ class Team:
         """Forget all threads; new ones start when there is work."""
         self._pool = ThreadPoolExecutor(MOST_THREADS, "mdtensor")
 
+    def is_alone(self, count: int) -> bool:
+        """Whether so many elements are the caller's own work, in one piece."""
+        return self.size == 1 or count < LARGE
+
     def spread(self, work: Work, count: int) -> None:
         """work(start, stop) until range(count) is done, each element once."""
-        if self.size == 1 or count < LARGE:
+        if self.is_alone(count):
             return work(0, count)
         # Two for each thread: more would wait for the GIL and for fresh pages in turn.
         step = -(-count // (2 * self.size * PIECE)) * PIECE
