@@ -56,11 +56,12 @@ def clip(x: Array, low: Any, high: Any) -> Array:
     """min(max(x, low), high) in the type of x; None leaves a side open."""
     if low is None and high is None:
         return x.copy()
-    bounds = [_bound(bound, x.dtype) for bound in (low, high)]
+    bounds = (_bound(low, x.dtype), _bound(high, x.dtype))
     if is_narrow(x.dtype):
         wide = [bound if bound is None else widened(bound) for bound in bounds]
         return narrowed(widened(x).clip, x.dtype, *wide)
-    return np.asarray(elementwise(x.clip, *bounds))
+    found: Array = elementwise(x.clip, *bounds)
+    return found
 
 
 def _bound(bound: Any, dtype: DType) -> Any:

@@ -220,7 +220,7 @@ def _repeated(x: Array, shape: tuple[int, ...]) -> Array:
 def _run(kernel: Callable[..., Any], operands: list[Array], out: Array) -> None:
     """kernel(*operands, out); an operand shorter than `out` is one repeated block."""
     size = len(out)
-    whole = all([len(x) == size for x in operands])
+    whole = min(map(len, operands)) == size
     if whole and TEAM.is_alone(size):
         quietly(kernel, *operands, out)
         return

@@ -33,6 +33,7 @@ from mdtensor.leaves import (
 )
 from mdtensor.ops.alike import alike
 from mdtensor.ops.operands import (
+    PLAIN,
     Operand,
     Real,
     binary,
@@ -47,6 +48,7 @@ from mdtensor.ops.operands import (
 from mdtensor.tensor import Tensor
 
 EXACT = 2**53  # below it float64 holds every integer
+PLAIN_FLOATS = frozenset(kind for kind in PLAIN if kind.dtype.is_floating)
 
 
 @method(add, specialize=alike(binary, add, np.add))
@@ -166,10 +168,18 @@ def reciprocal(x: ComplexTensor, /) -> Tensor:
 
 @method(clip)
 def clip(x: RealTensor, /, *, min: Any, max: Any) -> Tensor:
+    if _is_safe(min, max, type(x)):
+        return x.wrap(kernel.clip(x.buffer, min, max))
     on_host("clip", x, min, max)
     deduced(clip, x, min=spec(min), max=spec(max))
     low, high = (_limit(bound, x) for bound in (min, max))
     return x.wrap(kernel.clip(x.buffer, low, high))
+
+
+def _is_safe(low: Any, high: Any, kind: Any) -> bool:
+    """Whether there is nothing to refuse: numbers in order that every float holds."""
+    plain = type(low) in (int, float) and type(high) in (int, float)
+    return plain and kind in PLAIN_FLOATS and -EXACT < low <= high < EXACT
 
 
 def _limit(bound: Any, x: Tensor) -> Any:
