@@ -8,16 +8,13 @@ from typing import Any
 from mdtensor.catalog import get_op
 from mdtensor.declaration import REQUIRED
 from mdtensor.dispatch import Operation
-from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
     DispatchError,
     MdtensorError,
     OptionError,
-    ShapeError,
     type_and_shape,
 )
-from mdtensor.generics.shapes import DYNAMIC, is_size
 from mdtensor.generics.spec import TensorSpec, TileSpec, is_tensor
 
 
@@ -72,9 +69,6 @@ def _inferred(
     if declared.sequence:
         specs = declared.items(specs[0])
     tensors = [*_flat((*specs, *options.values()))]
-    for spec in tensors:
-        if isinstance(spec, TensorSpec):
-            _check_spec(spec)
     types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
     if options.get("out") is not None:
         declared.rounding(*types)  # refuses it where the method has none
@@ -150,20 +144,8 @@ def _called(declared: Operation, specs: tuple[Any, ...]) -> str:
 
 
 def _shown(argument: Any) -> str:
-    is_spec = isinstance(argument, TensorSpec) and isinstance(argument.type, type)
+    is_spec = isinstance(argument, TensorSpec)
     return str(argument) if is_spec else type_and_shape(argument)
-
-
-def _check_spec(spec: TensorSpec) -> None:
-    """Refuse a spec that no tensor can have."""
-    is_complete = isinstance(getattr(spec, "dtype", None), DType)
-    if not isinstance(spec.type, type) or not is_complete:
-        shown = getattr(spec.type, "__name__", spec.type)
-        fix = "Use a type of elements, such as Float32Tensor"
-        raise DispatchError(f"the type of a spec is {shown}", fix)
-    if not all(is_size(size) and size >= DYNAMIC for size in spec.shape):
-        fix = "Use sizes from 0, -1 or Dim"
-        raise ShapeError(f"the shape of a spec is {spec.shape}", fix)
 
 
 def _check_devices(tensors: Iterable[Any]) -> None:

@@ -101,7 +101,7 @@ class Tensor(Interchange, Operators):
     @classmethod
     def spec(cls, shape: Iterable[int]) -> TensorSpec:
         """A tensor of this leaf without its elements, as deduction takes it."""
-        return TensorSpec(cls, tuple(shape))
+        return TensorSpec(cls, shape)  # type: ignore[arg-type]
 
     @classmethod
     def with_dtype(cls, dtype: DType) -> type[Tensor]:

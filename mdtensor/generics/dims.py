@@ -14,10 +14,10 @@ Source: PyPTO, `kDynamicDim` and `pl.dynamic`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from mdtensor.errors import OptionError, ShapeError
+from mdtensor.errors import OptionError, ShapeError, shown
 
 Shape = tuple[int, ...]
 #: A size that is not known.
@@ -28,13 +28,15 @@ class Dim(int):
     """A size that is not known but has a name: the same name is the same size.
 
     To what does not care for names it is `DYNAMIC`, -1. It is equal to -1, and to
-    another of its name only.
+    another of its name only. Nothing is computed with it and it is not compared: what
+    comes out would not be the size meant, and nobody would see it.
 
     Args:
         name: any text.
 
     Raises:
         OptionError: no text, or none in it.
+        ShapeError: arithmetic, or an order.
 
     Example:
         >>> import mdtensor as md
@@ -70,8 +72,67 @@ class Dim(int):
 
     __str__ = __repr__
 
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Dim, (self.name,)
+
+    __array_ufunc__ = None  # or NumPy's arrays would compute with -1
+
+
+def _refusing(form: str) -> Callable[..., Any]:
+    """The method for `form`, in which x is the size: it raises."""
+
+    def refuse(x: Dim, *others: Any) -> Any:
+        told = form.format(x=x, y=shown(*others[:1]) if others else "")
+        fix = f"Use -1 where a size depends on {x}"
+        raise ShapeError(f"{told} is not known before the operation runs", fix)
+
+    return refuse
+
+
+_NAMES = "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor"
+_SIGNS = "+ - * / // % ** @ << >> & | ^"
+_INFIX = dict(zip(_NAMES.split(), _SIGNS.split(), strict=True))
+_ORDER = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_CALLS = ("abs", "round", "trunc", "floor", "ceil", "float", "complex")
+_FORMS = {
+    **{name: f"{{x}} {sign} {{y}}" for name, sign in (_INFIX | _ORDER).items()},
+    **{f"r{name}": f"{{y}} {sign} {{x}}" for name, sign in _INFIX.items()},
+    **{name: f"{name}({{x}})" for name in _CALLS},
+    "neg": "-{x}",
+    "pos": "+{x}",
+    "invert": "~{x}",
+    "divmod": "divmod({x}, {y})",
+    "rdivmod": "divmod({y}, {x})",
+}
+for _name, _form in _FORMS.items():
+    setattr(Dim, f"__{_name}__", _refusing(_form))
+
+
+def longer(size: int, by: int) -> int:
+    """A size and `by` more or fewer; -1 if it is not known, unless `by` is 0.
+
+    Example:
+        >>> longer(4, -1), longer(4, -9), longer(Dim("M"), 0), longer(Dim("M"), 1)
+        (3, 0, M, -1)
+    """
+    if by == 0:
+        return size
+    return DYNAMIC if size == DYNAMIC else max(size + by, 0)
+
+
+def repeated_size(size: int, times: int) -> int:
+    """A size so many times; -1 if it is not known, unless that is once or never.
+
+    Example:
+        >>> repeated_size(4, 2), repeated_size(Dim("M"), 1), repeated_size(Dim("M"), 2)
+        (8, M, -1)
+    """
+    if times < 2:
+        return size if times else 0
+    return DYNAMIC if size == DYNAMIC else size * times
 
 
 def joined(sizes: Iterable[int]) -> int:
@@ -108,6 +169,7 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
     Raises:
         ShapeError: other ranks, another size than a known one, or two sizes of one
             name.
+        OptionError: no lists of specs and of tensors, one for each.
 
     Example:
         >>> import mdtensor as md
@@ -119,7 +181,7 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
         mdtensor.errors.ShapeError: M is 4 and 3. The same name is the same size.
     """
     found: dict[str, int] = {}
-    for spec, tensor in zip(specs, tensors, strict=True):
+    for spec, tensor in _pairs(specs, tensors):
         wanted, given = spec.shape, tensor.shape
         if len(wanted) != len(given):
             raise ShapeError(f"shape {given} is not of the form {wanted}")
@@ -133,3 +195,25 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
             elif size not in (actual, DYNAMIC):
                 raise ShapeError(f"shape {given} is not of the form {wanted}")
     return found
+
+
+def _pairs(specs: Any, tensors: Any) -> Iterable[tuple[Any, Any]]:
+    """Each spec with its tensor.
+
+    Raises:
+        OptionError: no lists, not as many of one as of the other, or what has no shape.
+    """
+    listed = []
+    for name, given in (("specs", specs), ("tensors", tensors)):
+        if not isinstance(given, Iterable) or hasattr(given, "shape"):
+            problem = f"{name} is {shown(given)}"
+            raise OptionError(problem, "Give a list", "bind_dims")
+        listed.append([*given])
+        for one in listed[-1]:
+            if not isinstance(getattr(one, "shape", None), tuple):
+                problem = f"one of {name} is {shown(one)}, which has no shape"
+                raise OptionError(problem, "Give specs and tensors", "bind_dims")
+    if len(listed[0]) != len(listed[1]):
+        problem = f"specs are {len(listed[0])}, tensors {len(listed[1])}"
+        raise OptionError(problem, "Give a tensor for each spec", "bind_dims")
+    return zip(*listed, strict=True)

@@ -13,16 +13,22 @@ Source: array API 2024.12, "Indexing"; NumPy, "Combining advanced and basic inde
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.errors import BoundsError, OptionError, shown
+from mdtensor.generics.dims import Dim
 from mdtensor.generics.shapes import DYNAMIC, Shape, broadcast_shapes, check_rank
 
 #: How many true places a mask has.
 Count = Callable[[Any], int]
+#: Start, stop and step of slices that take all of any axis.
+_WHOLE = {(start, None, step) for start in (None, 0) for step in (None, 1)} | {
+    (None, None, -1)
+}
 
 
 def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> Shape:
@@ -99,7 +105,7 @@ def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
         return sizes, None
     if isinstance(index, slice):
         return (_sliced(sizes[0], index),), None
-    if isinstance(index, Integral) and not isinstance(index, bool):
+    if isinstance(index, Integral) and not isinstance(index, (bool, Dim)):
         _check_index(sizes[0], int(index))
         return (), ()
     if is_mask(index):
@@ -118,11 +124,17 @@ def _are_neighbours(places: list[int]) -> bool:
 
 
 def _sliced(size: int, key: slice) -> int:
+    ends = key.start, key.stop, key.step
+    if any(isinstance(end, Dim) for end in ends):
+        raise BoundsError(f"cannot index with {key}", "Use integers")
     try:
         known = len(range(*key.indices(0 if size == DYNAMIC else size)))
     except (TypeError, ValueError) as error:
         raise BoundsError(f"cannot index with {key}: {error}") from None
-    return DYNAMIC if size == DYNAMIC else known
+    if size != DYNAMIC:
+        return known
+    plain = tuple(end if end is None else operator.index(end) for end in ends)
+    return size if plain in _WHOLE else DYNAMIC
 
 
 def _check_index(size: int, key: int) -> None:

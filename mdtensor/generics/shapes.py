@@ -11,7 +11,14 @@ from numbers import Integral
 from typing import Any
 
 from mdtensor.errors import BoundsError, OptionError, ShapeError, shown
-from mdtensor.generics.dims import DYNAMIC as DYNAMIC, Dim, Shape as Shape, joined
+from mdtensor.generics.dims import (
+    DYNAMIC as DYNAMIC,
+    Dim as Dim,
+    Shape as Shape,
+    joined,
+    longer as longer,
+    repeated_size as repeated_size,
+)
 
 #: NumPy's limit.
 MOST_AXES = 64
@@ -184,35 +191,68 @@ def shape_sizes(shape: Any) -> Shape:
         ShapeError: one is negative.
     """
     sizes = integers(shape, "shape", "Use sizes from 0")
-    if min(sizes, default=0) < 0:
-        raise ShapeError(f"shape {sizes} has a negative size", "Use sizes from 0")
+    _check_sizes(sizes, 0, "Use sizes from 0")
     return sizes
 
 
+def partial_sizes(shape: Any, least: int, fix: str) -> Shape:
+    """As `shape_sizes`, of a shape in which a size may be a `Dim`, or `least`."""
+    is_one = is_size(shape) or isinstance(shape, Dim)
+    given = (shape,) if is_one else entries(shape)
+    if given is None or not all(isinstance(n, Dim) or is_size(n) for n in given):
+        raise OptionError(f"shape is {shown(shape)}", fix)
+    sizes = tuple(n if isinstance(n, Dim) else int(n) for n in given)
+    _check_sizes([n for n in sizes if not isinstance(n, Dim)], least, fix)
+    return sizes
+
+
+def _check_sizes(sizes: Sequence[int], least: int, fix: str) -> None:
+    if min(sizes, default=0) < least:
+        raise ShapeError(f"shape {tuple(sizes)} has a negative size", fix)
+
+
 def is_size(value: Any) -> bool:
-    """Whether `value` is an integer, no truth value, that 32 bits hold."""
+    """Whether `value` is an integer that 32 bits hold, no truth value and no name."""
     if type(value) is int:
         return -(2**31) < value < 2**31
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    is_integer = isinstance(value, Integral) and not isinstance(value, (bool, Dim))
     return is_integer and abs(int(value)) < 2**31
 
 
-def reshape_shape(old: Shape, shape: Sequence[int]) -> Shape:
-    """`shape` with its one -1 worked out.
+def reshape_shape(old: Shape, shape: Any) -> Shape:
+    """`shape` with its one -1 worked out; a name stays where nothing is known.
 
     Raises:
         ShapeError: the number of elements would change.
+
+    Example:
+        >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
+        ((3, 8), (M, 2, 2))
     """
-    wanted = integers(shape, "shape", "Use integers")
-    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
-        raise ShapeError(f"shape {wanted} has more than one size to work out")
-    if DYNAMIC in old:
-        return wanted
-    count, known = prod(old), prod(n for n in wanted if n != -1)
-    filled = tuple(count // (known or 1) if n == -1 else n for n in wanted)
-    if prod(filled) != count:
-        raise ShapeError(f"{count} elements do not fill shape {wanted}")
+    wanted = partial_sizes(shape, DYNAMIC, "Use sizes from 0, and -1 for one of them")
+    is_open = DYNAMIC in old
+    at = [i for i, n in enumerate(wanted) if _is_asked(n, or_named=not is_open)]
+    if len(at) > 1:
+        problem = f"shape {wanted} has more than one size to work out"
+        raise ShapeError(problem, "Give all but one")
+    known = prod(n for n in wanted if n != DYNAMIC)
+    size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
+    filled = tuple(size if i in at else n for i, n in enumerate(wanted))
+    if not is_open and prod(filled) != prod(old):
+        raise ShapeError(f"{prod(old)} elements do not fill shape {wanted}")
     return filled
+
+
+def _is_asked(size: int, or_named: bool) -> bool:
+    return size == DYNAMIC and (or_named or not isinstance(size, Dim))
+
+
+def _open_size(old: Shape, wanted: Shape, known: int) -> int:
+    """What the -1 in `wanted` is: the unknown size of `old`, if all else is equal."""
+    unknown = [n for n in old if n == DYNAMIC]
+    is_same = prod(n for n in old if n != DYNAMIC) == known > 0
+    is_one = len(unknown) == wanted.count(DYNAMIC) == 1
+    return unknown[0] if is_one and is_same else DYNAMIC
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -285,7 +325,10 @@ def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
 
 
 def _total(sizes: Sequence[int]) -> int:
-    return DYNAMIC if DYNAMIC in sizes else sum(sizes)
+    some = [size for size in sizes if size != 0]
+    if len(some) == 1:
+        return some[0]
+    return DYNAMIC if DYNAMIC in some else sum(some)
 
 
 def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:

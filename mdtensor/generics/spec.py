@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.errors import ShapeError
-from mdtensor.generics.shapes import Shape, check_rank
+from mdtensor.errors import DispatchError, OptionError, ShapeError, shown
+from mdtensor.generics.shapes import DYNAMIC, Dim, Shape, check_rank, entries, is_size
 
 
 @dataclass(frozen=True, repr=False)
@@ -19,11 +19,32 @@ class TensorSpec:
         type: the class of the tensor.
         shape: sizes; where unknown, -1 or a named `Dim`.
         qparams: the grid, if the type is quantized.
+
+    Raises:
+        DispatchError: the type is none of elements, or the grid is none.
+        ShapeError: no sizes, or too many.
+
+    Example:
+        >>> import mdtensor as md
+        >>> TensorSpec(md.Float32Tensor, [4, -1])
+        TensorSpec(Float32Tensor[4,-1])
+        >>> TensorSpec(md.FloatingTensor, (4, -1))
+        Traceback (most recent call last):
+        mdtensor.errors.DispatchError: the type of a spec is FloatingTensor. Use ...
     """
 
     type: Any
     shape: Shape
     qparams: Any = None
+
+    def __post_init__(self) -> None:
+        dtype = getattr(self.type, "dtype", None)
+        if not (isinstance(self.type, type) and isinstance(dtype, dtypes.DType)):
+            raise _no_type(self.type)
+        object.__setattr__(self, "shape", _sizes(self.shape))
+        if self.qparams is not None and not hasattr(self.qparams, "scale"):
+            problem = f"the grid of a spec is {shown(self.qparams)}"
+            raise DispatchError(problem, "Use QParams(scale, zero_point)")
 
     @property
     def dtype(self) -> dtypes.DType:
@@ -44,8 +65,8 @@ class TensorSpec:
             return self
         return TensorSpec(self.type.with_dtype(dtype), self.shape)
 
-    def with_shape(self, shape: Iterable[int]) -> TensorSpec:
-        return TensorSpec(self.type, check_rank(tuple(shape)), self.qparams)
+    def with_shape(self, shape: Any) -> TensorSpec:
+        return TensorSpec(self.type, shape, self.qparams)
 
     def __str__(self) -> str:
         return f"{self.type.__name__}[{','.join(map(str, self.shape))}]"
@@ -65,7 +86,8 @@ class TileSpec(TensorSpec):
         max_rank: how many dimensions a tile can have.
 
     Raises:
-        ShapeError: there are more.
+        ShapeError: there are more; else as `TensorSpec`.
+        OptionError: `max_rank` is no such number.
 
     Example:
         >>> import mdtensor as md
@@ -79,12 +101,45 @@ class TileSpec(TensorSpec):
     max_rank: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_size(self.max_rank) or self.max_rank < 0:
+            problem = f"max_rank is {shown(self.max_rank)}"
+            raise OptionError(problem, "Use an integer from 0")
         if len(self.shape) > self.max_rank:
             raise ShapeError(
                 f"TileSpec can have at most {self.max_rank} dimensions, "
                 f"got {len(self.shape)}",
                 "Use TensorSpec, or set max_rank",
             )
+
+
+def _no_type(given: Any) -> DispatchError:
+    """The error for what is no class of tensors."""
+    if isinstance(given, dtypes.DType):
+        fix = f"Use leaf({given}), the class of its tensors"
+        return DispatchError(f"the type of a spec is {given}, a type of elements", fix)
+    name = given.__name__ if isinstance(given, type) else shown(given)
+    fix = "Use a class of tensors, such as Float32Tensor"
+    return DispatchError(f"the type of a spec is {name}", fix)
+
+
+def _sizes(shape: Any) -> Shape:
+    """The shape of a spec as a tuple."""
+    given = shape if type(shape) is tuple else entries(shape)
+    if given is None:
+        problem = f"the shape of a spec is {shown(shape)}"
+        raise ShapeError(problem, "Use a tuple of sizes")
+    if not all(map(_is_known_or_not, given)):
+        problem = f"the shape of a spec is {shown(given)}"
+        raise ShapeError(problem, "Use sizes from 0, -1 or Dim")
+    return check_rank(tuple(n if isinstance(n, Dim) else int(n) for n in given))
+
+
+def _is_known_or_not(size: Any) -> bool:
+    if type(size) is int or isinstance(size, Dim):
+        return int(size) >= DYNAMIC
+    is_integer = isinstance(size, Integral) and not isinstance(size, bool)
+    return is_integer and int(size) >= DYNAMIC
 
 
 def is_tensor(given: Any) -> bool:

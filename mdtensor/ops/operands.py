@@ -22,7 +22,7 @@ from mdtensor.generics.rules.elementwise import (
     check_number,
     one_tensor,
 )
-from mdtensor.generics.shapes import broadcast_shapes
+from mdtensor.generics.shapes import Dim, broadcast_shapes
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels.dense import ufunc as kernel
 from mdtensor.kernels.dense.conversion import element
@@ -129,11 +129,24 @@ def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
     if not hasattr(operation, "operation"):
         raise OptionError(f"{shown(operation)} is no operation", "See md.operations()")
     on_host(operation.__name__, *arguments)
+    _refuse_names(operation, arguments, options)
     given = tuple(x for x in arguments if x is not None)
     rule = operation.operation.rule
     return checked(
         operation.__name__, given, lambda: rule(*map(spec, arguments), **options)
     )
+
+
+def _refuse_names(operation: Any, arguments: Any, options: dict[str, Any]) -> None:
+    """Refuse sizes that have a name and no number: a call needs all of them."""
+    for name, value in options.items():
+        parts = value if isinstance(value, (tuple, list)) else (value,)
+        if any(isinstance(part, Dim) for part in parts):
+            raise OptionError(
+                f"{name} is {shown(value)}",
+                "Use integers; names are for infer",
+                describe(operation.__name__, *arguments),
+            )
 
 
 def _known(value: Any) -> Any:

@@ -14,14 +14,16 @@ from mdtensor.generics.shapes import (
     concat_shape,
     integers,
     is_size,
+    longer,
     moved_axes,
     normalize_axes,
     normalize_axis,
     pad_widths,
+    partial_sizes,
     permutation,
+    repeated_size,
     reshape_shape,
     roll_steps,
-    shape_sizes,
 )
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import fit_scalar, result_type
@@ -53,9 +55,7 @@ def padded(x: TensorSpec, *, pad_width: Any, value: Any = 0, **_: Any) -> Tensor
     fit_scalar(value, x.dtype)
     widths = pad_widths(pad_width, x.ndim)
     sizes = zip(x.shape, widths, strict=True)
-    return x.with_shape(
-        DYNAMIC if n == DYNAMIC else n + before + after for n, (before, after) in sizes
-    )
+    return x.with_shape(longer(n, before + after) for n, (before, after) in sizes)
 
 
 def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorSpec:
@@ -80,7 +80,7 @@ def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
 
 def broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
     """The shape that is asked for."""
-    wanted = shape_sizes(shape)
+    wanted = partial_sizes(shape, 0, "Use sizes from 0")
     check_broadcast(x.shape, wanted)
     return x.with_shape(wanted)
 
@@ -120,7 +120,7 @@ def _repeated_size(size: int, repeats: Any) -> int:
         return DYNAMIC
     if not is_size(repeats) or repeats < 0:
         raise OptionError(f"repeats is {shown(repeats)}", "Use integers from 0")
-    return DYNAMIC if size == DYNAMIC else size * int(repeats)
+    return repeated_size(size, int(repeats))
 
 
 def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSpec:
@@ -153,7 +153,7 @@ def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
     sizes = (1,) * (ndim - x.ndim) + x.shape
     times = (1,) * (ndim - len(counts)) + counts
     pairs = zip(sizes, times, strict=True)
-    return x.with_shape(DYNAMIC if n == DYNAMIC else n * m for n, m in pairs)
+    return x.with_shape(repeated_size(n, m) for n, m in pairs)
 
 
 def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:

@@ -8,10 +8,10 @@ from mdtensor.errors import OptionError, ShapeError, shown
 from mdtensor.generics.options import flag
 from mdtensor.generics.rules.reduction import accumulator
 from mdtensor.generics.shapes import (
-    DYNAMIC,
     Shape,
     concat_shape,
     is_size,
+    longer,
     normalize_axis,
 )
 from mdtensor.generics.spec import TensorSpec, is_tensor
@@ -72,6 +72,4 @@ def _check_tensor(given: Any, name: str) -> None:
 
 
 def _resized(shape: Shape, axis: int, by: int) -> Shape:
-    size = shape[axis]
-    new = DYNAMIC if size == DYNAMIC else max(size + by, 0)
-    return (*shape[:axis], new, *shape[axis + 1 :])
+    return (*shape[:axis], longer(shape[axis], by), *shape[axis + 1 :])
