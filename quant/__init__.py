@@ -23,8 +23,11 @@ from mdtensor.quant.generics import (
     requantize as requantize,
 )
 from mdtensor.quant.observers import (
+    EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,
+    MovingAverageObserver as MovingAverageObserver,
     MSEObserver as MSEObserver,
+    PercentileObserver as PercentileObserver,
 )
 from mdtensor.quant.qparams import QParams as QParams, grid_of as grid_of
 from mdtensor.quant.tensor import (

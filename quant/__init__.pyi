@@ -24,8 +24,11 @@ quantize: _calls.Quantize
 requantize: _calls.Requantize
 """The same real numbers on another grid; rounds once, half to even; saturates."""
 from mdtensor.quant.observers import (
+    EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,
+    MovingAverageObserver as MovingAverageObserver,
     MSEObserver as MSEObserver,
+    PercentileObserver as PercentileObserver,
 )
 from mdtensor.quant.qparams import (
     QParams as QParams,

@@ -110,7 +110,11 @@ def quantize(
     ],
     shape: Shapes = None,
     observer: Annotated[
-        str, typer.Option(metavar="NAME", help="How ranges are chosen: mse or minmax.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="How ranges are chosen: mse, minmax, average, percentile or entropy.",
+        ),
     ] = "mse",
     keep_float: Annotated[
         list[str] | None,

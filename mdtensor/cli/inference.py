@@ -15,12 +15,7 @@ from mdtensor.quant import QuantizedTensor, dequantize
 from mdtensor.quant.model.files import check_writable, write_file
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize import reasons
-from mdtensor.quant.observers import MinMaxObserver, MSEObserver
-
-OBSERVERS: dict[str, type[MinMaxObserver]] = {
-    "mse": MSEObserver,
-    "minmax": MinMaxObserver,
-}
+from mdtensor.quant.observers import OBSERVERS
 
 
 def quantize_file(
@@ -38,7 +33,9 @@ def quantize_file(
     """
     start = time.perf_counter()
     if observer not in OBSERVERS:
-        raise OptionError(f"no observer {observer!r}", "Use mse or minmax")
+        *others, last = OBSERVERS
+        known = f"{', '.join(others)} or {last}"
+        raise OptionError(f"no observer {observer!r}", f"Use {known}")
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
     _check_apart(model, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import numpy as np
 from mdtensor.errors import DataError, ModelError
 from mdtensor.quant.model.files import write_file
 from mdtensor.quant.model.graph import Graph, checked_feeds
-from mdtensor.quant.observers import MinMaxObserver, MSEObserver
+from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
+from mdtensor.quant.observers.histogram import HistogramObserver
 
-OBSERVERS = {kind.__name__: kind for kind in (MinMaxObserver, MSEObserver)}
+KINDS = {kind.__name__: kind for kind in OBSERVERS.values()}
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Calibration:
 
         Raises:
             DataError: they observe other values, or in another way.
+            OptionError: their observers depend on the order of samples.
         """
         if _kinds(self.observers) != _kinds(other.observers):
             raise DataError(
@@ -103,12 +105,12 @@ class Calibration:
             ) from None
 
 
-def _kinds(observers: Mapping[str, MinMaxObserver]) -> dict[str, type]:
-    return {name: type(observer) for name, observer in observers.items()}
+def _kinds(observers: Mapping[str, MinMaxObserver]) -> dict[str, tuple[Any, ...]]:
+    return {name: (type(x), x.settings) for name, x in observers.items()}
 
 
 def _observer(state: dict[str, Any]) -> MinMaxObserver:
-    kind = OBSERVERS[state.pop("kind")]
+    kind = KINDS[state.pop("kind")]
     if "counts" in state:
         state["counts"] = {int(cell): n for cell, n in state["counts"].items()}
     return kind(**state)
@@ -119,7 +121,7 @@ def copied(observer: MinMaxObserver) -> MinMaxObserver:
     new = type(observer)(
         **{f.name: getattr(observer, f.name) for f in fields(observer)}
     )
-    if isinstance(new, MSEObserver):
+    if isinstance(new, HistogramObserver):
         new.counts = dict(new.counts)
     return new
 
@@ -127,7 +129,7 @@ def copied(observer: MinMaxObserver) -> MinMaxObserver:
 def calibrate(
     graph: Graph,
     samples: Iterable[Any],
-    observer: type[MinMaxObserver] = MSEObserver,
+    observer: Callable[[], MinMaxObserver] = MSEObserver,
 ) -> Calibration:
     """Run the graph on samples and observe every value; samples are not kept.
 
@@ -136,7 +138,8 @@ def calibrate(
         samples: each a tensor or array for the only input, or one for each input by
             name. How they are split into batches changes nothing but the rounding of
             float sums, whose order in a matrix product may depend on the batch.
-        observer: class of the observers.
+        observer: makes an observer: a class of `mdtensor.quant`, or one with settings,
+            `functools.partial(PercentileObserver, percentile=99.9)`.
 
     Raises:
         DataError: no samples; a sample of another shape or type, or with a NaN or an

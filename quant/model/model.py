@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -141,7 +141,7 @@ class Model:
     def calibrate(
         self,
         samples: Iterable[Any],
-        observer: type[MinMaxObserver] = MSEObserver,
+        observer: Callable[[], MinMaxObserver] = MSEObserver,
     ) -> Calibration:
         """What every value does on `samples`; see `calibrate.calibrate`."""
         return calibrate.calibrate(self.graph, samples, observer)

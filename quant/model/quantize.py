@@ -206,7 +206,7 @@ def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:
         return _covering(constants)
     joint = copied(seen[0])
     for other in seen[1:]:
-        joint.merge(other)
+        joint.join(other)
     if constants:
         return _covering(constants, joint.qparams(quint8).range)
     if len(group) > 1:

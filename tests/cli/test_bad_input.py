@@ -135,7 +135,9 @@ def test_no_inputs(call: Call, untouched: Path) -> None:
 
 def test_observers_and_nodes(call: Call, untouched: Path) -> None:
     ended = quantize(call, "net.onnx", "x.npy", "--observer", "best")
-    refused(ended, "no observer 'best'. Use mse or minmax.")
+    refused(
+        ended, "no observer 'best'. Use mse, minmax, average, percentile or entropy."
+    )
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "convv")
     refused(ended, "--keep-float names 'convv', no node of this graph. The nearest is")
 

@@ -1,17 +1,33 @@
-"""Observers: independent of batches, and never worse than they claim."""
+"""Observers: independent of batches, of bounded memory, never worse than they claim."""
+
+import math
+import tracemalloc
+from functools import partial, reduce
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mdtensor import DataError
-from mdtensor.quant import MinMaxObserver, MSEObserver, quint8
+import mdtensor as md
+from mdtensor import DataError, OptionError
+from mdtensor.quant import (
+    EntropyObserver,
+    MinMaxObserver,
+    MovingAverageObserver,
+    MSEObserver,
+    PercentileObserver,
+    grid_of,
+    quint8,
+)
+from mdtensor.quant.dtypes import qint8
 
 BATCHES = arrays(
     np.float32, st.integers(2, 60), elements=st.floats(-1e4, 1e4, width=32)
 )
-KINDS = [MinMaxObserver, MSEObserver]
+PERCENTILE = partial(PercentileObserver, percentile=90)
+KINDS = [MinMaxObserver, MSEObserver, EntropyObserver, PERCENTILE]
+ALL = [*KINDS, partial(MovingAverageObserver, momentum=0.25)]
 
 
 def seen(kind, *batches):
@@ -21,26 +37,153 @@ def seen(kind, *batches):
     return observer
 
 
+def merged(kind, batches, data):
+    """One observer a batch, merged two by two in any order."""
+    found = [seen(kind, batch) for batch in batches]
+    while len(found) > 1:
+        first = found.pop(data.draw(st.integers(0, len(found) - 1)))
+        found[data.draw(st.integers(0, len(found) - 1))].merge(first)
+    return found[0]
+
+
+def pieces(values, data):
+    cuts = data.draw(st.lists(st.integers(0, len(values)), max_size=5).map(sorted))
+    return np.split(values, cuts)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40)
 @given(BATCHES, st.data())
-def test_any_split_into_batches_gives_the_same_grid(kind, values, data):
-    cut = data.draw(st.integers(0, len(values)))
+def test_any_split_and_any_tree_of_merges_give_the_same_grid(kind, values, data):
     whole = seen(kind, values)
-    split = seen(kind, values[cut:], values[:cut])
-    merged = seen(kind, values[:cut])
-    merged.merge(seen(kind, values[cut:]))
-    assert whole.qparams() == split.qparams() == merged.qparams()
+    split = pieces(values, data)
+    shuffled = seen(kind, *data.draw(st.permutations(split)))
+    tree = merged(kind, split, data)
+    assert whole == shuffled == tree
+    for dtype in (quint8, qint8):
+        assert whole.qparams(dtype) == shuffled.qparams(dtype) == tree.qparams(dtype)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@given(BATCHES, st.data())
+def test_a_moving_average_is_of_samples_not_of_batches(values, data):
+    kind = ALL[-1]
+    assert seen(kind, values) == seen(kind, *pieces(values, data))
+
+
+def test_a_moving_average_fades():
+    observer = MovingAverageObserver(momentum=0.5)
+    observer.observe(np.array([[0.0, 8.0], [-4.0, 0.0]]))
+    assert (observer.low, observer.high) == (-2.0, 4.0)
+    observer.observe(np.array(2.0))  # without axes: one sample
+    assert (observer.low, observer.high) == (0.0, 3.0)
+
+
+def test_a_moving_average_does_not_merge_but_joins_values_on_one_grid():
+    first, second = (seen(MovingAverageObserver, np.array([x])) for x in (1.0, -3.0))
+    with pytest.raises(OptionError) as raised:
+        first.merge(second)
+    assert str(raised.value) == (
+        "a moving average depends on the order of samples, so there is no merging."
+        " Observe all samples with one observer, or use MinMaxObserver."
+    )
+    first.join(second)
+    assert (first.low, first.high) == (-3.0, 1.0)
+
+
+ALIKE = " Observe in one way."
+
+
+@pytest.mark.parametrize(
+    ("made", "other", "said"),
+    [
+        (
+            PercentileObserver,
+            PERCENTILE,
+            "PercentileObserver(99.99) does not merge PercentileObserver(90)." + ALIKE,
+        ),
+        (
+            MinMaxObserver,
+            MSEObserver,
+            "MinMaxObserver() does not merge MSEObserver()." + ALIKE,
+        ),
+    ],
+)
+def test_only_like_merges_with_like(made, other, said):
+    with pytest.raises(OptionError) as raised:
+        made().merge(other())
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_memory_does_not_grow_with_batches(kind):
+    rng = np.random.default_rng(0)
+    pool = rng.standard_normal(2000)
+    observer = seen(kind, pool)
+    tracemalloc.start()
+    try:
+        for _ in range(50):
+            observer.observe(rng.choice(pool, (16, 64)))
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(400):
+            observer.observe(rng.choice(pool, (16, 64)))
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A batch has 8 KiB, all of them 3 MiB; counts above 256 are objects of 32 bytes.
+    assert after - before < 64 * 1024
+    assert peak - before < 256 * 1024
+
+
+@pytest.mark.parametrize("kind", ALL)
 def test_nan_infinity_and_nothing_are_refused(kind):
     for bad in (np.nan, np.inf, -np.inf):
         with pytest.raises(DataError, match="NaN or infinite"):
             kind().observe(np.array([1.0, bad]))
+    for bad in ("text", [1j], [[1.0], [1.0, 2.0]], None):
+        with pytest.raises(DataError, match="is no array of real numbers"):
+            kind().observe(bad)
+    empty = seen(kind, np.zeros((0, 3)), np.zeros((3, 0)))
     with pytest.raises(DataError) as raised:
-        kind().qparams()
+        empty.qparams()
     assert str(raised.value) == "nothing was observed. Give at least one sample."
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_tensors_of_any_floating_type_are_observed(kind):
+    values = [[-1.0, 0.5], [0.25, 2.0]]
+    wanted = seen(kind, np.array(values)).qparams()
+    for dtype in (md.float16, md.bfloat16, md.float32, md.float64):
+        assert seen(kind, md.asarray(values, dtype=dtype)).qparams() == wanted
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("value", [0.0, 3.0, -1e-30, 5e-324])
+def test_one_constant_has_a_grid(kind, value):
+    grid = seen(kind, np.full((4, 5), value)).qparams()
+    assert grid.range[0] <= 0 <= grid.range[1]
+    if abs(value) > 1e-38:
+        code = round(value / float(grid.scale)) + grid.zero
+        assert grid.minimum <= code <= grid.maximum
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: MovingAverageObserver(momentum=0.0),
+            "momentum is 0.0. Use a number above 0, at most 1.",
+        ),
+        (
+            lambda: PercentileObserver(percentile=101),
+            "percentile is 101. Use a number above 0, at most 100.",
+        ),
+    ],
+)
+def test_settings_are_checked(make, said):
+    with pytest.raises(OptionError) as raised:
+        make()
+    assert str(raised.value) == said
 
 
 DISTRIBUTIONS = {
@@ -61,13 +204,83 @@ def squared_error(values, grid):
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_mse_is_never_worse_than_min_max(name):
     values = DISTRIBUTIONS[name](np.random.default_rng(0))
-    best, plain = (seen(kind, values).qparams(quint8) for kind in KINDS[::-1])
+    best, plain = (
+        seen(kind, values).qparams(quint8) for kind in (MSEObserver, MinMaxObserver)
+    )
     assert squared_error(values, best) <= 1.001 * squared_error(values, plain)
     if name == "student":
         assert squared_error(values, best) < 0.96 * squared_error(values, plain)
+
+
+GAINS = {
+    "normal": lambda r: r.standard_normal(200_000),
+    "laplace": lambda r: r.laplace(size=200_000),
+}
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "outliers", "student"])
+def test_percentile_and_entropy_gain_and_lose_where_they_say(name):
+    values = {**DISTRIBUTIONS, **GAINS}[name](np.random.default_rng(0))
+    kinds = (MinMaxObserver, PercentileObserver, EntropyObserver)
+    plain, percentile, entropy = (
+        squared_error(values, seen(kind, values).qparams(quint8)) for kind in kinds
+    )
+    assert (percentile < plain) == (name in GAINS)
+    assert (entropy < plain) == (name in GAINS)
+
+
+def test_percentiles_are_those_of_numpy_but_for_a_cell():
+    values = np.random.default_rng(0).standard_normal(20000)
+    for percentile in (50, 90, 99, 99.9, 100):
+        grid = seen(partial(PercentileObserver, percentile=percentile), values)
+        cut = (100 - percentile) / 2
+        low, high = np.percentile(values, [cut, 100 - cut])
+        found = grid.qparams().range
+        cell = 2.0**grid.exponent
+        step = float(grid.qparams().scale)
+        assert found == pytest.approx((low, high), abs=cell + step)
+
+
+def divergence(counts, width, grid):
+    """Cell by cell: the distribution, and what is left of it on the grid."""
+    places, outside = {}, {}
+    for cell, count in sorted(counts.items()):
+        code = round((cell + 0.5) * width / float(grid.scale)) + grid.zero
+        inside = grid.minimum <= code <= grid.maximum
+        (places if inside else outside)[cell] = (code, count)
+    real = {cell: count for cell, (_, count) in places.items()}
+    for cell, (_, count) in outside.items():
+        real[min(real) if cell < min(real) else max(real)] += count
+    kept, total = sum(n for _, n in places.values()), sum(real.values())
+    found = 0.0
+    for cell, (code, _) in places.items():
+        same = [n for other, n in places.values() if other == code]
+        q = sum(same) / len(same) / kept
+        found += real[cell] / total * math.log(real[cell] / total / q)
+    return found
+
+
+def test_entropy_is_the_least_divergence():
+    values = np.random.default_rng(5).standard_t(3, 300)
+    observer = seen(EntropyObserver, values)
+    counts = {c: n for c, n in observer.counts.items() if c}
+    shares = np.linspace(1, 0.01, 100)
+    ends = [(observer.low * s, observer.high * s) for s in shares]
+    grids = [grid_of(*pair, dtype=quint8) for pair in ends]
+    found = [divergence(counts, 2.0**observer.exponent, grid) for grid in grids]
+    best = grids.index(observer.qparams())
+    assert found[best] == pytest.approx(min(found), rel=1e-9)
+    assert best > 0
 
 
 def test_limits_cut_the_range():
     observer = seen(MinMaxObserver, np.array([-50.0, 4.0]))
     grid = observer.qparams(quint8, low=-3.0)
     assert grid.range[0] == pytest.approx(-3.0, abs=0.03)
+
+
+def test_merging_changes_nothing_in_what_is_merged():
+    parts = [np.array([x]) for x in (1.0, -3.0, 1e4)]
+    observers = [seen(MSEObserver, part) for part in parts]
+    reduce(lambda a, b: a.merge(b) or a, observers)
+    assert observers[1:] == [seen(MSEObserver, part) for part in parts[1:]]

@@ -1,5 +1,6 @@
 """Calibration: the same for every split but for rounding, saved exactly, strict."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
-from mdtensor.errors import DataError, ModelError
-from mdtensor.quant import MinMaxObserver, MSEObserver
+from mdtensor.errors import DataError, ModelError, OptionError
+from mdtensor.quant import (
+    EntropyObserver,
+    MinMaxObserver,
+    MovingAverageObserver,
+    MSEObserver,
+    PercentileObserver,
+)
 from mdtensor.quant.model.calibrate import Calibration, calibrate
 from mdtensor.quant.model.graph import Graph, Node
 
@@ -24,7 +31,9 @@ GRAPH = Graph(
     {},
     ("h", "i"),
 )
-KINDS = [MinMaxObserver, MSEObserver]
+KINDS = [MinMaxObserver, MSEObserver, EntropyObserver]
+KINDS.append(partial(PercentileObserver, percentile=90))
+ORDERED = partial(MovingAverageObserver, momentum=0.5)
 
 
 def rows(count: int) -> np.ndarray:
@@ -40,7 +49,7 @@ def test_observes_every_float_value() -> None:
         found.range("z")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, ORDERED])
 @given(cut=st.integers(1, 15))
 def test_any_split_into_batches_is_one_calibration(kind: Any, cut: int) -> None:
     x = rows(16)
@@ -76,11 +85,24 @@ def test_merging_is_observing_both(kind: Any, cut: int) -> None:
 
 def test_merging_needs_the_same_values() -> None:
     first = calibrate(GRAPH, [rows(2)], MinMaxObserver)
+    for kind in (MSEObserver, ORDERED):
+        with pytest.raises(DataError, match="observe different values"):
+            first.merged(calibrate(GRAPH, [rows(2)], kind))
+    at90, at99 = (
+        calibrate(GRAPH, [rows(2)], partial(PercentileObserver, percentile=p))
+        for p in (90, 99)
+    )
     with pytest.raises(DataError, match="observe different values"):
-        first.merged(calibrate(GRAPH, [rows(2)], MSEObserver))
+        at90.merged(at99)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def test_an_average_in_order_cannot_be_merged() -> None:
+    first, second = (calibrate(GRAPH, [rows(2)], ORDERED) for _ in range(2))
+    with pytest.raises(OptionError, match="depends on the order of samples"):
+        first.merged(second)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, ORDERED])
 def test_a_saved_calibration_is_the_same(kind: Any, tmp_path: Path) -> None:
     found = calibrate(GRAPH, [rows(9)], kind)
     found.save(tmp_path / "ranges.json")
