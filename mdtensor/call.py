@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from mdtensor.errors import OptionError, shown
+
 # Names with an underscore, so that a parameter may be called `method` or `type`.
 _CALL = """
 def {name}{signature}:{checks}
@@ -29,9 +31,11 @@ def {name}{signature}:{checks}
         _method = _implementation(*_types)
     return _method(*{first}{options})
 """
-_ROUND = """if out is None:
+_ROUND = """if out is None{and_no_rule}:
         return _method({arguments}{options})
-    return _rounding({types})({arguments}{options}, out=out)"""
+    return _rounding({types})({arguments}{options}, out={target})"""
+#: The names of what only a rounded result has: methods get one `out`, or none.
+TARGET = ("out", "rounding")
 
 _CHECK = """
     if _type({option}) is not _kind_{option}:
@@ -57,7 +61,10 @@ def compile_call(operation: Any) -> Callable[..., Any]:
             for the options, if they are checked.
     """
     names = operation.dispatched
-    options = "".join(f", {o}={o}" for o in operation.options if o != "out")
+    rounds = "out" in operation.options
+    rules = rounds and "rounding" in operation.options
+    left_out = TARGET if rounds else ()
+    options = "".join(f", {o}={o}" for o in operation.options if o not in left_out)
     types = ", ".join(f"_type({name})" for name in names)
     signature, namespace = _signature(operation.signature)
     parts = {
@@ -72,14 +79,37 @@ def compile_call(operation: Any) -> Callable[..., Any]:
     parts["checks"] = "".join(_CHECK.format(option=option) for option in checked)
     namespace |= {f"_kind_{option}": type(d) for option, d in checked.items()}
     returned = f"return _method({', '.join(names)}{options})"
-    rounded = _ROUND.format(arguments=", ".join(names), options=options, types=types)
-    parts["body"] = rounded if "out" in operation.options else returned
+    parts |= {"arguments": ", ".join(names), "target": "out", "and_no_rule": ""}
+    if rules:
+        parts |= {"target": "_target(out, rounding)"}
+        parts |= {"and_no_rule": " and rounding is None"}
+    parts["body"] = _ROUND.format(**parts) if rounds else returned
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
-    namespace |= {"_type": type, "_map": map}
+    namespace |= {"_type": type, "_map": map, "_target": target}
     for name in ("table", "implementation", "rounding", "items", "check"):
         namespace[f"_{name}"] = getattr(operation, name)
     exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
     return _dressed(namespace[operation.name], operation.declaration)
+
+
+def target(out: Any, rounding: Any) -> Any:
+    """What `out=` and `rounding=` say together, as methods get it.
+
+    Args:
+        out: a grid, which has `rounded(rule)`; what is none is left to the method.
+        rounding: the name of a rule, or None.
+
+    Raises:
+        OptionError: a rule without a grid.
+    """
+    if rounding is None:
+        return out
+    if out is None:
+        raise OptionError(
+            f"rounding={shown(rounding)} rounds to no grid", "Pass out= with it"
+        )
+    rounded = getattr(out, "rounded", None)
+    return out if rounded is None else rounded(rounding)
 
 
 def _signature(declared: inspect.Signature) -> tuple[inspect.Signature, dict[str, Any]]:

@@ -29,7 +29,7 @@ import plum
 
 from mdtensor import mismatch
 from mdtensor.annotations import check_annotations, check_types
-from mdtensor.call import compile_call
+from mdtensor.call import compile_call, target
 from mdtensor.declaration import Described, parameter_types, type_name
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
 from mdtensor.selection import (
@@ -104,9 +104,15 @@ class Operation(Described):
         return tuple(self._methods.values())
 
     def fill(self, options: dict[str, Any]) -> dict[str, Any]:
-        """`options` completed with the declared defaults, without `out` if unused."""
+        """`options` completed with the declared defaults, without `out` if unused.
+
+        A rule of rounding becomes a part of it.
+        """
         filled = {**self.options, **options}
-        if filled.get("out", 0) is None:
+        if "out" not in filled:
+            return filled
+        filled["out"] = target(filled["out"], filled.pop("rounding", None))
+        if filled["out"] is None:
             del filled["out"]
         return filled
 

@@ -11,6 +11,7 @@ from typing import Any
 import plum
 
 from mdtensor import mismatch
+from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
 from mdtensor.errors import RegistrationError, shown
 
@@ -142,6 +143,11 @@ def refuse_frozen(operation: Any, changed: Method) -> None:
         )
 
 
+def _spare(operation: Any) -> set[str]:
+    """Options that methods may leave out: those of results that are rounded."""
+    return set(TARGET) if "out" in operation.options else set()
+
+
 def refuse_misfit(operation: Any, new: Method) -> None:
     """Refuse a method that does not take what the operation declares.
 
@@ -152,7 +158,7 @@ def refuse_misfit(operation: Any, new: Method) -> None:
     keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in given)
     missing = set() if takes_any else set(operation.options) - keywords
-    if not keywords <= set(operation.options) or missing - {"out"}:
+    if not keywords <= set(operation.options) or missing - _spare(operation):
         wanted = ", ".join(operation.options) or "none"
         raise RegistrationError(
             f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"

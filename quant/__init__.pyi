@@ -34,6 +34,7 @@ from mdtensor.quant.qparams import (
     QParams as QParams,
     grid_of as grid_of,
 )
+from mdtensor.quant.rules import rounding as rounding
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
     NarrowTensor as NarrowTensor,

@@ -24,7 +24,7 @@ def _real(x: TensorSpec, **_: Any) -> TensorSpec:
 
 
 @generic(deduce=_on_grid)
-def quantize(x: Any, /, qparams: Any) -> Any:
+def quantize(x: Any, /, qparams: Any, *, rounding: Any = None) -> Any:
     """The codes of real numbers on a grid.
 
     code = clamp(round_half_even(x / scale) + zero_point)
@@ -32,6 +32,7 @@ def quantize(x: Any, /, qparams: Any) -> Any:
     Args:
         x: floating, any shape.
         qparams: the grid.
+        rounding: the rule, see `quant.rounding`; by default that of `qparams`.
 
     Returns:
         The tensor of the grid's type. Numbers past the ends of the grid, infinities
@@ -70,12 +71,13 @@ def dequantize(x: Any, /) -> Any:
 
 
 @generic(deduce=_on_out)
-def requantize(x: Any, /, *, out: Any) -> Any:
+def requantize(x: Any, /, *, out: Any, rounding: Any = None) -> Any:
     """The same real numbers on another grid; rounds once, half to even; saturates.
 
     Args:
         x: quantized, any shape.
         out: the new grid.
+        rounding: the rule, see `quant.rounding`; by default that of `out`.
 
     Example:
         >>> from mdtensor.quant import QInt32Tensor, QParams, requantize

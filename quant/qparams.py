@@ -19,6 +19,7 @@ import numpy.typing as npt
 from mdtensor import DType, GridError, MdtensorError, dtype as find_dtype
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import qint8, qint32
+from mdtensor.quant.rules import check_rule
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -33,6 +34,8 @@ class QParams:
         zero_point: the code of real 0; one, or as many as scales.
         dtype: type of the codes: `qint8`, `quint8` or `qint32`.
         axis: the axis along which scales differ; None for one grid per tensor.
+        rounding: the rule by which results are rounded to it, see `quant.rounding`;
+            None leaves that to the call. Grids are equal whatever their rule.
 
     Raises:
         GridError: a scale that is not finite, positive and normal; a zero point that
@@ -48,12 +51,13 @@ class QParams:
     Source: ONNX `QuantizeLinear`; Jacob et al. 2018, section 2.1.
     """
 
-    __slots__ = ("axis", "dtype", "scale", "zero_point")
+    __slots__ = ("axis", "dtype", "rounding", "scale", "zero_point")
 
     scale: FloatArray
     zero_point: IntArray
     dtype: DType
     axis: int | None
+    rounding: str | None
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class QParams:
         *,
         dtype: DType = qint8,
         axis: int | None = None,
+        rounding: str | None = None,
     ) -> None:
         dtype = _code_dtype(dtype)
         scales = _scales(_numbers("scale", scale, np.float64), dtype)
@@ -73,6 +78,7 @@ class QParams:
             "zero_point": _frozen(zeros),
             "dtype": dtype,
             "axis": axis,
+            "rounding": rounding if rounding is None else check_rule(rounding),
         }.items():
             object.__setattr__(self, name, value)
 
@@ -126,6 +132,20 @@ class QParams:
             return self
         return QParams(self.scale, self.zero_point, dtype=self.dtype, axis=axis)
 
+    def rounded(self, rule: str | None) -> "QParams":
+        """The same grid, to which results are rounded by `rule`.
+
+        Raises:
+            OptionError: no rule has this name.
+
+        Example:
+            >>> QParams(0.5).rounded("tflite_ref")
+            QParams(scale=0.5, zero_point=0, dtype=qint8, rounding='tflite_ref')
+        """
+        if rule == self.rounding:
+            return self
+        return _rebuild(self.scale, self.zero_point, self.dtype, self.axis, rule)
+
     def along(self, values: npt.NDArray[Any], ndim: int) -> npt.NDArray[Any]:
         """Per-grid `values` shaped to broadcast against a tensor of `ndim` axes."""
         if self.axis is None:
@@ -147,10 +167,12 @@ class QParams:
         return hash(self._key())
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self.scale, self.zero_point, self.dtype, self.axis)
+        parts = (self.scale, self.zero_point, self.dtype, self.axis, self.rounding)
+        return _rebuild, parts
 
     def __repr__(self) -> str:
-        return f"QParams({self.describe()}, dtype={self.dtype})"
+        rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
+        return f"QParams({self.describe()}, dtype={self.dtype}{rule})"
 
     def describe(self) -> str:
         """`scale=0.1, zero_point=3`, or the span of scales along an axis."""
@@ -163,8 +185,14 @@ class QParams:
         return f"{scales.size} scales={span}, axis={self.axis}"
 
 
-def _rebuild(scale: Any, zero_point: Any, dtype: DType, axis: int | None) -> QParams:
-    return QParams(scale, zero_point, dtype=dtype, axis=axis)
+def _rebuild(
+    scale: Any,
+    zero_point: Any,
+    dtype: DType,
+    axis: int | None,
+    rounding: str | None = None,
+) -> QParams:
+    return QParams(scale, zero_point, dtype=dtype, axis=axis, rounding=rounding)
 
 
 def _short(scale: float) -> str:

@@ -40,11 +40,13 @@ class QuantizedTensor(Tensor):
         CastError: a code outside the range.
     """
 
-    __slots__ = ("qparams",)
+    __slots__ = ("qparams", "rounding")
     #: What a call that no method fits suggests.
     remedy = "Use dequantize(x) to compute with its numbers"
 
     qparams: QParams
+    #: The rule, other than `exact`, by which an operation rounded to these codes.
+    rounding: str | None
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class QuantizedTensor(Tensor):
         buffer = leaf(_storage_dtype(own), self.device)(codes).buffer
         made = type(self).wrap(buffer, grid)
         self.buffer, self.qparams = made.buffer, made.qparams
+        self.rounding = None
 
     @classmethod
     def wrap(cls, buffer: Any, qparams: QParams | None = None) -> Self:
@@ -86,7 +89,9 @@ class QuantizedTensor(Tensor):
                 )
         # NumPy makes a scalar of an array without axes.
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
-        new.qparams = qparams
+        new.qparams, new.rounding = qparams, qparams.rounding
+        if qparams.rounding is not None:
+            new.qparams = qparams.rounded(None)
         return new
 
     @classmethod

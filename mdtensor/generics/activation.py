@@ -16,12 +16,12 @@ from mdtensor.generics.rules.elementwise import along, same
 
 
 @generic(deduce=same)
-def relu(x: Any, /, *, out: Any = None) -> Any:
+def relu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """max(x, 0); NaN stays NaN.
 
     Args:
         x: any shape.
-        out: grid of a quantized result; without it the grid of `x`.
+        out, rounding: grid and rule of a quantized result; without it the grid of `x`.
 
     Example:
         >>> import mdtensor as md
@@ -33,12 +33,12 @@ def relu(x: Any, /, *, out: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def relu6(x: Any, /, *, out: Any = None) -> Any:
+def relu6(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """min(max(x, 0), 6).
 
     Args:
         x: any shape.
-        out: grid of a quantized result; without it the grid of `x`.
+        out, rounding: grid and rule of a quantized result; without it the grid of `x`.
 
     Example:
         >>> import mdtensor as md
@@ -71,14 +71,20 @@ def hardtanh(x: Any, /, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 @generic(deduce=same)
 def hardsigmoid(
-    x: Any, /, *, alpha: float = 1 / 6, beta: float = 0.5, out: Any = None
+    x: Any,
+    /,
+    *,
+    alpha: float = 1 / 6,
+    beta: float = 0.5,
+    out: Any = None,
+    rounding: Any = None,
 ) -> Any:
     """min(max(alpha · x + beta, 0), 1).
 
     Args:
         x: any shape, floating or quantized.
         alpha, beta: slope and offset. PyTorch has 1/6, ONNX defaults to 0.2.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -90,12 +96,12 @@ def hardsigmoid(
 
 
 @generic(deduce=same)
-def hardswish(x: Any, /, *, out: Any = None) -> Any:
+def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x · min(max(x + 3, 0), 6) / 6.
 
     Args:
         x: any shape, floating or quantized.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -198,12 +204,12 @@ def celu(x: Any, /, *, alpha: float = 1.0) -> Any:
 
 
 @generic(deduce=same)
-def sigmoid(x: Any, /, *, out: Any = None) -> Any:
+def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """1 / (1 + exp(-x)), without overflow.
 
     Args:
         x: any shape, floating or quantized.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -341,13 +347,14 @@ def glu(x: Any, /, *, axis: int = -1) -> Any:
 
 
 @generic(deduce=along)
-def softmax(x: Any, /, *, axis: int = -1, out: Any = None) -> Any:
+def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None) -> Any:
     """exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow.
 
     Args:
         x: any shape, floating or quantized.
         axis: the axis that sums to one.
-        out: grid of a quantized result, to which the exact quotient rounds once.
+        out, rounding: grid and rule of a quantized result; the exact
+            quotient rounds once.
 
     Example:
         >>> import mdtensor as md

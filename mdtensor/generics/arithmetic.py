@@ -21,13 +21,13 @@ from mdtensor.generics.rules.elementwise import (
 
 
 @generic(deduce=arithmetic)
-def add(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
+def add(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x1 + x2.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Returns:
         The promoted type. Integers wrap modulo 2**bits; floats round once.
@@ -47,13 +47,13 @@ def add(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
 
 
 @generic(deduce=arithmetic)
-def sub(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
+def sub(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x1 - x2; wraps and rounds as `add` does.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -65,14 +65,15 @@ def sub(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
 
 
 @generic(deduce=arithmetic)
-def mul(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
+def mul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x1 · x2; wraps and rounds as `add` does.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out: grid of a quantized result. Without it, 8-bit codes multiply exactly
-            into a `QInt32Tensor` whose scale is the product of the scales.
+        out, rounding: grid and rule of a quantized result. Without it, 8-bit codes
+            multiply exactly into a `QInt32Tensor` whose scale is the product of the
+            scales.
 
     Example:
         >>> import mdtensor as md
@@ -84,13 +85,13 @@ def mul(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
 
 
 @generic(deduce=fractional)
-def div(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
+def div(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x1 / x2 in floating types; x / 0 is an infinity or NaN, as IEEE 754 says.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`; one of the two is floating or complex.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Raises:
         PromotionError: no operand is floating; integers do not divide exactly.
@@ -268,13 +269,14 @@ def reciprocal(x: Any, /) -> Any:
 
 
 @generic(deduce=arithmetic)
-def minimum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
+def minimum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The smaller of x1 and x2; NaN if either is NaN.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out: grid of a quantized result; not needed where the grids are equal.
+        out, rounding: grid and rule of a quantized result; not needed where the
+            grids are equal.
 
     Example:
         >>> import mdtensor as md
@@ -286,13 +288,14 @@ def minimum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
 
 
 @generic(deduce=arithmetic)
-def maximum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
+def maximum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The larger of x1 and x2; NaN if either is NaN.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out: grid of a quantized result; not needed where the grids are equal.
+        out, rounding: grid and rule of a quantized result; not needed where the
+            grids are equal.
 
     Example:
         >>> import mdtensor as md
@@ -304,14 +307,22 @@ def maximum(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
 
 
 @generic(deduce=clipped)
-def clip(x: Any, /, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+def clip(
+    x: Any,
+    /,
+    min: Any = None,
+    max: Any = None,
+    *,
+    out: Any = None,
+    rounding: Any = None,
+) -> Any:
     """min(max(x, `min`), `max`); None leaves a side open.
 
     Args:
         x: any shape, real.
         min, max: Python numbers, or tensors that broadcast against `x` and whose type
             promotes to the type of `x`.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Returns:
         The type of `x`. NaN if the element or a bound is NaN.

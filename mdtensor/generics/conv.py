@@ -35,8 +35,8 @@ def conv2d(
         padding: one integer, (height, width) or (top, left, bottom, right); the
             image is continued with zeros.
         groups: input and output channels are split into this many groups.
-        out: grid of a quantized result. Without it the accumulators are returned:
-            a `QInt32Tensor`, exact.
+        out, rounding: grid and rule of a quantized result. Without it the
+            accumulators are returned: a `QInt32Tensor`, exact.
 
     Returns:
         [n, out, oh, ow] of the promoted type.

@@ -9,12 +9,12 @@ from mdtensor.generics.rules.elementwise import fractional, same
 
 
 @generic(deduce=same)
-def exp(x: Any, /, *, out: Any = None) -> Any:
+def exp(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The exponential function.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

@@ -9,13 +9,13 @@ from mdtensor.generics.rules import matmul as rule
 
 
 @generic(deduce=rule.matrix_product)
-def matmul(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
+def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The matrix product over the last axis of `x1` and the second-last of `x2`.
 
     Args:
         x1: [..., m, k] or [k].
         x2: [..., k, n] or [k]; leading axes broadcast.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Returns:
         [..., m, n] of the promoted type. Integers wrap in it; 8-bit codes multiply
@@ -35,14 +35,16 @@ def matmul(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
 
 
 @generic(deduce=rule.affine)
-def linear(x: Any, w: Any, b: Any = None, /, *, out: Any = None) -> Any:
+def linear(
+    x: Any, w: Any, b: Any = None, /, *, out: Any = None, rounding: Any = None
+) -> Any:
     """x · wᵀ + b, a fully connected layer.
 
     Args:
         x: [..., k].
         w: [n, k].
         b: [n], or None.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Returns:
         [..., n].

@@ -68,7 +68,7 @@ def avg_pool2d(
         kernel_size, stride, padding, ceil_mode: as in `max_pool2d`.
         count_include_pad: divide by the whole window, padding (zeros) included; ONNX
             has False.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -81,12 +81,12 @@ def avg_pool2d(
 
 
 @generic(deduce=global_pooling)
-def global_avg_pool2d(x: Any, /, *, out: Any = None) -> Any:
+def global_avg_pool2d(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The mean of each channel.
 
     Args:
         x: [n, c, h, w], floating or quantized.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Returns:
         [n, c, 1, 1].

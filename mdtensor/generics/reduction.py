@@ -76,7 +76,13 @@ def prod(
 
 @generic(deduce=reduction)
 def mean(
-    x: Any, /, *, axis: Any = None, keepdims: bool = False, out: Any = None
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    rounding: Any = None,
 ) -> Any:
     """Σ x / N over `axis`, N being the number of elements.
 
@@ -84,8 +90,8 @@ def mean(
         x: any shape; floating, complex or quantized.
         axis: one axis, several, or None for all.
         keepdims: leave the averaged axes with size 1.
-        out: grid of a quantized result. The sum of codes is exact, and the quotient
-            rounds once.
+        out, rounding: grid and rule of a quantized result. The sum of codes is exact,
+            and the quotient rounds once.
 
     Returns:
         The type of `x`. The mean of nothing is NaN.

@@ -137,12 +137,12 @@ def cosh(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def tanh(x: Any, /, *, out: Any = None) -> Any:
+def tanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The hyperbolic tangent.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out: grid of a quantized result.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

@@ -29,6 +29,7 @@ from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_g
 from mdtensor.quant.deduction import curve, kept_same, on_grid
 from mdtensor.quant.ops.compiled import attempt, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, quantized, spec_of
 
@@ -44,6 +45,8 @@ def lookup_step(
 def _lookup(name: str, function: tables.Function, x: Any, out: QParams | None) -> Any:
     require_per_tensor(name, x)
     grid = require_out(name, out, x)
+    if by_rule := ruled(name, grid):
+        return by_rule(x, grid)
     step = attempt(lookup_step, function, spec_of(x), grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)

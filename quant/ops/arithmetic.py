@@ -27,7 +27,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.kernels.cpu import steps
-from mdtensor.quant import accumulators, rounding
+from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
@@ -44,6 +44,7 @@ from mdtensor.quant.ops.refusals import (
     require_out,
     require_per_tensor,
 )
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
@@ -77,6 +78,8 @@ def add_step(
 @method(add, deduce=rounded_sum, prepare=add_step)
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
+    if by_rule := ruled("add", out):
+        return by_rule(x1, x2, out)
     step = None if out is None else attempt(add_step, spec_of(x1), spec_of(x2), out=out)
     return _run(step, x1, x2, out) if step else _sum("add", x1, x2, 1, out)
 
@@ -115,18 +118,20 @@ def _run(step: Any, x1: Any, x2: Any, out: QParams) -> Any:
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
-    a, b = rounding.steps_of(x1), rounding.steps_of(x2)
+    if by_rule := ruled(name, out):
+        return by_rule(x1, x2, out)
+    a, b = exact.steps_of(x1), exact.steps_of(x2)
     if out is not None:
         ratios = [x.qparams.fraction / out.fraction for x in (x1, x2)]
-        total = rounding.round_sum((a, ratios[0]), (b, sign * ratios[1]))
-        return quantized(rounding.to_codes(total, out), out)
+        total = exact.round_sum((a, ratios[0]), (b, sign * ratios[1]))
+        return quantized(exact.to_codes(total, out), out)
     grid = checked(name, (x1, x2), lambda: accumulators.of_sum(x1, x2))
     return _accumulator(name, a + sign * b, grid, x1, x2)
 
 
-def _accumulator(name: str, exact: Any, grid: QParams, *arguments: Any) -> QInt32Tensor:
-    checked(name, arguments, lambda: accumulators.check_fits(exact))
-    return QInt32Tensor.wrap(exact.astype(np.int32), grid)
+def _accumulator(name: str, sums: Any, grid: QParams, *arguments: Any) -> QInt32Tensor:
+    checked(name, arguments, lambda: accumulators.check_fits(sums))
+    return QInt32Tensor.wrap(sums.astype(np.int32), grid)
 
 
 def mul_step(
@@ -146,6 +151,8 @@ def mul_step(
 def mul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("mul", x1, x2, out)
     require_per_tensor("mul", x1, x2)
+    if by_rule := ruled("mul", out):
+        return by_rule(x1, x2, out)
     if out is not None and x1.shape == x2.shape:
         step = attempt(mul_step, spec_of(x1), spec_of(x2), out=out)
         if step:
@@ -154,10 +161,10 @@ def mul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
 
 
 def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
-    product = rounding.steps_of(x1) * rounding.steps_of(x2)
+    product = exact.steps_of(x1) * exact.steps_of(x2)
     grid = accumulators.of_product(x1, x2)
     if out is not None:
-        return quantized(rounding.rescale(product, grid, out), out)
+        return quantized(exact.rescale(product, grid, out), out)
     return _accumulator("mul", product, grid, x1, x2)
 
 
@@ -209,12 +216,14 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
 def div(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
+    if by_rule := ruled("div", grid):
+        return by_rule(x1, x2, grid)
     shape = broadcast_shapes(x1.shape, x2.shape)
-    a, b = (np.broadcast_to(rounding.steps_of(x), shape) for x in (x1, x2))
+    a, b = (np.broadcast_to(exact.steps_of(x), shape) for x in (x1, x2))
     if ((a == 0) & (b == 0)).any():
         raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
     ratio = x1.qparams.fraction / (x2.qparams.fraction * grid.fraction)
-    return quantized(rounding.to_codes(_quotient(a, b, ratio), grid), grid)
+    return quantized(exact.to_codes(_quotient(a, b, ratio), grid), grid)
 
 
 def _quotient(a: Any, b: Any, ratio: Fraction) -> Any:
@@ -222,7 +231,7 @@ def _quotient(a: Any, b: Any, ratio: Fraction) -> Any:
     pairs, index = np.unique(
         np.stack([a.ravel(), b.ravel()], 1), axis=0, return_inverse=True
     )
-    limit = int(rounding.LARGE)
+    limit = int(exact.LARGE)
     values = [
         min(max(round(Fraction(int(p), int(q)) * ratio), -limit), limit)
         if q
@@ -265,5 +274,7 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
         if x1.qparams != x2.qparams:
             checked(name, (x1, x2), lambda: accumulators.refuse_unlike(x1, x2))
         return quantized(choose(x1.buffer, x2.buffer), x1.qparams)
-    codes = [rounding.rescale(rounding.steps_of(x), x.qparams, out) for x in (x1, x2)]
+    if by_rule := ruled(name, out):
+        return by_rule(x1, x2, out)
+    codes = [exact.rescale(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]
     return quantized(choose(*codes), out)

@@ -19,7 +19,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.generics.shapes import broadcast_shapes
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.deduction import comparison
 from mdtensor.quant.ops.refusals import refuse_mixed, refused, require_per_tensor
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
@@ -33,7 +33,7 @@ def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
     """x1 · s1 against x2 · s2 as integers over a common denominator."""
     checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
     require_per_tensor(name, x1, x2)
-    a, b = rounding.steps_of(x1), rounding.steps_of(x2)
+    a, b = exact.steps_of(x1), exact.steps_of(x2)
     ratio = x1.qparams.fraction / x2.qparams.fraction
     if ratio != 1:
         # Python integers: the products may need more than 64 bits.

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from mdtensor import MdtensorError, OptionError
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.rules import EXACT
 
 Step = TypeVar("Step")
 
@@ -41,6 +42,8 @@ def narrow(out: QParams | None) -> QParams:
     """
     if out is None or out.dtype is qint32 or out.axis is not None:
         raise NotCompiled("a compiled step rounds to one grid of 8-bit codes")
+    if out.rounding not in (None, EXACT):
+        raise NotCompiled(f"it is rounded by {out.rounding!r}, compiled steps exactly")
     return out
 
 

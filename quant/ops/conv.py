@@ -16,7 +16,7 @@ from mdtensor.errors import checked
 from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.windows import conv_shape, conv_window
 from mdtensor.kernels.cpu import steps
-from mdtensor.quant import accumulators, rounding
+from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import (
     channels_first,
     channels_last,
@@ -33,6 +33,7 @@ from mdtensor.quant.ops.refusals import (
     refused,
     require_per_tensor,
 )
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
@@ -122,6 +123,8 @@ def conv2d(
         "groups": groups,
     }
     _check("conv2d", x, w, b, out, **options)
+    if by_rule := ruled("conv2d", out):
+        return by_rule(x, w, b, out, **options)
     step = attempt(conv2d_step, spec_of(x), w, b, **options, out=out)
     if step is None:
         return _by_integers(x, w, b, options, out)
@@ -151,6 +154,8 @@ def conv2d(
         "groups": groups,
     }
     _check("conv2d", x, w, b, out, **options)
+    if by_rule := ruled("conv2d", out):
+        return by_rule(x, w, b, out, **options)
     return _by_integers(x, w, b, options, out)
 
 
@@ -230,7 +235,7 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    steps_of_x, steps_of_w = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
+    steps_of_x, steps_of_w = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
     bias = None if b is None else Int64Tensor.wrap(b.buffer.astype(np.int64))
     sums = conv2d(steps_of_x, steps_of_w, bias, **options).buffer
     grid = accumulators.of_products(x.qparams, w.qparams, 1)
@@ -242,6 +247,6 @@ def finish(
 ) -> Any:
     """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
     if out is not None:
-        return quantized(rounding.rescale(sums, grid, out), out)
+        return quantized(exact.rescale(sums, grid, out), out)
     checked(name, arguments, lambda: accumulators.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)

@@ -17,7 +17,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu import steps
 from mdtensor.leaves import Float32Tensor
-from mdtensor.quant import rounding, tables
+from mdtensor.quant import exact, tables
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import check_fit
 from mdtensor.quant.dtypes import qint32
@@ -25,6 +25,7 @@ from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.compiled import NotCompiled, narrow
 from mdtensor.quant.ops.refusals import check_out, require_host
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, QuantizedTensor, quantized
 
@@ -32,16 +33,18 @@ from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, QuantizedTensor, q
 LIMIT = 2.0**31
 
 
-def quantize_step(x: TensorSpec, /, *, qparams: QParams) -> steps.Quantize:
+def quantize_step(
+    x: TensorSpec, /, *, qparams: QParams, rounding: str | None = None
+) -> steps.Quantize:
     """Float32 to codes; images [n, c, h, w] become channels last."""
     if x.dtype is not dtypes.float32:
         raise OptionError(f"a compiled step takes float32, not {x.dtype}")
-    grid = unsigned_grid(narrow(qparams))
+    grid = unsigned_grid(narrow(_ruled(qparams, rounding)))
     return steps.Quantize(float(grid.scale), grid.zero, channels_first=x.ndim == 4)
 
 
 @method(quantize, prepare=quantize_step)
-def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
+def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     with np.errstate(invalid="ignore"):  # a signaling NaN warns
@@ -52,8 +55,15 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams) -> Any:
             "Replace NaNs first",
             describe("quantize", x),
         )
+    grid = _ruled(qparams, rounding)
+    if by_rule := ruled("quantize", grid):
+        return by_rule(x, grid)
     found = _steps(values, qparams, x.dtype is dtypes.float64)
-    return quantized(rounding.to_codes(found, qparams), qparams)
+    return quantized(exact.to_codes(found, grid), grid)
+
+
+def _ruled(grid: QParams, rounding: Any) -> QParams:
+    return grid if rounding is None else grid.rounded(rounding)
 
 
 def _steps(values: Any, grid: QParams, is_wide: bool) -> Any:
@@ -81,7 +91,7 @@ def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
 
 @method(dequantize, prepare=dequantize_step)
 def dequantize(x: QuantizedTensor, /) -> Float32Tensor:
-    found, scale = rounding.steps_of(x), x.qparams.along(x.qparams.scale, x.ndim)
+    found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.ndim)
     products = np.asarray(found * scale)
     if x.dtype is qint32:
         _settle(products, found, np.broadcast_to(scale, products.shape))
@@ -119,4 +129,6 @@ def requantize(x: QInt32Tensor, /, *, out: Any = None) -> Any:
 
 def _rescaled(x: Any, out: QParams) -> Any:
     check_out("requantize", out, x)
-    return quantized(rounding.rescale(rounding.steps_of(x), x.qparams, out), out)
+    if by_rule := ruled("requantize", out):
+        return by_rule(x, out)
+    return quantized(exact.rescale(exact.steps_of(x), x.qparams, out), out)

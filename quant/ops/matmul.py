@@ -17,7 +17,7 @@ from mdtensor.errors import checked
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
 from mdtensor.kernels.cpu import steps
-from mdtensor.quant import accumulators, rounding
+from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
     by_columns,
@@ -35,6 +35,7 @@ from mdtensor.quant.ops.refusals import (
     refused,
     require_per_tensor,
 )
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
@@ -57,6 +58,8 @@ def linear_step(
 @method(linear, deduce=rounded_linear, prepare=linear_step)
 def linear(x: NarrowTensor, w: QInt8Tensor, b: Bias, /, *, out: Any = None) -> Any:
     _check_linear(x, w, b, out)
+    if by_rule := ruled("linear", out):
+        return by_rule(x, w, b, out)
     step = attempt(linear_step, spec_of(x), w, b, out=out)
     if step is None:
         return _by_integers(x, w, b, out)
@@ -70,6 +73,8 @@ def linear(x: NarrowTensor, w: QInt8Tensor, b: Bias, /, *, out: Any = None) -> A
 @method(linear, deduce=rounded_linear)
 def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> Any:
     _check_linear(x, w, b, out)
+    if by_rule := ruled("linear", out):
+        return by_rule(x, w, b, out)
     return _by_integers(x, w, b, out)
 
 
@@ -110,7 +115,7 @@ def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    sums = rounding.steps_of(x) @ rounding.steps_of(w).T
+    sums = exact.steps_of(x) @ exact.steps_of(w).T
     if b is not None:
         sums = sums + b.buffer
     grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)
@@ -120,12 +125,14 @@ def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
 @method(matmul, deduce=rounded_matmul)
 def matmul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check_matmul(x1, x2, out)
+    if by_rule := ruled("matmul", out):
+        return by_rule(x1, x2, out)
     if _is_weights(x2) and x1.ndim > 1:
         rows = QInt8Tensor.wrap(
             np.ascontiguousarray(x2.buffer.T), x2.qparams.on_axis(0)
         )
         return linear(x1, rows, None, out=out)
-    left, right = (Int64Tensor.wrap(rounding.steps_of(x)) for x in (x1, x2))
+    left, right = (Int64Tensor.wrap(exact.steps_of(x)) for x in (x1, x2))
     sums = matmul(left, right).buffer
     grid = accumulators.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
     return finish("matmul", sums, grid, out, x1, x2)

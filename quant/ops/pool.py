@@ -21,7 +21,7 @@ from mdtensor.generics.rules.conv import global_pooling, pooling
 from mdtensor.generics.windows import Window, check_image, padding4, pool_window
 from mdtensor.kernels.cpu import steps
 from mdtensor.kernels.rescale import rescale
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.codes import (
     channels_first,
     channels_last,
@@ -32,6 +32,7 @@ from mdtensor.quant.codes import (
 from mdtensor.quant.deduction import of_something, rounded
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized, spec_of
 
@@ -156,6 +157,9 @@ def avg_pool2d(
         lambda: _window(x.shape, kernel_size, stride, padding, ceil_mode),
     )
     _refuse_nothing("avg_pool2d", x)
+    border = padding4(padding) if count_include_pad else None
+    if by_rule := ruled("avg_pool2d", grid):
+        return by_rule(x, window, border, grid)
     step = attempt(
         avg_pool2d_step,
         spec_of(x),
@@ -167,7 +171,6 @@ def avg_pool2d(
         out=grid,
     )
     if step is None:
-        border = padding4(padding) if count_include_pad else None
         return _by_integers(x, window, border, grid)
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)
 
@@ -180,7 +183,7 @@ def _refuse_nothing(name: str, x: Any) -> None:
 def _by_integers(x: Any, window: Window, border: Any, grid: QParams) -> Any:
     """Sums and counts of windows on 64-bit integers; each quotient rounds once."""
     n, c, h, w = x.shape
-    found = rounding.steps_of(x).reshape(n * c, 1, h, w)
+    found = exact.steps_of(x).reshape(n * c, 1, h, w)
     inside = np.ones((1, 1, h, w), np.int64)
     sums = _summed(found, window, window.padding)
     if border is None:
@@ -194,9 +197,9 @@ def _by_integers(x: Any, window: Window, border: Any, grid: QParams) -> Any:
     rounded = np.empty(sums.shape, np.int64)
     for count in np.unique(counts):
         at = np.broadcast_to(counts == count, sums.shape)
-        rounded[at] = rounding.round_sum((sums[at], ratio / int(count)))
+        rounded[at] = exact.round_sum((sums[at], ratio / int(count)))
     rounded = rounded.reshape(n, c, *sums.shape[2:])
-    return quantized(rounding.to_codes(rounded, grid), grid)
+    return quantized(exact.to_codes(rounded, grid), grid)
 
 
 def _summed(images: Any, window: Window, padding: Any) -> Any:
@@ -227,6 +230,8 @@ def global_avg_pool2d(x: NarrowTensor, /, *, out: Any = None) -> Any:
     require_per_tensor("global_avg_pool2d", x)
     grid = require_out("global_avg_pool2d", out, x)
     _refuse_nothing("global_avg_pool2d", x)
+    if by_rule := ruled("global_avg_pool2d", grid):
+        return by_rule(x, grid)
     step = attempt(global_avg_pool2d_step, spec_of(x), out=grid)
     if step is None:
         return mean(x, axis=(2, 3), keepdims=True, out=grid)

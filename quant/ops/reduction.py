@@ -11,10 +11,11 @@ from mdtensor.errors import checked, describe
 from mdtensor.generics.options import flag
 from mdtensor.generics.rules.reduction import extreme
 from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
-from mdtensor.quant import accumulators, rounding, tables
+from mdtensor.quant import accumulators, exact, tables
 from mdtensor.quant.deduction import codes_summed, one_grid, rounded_mean, rounded_share
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, NarrowTensor, quantized
 
@@ -37,7 +38,7 @@ def sum(x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
             describe("sum", x),
         )
     axes = _axes("sum", x, axis, keepdims)
-    total = np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
+    total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
     return finish("sum", total, accumulators.of_steps(x), None, x)
 
 
@@ -48,9 +49,11 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
     count = int(np.prod([x.shape[a] for a in axes]))
     if count == 0:
         raise ShapeError("the mean of nothing has no code", "", describe("mean", x))
-    total = np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
+    if by_rule := ruled("mean", grid):
+        return by_rule(x, axes, keepdims, grid)
+    total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
     ratio = x.qparams.fraction / (grid.fraction * count)
-    return quantized(rounding.to_codes(rounding.round_sum((total, ratio)), grid), grid)
+    return quantized(exact.to_codes(exact.round_sum((total, ratio)), grid), grid)
 
 
 @method(max, deduce=one_grid(extreme))
@@ -65,12 +68,14 @@ def softmax(x: NarrowTensor, /, *, axis: int, out: Any = None) -> Any:
     require_per_tensor("softmax", x)
     grid = require_out("softmax", out, x)
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
+    if by_rule := ruled("softmax", grid):
+        return by_rule(x, at, grid)
     codes = np.moveaxis(x.buffer.astype(np.int64), at, -1)
     if codes.size == 0:
         return quantized(np.empty(x.shape, grid.dtype.storage), grid)
     below = codes.max(axis=-1, keepdims=True) - codes
     steps = np.moveaxis(_shares(below, x.qparams, grid), -1, at)
-    return quantized(rounding.to_codes(steps, grid), grid)
+    return quantized(exact.to_codes(steps, grid), grid)
 
 
 def _shares(below: Any, source: QParams, grid: QParams) -> Any:
@@ -78,7 +83,7 @@ def _shares(below: Any, source: QParams, grid: QParams) -> Any:
     weights = tables.decays(source)
     parts = np.array([float(w) for w in weights])[below]
     shares = parts / parts.sum(axis=-1, keepdims=True) / float(grid.scale)
-    nearest = np.rint(np.minimum(shares, rounding.LARGE))
+    nearest = np.rint(np.minimum(shares, exact.LARGE))
     doubt = np.abs(np.abs(shares - nearest) - 0.5) <= shares * ERROR
     steps = nearest.astype(np.int64)
     for place in zip(*np.nonzero(doubt), strict=True):

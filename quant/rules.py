@@ -1,0 +1,87 @@
+"""Rules of rounding: which of a library's answers a result is to equal, bit for bit.
+
+There is no single int8 result. `exact` is the rational result rounded once, half to
+even; each other name is what one library computes:
+
+    onnx         dequantize, operate and quantize in float32, as ONNX writes it
+    ort_cpu      ONNX Runtime's operators of quantized tensors on x86
+    tflite_ref   LiteRT's reference kernels
+    tflite_opt   LiteRT's optimized kernels, without a delegate
+    xnnpack_x86  XNNPACK on x86, which LiteRT delegates to by default
+    xnnpack_arm  XNNPACK on Arm
+
+The rule of a call is that of its `rounding=`, else the one its `out=` carries, else
+that of the context, `with quant.rounding(...)`, else `exact`.
+"""
+
+import difflib
+from contextvars import ContextVar, Token
+
+from mdtensor import OptionError
+from mdtensor.errors import shown
+
+EXACT = "exact"
+NAMES = (
+    EXACT,
+    "onnx",
+    "ort_cpu",
+    "tflite_ref",
+    "tflite_opt",
+    "xnnpack_x86",
+    "xnnpack_arm",
+)
+_CURRENT: ContextVar[str] = ContextVar("rounding", default=EXACT)
+
+
+def check_rule(name: object) -> str:
+    """`name`, if it is that of a rule.
+
+    Raises:
+        OptionError: it is not; the error lists the names.
+    """
+    if isinstance(name, str) and name in NAMES:
+        return name
+    near = difflib.get_close_matches(str(name)[:99], NAMES, n=1)
+    hint = f"Did you mean {near[0]!r}? There are" if near else "Use one of"
+    raise OptionError(f"rounding is {shown(name)}", f"{hint} {', '.join(NAMES)}")
+
+
+def current() -> str:
+    """The rule of this context, for results whose call names none."""
+    return _CURRENT.get()
+
+
+class rounding:
+    """A context whose quantized results are rounded by a rule.
+
+    It holds for this thread, or this asynchronous task, and what is called from it; a
+    rule that a call or a model names stands above it.
+
+    Args:
+        rule: its name.
+
+    Raises:
+        OptionError: no rule has this name.
+
+    Example:
+        >>> from mdtensor import quant
+        >>> x = quant.QInt8Tensor([3], scale=0.5)
+        >>> with quant.rounding("exact"):
+        ...     quant.requantize(x, out=quant.QParams(1.0))
+        QInt8Tensor[1](scale=1.0, zero_point=0)
+        [2.]
+    """
+
+    def __init__(self, rule: str) -> None:
+        self.rule = check_rule(rule)
+        self._tokens: list[Token[str]] = []
+
+    def __enter__(self) -> str:
+        self._tokens.append(_CURRENT.set(self.rule))
+        return self.rule
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._tokens.pop())
+
+    def __repr__(self) -> str:
+        return f"rounding({self.rule!r})"
