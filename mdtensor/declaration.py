@@ -17,6 +17,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from mdtensor.errors import OptionError
+from mdtensor.markup import small_table, tag
 
 #: What passes for a number of Python; truth values do not.
 _NUMBERS = {int: Integral, float: Real}
@@ -122,6 +123,20 @@ class Described:
     def schema(self) -> str:
         """The attributes with their types and defaults, on one line."""
         return f"Attributes: {', '.join(map(str, self.attributes)) or 'none'}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what it does, and its methods with their places."""
+        given = ", ".join([*map(str, self.arguments), "/", *map(str, self.attributes)])
+        rows = [
+            (tag("code", method), tag("code", method.location))
+            for method in self.methods
+        ]
+        return tag(
+            "div",
+            tag("p", tag("code", f"{self.name}({given})")),
+            tag("p", self.description),
+            small_table(["method", "where"], rows),
+        )
 
     def check(self, name: str, value: Any) -> None:
         """Refuse a value that is not of the type of the attribute `name`.

@@ -315,6 +315,7 @@ def generic(
         )
     call: Any = compile_call(operation)
     call.operation, call.select = operation, operation.select
+    call._repr_html_ = operation._repr_html_
     operation.function = call
     _OPERATIONS[f"{declaration.__module__}.{operation.name}"] = call
     return call

@@ -10,7 +10,7 @@ deduction takes them. So operations of strangers are probed as ours are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -20,6 +20,7 @@ from mdtensor.device import cpu
 from mdtensor.dispatch import Operation
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
+    AmbiguousDispatchError,
     CastError,
     DispatchError,
     MdtensorError,
@@ -163,7 +164,21 @@ def find_form(operation: Operation) -> Form | None:
     first, *others = _one_of_each_kind()
     starts = [*product([first], [alike, *mixed]), *product(others, [alike])]
     found = (_search(operation, kind, start) for kind, start in starts)
-    return next(filter(None, found), None)
+    return next(filter(None, found), None) or _tied(operation, starts)
+
+
+def _tied(
+    operation: Operation, starts: Iterable[tuple[type[Tensor], Form]]
+) -> Form | None:
+    """A form that several methods fit equally well, whatever the shapes are."""
+    for kind, form in starts:
+        try:
+            probe(operation, kind, form)
+        except AmbiguousDispatchError:
+            return form
+        except MdtensorError:
+            continue
+    return None
 
 
 def _one_of_each_kind() -> list[type[Tensor]]:

@@ -14,14 +14,20 @@ from fnmatch import fnmatchcase
 from mdtensor.device import Device, device as find_device, devices
 from mdtensor.dispatch import Generic, Operation, operations
 from mdtensor.dtypes import DType
-from mdtensor.errors import DispatchError, MdtensorError, OptionError, shown
+from mdtensor.errors import (
+    AmbiguousDispatchError,
+    DispatchError,
+    MdtensorError,
+    OptionError,
+    shown,
+)
 from mdtensor.probe import Form, find_form, probe
 from mdtensor.registry import devices_of
-from mdtensor.selection import Selection
+from mdtensor.selection import Method, Selection
 from mdtensor.tensor import Tensor, leaves
 
 #: What a cell may be.
-STATES = ("runs", "rounds", "missing", "refused", "unknown")
+STATES = ("runs", "rounds", "missing", "refused", "ambiguous", "unknown")
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,8 @@ class Support:
         state: `runs`; `rounds`, it runs where `out=` names the grid of the result;
             `missing`, it would run, but the device is not there or has no method yet;
             `refused`, the operation has no meaning for the type, or none that is
-            exact; `unknown`, nothing is known of an option that it needs.
+            exact; `ambiguous`, several methods fit equally well; `unknown`, nothing is
+            known of an option that it needs.
         why: empty where it runs; else the error of the call, or what is missing.
     """
 
@@ -109,21 +116,35 @@ def _cells(name: str, call: Generic, places: tuple[Device, ...]) -> Iterator[Sup
     form = find_form(operation)
     for kind in leaves():
         if kind.device in places:
-            state, why = _state(operation, kind, form)
+            state, why, _ = ask(operation, kind, form)
             yield Support(name, kind.dtype, kind.device, state, why)
 
 
-def _state(
+def ask(
     operation: Operation, kind: type[Tensor], form: Form | None
-) -> tuple[str, str]:
+) -> tuple[str, str, Method | None]:
+    """What a call with tensors of the leaf `kind` comes to.
+
+    Args:
+        operation: which.
+        kind: the type of the tensors.
+        form: of the call, as `find_form` gives it.
+
+    Returns:
+        The state and why, as of `Support`; the method that runs, or would where the
+        device is missing.
+    """
     if form is None:
-        return "unknown", "no call was found that some element type takes"
+        return "unknown", "no call was found that some element type takes", None
     try:
         state, selection = _asked(operation, kind, form)
+    except AmbiguousDispatchError as error:
+        return "ambiguous", str(error), None
     except MdtensorError as error:
-        return "refused", str(error)
+        return "refused", str(error), None
     missing = _missing(selection, kind.device)
-    return ("missing", missing) if missing else (state, "")
+    state = "missing" if missing else state
+    return state, missing, selection.method
 
 
 def _asked(

@@ -23,6 +23,7 @@ MARKS = {
     "rounds": ("◐", "cyan", "runs with out=, the grid of the result"),
     "missing": ("○", "yellow", "the device is not there, or has no method yet"),
     "refused": ("·", "dim", "refused: no meaning for the type, or no exact one"),
+    "ambiguous": ("✖", "bold red", "several methods fit equally well"),
     "unknown": ("?", "red", "no call is known that any type takes"),
 }
 #: What the kinds of element types are called at the head of a column.

@@ -15,6 +15,7 @@ from mdtensor.diagnose.source import sources
 from mdtensor.diagnose.study import Study
 from mdtensor.diagnose.universe import Universe, universe_of
 from mdtensor.errors import OptionError
+from mdtensor.markup import joined, small_table, tag
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Report:
         return dict(Counter(f.rule for f in self.findings))
 
     def __str__(self) -> str:
+        return "\n\n".join([*map(str, self.findings), self.counts])
+
+    @property
+    def counts(self) -> str:
+        """What was looked at and how much was found, in one line."""
         counts = Counter(finding.level for finding in self.findings)
         found = ", ".join(
             f"{counts[level]} {level}" for level in LEVELS if counts[level]
@@ -63,8 +69,23 @@ class Report:
             counted(self.methods, "method"),
             counted(self.universe, "type"),
         )
-        end = f"{', '.join(sizes)}: {found or 'nothing found'}"
-        return "\n\n".join([*map(str, self.findings), end])
+        return f"{', '.join(sizes)}: {found or 'nothing found'}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a row for each finding, those of errors first."""
+        order = sorted(self.findings, key=lambda f: LEVELS.index(f.level))
+        heads = ["", "rule", "what", "where", "fix"]
+        table = small_table(heads, map(_row, order)) if order else ""
+        return tag("div", tag("p", self.counts), table)
+
+
+def _row(finding: Finding) -> tuple[object, ...]:
+    places = joined(*(tag("div", tag("code", m)) for m in finding.methods))
+    fix = tag("pre", finding.fix, style="margin: 0") if finding.fix else ""
+    level = tag(
+        "b", f"✖ {finding.level}" if finding.level == "error" else finding.level
+    )
+    return level, finding.rule, finding.message, places, fix
 
 
 def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Report:

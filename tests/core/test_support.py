@@ -9,7 +9,7 @@ from support.samples import call, sample
 from support.shelf import shelved
 
 import mdtensor as md
-from mdtensor import quant
+from mdtensor import quant, registry
 from mdtensor.dispatch import _OPERATIONS
 from mdtensor.errors import DeviceError, MdtensorError, OptionError
 from mdtensor.support import STATES, Support
@@ -198,6 +198,27 @@ def test_cells_say_why() -> None:
     assert (refused.family, refused.operation) == ("exponential", "exp")
     assert refused.why.startswith("exp(Int8Tensor): no method: x is Int8Tensor")
     assert not refused.runs
+
+
+def test_a_tie_is_told_apart_from_a_refusal() -> None:
+    """Whether some types are left that are taken, or none."""
+    for first, second, ties in (
+        (md.RealTensor, md.FloatingTensor, {"float16", "float32"}),
+        (md.Tensor, md.NumericTensor, {"int8", "float32", "complex64"}),
+    ):
+        with registry.restored():
+
+            @md.generic
+            def blend(x1: Any, x2: Any, /) -> Any:
+                """Halfway."""
+
+            for types in ((first, second), (second, first)):
+                md.method(blend, types=types)(lambda x1, x2: x1)
+            found = {c.dtype.name: c for c in md.support("blend", device="cpu")}
+        assert {found[name].state for name in ties} == {"ambiguous"}
+        assert found["bool"].state == "refused" and not found["int8"].runs
+        tie = "blend(Float32Tensor, Float32Tensor): more than one method fits"
+        assert found["float32"].why.startswith(tie)
 
 
 def test_cells_are_plain_data() -> None:

@@ -261,6 +261,10 @@ def coverage(
     ] = None,
     modules: Imports = None,
     form: AnswerFormat = "text",
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page with the table of types."),
+    ] = None,
 ) -> None:
     """How many tuples of types each method answers, and how many none does."""
     from mdtensor import diagnose
@@ -268,10 +272,13 @@ def coverage(
 
     names = operations or ()
     calls = [looking.function(name, modules or ()) for name in names]
-    found = [
-        diagnose.coverage(call)
-        for call in (calls if names else looking.functions(modules or ()))
-    ]
+    calls = calls if names else [*looking.functions(modules or ())]
+    if html is not None:
+        from mdtensor.cli.dispatch.page import write_page
+
+        typer.echo(write_page(calls, html))
+        return
+    found = [diagnose.coverage(call) for call in calls]
     answer(found, form, text.show_coverage, [asdict(each) for each in found])
 
 

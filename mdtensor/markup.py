@@ -1,0 +1,68 @@
+"""HTML whose texts are escaped by construction: only what `tag` made is taken as is.
+
+str(tag("td", "a < b", class_="wide"))    # <td class="wide">a &lt; b</td>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+#: Elements that have no end.
+_VOID = {"br", "link", "meta"}
+_CELL = "text-align: left; vertical-align: top"
+#: Rows of a table in a notebook; of the others only the number is told.
+SHOWN_ROWS = 50
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
+    """An element.
+
+    Args:
+        name: of the element.
+        inside: elements, and texts, which are escaped.
+        attributes: `class_` is class; those that are None are left out.
+
+    Example:
+        >>> tag("a", "<script>", href="#x")
+        '<a href="#x">&lt;script&gt;</a>'
+    """
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    end = "" if name in _VOID else f"{joined(*inside)}</{name}>"
+    return Markup(f"<{name}{given}>{end}")
+
+
+def joined(*parts: object) -> Markup:
+    """Elements and texts, one after the other.
+
+    Example:
+        >>> joined(tag("b", "x"), " < y")
+        '<b>x</b> &lt; y'
+    """
+    return Markup(
+        "".join(p if isinstance(p, Markup) else escape(str(p)) for p in parts)
+    )
+
+
+def small_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
+    """A table for a notebook; a long one is cut, and says by how much."""
+    found = list(rows)
+    lines = [tag("tr", *(tag("th", head, style=_CELL) for head in heads))]
+    lines += [
+        tag("tr", *(tag("td", cell, style=_CELL) for cell in row))
+        for row in found[:SHOWN_ROWS]
+    ]
+    if len(found) > SHOWN_ROWS:
+        rest = f"and {len(found) - SHOWN_ROWS} more"
+        lines.append(tag("tr", tag("td", rest, colspan=len(heads), style=_CELL)))
+    return tag("table", *lines)
