@@ -18,10 +18,12 @@ BIAS_TOLERANCE = 2.0**-23
 
 def of_steps(x: Any, ndim: int | None = None) -> QParams:
     """The grid of `x` without its zero point; its axis counted back from `ndim`."""
-    axis = x.qparams.axis
-    if axis is not None and ndim is not None:
-        axis += ndim - x.ndim
-    return QParams(x.qparams.scale, dtype=qint32, axis=axis)
+    grid = x.qparams
+    scale, axis, new = grid.scale, grid.axis, 0 if ndim is None else ndim - x.ndim
+    if grid.block_size is not None:
+        scale = scale.reshape((1,) * new + scale.shape)
+    where = None if axis is None else axis + new
+    return QParams(scale, dtype=qint32, axis=where, block_size=grid.block_size)
 
 
 def of_sum(x1: Any, x2: Any) -> QParams:

@@ -20,7 +20,7 @@ def unsigned_grid(grid: QParams) -> QParams:
     """The grid of uint8 codes that stands for the same real numbers."""
     if grid.dtype is not qint8:
         return grid
-    return QParams(grid.scale, grid.zero_point + 128, dtype=quint8, axis=grid.axis)
+    return grid.replace(zero_point=grid.zero_point + 128, dtype=quint8)
 
 
 def unsigned(x: Any) -> Codes:

@@ -17,7 +17,7 @@ from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.rules.elementwise import along, broadcast, same
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.rules.reduction import reduction
-from mdtensor.generics.shapes import are_like, normalize_axes
+from mdtensor.generics.shapes import normalize_axes
 from mdtensor.quant import accumulators
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
@@ -77,15 +77,10 @@ def kept(rule: Rule) -> Rule:
 
 
 def check_fit(grid: Any, shape: tuple[int, ...]) -> None:
-    """Refuse what is no grid, or has not one scale for each index of its axis."""
+    """Refuse what is no grid, or one whose scales do not fit `shape`."""
     if not isinstance(grid, QParams):
         raise OptionError(f"qparams is a {type(grid).__name__}", "Use QParams(...)")
-    axis, count = grid.axis, grid.scale.size
-    if axis is not None and not are_like(shape[axis : axis + 1], (count,)):
-        raise ShapeError(
-            f"({grid.describe()}) does not fit shape {shape}",
-            "Give one scale for each index of the axis",
-        )
+    grid.check_fit(shape, "shape")
 
 
 def one_grid(rule: Rule) -> Rule:
@@ -168,20 +163,25 @@ def _dequantized(spec: Any) -> Any:
 def by_rows(x: Any, w: Any, b: Any = None) -> None:
     """One grid for x, one a row of w or one, and a bias on the grid of the products."""
     _refuse_axes([x])
-    if w.qparams.axis not in (None, 0):
+    if not w.qparams.is_along(None, 0):
         raise GridError(
-            f"weights have scales along axis {w.qparams.axis}",
+            f"weights have scales along {_where(w.qparams)}",
             "Give them one scale for each output channel: axis=0",
         )
     accumulators.check_bias_grid(x.qparams, w, b)
 
 
+def _where(grid: QParams) -> str:
+    blocks = "" if grid.block_size is None else f" in blocks of {grid.block_size}"
+    return f"axis {grid.axis}{blocks}"
+
+
 def by_columns(x1: Any, x2: Any) -> None:
     """One grid for x1, one a column of x2 or one."""
     _refuse_axes([x1])
-    if x2.qparams.axis not in (None, max(x2.ndim - 1, 1)):
+    if not x2.qparams.is_along(None, max(x2.ndim - 1, 1)):
         raise GridError(
-            f"scales along axis {x2.qparams.axis} cannot leave the sum",
+            f"scales along {_where(x2.qparams)} cannot leave the sum",
             "Give one scale for each output column, or one for all",
         )
 

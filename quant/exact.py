@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.qparams import QParams
 
 IntArray = npt.NDArray[np.int64]
@@ -74,7 +75,7 @@ def _round_exactly(values: Iterable[int], ratios: list[Fraction]) -> int:
 
 def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
     """Steps from real 0 as codes of `grid`, saturated."""
-    zero = grid.along(grid.zero_point, steps.ndim)
+    zero = grid.along(grid.zero_point, steps.shape)
     codes = np.clip(steps + zero, grid.minimum, grid.maximum)
     return np.asarray(codes, grid.dtype.storage)
 
@@ -82,7 +83,7 @@ def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
 def steps_of(x: Any) -> IntArray:
     """Steps from real 0 of a quantized tensor: codes less their zero point."""
     codes = x.buffer.astype(np.int64)
-    steps: IntArray = codes - x.qparams.along(x.qparams.zero_point, codes.ndim)
+    steps: IntArray = codes - x.qparams.along(x.qparams.zero_point, codes.shape)
     return steps
 
 
@@ -91,14 +92,33 @@ def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:
 
     Args:
         steps: codes less their zero point.
-        source: per tensor or per axis.
-        target: per tensor.
+        source, target: of any granularity.
     """
-    ratios = [scale / target.fraction for scale in source.fractions]
-    if source.axis is None:
-        return to_codes(round_sum((steps, ratios[0])), target)
-    rounded = np.empty(steps.shape, np.int64)
-    given, found = (np.moveaxis(a, source.axis, 0) for a in (steps, rounded))
-    for at, ratio in enumerate(ratios):
-        found[at : at + 1] = round_sum((given[at : at + 1], ratio))
-    return to_codes(rounded, target)
+    if source.axis is None and target.axis is None:
+        ratio = source.fraction / target.fraction
+        return to_codes(round_sum((steps, ratio)), target)
+    scales = [np.asarray(g.along(g.scale, steps.shape)) for g in (source, target)]
+    is_short = qint32 not in (source.dtype, target.dtype)
+    return to_codes(_round_quotients(steps, *scales, is_short), target)
+
+
+def _round_quotients(steps: Any, source: Any, target: Any, is_short: bool) -> IntArray:
+    """round_half_even(steps · source / target), exact; cut to ±2**40.
+
+    A quotient of numbers that are `is_short`, 41 bits by 24, is a tie in float64
+    exactly when it is one, unless it saturates 16 bits.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        quotient = np.asarray(steps * source / target)
+    nearest = np.rint(np.clip(np.nan_to_num(quotient), -LARGE, LARGE))
+    rounded: IntArray = np.asarray(nearest).astype(np.int64)
+    if is_short:
+        return rounded
+    doubt = np.abs(np.abs(quotient - nearest) - 0.5) <= np.abs(quotient) * ERROR
+    doubt = (doubt & (np.abs(quotient) < 2 * LARGE)) | ~np.isfinite(quotient)
+    columns = [np.broadcast_to(v, doubt.shape)[doubt] for v in (steps, source, target)]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    rounded[doubt] = [
+        _round_exactly([n], [Fraction(a) / Fraction(b)]) for n, a, b in rows
+    ]
+    return rounded

@@ -15,8 +15,7 @@ def _on_grid(x: TensorSpec, *, qparams: Any, **_: Any) -> TensorSpec:
 def _on_out(x: TensorSpec, *, out: Any, **_: Any) -> TensorSpec:
     if not isinstance(out, QParams):
         raise OptionError(f"out is a {type(out).__name__}", "Pass out=QParams(...)")
-    out.refuse_axis("grid")
-    return TensorSpec(leaf(out.dtype), x.shape, out)
+    return _on_grid(x, qparams=out)
 
 
 def _real(x: TensorSpec, **_: Any) -> TensorSpec:
@@ -76,7 +75,7 @@ def requantize(x: Any, /, *, out: Any, rounding: Any = None) -> Any:
 
     Args:
         x: quantized, any shape.
-        out: the new grid.
+        out: the new grid, of any granularity.
         rounding: the rule, see `quant.rounding`; by default that of `out`.
 
     Example:

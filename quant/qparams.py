@@ -6,57 +6,77 @@ A grid is checked once, here, so that no kernel ever meets a scale that is zero,
 negative, infinite or subnormal, or a zero point that is no code. Scales of 8-bit types
 are float32 numbers, as in ONNX; the scale of an accumulator is the product of two of
 them, which float64 holds exactly.
+
+    per tensor   scale has no axes
+    per axis     one scale for each index of `axis`
+    per block    scale has the shape of the tensor, but for `axis`: there it has one
+                 for each `block_size` indices, of which the last may have fewer
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import DType, GridError, MdtensorError, dtype as find_dtype
-from mdtensor.errors import shown
-from mdtensor.quant.dtypes import qint8, qint32
+from mdtensor import DYNAMIC, DType, GridError, ShapeError
+from mdtensor.generics.shapes import are_like
+from mdtensor.quant import limits
+from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.limits import FloatArray, IntArray
 from mdtensor.quant.rules import check_rule
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 class QParams:
     """The affine map from codes to real numbers; immutable.
 
     Args:
-        scale: the step, > 0; one number, or one for each index of `axis`. Rounded to
-            float32 for 8-bit types.
+        scale: the step, > 0; one number, one for each index of `axis`, or one for each
+            block. Rounded to float32 unless for `qint32`.
         zero_point: the code of real 0; one, or as many as scales.
-        dtype: type of the codes: `qint8`, `quint8` or `qint32`.
+        dtype: type of the codes, as `qint8`.
         axis: the axis along which scales differ; None for one grid per tensor.
+        block_size: how many indices of `axis` share a scale; `scale` then has the shape
+            of the tensor with `ceil(size / block_size)` in place of that axis's size.
+        narrow_range: without the smallest code, so that codes of weights are symmetric:
+            int8 from -127 on.
         rounding: the rule by which results are rounded to it, see `quant.rounding`;
             None leaves that to the call. Grids are equal whatever their rule.
 
     Raises:
         GridError: a scale that is not finite, positive and normal; a zero point that
-            is not a code, or not 0 for `qint32`; numbers that do not fit `axis`.
+            is not a code, or not 0 for a symmetric type; numbers that do not fit
+            `axis` and `block_size`.
 
     Example:
         >>> grid = QParams(0.1, 3)
         >>> grid
-        QParams(scale=0.1, zero_point=3, dtype=qint8)
+        QParams(scale=0.1, zero_point=3, range=-13.1..12.4, dtype=qint8)
         >>> grid.range
         (-13.100000195205212, 12.400000184774399)
+        >>> QParams([[0.5, 0.25]], axis=1, block_size=32).scales_of((1, 64))
+        (1, 2)
 
     Source: ONNX `QuantizeLinear`; Jacob et al. 2018, section 2.1.
     """
 
-    __slots__ = ("axis", "dtype", "rounding", "scale", "zero_point")
+    __slots__ = (
+        "axis",
+        "block_size",
+        "dtype",
+        "narrow_range",
+        "rounding",
+        "scale",
+        "zero_point",
+    )
 
     scale: FloatArray
     zero_point: IntArray
     dtype: DType
     axis: int | None
+    block_size: int | None
+    narrow_range: bool
     rounding: str | None
 
     def __init__(
@@ -66,18 +86,26 @@ class QParams:
         *,
         dtype: DType = qint8,
         axis: int | None = None,
+        block_size: int | None = None,
+        narrow_range: bool = False,
         rounding: str | None = None,
     ) -> None:
-        dtype = _code_dtype(dtype)
-        scales = _scales(_numbers("scale", scale, np.float64), dtype)
-        zeros = _zero_points(_numbers("zero_point", zero_point), dtype)
-        _check_axis(scales, zeros, axis)
-        zeros = np.broadcast_to(zeros, scales.shape)
+        dtype = limits.code_dtype(dtype)
+        narrow = limits.check_narrow(narrow_range, dtype)
+        least = int(dtype.minimum) + narrow
+        scales = limits.steps(limits.numbers("scale", scale, np.float64), dtype)
+        zeros = limits.numbers("zero_point", zero_point)
+        zeros = limits.zero_points(zeros, dtype, least)
+        axis = limits.axis_of(axis)
+        size = limits.block_size_of(block_size, axis)
+        limits.check_granularity(scales, zeros, axis, size)
         for name, value in {
             "scale": _frozen(scales),
-            "zero_point": _frozen(zeros),
+            "zero_point": _frozen(np.broadcast_to(zeros, scales.shape)),
             "dtype": dtype,
             "axis": axis,
+            "block_size": size,
+            "narrow_range": narrow,
             "rounding": rounding if rounding is None else check_rule(rounding),
         }.items():
             object.__setattr__(self, name, value)
@@ -85,10 +113,22 @@ class QParams:
     def __setattr__(self, name: str, value: object) -> None:
         raise GridError(f"a grid does not change, {name} neither", "Make a new QParams")
 
+    def replace(self, **changes: Any) -> "QParams":
+        """The grid with other values for some arguments.
+
+        Example:
+            >>> QParams(0.5, narrow_range=True).replace(scale=0.25).range
+            (-31.75, 31.75)
+        """
+        return QParams(**(self._arguments() | changes))
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
     @property
     def minimum(self) -> int:
         """The smallest code."""
-        return int(self.dtype.minimum)
+        return int(self.dtype.minimum) + self.narrow_range
 
     @property
     def maximum(self) -> int:
@@ -96,11 +136,22 @@ class QParams:
         return int(self.dtype.maximum)
 
     @property
+    def is_symmetric(self) -> bool:
+        """Whether codes have signs and every zero point is 0."""
+        return self.minimum < 0 and not self.zero_point.any()
+
+    @property
     def range(self) -> tuple[float, float]:
         """The real numbers of the smallest and the largest code; one grid only."""
         self.refuse_axis("range")
-        step, zero = float(self.scale), int(self.zero_point)
-        return (self.minimum - zero) * step, (self.maximum - zero) * step
+        return self._reach()
+
+    def _reach(self) -> tuple[float, float]:
+        """The ends of the widest grid on either side."""
+        with np.errstate(over="ignore"):
+            low = (self.minimum - self.zero_point) * self.scale
+            high = (self.maximum - self.zero_point) * self.scale
+        return float(low.min()), float(high.max())
 
     @property
     def fractions(self) -> list[Fraction]:
@@ -123,14 +174,19 @@ class QParams:
         """Raise unless there is one grid for the whole tensor."""
         if self.axis is not None:
             raise GridError(
-                f"{self} has no single {what}", "Use a grid per tensor here"
+                f"QParams({self.describe()}, dtype={self.dtype}) has no single {what}",
+                "Use a grid per tensor here",
             )
 
+    def is_along(self, *axes: int | None) -> bool:
+        """Whether scales differ along one of `axes` only; None stands for nowhere."""
+        return self.block_size is None and self.axis in axes
+
     def on_axis(self, axis: int | None) -> "QParams":
-        """The same scales along another axis."""
+        """The same scales along another axis; not for blocks."""
         if axis == self.axis or self.axis is None:
             return self
-        return QParams(self.scale, self.zero_point, dtype=self.dtype, axis=axis)
+        return self.replace(axis=axis)
 
     def rounded(self, rule: str | None) -> "QParams":
         """The same grid, to which results are rounded by `rule`.
@@ -139,25 +195,64 @@ class QParams:
             OptionError: no rule has this name.
 
         Example:
-            >>> QParams(0.5).rounded("tflite_ref")
-            QParams(scale=0.5, zero_point=0, dtype=qint8, rounding='tflite_ref')
+            >>> QParams(0.5).rounded("tflite_ref").rounding
+            'tflite_ref'
         """
-        if rule == self.rounding:
-            return self
-        return _rebuild(self.scale, self.zero_point, self.dtype, self.axis, rule)
+        return self if rule == self.rounding else self.replace(rounding=rule)
 
-    def along(self, values: npt.NDArray[Any], ndim: int) -> npt.NDArray[Any]:
-        """Per-grid `values` shaped to broadcast against a tensor of `ndim` axes."""
+    def scales_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of scales that a tensor of `shape` needs on such a grid."""
+        if self.axis is None:
+            return ()
+        size = shape[self.axis]
+        if self.block_size is None:
+            return (size,)
+        blocks = DYNAMIC if size == DYNAMIC else -(-size // self.block_size)
+        return (*shape[: self.axis], blocks, *shape[self.axis + 1 :])
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor of `shape` has a scale for each element, and none is left.
+
+        Example:
+            >>> grid = QParams([[0.5, 0.25]], axis=1, block_size=4)
+            >>> grid.fits((1, 8)), grid.fits((1, 7)), grid.fits((1, 9))
+            (True, True, False)
+        """
+        has_axis = self.axis is None or self.axis < len(shape)
+        return has_axis and are_like(self.scales_of(shape), self.scale.shape)
+
+    def check_fit(self, shape: tuple[int, ...], what: str, where: str = "") -> None:
+        """Raise unless it `fits` the shape of `what`."""
+        if not self.fits(shape):
+            each = "index" if self.block_size is None else "block"
+            raise ShapeError(
+                f"({self.describe()}) does not fit {what} {shape}",
+                f"Give one scale for each {each} of the axis",
+                where,
+            )
+
+    def along(
+        self, values: npt.NDArray[Any], shape: tuple[int, ...]
+    ) -> npt.NDArray[Any]:
+        """Per-grid `values` so that they broadcast against a tensor of `shape`."""
         if self.axis is None:
             return values
-        return values.reshape([-1 if i == self.axis else 1 for i in range(ndim)])
+        if self.block_size is None:
+            return values.reshape(
+                [-1 if i == self.axis else 1 for i in range(len(shape))]
+            )
+        block = np.arange(shape[self.axis]) // self.block_size
+        return np.take(values, block, self.axis)
 
     def _key(self) -> tuple[Any, ...]:
         return (
             self.scale.tobytes(),
+            self.scale.shape,
             self.zero_point.tobytes(),
             self.dtype.name,
             self.axis,
+            self.block_size,
+            self.narrow_range,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -167,32 +262,34 @@ class QParams:
         return hash(self._key())
 
     def __reduce__(self) -> Any:
-        parts = (self.scale, self.zero_point, self.dtype, self.axis, self.rounding)
-        return _rebuild, parts
+        return _rebuild, (self._arguments(),)
 
     def __repr__(self) -> str:
         rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
-        return f"QParams({self.describe()}, dtype={self.dtype}{rule})"
+        return f"QParams({self.describe_range()}, dtype={self.dtype}{rule})"
 
     def describe(self) -> str:
         """`scale=0.1, zero_point=3`, or the span of scales along an axis."""
         scales, zeros = self.scale.reshape(-1), self.zero_point.reshape(-1)
+        narrow = ", narrow_range=True" if self.narrow_range else ""
         if self.axis is None:
-            return f"scale={_short(scales[0])}, zero_point={zeros[0]}"
-        if not scales.size:
-            return f"0 scales, axis={self.axis}"
-        span = f"{_short(scales.min())}..{_short(scales.max())}"
-        return f"{scales.size} scales={span}, axis={self.axis}"
+            return f"scale={_short(scales[0])}, zero_point={zeros[0]}{narrow}"
+        where = f"axis={self.axis}"
+        if self.block_size is not None:
+            where += f", block_size={self.block_size}"
+        span = f"={_short(scales.min())}..{_short(scales.max())}" if scales.size else ""
+        return f"{scales.size} scales{span}, {where}{narrow}"
+
+    def describe_range(self) -> str:
+        """What `describe` says, and the real numbers from the smallest code on."""
+        if not self.scale.size:
+            return self.describe()
+        low, high = self._reach()
+        return f"{self.describe()}, range={low:.6g}..{high:.6g}"
 
 
-def _rebuild(
-    scale: Any,
-    zero_point: Any,
-    dtype: DType,
-    axis: int | None,
-    rounding: str | None = None,
-) -> QParams:
-    return QParams(scale, zero_point, dtype=dtype, axis=axis, rounding=rounding)
+def _rebuild(arguments: dict[str, Any]) -> QParams:
+    return QParams(**arguments)
 
 
 def _short(scale: float) -> str:
@@ -208,85 +305,6 @@ def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     copy = np.array(values)
     copy.flags.writeable = False
     return copy
-
-
-def _code_dtype(given: Any) -> DType:
-    dtype = find_dtype(given)
-    if dtype.kind != "quantized":
-        raise GridError(
-            f"{dtype} is no type of codes", "Use qint8 or quint8", "QParams"
-        )
-    return dtype
-
-
-def _numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
-    """`given` as an array of real numbers."""
-    try:
-        found = np.asarray(given)
-        if found.dtype.kind != "c":  # of which NumPy would drop a part, and warn
-            found = np.asarray(given, dtype)
-    except (TypeError, ValueError, OverflowError, MdtensorError):
-        found = np.asarray(None)
-    if found.dtype.kind not in "biuf":
-        raise GridError(
-            f"{name} is a {type(given).__name__} that holds no numbers",
-            "Give a number, or one for each index of axis",
-            "QParams",
-        )
-    return found
-
-
-def _check_axis(scales: FloatArray, zeros: IntArray, axis: Any) -> None:
-    is_axis = isinstance(axis, Integral) and int(axis) >= 0
-    if axis is not None and not is_axis:
-        raise GridError(
-            f"axis is {shown(axis)}", "Count it from the front, from 0", "QParams"
-        )
-    if scales.ndim != is_axis:
-        raise GridError(
-            f"{scales.size} scales with axis={shown(axis)}",
-            "Give one number, or a sequence and its axis",
-            "QParams",
-        )
-    if zeros.shape not in ((), scales.shape):
-        raise GridError(
-            f"{zeros.size} zero points for {scales.size} scales",
-            "Give one, or as many as scales",
-            "QParams",
-        )
-
-
-def _scales(exact: FloatArray, dtype: DType) -> FloatArray:
-    narrow = dtype is not qint32
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = exact.astype(np.float32).astype(np.float64) if narrow else exact
-    smallest = float(np.finfo(np.float32 if narrow else np.float64).tiny)
-    if not (np.isfinite(rounded) & (rounded >= smallest)).all():
-        worst = exact.reshape(-1)[~(rounded.reshape(-1) >= smallest)][:1]
-        shown = f"{worst[0]:g}" if worst.size else "infinite"
-        raise GridError(
-            f"a scale is {shown}",
-            f"Use finite numbers from {smallest:.3g} on",
-            "QParams",
-        )
-    return rounded
-
-
-def _zero_points(given: npt.NDArray[Any], dtype: DType) -> IntArray:
-    low, high = (0, 0) if dtype is qint32 else (int(dtype.minimum), int(dtype.maximum))
-    whole = given.dtype.kind in "iu" or bool((given == np.rint(given)).all())
-    if not whole or (given < low).any() or (given > high).any():
-        raise GridError(
-            f"a zero point is no code of {dtype}: given {_span(given)}",
-            f"Use integers from {low} to {high}",
-            "QParams",
-        )
-    return given.astype(np.int64)
-
-
-def _span(values: npt.NDArray[Any]) -> str:
-    low, high = values.min(), values.max()
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def grid_of(

@@ -68,7 +68,7 @@ class rounding:
         >>> x = quant.QInt8Tensor([3], scale=0.5)
         >>> with quant.rounding("exact"):
         ...     quant.requantize(x, out=quant.QParams(1.0))
-        QInt8Tensor[1](scale=1.0, zero_point=0)
+        QInt8Tensor[1](scale=1.0, zero_point=0, range=-128..127)
         [2.]
     """
 

@@ -105,14 +105,14 @@ def build(function: Function, source: QParams, target: QParams) -> Table:
         [10, 10, 10, 11, 12]
     """
     table = np.empty(256, np.uint8)
-    places = np.arange(source.minimum, source.maximum + 1) & 255
+    places = np.arange(int(source.dtype.minimum), source.maximum + 1) & 255
     table[places] = np.array(codes(function, source, target)) & 255
     return table
 
 
 def codes(function: Function, source: QParams, target: QParams) -> list[int]:
-    """The codes of `function` for every code of `source`, from the smallest on."""
-    given = range(source.minimum, source.maximum + 1)
+    """The codes of `function` for every code of the type of `source`, in order."""
+    given = range(int(source.dtype.minimum), source.maximum + 1)
     return [_code(function, code, source, target) for code in given]
 
 

@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 
 from mdtensor import (
+    CastError,
     DType,
     ExchangeError,
     GridError,
-    ShapeError,
     Tensor,
     TensorSpec,
     dtype as find_dtype,
@@ -32,11 +32,11 @@ class QuantizedTensor(Tensor):
 
     Args of a leaf:
         codes: integers of the leaf's range, or an array of its storage type.
-        qparams: the grid; or `scale`, `zero_point` and `axis` of it.
+        qparams: the grid; or `scale`, `zero_point`, `axis`, `block_size` of it.
 
     Raises:
         GridError: no grid, or one for another type of codes.
-        ShapeError: the number of scales is not the size of their axis.
+        ShapeError: the scales do not fit the codes.
         CastError: a code outside the range.
     """
 
@@ -56,6 +56,7 @@ class QuantizedTensor(Tensor):
         scale: Any = None,
         zero_point: Any = 0,
         axis: int | None = None,
+        block_size: int | None = None,
     ) -> None:
         own = self._leaf().dtype
         if qparams is None and scale is None:
@@ -64,11 +65,14 @@ class QuantizedTensor(Tensor):
             )
         grid = qparams
         if grid is None:
-            grid = QParams(scale, zero_point, dtype=own, axis=axis)
+            grid = QParams(
+                scale, zero_point, dtype=own, axis=axis, block_size=block_size
+            )
         if isinstance(codes, Tensor):
             codes = np.asarray(codes)
         buffer = leaf(_storage_dtype(own), self.device)(codes).buffer
         made = type(self).wrap(buffer, grid)
+        _check_range(self.device.to_host(buffer), grid)
         self.buffer, self.qparams = made.buffer, made.qparams
         self.rounding = None
 
@@ -79,14 +83,7 @@ class QuantizedTensor(Tensor):
             raise GridError(
                 f"{cls.__name__} needs a grid of {cls.dtype}, got {qparams}"
             )
-        if qparams.axis is not None:
-            shape = buffer.shape
-            if qparams.axis >= len(shape) or shape[qparams.axis] != qparams.scale.size:
-                raise ShapeError(
-                    f"{qparams.describe()} does not fit codes of shape {tuple(shape)}",
-                    "Give one scale for each index of the axis",
-                    cls.__name__,
-                )
+        qparams.check_fit(buffer.shape, "codes of shape", cls.__name__)
         # NumPy makes a scalar of an array without axes.
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
         new.qparams, new.rounding = qparams, qparams.rounding
@@ -120,7 +117,7 @@ class QuantizedTensor(Tensor):
         return super().nbytes + width * self.qparams.scale.size
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}({self.qparams.describe()})"
+        return f"{super().__repr__()}({self.qparams.describe_range()})"
 
     def __reduce__(self) -> Any:
         return type(self), (self.device.to_host(self.buffer), self.qparams)
@@ -129,9 +126,9 @@ class QuantizedTensor(Tensor):
         return type(self).wrap(self.device.copy(self.buffer), self.qparams)
 
     def _numbers(self) -> Any:
-        zero = self.qparams.along(self.zero_point, self.ndim)
+        zero = self.qparams.along(self.zero_point, self.shape)
         steps = self.device.to_host(self.buffer).astype(np.int64) - zero
-        return (steps * self.qparams.along(self.scale, self.ndim)).astype(np.float32)
+        return (steps * self.qparams.along(self.scale, self.shape)).astype(np.float32)
 
     def tolist(self) -> Any:
         raise self._no_numbers()
@@ -159,6 +156,17 @@ class QuantizedTensor(Tensor):
 
 def _storage_dtype(quantized: DType) -> DType:
     return find_dtype(quantized.storage.name)
+
+
+def _check_range(codes: Any, grid: QParams) -> None:
+    """Refuse codes that the type, or its narrow range, has not."""
+    low, high = codes.min(initial=grid.maximum), codes.max(initial=grid.minimum)
+    if low < grid.minimum or high > grid.maximum:
+        raise CastError(
+            f"({grid.describe()}) has codes from {grid.minimum} to {grid.maximum}, "
+            f"given {low} to {high}",
+            "Use quantize, which saturates",
+        )
 
 
 class AffineTensor(QuantizedTensor):

@@ -148,7 +148,7 @@ def ties(node: Node, values: dict[str, Any]) -> Array:
     result = numbers[0]
     if node.operation not in (quantize, dequantize, requantize):
         result = replace(node, options=options)(*numbers)
-    quotient = np.asarray(result) / grid.along(grid.scale, result.ndim)
+    quotient = np.asarray(result) / grid.along(grid.scale, result.shape)
     distance: Array = np.abs(np.abs(quotient - np.rint(quotient)) - 0.5)
     return distance
 
@@ -159,8 +159,8 @@ def _exact(x: Any) -> Any:
         is_plain = isinstance(x, (md.LogicalTensor, md.NumericTensor))
         return md.astype(x, md.float64) if is_plain else x
     grid = x.qparams
-    steps = _array(x) - grid.along(grid.zero_point, x.ndim)
-    return md.asarray(steps * grid.along(grid.scale, x.ndim))
+    steps = _array(x) - grid.along(grid.zero_point, x.shape)
+    return md.asarray(steps * grid.along(grid.scale, x.shape))
 
 
 def _array(tensor: Any) -> Array:

@@ -195,14 +195,15 @@ def exp(x: NarrowTensor, /, *, out: Any = None) -> Any:
 
 
 def _mirrored(grid: QParams) -> QParams:
-    """-(code - zero point) = (~code) - (~zero point), in the range of either type."""
+    """-(code - zero point) = (ends - code) - (ends - zero point)."""
     zeros = grid.minimum + grid.maximum - grid.zero_point
-    return QParams(grid.scale, zeros, dtype=grid.dtype, axis=grid.axis)
+    return grid.replace(zero_point=zeros)
 
 
 @method(neg, deduce=lambda x: on_grid(x.shape, _mirrored(x.qparams)))
 def neg(x: NarrowTensor, /) -> Any:
-    return quantized(np.invert(x.buffer), _mirrored(x.qparams))
+    ends = x.qparams.minimum + x.qparams.maximum
+    return quantized(ends - x.buffer.astype(np.int64), _mirrored(x.qparams))
 
 
 @method(neg)

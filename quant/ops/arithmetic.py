@@ -203,7 +203,7 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
     limit = Fraction(float(np.finfo(np.float64).max))
     scales = np.array([float(min(w, limit)) for w in wanted]).reshape(grid.scale.shape)
-    scaled = QParams(scales, grid.zero_point, dtype=grid.dtype, axis=grid.axis)
+    scaled = grid.replace(scale=scales)
     if scaled.fractions != wanted:
         raise GridError(
             f"a scale times {factor} is not exact in the type of scales",

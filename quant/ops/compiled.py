@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mdtensor import MdtensorError, OptionError
-from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT
 
@@ -40,7 +40,8 @@ def narrow(out: QParams | None) -> QParams:
     Raises:
         NotCompiled: it is none.
     """
-    if out is None or out.dtype is qint32 or out.axis is not None:
+    is_whole = out is not None and out.axis is None and not out.narrow_range
+    if out is None or not is_whole or out.dtype not in (qint8, quint8):
         raise NotCompiled("a compiled step rounds to one grid of 8-bit codes")
     if out.rounding not in (None, EXACT):
         raise NotCompiled(f"it is rounded by {out.rounding!r}, compiled steps exactly")

@@ -92,7 +92,7 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
 def _check_weights(w: Any, b: Any) -> None:
     if isinstance(w, TensorSpec) or isinstance(b, TensorSpec):
         raise NotCompiled("compiled weights and biases are constants")
-    if w.qparams.zero_point.any() or w.qparams.axis not in (None, 0):
+    if w.qparams.zero_point.any() or not w.qparams.is_along(None, 0):
         raise NotCompiled("compiled weights have zero points 0 and scales on axis 0")
     if w.size == 0:
         raise NotCompiled("there are no weights")

@@ -24,10 +24,16 @@ from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.compiled import NotCompiled, narrow
-from mdtensor.quant.ops.refusals import check_out, require_host
+from mdtensor.quant.ops.refusals import require_host
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, QuantizedTensor, quantized
+from mdtensor.quant.tensor import (
+    NarrowTensor,
+    QInt32Tensor,
+    QuantizedTensor,
+    quantized,
+    spec_of,
+)
 
 #: Steps beyond this saturate on every grid.
 LIMIT = 2.0**31
@@ -68,7 +74,7 @@ def _ruled(grid: QParams, rounding: Any) -> QParams:
 
 def _steps(values: Any, grid: QParams, is_wide: bool) -> Any:
     """round_half_even(values / scale), exact, cut to ±2**31."""
-    scale = grid.along(grid.scale, values.ndim)
+    scale = grid.along(grid.scale, values.shape)
     with np.errstate(over="ignore"):
         quotient = np.clip(values / scale, -LIMIT, LIMIT)
     nearest = np.asarray(np.rint(quotient)).astype(np.int64)
@@ -91,7 +97,7 @@ def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
 
 @method(dequantize, prepare=dequantize_step)
 def dequantize(x: QuantizedTensor, /) -> Float32Tensor:
-    found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.ndim)
+    found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
     products = np.asarray(found * scale)
     if x.dtype is qint32:
         _settle(products, found, np.broadcast_to(scale, products.shape))
@@ -128,7 +134,7 @@ def requantize(x: QInt32Tensor, /, *, out: Any = None) -> Any:
 
 
 def _rescaled(x: Any, out: QParams) -> Any:
-    check_out("requantize", out, x)
+    checked("requantize", (x,), lambda: requantize.operation.rule(spec_of(x), out=out))
     if by_rule := ruled("requantize", out):
         return by_rule(x, out)
     return quantized(exact.rescale(exact.steps_of(x), x.qparams, out), out)

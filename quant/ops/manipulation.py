@@ -32,6 +32,8 @@ from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 def _moved(name: str, operation: Any, x: Any, **options: Any) -> Any:
     """The codes moved as integers are, on the grid that is deduced."""
+    if x.qparams.block_size is not None:
+        require_per_tensor(name, x)
     deduce = operation.select(type(x)).deduce
     spec = checked(name, (x,), lambda: deduce(spec_of(x), **options))
     return x.wrap(operation(x.codes, **options).buffer, spec.qparams)

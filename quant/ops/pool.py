@@ -72,7 +72,7 @@ def max_pool2d_step(
 
 
 def _max_pooled(x: TensorSpec, **options: Any) -> TensorSpec:
-    if x.qparams.axis not in (None, 0, 1):
+    if not x.qparams.is_along(None, 0, 1):
         x.qparams.refuse_axis("grid")
     return pooling(x, **options)
 
@@ -104,7 +104,7 @@ def max_pool2d(
 
 def _refuse_moving_axis(x: Any) -> None:
     """A window mixes codes along height and width: they need one grid."""
-    if x.qparams.axis not in (None, 0, 1):
+    if not x.qparams.is_along(None, 0, 1):
         require_per_tensor("max_pool2d", x)
 
 

@@ -13,10 +13,9 @@ class Exact:
     def reals(x):
         """Fractions, in an object array of the shape of `x`."""
         grid = x.qparams
-        shape = x.buffer.shape
-        scales = np.broadcast_to(grid.along(grid.scale, x.ndim), shape)
-        zeros = np.broadcast_to(grid.along(grid.zero_point, x.ndim), shape)
-        rows = (v.ravel().tolist() for v in (x.buffer, scales, zeros))
+        shape = x.shape
+        scales, zeros = (spread(v, grid, shape) for v in (grid.scale, grid.zero_point))
+        rows = (v.ravel().tolist() for v in (np.asarray(x.codes), scales, zeros))
         steps, flat = {}, []
         for row in zip(*rows, strict=True):
             if row not in steps:
@@ -28,10 +27,22 @@ class Exact:
     @staticmethod
     def codes(values, grid):
         """The codes of Fractions on `grid`: nearest, ties to even, saturated."""
-        step, zero = Fraction(float(grid.scale)), int(grid.zero_point)
-        found = [half_even(v, step) + zero for v in values.ravel()]
+        grids = (spread(v, grid, values.shape) for v in (grid.scale, grid.zero_point))
+        rows = zip(values.ravel(), *(g.ravel().tolist() for g in grids), strict=True)
+        found = [half_even(v, Fraction(step)) + zero for v, step, zero in rows]
         clamped = [min(max(c, grid.minimum), grid.maximum) for c in found]
         return np.array(clamped, np.int64).reshape(values.shape)
+
+
+def spread(values, grid, shape):
+    """One number for each element of a tensor, from one for each of its grids."""
+    if grid.block_size is not None:
+        longer = np.repeat(values, grid.block_size, grid.axis)
+        return longer[tuple(slice(n) for n in shape)]
+    if grid.axis is not None:
+        behind = (1,) * (len(shape) - grid.axis - 1)
+        values = values.reshape(-1, *behind)
+    return np.broadcast_to(values, shape)
 
 
 def half_even(value, step):

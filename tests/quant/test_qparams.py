@@ -104,10 +104,12 @@ def test_a_symmetric_grid_has_zero_point_zero_and_covers(bound):
 
 
 def test_repr_is_one_short_line():
-    assert repr(QParams(0.1, 3)) == "QParams(scale=0.1, zero_point=3, dtype=qint8)"
+    assert repr(QParams(0.1, 3)) == (
+        "QParams(scale=0.1, zero_point=3, range=-13.1..12.4, dtype=qint8)"
+    )
     scales = np.linspace(0.1, 0.3, 1000)
     assert repr(QParams(scales, axis=0, dtype=qint8)) == (
-        "QParams(1000 scales=0.1..0.3, axis=0, dtype=qint8)"
+        "QParams(1000 scales=0.1..0.3, axis=0, range=-38.4..38.1, dtype=qint8)"
     )
 
 
@@ -151,5 +153,5 @@ def test_an_axis_of_no_indices_has_no_scales():
 
 def test_scales_past_float32_are_shown():
     assert repr(QParams(1e300, dtype=qint32)) == (
-        "QParams(scale=1e+300, zero_point=0, dtype=qint32)"
+        "QParams(scale=1e+300, zero_point=0, range=-inf..inf, dtype=qint32)"
     )

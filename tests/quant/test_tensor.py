@@ -67,7 +67,7 @@ def test_no_way_leads_to_bare_numbers_silently():
 
 def test_repr_states_shape_and_grid():
     assert repr(QInt8Tensor([[1]], scale=0.1)) == (
-        "QInt8Tensor[1,1](scale=0.1, zero_point=0)"
+        "QInt8Tensor[1,1](scale=0.1, zero_point=0, range=-12.8..12.7)"
     )
 
 
@@ -87,8 +87,8 @@ def test_codes_do_not_pass_for_a_number(way):
     with pytest.raises(md.GridError) as raised:
         way(QInt8Tensor([3], scale=0.5))
     assert str(raised.value) == (
-        "QInt8Tensor[1](scale=0.5, zero_point=0) holds codes, not numbers. "
-        "Use x.codes or quant.dequantize(x)."
+        "QInt8Tensor[1](scale=0.5, zero_point=0, range=-64..63.5) holds codes, not "
+        "numbers. Use x.codes or quant.dequantize(x)."
     )
 
 

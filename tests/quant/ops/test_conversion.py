@@ -210,12 +210,15 @@ def test_scales_along_an_axis_become_one(exact, tensor):
     assert requantize(none, out=out).shape == (2, 0)
 
 
-def test_a_target_has_one_grid():
-    with pytest.raises(md.GridError) as raised:
-        requantize(QInt8Tensor([1], scale=1), out=QParams([1], axis=0))
+def test_a_target_is_a_grid_that_fits():
+    x = QInt8Tensor([1, 2], scale=1)
+    found = requantize(x, out=QParams([0.5, 0.25], axis=0))
+    assert found.codes.tolist() == [2, 8]
+    with pytest.raises(md.ShapeError) as raised:
+        requantize(x, out=QParams([1], axis=0))
     assert str(raised.value) == (
-        "requantize(QInt8Tensor[1]): out has scales along axis 0. "
-        "Pass out=QParams(...) with one scale."
+        "requantize(QInt8Tensor[2]): (1 scales=1.0..1.0, axis=0) does not fit shape "
+        "(2,). Give one scale for each index of the axis."
     )
     with pytest.raises(md.OptionError, match="out is a NoneType"):
         requantize(QInt8Tensor([1], scale=1), out=None)

@@ -1,0 +1,145 @@
+"""What makes no grid: types that are no codes, numbers that are no steps or zeros.
+
+Each function gives what it was given in the form that a grid keeps, or refuses it.
+"""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import DType, GridError, MdtensorError, dtype as find_dtype
+from mdtensor.errors import shown
+from mdtensor.quant.dtypes import SYMMETRIC, qint32
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def code_dtype(given: Any) -> DType:
+    """The type of codes `given`."""
+    dtype = find_dtype(given)
+    if dtype.kind != "quantized":
+        raise GridError(
+            f"{dtype} is no type of codes", "Use qint8 or quint8", "QParams"
+        )
+    return dtype
+
+
+def numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
+    """`given` as an array of real numbers."""
+    try:
+        found = np.asarray(given)
+        if found.dtype.kind != "c":  # of which NumPy would drop a part, and warn
+            found = np.asarray(given, dtype)
+    except (TypeError, ValueError, OverflowError, MdtensorError):
+        found = np.asarray(None)
+    if found.dtype.kind not in "biuf":
+        raise GridError(
+            f"{name} is a {type(given).__name__} that holds no numbers",
+            "Give a number, or one for each index of axis",
+            "QParams",
+        )
+    return found
+
+
+def axis_of(given: Any) -> int | None:
+    """The axis along which scales differ."""
+    if given is None:
+        return None
+    if not isinstance(given, Integral) or int(given) < 0:
+        raise GridError(
+            f"axis is {shown(given)}", "Count it from the front, from 0", "QParams"
+        )
+    return int(given)
+
+
+def block_size_of(given: Any, axis: int | None) -> int | None:
+    """How many indices of `axis` share a scale, if they do."""
+    if given is None:
+        return None
+    is_size = isinstance(given, Integral) and not isinstance(given, bool)
+    if not is_size or int(given) < 1:
+        raise GridError(
+            f"block_size is {shown(given)}", "Use an integer from 1", "QParams"
+        )
+    if axis is None:
+        raise GridError(
+            f"block_size={given} without an axis",
+            "Name the axis that is cut into blocks",
+            "QParams",
+        )
+    return int(given)
+
+
+def check_granularity(
+    scales: FloatArray, zeros: IntArray, axis: int | None, block_size: int | None
+) -> None:
+    """Refuse scales of another shape than one grid a tensor, index or block has."""
+    if block_size is None and scales.ndim != (axis is not None):
+        raise GridError(
+            f"{scales.size} scales with axis={shown(axis)}",
+            "Give one number, or a sequence and its axis",
+            "QParams",
+        )
+    if block_size is not None and axis is not None and axis >= scales.ndim:
+        raise GridError(
+            f"scales of shape {scales.shape} with axis={axis}, block_size={block_size}",
+            "Give them the shape of the tensor, with one for each block of the axis",
+            "QParams",
+        )
+    if zeros.shape not in ((), scales.shape):
+        raise GridError(
+            f"{zeros.size} zero points for {scales.size} scales",
+            "Give one, or as many as scales",
+            "QParams",
+        )
+
+
+def check_narrow(narrow_range: Any, dtype: DType) -> bool:
+    """Whether the smallest code is left out."""
+    if not isinstance(narrow_range, bool):
+        raise GridError(
+            f"narrow_range is {shown(narrow_range)}", "Use True or False", "QParams"
+        )
+    if narrow_range and (dtype is qint32 or dtype.storage.kind not in "iu"):
+        raise GridError(
+            f"{dtype} has no narrow range", "It is for integers to 16 bits", "QParams"
+        )
+    return narrow_range
+
+
+def steps(exact: FloatArray, dtype: DType) -> FloatArray:
+    """The scales, rounded to float32 unless those of accumulators."""
+    narrow = dtype is not qint32
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = exact.astype(np.float32).astype(np.float64) if narrow else exact
+    smallest = float(np.finfo(np.float32 if narrow else np.float64).tiny)
+    if not (np.isfinite(rounded) & (rounded >= smallest)).all():
+        worst = exact.reshape(-1)[~(rounded.reshape(-1) >= smallest)][:1]
+        text = f"{worst[0]:g}" if worst.size else "infinite"
+        raise GridError(
+            f"a scale is {text}",
+            f"Use finite numbers from {smallest:.3g} on",
+            "QParams",
+        )
+    return rounded
+
+
+def zero_points(given: npt.NDArray[Any], dtype: DType, minimum: int) -> IntArray:
+    """The zero points: codes from `minimum` on, 0 for symmetric types."""
+    low, high = (0, 0) if dtype in SYMMETRIC else (minimum, int(dtype.maximum))
+    whole = given.dtype.kind in "iu" or bool((given == np.rint(given)).all())
+    if not whole or (given < low).any() or (given > high).any():
+        raise GridError(
+            f"a zero point is no code of {dtype}: given {_span(given)}",
+            f"Use integers from {low} to {high}",
+            "QParams",
+        )
+    return given.astype(np.int64)
+
+
+def _span(values: npt.NDArray[Any]) -> str:
+    low, high = values.min(), values.max()
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -1,0 +1,195 @@
+"""Grids per tensor, per axis and per block: the same numbers, one scale or many."""
+
+import copy
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, qint8, qint32, quint8
+
+
+@st.composite
+def grids(draw, shape, dtypes=(qint8, quint8)):
+    """A random grid, of any granularity, that fits `shape`."""
+    dtype = draw(st.sampled_from(dtypes))
+    axis = draw(st.sampled_from([None, *range(len(shape))]))
+    size = None if axis is None else draw(st.sampled_from([None, 1, 2, 3, 5]))
+    narrow = dtype is not qint32 and draw(st.booleans())
+    like = QParams(1, int(narrow), dtype=dtype, narrow_range=narrow)
+    if axis is not None:
+        ones = np.ones((1,) * len(shape)) if size else [1]
+        like = like.replace(scale=ones, axis=axis, block_size=size)
+    counts = like.scales_of(shape)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    scales = rng.choice([0.5, 0.25, 0.1, 0.3, 1.0, 7.0], counts)
+    zeros = rng.integers(like.minimum, like.maximum + 1, counts)
+    is_free = dtype not in quant.dtypes.SYMMETRIC
+    return like.replace(scale=scales, zero_point=zeros if is_free else 0)
+
+
+@st.composite
+def tensors(draw, dtypes=(qint8, quint8)):
+    """Random codes on a random grid, of up to 3 axes."""
+    shape = draw(st.lists(st.integers(0, 6), max_size=3).map(tuple))
+    grid = draw(grids(shape, dtypes))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    codes = rng.integers(grid.minimum, grid.maximum + 1, shape)
+    return quant.tensor.quantized(codes.astype(grid.dtype.storage), grid)
+
+
+def test_blocks_have_the_shape_of_the_tensor():
+    grid = QParams([[0.5, 0.25], [1, 2]], axis=1, block_size=4)
+    fitting = [(2, 8), (2, 7), (2, 5), (-1, 6), (2, -1)]
+    assert all(grid.fits(shape) for shape in fitting)
+    assert not any(grid.fits(shape) for shape in [(2, 9), (2, 4), (3, 8), (8,), ()])
+    x = QInt8Tensor(np.full((2, 6), 4, np.int8), grid)
+    assert quant.dequantize(x).tolist() == [[2, 2, 2, 2, 1, 1], [4, 4, 4, 4, 8, 8]]
+    assert repr(x) == (
+        "QInt8Tensor[2,6](4 scales=0.25..2.0, axis=1, block_size=4, range=-256..254)"
+    )
+
+
+def test_blocks_that_do_not_fit_are_refused():
+    with pytest.raises(md.ShapeError) as raised:
+        QInt8Tensor([[1] * 9], scale=[[1, 2]], axis=1, block_size=4)
+    assert str(raised.value) == (
+        "QInt8Tensor: (2 scales=1.0..2.0, axis=1, block_size=4) does not fit codes of "
+        "shape (1, 9). Give one scale for each block of the axis."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"block_size": 4}, "QParams: block_size=4 without an axis. Name the axis"),
+        ({"axis": 0, "block_size": 0}, "QParams: block_size is 0. Use an integer"),
+        ({"axis": 0, "block_size": 2.0}, "QParams: block_size is 2.0. Use an integer"),
+        ({"axis": 0, "block_size": True}, "QParams: block_size is True. Use an"),
+        ({"axis": 1, "block_size": 4}, "QParams: scales of shape (2,) with axis=1,"),
+        ({"axis": 0, "narrow_range": 1}, "QParams: narrow_range is 1. Use True or"),
+        (
+            {"axis": 0, "narrow_range": True, "dtype": qint32},
+            "QParams: qint32 has no narrow range. It is for integers to 16 bits.",
+        ),
+    ],
+)
+def test_what_makes_no_grid_is_refused(options, text):
+    with pytest.raises(md.GridError) as raised:
+        QParams([1, 2], **options)
+    assert str(raised.value).startswith(text)
+
+
+def test_a_narrow_range_leaves_out_the_smallest_code():
+    grid = QParams(0.5, narrow_range=True)
+    assert (grid.minimum, grid.maximum, grid.range) == (-127, 127, (-63.5, 63.5))
+    assert grid.is_symmetric and grid != QParams(0.5)
+    assert "narrow_range=True" in repr(grid)
+    low = quant.quantize(md.asarray([-1e9, 1e9]), grid)
+    assert low.codes.tolist() == [-127, 127]
+    with pytest.raises(md.CastError) as raised:
+        QInt8Tensor([-128, 3], grid)
+    assert str(raised.value) == (
+        "(scale=0.5, zero_point=0, narrow_range=True) has codes from -127 to 127, "
+        "given -128 to 3. Use quantize, which saturates."
+    )
+    with pytest.raises(md.GridError, match="Use integers from 1 to 255"):
+        QParams(0.5, 0, dtype=quint8, narrow_range=True)
+
+
+def test_what_rounds_to_a_narrow_range_stays_in_it(exact):
+    out = QParams(0.25, narrow_range=True)
+    x = QInt8Tensor(np.arange(-127, 128).astype(np.int8), QParams(0.5, 3))
+    wanted = exact.codes(exact.reals(x), out)
+    assert np.array_equal(quant.requantize(x, out=out).buffer, wanted)
+    doubled = exact.codes(exact.reals(x) * 2, out)
+    assert np.array_equal(md.add(x, x, out=out).buffer, doubled)
+    narrow = quant.requantize(x, out=out)
+    assert np.array_equal(
+        exact.reals(md.relu(narrow)), np.maximum(exact.reals(narrow), 0)
+    )
+    assert np.array_equal(exact.reals(-narrow), -exact.reals(narrow))
+    assert (-narrow).qparams == out
+
+
+def test_symmetry_is_asked():
+    assert QParams(0.5).is_symmetric and QParams(0.5, dtype=qint32).is_symmetric
+    assert not QParams(0.5, 1).is_symmetric
+    assert not QParams(0.5, dtype=quint8).is_symmetric
+    assert not QParams([1, 2], [0, 1], axis=0).is_symmetric
+
+
+@given(x=tensors(dtypes=(qint8, quint8, qint32)))
+def test_grids_survive_pickle_copy_and_replace(x):
+    for other in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert other.qparams == x.qparams and type(other) is type(x)
+        assert np.array_equal(other.buffer, x.buffer)
+    assert x.qparams.replace() == x.qparams
+    assert hash(x.qparams.replace()) == hash(x.qparams)
+
+
+@given(x=tensors(dtypes=(qint8, quint8, qint32)))
+def test_numbers_leave_every_grid_rounded_once(x, exact):
+    wanted = [np.float32(float(real)) for real in exact.reals(x).ravel()]
+    got = np.asarray(quant.dequantize(x)).ravel()
+    # Codes of 32 bits times such scales are exact in float64.
+    assert got.tobytes() == np.array(wanted, np.float32).tobytes()
+
+
+@given(x=tensors(), data=st.data())
+def test_numbers_come_to_every_grid_rounded_once(x, data, exact):
+    numbers = quant.dequantize(x)
+    grid = data.draw(grids(x.shape))
+    got = quant.quantize(numbers, grid)
+    assert got.qparams == grid
+    reals = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
+    wanted = exact.codes(reals(np.asarray(numbers)), grid)
+    assert np.array_equal(np.asarray(got.codes), wanted)
+
+
+@given(x=tensors(dtypes=(qint8, quint8, qint32)), data=st.data())
+def test_codes_move_between_all_grids_rounded_once(x, data, exact):
+    grid = data.draw(grids(x.shape))
+    got = quant.requantize(x, out=grid)
+    assert got.qparams == grid
+    assert np.array_equal(np.asarray(got.codes), exact.codes(exact.reals(x), grid))
+
+
+@given(x=tensors())
+def test_sums_on_equal_grids_are_exact(x, exact):
+    got = md.add(x, x)
+    assert np.array_equal(exact.reals(got), 2 * exact.reals(x))
+
+
+def test_blocks_are_those_of_onnx():
+    """Against the reference implementation of the onnx package, short blocks too."""
+    op = pytest.importorskip("onnx.reference.ops.op_quantize_linear")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4, 10)).astype(np.float32)
+    scale = rng.uniform(0.01, 0.1, (4, 3)).astype(np.float32)
+    zero = rng.integers(0, 256, (4, 3)).astype(np.uint8)
+    wanted = op.QuantizeLinear_21.eval(x, scale, zero, axis=1, block_size=4)
+    grid = QParams(scale, zero, dtype=quint8, axis=1, block_size=4)
+    got = quant.quantize(md.asarray(x), grid)
+    assert np.array_equal(got.buffer, wanted)
+    assert type(got) is QUInt8Tensor
+
+
+def test_products_refuse_blocks():
+    x = QInt8Tensor(np.ones((2, 4), np.int8), scale=0.5)
+    scales = np.ones((3, 2))
+    w = QInt8Tensor(np.ones((3, 4), np.int8), QParams(scales, axis=1, block_size=2))
+    with pytest.raises(md.GridError) as raised:
+        md.linear(x, w, None)
+    assert str(raised.value) == (
+        "linear(QInt8Tensor[2,4], QInt8Tensor[3,4]): weights have scales along axis 1 "
+        "in blocks of 2. Give them one scale for each output channel: axis=0."
+    )
+    with pytest.raises(
+        md.GridError, match="axis 0 in blocks of 2 cannot leave the sum"
+    ):
+        md.matmul(x, QInt8Tensor(w.buffer.T, QParams(scales.T, axis=0, block_size=2)))
