@@ -1,8 +1,9 @@
 """Which instructions the kernels may use, decided once when this module is imported.
 
-`RUNWAY` is "vnni" (AVX-512 with the 8-bit dot product) or "generic" (what LLVM makes of
-plain loops on any CPU). Both runways give the same bytes. An intrinsic that the CPU
-lacks aborts the process, so the features are asked first and never assumed.
+`RUNWAY` is "vnni" (AVX-512 with the 8-bit dot product), "avx2" (16-bit products, fused
+multiply-add) or "generic" (what LLVM makes of plain loops on any CPU). All give the
+same bytes. An intrinsic that the CPU lacks aborts the process, so the features are
+asked first and never assumed.
 """
 
 import os
@@ -11,8 +12,11 @@ import platform
 import llvmlite.binding as llvm
 import numba
 
-RUNWAYS = ("generic", "vnni")
+RUNWAYS = ("generic", "avx2", "vnni")
+AVX2_FEATURES = ("avx2", "fma")
 VNNI_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni")
+# the fastest one first
+NEEDED = {"vnni": VNNI_FEATURES, "avx2": AVX2_FEATURES, "generic": ()}
 NOTED_FEATURES = (
     *("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512vbmi"),
     *("avx512vnni", "avxvnni", "avx512bf16", "amx-int8", "neon", "dotprod", "i8mm"),
@@ -34,25 +38,42 @@ def cpu_name():
     return numba.config.CPU_NAME or llvm.get_host_cpu_name()
 
 
+def lacking(runway, features):
+    """The features that `runway` needs and the CPU lacks."""
+    return [name for name in NEEDED[runway] if name not in features]
+
+
 def choose_runway(features, override, is_jit_disabled):
     """(runway, why). An override that the CPU cannot run raises RuntimeError."""
-    missing = [name for name in VNNI_FEATURES if name not in features]
     if override not in (None, "", *RUNWAYS):
         raise RuntimeError(
             f"MDTENSOR_ISA={override}: no such runway. Use one of {', '.join(RUNWAYS)}."
         )
-    if override == "vnni" and (missing or is_jit_disabled):
-        lack = ", ".join(missing) or "a compiler (NUMBA_DISABLE_JIT is set)"
-        raise RuntimeError(
-            f"MDTENSOR_ISA=vnni: this CPU lacks {lack}. Use MDTENSOR_ISA=generic."
-        )
     if override:
+        _require(override, features, is_jit_disabled)
         return override, f"MDTENSOR_ISA={override}"
     if is_jit_disabled:
         return "generic", "NUMBA_DISABLE_JIT is set"
-    if missing:
-        return "generic", f"the CPU lacks {', '.join(missing)}"
-    return "vnni", f"the CPU has {', '.join(VNNI_FEATURES)}"
+    runway = next(name for name in NEEDED if not lacking(name, features))
+    has = ", ".join(NEEDED[runway])
+    faster = list(NEEDED)[: list(NEEDED).index(runway)]
+    lacks = [lack for name in faster for lack in lacking(name, features)]
+    reasons = [f"has {has}"] * bool(has) + [f"lacks {', '.join(lacks)}"] * bool(lacks)
+    return runway, f"the CPU {' and '.join(reasons)}"
+
+
+def _require(runway, features, is_jit_disabled):
+    """Refuse a runway that needs more than there is."""
+    lacks = lacking(runway, features)
+    if is_jit_disabled and NEEDED[runway]:
+        lacks = lacks or ["a compiler (NUMBA_DISABLE_JIT is set)"]
+    if not lacks:
+        return
+    usable = "generic" if is_jit_disabled else choose_runway(features, None, False)[0]
+    raise RuntimeError(
+        f"MDTENSOR_ISA={runway}: this CPU lacks {', '.join(lacks)}. "
+        f"Use MDTENSOR_ISA={usable}."
+    )
 
 
 FEATURES = host_features()

@@ -13,7 +13,7 @@ from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 
 draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
-RUNWAYS = {"generic": conv, isa.RUNWAY: runway.fast_conv}
+RUNWAYS = {"generic": conv, isa.RUNWAY: runway.fast.conv}
 SLACK = 64
 # (h, w, c), kernel, stride, padding, dilation
 CASES = [

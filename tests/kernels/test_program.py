@@ -110,6 +110,7 @@ def test_forked_child(built):
 
 RUNS = {
     "generic": {"MDTENSOR_ISA": "generic"},
+    "avx2": {"MDTENSOR_ISA": "avx2"},
     "vnni": {"MDTENSOR_ISA": "vnni"},
     "uncompiled": {"NUMBA_DISABLE_JIT": "1"},
 }
@@ -117,9 +118,9 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_bytes_on_every_runway(built, name):
-    features = set(isa.VNNI_FEATURES)
-    if name == "vnni" and (features - isa.FEATURES or numba.config.DISABLE_JIT):
-        pytest.skip("this process cannot run AVX-512 VNNI")
+    needed = set(isa.NEEDED.get(name, ()))
+    if needed - isa.FEATURES or (needed and numba.config.DISABLE_JIT):
+        pytest.skip(f"this process cannot run {name}")
     _, executable = built
     want = mixed_net["digest"](executable.values(mixed_net["sample"]()))
     places = {k: v for k, v in os.environ.items() if k != "MDTENSOR_ISA"}

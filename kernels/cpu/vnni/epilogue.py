@@ -12,6 +12,7 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vectors import trailing_zeros as trailing_zeros
 from mdtensor.kernels.cpu.vnni import simd
 from mdtensor.kernels.cpu.vnni.simd import FLOATS, I16, I64, S32
 
@@ -89,16 +90,6 @@ def exceeds(b, rest, limit=None):
     """<16 x i1>: rest > limit; a rest this large is within NEAR_TIE of 1/2."""
     usual = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
     return b.fcmp_ordered(">", rest, usual if limit is None else simd.splat(b, limit))
-
-
-@intrinsic
-def trailing_zeros(typingctx, bits):
-    """Index of the lowest set bit of an int64 that is not 0."""
-
-    def emit(context, b, signature, arguments):
-        return b.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.int64), emit
 
 
 def near_tie_lanes(b, rest):

@@ -1,25 +1,36 @@
 """AVX-512 vectors for numba intrinsics: one short function per instruction.
 
-The first argument `b` is llvmlite's IR builder; vectors are SSA values, so a tile of
-accumulators is a Python list and an unrolled loop is a Python loop. Addresses are
-integers (numba `int64`); every load and store is unaligned.
-
-Invariants that keep LLVM fast: loops carry `llvm.loop.unroll.disable` (unrolled copies
-of a register-filling tile spill), and a broadcast vector is never the operand of `xor`
-(LLVM hangs on it).
+They join the functions of `cpu/vectors.py`, which fit every width. Invariant: a
+broadcast vector is never the operand of `xor` (LLVM hangs on it).
 Source: Intel Intrinsics Guide; LLVM `IntrinsicsX86.td`.
 """
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu import isa, vectors
+from mdtensor.kernels.cpu.vectors import (
+    F32 as F32,
+    I1 as I1,
+    I8 as I8,
+    I16 as I16,
+    I32 as I32,
+    I64 as I64,
+    address_of as address_of,
+    call as call,
+    concat as concat,
+    constant as constant,
+    literals as literals,
+    load as load,
+    permute as permute,
+    repeat as repeat,
+    slice_bytes as slice_bytes,
+    store as store,
+)
 
 HAS_BYTE_PERMUTE = "avx512vbmi" in isa.FEATURES
 LANES = 16
-I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-F32 = ir.FloatType()
 S32 = ir.VectorType(I32, LANES)
 FLOATS = ir.VectorType(F32, LANES)
 WORDS = ir.VectorType(I16, 2 * LANES)
@@ -28,33 +39,9 @@ ALL_LANES = ir.Constant(I16, -1)
 CURRENT_ROUNDING = ir.Constant(I32, 4)
 
 
-def call(b, name, result, *arguments):
-    """The LLVM intrinsic `name`, declared at its first use in a module."""
-    signature = ir.FunctionType(result, [argument.type for argument in arguments])
-    return b.call(cgutils.get_or_insert_function(b.module, signature, name), arguments)
-
-
-def constant(element, values):
-    """A vector of constants."""
-    return ir.Constant(ir.VectorType(element, len(values)), list(values))
-
-
 def splat(b, scalar, lanes=LANES):
     """Every lane = scalar."""
-    vector = ir.VectorType(scalar.type, lanes)
-    first = b.insert_element(ir.Constant(vector, ir.Undefined), scalar, I32(0))
-    zeros = constant(I32, [0] * lanes)
-    return b.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
-
-
-def load(b, address, kind):
-    """The value of type `kind` at an integer address."""
-    return b.load(b.inttoptr(address, kind.as_pointer()), align=1)
-
-
-def store(b, value, address):
-    """Write `value` at an integer address."""
-    b.store(value, b.inttoptr(address, value.type.as_pointer()), align=1)
+    return vectors.splat(b, scalar, lanes)
 
 
 def load_masked(b, address, kind, mask):
@@ -126,11 +113,6 @@ def pack_bytes(b, x, y):
     return call(b, "llvm.x86.avx512.packuswb.512", BYTES, x, y)
 
 
-def permute(b, x, order):
-    """Element i of the result = element order[i] of x."""
-    return b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), constant(I32, order))
-
-
 def permute_dwords(b, x, order):
     """Dword i of the result = dword order[i] of x."""
     return permute(b, b.bitcast(x, S32), order)
@@ -146,90 +128,9 @@ def permute_pair(b, x, order, y):
     return call(b, "llvm.x86.avx512.vpermi2var.qi.512", BYTES, x, order, y)
 
 
-def concat(b, *vectors):
-    """The lanes of all vectors (a power of two of them), one after the other."""
-    vectors = list(vectors)
-    while len(vectors) > 1:
-        lanes = constant(I32, range(2 * vectors[0].type.count))
-        pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [b.shuffle_vector(x, y, lanes) for x, y in pairs]
-    return vectors[0]
-
-
-def slice_bytes(b, x, start, count):
-    """Bytes start .. start + count of x."""
-    if count == x.type.count:
-        return x
-    return permute(b, x, range(start, start + count))
-
-
 def any_lane(b, bits):
     """i1: is a lane of a <16 x i1> set?"""
     return b.icmp_unsigned("!=", b.bitcast(bits, I16), I16(0))
-
-
-def repeat(b, count, carried, body):
-    """carried = body(i, carried) for i in 0 .. count - 1; returns the last `carried`.
-
-    A rolled loop over SSA values: `carried` is a list of values, kept in registers.
-    """
-    before = b.block
-    head = b.append_basic_block("repeat")
-    inside = b.append_basic_block("repeat.body")
-    after = b.append_basic_block("repeat.end")
-    b.branch(head)
-    b.position_at_end(head)
-    i = b.phi(I64)
-    i.add_incoming(I64(0), before)
-    phis = [b.phi(value.type) for value in carried]
-    for phi, value in zip(phis, carried, strict=True):
-        phi.add_incoming(value, before)
-    b.cbranch(b.icmp_signed("<", i, count), inside, after)
-    b.position_at_end(inside)
-    results = body(i, phis)
-    i.add_incoming(b.add(i, I64(1)), b.block)
-    for phi, value in zip(phis, results, strict=True):
-        phi.add_incoming(value, b.block)
-    _forbid_unrolling(b.branch(head))
-    b.position_at_end(after)
-    return phis
-
-
-def _forbid_unrolling(branch):
-    module = branch.parent.module if hasattr(branch.parent, "module") else None
-    module = module or branch.parent.function.module
-    disable = module.add_metadata(["llvm.loop.unroll.disable"])
-    # a loop identifier is a node that names itself first
-    node = module.add_metadata([disable, I64(len(module.metadata))])
-    node.operands = (node, disable)
-    branch.set_metadata("llvm.loop", node)
-
-
-def literals(*arguments):
-    """The values of literal integer types, or None where one is not literal."""
-    if not all(isinstance(argument, types.IntegerLiteral) for argument in arguments):
-        return None
-    return [argument.literal_value for argument in arguments]
-
-
-@intrinsic
-def address_of(typingctx, array, index):
-    """Address of element `index` of a contiguous array, an int64.
-
-    It does not keep `array` alive: use the array after the last use of the address.
-    Signed, because numba makes a float of an unsigned plus a signed integer.
-    """
-    if not isinstance(array, types.Array):
-        return None
-
-    def emit(context, b, signature, arguments):
-        kind = signature.args[0]
-        struct = context.make_array(kind)(context, b, arguments[0])
-        step = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        base = b.ptrtoint(struct.data, I64)
-        return b.add(base, b.mul(arguments[1], I64(step)))
-
-    return types.int64(array, types.int64), emit
 
 
 @intrinsic(prefer_literal=True)

@@ -1,4 +1,4 @@
-"""The AVX-512 VNNI runway gives the bytes of exact integer arithmetic."""
+"""The runways with own kernels give the bytes of exact integer arithmetic."""
 
 from fractions import Fraction
 
@@ -7,16 +7,44 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import conv as generic_conv, isa
+from mdtensor.kernels.cpu.runway import families
 from mdtensor.kernels.reference import (
     elementwise as exact,
     reduction as exact_reduction,
 )
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
-if isa.RUNWAY != "vnni":
-    pytest.skip(f"no VNNI runway here: {isa.REASON}", allow_module_level=True)
+RUNWAYS = [name for name in isa.NEEDED if not isa.lacking(name, isa.FEATURES)]
+RUNWAYS.remove("generic")
 
-from mdtensor.kernels.cpu.vnni import conv, elementwise, matmul, reduction
+if isa.IS_JIT_DISABLED:
+    pytest.skip("the kernels are vectors of LLVM", allow_module_level=True)
+
+
+@pytest.fixture(params=RUNWAYS)
+def kernels(request):
+    return families(request.param)
+
+
+@pytest.fixture
+def matmul(kernels):
+    return kernels.matmul
+
+
+@pytest.fixture
+def conv(kernels):
+    return kernels.conv
+
+
+@pytest.fixture
+def elementwise(kernels):
+    return kernels.elementwise
+
+
+@pytest.fixture
+def reduction(kernels):
+    return kernels.reduction
+
 
 CODES = {
     "random": (np.arange(256), np.arange(-128, 128)),
@@ -75,7 +103,7 @@ GEMMS = [
 @pytest.mark.parametrize("kind", CODES)
 @pytest.mark.parametrize("ratio_kind", RATIOS)
 @pytest.mark.parametrize(("m", "k", "n"), GEMMS)
-def test_gemm_is_exact(m, k, n, ratio_kind, kind):
+def test_gemm_is_exact(matmul, m, k, n, ratio_kind, kind):
     rng = np.random.default_rng(m * k + n)
     pitch = k + 3
     a, w = draw(rng, kind, m * pitch + SLACK, n, k)
@@ -101,7 +129,7 @@ def test_gemm_is_exact(m, k, n, ratio_kind, kind):
         assert (out[m * n :] == 7).all()
 
 
-def test_gemm_writes_rows_of_a_wider_matrix():
+def test_gemm_writes_rows_of_a_wider_matrix(matmul):
     rng = np.random.default_rng(0)
     m, k, n, pitch = 9, 12, 5, 11
     a, w = draw(rng, "random", m * k + SLACK, n, k)
@@ -173,7 +201,7 @@ def exact_depthwise(x, weights, bias, geometry, x_zero_point):
 @pytest.mark.parametrize("kind", CODES)
 @pytest.mark.parametrize("ratio_kind", RATIOS)
 @pytest.mark.parametrize("shape", DEPTHWISE)
-def test_depthwise_is_exact(shape, ratio_kind, kind):
+def test_depthwise_is_exact(conv, shape, ratio_kind, kind):
     geometry = window(*shape)
     (h, w, c), (kh, kw) = shape[:2]
     rng = np.random.default_rng(h * w + c)
@@ -207,7 +235,13 @@ def assembly(kernel, *arguments):
     return "\n".join(fresh.inspect_asm().values())
 
 
-def test_gemm_uses_the_dot_product_on_full_vectors():
+INNER = {"vnni": ("vpdpbusd", "zmm"), "avx2": ("vpmaddwd", "ymm")}
+
+
+@pytest.mark.parametrize("name", RUNWAYS)
+def test_gemm_uses_the_dot_product_on_full_vectors(name):
+    matmul = families(name).matmul
+    instruction, register = INNER[name]
     rng = np.random.default_rng(1)
     a, w = draw(rng, "random", 8 * 8 + SLACK, 16, 8)
     _, multiplier, limbs = scaling(rng, "any", 16, 8)
@@ -216,12 +250,14 @@ def test_gemm_uses_the_dot_product_on_full_vectors():
         *(a, 8, 8, 8, matmul.pack_s8(w), 16, biases(rng, w, 0), multiplier, limbs),
         *(0, 0, 255, np.zeros(8 * 16, np.uint8), 16),
     )
-    dots = [line for line in text.splitlines() if "vpdpbusd" in line]
-    assert sum("zmm" in line for line in dots) >= 16 + 4 + 16 + 8 + 16
+    dots = [line for line in text.splitlines() if instruction in line]
+    assert sum(register in line for line in dots) >= 16 + 4 + 16 + 8 + 16
 
 
+@pytest.mark.skipif("vnni" not in RUNWAYS, reason="this CPU lacks AVX-512 VNNI")
 def test_no_tile_counts_references():
     """An atomic add in a loop over rows costs more than the row."""
+    conv = families("vnni").conv
     rng = np.random.default_rng(2)
     geometry = window((4, 40, 16), (5, 5), (1, 1), (2, 2, 2, 2), (1, 1))
     x, weights = draw(rng, "random", 4 * 40 * 16, 16, 25)
@@ -251,7 +287,7 @@ LENGTHS = (1, 63, 64, 65, 200, 640)
     "ratios",
     [(0.7, 0.9), (0.5, 0.25), (1.0, 1.0), (0.013, 2.1), (1.7e-5, 0.99), (9e4, 8e4)],
 )
-def test_every_sum_is_exact(ratios, grid):
+def test_every_sum_is_exact(elementwise, ratios, grid):
     za, zb, zero_point, lo, hi = grid
     a, b = EVERY_PAIR
     ratios = [fraction(ratio) for ratio in ratios]
@@ -264,7 +300,7 @@ def test_every_sum_is_exact(ratios, grid):
 
 @pytest.mark.parametrize("grid", [(0, 3, 128, 0, 255), (9, 255, 0, 7, 201)])
 @pytest.mark.parametrize("ratio", [0.0041, 2**-8, 1.0, 3.1e-5, 77.7])
-def test_every_product_is_exact(ratio, grid):
+def test_every_product_is_exact(elementwise, ratio, grid):
     za, zb, zero_point, lo, hi = grid
     a, b = EVERY_PAIR
     ratio = fraction(ratio)
@@ -280,7 +316,7 @@ def test_every_product_is_exact(ratio, grid):
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_lengths_that_are_no_whole_chunks(length, rng):
+def test_lengths_that_are_no_whole_chunks(elementwise, length, rng):
     a, b = rng.integers(0, 256, (2, length)).astype(np.uint8)
     table = rng.permutation(256).astype(np.uint8)
     one, pair = Fraction(1, 256), (Fraction(1, 2), Fraction(1, 4))
@@ -301,7 +337,7 @@ def test_lengths_that_are_no_whole_chunks(length, rng):
 
 
 @pytest.mark.parametrize("c", [1, 3, 8, 24, 50, 64, 88, 200])
-def test_products_with_a_factor_per_channel(c, rng):
+def test_products_with_a_factor_per_channel(elementwise, c, rng):
     a = rng.integers(0, 256, (37, c)).astype(np.uint8)
     b = rng.integers(0, 256, c).astype(np.uint8)
     for ratio in (Fraction(1, 128), fraction(0.0047)):
@@ -316,7 +352,7 @@ def test_products_with_a_factor_per_channel(c, rng):
 
 @pytest.mark.parametrize("p", [1, 7, 192, 2304])
 @pytest.mark.parametrize("c", [1, 3, 8, 24, 50, 64, 88, 200])
-def test_mean_is_exact(p, c, rng):
+def test_mean_is_exact(reduction, p, c, rng):
     x = rng.integers(0, 256, (1, p, c)).astype(np.uint8)
     for ratio in (Fraction(1), fraction(1.37)):
         out = np.full(c + SLACK, 7, np.uint8)
@@ -339,7 +375,7 @@ def floats_to_quantize(rng, count, scale):
 
 
 @pytest.mark.parametrize("scale", [0.0123, 1.0, 1 / 3, 1e-33, 3e33])
-def test_quantize_is_exact(scale, rng):
+def test_quantize_is_exact(elementwise, scale, rng):
     scale = float(np.float32(scale))
     x = floats_to_quantize(rng, 777, scale)
     out = np.full(777 + SLACK, 7, np.uint8)
@@ -351,7 +387,7 @@ def test_quantize_is_exact(scale, rng):
 @pytest.mark.parametrize(
     ("c", "cp"), [(1, 1), (1, 3), (1, 4), (1, 5), (3, 3), (3, 4), (3, 5)]
 )
-def test_quantize_interleaves_planes(c, cp, rng):
+def test_quantize_interleaves_planes(elementwise, c, cp, rng):
     scale = float(np.float32(0.0123))
     pixels = 7 * 31
     x = floats_to_quantize(rng, c * pixels, scale)
@@ -366,7 +402,7 @@ def test_quantize_interleaves_planes(c, cp, rng):
 
 
 @pytest.mark.parametrize("shape", DEPTHWISE)
-def test_im2col(shape, rng):
+def test_im2col(conv, shape, rng):
     geometry = window(*shape)
     c, taps = shape[0][2], int(geometry[3] * geometry[4])
     x = rng.integers(0, 256, shape[0]).astype(np.uint8)

@@ -1,0 +1,127 @@
+"""Requantization of accumulator tiles: four vectors of int32 become 32 codes.
+
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). A fused multiply-add
+gives y = (acc * P / Q + zero_point + 1/2) * 2**16 + SLIP, which errs by less than SLIP
+for every code that does not saturate. The high half of y is the code, and exact, unless
+the low half is at most 2 * SLIP: such a tile (one in a hundred) is summed again, and
+`resolve` decides those lanes with integers.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from mdtensor.kernels.cpu import rounding, vectors
+from mdtensor.kernels.cpu.avx2 import simd
+from mdtensor.kernels.cpu.avx2.simd import BYTES, FLOATS, LANES, S32, WORDS
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vectors import I8, I64
+
+QUAD = 4
+# |y| <= 257 * 2**16: 2.1 from acc and multiplier, 1 from the sum, 1/2 from the integer
+SLIP = 4
+ONE = 2.0**16
+# above every code, far below 2**31, and its low half says "not near a tie"
+TOP = 1023.5 * ONE
+# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it
+UNPACKED = tuple(4 * (i % 2) + i // 2 for i in range(8))
+
+
+class Rescaler:
+    """What all quads of a tile share: the limits, and the least low half so far."""
+
+    def __init__(self, b, offset, lo=None, hi=None):
+        self.offset = vectors.splat(b, offset, LANES)
+        self.low = None if lo is None else vectors.splat(b, b.trunc(lo, I8), 32)
+        self.high = None if hi is None else vectors.splat(b, b.trunc(hi, I8), 32)
+        self.least = ir.Constant(WORDS, [-1] * 16)
+
+    def scaled(self, b, accumulator, multiplier):
+        """y as int32 lanes; remembers the low halves."""
+        v = b.sitofp(accumulator, FLOATS)
+        v = simd.multiply_add(b, v, multiplier, self.offset)
+        v = simd.minimum(b, v, ir.Constant(FLOATS, [TOP] * LANES))
+        y = simd.to_int(b, v)
+        self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
+        return y
+
+    def codes(self, b, quad, multipliers):
+        """32 codes of 4 accumulator vectors with their multipliers, in their order."""
+        pairs = zip(quad, multipliers, strict=True)
+        shift = ir.Constant(S32, [16] * LANES)
+        ints = [b.ashr(self.scaled(b, *pair), shift) for pair in pairs]
+        words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
+        packed = simd.pack_bytes(b, *words)
+        packed = simd.smaller(b, simd.larger(b, packed, self.low), self.high)
+        whole = vectors.permute(b, b.bitcast(packed, S32), UNPACKED)
+        return b.bitcast(whole, BYTES)
+
+    def near_ties(self, b):
+        """i8: one bit for each dword lane in which a low half was near a tie."""
+        half = b.and_(b.bitcast(self.least, S32), ir.Constant(S32, [0xFFFF] * LANES))
+        limit = ir.Constant(S32, [2 * SLIP + 1] * LANES)
+        return b.bitcast(b.icmp_signed("<", half, limit), I8)
+
+    def has_near_tie(self, b):
+        """i64: 1 if a lane was near a tie, else 0."""
+        return b.zext(b.icmp_unsigned("!=", self.near_ties(b), I8(0)), I64)
+
+
+def load_vectors(b, address, count, kind):
+    """`count` vectors of 32 bytes at `address`, one after the other."""
+    places = [b.add(address, I64(32 * i)) for i in range(count)]
+    return [vectors.load(b, place, kind) for place in places]
+
+
+def load_multipliers(b, address, count):
+    """`count` vectors of multipliers in units of y."""
+    one = ir.Constant(FLOATS, [ONE] * LANES)
+    return [b.fmul(v, one) for v in load_vectors(b, address, count, FLOATS)]
+
+
+@intrinsic
+def near_tie_mask(typingctx, accumulator, multiplier, offset):
+    """Bits of the lanes that need integers; 8 int32 and 8 float32 by address."""
+
+    def emit(context, b, signature, arguments):
+        accumulator, multiplier, offset = arguments
+        rescaler = Rescaler(b, offset)
+        sums = vectors.load(b, accumulator, S32)
+        rescaler.scaled(b, sums, *load_multipliers(b, multiplier, 1))
+        return b.zext(rescaler.near_ties(b), I64)
+
+    return types.int64(types.int64, types.int64, types.float32), emit
+
+
+@kernel
+def offset_of(zero_point):
+    """The addend of the fused multiply-add, an integer below 2**24."""
+    return np.float32((zero_point + 0.5) * ONE + SLIP)
+
+
+@kernel
+def resolve(
+    spill, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
+):
+    """Decide exactly the lanes of a tile that are near a tie, and overwrite them.
+
+    Args:
+        spill: int32 [rows][width][8], the accumulators of the tile.
+        n0, n: first column of the tile and number of columns of the matrix.
+        c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
+    """
+    offset = offset_of(zero_point)
+    for i in range(rows * width):
+        first = n0 + LANES * (i % width)
+        sums = vectors.address_of(spill, LANES * i)
+        mask = near_tie_mask(sums, vectors.address_of(multiplier, first), offset)
+        while mask != 0:
+            lane = vectors.trailing_zeros(mask)
+            mask &= mask - 1
+            column = first + lane
+            if column < n:
+                out[c0 + (i // width) * ldc + column] = rounding.requantize_s32u8(
+                    spill[LANES * i + lane], multiplier[column], limbs, column,
+                    zero_point, lo, hi,
+                )  # fmt: skip

@@ -1,0 +1,321 @@
+"""Matrix products on vpmaddwd: rows widened to int16, weights packed as int16 pairs.
+
+A block of rows is widened once, then every panel of 16 columns passes over it in tiles
+of 6 rows: 12 accumulators, two vectors of weights, one pair of codes in all lanes and
+one product fill the 16 registers. A last panel of 8 columns has tiles of 12 rows.
+Source: GotoBLAS's panels.
+"""
+
+import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu.avx2 import simd
+from mdtensor.kernels.cpu.avx2.epilogue import (
+    QUAD,
+    Rescaler,
+    load_multipliers,
+    load_vectors,
+    offset_of,
+    resolve,
+)
+from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vectors import I64
+
+TILE = 12  # accumulators of a full tile
+BLOCK = 1 << 15  # int16 of a block of rows: it stays in the second cache
+
+
+def pack_s8(w):
+    """w[n, k] as int16 panels [K/4][2][width][8][2]; K and columns padded with 0.
+
+    Args:
+        w: int8 [n, k].
+
+    Returns: int8 1-D, a view of the int16 panels.
+    """
+    n, k = w.shape
+    k4, columns = (k + 3) // 4, (n + 7) // 8 * 8
+    padded = np.zeros((columns, 4 * k4), np.int16)
+    padded[:n, :k] = w
+    pairs = padded.reshape(columns, 2 * k4, 2)
+    parts = []
+    for first in range(0, columns, 16):
+        panel = pairs[first : first + 16].transpose(1, 0, 2)
+        parts.append(np.ascontiguousarray(panel).reshape(-1))
+    return np.concatenate([*parts, np.zeros(0, np.int16)]).view(np.int8)
+
+
+def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
+    """bias[j] + sum over k of a[r, k] * w[k, j] as rows * width vectors, row-major."""
+    starts = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
+    biases = load_vectors(b, bias, width, S32)
+
+    def step(i, sums):
+        sums = list(sums)
+        offset = b.mul(i, I64(8))
+        line = b.add(packed, b.mul(i, I64(64 * width)))
+        for pair in range(2):
+            place = b.add(line, I64(32 * width * pair))
+            weights = load_vectors(b, place, width, WORDS)
+            for r in range(rows):
+                place = b.add(b.add(starts[r], offset), I64(4 * pair))
+                codes = simd.load_broadcast(b, place)
+                for v in range(width):
+                    product = simd.multiply_pairs(b, codes, weights[v])
+                    sums[r * width + v] = b.add(sums[r * width + v], product)
+        return sums
+
+    return vectors.repeat(b, k4, biases * rows, step)
+
+
+def _quads(accumulators):
+    """Fours of the accumulators; the last one repeats its vectors to be whole."""
+    for q in range(0, len(accumulators), QUAD):
+        part = accumulators[q : q + QUAD]
+        yield q, part, part * (QUAD // len(part))
+
+
+@intrinsic(prefer_literal=True)
+def tiles_u8(typingctx, rows, width, job):
+    """Tiles of `gemm_u8s8u8`, one below the other, up to one with a lane near a tie.
+
+    Args:
+        rows, width: literals; a tile has `rows` rows and 8 * `width` columns.
+        job: count, a, pitch, k4, packed, bias, ldc, out, multiplier, lo, hi,
+            offset; arrays by address, `a` int16, pitches in bytes.
+
+    Returns: 2 * tiles done, + 1 if the last one has such a lane.
+    """
+    shape = vectors.literals(rows, width)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        count, a, *rest = cgutils.unpack_tuple(b, arguments[2])
+        pitch, k4, packed, bias, ldc, out, multiplier, lo, hi, offset = rest
+
+        def tile(a, out):
+            accumulators = _accumulate(b, *shape, a, pitch, k4, packed, bias)
+            multipliers = load_multipliers(b, multiplier, shape[1])
+            rescaler = Rescaler(b, offset, lo, hi)
+            for q, part, quad in _quads(accumulators):
+                scales = multipliers * (QUAD // shape[1])
+                codes = rescaler.codes(b, quad, scales)
+                for i in range(0, len(part), shape[1]):
+                    row = b.add(out, b.mul(ldc, I64((q + i) // shape[1])))
+                    line = vectors.slice_bytes(b, codes, 8 * i, 8 * shape[1])
+                    vectors.store(b, line, row)
+            return rescaler.has_near_tie(b)
+
+        steps = [b.mul(step, I64(shape[0])) for step in (pitch, ldc)]
+        return vectors.advance(b, count, [a, out], steps, tile)
+
+    kinds = [*[types.int64] * 11, types.float32]
+    return types.int64(rows, width, types.Tuple(kinds)), emit
+
+
+@intrinsic(prefer_literal=True)
+def tiles_s32(typingctx, rows, width, job):
+    """As `tiles_u8` with the job up to `out`, where the sums are written."""
+    shape = vectors.literals(rows, width)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        count, a, pitch, k4, packed, bias, ldc, out = cgutils.unpack_tuple(
+            b, arguments[2]
+        )
+
+        def tile(a, out):
+            sums = _accumulate(b, *shape, a, pitch, k4, packed, bias)
+            for i, accumulator in enumerate(sums):
+                r, v = divmod(i, shape[1])
+                place = b.add(b.add(out, b.mul(ldc, I64(r))), I64(32 * v))
+                vectors.store(b, accumulator, place)
+            return I64(0)
+
+        steps = [b.mul(step, I64(shape[0])) for step in (pitch, ldc)]
+        return vectors.advance(b, count, [a, out], steps, tile)
+
+    return types.int64(rows, width, types.UniTuple(types.int64, 8)), emit
+
+
+@kernel
+def next_tiles(width, row, count):
+    """(rows of a tile, first row, tiles) that go on at row `row` of `count`.
+
+    They start before `row` where fewer rows are left than a larger tile has.
+    """
+    full, left = TILE // width, count - row
+    if left >= full:
+        return full, row, left // full
+    if width == 2 and left == 5 and row > 0:
+        return full, row - 1, 1
+    if left >= 4:
+        return 4, row, left // 4
+    if left == 3 and row > 0:
+        return 4, row - 1, 1
+    if width == 2 and left >= 2:
+        return 2, row, 1
+    return 1, row, left
+
+
+@kernel
+def widen_rows(a, lda, first, count, k, pitch, block):
+    """block[r, i] = a[first + r, i] as int16; a row of the block has `pitch`."""
+    if lda == pitch:
+        source = a[np.uintp(first * lda) :]
+        for i in range(np.uintp(count * pitch)):
+            block[i] = np.int16(source[i])
+        return
+    for r in range(count):
+        source = a[np.uintp((first + r) * lda) :]
+        target = block[np.uintp(r * pitch) :]
+        for i in range(np.uintp(k)):
+            target[i] = np.int16(source[i])
+        for i in range(np.uintp(k), np.uintp(pitch)):
+            target[i] = np.int16(0)
+
+
+@kernel
+def block_rows(pitch):
+    """Rows that are widened at once, in whole tiles."""
+    return max(TILE, BLOCK // pitch // TILE * TILE)
+
+
+@kernel
+def copy_rows(stage, width, rows, columns, out, at, ldc):
+    """out[at + r * ldc + j] = stage[r, j] for the `columns` that exist."""
+    for r in range(rows):
+        source = stage[np.uintp(r * width) :]
+        target = out[np.uintp(at + r * ldc) :]
+        for j in range(np.uintp(columns)):
+            target[j] = source[j]
+
+
+@kernel
+def gemm_u8s8u8(
+    a, lda, m, k, packed, n, bias, multiplier, limbs, zero_point, lo, hi, out, ldc
+):
+    """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * w[j, k]) * P/Q) + zp, lo, hi).
+
+    Args:
+        a: uint8, row i starts at i * lda.
+        packed: int8, by `pack_s8`.
+        bias: int32 [n padded to 16], holds b - x_zero_point * sum_k w[j, k].
+        multiplier, limbs: float32 [n padded to 16], int64 [>= n, 8], from `rescale`.
+        zero_point, lo, hi: ints in 0 .. 255; output steps.
+        out: uint8, row i starts at i * ldc, written, must not alias `a`.
+
+    Rounding: half to even (rhe) of the exact rational. Overflow: k <= 65,793.
+    """
+    k4 = (k + 3) // 4
+    offset = offset_of(zero_point)
+    step = max(1, min(block_rows(4 * k4), m))
+    block = np.empty(step * 4 * k4, np.int16)
+    spill = np.empty(TILE * LANES, np.int32)
+    stage = np.empty(step * 2 * LANES, np.uint8)
+    for start in range(0, m, step):
+        count = min(step, m - start)
+        widen_rows(a, lda, start, count, k, 4 * k4, block)
+        for j in range(0, n, 2 * LANES):
+            width, is_cut = panel_shape(n - j)
+            target = stage if is_cut else out[start * ldc + j :]
+            dc = width * LANES if is_cut else ldc
+            weights = vectors.address_of(packed, j * 8 * k4)
+            biases = vectors.address_of(bias, j)
+            scales = vectors.address_of(multiplier, j)
+            row = 0
+            while row < count:
+                rows, first, tiles = next_tiles(width, row, count)
+                x = vectors.address_of(block, first * 4 * k4)
+                y = vectors.address_of(target, first * dc)
+                job = (tiles, x, 8 * k4, k4, weights, biases, dc, y, scales, lo, hi,
+                       offset)  # fmt: skip
+                done = run_tiles_u8(width, rows, job)
+                row = first + rows * (done >> 1)
+                if done & 1:
+                    x = vectors.address_of(block, (row - rows) * 4 * k4)
+                    sums = vectors.address_of(spill, 0)
+                    again = (1, x, 8 * k4, k4, weights, biases, 32 * width, sums)
+                    run_tiles_s32(width, rows, again)
+                    resolve(spill, rows, width, j, n, multiplier, limbs, zero_point,
+                            lo, hi, target, (row - rows) * dc - j, dc)  # fmt: skip
+            if is_cut:
+                copy_rows(stage, dc, count, n - j, out, start * ldc + j, ldc)
+
+
+@kernel
+def panel_shape(columns):
+    """(vectors of the next panel, is it wider than the columns left)."""
+    width = 2 if columns > LANES else 1
+    return width, columns < width * LANES
+
+
+@kernel
+def run_tiles_u8(width, rows, job):
+    """`tiles_u8` for a shape that `next_tiles` gives."""
+    if width == 2:
+        if rows == 6:
+            return tiles_u8(6, 2, job)
+        if rows == 4:
+            return tiles_u8(4, 2, job)
+        if rows == 2:
+            return tiles_u8(2, 2, job)
+        return tiles_u8(1, 2, job)
+    if rows == 12:
+        return tiles_u8(12, 1, job)
+    if rows == 4:
+        return tiles_u8(4, 1, job)
+    return tiles_u8(1, 1, job)
+
+
+@kernel
+def run_tiles_s32(width, rows, job):
+    """`tiles_s32` for a shape that `next_tiles` gives."""
+    if width == 2:
+        if rows == 6:
+            return tiles_s32(6, 2, job)
+        if rows == 4:
+            return tiles_s32(4, 2, job)
+        if rows == 2:
+            return tiles_s32(2, 2, job)
+        return tiles_s32(1, 2, job)
+    if rows == 12:
+        return tiles_s32(12, 1, job)
+    if rows == 4:
+        return tiles_s32(4, 1, job)
+    return tiles_s32(1, 1, job)
+
+
+@kernel
+def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
+    """out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], exact in int32.
+
+    Args: as `gemm_u8s8u8`; out: int32, row i starts at i * ldc (elements).
+    """
+    k4 = (k + 3) // 4
+    step = max(1, min(block_rows(4 * k4), m))
+    block = np.empty(step * 4 * k4, np.int16)
+    stage = np.empty(step * 2 * LANES, np.int32)
+    for start in range(0, m, step):
+        count = min(step, m - start)
+        widen_rows(a, lda, start, count, k, 4 * k4, block)
+        for j in range(0, n, 2 * LANES):
+            width, is_cut = panel_shape(n - j)
+            target = stage if is_cut else out[start * ldc + j :]
+            dc = width * LANES if is_cut else ldc
+            weights = vectors.address_of(packed, j * 8 * k4)
+            biases = vectors.address_of(bias, j)
+            row = 0
+            while row < count:
+                rows, first, tiles = next_tiles(width, row, count)
+                x = vectors.address_of(block, first * 4 * k4)
+                y = vectors.address_of(target, first * dc)
+                job = (tiles, x, 8 * k4, k4, weights, biases, 4 * dc, y)
+                row = first + rows * (run_tiles_s32(width, rows, job) >> 1)
+            if is_cut:
+                copy_rows(stage, dc, count, n - j, out, start * ldc + j, ldc)

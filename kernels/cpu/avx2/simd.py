@@ -1,0 +1,66 @@
+"""AVX2 vectors for numba intrinsics: one short function per instruction.
+
+Sixteen registers of 8 dwords; no masks and no 8-bit dot product. vpmaddubsw saturates
+at int16, so bytes are widened first and vpmaddwd makes exact sums of two products.
+Source: Intel Intrinsics Guide; LLVM `IntrinsicsX86.td`.
+"""
+
+from llvmlite import ir
+
+from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu.vectors import F32, I8, I16, I32
+
+LANES = 8
+S32 = ir.VectorType(I32, LANES)
+FLOATS = ir.VectorType(F32, LANES)
+WORDS = ir.VectorType(I16, 2 * LANES)
+BYTES = ir.VectorType(I8, 4 * LANES)
+
+
+def multiply_pairs(b, x, y):
+    """Lane i = x[2i] * y[2i] + x[2i + 1] * y[2i + 1]; int16 to int32, exact."""
+    return vectors.call(b, "llvm.x86.avx2.pmadd.wd", S32, x, y)
+
+
+def load_broadcast(b, address):
+    """The dword at `address` in every lane, as words."""
+    return b.bitcast(vectors.splat(b, vectors.load(b, address, I32), LANES), WORDS)
+
+
+def multiply_add(b, x, y, z):
+    """x * y + z per float32 lane, rounded once."""
+    return vectors.call(b, "llvm.fma.v8f32", FLOATS, x, y, z)
+
+
+def minimum(b, x, y):
+    """min per float32 lane."""
+    return vectors.call(b, "llvm.x86.avx.min.ps.256", FLOATS, x, y)
+
+
+def to_int(b, x):
+    """Round float32 lanes half to even to int32; what does not fit is -2**31."""
+    return vectors.call(b, "llvm.x86.avx.cvt.ps2dq.256", S32, x)
+
+
+def pack_words(b, x, y):
+    """int32 lanes of x and y, saturated to int16, interleaved by 128-bit lanes."""
+    return vectors.call(b, "llvm.x86.avx2.packssdw", WORDS, x, y)
+
+
+def pack_bytes(b, x, y):
+    """int16 lanes of x and y, saturated to uint8, interleaved by 128-bit lanes."""
+    return vectors.call(b, "llvm.x86.avx2.packuswb", BYTES, x, y)
+
+
+def smaller(b, x, y):
+    """min per unsigned integer lane."""
+    kind = x.type
+    name = f"llvm.umin.v{kind.count}i{kind.element.width}"
+    return vectors.call(b, name, kind, x, y)
+
+
+def larger(b, x, y):
+    """max per unsigned integer lane."""
+    kind = x.type
+    name = f"llvm.umax.v{kind.count}i{kind.element.width}"
+    return vectors.call(b, name, kind, x, y)
