@@ -1,39 +1,50 @@
 """The public function of an operation, written out from its declaration.
 
-It takes exactly the declared parameters, and nothing but dict lookups stands between
-caller and method. A closure over *args would cost more than the lookups.
+Nothing but dict lookups stands between caller and method. A closure over *args would
+cost more than the lookups, and so would an object with `__call__`.
+
+Python itself refuses a call that does not fit a function's parameters, with an error
+that no library can catch. So the function takes more than is declared, by position in
+all operations, by name in those that have options, and says itself what is wrong.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from inspect import Parameter
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
 
 # Names with an underscore, so that a parameter may be called `method` or `type`.
 _CALL = """
-def {name}{signature}:{checks}
+def {name}{signature}:
+    {refusal}{checks}
     try:
         _method = _table{lookup}
     except KeyError:
+        if {last} is _missing:
+            _refuse(({names},), {{}})
         _method = _implementation({types})
     {body}
 """
 _CALL_SEQUENCE = """
-def {name}{signature}:{checks}
-    {first} = _items({first})
-    _types = (*_map(_type, {first}),)
+def {name}{signature}:
+    {refusal}{checks}
+    if {last} is _missing:
+        _refuse((), {{}})
+    {last} = _items({last})
+    _types = (*_map(_type, {last}),)
     try:
         _method = _table[_types]
     except KeyError:
         _method = _implementation(*_types)
-    return _method(*{first}{options})
+    return _method(*{last}{options})
 """
 _ROUND = """if out is None{and_no_rule}:
-        return _method({arguments}{options})
-    return _rounding({types})({arguments}{options}, out={target})"""
+        return _method({names}{options})
+    return _rounding({types})({names}{options}, out={target})"""
 #: The names of what only a rounded result has: methods get one `out`, or none.
 TARGET = ("out", "rounding")
 
@@ -41,36 +52,60 @@ _CHECK = """
     if _type({option}) is not _kind_{option}:
         _check({option!r}, {option})"""
 
+#: What is not as declared, in operations with options, and in all others. To take all
+#: unknown names costs a dict each call, and as much as a third of a short one.
+_REFUSE_NAMES = """if _more or _unknown{required}:
+        _refuse(({names}, {placed}), dict({given}**_unknown), _more)"""
+_REFUSE_MORE = """if _extra is not _missing{required}:
+        _rest = () if _extra is _missing else (_extra, {target}*_more)
+        _refuse(({names}, {placed}), {{}}, _rest)"""
+#: `x[key]` and `x[key] = value`: Python gives just what is declared.
+_BRACKETS = frozenset({"getitem", "setitem"})
+
+
+class _Missing:
+    """What a parameter is that was not given, and must be."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+
 
 class _Default:
     """Stands for a default in the text of a signature: its repr is a name."""
 
     def __init__(self, name: str) -> None:
-        self.name = f"_default_{name}"
+        self.name = name
 
     def __repr__(self) -> str:
         return self.name
 
 
-def compile_call(operation: Any) -> Callable[..., Any]:
+def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., Any]:
     """A function with the declared parameters that selects a method and runs it.
 
     Args:
         operation: the declaration, its table of methods by nested types, and what
             answers when the table does not: `implementation`, `rounding`; and `check`
             for the options, if they are checked.
+        refuse: raises, given the arguments of a call that is not as declared: those
+            that are dispatched on with the options after them, the options by name,
+            and what is too much.
     """
     names = operation.dispatched
     rounds = "out" in operation.options
-    rules = rounds and "rounding" in operation.options
     left_out = TARGET if rounds else ()
     options = "".join(f", {o}={o}" for o in operation.options if o not in left_out)
     types = ", ".join(f"_type({name})" for name in names)
-    signature, namespace = _signature(operation.signature)
+    signature, namespace = _signature(operation)
     parts = {
         "name": operation.name,
         "signature": signature,
-        "first": names[0],
+        "refusal": _refusal(operation),
+        "names": ", ".join(names),
+        "last": _last_required(operation),
         "lookup": "".join(f"[_type({name})]" for name in names),
         "types": types,
         "options": options,
@@ -78,18 +113,27 @@ def compile_call(operation: Any) -> Callable[..., Any]:
     checked = {o: d for o, d in operation.options.items() if operation.checked}
     parts["checks"] = "".join(_CHECK.format(option=option) for option in checked)
     namespace |= {f"_kind_{option}": type(d) for option, d in checked.items()}
-    returned = f"return _method({', '.join(names)}{options})"
-    parts |= {"arguments": ", ".join(names), "target": "out", "and_no_rule": ""}
-    if rules:
-        parts |= {"target": "_target(out, rounding)"}
-        parts |= {"and_no_rule": " and rounding is None"}
-    parts["body"] = _ROUND.format(**parts) if rounds else returned
+    parts["body"] = _body(operation, parts)
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
-    namespace |= {"_type": type, "_map": map, "_target": target}
+    namespace |= {"_type": type, "_map": map, "_target": target, "_missing": MISSING}
+    namespace |= {"_refuse": refuse}
     for name in ("table", "implementation", "rounding", "items", "check"):
         namespace[f"_{name}"] = getattr(operation, name)
     exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
-    return _dressed(namespace[operation.name], operation.declaration)
+    return _dressed(namespace[operation.name], operation)
+
+
+def _body(operation: Any, parts: dict[str, str]) -> str:
+    """What runs the method; the one that rounds, if there is a grid for it."""
+    if "out" not in operation.options:
+        return "return _method({names}{options})".format(**parts)
+    if "rounding" in operation.options:
+        rule = {
+            "target": "_target(out, rounding)",
+            "and_no_rule": " and rounding is None",
+        }
+        return _ROUND.format(**parts, **rule)
+    return _ROUND.format(**parts, target="out", and_no_rule="")
 
 
 def target(out: Any, rounding: Any) -> Any:
@@ -112,23 +156,76 @@ def target(out: Any, rounding: Any) -> Any:
     return out if rounded is None else rounded(rounding)
 
 
-def _signature(declared: inspect.Signature) -> tuple[inspect.Signature, dict[str, Any]]:
-    """The parameters without annotations, defaults by name; and what the names mean."""
+def _takes_names(operation: Any) -> bool:
+    """Whether there is an option, besides those of `TARGET`, that can be mistaken."""
+    has_options = any(option not in TARGET for option in operation.options)
+    return has_options and operation.name not in _BRACKETS
+
+
+def _last_required(operation: Any) -> str:
+    """The parameter that is missing if any is that is dispatched on."""
+    found = [operation.signature.parameters[name] for name in operation.dispatched]
+    required = [p.name for p in found if p.default is p.empty]
+    return (required or list(operation.dispatched))[-1]
+
+
+def _refusal(operation: Any) -> str:
+    """What refuses a call that the declaration does not allow."""
+    options = [operation.signature.parameters[name] for name in operation.options]
+    required = (p.name for p in options if p.default is p.empty)
+    placed = (p.name for p in options if p.kind is p.POSITIONAL_OR_KEYWORD)
+    named = (p.name for p in options if p.kind is p.KEYWORD_ONLY)
+    text = _REFUSE_NAMES if _takes_names(operation) else _REFUSE_MORE
+    return text.format(
+        names=", ".join(operation.dispatched),
+        required="".join(f" or {name} is _missing" for name in required),
+        placed="".join(f"{name}, " for name in placed),
+        given="".join(f"{name}={name}, " for name in named),
+        target="".join(
+            f"*(() if {o} is None else ({o},)), "
+            for o in operation.options
+            if o in TARGET
+        ),
+    )
+
+
+def _signature(operation: Any) -> tuple[inspect.Signature, dict[str, Any]]:
+    """The parameters without annotations, defaults by name; and what the names mean.
+
+    Each has a default, and more are taken than declared: so a call that is not as
+    declared gets as far as our own error.
+    """
     bare, namespace = [], {}
-    for parameter in declared.parameters.values():
-        new = parameter.replace(annotation=parameter.empty)
+    for parameter in operation.signature.parameters.values():
+        name = "_missing"
         if parameter.default is not parameter.empty:
-            default = _Default(parameter.name)
-            namespace[default.name] = parameter.default
-            new = new.replace(default=default)
-        bare.append(new)
-    return inspect.Signature(bare), namespace
+            name = f"_default_{parameter.name}"
+            namespace[name] = parameter.default
+        bare.append(
+            parameter.replace(annotation=parameter.empty, default=_Default(name))
+        )
+    return inspect.Signature(_open(operation, bare)), namespace
 
 
-def _dressed(call: Any, declaration: Callable[..., Any]) -> Callable[..., Any]:
-    """`call` with the names, the docstring and the annotations of its declaration."""
+def _open(operation: Any, bare: list[Parameter]) -> list[Parameter]:
+    """The parameters, and those that take what is not declared."""
+    more = Parameter("_more", Parameter.VAR_POSITIONAL)
+    named = [p for p in bare if p.kind is Parameter.KEYWORD_ONLY]
+    first = [p for p in bare if p.kind is not Parameter.KEYWORD_ONLY]
+    if _takes_names(operation):
+        return [*first, more, *named, Parameter("_unknown", Parameter.VAR_KEYWORD)]
+    # By position options are found faster than by name.
+    placed = Parameter.POSITIONAL_OR_KEYWORD
+    extra = Parameter("_extra", placed, default=_Default("_missing"))
+    return [*first, extra, *(p.replace(kind=placed) for p in named), more]
+
+
+def _dressed(call: Any, operation: Any) -> Callable[..., Any]:
+    """`call` with the names, docstring, signature of its declaration."""
+    declaration = operation.declaration
     call.__module__, call.__doc__ = declaration.__module__, declaration.__doc__
     call.__qualname__ = declaration.__qualname__
     call.__annotations__ = dict(declaration.__annotations__)
+    call.__signature__ = operation.signature
     dressed: Callable[..., Any] = call
     return dressed

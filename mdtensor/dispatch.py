@@ -23,12 +23,14 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import plum
 
 from mdtensor import mismatch
 from mdtensor.annotations import check_annotations, check_types
+from mdtensor.arguments import refuse
 from mdtensor.call import compile_call, target
 from mdtensor.declaration import Described, parameter_types, type_name
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
@@ -313,7 +315,7 @@ def generic(
             f"{operation.name} has no positional-only parameter to dispatch on",
             f"Declare it as def {operation.name}(x, /)",
         )
-    call: Any = compile_call(operation)
+    call: Any = compile_call(operation, partial(refuse, operation))
     call.operation, call.select = operation, operation.select
     call._repr_html_ = operation._repr_html_
     operation.function = call

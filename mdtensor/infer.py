@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mdtensor.arguments import bind
 from mdtensor.catalog import get_op
-from mdtensor.declaration import REQUIRED
 from mdtensor.dispatch import Operation
 from mdtensor.errors import (
     DeviceError,
@@ -82,39 +82,6 @@ def _inferred(
     rank = _tile_rank(operation, tensors)
     found = rule(*specs, **options)
     return found if rank is None else _tiles(found, rank)
-
-
-def bind(
-    declared: Operation, arguments: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments that are dispatched on, and options by name.
-
-    Raises:
-        DispatchError: too few or too many, or names that are not declared.
-    """
-    parameters = declared.signature.parameters.values()
-    places = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
-    count = len(declared.dispatched)
-    least = sum(p.default is p.empty for p in places[:count])
-    if not least <= len(arguments) <= len(places):
-        wanted = str(least) if least == len(places) else f"{least} to {len(places)}"
-        plural = "" if wanted == "1" else "s"
-        problem = f"expects {wanted} argument{plural}, got {len(arguments)}"
-        names = ", ".join(p.name for p in places)
-        raise DispatchError(problem, f"They are {names}")
-    named = [p.name for p in places[count:]]
-    placed = dict(zip(named, arguments[count:], strict=False))
-    for name in options:
-        if name in placed or name not in declared.options:
-            problem = "is given twice" if name in placed else "is no attribute"
-            raise DispatchError(f"{name} {problem}", declared.schema)
-    filled = {**placed, **options}
-    for name, default in declared.options.items():
-        if default is REQUIRED and name not in filled:
-            raise DispatchError(f"{name} is missing", declared.schema)
-        if declared.checked and name in filled:
-            declared.check(name, filled[name])
-    return arguments[:count], filled
 
 
 def _specs(argument: Any, several: bool) -> Any:

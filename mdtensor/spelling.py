@@ -51,6 +51,42 @@ RENAMED = {
     "hstack": "concat",
 }
 
+#: Options of NumPy and PyTorch, and what the same is called here.
+OPTIONS = {
+    "a_max": ("max",),
+    "a_min": ("min",),
+    "axes": ("axis",),
+    "axis": ("axes",),
+    "constant_values": ("value",),
+    "ddof": ("correction",),
+    "diagonal": ("k", "offset"),
+    "dim": ("axis", "axes"),
+    "dims": ("axes", "axis"),
+    "epsilon": ("eps",),
+    "keepdim": ("keepdims",),
+    "kernel": ("kernel_size",),
+    "kernel_shape": ("kernel_size",),
+    "newshape": ("shape",),
+    "pads": ("padding",),
+    "size": ("shape", "output_size"),
+    "strides": ("stride",),
+    "unbiased": ("correction",),
+}
+
+
+def option(name: str, known: Iterable[str]) -> str:
+    """The option that is meant by `name`; empty where none is like it.
+
+    Example:
+        >>> option("dim", ["axis"]), option("keepdmis", ["keepdims"]), option("q", [])
+        ('axis', 'keepdims', '')
+    """
+    names = list(known)
+    same = [ours for ours in OPTIONS.get(name, ()) if ours in names]
+    # A slip of the pen hardly ever takes the first letter.
+    near = [ours for ours in names if ours[:1] == name[:1]]
+    return next(iter(same or difflib.get_close_matches(name, near, 1, 0.75)), "")
+
 
 def hint(name: str, known: Iterable[str]) -> str:
     """` Use mdtensor.concat.` for `concatenate`; empty where nothing is like it.

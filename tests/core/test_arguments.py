@@ -1,0 +1,145 @@
+"""Calls that are not as declared are answered by us, and say what is."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import mdtensor as md
+from mdtensor.arguments import refuse
+from mdtensor.dispatch import Operation
+from mdtensor.errors import DispatchError
+from mdtensor.spelling import OPTIONS
+
+X: Any = md.ones((2, 3))
+T = "Float32Tensor[2,3]"
+SUM = "Attributes: axis: Any = None, dtype: Any = None, keepdims: bool = False."
+NORM = "Attributes: normalized_shape: Any, eps: float = 1e-05."
+FEW = "expects 2 arguments, got"
+#: What is called by name in the text of an error, and the error.
+CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "dim": (lambda: X.sum(dim=0), f"sum({T}): takes axis=, not dim=. {SUM}"),
+    "keepdim": (
+        lambda: md.sum(X, keepdim=True),
+        f"sum({T}): takes keepdims=, not keepdim=. {SUM}",
+    ),
+    "unknown": (lambda: md.sum(X, q=1), f"sum({T}): q is no attribute. {SUM}"),
+    "by name": (
+        lambda: X.sum(0),
+        (
+            f"sum({T}): expects 1 argument, got 2. They are x; by name axis=, dtype=, "
+            "keepdims=."
+        ),
+    ),
+    "with out": (
+        lambda: md.softmax(X, dim=0),
+        (
+            f"softmax({T}): takes axis=, not dim=. Attributes: axis: int = -1, "
+            "out: Any = None, rounding: Any = None."
+        ),
+    ),
+    "by position": (
+        lambda: md.softmax(x=X),
+        "softmax(): x is given by position, not by name. Write softmax(x).",
+    ),
+    "too few": (lambda: md.matmul(X), f"matmul({T}): {FEW} 1. They are x1, x2."),
+    "none": (lambda: md.matmul(), f"matmul(): {FEW} 0. They are x1, x2."),
+    "none of one": (lambda: md.sin(), "sin(): expects 1 argument, got 0. They are x."),
+    "too many": (
+        lambda: md.equal(X, X, X),
+        f"equal({T}, {T}): {FEW} 3. They are x1, x2.",
+    ),
+    "out": (lambda: md.add(X, X, X), f"add({T}, {T}): {FEW} 3. They are x1, x2."),
+    "out and more": (
+        lambda: md.add(X, X, X, X, X),
+        f"add({T}, {T}): {FEW} 5. They are x1, x2.",
+    ),
+    "default": (
+        lambda: md.linear(X),
+        f"linear({T}): expects 2 to 3 arguments, got 1. They are x, w, b.",
+    ),
+    "missing option": (
+        lambda: md.layer_norm(X),
+        f"layer_norm({T}): normalized_shape is missing. {NORM}",
+    ),
+    "sizes": (
+        lambda: X.reshape(3, 2),
+        (
+            f"reshape({T}): expects 2 arguments, got 3. They are x, shape; shape is a "
+            "tuple; by name copy=."
+        ),
+    ),
+    "sequence": (
+        lambda: md.concat(X, X),
+        f"concat({T}): expects 1 argument, got 2. Give a list: concat([x1, x2]).",
+    ),
+    "empty sequence": (
+        lambda: md.concat(),
+        "concat(): expects 1 argument, got 0. Give a list: concat([x1, x2]).",
+    ),
+    "of a sequence": (
+        lambda: md.concat([X, X], dim=1),
+        "concat(list): takes axis=, not dim=. Attributes: axis: int | None = 0.",
+    ),
+    "infer": (
+        lambda: md.infer("sum", X, dim=0),
+        f"sum({T}): takes axis=, not dim=. {SUM}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_wrong_and_what_would_work(name: str) -> None:
+    call, text = CALLS[name]
+    with pytest.raises(DispatchError) as caught:
+        call()
+    assert str(caught.value) == text
+    assert isinstance(caught.value, md.MdtensorError)
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("name", sorted(md.operations()))
+def test_no_operation_is_called_without_arguments(name: str) -> None:
+    call: Any = md.operations()[name]
+    operation: Operation = call.operation
+    with pytest.raises(DispatchError, match=r"expects .* arguments?, got 0\. "):
+        call()
+    first = f"{operation.name}("
+    places = [
+        p
+        for p in operation.signature.parameters.values()
+        if p.kind is not p.KEYWORD_ONLY
+    ]
+    with pytest.raises(DispatchError, match=f", got {len(places) + 4}") as caught:
+        call(*[X] * (len(places) + 4))
+    assert str(caught.value).startswith(first)
+
+
+@pytest.mark.parametrize("name", sorted(md.operations()))
+def test_no_operation_with_options_takes_others(name: str) -> None:
+    call: Any = md.operations()[name]
+    operation: Operation = call.operation
+    if set(operation.options) <= {"out", "rounding"} or operation.name in (
+        "getitem",
+        "setitem",
+    ):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'strange'"):
+            call(*[X] * len(operation.dispatched), strange=1)
+        return
+    with pytest.raises(DispatchError, match=r": strange is no attribute\. Attributes"):
+        call(*[X] * len(operation.dispatched), strange=1)
+    assert inspect.signature(call) == operation.signature
+
+
+def test_a_refusal_without_a_reason_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="was refused, and is as declared"):
+        refuse(md.sin.operation, (X,), {})
+
+
+@pytest.mark.parametrize("theirs", OPTIONS)
+def test_every_renamed_option_is_one_of_ours(theirs: str) -> None:
+    calls: list[Any] = list(md.operations().values())
+    known = {option for call in calls for option in call.operation.options}
+    assert set(OPTIONS[theirs]) <= known
