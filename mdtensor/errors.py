@@ -7,6 +7,7 @@ No message ever holds the contents of an array.
 from __future__ import annotations
 
 import pickle
+import re
 import reprlib
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
@@ -335,10 +336,10 @@ class _Shown(reprlib.Repr):
     """Short, whatever it is of: no contents of arrays, no end of digits or brackets."""
 
     def repr_instance(self, x: object, level: int) -> str:
-        if getattr(x, "shape", ()) != ():
-            return type_and_shape(x)
         try:
-            return super().repr_instance(x, level)
+            if getattr(x, "shape", ()) != ():
+                return type_and_shape(x)
+            return re.sub(r" at 0x\w+", "", super().repr_instance(x, level))
         except Exception:  # what a stranger's own repr raises
             return type(x).__name__
 
@@ -370,7 +371,10 @@ def describe(operation: str, *arguments: object) -> str:
 def type_and_shape(argument: object) -> str:
     """`Float32Tensor[2,3]` for a tensor, the bare type name for anything else."""
     name = type(argument).__name__
-    shape = getattr(argument, "shape", None)
+    try:
+        shape = getattr(argument, "shape", None)
+    except Exception:  # an attribute of a stranger's that is computed
+        return name
     if not isinstance(shape, tuple):
         return name
     return f"{name}[{','.join(map(str, shape))}]"

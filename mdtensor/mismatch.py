@@ -16,6 +16,7 @@ from typing import Any
 import plum
 
 from mdtensor import dtypes
+from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
@@ -110,8 +111,10 @@ def _header(operation: Any, types: tuple[type, ...], fits: list[Any]) -> str:
         for given, column in zip(types, columns, strict=True)
     ]
     pairs = zip(operation.dispatched, map(type_name, hints), strict=False)
-    options = ["*", *operation.options] if operation.options else []
-    parts = [*(f"{name}: {hint}" for name, hint in pairs), "/", *options]
+    spare = TARGET if "out" in operation.options else ()
+    options = [name for name in operation.options if name not in spare]
+    stars = ["*", *options] if options else []
+    parts = [*(f"{name}: {hint}" for name, hint in pairs), "/", *stars]
     return f"def {operation.name}({', '.join(parts)}): ..."
 
 

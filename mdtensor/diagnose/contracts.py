@@ -7,7 +7,7 @@ from typing import Any
 
 from mdtensor.diagnose.hints import hint
 from mdtensor.diagnose.source import source
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 
 _CONTRACTS: dict[tuple[int, tuple[Any, ...]], Contract] = {}
 
@@ -57,7 +57,7 @@ def contract(function: Any, /, *types: Any) -> Contract:
     source(function)
     for kind in types:
         if hint(kind).exotic is not None:
-            raise OptionError(f"{hint(kind)} is no class", "Promise classes or Unions")
+            raise OptionError(f"{shown(kind)} is no class", "Promise classes or Unions")
     new = Contract(function, types)
     return _CONTRACTS.setdefault((id(function), types), new)
 

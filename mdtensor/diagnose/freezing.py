@@ -42,7 +42,8 @@ def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
 
     Source: Clojure, which checks its tables again before it caches; ours.
     """
-    report = analyze(functions)
+    checked = sources(functions)
+    report = analyze([each.call for each in checked])
     found = () if fail_on == "never" else report.at_least(fail_on)
     if found:
         count = counted(len(found), "finding")
@@ -50,7 +51,7 @@ def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
             f"{count}, the first is {found[0].rule}: {found[0].message}",
             "See diagnose.analyze(), or freeze with fail_on='never'",
         )
-    for each in sources(functions):
+    for each in checked:
         if each.is_operation:
             each.call.operation.frozen = True
         else:

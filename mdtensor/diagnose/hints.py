@@ -105,7 +105,7 @@ def derives(cls: type, parent: type | tuple[type, ...]) -> bool:
     """As `issubclass`, also of a protocol that must be asked about values."""
     try:
         return issubclass(cls, parent)
-    except TypeError:
+    except Exception:  # whatever a metaclass raises
         parents = parent if isinstance(parent, tuple) else (parent,)
         return any(above in parents for above in cls.__mro__)
 
@@ -132,7 +132,7 @@ def _is_exotic(annotation: Any) -> bool:
         return any(map(_is_exotic, typing.get_args(annotation)))
     if typing.get_args(annotation):
         return True
-    plain = isinstance(annotation, type) or annotation in (None, Any)
+    plain = isinstance(annotation, type) or annotation is None or annotation is Any
     return not plain and typing.get_origin(annotation) is None
 
 

@@ -14,7 +14,7 @@ from mdtensor.diagnose.rules import RULES
 from mdtensor.diagnose.source import sources
 from mdtensor.diagnose.study import Study
 from mdtensor.diagnose.universe import Universe, universe_of
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 from mdtensor.markup import joined, small_table, tag
 
 
@@ -44,8 +44,8 @@ class Report:
         Raises:
             OptionError: there is no such level.
         """
-        if level not in LEVELS:
-            raise OptionError(f"level is {level!r}", f"Use {', '.join(LEVELS)}")
+        if not isinstance(level, str) or level not in LEVELS:
+            raise OptionError(f"level is {shown(level)}", f"Use {', '.join(LEVELS)}")
         wanted = LEVELS[: LEVELS.index(level) + 1]
         return tuple(f for f in self.findings if f.level in wanted)
 
@@ -163,7 +163,7 @@ def rule(name: str) -> Rule:
 
     Source: rustc, `--explain`.
     """
-    found = RULES.get(name.upper())
+    found = RULES.get(name.upper()) if isinstance(name, str) else None
     if found is None:
-        raise OptionError(f"no rule {name!r}", f"There are {', '.join(RULES)}")
+        raise OptionError(f"no rule {shown(name)}", f"There are {', '.join(RULES)}")
     return found

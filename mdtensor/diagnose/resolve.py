@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
+from mdtensor.call import TARGET
 from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, reduced, type_name
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.table import Table, tabulate
@@ -184,7 +185,8 @@ def header(method: Registered, found: Source) -> str:
     if found.is_operation and shown:
         shown.append("/")
     options = found.call.operation.options if found.is_operation else ()
-    wanted = [name for name in options if name != "out"]
+    spare = TARGET if "out" in options else ()
+    wanted = [name for name in options if name not in spare]
     keywords = wanted if found.is_operation else list(map(_keyword, method.keywords))
     if keywords:
         shown += ["*", *keywords]

@@ -20,7 +20,7 @@ import plum
 
 from mdtensor.diagnose.hints import Hint, hint, short
 from mdtensor.dispatch import operations
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 
 MISSING = plum.Signature._default_varargs
 
@@ -193,7 +193,7 @@ def source(function: Any) -> Source:
         is_plum = isinstance(function, plum.Function)
         return _of_plum(function) if is_plum else _of_operation(function)
     raise OptionError(
-        f"{function!r} is no operation and no function of plum",
+        f"{shown(function)} is no operation and no function of plum",
         "Give what generic declared, or what a plum.Dispatcher returned",
     )
 
@@ -201,24 +201,31 @@ def source(function: Any) -> Source:
 def _calls(functions: Any) -> Iterator[Any]:
     if functions is None:
         yield from operations().values()
-    elif isinstance(functions, plum.Dispatcher):
-        for group in (functions.functions, *functions.classes.values()):
-            yield from group.values()
-    elif isinstance(functions, types.ModuleType):
-        yield from filter(_is_function, vars(functions).values())
     elif isinstance(functions, Iterable) and not isinstance(functions, str):
         for function in functions:
-            yield from _calls(function)
-    elif _is_function(functions):
-        yield functions
+            yield from _calls_of(function)
     else:
-        source(functions)
+        yield from _calls_of(functions)
+
+
+def _calls_of(holder: Any) -> Iterator[Any]:
+    """The functions of a Dispatcher or a module, or the one function."""
+    if isinstance(holder, plum.Dispatcher):
+        for group in (holder.functions, *holder.classes.values()):
+            yield from group.values()
+    elif isinstance(holder, types.ModuleType):
+        yield from filter(_is_function, vars(holder).values())
+    else:
+        yield source(holder).call
 
 
 def _is_function(value: Any) -> bool:
     """Our errors speak of an operation too; only an operation has methods."""
-    operation = getattr(value, "operation", None)
-    return isinstance(value, plum.Function) or hasattr(operation, "methods")
+    try:
+        operation = getattr(value, "operation", None)
+        return isinstance(value, plum.Function) or hasattr(operation, "methods")
+    except Exception:  # an attribute of a stranger's that is computed
+        return False
 
 
 def _of_operation(call: Any) -> Source:

@@ -19,7 +19,7 @@ import plum
 
 from mdtensor.diagnose.hints import hint, qualified
 from mdtensor.diagnose.source import Source
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, shown
 from mdtensor.tensor import Tensor, leaves
 
 SCALARS = (bool, int, float, complex, type(None))
@@ -46,10 +46,14 @@ class Universe:
         Raises:
             OptionError: something in it is no class.
         """
-        types = tuple(types)
+        if not isinstance(types, Iterable):
+            problem = f"a universe is several classes, not {shown(types)}"
+            raise OptionError(problem, "Give a list of classes")
+        found = set()
         for member in types:
             check_class(member)
-        return cls(tuple(sorted(set(types), key=qualified)))
+            found.add(member)
+        return cls(tuple(sorted(found, key=qualified)))
 
     @cached_property
     def backends(self) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ class Entry:
 
     def place(self, cell: Cell) -> str:
         """The anchor of what a cell is linked to: its reason, or its method."""
-        if cell.why:
+        if cell.method is None or cell.why:
             reasons = list(self.reasons)
             return self.reason_place(reasons.index((cell.state, cell.reason)))
         methods = [share.method for share in self.coverage.shares]
@@ -123,7 +123,8 @@ def _cells(found: Source) -> Iterator[Cell]:
     form = find_form(operation)
     for kind in leaves():
         state, why, method = ask(operation, kind, form)
-        yield Cell(kind, state, why, method and shown[method.implementation])
+        found_method = shown[method.implementation] if method else None
+        yield Cell(kind, state, why, found_method)
 
 
 def types_of(shown: Iterable[Entry]) -> frozenset[type]:
