@@ -36,7 +36,7 @@ LAYERS = (
     {"tensor"},
     {"leaves", "registry"},
     {"ops", "probe"},
-    {"linalg", "fft", "extend", "support", "tables"},
+    {"linalg", "fft", "extend", "support", "tables", "wide"},
     {"stubs"},
     {"cuda", "emucuda", "diagnose", "conformance"},
     {"cli"},
@@ -54,7 +54,7 @@ LEAVES = {
 }  # imported by entry points
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
-CALLS_KERNELS = {"ops", "cuda", "emucuda", "diagnose", "cli"}
+CALLS_KERNELS = {"ops", "wide", "cuda", "emucuda", "diagnose", "cli"}
 QUANT_MAY_NAME = {
     "errors",
     "dtypes",
@@ -727,4 +727,5 @@ print(*(set(sys.modules) - before))
     assert "mdtensor" in loaded
     assert loaded & HEAVY == set()
     later = {"mdtensor.quant", "mdtensor.cli", "mdtensor.tables", "mdtensor.diagnose"}
+    later |= {"mdtensor.wide"}
     assert later & set(done.stdout.split()) == set()
