@@ -39,6 +39,15 @@ from mdtensor.quant.tensor import (
     QuantizedTensor as QuantizedTensor,
     QUInt8Tensor as QUInt8Tensor,
 )
+from mdtensor.quant.weights import (
+    InputMoments as InputMoments,
+    QuantizedWeights as QuantizedWeights,
+    correct_bias as correct_bias,
+    equalize as equalize,
+    output_error as output_error,
+    quantize_weights as quantize_weights,
+    smooth as smooth,
+)
 
 _OF_MODELS = ("Calibration", "Model", "load")
 

@@ -43,6 +43,15 @@ from mdtensor.quant.tensor import (
     QuantizedTensor as QuantizedTensor,
     QUInt8Tensor as QUInt8Tensor,
 )
+from mdtensor.quant.weights import (
+    InputMoments as InputMoments,
+    QuantizedWeights as QuantizedWeights,
+    correct_bias as correct_bias,
+    equalize as equalize,
+    output_error as output_error,
+    quantize_weights as quantize_weights,
+    smooth as smooth,
+)
 from mdtensor.quant.model.calibrate import Calibration as Calibration
 from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.model import load as load

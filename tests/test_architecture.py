@@ -36,14 +36,15 @@ LAYERS = (
     {"tensor"},
     {"leaves", "registry"},
     {"ops", "probe"},
-    {"linalg", "fft", "extend", "support", "tables", "wide"},
+    {"linalg", "fft", "extend", "support", "tables"},
     {"stubs"},
     {"cuda", "emucuda", "diagnose", "conformance"},
     {"cli"},
     {"__main__"},
 )
 CORE = {name: level for level, layer in enumerate(LAYERS) for name in layer}
-QUANT = {"ops": 1, "observers": 2, "model": 3}  # every other file stands at 0
+#: Every other file of quant stands at 0.
+QUANT = {"ops": 1, "observers": 2, "weights": 2, "model": 3}
 LEAVES = {
     "quant",
     "cuda",
@@ -54,7 +55,7 @@ LEAVES = {
 }  # imported by entry points
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
-CALLS_KERNELS = {"ops", "wide", "cuda", "emucuda", "diagnose", "cli"}
+CALLS_KERNELS = {"ops", "cuda", "emucuda", "diagnose", "cli"}
 QUANT_MAY_NAME = {
     "errors",
     "dtypes",
@@ -727,5 +728,4 @@ print(*(set(sys.modules) - before))
     assert "mdtensor" in loaded
     assert loaded & HEAVY == set()
     later = {"mdtensor.quant", "mdtensor.cli", "mdtensor.tables", "mdtensor.diagnose"}
-    later |= {"mdtensor.wide"}
     assert later & set(done.stdout.split()) == set()

@@ -1,0 +1,33 @@
+"""Weights as codes: algorithms that choose grids and codes of a layer by itself.
+
+    from mdtensor import quant
+
+    found = quant.quantize_weights(w, method="gptq", bits=4, samples=x)
+    found.tensor, found.output_error
+
+    rtn        round to nearest                      Jacob et al. 2018
+    mse        range of least squared error          Banner et al. 2019
+    hqq        half-quadratic, no samples            Badri and Shaji 2023
+    awq        scales by mean magnitude of inputs    Lin et al. 2023
+    gptq       second order, error made good         Frantar et al. 2022
+    smooth     ranges move from inputs to weights    Xiao et al. 2022
+    equalize   equal ranges of neighbouring layers   Nagel et al. 2019
+    correct    biases without the mean shift         Nagel et al. 2019
+
+An algorithm is a function from a `Layer`, which is weights, a format and the moments
+of the inputs, to codes and grids. All judge by the error of outputs, not of weights.
+"""
+
+from mdtensor.quant.weights.correct import correct_bias as correct_bias
+from mdtensor.quant.weights.equalize import equalize as equalize
+from mdtensor.quant.weights.format import WeightFormat as WeightFormat
+from mdtensor.quant.weights.moments import InputMoments as InputMoments
+from mdtensor.quant.weights.quantize import (
+    METHODS as METHODS,
+    quantize_weights as quantize_weights,
+)
+from mdtensor.quant.weights.result import (
+    QuantizedWeights as QuantizedWeights,
+    output_error as output_error,
+)
+from mdtensor.quant.weights.smooth import smooth as smooth

@@ -1,0 +1,156 @@
+"""Which codes weights get, and which of them share a scale."""
+
+from dataclasses import dataclass
+from math import inf
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import DType, OptionError, ShapeError, dtype as find_dtype
+from mdtensor.errors import shown
+from mdtensor.quant.dtypes import qint8
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WeightFormat:
+    """Which codes weights get, and which of them share a scale.
+
+    Args:
+        dtype: type of the codes.
+        bits: use only so many of the type's bits; None for all.
+        axis: 0 for a scale for each output, None for one.
+        block_size: a scale for so many inputs of one output; the last block of an
+            output may have fewer.
+        symmetric: zero point 0, and as many codes below 0 as above.
+
+    Raises:
+        OptionError: a type without that many bits, or without signs where symmetric;
+            another axis; a block size that is no positive integer.
+    """
+
+    dtype: DType = qint8
+    bits: int | None = None
+    axis: int | None = 0
+    block_size: int | None = None
+    symmetric: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", find_dtype(self.dtype))
+        self._check_codes()
+        if self.axis not in (0, None):
+            raise OptionError(
+                f"axis is {shown(self.axis)}",
+                "Use 0, a scale for each output, or None, one for all",
+            )
+        size = self.block_size
+        if size is None:
+            return
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise OptionError(f"block_size is {shown(size)}", "Use a positive integer")
+        if self.axis is None:
+            raise OptionError(
+                "blocks have scales of their own, axis=None wants one",
+                "Leave out one of both",
+            )
+
+    def _check_codes(self) -> None:
+        if self.dtype.kind != "quantized":
+            raise OptionError(f"{self.dtype} is no type of codes", "Use qint8")
+        if self.symmetric and int(self.dtype.minimum) == 0:
+            raise OptionError(
+                f"symmetric weights need codes with signs, {self.dtype} has none",
+                "Use symmetric=False or a signed type",
+            )
+        most = self.dtype.bits
+        bits = self.bits
+        if bits is not None and (not isinstance(bits, int) or not 2 <= bits <= most):
+            raise OptionError(f"bits is {shown(bits)}", f"Use 2 to {most}")
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise unless weights of this shape have such groups."""
+        if self.block_size is not None and len(shape) > 2:
+            raise ShapeError(
+                f"blocks in weights of shape {shape}",
+                "Use a scale for each output, or weights of two axes",
+            )
+
+    @property
+    def width(self) -> int:
+        """Bits of a code."""
+        return self.bits or self.dtype.bits
+
+    @property
+    def low(self) -> int:
+        """The smallest code."""
+        if int(self.dtype.minimum) == 0:
+            return 0
+        return -(2 ** (self.width - 1)) + self.symmetric
+
+    @property
+    def high(self) -> int:
+        """The largest code."""
+        signed = int(self.dtype.minimum) < 0
+        return int(2 ** (self.width - signed)) - 1
+
+    @property
+    def name(self) -> str:
+        """`qint8`, or `4 bits of qint8`."""
+        if self.bits is None:
+            return str(self.dtype)
+        return f"{self.bits} bits of {self.dtype}"
+
+
+class Groups:
+    """Which weights share a scale: a row, a block of a row, or all.
+
+    Args:
+        shape: outputs and inputs.
+        format: its granularity.
+    """
+
+    def __init__(self, shape: tuple[int, int], format: WeightFormat) -> None:
+        self.shape = shape
+        self.is_one = format.axis is None
+        self.block_size = format.block_size or max(shape[1], 1)
+        self.starts = np.arange(0, shape[1], self.block_size)
+        self.sizes = np.diff([*self.starts, shape[1]])
+
+    def reduce(self, ufunc: np.ufunc, values: FloatArray) -> FloatArray:
+        """`ufunc` over the weights of each group: [outputs, groups]."""
+        found: FloatArray = ufunc.reduceat(values, self.starts, axis=1)
+        return ufunc.reduce(found, axis=0, keepdims=True) if self.is_one else found
+
+    def spread(self, values: FloatArray) -> FloatArray:
+        """One value a group as one a weight."""
+        wide: FloatArray = np.repeat(values, self.sizes, axis=1)
+        return np.broadcast_to(wide, self.shape)
+
+
+def check_number(name: str, given: Any, least: float, most: float = inf) -> None:
+    """Raise unless an option is a number in a range.
+
+    Raises:
+        OptionError: with the range.
+    """
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not is_number or not least <= given <= most:
+        ends = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
+        raise OptionError(f"{name} is {shown(given)}", f"Use a number {ends}")
+
+
+def matrix(weights: Any) -> FloatArray:
+    """Weights as [outputs, inputs]; the axes behind the first are inputs.
+
+    Raises:
+        ShapeError: fewer than two axes, or no weights.
+    """
+    if weights.ndim < 2 or not weights.size:
+        raise ShapeError(
+            f"weights of shape {tuple(weights.shape)}",
+            "Give [outputs, inputs, ...], none of them 0",
+        )
+    return np.asarray(weights, np.float64).reshape(weights.shape[0], -1)

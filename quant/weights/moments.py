@@ -1,0 +1,169 @@
+"""What algorithms need to know about the inputs of a layer, in bounded memory.
+
+The squared error of a layer's outputs is a quadratic form in the error of its weights:
+
+    sum over samples of |(W' - W) x|² = trace((W' - W) G (W' - W)ᵀ),  G = sum of x xᵀ
+
+so G, the means and the peaks tell all that the samples would, however many there are.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import DataError, MdtensorError, ShapeError, Tensor
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class InputMoments:
+    """Sums over samples of what a layer reads.
+
+    Args:
+        inputs: how many numbers a sample has.
+
+    Sums are in float64: how samples are split into batches changes them by rounding
+    only, which is not so for the peaks and the count: those are exact.
+
+    Example:
+        >>> moments = InputMoments(2)
+        >>> moments.observe(np.array([[1.0, -2.0], [3.0, 0.0]]))
+        >>> moments.count, moments.mean.tolist(), moments.peaks.tolist()
+        (2, [2.0, -1.0], [3.0, 2.0])
+        >>> moments.gram.tolist()
+        [[10.0, -2.0], [-2.0, 4.0]]
+    """
+
+    inputs: int
+    count: int = 0
+    sums: FloatArray = field(init=False)
+    magnitudes: FloatArray = field(init=False)
+    peaks: FloatArray = field(init=False)
+    gram: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sums, self.magnitudes, self.peaks = np.zeros((3, self.inputs))
+        self.gram = np.zeros((self.inputs, self.inputs))
+
+    def observe(self, samples: Any) -> None:
+        """Take in a batch: [..., inputs].
+
+        Raises:
+            ShapeError: another last axis.
+            DataError: no numbers; a NaN or an infinity; numbers whose squares leave
+                float64.
+        """
+        rows = self._rows(samples)
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = rows.T @ rows
+        if not np.isfinite(gram).all():
+            raise DataError(
+                "a sample is NaN, infinite or too large to square",
+                "Clean the samples first",
+            )
+        self.count += len(rows)
+        self.sums += rows.sum(axis=0)
+        self.magnitudes += np.abs(rows).sum(axis=0)
+        self.peaks = np.maximum(self.peaks, np.abs(rows).max(axis=0, initial=0))
+        self.gram += gram
+
+    def _rows(self, samples: Any) -> FloatArray:
+        found = numbers(samples)
+        if found.ndim == 0 or found.shape[-1] != self.inputs:
+            raise ShapeError(
+                f"samples of shape {found.shape} for weights of {self.inputs} inputs",
+                "Give the inputs along the last axis",
+            )
+        return found.reshape(-1, self.inputs)
+
+    def merge(self, other: Self) -> None:
+        """Take in what `other` saw.
+
+        Raises:
+            ShapeError: it is about another number of inputs.
+        """
+        if other.inputs != self.inputs:
+            raise ShapeError(f"moments of {self.inputs} and of {other.inputs} inputs")
+        self.count += other.count
+        self.sums += other.sums
+        self.magnitudes += other.magnitudes
+        self.peaks = np.maximum(self.peaks, other.peaks)
+        self.gram += other.gram
+
+    @property
+    def mean(self) -> FloatArray:
+        """E[x]"""
+        return self.sums / self._some()
+
+    @property
+    def mean_magnitude(self) -> FloatArray:
+        """E[|x|]"""
+        return self.magnitudes / self._some()
+
+    def _some(self) -> int:
+        if not self.count:
+            raise DataError("there are no samples", "Give at least one")
+        return self.count
+
+    def energy(self, weights: FloatArray) -> float:
+        """sum over samples of |W x|²"""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.einsum("ij,ij->", weights @ self.gram, weights))
+
+    def error(self, found: FloatArray, wanted: FloatArray) -> float:
+        """|W' x - W x| / |W x| over all samples; 0 for 0 / 0."""
+        self._some()
+        wrong = max(self.energy(found - wanted), 0.0)
+        right = self.energy(wanted)
+        if right <= 0:
+            return 0.0 if wrong == 0 else float("inf")
+        return float(np.sqrt(wrong / right))
+
+
+def moments_of(samples: Any, inputs: int) -> InputMoments:
+    """The moments of samples.
+
+    Args:
+        samples: an array or tensor [..., inputs], an iterable of such, or moments.
+        inputs: of the layer.
+
+    Raises:
+        DataError: no samples, or bad ones.
+        ShapeError: samples or moments of another number of inputs.
+    """
+    found = InputMoments(inputs)
+    if isinstance(samples, InputMoments):
+        found.merge(samples)
+    elif isinstance(samples, Iterable) and not _is_array(samples):
+        for batch in samples:
+            found.observe(batch)
+    else:
+        found.observe(samples)
+    found.mean  # noqa: B018 - refuses no samples
+    return found
+
+
+def _is_array(given: Any) -> bool:
+    return isinstance(given, np.ndarray | Tensor) or hasattr(given, "__array__")
+
+
+def numbers(given: Any) -> FloatArray:
+    """`given` as an array of real numbers.
+
+    Raises:
+        DataError: it holds none.
+    """
+    try:
+        found = np.asarray(given)
+        if found.dtype.kind == "c":
+            raise TypeError
+        return found.astype(np.float64)
+    except (TypeError, ValueError, MdtensorError):
+        raise DataError(
+            f"a {type(given).__name__} is no array of real numbers",
+            "Give an array or a tensor of numbers",
+        ) from None

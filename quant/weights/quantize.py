@@ -1,0 +1,129 @@
+"""The front door: float weights in, codes on a grid and their error out."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdtensor import DType, OptionError
+from mdtensor.errors import shown
+from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.weights.awq import awq
+from mdtensor.quant.weights.format import FloatArray, WeightFormat, matrix
+from mdtensor.quant.weights.gptq import gptq
+from mdtensor.quant.weights.hqq import hqq
+from mdtensor.quant.weights.layer import Layer, Rounded
+from mdtensor.quant.weights.moments import moments_of
+from mdtensor.quant.weights.mse import mse
+from mdtensor.quant.weights.result import QuantizedWeights, real_weights
+from mdtensor.quant.weights.rtn import rtn
+
+#: The algorithms by name.
+METHODS: dict[str, Callable[..., Rounded]] = {
+    "rtn": rtn,
+    "mse": mse,
+    "hqq": hqq,
+    "awq": awq,
+    "gptq": gptq,
+}
+
+
+def quantize_weights(
+    weights: Any,
+    *,
+    method: str = "rtn",
+    samples: Any = None,
+    dtype: DType = qint8,
+    bits: int | None = None,
+    axis: int | None = 0,
+    block_size: int | None = None,
+    symmetric: bool = True,
+    **options: Any,
+) -> QuantizedWeights:
+    """Weights of a layer as codes on a grid, by a named algorithm.
+
+        rtn    round to nearest                            needs no samples
+        mse    the range with the least squared error      needs no samples
+        hqq    grids that outliers move little             needs no samples
+        awq    finer steps where inputs are large          samples; scales the inputs
+        gptq   later weights make good what rounding did   samples
+
+    Args:
+        weights: [outputs, inputs] of `linear`, or [outputs, inputs, height, width] of
+            `conv2d`, whose axes behind the first count as inputs.
+        method: one of those above.
+        samples: what the layer reads: an array or tensor [..., inputs], an iterable of
+            such, which is read once and not kept, or `InputMoments`. For `conv2d`,
+            patches.
+        dtype: type of the codes.
+        bits: use only so many of the type's bits.
+        axis: 0 for a scale for each output, None for one.
+        block_size: a scale for so many inputs of one output; weights of two axes.
+        symmetric: zero point 0, as many codes below as above: -127 to 127. Otherwise
+            the range of the weights, widened to hold 0, takes all codes.
+        options: of the method: `damping` and `act_order` of gptq, `candidates` of awq,
+            `norm`, `beta`, `growth` and `steps` of hqq.
+
+    Returns:
+        The quantized tensor, what the inputs are to be divided by, if anything, and
+        the relative errors of weights and, with samples, of outputs.
+
+    Raises:
+        OptionError: an unknown method or option; a method without the samples it
+            needs; codes or scales that there are not.
+        ShapeError: fewer than two axes, or none of a size; blocks for more than two;
+            samples of another number of inputs.
+        DataError: a NaN or an infinity, or no samples.
+        LinAlgError: samples that do not determine what gptq asks of them.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> w, x = rng.standard_normal((8, 32)), rng.standard_normal((64, 32))
+        >>> plain = quantize_weights(w, bits=4, samples=x)
+        >>> better = quantize_weights(w, bits=4, samples=x, method="gptq")
+        >>> better.output_error < plain.output_error
+        True
+        >>> better.tensor
+        QInt8Tensor[8,32](8 scales=..., axis=0...)
+
+    Source: the papers that `mdtensor.quant.weights` names for each algorithm.
+    """
+    chosen = _method(method, options)
+    form = WeightFormat(dtype, bits, axis, block_size, symmetric)
+    real = real_weights(weights)
+    flat = matrix(real)
+    form.check_shape(real.shape)
+    inputs = None if samples is None else moments_of(samples, flat.shape[1])
+    found = chosen(Layer(flat, form, inputs), **options)
+    scale = found.input_scale
+    return QuantizedWeights(
+        found.tensor(real.shape),
+        method,
+        None if scale is None else scale.astype(np.float32),
+        _relative(found.numbers, flat),
+        None if inputs is None else inputs.error(found.numbers, flat),
+    )
+
+
+def _relative(found: FloatArray, wanted: FloatArray) -> float:
+    right = float(np.linalg.norm(wanted))
+    return float(np.linalg.norm(found - wanted)) / right if right else 0.0
+
+
+def _method(name: Any, options: Mapping[str, Any]) -> Callable[..., Rounded]:
+    """The algorithm, which takes these options.
+
+    Raises:
+        OptionError: there is none, or it takes others.
+    """
+    if not isinstance(name, str) or name not in METHODS:
+        known = ", ".join(METHODS)
+        raise OptionError(f"no method {shown(name)}", f"There are {known}")
+    chosen = METHODS[name]
+    taken = [*inspect.signature(chosen).parameters][1:]
+    for option in options:
+        if option not in taken:
+            known = f"It takes {', '.join(taken)}" if taken else "It takes none"
+            raise OptionError(f"{name} has no option {option!r}", known)
+    return chosen
