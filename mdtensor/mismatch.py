@@ -11,6 +11,7 @@ their names: a sequence of a thousand tensors is a call, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from numbers import Number
 from typing import Any
 
 import plum
@@ -41,7 +42,7 @@ CASTS = (
 )
 _NUMBERS = (bool, int, float, complex)
 #: What holds numbers, and is no tensor.
-_VALUES = (list, tuple, *_NUMBERS)
+_VALUES = (list, tuple, range, *_NUMBERS)
 
 
 def ambiguous(operation: Any, types: tuple[type, ...]) -> AmbiguousDispatchError:
@@ -136,10 +137,14 @@ def _culprit(
 def _remedy(given: type | None) -> str:
     if given is None:
         return ""
+    if given.__name__.lower().endswith("dtype"):
+        return "Use astype(x, dtype) for another element type"
     if given.__module__.startswith("numpy") or given in _VALUES:
         return "Use asarray(a) to make it a tensor"
     if hasattr(given, "__dlpack__") and not hasattr(given, "with_dtype"):
         return "Use from_dlpack(a) to make it a tensor"
+    if issubclass(given, Number):
+        return "Use float(a)"
     return _cut(str(getattr(given, "remedy", "")))
 
 

@@ -4,8 +4,9 @@
 never changes the type or the shape of `x`: then it raises.
 
 NumPy arrays and scalars become tensors of their own element type, on either side of an
-operator and in NumPy's ufuncs, so that no tensor ever decays into a bare array. For
-strangers the operators return NotImplemented.
+operator and in NumPy's ufuncs, so that no tensor ever decays into a bare array.
+Strangers get their turn as Python gives it; where they have no answer, the error is
+ours. Equality with them is identity.
 """
 
 from __future__ import annotations
@@ -70,6 +71,26 @@ _FAMILIES = (
     *(arithmetic, comparison, exponential, floating),
     *(logic, parts, rounding, trigonometry),
 )
+#: What Python asks the right operand for, if the left one has no answer.
+_REFLECTED = {
+    "add": "__radd__",
+    "sub": "__rsub__",
+    "mul": "__rmul__",
+    "div": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "pow": "__rpow__",
+    "matmul": "__rmatmul__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "bitwise_left_shift": "__rlshift__",
+    "bitwise_right_shift": "__rrshift__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+}
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
@@ -273,11 +294,22 @@ def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     if _is_ours(x1) and _is_ours(x2):
         return operation(x1, x2)
     types = type(x1), type(x2)
-    if list in types or tuple in types:
-        return operation(x1, x2)  # an error that says what would work
-    if any(method.accepts(types) for method in operation.operation.methods):
+    is_list = list in types or tuple in types
+    if is_list or any(m.accepts(types) for m in operation.operation.methods):
         return operation(x1, x2)
-    return NotImplemented
+    name = _REFLECTED.get(operation.__name__)
+    if name is None:
+        return NotImplemented
+    answer = _asked(x2, name, x1) if _is_ours(x1) else NotImplemented
+    # If there is none, an error that says what would work.
+    return operation(x1, x2) if answer is NotImplemented else answer
+
+
+def _asked(stranger: Any, name: str, x: Any) -> Any | NotImplementedType:
+    """What a stranger on the right has for an answer, as Python would ask it."""
+    # Of the class of a class, getattr would find what is for classes.
+    has_one = any(name in vars(kind) for kind in type(stranger).__mro__)
+    return getattr(stranger, name)(x) if has_one else NotImplemented
 
 
 def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:

@@ -51,6 +51,44 @@ RENAMED = {
     "hstack": "concat",
 }
 
+#: Attributes of tensors and arrays elsewhere, and what to write here.
+ATTRIBUTES = {
+    "bfloat16": "astype(x, bfloat16)",
+    "bool": "astype(x, bool)",
+    "byte": "astype(x, uint8)",
+    "char": "astype(x, int8)",
+    "clone": "asarray(x, copy=True)",
+    "contiguous": "asarray(x, copy=True)",
+    "copy": "asarray(x, copy=True)",
+    "cpu": "x.to('cpu')",
+    "cuda": "x.to('cuda:0')",
+    "data": "x.buffer",
+    "dim": "x.ndim",
+    "double": "astype(x, float64)",
+    "expand": "broadcast_to(x, shape)",
+    "expand_as": "broadcast_to(x, shape)",
+    "fill": "x[...] = value",
+    "fill_": "x[...] = value",
+    "flatten": "reshape(x, (-1,))",
+    "float": "astype(x, float32)",
+    "half": "astype(x, float16)",
+    "int": "astype(x, int32)",
+    "is_cuda": "x.device",
+    "is_contiguous": "x.buffer.flags",
+    "itemsize": "x.dtype.bits",
+    "long": "astype(x, int64)",
+    "masked_fill": "where(mask, value, x)",
+    "ndimension": "x.ndim",
+    "numel": "x.size",
+    "numpy": "numpy.asarray(x)",
+    "ravel": "reshape(x, (-1,))",
+    "short": "astype(x, int16)",
+    "strides": "x.buffer.strides",
+    "t": "x.T",
+}
+#: What belongs to gradients, of which there are none.
+GRADIENTS = ("backward", "detach", "grad", "requires_grad", "requires_grad_")
+
 #: Options of NumPy and PyTorch, and what the same is called here.
 OPTIONS = {
     "a_max": ("max",),
@@ -86,6 +124,25 @@ def option(name: str, known: Iterable[str]) -> str:
     # A slip of the pen hardly ever takes the first letter.
     near = [ours for ours in names if ours[:1] == name[:1]]
     return next(iter(same or difflib.get_close_matches(name, near, 1, 0.75)), "")
+
+
+def attribute(name: str, known: Iterable[str]) -> str:
+    """What to write for the attribute `name` that tensors do not have.
+
+    Args:
+        name: of the attribute.
+        known: names of operations.
+
+    Example:
+        >>> attribute("numpy", []), attribute("view", []), attribute("q", [])
+        (' Use numpy.asarray(x).', ' Use mdtensor.reshape(x).', '')
+    """
+    if name in GRADIENTS:
+        return " There are no gradients, and nothing to detach from."
+    if name in ATTRIBUTES:
+        return f" Use {ATTRIBUTES[name]}."
+    found = hint(name, known)
+    return f"{found.rstrip('.')}(x)." if found else ""
 
 
 def hint(name: str, known: Iterable[str]) -> str:

@@ -34,7 +34,7 @@ from mdtensor.host import host_array
 from mdtensor.inspection import check_api_version
 from mdtensor.interchange import Interchange
 from mdtensor.operators import Operators
-from mdtensor.spelling import hint
+from mdtensor.spelling import attribute
 
 _new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
@@ -266,9 +266,7 @@ def _unknown(x: Tensor, name: str) -> Any:
     """Python asks this for attributes that are not there."""
     namespace = {} if name.startswith("_") else vars(sys.modules[__package__])
     calls = [n for n, value in namespace.items() if is_operation(value)]
-    fix = hint(name, calls) if namespace else ""
-    if fix:
-        fix = f"{fix.rstrip('.')}(x)."
+    fix = attribute(name, calls) if namespace else ""
     raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
 
 

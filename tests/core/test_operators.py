@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -329,10 +330,62 @@ class Stranger:
 def test_strangers_get_their_turn(symbol: Callable[[Any, Any], Any]) -> None:
     assert symbol(md.asarray([1.0]), Stranger()) == "mine"
     for other in ("text", None, [1], b""):
-        with pytest.raises(TypeError):
+        with pytest.raises(DispatchError):
             symbol(md.asarray([1.0]), other)
-        with pytest.raises(TypeError):
+        with pytest.raises(DispatchError):
             symbol(other, md.asarray([1.0]))
+
+
+class Silent(Stranger):
+    """Is asked, and has no answer."""
+
+    asked = 0
+
+    def __radd__(self, _: object) -> Any:
+        self.asked += 1
+        return NotImplemented
+
+    __add__ = __radd__
+
+
+class Buffer:
+    """Hands its elements over, as tensors of other libraries do."""
+
+    def __dlpack__(self) -> None: ...
+
+
+REFUSED: tuple[tuple[Any, str, str], ...] = (
+    (None, "NoneType", ""),
+    ("s", "str", ""),
+    ([1], "list", " Use asarray(a) to make it a tensor."),
+    (range(2), "range", " Use asarray(a) to make it a tensor."),
+    (Buffer(), "Buffer", " Use from_dlpack(a) to make it a tensor."),
+    (Fraction(1, 2), "Fraction", " Use float(a)."),
+    (md.float16, "DType", " Use astype(x, dtype) for another element type."),
+)
+
+
+@pytest.mark.parametrize(("other", "kind", "fix"), REFUSED)
+def test_what_no_one_answers_is_our_error(other: Any, kind: str, fix: str) -> None:
+    numbers = "NumericTensor | LogicalTensor | int | float | complex"
+    for call, types, name in (
+        (lambda: md.asarray([1.0]) + other, f"Float32Tensor, {kind}", "x2"),
+        (lambda: other + md.asarray([1.0]), f"{kind}, Float32Tensor", "x1"),
+    ):
+        with pytest.raises(DispatchError) as caught:
+            call()
+        head = f"add({types}): no method: {name} is {kind}, not {numbers}.{fix} Nearest"
+        assert str(caught.value).startswith(head)
+
+
+def test_a_stranger_without_an_answer_is_asked_once_from_the_right() -> None:
+    silent = Silent()
+    with pytest.raises(DispatchError, match=r"x2 is Silent"):
+        md.asarray([1.0]) + silent
+    assert silent.asked == 1
+    with pytest.raises(DispatchError, match=r"x1 is Silent"):
+        silent + md.asarray([1.0])
+    assert silent.asked == 2
 
 
 def test_equality_with_strangers_is_identity() -> None:

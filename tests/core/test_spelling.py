@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.spelling import RENAMED
+from mdtensor.spelling import ATTRIBUTES, RENAMED
 
 TEXTS = {
     "concatenate": "'concatenate'. Use mdtensor.concat.",
@@ -38,6 +39,25 @@ def test_of_a_tensor() -> None:
     assert text(lambda: x.norm).endswith("'norm'. Use mdtensor.linalg.vector_norm(x).")
     assert text(lambda: x.colour) == f"{head}'colour'."
     assert not hasattr(x, "__cuda_array_interface__")
+    assert text(lambda: x.numpy()) == f"{head}'numpy'. Use numpy.asarray(x)."
+    assert text(lambda: x.float()) == f"{head}'float'. Use astype(x, float32)."
+    assert text(lambda: x.long()) == f"{head}'long'. Use astype(x, int64)."
+    assert text(lambda: x.view(2, 1)) == f"{head}'view'. Use mdtensor.reshape(x)."
+    assert text(lambda: x.detach()) == (
+        f"{head}'detach'. There are no gradients, and nothing to detach from."
+    )
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_every_other_attribute_runs(name: str) -> None:
+    """What is left open in the advice has a value here."""
+    x: Any = md.ones((2, 2))
+    known = {**vars(md), "md": md, "numpy": np, "x": x, "shape": (1, 2, 2)}
+    known |= {"mask": x > 0, "value": 1.0}
+    advice = ATTRIBUTES[name]
+    assert not hasattr(x, name)
+    if "cuda" not in advice:
+        exec(advice, known)
 
 
 @pytest.mark.parametrize("theirs", RENAMED)
