@@ -24,7 +24,8 @@ class DType:
         kind: `bool`, `signed integer`, `unsigned integer`, `real floating`,
             `complex floating`, or a kind of your own such as `quantized`.
         bits: width of one element.
-        storage: the NumPy dtype of the buffer that holds the elements.
+        storage: the NumPy dtype of the buffer that holds the elements; an integer may
+            be wider than `bits`.
 
     `minimum` and `maximum` are the bounds of its finite numbers, and `digits` says how
     fine they are: every integer up to 2**digits is one of them. Of complex numbers, all
@@ -64,7 +65,7 @@ class DType:
         self.kind = kind
         self.bits = bits
         self.storage = np.dtype(storage)
-        self.minimum, self.maximum, self.digits = _numbers(self.storage)
+        self.minimum, self.maximum, self.digits = _numbers(self.storage, bits)
         _REGISTRY[name] = self
 
     @property
@@ -89,13 +90,14 @@ class DType:
         return dtype, (self.name,)
 
 
-def _numbers(storage: np.dtype[Any]) -> tuple[int | float, int | float, int]:
+def _numbers(storage: np.dtype[Any], bits: int) -> tuple[int | float, int | float, int]:
     """The smallest and the largest finite number of an element, and its digits."""
     if storage.kind == "b":
         return 0, 1, 1
     if storage.kind in "iu":
-        most = int(np.iinfo(storage).max)
-        return int(np.iinfo(storage).min), most, most.bit_length()
+        unused = max(8 * storage.itemsize - bits, 0)
+        most = int(np.iinfo(storage).max) >> unused
+        return int(np.iinfo(storage).min) >> unused, most, most.bit_length()
     found: Any = ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
     return float(found.min), float(found.max), int(found.nmant) + 1
 

@@ -16,7 +16,16 @@ import importlib
 import types
 
 from mdtensor.quant import ops as ops
-from mdtensor.quant.dtypes import qint8 as qint8, qint32 as qint32, quint8 as quint8
+from mdtensor.quant.dtypes import (
+    qfloat8_e4m3 as qfloat8_e4m3,
+    qfloat8_e5m2 as qfloat8_e5m2,
+    qint4 as qint4,
+    qint8 as qint8,
+    qint16 as qint16,
+    qint32 as qint32,
+    quint4 as quint4,
+    quint8 as quint8,
+)
 from mdtensor.quant.generics import (
     dequantize as dequantize,
     quantize as quantize,
@@ -34,10 +43,17 @@ from mdtensor.quant.rules import rounding as rounding
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
     NarrowTensor as NarrowTensor,
+    PackedTensor as PackedTensor,
+    QFloat8E4M3Tensor as QFloat8E4M3Tensor,
+    QFloat8E5M2Tensor as QFloat8E5M2Tensor,
+    QInt4Tensor as QInt4Tensor,
     QInt8Tensor as QInt8Tensor,
+    QInt16Tensor as QInt16Tensor,
     QInt32Tensor as QInt32Tensor,
     QuantizedTensor as QuantizedTensor,
+    QUInt4Tensor as QUInt4Tensor,
     QUInt8Tensor as QUInt8Tensor,
+    ScaledFloatTensor as ScaledFloatTensor,
 )
 from mdtensor.quant.weights import (
     InputMoments as InputMoments,

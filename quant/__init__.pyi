@@ -13,9 +13,14 @@ from typing import Final
 from mdtensor import _calls
 from mdtensor.dtypes import DType
 
-from mdtensor.quant.tensor import QInt32Tensor as QInt32Tensor, QInt8Tensor as QInt8Tensor, QUInt8Tensor as QUInt8Tensor
+from mdtensor.quant.tensor import QFloat8E4M3Tensor as QFloat8E4M3Tensor, QFloat8E5M2Tensor as QFloat8E5M2Tensor, QInt16Tensor as QInt16Tensor, QInt32Tensor as QInt32Tensor, QInt4Tensor as QInt4Tensor, QInt8Tensor as QInt8Tensor, QUInt4Tensor as QUInt4Tensor, QUInt8Tensor as QUInt8Tensor
+qfloat8_e4m3: Final[DType[QFloat8E4M3Tensor]]
+qfloat8_e5m2: Final[DType[QFloat8E5M2Tensor]]
+qint4: Final[DType[QInt4Tensor]]
 qint8: Final[DType[QInt8Tensor]]
+qint16: Final[DType[QInt16Tensor]]
 qint32: Final[DType[QInt32Tensor]]
+quint4: Final[DType[QUInt4Tensor]]
 quint8: Final[DType[QUInt8Tensor]]
 dequantize: _calls.Dequantize
 """The real numbers that codes stand for: scale · (codes - zero_point)."""
@@ -38,10 +43,17 @@ from mdtensor.quant.rules import rounding as rounding
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
     NarrowTensor as NarrowTensor,
+    PackedTensor as PackedTensor,
+    QFloat8E4M3Tensor as QFloat8E4M3Tensor,
+    QFloat8E5M2Tensor as QFloat8E5M2Tensor,
+    QInt4Tensor as QInt4Tensor,
     QInt8Tensor as QInt8Tensor,
+    QInt16Tensor as QInt16Tensor,
     QInt32Tensor as QInt32Tensor,
     QuantizedTensor as QuantizedTensor,
+    QUInt4Tensor as QUInt4Tensor,
     QUInt8Tensor as QUInt8Tensor,
+    ScaledFloatTensor as ScaledFloatTensor,
 )
 from mdtensor.quant.weights import (
     InputMoments as InputMoments,

@@ -1,7 +1,7 @@
 """How the compiled kernels want codes: uint8, channels last.
 
-A signed code plus 128 is an unsigned code on the grid whose zero point is 128 more, so
-one set of kernels serves both types.
+A signed code plus 128 is an unsigned code on the grid whose zero point is 128 more, and
+a code of 4 bits is one of 8, so one set of kernels serves all narrow types.
 """
 
 from typing import Any
@@ -9,29 +9,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
+#: What makes uint8 codes of those of other narrow types.
+OFFSETS = {qint4: 128, qint8: 128, quint4: 0}
 Codes = npt.NDArray[np.uint8]
 
 
 def unsigned_grid(grid: QParams) -> QParams:
     """The grid of uint8 codes that stands for the same real numbers."""
-    if grid.dtype is not qint8:
+    if grid.dtype not in OFFSETS:
         return grid
-    return grid.replace(zero_point=grid.zero_point + 128, dtype=quint8)
+    zeros = grid.zero_point + OFFSETS[grid.dtype]
+    return grid.replace(zero_point=zeros, dtype=quint8, narrow_range=False)
 
 
 def unsigned(x: Any) -> Codes:
     """The codes of a narrow tensor on its `unsigned_grid`."""
-    codes: Codes = x.buffer.view(np.uint8)
-    return codes ^ np.uint8(128) if x.dtype is qint8 else codes
+    codes: Codes = x.codes.buffer.view(np.uint8)
+    return codes ^ np.uint8(128) if OFFSETS.get(x.dtype) else codes
 
 
 def from_unsigned(codes: Codes, grid: QParams) -> Any:
     """The tensor on `grid` of codes on its `unsigned_grid`."""
-    if grid.dtype is qint8:
+    if OFFSETS.get(grid.dtype):
         codes = (codes ^ np.uint8(128)).view(np.int8)
     return quantized(codes, grid)
 

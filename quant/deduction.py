@@ -9,6 +9,7 @@ from mdtensor import (
     Float32Tensor,
     GridError,
     OptionError,
+    PromotionError,
     ShapeError,
     TensorSpec,
     leaf,
@@ -19,7 +20,7 @@ from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.rules.reduction import reduction
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.quant import accumulators
-from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
@@ -141,8 +142,18 @@ class _StandIn:
 def comparison(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Bool, broadcast shape."""
     shape = shape_of(broadcast, x1, x2)
-    _refuse_axes((x1, x2))
+    if qint32 in (x1.dtype, x2.dtype):
+        _refuse_axes((x1, x2))
+        _refuse_floats(x1, x2)
     return TensorSpec(BoolTensor, shape)
+
+
+def _refuse_floats(*specs: TensorSpec) -> None:
+    if any(x.dtype in FLOATS for x in specs):
+        raise PromotionError(
+            "an accumulator and a float grid do not compare exactly",
+            "Use requantize(acc, out=QParams(...)) first",
+        )
 
 
 def weight_only(rule: Rule) -> Rule:

@@ -2,11 +2,20 @@
 
 from typing import Final
 
+import ml_dtypes
+
 from mdtensor import DType
 
+qint4: Final = DType("qint4", "quantized", 4, "int8")
+quint4: Final = DType("quint4", "quantized", 4, "uint8")
 qint8: Final = DType("qint8", "quantized", 8, "int8")
 quint8: Final = DType("quint8", "quantized", 8, "uint8")
+qint16: Final = DType("qint16", "quantized", 16, "int16")
 qint32: Final = DType("qint32", "quantized", 32, "int32")
+qfloat8_e4m3: Final = DType("qfloat8_e4m3", "quantized", 8, ml_dtypes.float8_e4m3fn)
+qfloat8_e5m2: Final = DType("qfloat8_e5m2", "quantized", 8, ml_dtypes.float8_e5m2)
 
+#: Those whose codes are floats.
+FLOATS: Final = frozenset({qfloat8_e4m3, qfloat8_e5m2})
 #: Those whose zero point is always 0.
-SYMMETRIC: Final = frozenset({qint32})
+SYMMETRIC: Final = frozenset({qint16, qint32}) | FLOATS

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.floats import numbers_of
 from mdtensor.quant.qparams import QParams
 
 IntArray = npt.NDArray[np.int64]
@@ -82,9 +83,16 @@ def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
 
 def steps_of(x: Any) -> IntArray:
     """Steps from real 0 of a quantized tensor: codes less their zero point."""
-    codes = x.buffer.astype(np.int64)
+    codes = x.codes.buffer.astype(np.int64)
     steps: IntArray = codes - x.qparams.along(x.qparams.zero_point, codes.shape)
     return steps
+
+
+def reals(x: Any) -> npt.NDArray[Any]:
+    """The real numbers of codes; exact in float64 unless they are accumulators."""
+    if x.dtype in FLOATS:
+        return numbers_of(x)
+    return np.asarray(steps_of(x) * x.qparams.along(x.qparams.scale, x.shape))
 
 
 def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:

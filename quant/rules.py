@@ -69,7 +69,6 @@ class rounding:
         >>> with quant.rounding("exact"):
         ...     quant.requantize(x, out=quant.QParams(1.0))
         QInt8Tensor[1](scale=1.0, zero_point=0, range=-128..127)
-        [2.]
     """
 
     def __init__(self, rule: str) -> None:

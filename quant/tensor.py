@@ -9,6 +9,7 @@ real numbers its codes stand for. The codes are at `.codes`.
 """
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -18,12 +19,26 @@ from mdtensor import (
     DType,
     ExchangeError,
     GridError,
+    ShapeError,
     Tensor,
     TensorSpec,
+    UInt8Tensor,
     dtype as find_dtype,
     leaf,
+    uint8,
 )
-from mdtensor.quant.dtypes import qint8, qint32, quint8
+from mdtensor.kernels.dense import nibbles
+from mdtensor.quant.dtypes import (
+    FLOATS,
+    qfloat8_e4m3,
+    qfloat8_e5m2,
+    qint4,
+    qint8,
+    qint16,
+    qint32,
+    quint4,
+    quint8,
+)
 from mdtensor.quant.qparams import QParams
 
 
@@ -68,28 +83,44 @@ class QuantizedTensor(Tensor):
             grid = QParams(
                 scale, zero_point, dtype=own, axis=axis, block_size=block_size
             )
-        if isinstance(codes, Tensor):
-            codes = np.asarray(codes)
-        buffer = leaf(_storage_dtype(own), self.device)(codes).buffer
-        made = type(self).wrap(buffer, grid)
-        _check_range(self.device.to_host(buffer), grid)
+        found = leaf(_code_dtype(own), self.device)(_plain(codes, own)).buffer
+        self._become(type(self).from_codes(found, grid))
+        _check_range(self.device.to_host(found), grid)
+
+    def _become(self, made: Self) -> None:
         self.buffer, self.qparams = made.buffer, made.qparams
         self.rounding = None
 
     @classmethod
     def wrap(cls, buffer: Any, qparams: QParams | None = None) -> Self:
         """A tensor around codes that fit, on a grid that is checked to fit."""
+        return cls._on(qparams, buffer, buffer.shape)
+
+    @classmethod
+    def from_codes(cls, codes: Any, qparams: QParams) -> Self:
+        """The tensor whose `.codes` these are, which are trusted to fit."""
+        return cls.wrap(codes, qparams)
+
+    @classmethod
+    def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
             raise GridError(
                 f"{cls.__name__} needs a grid of {cls.dtype}, got {qparams}"
             )
-        qparams.check_fit(buffer.shape, "codes of shape", cls.__name__)
+        qparams.check_fit(shape, "codes of shape", cls.__name__)
         # NumPy makes a scalar of an array without axes.
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
         new.qparams, new.rounding = qparams, qparams.rounding
         if qparams.rounding is not None:
             new.qparams = qparams.rounded(None)
         return new
+
+    def with_qparams(self, qparams: QParams) -> Self:
+        """The same codes on another grid; shares the buffer."""
+        return self._rewrapped(self.buffer, qparams)
+
+    def _rewrapped(self, buffer: Any, qparams: QParams) -> Self:
+        return type(self).wrap(buffer, qparams)
 
     @classmethod
     def spec(cls, shape: Iterable[int], qparams: QParams | None = None) -> TensorSpec:
@@ -100,7 +131,7 @@ class QuantizedTensor(Tensor):
     @property
     def codes(self) -> Any:
         """The codes as a tensor of plain integers; shares the buffer."""
-        return leaf(_storage_dtype(self.dtype), self.device).wrap(self.buffer)
+        return leaf(_code_dtype(self.dtype), self.device).wrap(self.buffer)
 
     @property
     def scale(self) -> Any:
@@ -123,12 +154,16 @@ class QuantizedTensor(Tensor):
         return type(self), (self.device.to_host(self.buffer), self.qparams)
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return type(self).wrap(self.device.copy(self.buffer), self.qparams)
+        return self._rewrapped(self.device.copy(self.buffer), self.qparams)
 
     def _numbers(self) -> Any:
         zero = self.qparams.along(self.zero_point, self.shape)
-        steps = self.device.to_host(self.buffer).astype(np.int64) - zero
+        steps = self.device.to_host(self._elements()).astype(np.float64) - zero
         return (steps * self.qparams.along(self.scale, self.shape)).astype(np.float32)
+
+    def _elements(self) -> Any:
+        """What the scale multiplies, but for the zero point."""
+        return self.codes.buffer
 
     def tolist(self) -> Any:
         raise self._no_numbers()
@@ -154,13 +189,26 @@ class QuantizedTensor(Tensor):
         )
 
 
-def _storage_dtype(quantized: DType) -> DType:
-    return find_dtype(quantized.storage.name)
+def _code_dtype(quantized: DType) -> DType:
+    """The plain type of codes; those of floats are their bytes."""
+    is_integer = quantized.storage.kind in "iu"
+    return find_dtype(quantized.storage.name if is_integer else uint8)
+
+
+def _plain(codes: Any, quantized: DType) -> Any:
+    """Codes as what plain tensors are made of; arrays of 8-bit floats as bytes."""
+    found = np.asarray(codes) if isinstance(codes, Tensor) else codes
+    is_float = quantized in FLOATS and isinstance(found, np.ndarray)
+    return (
+        found.view(np.uint8) if is_float and found.dtype == quantized.storage else found
+    )
 
 
 def _check_range(codes: Any, grid: QParams) -> None:
     """Refuse codes that the type, or its narrow range, has not."""
-    low, high = codes.min(initial=grid.maximum), codes.max(initial=grid.minimum)
+    if grid.dtype in FLOATS or not codes.size:
+        return
+    low, high = codes.min(), codes.max()
     if low < grid.minimum or high > grid.maximum:
         raise CastError(
             f"({grid.describe()}) has codes from {grid.minimum} to {grid.maximum}, "
@@ -181,6 +229,84 @@ class NarrowTensor(AffineTensor):
     __slots__ = ()
 
 
+class PackedTensor(NarrowTensor):
+    """Codes of 4 bits, two a byte, low nibble first along the last axis.
+
+        buffer.shape = (*shape[:-1], ceil(shape[-1] / 2))
+
+    Behind an odd number of codes stands a nibble of 0. `.codes` are unpacked, in new
+    memory.
+
+    Source: ONNX, INT4 and UINT4.
+    """
+
+    __slots__ = ("shape",)
+
+    shape: tuple[int, ...]
+
+    @classmethod
+    def wrap(
+        cls,
+        buffer: Any,
+        qparams: QParams | None = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> Self:
+        """A tensor of `shape` around packed bytes, which are trusted to be codes."""
+        if shape is None or _packed_shape(shape) != buffer.shape:
+            raise ShapeError(
+                f"bytes of shape {buffer.shape} do not hold codes of shape {shape}",
+                "Use from_codes, or give the shape of the codes",
+                cls.__name__,
+            )
+        new = cls._on(qparams, buffer, shape)
+        new.shape = shape
+        return new
+
+    @classmethod
+    def from_codes(cls, codes: Any, qparams: QParams) -> Self:
+        """The tensor whose `.codes` these are, which are trusted to fit."""
+        return cls.wrap(nibbles.pack(codes), qparams, codes.shape)
+
+    def _become(self, made: Self) -> None:
+        super()._become(made)
+        self.shape = made.shape
+
+    def _rewrapped(self, buffer: Any, qparams: QParams) -> Self:
+        return type(self).wrap(buffer, qparams, self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of codes."""
+        return prod(self.shape)
+
+    @property
+    def codes(self) -> Any:
+        """The codes as a tensor of plain integers, a byte each."""
+        is_signed = self.qparams.minimum < 0
+        unpacked = nibbles.unpack(self.buffer, self.shape, is_signed)
+        return leaf(_code_dtype(self.dtype), self.device).wrap(unpacked)
+
+    def __reduce__(self) -> Any:
+        host = self.device.to_host(self.buffer)
+        return type(self).wrap, (host, self.qparams, self.shape)
+
+
+def _packed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:-1], -(-shape[-1] // 2)) if shape else ()
+
+
+class QInt4Tensor(PackedTensor, dtype=qint4):
+    """Codes from -8 to 7, two a byte."""
+
+    __slots__ = ()
+
+
+class QUInt4Tensor(PackedTensor, dtype=quint4):
+    """Codes from 0 to 15, two a byte."""
+
+    __slots__ = ()
+
+
 class QInt8Tensor(NarrowTensor, dtype=qint8):
     """Codes from -128 to 127."""
 
@@ -193,8 +319,52 @@ class QUInt8Tensor(NarrowTensor, dtype=quint8):
     __slots__ = ()
 
 
+class QInt16Tensor(AffineTensor, dtype=qint16):
+    """Codes from -2**15 to 2**15 - 1: activations of high precision, zero point 0."""
+
+    __slots__ = ()
+
+
 class QInt32Tensor(AffineTensor, dtype=qint32):
     """An exact accumulator or bias: zero point 0, scale often a product of two."""
+
+    __slots__ = ()
+
+
+class ScaledFloatTensor(QuantizedTensor):
+    """8-bit floats times a scale; no zero point.
+
+        x ≈ scale · float8
+
+    Its codes are the bytes of the floats. The scale keeps numbers in their range: what
+    is quantized saturates at the largest finite one, and a NaN is refused. Codes may
+    hold a NaN or an infinity nevertheless, and then stand for them.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def from_codes(cls, codes: Any, qparams: QParams) -> Self:
+        """The tensor whose `.codes` these are."""
+        return cls.wrap(codes.view(cls.dtype.storage), qparams)
+
+    @property
+    def codes(self) -> Any:
+        """The bytes of the floats; shares the buffer."""
+        return UInt8Tensor.wrap(self.buffer.view(np.uint8))
+
+    def _elements(self) -> Any:
+        return self.buffer
+
+
+class QFloat8E4M3Tensor(ScaledFloatTensor, dtype=qfloat8_e4m3):
+    """4 bits of exponent, 3 of fraction: to 448, no infinity."""
+
+    __slots__ = ()
+
+
+class QFloat8E5M2Tensor(ScaledFloatTensor, dtype=qfloat8_e5m2):
+    """5 bits of exponent, 2 of fraction: to 57344, and infinities."""
 
     __slots__ = ()
 
@@ -204,7 +374,7 @@ def spec_of(x: Any) -> TensorSpec:
     return TensorSpec(type(x), x.shape, getattr(x, "qparams", None))
 
 
-def quantized(buffer: Any, grid: QParams) -> Any:
+def quantized(codes: Any, grid: QParams) -> Any:
     """The tensor of codes on `grid`."""
     found: Any = leaf(grid.dtype)
-    return found.wrap(buffer, grid)
+    return found.from_codes(np.asarray(codes), grid)

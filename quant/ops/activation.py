@@ -2,7 +2,7 @@
 
 from math import inf, isfinite
 from numbers import Real
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -31,7 +31,16 @@ from mdtensor.quant.ops.compiled import attempt, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import NarrowTensor, QInt32Tensor, quantized, spec_of
+from mdtensor.quant.tensor import (
+    NarrowTensor,
+    QInt16Tensor,
+    QInt32Tensor,
+    quantized,
+    spec_of,
+)
+
+#: Codes whose zero point is 0 and stays so.
+Symmetric = Union[QInt16Tensor, QInt32Tensor]
 
 
 def lookup_step(
@@ -98,7 +107,7 @@ def relu(x: NarrowTensor, /, *, out: Any = None) -> Any:
 
 
 @method(relu, deduce=same)
-def relu(x: QInt32Tensor, /) -> QInt32Tensor:
+def relu(x: Symmetric, /) -> Any:
     return x.wrap(np.maximum(x.buffer, 0), x.qparams)
 
 
@@ -203,13 +212,14 @@ def _mirrored(grid: QParams) -> QParams:
 @method(neg, deduce=lambda x: on_grid(x.shape, _mirrored(x.qparams)))
 def neg(x: NarrowTensor, /) -> Any:
     ends = x.qparams.minimum + x.qparams.maximum
-    return quantized(ends - x.buffer.astype(np.int64), _mirrored(x.qparams))
+    codes = (ends - x.codes.buffer.astype(np.int64)).astype(x.dtype.storage)
+    return quantized(codes, _mirrored(x.qparams))
 
 
 @method(neg)
-def neg(x: QInt32Tensor, /) -> QInt32Tensor:
-    if (x.buffer == np.iinfo(np.int32).min).any():
-        raise GridError(
-            "-(-2**31) leaves 32 bits", "Requantize first", describe("neg", x)
-        )
+def neg(x: Symmetric, /) -> Any:
+    bits = x.dtype.bits
+    if (x.buffer == -(1 << (bits - 1))).any():
+        problem = f"-(-2**{bits - 1}) leaves {bits} bits"
+        raise GridError(problem, "Requantize first", describe("neg", x))
     return x.wrap(np.negative(x.buffer), x.qparams)

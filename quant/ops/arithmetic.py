@@ -191,7 +191,7 @@ def mul(x1: PythonNumber, x2: AffineTensor, /) -> Any:
 def _scaled(x: Any, factor: float) -> Any:
     """x · factor by scaling the scale, where that is exact."""
     grid = checked("mul", (x, factor), lambda: _scaled_grid(x.qparams, factor))
-    return x.wrap(x.buffer, grid)
+    return x.with_qparams(grid)
 
 
 def _scaled_grid(grid: QParams, factor: float) -> QParams:
@@ -273,7 +273,7 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
     if out is None:
         if x1.qparams != x2.qparams:
             checked(name, (x1, x2), lambda: accumulators.refuse_unlike(x1, x2))
-        return quantized(choose(x1.buffer, x2.buffer), x1.qparams)
+        return quantized(choose(x1.codes.buffer, x2.codes.buffer), x1.qparams)
     if by_rule := ruled(name, out):
         return by_rule(x1, x2, out)
     codes = [exact.rescale(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]

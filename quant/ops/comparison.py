@@ -18,11 +18,11 @@ from mdtensor import (
     not_equal,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import comparison
-from mdtensor.quant.ops.refusals import refuse_mixed, refused, require_per_tensor
-from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
+from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.ops.refusals import refuse_mixed, refused
+from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
 #: What has an order.
@@ -30,9 +30,13 @@ Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
 
 
 def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
-    """x1 · s1 against x2 · s2 as integers over a common denominator."""
-    checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
-    require_per_tensor(name, x1, x2)
+    """Of float64, which holds every code of 16 bits times a float32; else of integers.
+
+    Accumulators are compared as x1 · s1 and x2 · s2 over a common denominator.
+    """
+    checked(name, (x1, x2), lambda: comparison(spec_of(x1), spec_of(x2)))
+    if qint32 not in (x1.dtype, x2.dtype):
+        return BoolTensor.wrap(np.asarray(ufunc(exact.reals(x1), exact.reals(x2))))
     a, b = exact.steps_of(x1), exact.steps_of(x2)
     ratio = x1.qparams.fraction / x2.qparams.fraction
     if ratio != 1:
@@ -42,7 +46,7 @@ def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
 
 
 @method(equal, deduce=comparison)
-def equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+def equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("equal", np.equal, x1, x2)
 
 
@@ -52,7 +56,7 @@ def equal(x1: Anything, x2: Anything, /) -> BoolTensor:
 
 
 @method(not_equal, deduce=comparison)
-def not_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+def not_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("not_equal", np.not_equal, x1, x2)
 
 
@@ -62,7 +66,7 @@ def not_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
 
 
 @method(less, deduce=comparison)
-def less(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+def less(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("less", np.less, x1, x2)
 
 
@@ -72,7 +76,7 @@ def less(x1: Ordered, x2: Ordered, /) -> BoolTensor:
 
 
 @method(less_equal, deduce=comparison)
-def less_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+def less_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("less_equal", np.less_equal, x1, x2)
 
 
@@ -82,7 +86,7 @@ def less_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
 
 
 @method(greater, deduce=comparison)
-def greater(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+def greater(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("greater", np.greater, x1, x2)
 
 
@@ -92,7 +96,7 @@ def greater(x1: Ordered, x2: Ordered, /) -> BoolTensor:
 
 
 @method(greater_equal, deduce=comparison)
-def greater_equal(x1: AffineTensor, x2: AffineTensor, /) -> BoolTensor:
+def greater_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("greater_equal", np.greater_equal, x1, x2)
 
 

@@ -40,6 +40,7 @@ from mdtensor.quant.tensor import (
     QInt8Tensor,
     QInt32Tensor,
     QuantizedTensor,
+    ScaledFloatTensor,
     quantized,
     spec_of,
 )
@@ -162,7 +163,7 @@ def conv2d(
 @method(conv2d, deduce=weight_only(convolution))
 def conv2d(
     x: FloatingTensor,
-    w: NarrowTensor,
+    w: Union[NarrowTensor, ScaledFloatTensor],
     b: Union[FloatingTensor, None],
     /,
     *,

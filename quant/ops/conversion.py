@@ -17,10 +17,10 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu import steps
 from mdtensor.leaves import Float32Tensor
-from mdtensor.quant import exact, tables
+from mdtensor.quant import exact, floats, tables
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import check_fit
-from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.compiled import NotCompiled, narrow
@@ -28,9 +28,9 @@ from mdtensor.quant.ops.refusals import require_host
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
+    AffineTensor,
     NarrowTensor,
-    QInt32Tensor,
-    QuantizedTensor,
+    ScaledFloatTensor,
     quantized,
     spec_of,
 )
@@ -64,8 +64,15 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     grid = _ruled(qparams, rounding)
     if by_rule := ruled("quantize", grid):
         return by_rule(x, grid)
-    found = _steps(values, qparams, x.dtype is dtypes.float64)
-    return quantized(exact.to_codes(found, grid), grid)
+    return _rounded(values, grid, x.dtype is dtypes.float64)
+
+
+def _rounded(values: Any, grid: QParams, is_wide: bool) -> Any:
+    """The tensor of float64 numbers on `grid`, exact."""
+    if grid.dtype in FLOATS:
+        found = floats.to_grid(values, grid, is_wide)
+        return quantized(found.view(np.uint8), grid)
+    return quantized(exact.to_codes(_steps(values, grid, is_wide), grid), grid)
 
 
 def _ruled(grid: QParams, rounding: Any) -> QParams:
@@ -96,13 +103,19 @@ def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
 
 
 @method(dequantize, prepare=dequantize_step)
-def dequantize(x: QuantizedTensor, /) -> Float32Tensor:
+def dequantize(x: AffineTensor, /) -> Float32Tensor:
     found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
     products = np.asarray(found * scale)
     if x.dtype is qint32:
         _settle(products, found, np.broadcast_to(scale, products.shape))
     with np.errstate(over="ignore", under="ignore"):
         return Float32Tensor.wrap(products.astype(np.float32))
+
+
+@method(dequantize)
+def dequantize(x: ScaledFloatTensor, /) -> Float32Tensor:
+    with np.errstate(over="ignore", under="ignore"):
+        return Float32Tensor.wrap(floats.numbers_of(x).astype(np.float32))
 
 
 def _settle(products: Any, found: Any, scale: Any) -> None:
@@ -129,12 +142,48 @@ def requantize(x: NarrowTensor, /, *, out: Any = None) -> Any:
 
 
 @method(requantize)
-def requantize(x: QInt32Tensor, /, *, out: Any = None) -> Any:
+def requantize(x: AffineTensor, /, *, out: Any = None) -> Any:
     return _rescaled(x, out)
 
 
-def _rescaled(x: Any, out: QParams) -> Any:
+@method(requantize)
+def requantize(x: ScaledFloatTensor, /, *, out: Any = None) -> Any:
+    _check_out(x, out)
+    values = floats.numbers_of(x)
+    if not np.isfinite(values).all():
+        raise CastError(
+            "an infinity or NaN has no code",
+            "Replace them first",
+            describe("requantize", x),
+        )
+    return _rounded(values, out, is_wide=False)
+
+
+def _check_out(x: Any, out: Any) -> None:
     checked("requantize", (x,), lambda: requantize.operation.rule(spec_of(x), out=out))
+
+
+def _rescaled(x: Any, out: QParams) -> Any:
+    _check_out(x, out)
     if by_rule := ruled("requantize", out):
         return by_rule(x, out)
+    if out.dtype in FLOATS:
+        return _to_floats(x, out)
     return quantized(exact.rescale(exact.steps_of(x), x.qparams, out), out)
+
+
+def _to_floats(x: Any, out: QParams) -> Any:
+    """Codes as scaled floats: a quotient of exact products, rounded once."""
+    steps, grid = exact.steps_of(x), x.qparams
+    scale = np.broadcast_to(grid.along(grid.scale, x.shape), x.shape)
+    target = np.broadcast_to(out.along(out.scale, x.shape), x.shape)
+    with np.errstate(over="ignore", under="ignore"):
+        quotient = np.asarray(steps * scale / target)
+
+    def exactly(doubt: Any) -> list[Fraction]:
+        rows = zip(*(v[doubt].tolist() for v in (steps, scale, target)), strict=True)
+        return [n * Fraction(s) / Fraction(t) for n, s, t in rows]
+
+    is_wide = grid.dtype is qint32
+    found = floats.to_floats(quotient, out.dtype, exactly if is_wide else None)
+    return quantized(found.view(np.uint8), out)

@@ -36,7 +36,7 @@ def _moved(name: str, operation: Any, x: Any, **options: Any) -> Any:
         require_per_tensor(name, x)
     deduce = operation.select(type(x)).deduce
     spec = checked(name, (x,), lambda: deduce(spec_of(x), **options))
-    return x.wrap(operation(x.codes, **options).buffer, spec.qparams)
+    return x.from_codes(operation(x.codes, **options).buffer, spec.qparams)
 
 
 def _permuted(x: TensorSpec, *, axes: Any) -> TensorSpec:
@@ -121,7 +121,7 @@ def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
             checked("concat", pair, partial(accumulators.refuse_unlike, *pair))
     require_per_tensor("concat", first)
     moved = concat([x.codes for x in arrays], axis=axis)
-    return first.wrap(moved.buffer, first.qparams)
+    return first.from_codes(moved.buffer, first.qparams)
 
 
 def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
@@ -135,7 +135,7 @@ def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
     require_per_tensor("pad", x)
     code = checked("pad", (x,), lambda: _border(x.qparams, value))
     padded = pad(x.codes, pad_width, value=code)
-    return x.wrap(padded.buffer, x.qparams)
+    return x.from_codes(padded.buffer, x.qparams)
 
 
 def _border(grid: QParams, value: Any) -> int:

@@ -42,8 +42,12 @@ from mdtensor.quant.tensor import (
     QInt8Tensor,
     QInt32Tensor,
     QuantizedTensor,
+    ScaledFloatTensor,
     spec_of,
 )
+
+#: What stands for numbers beside floats.
+Weights = Union[NarrowTensor, ScaledFloatTensor]
 
 
 def linear_step(
@@ -79,9 +83,7 @@ def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> 
 
 
 @method(linear, deduce=weight_only(affine))
-def linear(
-    x: FloatingTensor, w: NarrowTensor, b: Union[FloatingTensor, None], /
-) -> Any:
+def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> Any:
     """Weight-only: the weights become numbers."""
     return linear(x, dequantize(w), b)
 
@@ -143,15 +145,21 @@ def _is_weights(x: Any) -> bool:
 
 
 @method(matmul, deduce=weight_only(matrix_product))
-def matmul(x1: FloatingTensor, x2: NarrowTensor, /) -> Any:
+def matmul(x1: FloatingTensor, x2: Weights, /) -> Any:
     """Weight-only: the weights become numbers."""
     return matmul(x1, dequantize(x2))
 
 
 @method(matmul, deduce=weight_only(matrix_product))
-def matmul(x1: NarrowTensor, x2: FloatingTensor, /) -> Any:
+def matmul(x1: Weights, x2: FloatingTensor, /) -> Any:
     """Weight-only, from the left."""
     return matmul(dequantize(x1), x2)
+
+
+@method(matmul, deduce=weight_only(matrix_product))
+def matmul(x1: ScaledFloatTensor, x2: ScaledFloatTensor, /) -> Any:
+    """Products of 8-bit floats, summed in float32."""
+    return matmul(dequantize(x1), dequantize(x2))
 
 
 @method(matmul, deduce=refused("matmul"))

@@ -60,7 +60,7 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
 def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     axes = _axes("max", x, axis, keepdims)
     checked("max", (x,), lambda: check_nonempty(x.shape, axes))
-    return quantized(np.asarray(x.buffer.max(axis=axes, keepdims=keepdims)), x.qparams)
+    return quantized(x.codes.buffer.max(axis=axes, keepdims=keepdims), x.qparams)
 
 
 @method(softmax, deduce=rounded_share)
@@ -70,7 +70,7 @@ def softmax(x: NarrowTensor, /, *, axis: int, out: Any = None) -> Any:
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
     if by_rule := ruled("softmax", grid):
         return by_rule(x, at, grid)
-    codes = np.moveaxis(x.buffer.astype(np.int64), at, -1)
+    codes = np.moveaxis(x.codes.buffer.astype(np.int64), at, -1)
     if codes.size == 0:
         return quantized(np.empty(x.shape, grid.dtype.storage), grid)
     below = codes.max(axis=-1, keepdims=True) - codes

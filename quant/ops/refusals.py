@@ -13,7 +13,7 @@ from mdtensor import (
     cpu,
 )
 from mdtensor.errors import describe
-from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.dtypes import FLOATS, qint16, qint32
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
@@ -53,16 +53,28 @@ def _mixed(name: str, given: Sequence[Any]) -> PromotionError:
             f"{name} with a Python number is not exact on a grid",
             "Use mul(q, c) with c > 0, or quantize the number",
         )
-    if any(kind.dtype is qint32 for kind in kinds[:2]):
-        return PromotionError(
-            "with an accumulator the result would leave 32 bits",
-            "Use requantize(acc, out=QParams(...)) first",
-        )
-    # In the third place.
-    return PromotionError(
-        "the bias is no accumulator",
-        "Use a QInt32Tensor with the scale of x times the scale of w",
-    )
+    return _of_codes(name, kinds[:2])
+
+
+def _of_codes(name: str, kinds: Sequence[Any]) -> PromotionError:
+    """Of two quantized types; if nothing is wrong with them, of a third one."""
+    dtypes = [kind.dtype for kind in kinds]
+    if all(dtype in FLOATS for dtype in dtypes):
+        problem = f"{name} of scaled floats is on no grid exactly"
+        fix = "Use dequantize(x), and quantize the result"
+    elif any(dtype in FLOATS for dtype in dtypes):
+        problem = "a grid of floats and one of integers have no common type"
+        fix = "Use requantize(x, out=QParams(...)) to bring both to one"
+    elif qint32 in dtypes:
+        problem = "with an accumulator the result would leave 32 bits"
+        fix = "Use requantize(acc, out=QParams(...)) first"
+    elif qint16 in dtypes:
+        problem = f"{name} has no exact result for codes of 16 bits"
+        fix = "Use requantize(x, out=QParams(...)) to 8 bits, or dequantize(x)"
+    else:
+        problem = "the bias is no accumulator"
+        fix = "Use a QInt32Tensor with the scale of x times the scale of w"
+    return PromotionError(problem, fix)
 
 
 def require_host(name: str, x: Tensor) -> None:

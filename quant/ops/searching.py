@@ -19,5 +19,5 @@ def argmax(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Int64Tensor:
         "argmax", (x,), lambda: rule(spec_of(x), axis=axis, keepdims=keepdims)
     )
     one = axis if axis is None else int(axis)
-    found = np.asarray(x.buffer.argmax(axis=one))
+    found = np.asarray(x.codes.buffer.argmax(axis=one))
     return Int64Tensor.wrap(found.astype(np.int64).reshape(spec.shape))

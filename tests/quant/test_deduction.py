@@ -13,6 +13,9 @@ from mdtensor.quant import (
     QuantizedTensor,
     QUInt8Tensor,
     dequantize,
+    qfloat8_e5m2,
+    qint4,
+    qint16,
     qint32,
     quantize,
     quint8,
@@ -29,6 +32,7 @@ SPLIT = QInt8Tensor(S8.buffer, scale=[0.5, 0.25, 1], zero_point=[1, 2, 3], axis=
 WIDE = QInt32Tensor(S32.buffer, scale=[0.5, 0.25, 1], axis=1)
 WEIGHTS = QInt8Tensor(np.ones((2, 3, 2, 2), np.int8), scale=[0.5, 0.25], axis=0)
 FLOATS = md.ones((1, 3, 4, 4))
+NEW = [quantize(FLOATS, QParams(0.5, dtype=d)) for d in (qint4, qint16, qfloat8_e5m2)]
 ONES = QUInt8Tensor(np.ones((1, 3, 4, 4), np.uint8), scale=0.5)
 ROWS = QInt8Tensor(np.ones((5, 4), np.int8), scale=np.ones(5), axis=0)
 COLUMNS = QInt8Tensor(np.ones((4, 5), np.int8), scale=np.ones(5), axis=1)
@@ -81,6 +85,11 @@ CASES = [
     *((f, (S32, x), {}) for f in (md.matmul, md.linear) for x in (S32, ROWS)),
     (md.linear, (S8, ROWS, U8[0, 0, 0]), {}),
     (md.conv2d, (S32, WEIGHTS), {}),
+    *((f, (x, S8), {}) for f in (*ARITHMETIC, *COMPARISONS, md.mul) for x in NEW),
+    *((f, (x, x), {}) for f in (md.matmul, md.linear) for x in NEW),
+    *((f, (x,), {}) for f in (dequantize, requantize) for x in NEW),
+    *((f, (x,), {}) for f in (md.relu, md.neg) for x in NEW[:2]),
+    *((md.matmul, (x, FLOATS), {}) for x in NEW),
 ]  # fmt: skip
 
 

@@ -1,12 +1,24 @@
 """Comparison of every pair of codes as rational numbers."""
 
+import itertools
 import operator
 
 import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.quant import QInt8Tensor, QParams, qint32, quint8
+from mdtensor import quant
+from mdtensor.quant import (
+    QFloat8E4M3Tensor,
+    QInt4Tensor,
+    QInt8Tensor,
+    QInt16Tensor,
+    QInt32Tensor,
+    QParams,
+    qfloat8_e4m3,
+    qint32,
+    quint8,
+)
 
 OPERATIONS = {
     md.equal: operator.eq,
@@ -63,7 +75,30 @@ def test_layout_does_not_matter(operation, random_codes, layout):
 
 
 @named
-def test_scales_along_an_axis_are_refused(operation):
-    x = QInt8Tensor([1, 2], scale=[0.5, 0.25], axis=0)
-    with pytest.raises(md.GridError, match="scales differ along axis 0"):
+def test_scales_of_accumulators_along_an_axis_are_refused(operation):
+    x = QInt32Tensor([1, 2], scale=[0.5, 0.25], axis=0)
+    with pytest.raises(md.GridError) as raised:
         operation(x, x)
+    assert str(raised.value) == (
+        f"{operation.__name__}(QInt32Tensor[2], QInt32Tensor[2]): QParams(2 "
+        "scales=0.25..0.5, axis=0, dtype=qint32) has no single grid. Use a grid per "
+        "tensor here."
+    )
+    half = QFloat8E4M3Tensor([56, 56], scale=0.5)
+    with pytest.raises(md.PromotionError, match="do not compare exactly"):
+        operation(half, QInt32Tensor([1, 2], scale=0.5))
+
+
+@named
+def test_numbers_compare_on_all_other_grids(operation, exact):
+    """Scales along an axis, in blocks, of floats: one element after another."""
+    given = [
+        QInt8Tensor([[2, 4, -1, 8]], scale=[0.5, 0.25, 1, 0.1], axis=1),
+        QInt4Tensor([[2, 1, -1, 3]], scale=[[0.5, 1]], axis=1, block_size=3),
+        QInt16Tensor([[4, 4, -4, 12]], scale=0.25),
+        quant.quantize(md.asarray([[1.0, 1, -1, 3]]), QParams(2, dtype=qfloat8_e4m3)),
+    ]
+    for a, b in itertools.product(given, repeat=2):
+        pairs = zip(exact.reals(a).ravel(), exact.reals(b).ravel(), strict=True)
+        wanted = [OPERATIONS[operation](p, q) for p, q in pairs]
+        assert operation(a, b).tolist() == [wanted]

@@ -1,0 +1,45 @@
+"""Codes of 4 bits, two a byte.
+
+    byte[..., i] = code[..., 2i] + 16 · code[..., 2i + 1]     codes modulo 16
+
+The low nibble comes first, along the last axis; behind an odd number of codes the high
+nibble is 0. What has no axes has a byte of its own.
+
+    pack      int8 or uint8 [..., n] to uint8 [..., ceil(n / 2)]; any strides
+    unpack    uint8 [..., ceil(n / 2)] to int8 or uint8 [..., n]
+
+Both write new memory.
+
+Source: ONNX, "int4" in docs/docsgen/source/technical.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+_BYTES = np.arange(256, dtype=np.uint8)
+#: Both codes of each byte.
+UNSIGNED = np.stack([_BYTES & 15, _BYTES >> 4], axis=1)
+SIGNED = ((UNSIGNED ^ 8) - np.uint8(8)).view(np.int8)
+
+
+def pack(codes: Array) -> Array:
+    """The bytes of `codes`, of which the upper 4 bits fall away."""
+    nibbles = np.asarray(codes.astype(np.uint8) & 15)
+    if not codes.ndim:
+        return nibbles
+    low, high = nibbles[..., ::2], nibbles[..., 1::2]
+    packed = np.array(low)
+    packed[..., : high.shape[-1]] |= high << 4
+    return packed
+
+
+def unpack(packed: Array, shape: tuple[int, ...], signed: bool) -> Array:
+    """The codes of `shape` in the bytes; int8 if `signed`, else uint8."""
+    pairs = (SIGNED if signed else UNSIGNED)[packed]
+    if not shape:
+        return np.asarray(pairs[..., 0])
+    rows = pairs.reshape(*packed.shape[:-1], 2 * packed.shape[-1])
+    return np.ascontiguousarray(rows[..., : shape[-1]])
