@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from types import UnionType
+from typing import Any, ForwardRef, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> None:
     Raises:
         RegistrationError: naming the parameter.
     """
-    annotations = implementation.__annotations__
+    annotations = _annotations(implementation, name)
     for parameter in _by_position(implementation):
         place = f"parameter {parameter} of a method of {name}"
         if parameter not in annotations:
@@ -30,12 +31,41 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> None:
                 f"{place} has no annotation",
                 "Annotate it with a class of tensors; with object to take anything",
             )
-        given = annotations[parameter]
-        for member in (given, *getattr(given, "__args__", ())):
-            _refuse_elements(place, member)
+        _check(place, annotations[parameter])
 
 
-def check_types(types: tuple[Any, ...], name: str) -> None:
+def _annotations(implementation: Any, name: str) -> dict[str, Any]:
+    """What the parameters are annotated with; texts as what they name.
+
+    Raises:
+        RegistrationError: a text names nothing, or there are no annotations.
+    """
+    if not callable(implementation):
+        problem = f"{shown(implementation)} cannot be called"
+        raise RegistrationError(problem, f"Give a function for {name}")
+    found = getattr(implementation, "__annotations__", None)
+    if found is None or not hasattr(implementation, "__name__"):
+        problem = f"{shown(implementation)} has no annotations"
+        fix = "Say what it is for: method(operation, types=(...))"
+        raise RegistrationError(problem, fix)
+    annotations: dict[str, Any] = found
+    if not any(_is_text(given) for given in annotations.values()):
+        return annotations
+    try:
+        return get_type_hints(implementation)
+    except Exception as error:  # whatever evaluating the text raises
+        problem = f"an annotation of a method of {name} names nothing: {error}"
+        fix = "Use classes that the module has"
+        raise RegistrationError(problem, fix) from None
+
+
+def _is_text(given: Any) -> bool:
+    return any(
+        isinstance(part, (str, ForwardRef)) for part in (given, *get_args(given))
+    )
+
+
+def check_types(types: Any, name: str) -> None:
     """Refuse what is neither a class nor a union of classes.
 
     Args:
@@ -44,13 +74,24 @@ def check_types(types: tuple[Any, ...], name: str) -> None:
     Raises:
         RegistrationError: naming the place.
     """
+    if not isinstance(types, (tuple, list)) or not types:
+        problem = f"types of a method of {name} are {shown(types)}"
+        raise RegistrationError(problem, "Give a tuple with one for each argument")
     for at, given in enumerate(types):
-        place = f"place {at} of a method of {name}"
-        for member in getattr(given, "__args__", (given,)):
-            _refuse_elements(place, member)
-            if not isinstance(member, type):
-                problem = f"{place} is annotated with {shown(member)}, no class"
-                raise RegistrationError(problem, "Use a class, or a union of classes")
+        _check(f"place {at} of a method of {name}", given)
+
+
+def _check(place: str, given: Any) -> None:
+    is_union = get_origin(given) in (Union, UnionType)
+    for member in get_args(given) if is_union else (given,):
+        _refuse_elements(place, member)
+        if not (isinstance(member, type) or member is Any or member is None):
+            problem = f"{place} is annotated with {_named(member)}, no class"
+            raise RegistrationError(problem, "Use a class, or a union of classes")
+
+
+def _named(given: Any) -> str:
+    return f"{given}".removeprefix("typing.") if get_origin(given) else shown(given)
 
 
 def _refuse_elements(place: str, member: Any) -> None:

@@ -49,8 +49,9 @@ _ROUND = """if out is None{and_no_rule}:
 TARGET = ("out", "rounding")
 
 _CHECK = """
-    if _type({option}) is not _kind_{option}:
-        _check({option!r}, {option})"""
+    if _type({option}) not in _kinds_{option}:
+        _check({option!r}, {option})
+        _kinds_{option}.add(_type({option}))"""
 
 #: What is not as declared, in operations with options, and in all others. To take all
 #: unknown names costs a dict each call, and as much as a third of a short one.
@@ -110,9 +111,12 @@ def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., An
         "types": types,
         "options": options,
     }
-    checked = {o: d for o, d in operation.options.items() if operation.checked}
+    checked = operation.checked_options
     parts["checks"] = "".join(_CHECK.format(option=option) for option in checked)
-    namespace |= {f"_kind_{option}": type(d) for option, d in checked.items()}
+    for option in checked:
+        default = operation.options[option]
+        known = set() if default is Parameter.empty else {type(default)}
+        namespace[f"_kinds_{option}"] = known
     parts["body"] = _body(operation, parts)
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
     namespace |= {"_type": type, "_map": map, "_target": target, "_missing": MISSING}

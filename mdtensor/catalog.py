@@ -18,16 +18,16 @@ from mdtensor.spelling import hint
 __all__ = ["get_op", "is_op_registered", "ops", "signatures", "validate"]
 
 
-def get_op(name: str) -> Generic:
+def get_op(name: str | Generic) -> Generic:
     """The operation of that name.
 
     Args:
-        name: see `mdtensor.catalog`.
+        name: see `mdtensor.catalog`; an operation is given back.
 
     Raises:
         OptionError: there is none, or more than one.
-        RegistrationError: its declaration is not complete; all that is missing is
-            listed.
+        RegistrationError: its declaration has no description, or no rule of deduction,
+            with which more than calls can be asked for; all that is missing is listed.
 
     Example:
         >>> import mdtensor as md
@@ -38,33 +38,37 @@ def get_op(name: str) -> Generic:
 
     Source: PyPTO, `get_op`.
     """
+    if hasattr(name, "operation"):
+        return name.operation.function  # type: ignore[no-any-return]
     found = _found(name)
     if len(found) != 1:
         raise _not_one(name, found)
     (qualified,) = found
     call = found[qualified]
-    if problems := list(_problems(call.operation)):
+    if problems := list(_steps(call.operation)):
         raise RegistrationError(
             f"the declaration lacks {', '.join(problems)}", _FIX, f"get_op({name})"
         )
     return call
 
 
-def is_op_registered(name: str) -> bool:
-    """Whether `get_op` finds an operation of that name.
+def is_op_registered(name: str | Generic) -> bool:
+    """Whether `get_op` finds an operation of that name; of one, whether it is listed.
 
     Example:
         >>> import mdtensor as md
         >>> md.is_op_registered("tensor.add"), md.is_op_registered("tensor.odd")
         (True, False)
+        >>> md.is_op_registered(md.add)
+        True
 
     Source: PyPTO, `is_op_registered`.
     """
     try:
-        get_op(name)
+        found = get_op(name)
     except (OptionError, RegistrationError):
         return False
-    return True
+    return any(call is found for call in operations().values())
 
 
 def ops(category: str | None = None) -> tuple[str, ...]:
@@ -124,7 +128,7 @@ def validate() -> None:
         if (problems := list(_problems(call.operation)))
     ]
     offenders += [
-        f"{pending.module}.{pending.name} ({', '.join(pending.missing)})"
+        f"{pending.module}.{pending.name} ({', '.join(pending.problems)})"
         for pending in unfinished()
     ]
     if offenders:
@@ -152,12 +156,17 @@ def check_declared(calls: dict[str, Generic]) -> None:
         )
 
 
-def _problems(operation: Any) -> Iterator[str]:
-    """What a declaration lacks."""
+def _steps(operation: Any) -> Iterator[str]:
+    """What a declaration lacks besides documentation of its parameters."""
     if not operation.description:
         yield "describe"
     if operation.rule is no_rule:
         yield "deduce"
+
+
+def _problems(operation: Any) -> Iterator[str]:
+    """What a declaration lacks."""
+    yield from _steps(operation)
     for parameter in (*operation.arguments, *operation.attributes):
         if not parameter.doc:
             yield f"doc of {parameter.name}"
@@ -166,15 +175,15 @@ def _problems(operation: Any) -> Iterator[str]:
 def _all() -> dict[str, Generic]:
     """All operations by qualified name; complete chains become operations."""
     for pending in unfinished():
-        if not pending.missing:
+        if not pending.problems:
             assert pending.function
     return operations()
 
 
 def _found(name: str) -> dict[str, Generic]:
     """The operations that a name may mean."""
-    if not isinstance(name, str):
-        raise OptionError(f"{shown(name)} is no name of an operation", "See ops()")
+    if not isinstance(name, str) or not without_prefix(name):
+        raise OptionError(f"{shown(name)} is no name of an operation", "See md.ops()")
     known = _all()
     if name in known:
         return {name: known[name]}
@@ -194,15 +203,17 @@ def _not_one(name: str, found: dict[str, Generic]) -> OptionError | Registration
     bare = without_prefix(name)
     for pending in unfinished():
         if pending.name == bare:
-            steps = ", ".join(pending.missing)
-            return RegistrationError(f"{steps} missing", _FIX, f"get_op({name})")
+            steps = f"{', '.join(pending.missing)} missing" if pending.missing else ""
+            problem = steps or ", ".join(pending.problems)
+            return RegistrationError(problem, _FIX if steps else "", f"get_op({name})")
     if found:
         return OptionError(
             f"{name} is the name of {len(found)} operations",
             f"Use one of {', '.join(found)}",
             f"get_op({name})",
         )
-    near = hint(bare, {call.operation.name for call in operations().values()})
+    known = {call.operation.name for call in operations().values()}
+    near = hint(bare.rpartition(".")[2], known)
     return OptionError(
         f"there is no operation {bare}", near.strip().rstrip("."), f"get_op({name})"
     )

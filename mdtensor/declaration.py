@@ -12,11 +12,12 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from keyword import iskeyword
 from numbers import Integral, Real
-from types import UnionType
+from types import FunctionType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, RegistrationError, shown
 from mdtensor.markup import small_table, tag
 
 #: What passes for a number of Python; truth values do not.
@@ -70,14 +71,25 @@ class Attribute:
                 return True
         return False
 
+    @property
+    def wrong_default(self) -> str:
+        """What is wrong with the default; empty if nothing is."""
+        given = self.default
+        if given is REQUIRED or given is None or self.accepts(given):
+            return ""
+        return (
+            f"the default of {self.name} is {shown(given)}, not {type_name(self.type)}"
+        )
+
     def __str__(self) -> str:
-        shown = f"{self.name}: {type_name(self.type)}"
-        return shown if self.default is REQUIRED else f"{shown} = {self.default!r}"
+        text = f"{self.name}: {type_name(self.type)}"
+        return text if self.default is REQUIRED else f"{text} = {self.default!r}"
 
 
 class Described:
     """An operation as its declaration describes it."""
 
+    checked: bool
     declaration: Callable[..., Any]
     dispatched: Any
     options: Any
@@ -145,10 +157,53 @@ class Described:
             OptionError: it is not.
         """
         (found,) = (known for known in self.attributes if known.name == name)
-        if not found.accepts(value):
+        if value is not found.default and not found.accepts(value):
             wanted = type_name(found.type)
             problem = f"{name} is {type(value).__name__}, not {wanted}"
             raise OptionError(problem, self.schema, self.name)
+
+    @property
+    def checked_options(self) -> tuple[str, ...]:
+        """The parameters that calls check: those with a type, if any are."""
+        types = parameter_types(self.declaration) if self.checked else {}
+        return tuple(name for name in self.options if name in types)
+
+    def check_defaults(self) -> None:
+        """Refuse a default that calls would refuse.
+
+        Raises:
+            RegistrationError: there is one.
+        """
+        for attribute in self.attributes:
+            if wrong := attribute.wrong_default:
+                raise RegistrationError(wrong, "Give one of its type", self.name)
+
+
+def check_declaration(declaration: Any, category: Any, sequence: bool) -> None:
+    """Refuse what no operation can be made of.
+
+    Raises:
+        RegistrationError: no function with a name, nothing to dispatch on, parameters
+            without number, or a category that is no text.
+    """
+    name = getattr(declaration, "__name__", None)
+    if not is_name(name) or not isinstance(declaration, FunctionType):
+        problem = f"{shown(declaration)} declares nothing"
+        raise RegistrationError(problem, "Decorate a function: def name(x, /)")
+    if not isinstance(category, str):
+        problem = f"the category of {name} is {shown(category)}"
+        raise RegistrationError(problem, "Use a text")
+    parameters = inspect.signature(declaration).parameters.values()
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            fix = "Name each; sequence=True takes any number of tensors"
+            raise RegistrationError(f"{name} declares {parameter}", fix)
+    count = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    if not count or (sequence and count > 1):
+        more = f"{count} positional-only parameters, not one sequence,"
+        problem = more if count else "no positional-only parameter"
+        fix = f"Declare it as def {name}(x, /)"
+        raise RegistrationError(f"{name} has {problem} to dispatch on", fix)
 
 
 def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
@@ -183,6 +238,17 @@ def parameter_types(declaration: Callable[..., Any]) -> dict[str, Any]:
     except (NameError, TypeError):  # names that are known to type checkers only
         hints = {}
     return {name: hint for name, hint in hints.items() if hint is not Any}
+
+
+def is_name(given: Any) -> bool:
+    """Whether parameters and operations can be called so."""
+    return isinstance(given, str) and given.isidentifier() and not iskeyword(given)
+
+
+def is_hint(given: Any) -> bool:
+    """Whether it is a class, a union, or what else stands for a type."""
+    is_type = isinstance(given, type) or get_origin(given) is not None
+    return is_type or given is None or given is Any
 
 
 def type_name(hint: Any) -> str:

@@ -29,16 +29,21 @@ from typing import Any, ClassVar, Protocol
 import plum
 
 from mdtensor import mismatch
-from mdtensor.annotations import check_annotations, check_types
 from mdtensor.arguments import refuse
 from mdtensor.call import compile_call, target
-from mdtensor.declaration import Described, parameter_types, type_name
+from mdtensor.declaration import (
+    Described,
+    check_declaration,
+    parameter_types,
+    type_name,
+)
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
+from mdtensor.fitting import check_rule
 from mdtensor.selection import (
     Implementation,
     Method,
     Selection,
-    as_function,
+    implemented,
     refuse_frozen,
     refuse_misfit,
 )
@@ -272,7 +277,7 @@ def generic(
     deduce: Callable[..., Any] | None = None,
     sequence: bool = False,
     category: str = "",
-    checked: bool = False,
+    checked: bool | None = None,
 ) -> Any:
     """Declare an operation. The body never runs; its docstring is the only one.
 
@@ -284,14 +289,16 @@ def generic(
         sequence: the one positional parameter is a sequence of tensors, and methods
             take them as `*arrays`.
         category: its family; by default the last name of the module.
-        checked: options are checked against their annotations at each call.
+        checked: options are checked against their annotations, defaults at once and
+            values at each call; all but those of mdtensor are, whose rules do it.
 
     Returns:
         A function with the declared parameters and the attributes `select` and
         `operation`.
 
     Raises:
-        RegistrationError: nothing to dispatch on.
+        RegistrationError: nothing to dispatch on, a rule that does not take the
+            parameters, or a default that is not of its type.
 
     Example:
         >>> import mdtensor as md
@@ -308,13 +315,14 @@ def generic(
         options: dict[str, Any] = {"sequence": sequence, "category": category}
         options |= {"deduce": deduce, "checked": checked}
         return lambda function: generic(function, **options)
-    rule = deduce or no_rule
+    check_declaration(declaration, category, sequence)
+    if checked is None:
+        checked = not declaration.__module__.startswith("mdtensor.")
+    rule = no_rule if deduce is None else deduce
     operation = Operation(declaration, rule, sequence, category, checked)
-    if not operation.dispatched:
-        raise RegistrationError(
-            f"{operation.name} has no positional-only parameter to dispatch on",
-            f"Declare it as def {operation.name}(x, /)",
-        )
+    check_rule(operation, rule)
+    if checked:
+        operation.check_defaults()
     call: Any = compile_call(operation, partial(refuse, operation))
     call.operation, call.select = operation, operation.select
     call._repr_html_ = operation._repr_html_
@@ -360,21 +368,10 @@ def method(
         )
 
     def add_method(implementation: Implementation) -> Any:
-        name = function.operation.name
-        if types is None:
-            check_annotations(implementation, name)
-            # plum would convert every result to the annotated type: 3 us a call.
-            implementation.__annotations__.pop("return", None)
-            signature = plum.Signature.from_callable(implementation)
-        else:
-            check_types(types, name)
-            implementation = as_function(implementation, name)
-            is_sequence = function.operation.sequence
-            varargs = {"varargs": types[0]} if is_sequence else {}
-            signature = plum.Signature(*(() if is_sequence else types), **varargs)
-        rest = deduce, prepare, specialize, name, anywhere
         operation: Operation = function.operation
-        operation.add_method(Method(implementation, signature, *rest), override)
+        found, signature = implemented(operation, implementation, types)
+        rest = deduce, prepare, specialize, operation.name, anywhere
+        operation.add_method(Method(found, signature, *rest), override)
         return operation.function
 
     return add_method

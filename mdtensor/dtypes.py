@@ -5,15 +5,24 @@ A dtype says what one element *is*; how tensors of it behave is written in metho
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.errors import OptionError, RegistrationError
+from mdtensor.errors import OptionError, RegistrationError, shown
 
 _REGISTRY: dict[str, DType] = {}
+#: Our kinds, and the letters of NumPy's kinds that hold them.
+_STORED = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "real floating": "f",
+    "complex floating": "c",
+}
 
 
 class DType:
@@ -40,7 +49,8 @@ class DType:
     finds the one meant: `dtype(np.int8) is int8`.
 
     Raises:
-        RegistrationError: another element type has this name.
+        RegistrationError: another element type has this name, or the storage is not of
+            the kind, or not so wide.
 
     Example:
         >>> from mdtensor.dtypes import int8
@@ -59,12 +69,11 @@ class DType:
     digits: int
 
     def __init__(self, name: str, kind: str, bits: int, storage: npt.DTypeLike) -> None:
-        if name in _REGISTRY:
-            raise RegistrationError(f"an element type named {name} exists already")
+        _check_words(name, kind)
         self.name = name
         self.kind = kind
-        self.bits = bits
-        self.storage = np.dtype(storage)
+        self.storage = _storage(storage, kind)
+        self.bits = _bits(bits, self.storage)
         self.minimum, self.maximum, self.digits = _numbers(self.storage, bits)
         _REGISTRY[name] = self
 
@@ -88,6 +97,42 @@ class DType:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return dtype, (self.name,)
+
+
+def _check_words(name: Any, kind: Any) -> None:
+    """Refuse a name that is taken or none, and a kind that is nearly one of ours."""
+    if not isinstance(name, str) or not name.isidentifier():
+        problem = f"{shown(name)} is no name of an element type"
+        raise RegistrationError(problem, "Use an identifier")
+    if name in _REGISTRY:
+        raise RegistrationError(f"an element type named {name} exists already")
+    near = get_close_matches(kind, _STORED, 1, 0.8) if isinstance(kind, str) else []
+    if not isinstance(kind, str) or not kind or (near and kind not in _STORED):
+        fix = near[0] if near else f"one of {', '.join(_STORED)}, or your own"
+        raise RegistrationError(f"the kind of {name} is {shown(kind)}", f"Use {fix}")
+
+
+def _storage(given: Any, kind: str) -> np.dtype[Any]:
+    """The NumPy dtype that `given` means, if it holds numbers of this kind."""
+    try:
+        found = np.dtype(given)
+        _numbers(found, 8 * found.itemsize)
+    except (TypeError, ValueError):
+        fix = "Use a NumPy dtype of numbers"
+        raise RegistrationError(f"the storage is {shown(given)}", fix) from None
+    # Types of ml_dtypes say V, for void.
+    if found.kind not in (*_STORED.get(kind, found.kind), "V"):
+        problem = f"the storage of a {kind} is {found}"
+        raise RegistrationError(problem, f"Use a NumPy dtype that holds a {kind}")
+    return found
+
+
+def _bits(given: Any, storage: np.dtype[Any]) -> int:
+    most = 8 * storage.itemsize
+    if type(given) is not int or not 1 <= given <= most:
+        fix = f"Use an integer from 1 to {most}, those of {storage}"
+        raise RegistrationError(f"the number of bits is {shown(given)}", fix)
+    return given
 
 
 def _numbers(storage: np.dtype[Any], bits: int) -> tuple[int | float, int | float, int]:
@@ -120,8 +165,8 @@ def dtype(name: object) -> DType:
     if found is None:
         names = ", ".join(_REGISTRY)
         is_name = isinstance(name, (str, type, np.dtype))
-        shown = name if is_name else f"like a {type(name).__name__}"
-        raise OptionError(f"no element type {shown}", f"Known are {names}")
+        wanted = name if is_name else f"like a {type(name).__name__}"
+        raise OptionError(f"no element type {wanted}", f"Known are {names}")
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mdtensor.arguments import bind
@@ -16,6 +16,7 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.generics.spec import TensorSpec, TileSpec, is_tensor
+from mdtensor.selection import Selection
 
 
 def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
@@ -73,7 +74,8 @@ def _inferred(
     if options.get("out") is not None:
         declared.rounding(*types)  # refuses it where the method has none
     if declared.methods:
-        rule = declared.select(*types).deduce
+        selected = declared.select(*types)
+        rule = selected.deduce if selected.method.deduce else _declared_rule(selected)
     else:
         declared.admit(types)
         rule = declared.rule
@@ -82,6 +84,29 @@ def _inferred(
     rank = _tile_rank(operation, tensors)
     found = rule(*specs, **options)
     return found if rank is None else _tiles(found, rank)
+
+
+def _declared_rule(selected: Selection) -> Callable[..., Any]:
+    """The declared rule of deduction, which may not know the types of the method.
+
+    Raises:
+        DispatchError: it fails, and there is an argument that is no tensor and nothing
+            of Python's: whoever brings its type knows what comes out.
+    """
+
+    def rule(*specs: Any, **options: Any) -> Any:
+        try:
+            return selected.deduce(*specs, **options)
+        except Exception as error:
+            kinds = [type(x) for x in specs if not isinstance(x, TensorSpec)]
+            strange = [k.__name__ for k in kinds if k.__module__ != "builtins"]
+            if not strange:
+                raise
+            problem = f"the declared rule of deduction takes no {strange[0]}"
+            fix = f"Pass deduce= to method, for {selected.method}"
+            raise DispatchError(problem, fix) from error
+
+    return rule
 
 
 def _specs(argument: Any, several: bool) -> Any:

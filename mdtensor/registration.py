@@ -21,12 +21,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
-from mdtensor.declaration import REQUIRED, Argument, Attribute, type_name
+from mdtensor.declaration import REQUIRED, Argument, Attribute, is_hint, is_name
 from mdtensor.dispatch import Generic, generic, method, operations
-from mdtensor.errors import RegistrationError
+from mdtensor.errors import RegistrationError, shown
+from mdtensor.fitting import misfits
 from mdtensor.selection import Implementation
 
 PREFIXES = ("tensor.", "tile.")
+A_TEXT, A_FUNCTION = "Use a text", "Give a function from specs to a spec"
 _PENDING: dict[str, Registration] = {}
 _LOCK = threading.RLock()
 
@@ -49,18 +51,18 @@ class Registration:
     def category(self, name: str) -> Self:
         """Say which family it belongs to; once."""
         self._refuse_again("a category", self._category)
-        self._category = name
+        self._category = self._text("the category", name)
         return self
 
     def describe(self, text: str) -> Self:
         """Say what it computes: the formula, or a sentence; once."""
         self._refuse_again("a description", self._description)
-        self._description = inspect.cleandoc(text)
+        self._description = inspect.cleandoc(self._text("the description", text))
         return self
 
     def argument(self, name: str, type: Any = Any, doc: str = "") -> Self:
         """Add a parameter whose type chooses the method."""
-        self._refuse_name(name)
+        self._refuse_parameter(name, type, doc)
         self._arguments.append(Argument(name, type, doc))
         return self
 
@@ -68,17 +70,18 @@ class Registration:
         self, name: str, type: Any, default: Any = REQUIRED, doc: str = ""
     ) -> Self:
         """Add a parameter that is handed on; without a default it must be given."""
-        self._refuse_name(name)
+        self._refuse_parameter(name, type, doc)
         new = Attribute(name, type, default, doc)
-        if not (default is REQUIRED or default is None or new.accepts(default)):
-            wanted = type_name(type)
-            raise self._error(f"the default of {name} is {default!r}, not {wanted}")
+        if wrong := new.wrong_default:
+            raise self._error(wrong, "Give one of its type")
         self._attributes.append(new)
         return self
 
     def deduce(self, rule: Callable[..., Any]) -> Self:
         """Give the rule for type and shape of the result; once."""
         self._refuse_again("a rule of deduction", self._rule)
+        if not callable(rule):
+            raise self._error(f"the rule of deduction is {shown(rule)}", A_FUNCTION)
         self._rule = rule
         return self
 
@@ -99,11 +102,21 @@ class Registration:
         return [step for step, given in steps.items() if not given]
 
     @property
+    def problems(self) -> list[str]:
+        """What keeps it from being an operation: steps, or a rule that does not fit."""
+        if self.missing or self._rule is None or self._function is not None:
+            return self.missing
+        declared = inspect.signature(self._declaration())
+        found = misfits(declared, self._rule, len(self._arguments))
+        return [f"the rule of deduction {problem}" for problem in found]
+
+    @property
     def function(self) -> Generic:
         """The operation.
 
         Raises:
-            RegistrationError: steps are missing.
+            RegistrationError: steps are missing, or the rule of deduction does not
+                take the parameters.
         """
         with _LOCK:
             if self._function is None:
@@ -143,12 +156,23 @@ class Registration:
         if given:
             raise self._error(f"{what} is given already", "Give it once")
 
-    def _refuse_name(self, name: str) -> None:
+    def _refuse_parameter(self, name: Any, type: Any, doc: Any) -> None:
         self._refuse_in_use()
-        if not name.isidentifier():
-            raise self._error(f"{name!r} is no name of a parameter")
+        if not is_name(name):
+            fix = "Use an identifier"
+            raise self._error(f"{shown(name)} is no name of a parameter", fix)
         if any(known.name == name for known in self._parts):
             raise self._error(f"{name} is a parameter already", "Give it once")
+        if not is_hint(type):
+            fix = "Use a class, a union of classes, or Any"
+            raise self._error(f"the type of {name} is {shown(type)}", fix)
+        if not isinstance(doc, str):
+            raise self._error(f"the documentation of {name} is {shown(doc)}", A_TEXT)
+
+    def _text(self, what: str, given: Any) -> str:
+        if not isinstance(given, str) or not given.strip():
+            raise self._error(f"{what} is {shown(given)}", A_TEXT)
+        return given
 
     def _refuse_in_use(self) -> None:
         if self._function is not None:
@@ -220,10 +244,10 @@ def register(name: str, *, override: bool = False) -> Registration:
 
     Source: PyPTO, `REGISTER_OP`.
     """
-    bare = without_prefix(name)
-    if not bare.isidentifier():
+    bare = without_prefix(name) if isinstance(name, str) else ""
+    if not is_name(bare):
         raise RegistrationError(
-            f"{name!r} is no name of an operation",
+            f"{shown(name)} is no name of an operation",
             "Use an identifier; tensor. or tile. may stand before it",
         )
     module = sys._getframe(1).f_globals.get("__name__", "__main__")

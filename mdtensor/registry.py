@@ -21,6 +21,7 @@ from mdtensor.device import (
 )
 from mdtensor.dispatch import _OPERATIONS, Operation, method, operations
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
+from mdtensor.fitting import check_callable
 from mdtensor.selection import Method, as_function
 from mdtensor.tensor import _LEAVES, Tensor, leaves
 
@@ -118,7 +119,8 @@ def add(
         The new methods, as `get` gives them from then on.
 
     Raises:
-        RegistrationError: there is a method on that device already, or no tensor type.
+        RegistrationError: there is a method on that device already, no tensor type, or
+            `function` does not take what the operation declares.
 
     Example:
         >>> import mdtensor as md
@@ -133,45 +135,80 @@ def add(
     """
     call, place = _function(operation), find_device(device)
     found: Operation = call.operation
+    check_callable(found, function)
     known = [m for m in _on(found, place) if not m.anywhere]
     if known and not override:
         raise RegistrationError(
             f"{found.name} on {place} is registered already by {known[0].location}",
             "Pass override=True to replace it",
         )
+    before = found.methods
+    try:
+        _replace(found, known, function, place, types)
+    except RegistrationError:
+        found.set_methods(before)
+        raise
+    return get(operation, place)
+
+
+def _replace(
+    found: Operation, known: list[Method], function: Any, place: Device, types: Any
+) -> None:
+    """Have `function` in place of the methods `known`, or for `types`, if given."""
     if known and types is None:
         for old in known:
             run = as_function(function, found.name)
             new = Method(run, old.signature, old.deduce, None, None, found.name)
             found.add_method(new, override=True)
-    else:
-        for old in known:
-            found.remove_method(old)
-        for row in [types] if types else _signatures(found, place):
-            method(call, types=row)(function)
-    return get(operation, place)
+        return
+    for old in known:
+        found.remove_method(old)
+    for row in _signatures(found, place) if types is None else [types]:
+        method(found.function, types=row)(function)
 
 
-def remove(operation: Any, device: Device | str) -> None:
+def remove(operation: Any, device: Device | str, *, override: bool = False) -> None:
     """Take away the methods of `operation` on `device`; calls then have none there.
 
-    Those that run on every device stay.
+    Those that run on every device stay, and those of mdtensor itself do.
+
+    Args:
+        operation: itself, or its name.
+        device: itself, or its name.
+        override: take away those of mdtensor as well.
 
     Raises:
         DispatchError: there is none.
+        RegistrationError: there are none but those of mdtensor.
 
     Example:
         >>> import mdtensor as md
+        >>> remove("erf", "cpu")
+        Traceback (most recent call last):
+        mdtensor.errors.RegistrationError: erf on cpu is mdtensor's own: ... Pass ...
         >>> with restored():
-        ...     remove("erf", "cpu")
+        ...     remove("erf", "cpu", override=True)
         ...     md.erf(md.asarray([-1.0]))
         Traceback (most recent call last):
         mdtensor.errors.NoMethodError: erf(Float32Tensor): no method. Nothing is ...
+
+    Source: ACTx, `OpRegistry`.
     """
     found = _function(operation).operation
-    for known in get(operation, device):
-        if not known.anywhere:
-            found.remove_method(known)
+    known = [m for m in get(operation, device) if not m.anywhere]
+    theirs = [m for m in known if override or not _is_ours(m)]
+    if known and not theirs:
+        raise RegistrationError(
+            f"{found.name} on {find_device(device)} is mdtensor's own: "
+            f"{known[0].location}",
+            "Pass override=True to take it away, or to add() to replace it",
+        )
+    for one in theirs:
+        found.remove_method(one)
+
+
+def _is_ours(method: Method) -> bool:
+    return method.location.startswith(f"{__package__}/")
 
 
 @contextmanager
@@ -184,7 +221,7 @@ def restored() -> Iterator[None]:
     Example:
         >>> import mdtensor as md
         >>> with restored():
-        ...     remove("erf", "cpu")
+        ...     remove("erf", "cpu", override=True)
         >>> len(get("erf", "cpu"))
         1
     """

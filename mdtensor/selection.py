@@ -11,9 +11,11 @@ from typing import Any
 import plum
 
 from mdtensor import mismatch
+from mdtensor.annotations import check_annotations, check_types
 from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
-from mdtensor.errors import RegistrationError, shown
+from mdtensor.errors import RegistrationError
+from mdtensor.fitting import check_callable, check_rule
 
 Implementation = Callable[..., Any]
 
@@ -111,15 +113,30 @@ class Selection:
         return f"{call} -> {self.method}  {self.method.location}"
 
 
-def as_function(implementation: Implementation, name: str) -> Implementation:
-    """A new function called `name` that calls any callable.
+def implemented(
+    operation: Any, implementation: Implementation, types: tuple[Any, ...] | None
+) -> tuple[Implementation, plum.Signature]:
+    """What a method runs, and the types it is for: those given, or its annotations.
 
     Raises:
-        RegistrationError: it is none.
+        RegistrationError: these are no classes, or what is given is no function that
+            takes what the operation declares.
     """
-    if not callable(implementation):
-        problem = f"{shown(implementation)} cannot be called"
-        raise RegistrationError(problem, f"Give a function for {name}")
+    if types is None:
+        check_annotations(implementation, operation.name)
+        # plum would convert every result to the annotated type: 3 us a call.
+        implementation.__annotations__.pop("return", None)
+        return implementation, plum.Signature.from_callable(implementation)
+    check_types(types, operation.name)
+    check_callable(operation, implementation)
+    function = as_function(implementation, operation.name)
+    if operation.sequence:
+        return function, plum.Signature(varargs=types[0])
+    return function, plum.Signature(*types)
+
+
+def as_function(implementation: Implementation, name: str) -> Implementation:
+    """A new function called `name` that calls any callable."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         return implementation(*arguments, **options)
@@ -152,8 +169,11 @@ def refuse_misfit(operation: Any, new: Method) -> None:
     """Refuse a method that does not take what the operation declares.
 
     Raises:
-        RegistrationError: other keywords, or another number of arguments.
+        RegistrationError: other keywords, another number of arguments, or a rule of
+            deduction that does not take them.
     """
+    if new.deduce is not None:
+        check_rule(operation, new.deduce)
     given = inspect.signature(new.implementation).parameters.values()
     keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in given)

@@ -151,7 +151,12 @@ def hint(name: str, known: Iterable[str]) -> str:
     Example:
         >>> hint("concatenate", ["concat"]), hint("softmx", ["softmax"]), hint("q", [])
         (' Use mdtensor.concat.', ' Use mdtensor.softmax.', '')
+        >>> hint("ad", ["pad", "add"]), hint("Add", ["pad", "add"])
+        (' Use mdtensor.add.', ' Use mdtensor.add.')
     """
-    near = difflib.get_close_matches(name, list(known), 1, 0.8)
+    name = name if name in RENAMED else name.lower()
+    near = difflib.get_close_matches(name, sorted(known), 3, 0.8)
+    # People err at the end of a word, less at its beginning.
+    near.sort(key=lambda one: one[:1] != name[:1])
     found = RENAMED.get(name) or (near[0] if near else "")
     return f" Use mdtensor.{found}." if found else ""

@@ -60,9 +60,12 @@ class Tensor(Interchange, Operators):
     buffer: Any
 
     def __init_subclass__(
-        cls, dtype: DType | None = None, device: Device = cpu, **rest: Any
+        cls, dtype: DType | None = None, device: Device | str | None = None, **rest: Any
     ) -> None:
-        super().__init_subclass__(**rest)
+        if rest:
+            problem = f"{cls.__name__} is given {', '.join(rest)}"
+            raise RegistrationError(problem, "A leaf takes dtype= and device=")
+        super().__init_subclass__()
         final = [kind.__name__ for kind in cls.__mro__[1:] if "dtype" in vars(kind)]
         if final:
             raise RegistrationError(
@@ -70,15 +73,20 @@ class Tensor(Interchange, Operators):
                 "Derive from a kind, and add methods for the new type",
             )
         if dtype is not None:
-            if not isinstance(dtype, DType):
-                given = type(dtype).__name__
-                raise RegistrationError(
-                    f"the dtype of {cls.__name__} is a {given}", "Give a DType"
-                )
-            if (dtype, device.name) in _LEAVES:
-                raise RegistrationError(f"{dtype} on {device} has a tensor type")
-            cls.dtype, cls.device = dtype, device
-            _LEAVES[dtype, device.name] = cls
+            cls._declare(dtype, cpu if device is None else find_device(device))
+        elif device is not None:
+            problem = f"{cls.__name__} has a device and no dtype"
+            raise RegistrationError(problem, "Give both; a kind has neither")
+
+    @classmethod
+    def _declare(cls, dtype: Any, device: Device) -> None:
+        if not isinstance(dtype, DType):
+            problem = f"the dtype of {cls.__name__} is a {type(dtype).__name__}"
+            raise RegistrationError(problem, "Give a DType")
+        if (dtype, device.name) in _LEAVES:
+            raise RegistrationError(f"{dtype} on {device} has a tensor type")
+        cls.dtype, cls.device = dtype, device
+        _LEAVES[dtype, device.name] = cls
 
     def __init__(self, values: Any) -> None:
         """From Python numbers, or an array of just this element type (shared)."""

@@ -27,7 +27,7 @@ LAYERS = (
     {"errors", "markup"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
-    {"mismatch", "arguments"},
+    {"mismatch", "arguments", "fitting"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
     {"generics", "which", "registration", "tracing"},

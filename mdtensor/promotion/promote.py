@@ -10,7 +10,7 @@ import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import PromotionError
+from mdtensor.errors import OptionError, PromotionError, RegistrationError, shown
 from mdtensor.promotion.current import current
 from mdtensor.promotion.lattice import DEFAULT
 from mdtensor.promotion.ruleset import RuleSet
@@ -194,4 +194,22 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
         Traceback (most recent call last):
         mdtensor.errors.RegistrationError: int8 is in the lattice already.
     """
-    DEFAULT.add(new, map(dtypes.dtype, above), map(dtypes.dtype, below))
+    if not isinstance(new, DType):
+        problem, fix = f"{shown(new)} is no element type", "Make one: DType(...)"
+        raise RegistrationError(problem, fix, "add_type")
+    DEFAULT.add(new, _listed("above", above), _listed("below", below))
+
+
+def _listed(name: str, given: Any) -> list[DType]:
+    """The element types around a new one.
+
+    Raises:
+        RegistrationError: no list of them.
+    """
+    if isinstance(given, (str, type)) or not isinstance(given, Iterable):
+        fix = "Give a list of element types"
+        raise RegistrationError(f"{name} is {shown(given)}", fix, "add_type")
+    try:
+        return [dtypes.dtype(one) for one in given]
+    except OptionError as error:
+        raise RegistrationError(error.problem, error.fix, "add_type") from None

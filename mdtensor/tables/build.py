@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
@@ -27,6 +28,7 @@ def build(
         raise RegistrationError(f"{shown(op)} is no operation", "Give a callable")
     operation = getattr(op, "operation", None)
     if operation is None:
+        _check_takes_a_tag(op)
         return {point: MethodType(op, point()) for point in covered}
     types = _argument_types(operation, arguments)
     return _resolved(operation, dict.fromkeys(covered), types)
@@ -35,7 +37,10 @@ def build(
 def _argument_types(operation: Any, given: Arguments) -> tuple[type, ...]:
     """Those given for the parameters behind the tag; `Tensor` for each if none are."""
     names = operation.dispatched[1:]
-    types = (Tensor,) * len(names) if given is None else tuple(given)
+    is_one = given is not None and not isinstance(given, (tuple, list))
+    types: tuple[Any, ...] = (Tensor,) * len(names)
+    if given is not None:
+        types = (given,) if is_one else tuple(given)
     if len(types) == len(names) and all(isinstance(t, type) for t in types):
         return types
     raise RegistrationError(
@@ -43,6 +48,17 @@ def _argument_types(operation: Any, given: Arguments) -> tuple[type, ...]:
         f"Give a type for each of {', '.join(names) or 'nothing'}",
         operation.name,
     )
+
+
+def _check_takes_a_tag(function: Callable[..., Any]) -> None:
+    """Refuse a function that takes nothing by position."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of builtins nothing is known
+        return
+    if not any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
+        name = getattr(function, "__name__", "the callable")
+        raise RegistrationError(f"{name} takes no tag", "Its first parameter is one")
 
 
 def points(space: Axes, part: Any) -> Iterator[TagType]:

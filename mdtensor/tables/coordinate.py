@@ -120,25 +120,31 @@ class Coordinate(metaclass=CoordinateType):
         value: Any = None,
         values: tuple[Any, ...] = (),
         of: CoordinateType | None = None,
+        **rest: Any,
     ) -> None:
-        if len(cls.__bases__) > 1:
-            listed = " and ".join(base.__name__ for base in cls.__bases__)
-            raise RegistrationError(
-                f"{cls.__name__} derives from {listed}", "Choose one"
-            )
+        _check(cls, values, of, rest)
         if cls.__base__ is Coordinate:
             cls.kind, cls.rank, cls.of = cls, next(_ranks), of
             cls.members, cls.declared = {}, []
         cls.value = value
         if value is not None:
-            if value in cls.members:
-                taken = f"{cls.kind.__name__} has {cls.members[value]} for {value}"
-                raise RegistrationError(taken, "Use that one")
-            cls.members[value] = cls
+            cls._enter(value)
         if cls is not cls.kind:
             cls.declared.append(cls)
         for one in values:
             _member(cls, one, cls)
+
+    @classmethod
+    def _enter(cls, value: Any) -> None:
+        try:
+            taken = cls.members.get(value)
+        except TypeError:
+            problem = f"the value of {cls.__name__} is a {type(value).__name__}"
+            raise RegistrationError(problem, "Use one that has a hash") from None
+        if taken is not None:
+            problem = f"{cls.kind.__name__} has {taken} for {value}"
+            raise RegistrationError(problem, "Use that one")
+        cls.members[value] = cls
 
     @classmethod
     def key(cls, value: Any) -> Any:
@@ -154,6 +160,28 @@ def shown(given: Any) -> str:
     if isinstance(given, int):
         return errors.shown(given)  # its digits may be without number
     return str(given) if is_short else type(given).__name__
+
+
+def _check(cls: type, values: Any, of: Any, rest: dict[str, Any]) -> None:
+    """Refuse what a class of coordinates cannot be made of."""
+    name, problem, fix = cls.__name__, "", ""
+    if rest:
+        problem = f"is given {', '.join(rest)}"
+        fix = "Known are value=, values= and of="
+    elif not (of is None or _is_kind(of)):
+        problem, fix = f"is of {shown(of)}, no kind", "Give one: of=ElementType"
+    elif not isinstance(values, (tuple, list, range)):
+        problem, fix = f"has the values {shown(values)}", "Give a tuple"
+    elif len(cls.__bases__) > 1:
+        listed = " and ".join(base.__name__ for base in cls.__bases__)
+        problem, fix = f"derives from {listed}", "Choose one"
+    if problem:
+        raise RegistrationError(f"{name} {problem}", fix)
+
+
+def _is_kind(given: Any) -> bool:
+    is_class = isinstance(given, CoordinateType)
+    return is_class and getattr(given, "kind", None) is given
 
 
 def _is_of(value: Any, kind: CoordinateType) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType, MethodType
 from typing import Any
 
-from mdtensor.errors import MdtensorError, PointError
+from mdtensor.errors import MdtensorError, PointError, RegistrationError
 from mdtensor.tables.axes import Axes
 from mdtensor.tables.build import Arguments, Handles, build
 from mdtensor.tables.coordinate import shown
@@ -33,7 +33,7 @@ class DispatchTable:
     Raises:
         CoverageError: points for which `op` has no method, or more than one that fits
             best; all of them are listed.
-        RegistrationError: a part of the coverage that is not in the space.
+        RegistrationError: no coverage, or a part of it that is not in the space.
 
     Example:
         >>> import mdtensor as md
@@ -70,10 +70,10 @@ class DispatchTable:
 
     def _fill(self, space: Axes, layers: Any, known: Any) -> None:
         coverage, op, arguments = layers[-1]
-        single = isinstance(coverage, (TagType, Axes)) or not isinstance(
-            coverage, Iterable
-        )
-        parts = [coverage] if single else list(coverage)
+        parts = _parts(coverage)
+        if not (parts or known):
+            fix = "Give tags and spaces; the space itself covers all points"
+            raise RegistrationError("the coverage is empty", fix)
         layers = (*layers[:-1], (parts, op, arguments))
         handles = {**known, **build(space, parts, op, arguments)}
         values = {"space": space, "_layers": layers, "_handles": handles}
@@ -136,7 +136,7 @@ class DispatchTable:
         nearest = self.nearest(point)
         listed = "; ".join(map(str, nearest[:SHOWN]))
         more = f" and {len(nearest) - SHOWN} more" if len(nearest) > SHOWN else ""
-        fix = f"Nearest: {listed}{more}" if nearest else "The table is empty"
+        fix = f"Nearest: {listed}{more}"
         given = ", ".join(map(str, point.coordinates))
         call = f"{self.name}({given})"
         return PointError("no such point in the table", fix, call, point, nearest)
@@ -173,6 +173,14 @@ class DispatchTable:
 
     def __reduce__(self) -> Any:
         return _rebuilt, (self.space, self._layers)
+
+
+def _parts(coverage: Any) -> list[Any]:
+    """The tags and spaces of a coverage."""
+    is_one = isinstance(coverage, (TagType, Axes, str))
+    if is_one or not isinstance(coverage, Iterable):
+        return [coverage]
+    return list(coverage)
 
 
 def _rebuilt(space: Axes, layers: tuple[Any, ...]) -> DispatchTable:

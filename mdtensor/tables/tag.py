@@ -83,6 +83,9 @@ class Tag(Generic[*Kinds], metaclass=TagType):
 
     def __new__(cls) -> Self:
         """The one instance."""
+        if not cls.coordinates:
+            fix = "Use one that has, Tag[Cpu]()"
+            raise RegistrationError("Tag() has no coordinates", fix)
         only: Self = cls._only
         return only
 

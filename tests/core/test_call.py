@@ -38,7 +38,7 @@ def test_any_default_annotation_and_name_will_do(operations: None) -> None:
         """Parameters that bear the names of what the call uses."""
 
     resize.__annotations__ = {"x": md.Tensor, "type": md.DType, "return": md.Tensor}
-    resize = md.generic(resize)
+    resize = md.generic(checked=False)(resize)
 
     @md.method(resize)
     def resize(x: md.Tensor, /, *, type: Any, method: Any) -> Any:

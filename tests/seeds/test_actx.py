@@ -277,7 +277,7 @@ def test_a14_what_is_registered_goes_with_its_block() -> None:
     """A14: devices, types, methods and operations, also when the block fails."""
     before = registry.entries(), md.devices(), md.leaves()
     with pytest.raises(ZeroDivisionError), registry.restored():
-        registry.remove("add", "cpu")
+        registry.remove("add", "cpu", override=True)
         md.register_device(Shelf())
         raise ZeroDivisionError
     assert (registry.entries(), md.devices(), md.leaves()) == before

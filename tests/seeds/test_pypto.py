@@ -248,7 +248,7 @@ def test_p3_all_offenders_are_listed_at_once() -> None:
         f"doc of y, doc of n); {__name__}.begun (describe, argument, deduce). "
         "Add these to the declaration, or as steps to the chain."
     )
-    with pytest.raises(RegistrationError, match="lacks deduce, doc of x, doc of y, do"):
+    with pytest.raises(RegistrationError, match=r"the declaration lacks deduce\."):
         md.get_op("undocumented")
 
 
@@ -262,7 +262,7 @@ def test_p3_what_an_import_checks() -> None:
     def undeduced(x: Any, /) -> Any:
         """Has no rule."""
 
-    @md.generic(deduce=product_rule)
+    @md.generic(deduce=lambda x: x)
     def undescribed(x: Any, /) -> Any: ...
 
     assert refused(RegistrationError, check_declared, md.operations()) == (
@@ -499,7 +499,7 @@ def test_p9_queries() -> None:
 def test_p9_two_operations_of_one_name() -> None:
     """P9: a name that says too little is refused with those that would do."""
 
-    @md.generic(deduce=product_rule, category="units")
+    @md.generic(deduce=lambda x: x, category="units")
     def add(x: Any, /) -> Any:
         """x.
 
@@ -516,7 +516,7 @@ def test_p9_two_operations_of_one_new_name() -> None:
     """P9: of two names that are not ours, a name that says too little is refused."""
     for category in ("units", "money"):
 
-        @md.generic(deduce=product_rule, category=category)
+        @md.generic(deduce=lambda x: x, category=category)
         def converted(x: Any, /) -> Any:
             """x.
 
@@ -636,10 +636,11 @@ def element_type(name: str) -> md.DType:
     ours = OURS.get(name, name)
     if ours in dtypes._REGISTRY:
         return dtypes._REGISTRY[ours]
-    floating = "real floating" if "f" in name else ""
+    if "f" in name:
+        return md.DType(name, "real floating", BITS[name], "float16")
     kind = "unsigned integer" if name.startswith("u") else "signed integer"
-    storage = {4: "int8", 8: "int8", 64: "int64"}[BITS[name]]
-    return md.DType(name, floating or kind, BITS[name], storage)
+    sign, bits = name[: name.startswith("u")], max(8, BITS[name])
+    return md.DType(name, kind, BITS[name], f"{sign}int{bits}")
 
 
 def test_p11_all_441_cells() -> None:

@@ -115,11 +115,14 @@ def test_coverage_is_a_union() -> None:
         assert set(DispatchTable(SMALL, coverage, named)) == set(part)
     assert set(DispatchTable(SMALL, (t for t in [point]), named)) == {point}
     assert len(DispatchTable(SMALL, Tag, named)) == 4
-    empty = DispatchTable(SMALL, (), named)
-    assert len(empty) == 0
-    assert text(PointError, lambda: empty.select(Cpu, Int32)) == (
-        "named(Cpu, Int32): no such point in the table. The table is empty."
-    )
+    empty: Any
+    for empty in ((), [], iter(())):
+        with pytest.raises(RegistrationError) as caught:
+            DispatchTable(SMALL, empty, named)
+        assert str(caught.value) == (
+            "the coverage is empty. Give tags and spaces; the space itself covers all "
+            "points."
+        )
 
 
 def test_what_a_table_shows() -> None:

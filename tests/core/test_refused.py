@@ -1,0 +1,526 @@
+"""What registration, the registry and the tables refuse, each in one sentence."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, TypeVar, Union
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import registration, registry, tables
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    MdtensorError,
+    OptionError,
+    RegistrationError,
+)
+from mdtensor.tables import Cpu, Cuda, ElementType, Tag
+
+F32 = md.Float32Tensor
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    before = dict(registration._PENDING)
+    with registry.restored():
+        yield
+    registration._PENDING.clear()
+    registration._PENDING.update(before)
+
+
+def text(kind: type[MdtensorError], call: Callable[[], Any]) -> str:
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+    return str(caught.value)
+
+
+def refused(call: Callable[[], Any]) -> str:
+    return text(RegistrationError, call)
+
+
+# --- a chain --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [3, None, "", "x y", "class", "tensor."])
+def test_names_that_register_refuses(name: Any) -> None:
+    assert refused(lambda: md.register(name)) == (
+        f"{name!r} is no name of an operation. "
+        "Use an identifier; tensor. or tile. may stand before it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "given", "problem"),
+    [
+        ("category", (3,), "the category is 3. Use a text"),
+        ("category", ("",), "the category is ''. Use a text"),
+        ("describe", (None,), "the description is None. Use a text"),
+        (
+            "deduce",
+            (3,),
+            "the rule of deduction is 3. Give a function from specs to a spec",
+        ),
+        ("argument", (3,), "3 is no name of a parameter. Use an identifier"),
+        ("argument", ("if",), "'if' is no name of a parameter. Use an identifier"),
+        (
+            "argument",
+            ("x", "Nope"),
+            "the type of x is 'Nope'. Use a class, a union of classes, or Any",
+        ),
+        ("argument", ("x", F32, 3), "the documentation of x is 3. Use a text"),
+        (
+            "attribute",
+            ("n", 3),
+            "the type of n is 3. Use a class, a union of classes, or Any",
+        ),
+        (
+            "attribute",
+            ("n", int, "a"),
+            "the default of n is 'a', not int. Give one of its type",
+        ),
+    ],
+)
+def test_steps_of_a_chain(step: str, given: tuple[Any, ...], problem: str) -> None:
+    chain = md.register("odd")
+    assert refused(lambda: getattr(chain, step)(*given)) == f"register(odd): {problem}."
+
+
+def test_a_rule_that_does_not_fit_a_chain_is_listed() -> None:
+    chain = (
+        md.register("tensor.odd")
+        .category("c")
+        .describe("x · k.")
+        .argument("x", F32, "any.")
+        .attribute("k", float, 1.0, "any.")
+        .deduce(lambda x, y: x)
+    )
+    problem = "the rule of deduction does not take k and wants y."
+    assert refused(lambda: chain(md.ones((2,)))) == (
+        f"odd: {problem[:-1]}. Write def rule(x, /, *, k)."
+    )
+    assert refused(lambda: md.get_op("odd")).startswith("get_op(odd): the rule of ded")
+    assert (
+        "odd (the rule of deduction does not take k, the rule of deduction wants y"
+        in (refused(md.validate))
+    )
+    assert md.get_op("add") is md.add  # others go on
+
+
+# --- a declaration --------------------------------------------------------------------
+
+
+def declared(**options: Any) -> Callable[[], Any]:
+    def odd(x: Any, y: Any = None, /, *, k: int = 1, n: int = 2) -> Any:
+        """x."""
+
+    return lambda: md.generic(odd, **options)
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        (3, "the rule of deduction is 3. Give a function"),
+        (lambda x, y=None: x, "the rule of deduction does not take k, n"),
+        (lambda x, y, **_: x, "the rule of deduction wants y"),
+        (lambda x, **_: x, "the rule of deduction takes 1 of 2 arguments"),
+        (
+            lambda *, k, m: k,
+            (
+                "the rule of deduction takes 0 of 2 arguments and does not take n and "
+                "wants m"
+            ),
+        ),
+    ],
+)
+def test_rules_that_do_not_take_the_parameters(rule: Any, problem: str) -> None:
+    fix = "" if rule == 3 else ". Write def rule(x, y, /, *, k, n)"
+    assert refused(declared(deduce=rule)) == f"odd: {problem}{fix}."
+
+
+def test_rules_that_take_the_parameters() -> None:
+    for rule in (
+        lambda x, y=None, **_: x,
+        lambda *specs, k, n: specs[0],
+        lambda x, y=None, k=0, n=0, more=None: x,
+    ):
+        declared(deduce=rule)()
+
+
+def test_a_rule_of_a_method_is_looked_at_as_well() -> None:
+    function = declared(deduce=lambda x, y=None, **_: x)()
+    with pytest.raises(RegistrationError) as caught:
+
+        @md.method(function, deduce=lambda x: x)
+        def odd(x: F32, y: F32, /, *, k: int, n: int) -> Any: ...
+
+    assert str(caught.value) == (
+        "odd: the rule of deduction takes 1 of 2 arguments and does not take k, n. "
+        "Write def rule(x, y, /, *, k, n)."
+    )
+
+
+def test_a_rule_of_a_sequence_takes_any_number() -> None:
+    def odd(arrays: Any, /, *, axis: int = 0) -> Any: ...
+
+    assert refused(
+        lambda: md.generic(odd, deduce=lambda x, axis: x, sequence=True)
+    ) == (
+        "odd: the rule of deduction takes 2 arguments, not any number. "
+        "Write def rule(*arrays, axis)."
+    )
+
+
+def test_what_is_no_declaration() -> None:
+    fix = "Decorate a function: def name(x, /)."
+    assert refused(lambda: md.generic(3)) == f"3 declares nothing. {fix}"  # type: ignore[arg-type]
+    assert refused(lambda: md.generic(int)) == (
+        f"<class 'int'> declares nothing. {fix}"
+    )
+    assert f"declares nothing. {fix}" in refused(lambda: md.generic(lambda x, /: x))
+    assert refused(declared(category=3)) == "the category of odd is 3. Use a text."
+
+    def many(x: Any, /, *args: Any) -> Any: ...
+
+    def two(x: Any, y: Any, /) -> Any: ...
+
+    assert refused(lambda: md.generic(many)) == (
+        "many declares *args: Any. "
+        "Name each; sequence=True takes any number of tensors."
+    )
+    assert refused(lambda: md.generic(two, sequence=True)) == (
+        "two has 2 positional-only parameters, not one sequence, to dispatch on. "
+        "Declare it as def two(x, /)."
+    )
+
+
+def test_attributes_are_checked_as_those_of_a_chain() -> None:
+    @md.generic(deduce=lambda x, **_: x)
+    def scaled(x: Any, /, *, factor: float = 1.0, other: Any = None) -> Any:
+        """x · factor."""
+
+    @md.method(scaled)
+    def scaled(x: F32, /, *, factor: float, other: Any) -> Any:
+        return factor
+
+    x = md.ones((2,))
+    assert [scaled(x, factor=f) for f in (2, 0.5, np.float32(1))] == [2, 0.5, 1]
+    assert scaled(x, other="anything") == 1.0
+    for _ in range(2):
+        assert text(OptionError, lambda: scaled(x, factor="no")) == (
+            "scaled: factor is str, not float. "
+            "Attributes: factor: float = 1.0, other: Any = None."
+        )
+
+    def wrong(x: Any, /, *, factor: float = "no") -> Any: ...  # type: ignore[assignment]
+
+    assert refused(lambda: md.generic(wrong)) == (
+        "wrong: the default of factor is 'no', not float. Give one of its type."
+    )
+    assert md.generic(wrong, checked=False)
+
+
+# --- annotations ----------------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+def method_for(hint: Any) -> Callable[[], Any]:
+    def erf(x: Any, /) -> Any: ...
+
+    erf.__annotations__ = {"x": hint}
+    return lambda: md.method(md.erf)(erf)
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        (3, "3"),
+        ([int], "[<class 'int'>]"),
+        (list[int], "list[int]"),
+        (type[int], "type[int]"),
+        (Literal[3], "Literal[3]"),
+        (T, "~T"),
+        (Annotated[int, 3], "Annotated[int, 3]"),
+        (Union[int, Literal[3]], "Literal[3]"),
+        (np.array([1]), "ndarray[1]"),
+    ],
+)
+def test_annotations_that_are_no_class(hint: Any, shown: str) -> None:
+    assert refused(method_for(hint)) == (
+        f"parameter x of a method of erf is annotated with {shown}, no class. "
+        "Use a class, or a union of classes."
+    )
+
+
+@pytest.mark.parametrize("hint", ["Nope", Union[int, "Nope"]])  # noqa: F821
+def test_annotations_that_name_nothing(hint: Any) -> None:
+    assert refused(method_for(hint)) == (
+        "an annotation of a method of erf names nothing: name 'Nope' is not defined. "
+        "Use classes that the module has."
+    )
+
+
+@pytest.mark.parametrize("hint", [int | str, Union[int, str], None, object, "str"])
+def test_annotations_that_are_classes(hint: Any) -> None:
+    method_for(hint)()
+
+
+def test_what_is_no_method() -> None:
+    assert refused(lambda: md.method(md.erf)(3)) == (  # type: ignore[arg-type]
+        "3 cannot be called. Give a function for erf."
+    )
+    assert refused(lambda: md.method(md.erf)(print)) == (
+        "<built-in function print> has no annotations. "
+        "Say what it is for: method(operation, types=(...))."
+    )
+    for types in (3, (), "ab"):
+        assert refused(lambda t=types: md.method(md.erf, types=t)(print)) == (  # type: ignore[misc]
+            f"types of a method of erf are {types!r}. "
+            "Give a tuple with one for each argument."
+        )
+
+
+# --- the registry ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "function", "problem"),
+    [
+        ("add", lambda: 3, "takes 0 of 2 arguments. Write def add(x1, x2, /)"),
+        ("add", lambda x, y, z: 3, "wants z. Write def add(x1, x2, /)"),
+        (
+            "sum",
+            lambda x, *, axis: x,
+            (
+                "does not take dtype, keepdims. "
+                "Write def sum(x, /, *, axis, dtype, keepdims)"
+            ),
+        ),
+        (
+            "concat",
+            lambda x, axis: x,
+            "takes 2 arguments, not any number. Write def concat(*arrays, axis)",
+        ),
+    ],
+)
+def test_functions_that_do_not_take_the_arguments(
+    operation: str, function: Any, problem: str
+) -> None:
+    wanted = f"{operation}: the function {problem}."
+    before = registry.get(operation, "cpu")
+    assert wanted == refused(
+        lambda: registry.add(operation, "cpu", function, override=True)
+    )
+    assert wanted == refused(
+        lambda: registry.add(operation, "cpu", function, types=(F32,), override=True)
+    )
+    assert registry.get(operation, "cpu") == before
+
+
+def test_methods_of_mdtensor_stay() -> None:
+    assert refused(lambda: registry.remove("erf", "cpu")).startswith(
+        "erf on cpu is mdtensor's own: mdtensor/ops/special.py:"
+    )
+    assert refused(lambda: registry.remove("erf", "cpu")).endswith(
+        ". Pass override=True to take it away, or to add() to replace it."
+    )
+
+    class Mine(md.Tensor): ...
+
+    @md.method(md.erf)
+    def erf(x: Mine, /) -> Any: ...
+
+    registry.remove("erf", "cpu")  # that of somebody else goes, ours stays
+    assert md.signatures("erf") == ("erf(FloatingTensor)",)
+    registry.remove("erf", "cpu", override=True)
+    assert text(DispatchError, lambda: registry.get("erf", "cpu")) == (
+        "erf: no method on cpu. It has no methods."
+    )
+
+
+def test_an_operation_is_found_by_itself() -> None:
+    assert md.is_op_registered(md.add) and md.get_op(md.add) is md.add
+    assert not md.is_op_registered(3)  # type: ignore[arg-type]
+
+    @md.generic
+    def bare(x: Any, /) -> Any:
+        """x."""
+
+    assert md.is_op_registered(bare) and not md.is_op_registered("bare")
+    for name in (3, None, "", "tensor."):
+        assert text(OptionError, lambda n=name: md.get_op(n)) == (  # type: ignore[misc]
+            f"{name!r} is no name of an operation. See md.ops()."
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "near"),
+    [
+        ("tensor.ad", "ad", "add"),
+        ("Add", "Add", "add"),
+        ("torch.add", "torch.add", "add"),
+        ("np.concatenate", "np.concatenate", "concat"),
+        ("sofmax", "sofmax", "softmax"),
+    ],
+)
+def test_the_nearest_name_is_suggested(name: str, short: str, near: str) -> None:
+    assert text(OptionError, lambda: md.get_op(name)) == (
+        f"get_op({name}): there is no operation {short}. Use mdtensor.{near}."
+    )
+
+
+def test_a_wrapper_without_a_rule() -> None:
+    class Tagged(md.Operators):
+        shape, dtype = (), None
+
+    @md.method(md.add)
+    def add(x1: Tagged, x2: Tagged, /) -> Any:
+        return x1
+
+    assert md.add(Tagged(), Tagged())
+    assert text(DispatchError, lambda: md.infer(md.add, Tagged(), Tagged())) == (
+        "add(Tagged[], Tagged[]): the declared rule of deduction takes no Tagged. "
+        "Pass deduce= to method, for add(Tagged, Tagged)."
+    )
+
+
+# --- types ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ((3, "posit", 8, "int8"), "3 is no name of an element type. Use an identifier"),
+        (
+            ("", "posit", 8, "int8"),
+            "'' is no name of an element type. Use an identifier",
+        ),
+        (
+            ("odd", "complex floatin", 8, "int8"),
+            "the kind of odd is 'complex floatin'. Use complex floating",
+        ),
+        (
+            ("odd", 3, 8, "int8"),
+            (
+                "the kind of odd is 3. Use one of bool, signed integer, "
+                "unsigned integer, real floating, complex floating, or your own"
+            ),
+        ),
+        (
+            ("odd", "real floating", 8, "int8"),
+            (
+                "the storage of a real floating is int8. "
+                "Use a NumPy dtype that holds a real floating"
+            ),
+        ),
+        (
+            ("odd", "posit", 8, "nope"),
+            "the storage is 'nope'. Use a NumPy dtype of numbers",
+        ),
+        (
+            ("odd", "posit", 8, object),
+            "the storage is <class 'object'>. Use a NumPy dtype of numbers",
+        ),
+        (
+            ("odd", "posit", 16, "int8"),
+            "the number of bits is 16. Use an integer from 1 to 8, those of int8",
+        ),
+        (
+            ("odd", "posit", "8", "int8"),
+            "the number of bits is '8'. Use an integer from 1 to 8, those of int8",
+        ),
+    ],
+)
+def test_element_types(given: Any, problem: str) -> None:
+    assert refused(lambda: md.DType(*given)) == f"{problem}."
+    with pytest.raises(OptionError, match="no element type odd"):
+        md.dtypes.dtype("odd")
+
+
+def test_places_in_the_lattice() -> None:
+    add: Any = md.add_type
+    assert refused(lambda: add(3, above=[], below=[])) == (
+        "add_type: 3 is no element type. Make one: DType(...)."
+    )
+    assert refused(lambda: add(md.int8, above=3, below=[])) == (
+        "add_type: above is 3. Give a list of element types."
+    )
+    assert refused(lambda: add(md.int8, above=[], below="int8")) == (
+        "add_type: below is 'int8'. Give a list of element types."
+    )
+    assert refused(lambda: add(md.int8, above=[], below=["nope"])).startswith(
+        "add_type: no element type nope. Known are bool,"
+    )
+
+
+def test_devices_of_types() -> None:
+    def leaf(**options: Any) -> Callable[[], Any]:
+        return lambda: type(F32)("W", (md.FloatingTensor,), {}, **options)
+
+    float32 = md.float32
+    assert text(DeviceError, leaf(dtype=float32, device="worker")) == (
+        "no device 'worker'. Registered are cpu, cuda:0."
+    )
+    assert text(DeviceError, leaf(dtype=float32, device=3)) == (
+        "no device 3. Registered are cpu, cuda:0."
+    )
+    assert refused(leaf(dtype=float32, device="cuda")) == (
+        "float32 on cuda:0 has a tensor type."
+    )
+    assert refused(leaf(device="cpu")) == (
+        "W has a device and no dtype. Give both; a kind has neither."
+    )
+    assert refused(leaf(dtype=float32, place=3)) == (
+        "W is given place. A leaf takes dtype= and device=."
+    )
+
+
+# --- tables ---------------------------------------------------------------------------
+
+
+def test_the_root_of_tags_has_no_instance() -> None:
+    assert refused(Tag) == "Tag() has no coordinates. Use one that has, Tag[Cpu]()."
+    assert Tag[Cpu].add(Cuda) is Tag[Cuda]  # one of a kind takes the place of another
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"place": 3}, "is given place. Known are value=, values= and of="),
+        ({"of": 3}, "is of 3, no kind. Give one: of=ElementType"),
+        ({"of": tables.Float32}, "is of Float32, no kind. Give one: of=ElementType"),
+        ({"values": 3}, "has the values 3. Give a tuple"),
+    ],
+)
+def test_kinds_of_coordinates(options: Any, problem: str) -> None:
+    make: Any = type(ElementType)
+    assert refused(lambda: make("Odd", (tables.Coordinate,), {}, **options)) == (
+        f"Odd {problem}."
+    )
+    assert refused(lambda: make("Odd", (ElementType,), {}, value=[])) == (
+        "the value of Odd is a list. Use one that has a hash."
+    )
+
+
+def test_tables_of_odd_things() -> None:
+    space = tables.Axes(tables.Axis(Cpu, Cuda))
+    table: Any = tables.DispatchTable
+
+    @md.generic
+    def placed(tag: Any, x: Any, /) -> Any: ...
+
+    @md.method(placed)
+    def placed(tag: Tag[Cpu], x: md.Tensor, /) -> str:
+        return "here"
+
+    assert refused(lambda: table(space, "cpu", placed)) == (
+        "cpu is not in the space. The space is Axes(Axis(Cpu, Cuda))."
+    )
+    assert refused(lambda: table(space, Tag[Cpu], lambda: 3)) == (
+        "<lambda> takes no tag. Its first parameter is one."
+    )
+    assert refused(lambda: table(space, Tag[Cpu], placed, arguments=3)) == (
+        "placed: arguments are 3. Give a type for each of x."
+    )
