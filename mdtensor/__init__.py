@@ -29,6 +29,7 @@ from mdtensor import (
 from mdtensor.bound import bind as _bind
 from mdtensor.catalog import *
 from mdtensor.catalog import check_declared as _check_declared
+from mdtensor.checking import audit as audit, checked as checked
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,

@@ -28,6 +28,10 @@ from mdtensor import (
     registry as registry,
 )
 from mdtensor.catalog import *
+from mdtensor.checking import (
+    audit as audit,
+    checked as checked,
+)
 from mdtensor.cuda import *
 from mdtensor.device import (
     Device as Device,

@@ -27,6 +27,7 @@ __all__ = [
     "ExchangeError",
     "GridError",
     "LinAlgError",
+    "LossError",
     "MdtensorError",
     "ModelError",
     "NoMethodError",
@@ -130,6 +131,10 @@ class PromotionError(MdtensorError, TypeError):
 
 class CastError(MdtensorError, ValueError):
     """A value or an element type cannot be represented in the type asked for."""
+
+
+class LossError(MdtensorError, ArithmeticError):
+    """A result is not the exact one, where `checked(raises=True)` wants that."""
 
 
 class DeviceError(MdtensorError, ValueError):

@@ -1,29 +1,21 @@
-"""Calls as they happen: the method that each runs, and inside which other call.
-
-A trace costs nothing while there is none: the tables that calls read stay as they are.
-During one they stay empty, so that every call asks its operation for the method, and
-is given one that writes itself down.
-"""
+"""Calls as they happen: the method that each runs, and inside which other call."""
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.dispatch import Operation, operations
 from mdtensor.selection import Method, Selection
+from mdtensor.watching import watched
 
 #: The lists being written here, each with the depth of the next call in it.
 _WRITTEN: ContextVar[tuple[tuple[list[Call], int], ...]] = ContextVar(
     "traces", default=()
 )
-_lock = threading.Lock()
-_traces = 0
 
 
 @dataclass(frozen=True)
@@ -89,24 +81,12 @@ def traced() -> Iterator[list[Call]]:
     Source: Julia, "Cassette.jl"; Python, `sys.settrace`.
     """
     calls: list[Call] = []
-    _switch(1)
-    _WRITTEN.set((*_WRITTEN.get(), (calls, 0)))
-    try:
-        yield calls
-    finally:  # blocks may end in another order than they began
-        _WRITTEN.set(tuple(w for w in _WRITTEN.get() if w[0] is not calls))
-        _switch(-1)
-
-
-def _switch(change: int) -> None:
-    """Begin with the first trace, end with the last."""
-    global _traces
-    with _lock:
-        _traces += change
-        Operation.observe = staticmethod(_observed) if _traces else None
-        if _traces == change == 1:
-            for call in operations().values():
-                call.operation.clear_table()
+    with watched(_observed):
+        _WRITTEN.set((*_WRITTEN.get(), (calls, 0)))
+        try:
+            yield calls
+        finally:  # blocks may end in another order than they began
+            _WRITTEN.set(tuple(w for w in _WRITTEN.get() if w[0] is not calls))
 
 
 def _observed(selection: Selection, function: Callable[..., Any]) -> Any:

@@ -15,7 +15,7 @@ if __name__ != "mdtensor.quant":
 import importlib
 import types
 
-from mdtensor.quant import ops as ops
+from mdtensor.quant import losses as _losses, ops as ops
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3 as qfloat8_e4m3,
     qfloat8_e5m2 as qfloat8_e5m2,
@@ -65,6 +65,7 @@ from mdtensor.quant.weights import (
     smooth as smooth,
 )
 
+del _losses  # its audits are in force
 _OF_MODELS = ("Calibration", "Model", "load")
 
 

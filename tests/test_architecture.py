@@ -30,13 +30,14 @@ LAYERS = (
     {"mismatch", "arguments", "fitting"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
-    {"generics", "which", "registration", "tracing"},
+    {"generics", "which", "registration", "watching"},
+    {"tracing"},
     {"operators", "interchange", "inspection", "catalog", "bound"},
     {"infer"},
     {"tensor"},
     {"leaves", "registry"},
     {"ops", "probe"},
-    {"linalg", "fft", "extend", "support", "tables"},
+    {"linalg", "fft", "extend", "support", "tables", "checking"},
     {"stubs"},
     {"cuda", "emucuda", "diagnose", "conformance"},
     {"cli"},
@@ -44,7 +45,7 @@ LAYERS = (
 )
 CORE = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 #: Every other file of quant stands at 0.
-QUANT = {"ops": 1, "observers": 2, "weights": 2, "model": 3}
+QUANT = {"losses": 1, "ops": 1, "observers": 2, "weights": 2, "model": 3}
 LEAVES = {
     "quant",
     "cuda",
@@ -55,7 +56,7 @@ LEAVES = {
 }  # imported by entry points
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
-CALLS_KERNELS = {"ops", "cuda", "emucuda", "diagnose", "cli"}
+CALLS_KERNELS = {"ops", "checking", "cuda", "emucuda", "diagnose", "cli"}
 QUANT_MAY_NAME = {
     "errors",
     "dtypes",
@@ -64,6 +65,7 @@ QUANT_MAY_NAME = {
     "generics",
     "tensor",
     "leaves",
+    "checking",
 }
 
 # Who may name what is not ours; numpy and the standard library are for everybody.

@@ -1,0 +1,117 @@
+"""`checked`: a `with` block whose calls are audited."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any
+
+from mdtensor.checking.audits import Case, findings, is_audited
+from mdtensor.checking.log import FIXES, Key, Log, Lost
+from mdtensor.errors import LossError, describe
+from mdtensor.selection import Implementation, Selection
+from mdtensor.watching import watched
+
+#: The logs being written here, each with whether a loss raises.
+_LOGS: ContextVar[tuple[tuple[Log, bool], ...]] = ContextVar("checks", default=())
+
+
+@contextmanager
+def checked(*, raises: bool = False) -> Iterator[Log]:
+    """Count what the calls in a `with` block lose: wraps, saturations, lossy casts.
+
+    Every result is compared with the exact one, element by element. Results stay what
+    they are. Calls of the block's own thread and of tasks that it starts are checked;
+    what a call runs inside counts as that call. Results on other devices than the
+    host, shifts and bit operations are not checked, nor what a loaded model runs.
+
+    Args:
+        raises: end the first call that loses anything with an error.
+
+    Returns:
+        A `Log`: true if anything was lost; iterable, with one `Entry` for each line
+        of source, operation and types; `log.lost` counts elements by kind, and
+        `log.headroom` is the fewest bits that an integer accumulator had left.
+
+    Raises:
+        LossError: with `raises`, from the call that loses.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x = md.asarray([100, 20], dtype=md.int8)
+        >>> with md.checked() as log:
+        ...     y = x + x
+        >>> y.tolist(), log.lost
+        ([-56, 40], Counter({'wrapped': 1}))
+        >>> with md.checked(raises=True):
+        ...     x * 2
+        Traceback (most recent call last):
+        mdtensor.errors.LossError: mul(Int8Tensor[2], int): 1 of 2 elements wrapped. \
+Use astype(x, dtype) to a wider type first.
+
+    Source: Rust, `checked_add`; Ada, `Constraint_Error`; for whole arrays.
+    """
+    log = Log()
+    with watched(_audited):
+        _LOGS.set((*_LOGS.get(), (log, raises)))
+        try:
+            yield log
+        finally:  # blocks may end in another order than they began
+            _LOGS.set(tuple(item for item in _LOGS.get() if item[0] is not log))
+
+
+def _audited(selection: Selection, function: Implementation) -> Implementation:
+    """`function`, which is audited where there is a log."""
+    operation = selection.operation
+    if not is_audited(operation):
+        return function
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        logs = _LOGS.get()
+        if not logs:
+            return function(*arguments, **options)
+        token = _LOGS.set(())  # what runs inside is part of this call
+        try:
+            result = function(*arguments, **options)
+            case = Case(arguments, options, result, function)
+            found = list(findings(operation, case))
+        finally:
+            _LOGS.reset(token)
+        key = Key(_place(), operation.name, tuple(t.__name__ for t in selection.types))
+        for log, _ in logs:
+            log.note(key, getattr(result, "size", 0), found)
+        if any(raises for _, raises in logs):
+            _refuse(operation.name, arguments, result, found)
+        return result
+
+    return call
+
+
+def _refuse(name: str, arguments: Any, result: Any, found: list[Any]) -> None:
+    for item in found:
+        if isinstance(item, Lost) and item.count:
+            raise LossError(
+                f"{item.count} of {result.size} elements {item.kind}",
+                FIXES.get(item.kind, ""),
+                describe(name, *arguments),
+            )
+
+
+def _place() -> str:
+    """`file.py:line` of the first caller that is not mdtensor itself."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    module = frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] == "mdtensor" or (
+        frame.f_code.co_filename.startswith("<call of ")
+    )

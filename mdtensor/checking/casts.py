@@ -1,0 +1,63 @@
+"""Values that a cast changed: an explicit one, or the promotion of an operand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mdtensor.checking.audits import Case, audit
+from mdtensor.checking.integers import on_host
+from mdtensor.checking.log import Lost
+from mdtensor.generics.arithmetic import add, div, maximum, minimum, mul, pow, sub
+from mdtensor.generics.conversion import astype
+from mdtensor.kernels.dense import conversion, wraps
+from mdtensor.leaves import NumericTensor
+from mdtensor.tensor import Tensor
+
+#: What becomes of a value outside of the range.
+OUTSIDE = {"wrap": "wrapped", "saturate": "saturated"}
+
+
+def _changed(x: Any, found: Any) -> tuple[int, int]:
+    """How many of x its cast `found` does not equal, and how many it does not hold."""
+    storage = found.dtype
+    if x.dtype.kind == "c" and storage.kind != "c":
+        x = x.real
+    if _is_comparable(x.dtype, storage):
+        if not wraps.differ(x, found):
+            return 0, 0
+        x = x[(x != found) & (x == x)]
+    inexact = np.broadcast_to(conversion.inexact(x, storage), x.shape)
+    outside = np.broadcast_to(conversion.outside(x, storage), x.shape)
+    return int(np.count_nonzero(inexact)), int(np.count_nonzero(outside))
+
+
+def _is_comparable(first: Any, second: Any) -> bool:
+    """Whether NumPy compares numbers of the two types as they are."""
+    if first.kind in "bui" and second.kind in "bui":
+        return True
+    if first.isbuiltin != 1 or second.isbuiltin != 1:
+        return False
+    joint = np.result_type(first, second)
+    return all(conversion.is_exact(dtype, joint) for dtype in (first, second))
+
+
+@audit(astype)
+@on_host
+def casts(case: Case) -> Iterator[Lost]:
+    x = case.arguments[0]
+    inexact, outside = _changed(x.buffer, case.result.buffer)
+    yield Lost(OUTSIDE.get(case.options["casting"], "rounded"), outside)
+    yield Lost("rounded", inexact - outside)
+
+
+@audit(add, sub, mul, div, pow, minimum, maximum, result=NumericTensor)
+@on_host
+def promotions(case: Case) -> Iterator[Lost]:
+    storage = case.result.dtype.storage
+    for x in case.arguments:
+        if isinstance(x, Tensor) and x.dtype.storage != storage:
+            found = conversion.nearest(x.buffer, storage)
+            yield Lost("rounded", _changed(x.buffer, found)[0])

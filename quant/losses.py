@@ -1,0 +1,62 @@
+"""What quantized arithmetic loses in `md.checked`: saturated codes, accumulator bits.
+
+A result that was rounded to a grid is computed again on the same steps with 32 bits:
+what lies outside of the codes there has saturated here.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import MdtensorError, cpu
+from mdtensor.checking import Case, Headroom, Lost, audit
+from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.generics import quantize, requantize
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import AffineTensor, QInt32Tensor
+
+ROUNDED = (md.add, md.sub, md.mul, md.div, md.minimum, md.maximum, md.matmul)
+ROUNDED += (md.linear, md.conv2d, md.avg_pool2d, md.global_avg_pool2d, md.mean)
+ROUNDED += (md.relu, md.sigmoid, md.tanh, md.hardswish, md.hardsigmoid, requantize)
+SUMS = (md.add, md.sub, md.mul, md.matmul, md.linear, md.conv2d)
+BITS = 31
+
+
+@audit(*ROUNDED, result=AffineTensor)
+def saturations(case: Case) -> Iterator[Lost]:
+    if case.options.get("out") is not None:
+        yield from _saturated(case, out=_wide(case.result.qparams))
+
+
+@audit(quantize, result=AffineTensor)
+def saturations_of_numbers(case: Case) -> Iterator[Lost]:
+    yield from _saturated(case, qparams=_wide(case.result.qparams))
+
+
+def _wide(grid: QParams) -> QParams:
+    """The same steps from real 0, with 32 bits."""
+    return QParams(grid.scale, dtype=qint32, axis=grid.axis)
+
+
+def _saturated(case: Case, **options: Any) -> Iterator[Lost]:
+    result = case.result
+    if result.device is not cpu or result.dtype is qint32:
+        return
+    try:
+        wide = case.function(*case.arguments, **{**case.options, **options})
+    except MdtensorError:  # no such method beyond 8 bits
+        return
+    grid = result.qparams
+    codes = wide.buffer.astype(np.int64) + grid.along(grid.zero_point, wide.ndim)
+    outside = (codes < grid.minimum) | (codes > grid.maximum)
+    yield Lost("saturated", int(np.count_nonzero(outside)))
+
+
+@audit(*SUMS, result=QInt32Tensor)
+def headroom(case: Case) -> Iterator[Headroom]:
+    """Of exact results; what is rounded to a grid was such a sum before."""
+    if case.result.device is cpu:
+        largest = int(np.abs(case.result.buffer.astype(np.int64)).max(initial=0))
+        yield Headroom(BITS - largest.bit_length(), BITS)

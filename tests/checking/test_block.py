@@ -1,0 +1,130 @@
+"""The block: what it is told, by whom, and where that is."""
+
+import asyncio
+import inspect
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mdtensor as md
+from mdtensor.errors import LossError, RegistrationError
+
+HERE = Path(__file__).name
+
+
+def line() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def test_entries_are_lines_operations_and_types() -> None:
+    x = md.Int8Tensor([100, 1])
+    with md.checked() as log:
+        for _ in range(3):
+            start, y = line(), x + x
+        md.mul(y, x)
+    first, second = log
+    assert first.place.endswith(f"{HERE}:{start}")
+    assert (first.operation, first.types) == ("add", ("Int8Tensor", "Int8Tensor"))
+    assert (first.calls, first.elements, first.lost) == (3, 6, {"wrapped": 3})
+    assert second.place.endswith(f"{HERE}:{start + 1}")
+    assert bool(log) and len(log) == 2
+    assert repr(log) == f"<Log of 2 entries, lost {dict(log.lost)}>"
+
+
+def test_text() -> None:
+    with md.checked() as log:
+        at, _ = line(), md.Int8Tensor([100, 1]) + 100
+        md.sum(md.asarray([3]))
+        md.Int8Tensor([1]) + 1
+    name = f"tests/checking/{HERE}"
+    shown = str(log).replace(str(Path(__file__)), name)
+    assert shown == (
+        "3 calls checked, 1 of 3 lines lost something\n"
+        f"{name}:{at}  add(Int8Tensor, int): 1 wrapped of 2\n"
+        f"{name}:{at + 1}  sum(Int64Tensor): nothing lost of 1, 61 of 63 bits left"
+    )
+
+
+def test_an_empty_log_is_false() -> None:
+    with md.checked() as log:
+        md.asarray([1.0]) + 1.0
+    assert not log and log.headroom is None and log.lost == {}
+
+
+def test_raises() -> None:
+    x = md.Int8Tensor([100, 1, 100])
+    with pytest.raises(LossError) as caught, md.checked(raises=True):
+        x + x
+    assert str(caught.value) == (
+        "add(Int8Tensor[3], Int8Tensor[3]): 2 of 3 elements wrapped. "
+        "Use astype(x, dtype) to a wider type first."
+    )
+    assert isinstance(caught.value, ArithmeticError)
+    with pytest.raises(LossError, match="1 of 1 elements rounded"):
+        round_an_operand()
+
+
+def round_an_operand() -> None:
+    with md.checked(raises=True):
+        md.asarray([2**24 + 1]) + md.asarray([1.0])
+
+
+def test_an_operation_in_place_that_raises_writes_nothing() -> None:
+    x = md.Int8Tensor([100])
+    with pytest.raises(LossError), md.checked(raises=True):
+        x += 100
+    assert x.tolist() == [100]
+
+
+def test_results_are_the_same_and_nothing_stays_behind() -> None:
+    x = md.Int8Tensor([100])
+    plain = (x + x).tolist()
+    with md.checked() as log:
+        assert (x + x).tolist() == plain
+    x + x
+    assert sum(entry.calls for entry in log) == 1
+    assert md.Operation.observe is None
+
+
+def test_blocks_nest_and_traces_go_along() -> None:
+    x = md.Int8Tensor([100])
+    with md.checked() as outer, md.traced() as calls:
+        x + x
+        with md.checked() as inner:
+            x * x
+    assert (outer.lost, inner.lost) == ({"wrapped": 2}, {"wrapped": 1})
+    assert [call.operation for call in calls] == ["add", "mul"]
+
+
+def test_other_threads_have_their_own() -> None:
+    x = md.Int8Tensor([100])
+    with md.checked() as log:
+        thread = threading.Thread(target=lambda: x + x)
+        thread.start()
+        thread.join()
+    assert len(log) == 0
+
+
+def test_tasks_write_to_the_log_they_were_started_in() -> None:
+    x = md.Int8Tensor([100])
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        x + x
+
+    async def main() -> Any:
+        with md.checked() as log:
+            await asyncio.gather(work(), work())
+        return log
+
+    assert asyncio.run(main()).lost == {"wrapped": 2}
+
+
+def test_audits_are_of_operations() -> None:
+    with pytest.raises(RegistrationError) as caught:
+        md.audit(len)
+    assert str(caught.value) == "len is no operation. Give what @generic made."
