@@ -24,7 +24,8 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"errors", "markup"},
+    {"wording", "markup"},
+    {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
     {"mismatch", "arguments", "fitting"},
