@@ -19,7 +19,7 @@ from typing import Any
 
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError
-from mdtensor.quant.model import calibrate, quantize, read, rewrite, weights
+from mdtensor.quant.model import algorithms, calibrate, quantize, read, rewrite, weights
 from mdtensor.quant.model.calibrate import Calibration
 from mdtensor.quant.model.graph import Graph, checked_feeds
 from mdtensor.quant.model.plan import Plan
@@ -147,10 +147,30 @@ class Model:
         return calibrate.calibrate(self.graph, samples, observer)
 
     def quantize(
-        self, calibration: Calibration, *, keep_float: Sequence[str] = ()
+        self,
+        calibration: Calibration,
+        *,
+        keep_float: Sequence[str] = (),
+        weights: str = "rtn",
+        samples: Iterable[Any] | None = None,
     ) -> Model:
-        """The model on 8-bit grids; see `quantize.quantize_graph`."""
-        return Model(quantize.quantize_graph(self.graph, calibration, keep_float))
+        """The model on 8-bit grids; see `quantize.quantize_graph`.
+
+        Args:
+            calibration: of this model.
+            keep_float: names of nodes that stay float.
+            weights: how they become codes: `rtn`, `mse`, `hqq` or `gptq`.
+            samples: for gptq, which runs the model on them once more.
+
+        Raises:
+            OptionError: a node that is not there, another algorithm, gptq without
+                samples or another with them, or the model is quantized already.
+            DataError: the calibration is of another model, or bad samples.
+            LinAlgError: samples that do not determine what gptq asks of them.
+        """
+        chosen = algorithms.algorithm(self.graph, weights, samples)
+        graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
+        return Model(graph)
 
     def save(self, path: Path) -> None:
         """Write ONNX; a quantized model as QDQ.

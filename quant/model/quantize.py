@@ -25,6 +25,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import OptionError
 from mdtensor.quant.dtypes import qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
+from mdtensor.quant.model.algorithms import WeightAlgorithm
 from mdtensor.quant.model.calibrate import Calibration, copied
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.grids import CUTS, WEIGHTED, fold_grids
@@ -34,15 +35,20 @@ from mdtensor.quant.model.weights import (
     fits_float32,
     floor_of,
     is_on_vectors,
-    weight_grid,
 )
 from mdtensor.quant.observers import MinMaxObserver
 from mdtensor.quant.qparams import QParams, grid_of
 from mdtensor.quant.tensor import QInt32Tensor
 
+#: Each weight to the nearest code of a grid that covers them.
+NEAREST = WeightAlgorithm()
+
 
 def quantize_graph(
-    graph: Graph, calibration: Calibration, keep_float: Collection[str] = ()
+    graph: Graph,
+    calibration: Calibration,
+    keep_float: Collection[str] = (),
+    weights: WeightAlgorithm = NEAREST,
 ) -> Graph:
     """The quantized graph of a simplified float graph.
 
@@ -50,6 +56,7 @@ def quantize_graph(
         graph: float, its weights constants.
         calibration: of this graph.
         keep_float: names of nodes that stay float.
+        weights: how they become codes.
 
     Returns:
         A graph with the inputs and outputs of `graph`. Its notes say why a node
@@ -70,7 +77,7 @@ def quantize_graph(
         if not unfit:
             break
         kept |= dict.fromkeys(unfit, "the scale of its bias leaves float32")
-    explicit = _with_grids(graph, grids, notes)
+    explicit = _with_grids(graph, grids, notes, weights)
     return replace(fold_grids(explicit), notes=notes)
 
 
@@ -252,10 +259,13 @@ def _limits(graph: Graph, value: str) -> dict[str, float]:
 
 
 def _with_grids(
-    graph: Graph, grids: dict[str, QParams], notes: dict[str, str]
+    graph: Graph,
+    grids: dict[str, QParams],
+    notes: dict[str, str],
+    weights: WeightAlgorithm,
 ) -> Graph:
     """The graph with quantize and dequantize written out."""
-    explicit = _Explicit(graph, grids, notes)
+    explicit = _Explicit(graph, grids, notes, weights)
     for name in graph.inputs:
         explicit.pair(name)
     for node in graph.nodes:
@@ -268,9 +278,14 @@ class _Explicit:
     """The graph as it is written out, node by node."""
 
     def __init__(
-        self, graph: Graph, grids: dict[str, QParams], notes: dict[str, str]
+        self,
+        graph: Graph,
+        grids: dict[str, QParams],
+        notes: dict[str, str],
+        weights: WeightAlgorithm,
     ) -> None:
         self.graph, self.grids, self.notes = graph, grids, notes
+        self.algorithm = weights
         self.shapes = {name: spec.shape for name, spec in graph.specs().items()}
         self.constants = dict(graph.constants)
         self.nodes: list[Node] = []
@@ -334,8 +349,7 @@ class _Explicit:
         shared = is_on_vectors(node, self.shapes[node.inputs[0]])
         step = float(self.grids[node.inputs[0]].scale)
         floor = floor_of(self.graph.constants.get(node.inputs[2]), step)
-        grid = weight_grid(tensor, None if shared else 0, floor)
-        return quantize(tensor, grid)
+        return self.algorithm.codes(node, tensor, None if shared else 0, floor)
 
     def _bias(self, node: Node) -> Any:
         values = np.asarray(self.graph.constants[node.inputs[2]]).astype(np.float64)

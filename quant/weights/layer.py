@@ -102,7 +102,7 @@ class Layer:
 
     def on(self, step: FloatArray, zero: FloatArray | float = 0.0) -> Grids:
         """Grids with these steps, rounded up to float32; 1 in place of 0."""
-        floor = np.broadcast_to(np.reshape(self.floor, (-1, 1)), (len(step), 1))
+        floor = np.reshape(self.floor, (-1, 1))
         step = np.maximum(step, floor.max() if self.format.axis is None else floor)
         step = np.where(step == 0, 1.0, np.clip(step, TINY, HUGE))
         near = step.astype(np.float32)

@@ -295,7 +295,6 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
             "moments of 20 and of 3 inputs",
         ),
     ],
-    ids=str,
 )
 def test_what_is_wrong_is_said(options, error, said):
     with pytest.raises(error) as raised:

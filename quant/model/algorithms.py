@@ -1,0 +1,190 @@
+"""Codes for the weights of layers, by a named algorithm.
+
+    rtn    the grid covers the weights                     the default
+    mse    the grid with the least squared error
+    hqq    the grid that outliers move least
+    gptq   later weights make good what rounding did       needs samples
+
+Where a layer has channels in groups, each group reads other inputs and is a layer of
+its own. Algorithms that scale inputs, as awq, are not for graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor.errors import DataError, OptionError, shown
+from mdtensor.generics.windows import Window, conv_window
+from mdtensor.quant.generics import quantize
+from mdtensor.quant.model.calibrate import checked_sample
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.weights import weight_grid
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import quantized
+from mdtensor.quant.weights.format import FloatArray, WeightFormat, matrix
+from mdtensor.quant.weights.layer import Layer, Rounded
+from mdtensor.quant.weights.moments import InputMoments
+from mdtensor.quant.weights.quantize import METHODS
+
+#: The algorithms that leave inputs alone.
+ALGORITHMS = ("rtn", "mse", "hqq", "gptq")
+
+
+@dataclass(frozen=True)
+class WeightAlgorithm:
+    """How weights become codes.
+
+    Args:
+        name: of the algorithm.
+        inputs: moments of the inputs of each layer, a group after another, by the name
+            of its node; none for algorithms that need none.
+    """
+
+    name: str = "rtn"
+    inputs: Mapping[str, list[InputMoments]] = field(default_factory=dict)
+
+    def codes(self, node: Node, weights: Any, axis: int | None, floor: Any) -> Any:
+        """The weights of `node` as QInt8Tensor, -127 to 127.
+
+        Args:
+            node: the layer.
+            weights: float, output channels first.
+            axis: 0 for a scale for each output channel, None for one.
+            floor: scales are at least this large.
+        """
+        if self.name == "rtn":
+            return quantize(weights, weight_grid(weights, axis, floor))
+        numbers = matrix(np.asarray(weights))
+        groups = self.inputs.get(node.name, [])
+        layer = Layer(numbers, WeightFormat(axis=axis), floor=floor)
+        if self.name != "gptq":
+            found = [METHODS[self.name](layer)]
+        elif axis is None and len(groups) > 1:
+            found = [METHODS["mse"](layer)]  # one scale, which no group has alone
+        else:
+            found = [METHODS["gptq"](part) for part in _parts(layer, groups)]
+        return _tensor(found, axis, weights.shape)
+
+
+def _parts(layer: Layer, groups: list[InputMoments]) -> list[Layer]:
+    """A layer for each group of outputs."""
+    rows = np.split(layer.weights, len(groups))
+    floor = np.broadcast_to(layer.floor, layer.weights.shape[:1])
+    floors = np.split(floor, len(groups))
+    given = zip(rows, groups, floors, strict=True)
+    return [replace(layer, weights=w, inputs=x, floor=f) for w, x, f in given]
+
+
+def _tensor(found: list[Rounded], axis: int | None, shape: tuple[int, ...]) -> Any:
+    scales = np.concatenate([part.grids.scale[:, 0] for part in found])
+    grid = QParams(scales if axis == 0 else scales[0], axis=axis)
+    codes = np.concatenate([part.codes for part in found])
+    return quantized(codes.astype(np.int8).reshape(shape), grid)
+
+
+def algorithm(
+    graph: Graph, name: str, samples: Iterable[Any] | None = None
+) -> WeightAlgorithm:
+    """The algorithm `name` for the layers of a float graph.
+
+    Args:
+        graph: float.
+        name: one of `ALGORITHMS`.
+        samples: as `calibrate` takes them; for those that need them, which run the
+            graph once more.
+
+    Raises:
+        OptionError: there is no such algorithm, or it needs samples and has none, or
+            has some and needs none.
+        DataError: bad samples.
+    """
+    if name not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise OptionError(f"weights is {shown(name)}", f"Use one of {known}")
+    if (name == "gptq") != (samples is not None):
+        needs = "needs samples" if name == "gptq" else "needs no samples"
+        raise OptionError(f"weights={name!r} {needs}", "See Model.quantize")
+    if samples is None:
+        return WeightAlgorithm(name)
+    return WeightAlgorithm(name, input_moments(graph, samples))
+
+
+def input_moments(
+    graph: Graph, samples: Iterable[Any]
+) -> dict[str, list[InputMoments]]:
+    """What every layer with constant weights reads, summed up; samples are not kept.
+
+    Returns:
+        For each node by name: moments for each of its groups.
+
+    Raises:
+        DataError: samples that the graph does not take, or none.
+    """
+    readers: dict[str, list[Node]] = {}
+    found: dict[str, list[InputMoments]] = {}
+    for node in graph.nodes:
+        if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
+            readers.setdefault(node.inputs[0], []).append(node)
+            found[node.name] = []
+
+    def observe(name: str, tensor: Any) -> None:
+        for node in readers.get(name, []):
+            shape = graph.constants[node.inputs[1]].shape
+            _take(found[node.name], _rows(node, np.asarray(tensor), shape))
+
+    count = 0
+    for count, sample in enumerate(samples, start=1):
+        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
+    if not count:
+        raise DataError("there are no samples for gptq", "Give at least one")
+    return found
+
+
+def _take(groups: list[InputMoments], rows: Any) -> None:
+    """Take in what each group reads."""
+    if not groups:
+        groups += [InputMoments(rows.shape[-1]) for _ in rows]
+    for moments, batch in zip(groups, rows, strict=True):
+        moments.observe(batch)
+
+
+def _rows(node: Node, x: Any, shape: tuple[int, ...]) -> Any:
+    """What one output is a product of: [groups, positions, inputs of a group]."""
+    if node.operation is md.linear:
+        return x.reshape(1, -1, x.shape[-1])
+    options = node.options
+    window = conv_window(
+        shape,
+        options.get("stride", 1),
+        options.get("padding", 0),
+        options.get("dilation", 1),
+    )
+    return patches(x, window, options.get("groups", 1))
+
+
+def patches(x: Any, window: Window, groups: int) -> FloatArray:
+    """The windows over images, as rows: [groups, positions, c / groups · kh · kw].
+
+    Args:
+        x: [n, c, h, w]; continued with zeros.
+        window: its options.
+        groups: of channels.
+    """
+    top, left, bottom, right = window.padding
+    (rows, columns), (down, across) = window.kernel, window.dilation
+    wide = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    reach = (down * (rows - 1) + 1, across * (columns - 1) + 1)
+    found = np.lib.stride_tricks.sliding_window_view(wide, reach, (2, 3))
+    step = window.stride
+    found = found[:, :, :: step[0], :: step[1], ::down, ::across]
+    n, channels, height, width = found.shape[:4]
+    split = found.reshape(n, groups, channels // groups, height, width, rows, columns)
+    ordered = split.transpose(1, 0, 3, 4, 2, 5, 6)
+    flat: FloatArray = ordered.reshape(groups, n * height * width, -1)
+    return flat

@@ -1,0 +1,220 @@
+"""Algorithms for the weights of a graph: what they read, give, refuse and gain."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import DataError, OptionError
+from mdtensor.quant import MinMaxObserver, QInt8Tensor, quantize_weights
+from mdtensor.quant.model.algorithms import ALGORITHMS, algorithm, input_moments
+from mdtensor.quant.model.calibrate import calibrate
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.model import Model
+from mdtensor.quant.model.quantize import quantize_graph
+from mdtensor.quant.model.weights import weight_grid
+
+RNG = np.random.default_rng(11)
+MIX = RNG.standard_normal((5, 16 * 9 * 9))
+
+
+def tensor(*shape: int) -> Any:
+    return md.asarray(RNG.standard_normal(shape, np.float32))
+
+
+def images(count: int) -> Any:
+    """Channels and places that go together, as in real images."""
+    rows = np.random.default_rng(count).standard_normal((count, 5)) @ MIX
+    return rows.reshape(count, 16, 9, 9).astype(np.float32)
+
+
+CONSTANTS = {
+    "w": tensor(24, 16, 3, 3),
+    "d": tensor(24, 1, 3, 3),
+    "g": tensor(8, 12, 2, 1),
+    "b": tensor(8),
+    "l": tensor(10, 8 * 4 * 4),
+}
+NODES = (
+    Node("W", md.conv2d, ("x", "w", None), "c", {"padding": (1, 0, 2, 1)}),
+    Node("R", md.relu, ("c",), "r"),
+    Node("D", md.conv2d, ("r", "d", None), "e", {"groups": 24, "stride": 2}),
+    Node(
+        "G",
+        md.conv2d,
+        ("e", "g", "b"),
+        "h",
+        {"groups": 2, "dilation": (2, 1), "padding": (1, 1, 1, 0)},
+    ),
+    Node("F", md.reshape, ("h",), "f", {"shape": (-1, 128)}),
+    Node("L", md.linear, ("f", "l", None), "y"),
+)
+SPEC = md.TensorSpec(md.Float32Tensor, (-1, 16, 9, 9))
+GRAPH = Graph({"x": SPEC}, NODES, CONSTANTS, ("y",))
+SAMPLES = [images(32)]
+
+
+def quantized(name: str, samples: Any = None) -> Graph:
+    seen = calibrate(GRAPH, SAMPLES, MinMaxObserver)
+    return quantize_graph(GRAPH, seen, (), algorithm(GRAPH, name, samples))
+
+
+def test_the_moments_are_of_what_products_are_made_of() -> None:
+    """Every layer's outputs have the energy that its weights and moments say."""
+    values: dict[str, Any] = {}
+    GRAPH.run({"x": SAMPLES[0]}, lambda name, t: values.update({name: np.asarray(t)}))
+    moments = input_moments(GRAPH, SAMPLES)
+    assert list(moments) == ["W", "D", "G", "L"]
+    assert [len(groups) for groups in moments.values()] == [1, 24, 2, 1]
+    for node in NODES:
+        if node.name not in moments:
+            continue
+        w = np.asarray(CONSTANTS[node.inputs[1]]).astype(float)
+        parts = np.split(w.reshape(w.shape[0], -1), len(moments[node.name]))
+        given = zip(moments[node.name], parts, strict=True)
+        energy = sum(group.energy(part) for group, part in given)
+        outputs = values[node.output].astype(float)
+        if node.inputs[2] is not None:
+            outputs = outputs - np.asarray(CONSTANTS["b"])[:, None, None]
+        assert energy == pytest.approx((outputs**2).sum(), rel=1e-4)
+
+
+def test_batches_of_one_give_the_moments_of_all() -> None:
+    whole = input_moments(GRAPH, SAMPLES)
+    split = input_moments(GRAPH, (x[None] for x in SAMPLES[0]))
+    for name, groups in whole.items():
+        for one, other in zip(groups, split[name], strict=True):
+            assert one.count == other.count
+            np.testing.assert_allclose(one.gram, other.gram, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_layer_has_codes_of_its_own(name: str) -> None:
+    found = quantized(name, SAMPLES if name == "gptq" else None)
+    assert found.notes == {}
+    for node in NODES:
+        if f"{node.name}.w" not in found.constants:
+            assert node.operation not in (md.conv2d, md.linear)
+            continue
+        weights = found.constants[f"{node.name}.w"]
+        assert type(weights) is QInt8Tensor
+        assert weights.shape == CONSTANTS[node.inputs[1]].shape
+        assert weights.qparams.axis == (None if node.name == "L" else 0)
+        assert np.abs(np.asarray(weights.codes).astype(int)).max() <= 127
+
+
+def test_to_nearest_is_what_it_was() -> None:
+    found = quantized("rtn")
+    wanted = weight_grid(CONSTANTS["w"], 0)
+    assert found.constants["W.w"].qparams == wanted
+    again = quantize_graph(GRAPH, calibrate(GRAPH, SAMPLES, MinMaxObserver))
+    assert again.constants["W.w"].codes.tolist() == (
+        found.constants["W.w"].codes.tolist()
+    )
+
+
+def test_a_layer_has_the_codes_that_it_has_by_itself() -> None:
+    found = quantized("gptq", SAMPLES)
+    moments = input_moments(GRAPH, SAMPLES)
+    alone = quantize_weights(CONSTANTS["w"], method="gptq", samples=moments["W"][0])
+    assert found.constants["W.w"].codes.tolist() == alone.tensor.codes.tolist()
+    rows = [
+        quantize_weights(part, method="gptq", samples=group).tensor.codes.tolist()
+        for part, group in zip(
+            np.split(np.asarray(CONSTANTS["g"]), 2), moments["G"], strict=True
+        )
+    ]
+    assert found.constants["G.w"].codes.tolist() == rows[0] + rows[1]
+
+
+def test_gptq_lowers_the_error_of_every_layer_with_one_scale_for_each_output() -> None:
+    plain, better = quantized("rtn"), quantized("gptq", SAMPLES)
+    unseen = input_moments(GRAPH, [images(64)])
+    for name in "WDGL":
+        wanted = np.asarray(CONSTANTS[name.lower()]).astype(float)
+        wrong = [error(g.constants[f"{name}.w"], wanted, unseen[name])
+                 for g in (plain, better)]  # fmt: skip
+        assert wrong[1] < 0.9 * wrong[0], name
+
+
+def error(weights: Any, wanted: Any, groups: Any) -> float:
+    """Of the outputs, over all groups."""
+    steps = np.asarray(weights.codes).astype(float)
+    scale = weights.qparams.along(weights.qparams.scale, wanted.shape)
+    flat = (steps * scale - wanted).reshape(len(wanted), -1)
+    parts = zip(groups, np.split(flat, len(groups)), strict=True)
+    return float(sum(group.energy(part) for group, part in parts))
+
+
+def test_a_bias_that_needs_large_scales_gets_them() -> None:
+    """The floor of the scales holds under every algorithm."""
+    constants = {**CONSTANTS, "g": md.asarray(np.asarray(CONSTANTS["g"]) * 1e-12)}
+    made = Graph({"x": SPEC}, NODES, constants, ("y",))
+    seen = calibrate(made, SAMPLES, MinMaxObserver)
+    for name in ALGORITHMS:
+        chosen = algorithm(made, name, SAMPLES if name == "gptq" else None)
+        found = quantize_graph(made, seen, (), chosen)
+        assert np.abs(np.asarray(found.constants["G.b"].codes)).max() <= 2**30
+
+
+def test_a_grouped_layer_on_single_vectors_shares_its_scale() -> None:
+    node = Node("V", md.conv2d, ("x", "v", None), "y", {"groups": 4})
+    spec = md.TensorSpec(md.Float32Tensor, (-1, 8, 1, 1))
+    made = Graph({"x": spec}, (node,), {"v": tensor(12, 2, 1, 1)}, ("y",))
+    x = RNG.standard_normal((50, 8, 1, 1)).astype(np.float32)
+    seen = calibrate(made, [x], MinMaxObserver)
+    found = quantize_graph(made, seen, (), algorithm(made, "gptq", [x]))
+    same = quantize_graph(made, seen, (), algorithm(made, "mse"))
+    assert found.constants["V.w"].qparams.axis is None
+    assert found.constants["V.w"].qparams == same.constants["V.w"].qparams
+
+
+def test_a_model_runs_with_better_weights() -> None:
+    model = Model(GRAPH)
+    x = images(64)
+    seen = model.calibrate([*SAMPLES, x], MinMaxObserver)
+    wanted = np.asarray(model(x))
+    wrong = {}
+    for name in ALGORITHMS:
+        samples = SAMPLES if name == "gptq" else None
+        small = model.quantize(seen, weights=name, samples=samples)
+        wrong[name] = np.linalg.norm(np.asarray(small(x)) - wanted)
+        assert wrong[name] < 0.05 * np.linalg.norm(wanted)
+    assert wrong["gptq"] < wrong["rtn"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        (
+            {"weights": "awq"},
+            OptionError,
+            "weights is 'awq'. Use one of rtn, mse, hqq, gptq.",
+        ),
+        ({"weights": None}, OptionError, "weights is None. Use one of rtn,"),
+        ({"weights": "gptq"}, OptionError, "weights='gptq' needs samples."),
+        (
+            {"weights": "mse", "samples": SAMPLES},
+            OptionError,
+            "weights='mse' needs no samples.",
+        ),
+        ({"samples": SAMPLES}, OptionError, "weights='rtn' needs no samples."),
+        (
+            {"weights": "gptq", "samples": []},
+            DataError,
+            "there are no samples for gptq. Give at least one.",
+        ),
+        (
+            {"weights": "gptq", "samples": [SAMPLES[0][:, :3]]},
+            DataError,
+            "sample 1: input 'x' is Float32Tensor[-1,16,9,9], given is",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(options: Any, error: Any, said: str) -> None:
+    model = Model(GRAPH)
+    seen = model.calibrate(SAMPLES, MinMaxObserver)
+    with pytest.raises(error) as raised:
+        model.quantize(seen, **options)
+    assert said in str(raised.value)
