@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import plum
 import pytest
 
@@ -278,6 +279,8 @@ def test_types_are_drawn_once_and_linked_to_what_they_derive_from() -> None:
     assert sorted(names) == ["Left", "Right", "Top", "✖ Both"]
     assert drawn.count("<path") == 4
     assert lattice(set()).startswith("<svg")
+    scalars = re.findall(r"<text[^>]*>([^<]*)<", lattice({np.int8, np.int16}))
+    assert scalars == ["int16", "int8"], "they have a dtype, and no device"
 
 
 @pytest.mark.parametrize(

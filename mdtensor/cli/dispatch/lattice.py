@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from mdtensor.diagnose.hints import qualified, type_name
+from mdtensor.dtypes import DType
 from mdtensor.markup import Markup, tag
-from mdtensor.tensor import leaves
+from mdtensor.tensor import Tensor, leaves
 
 LINE, GAP, GLYPH, PAD = 22, 40, 6.8, 8
 
@@ -66,10 +67,11 @@ def _nodes(types: Collection[type], struck: Collection[str]) -> list[Node]:
     above = {cls: _above(cls, types) for cls in types}
     parents = {parent for found in above.values() for parent in found}
     groups: dict[object, list[type]] = {}
-    order = {leaf: at for at, leaf in enumerate(leaves())}
+    order: dict[type, int] = {leaf: at for at, leaf in enumerate(leaves())}
+    dtypes: dict[type, DType] = {leaf: leaf.dtype for leaf in leaves()}
     for cls in sorted(types, key=lambda cls: (order.get(cls, -1), qualified(cls))):
-        dtype = None if cls in parents else getattr(cls, "dtype", None)
-        key = (tuple(above[cls]), str(dtype)) if dtype else cls
+        alike = cls not in parents and cls in order
+        key = (tuple(above[cls]), dtypes[cls]) if alike else cls
         groups.setdefault(key, []).append(cls)
     nodes = [
         Node(group, any(type_name(c) in struck for c in group))
@@ -114,7 +116,7 @@ def _spread(nodes: list[Node]) -> float:
     """Give each its column, types with elements the last one; the width of all."""
     last = max((node.column for node in nodes), default=0)
     for node in nodes:
-        if node.above and not node.below and hasattr(node.types[0], "dtype"):
+        if node.above and not node.below and issubclass(node.types[0], Tensor):
             node.column = last
     start = 0.0
     for column in range(last + 1):
