@@ -88,7 +88,7 @@ def _head() -> Markup:
 
 
 def _headed(name: str, title: str, *inside: object) -> Markup:
-    return tag("section", tag("h2", title), *inside, id=name, class_=name)
+    return tag("section", tag("h2", title), *inside, id=name)
 
 
 def _header(shown: Sequence[Entry], ties: Sequence[Finding]) -> Iterator[Markup]:
