@@ -227,7 +227,7 @@ class Names(HTMLParser):
 
 
 def test_names_are_not_taken_for_html() -> None:
-    """Types, element types, functions and docstrings of strangers."""
+    """Types, functions and docstrings of strangers; element types are identifiers."""
     evil = "<script>alert('&')</script>"
     dispatch = plum.Dispatcher()
     other = type(evil, (), {})
@@ -236,7 +236,7 @@ def test_names_are_not_taken_for_html() -> None:
 
     put.__name__ = put.__qualname__ = evil
     with registry.restored():
-        kind = md.DType(evil, "real floating", 32, "float32")
+        kind = md.DType("odd", "real floating", 32, "float32")
         body = {"__slots__": (), "__module__": __name__}
         type(evil, (md.FloatingTensor,), body, dtype=kind, device=md.cpu)
 
