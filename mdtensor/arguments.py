@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from mdtensor.call import MISSING, TARGET
+from mdtensor.call import MISSING, TARGET, is_named
 from mdtensor.declaration import REQUIRED
 from mdtensor.errors import DispatchError, describe
 from mdtensor.spelling import option
@@ -64,11 +64,34 @@ def refuse(
     given = (*_given(declared, arguments, bool(more)), *more)
     named = {name: x for name, x in options.items() if x is not MISSING}
     call = describe(declared.name, *given[: len(declared.dispatched)])
+    if is_named(declared):
+        raise _unnamed(declared, arguments, named, more).within(call)
     try:
         bind(declared, given, named)
     except DispatchError as error:
         raise error.within(call) from None
     raise AssertionError(f"{call} was refused, and is as declared")
+
+
+def _unnamed(
+    declared: Any, arguments: tuple[Any, ...], options: Iterable[str], more: Any
+) -> DispatchError:
+    """As of functions of Python, whose parameters all have names."""
+    fix = f"They are {', '.join(declared.dispatched)}"
+    for name in options:
+        if name not in declared.options:
+            ours = option(name, (*declared.dispatched, *declared.options))
+            problem = (
+                f"takes {ours}=, not {name}=" if ours else f"{name} is no argument"
+            )
+            return DispatchError(problem, fix)
+    pairs = zip(declared.dispatched, arguments, strict=False)
+    missing = [name for name, x in pairs if x is MISSING]
+    if missing and not more:
+        verb = "is" if len(missing) == 1 else "are"
+        return DispatchError(f"{', '.join(missing)} {verb} missing", fix)
+    places = [declared.signature.parameters[name] for name in declared.dispatched]
+    return _miscounted(declared, places, len(arguments) + len(more))
 
 
 def _given(declared: Any, arguments: Iterable[Any], all: bool) -> list[Any]:

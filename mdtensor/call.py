@@ -24,7 +24,7 @@ def {name}{signature}:
     try:
         _method = _table{lookup}
     except KeyError:
-        if {last} is _missing:
+        if {missing}:
             _refuse(({names},), {{}})
         _method = _implementation({types})
     {body}
@@ -32,15 +32,15 @@ def {name}{signature}:
 _CALL_SEQUENCE = """
 def {name}{signature}:
     {refusal}{checks}
-    if {last} is _missing:
+    if {missing}:
         _refuse((), {{}})
-    {last} = _items({last})
-    _types = (*_map(_type, {last}),)
+    {names} = _items({names})
+    _types = (*_map(_type, {names}),)
     try:
         _method = _table[_types]
     except KeyError:
         _method = _implementation(*_types)
-    return _method(*{last}{options})
+    return _method(*{names}{options})
 """
 _ROUND = """if out is None{and_no_rule}:
         return _method({names}{options})
@@ -106,7 +106,7 @@ def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., An
         "signature": signature,
         "refusal": _refusal(operation),
         "names": ", ".join(names),
-        "last": _last_required(operation),
+        "missing": _missing(operation),
         "lookup": "".join(f"[_type({name})]" for name in names),
         "types": types,
         "options": options,
@@ -163,14 +163,33 @@ def target(out: Any, rounding: Any) -> Any:
 def _takes_names(operation: Any) -> bool:
     """Whether there is an option, besides those of `TARGET`, that can be mistaken."""
     has_options = any(option not in TARGET for option in operation.options)
-    return has_options and operation.name not in _BRACKETS
+    return is_named(operation) or (has_options and operation.name not in _BRACKETS)
 
 
-def _last_required(operation: Any) -> str:
-    """The parameter that is missing if any is that is dispatched on."""
+def is_named(operation: Any) -> bool:
+    """Whether what is dispatched on may be given by name: its declaration says so."""
+    return getattr(operation.declaration, "is_named", False)
+
+
+def _public(operation: Any) -> inspect.Signature:
+    """The signature as callers may use it."""
+    declared: inspect.Signature = operation.signature
+    if not is_named(operation):
+        return declared
+    kinds = {Parameter.POSITIONAL_ONLY: Parameter.POSITIONAL_OR_KEYWORD}
+    return declared.replace(
+        parameters=[
+            p.replace(kind=kinds.get(p.kind, p.kind))
+            for p in declared.parameters.values()
+        ]
+    )
+
+
+def _missing(operation: Any) -> str:
+    """Whether a parameter without a default, that is dispatched on, was not given."""
     found = [operation.signature.parameters[name] for name in operation.dispatched]
-    required = [p.name for p in found if p.default is p.empty]
-    return (required or list(operation.dispatched))[-1]
+    required = [f"{p.name} is _missing" for p in found if p.default is p.empty]
+    return " or ".join(required) or "False"
 
 
 def _refusal(operation: Any) -> str:
@@ -200,7 +219,7 @@ def _signature(operation: Any) -> tuple[inspect.Signature, dict[str, Any]]:
     declared gets as far as our own error.
     """
     bare, namespace = [], {}
-    for parameter in operation.signature.parameters.values():
+    for parameter in _public(operation).parameters.values():
         name = "_missing"
         if parameter.default is not parameter.empty:
             name = f"_default_{parameter.name}"
@@ -230,6 +249,6 @@ def _dressed(call: Any, operation: Any) -> Callable[..., Any]:
     call.__module__, call.__doc__ = declaration.__module__, declaration.__doc__
     call.__qualname__ = declaration.__qualname__
     call.__annotations__ = dict(declaration.__annotations__)
-    call.__signature__ = operation.signature
+    call.__signature__ = _public(operation)
     dressed: Callable[..., Any] = call
     return dressed

@@ -23,18 +23,9 @@ from mdtensor.errors import (
 from mdtensor.generics.options import choice
 from mdtensor.kernels.dense import schedule
 from mdtensor.kernels.dense.layout import Refused
+from mdtensor.ops.refusals import explained
 from mdtensor.ops.views import View
 from mdtensor.tensor import Tensor
-
-#: What would work instead, by what is refused.
-REMEDIES = {
-    "the view is for reading": "Use flat_out(x) or ranked_out(x)",
-    "nothing is written": "Let every path return a number",
-    "Untyped global name": "Decorate what it calls with numba.njit",
-    "NameError": "Define it before the call",
-    "uint64 meets": "Write np.uint64(n) of the signed one",
-    "to elements of int": "Use astype(x, float32), or elementwise(dtype=float32)",
-}
 
 
 def for_each(
@@ -204,9 +195,9 @@ def translated(function: FunctionType) -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        found = (fix for said, fix in REMEDIES.items() if said in error.reason)
-        problem = f"{_place(function, error.line)} cannot be compiled: {error.reason}"
-        raise CompileError(problem, next(found, "")) from None
+        reason, fix = explained(error.reason)
+        problem = f"{_place(function, error.line)} cannot be compiled: {reason}"
+        raise CompileError(problem, fix) from None
     except IndexError as error:
         if error.args != ("outside",):
             raise

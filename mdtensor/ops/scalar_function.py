@@ -50,7 +50,8 @@ def elementwise(
 
     Args:
         function: of numbers, which returns a number; its parameters are those of the
-            operation, dispatched on, its docstring is the operation's.
+            operation, dispatched on, by position or by name; its docstring is the
+            operation's.
         dtype: the element type of the result, if it is not the promoted type: bool of
             a predicate, a floating type for fractions of integers.
 
@@ -87,6 +88,7 @@ def elementwise(
     def declaration(*_: Any, **__: Any) -> Any: ...
 
     _dress(declaration, function, [*operands, out])
+    declaration.is_named = True  # type: ignore[attr-defined]
     operation = generic(declaration, deduce=_rule(chosen))
 
     def implementation(*arguments: Any, out: Any = None) -> Any:
@@ -120,8 +122,8 @@ def _parameters(function: Any) -> list[Parameter]:
 
 def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
     """Let `made` look like `function`, which is where its text stands."""
-    for name in ("__name__", "__qualname__", "__module__"):
-        setattr(made, name, getattr(function, name))
+    made.__name__, made.__qualname__ = function.__name__, function.__qualname__
+    made.__module__ = function.__module__ or "__main__"  # none where exec made it
     made.__wrapped__ = function
     made.__signature__ = Signature(parameters)
     made.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -10,7 +10,9 @@ import mdtensor as md
 from mdtensor.dispatch import _OPERATIONS
 
 
-@pytest.mark.parametrize("name", sorted(md.operations()))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in md.operations() if name.startswith("mdtensor."))
+)
 def test_has_the_declared_signature(name: str) -> None:
     call = md.operations()[name]
     assert inspect.signature(call) == call.operation.signature

@@ -342,8 +342,11 @@ UNCOMPILABLE = {
         0,
         "NameError: name 'nowhere' is not defined. Define it before the call.",
     ),
-    calls: (1, "Untyped global name 'twice'"),
-    foreign: (1, "unicode_type is written to elements of float32."),
+    calls: (
+        1,
+        "twice is a function that is not compiled. Decorate twice with numba.njit.",
+    ),
+    foreign: (1, "str is written to elements of float32."),
     adds_views: (1, "there is no add(contiguous view of float32, writable contiguous"),
     fraction: (1, "an index of a view is float64, no integer."),
 }

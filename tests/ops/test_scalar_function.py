@@ -1,7 +1,9 @@
 """Operations made of one function of numbers: types, shapes, memory, mistakes."""
 
+import inspect
 import math
 import pickle
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -290,6 +292,45 @@ def test_parameters_are_positional(function: Any) -> None:
         md.RegistrationError, match="parameters that are not positional"
     ):
         md.elementwise(function)
+
+
+def test_parameters_have_names() -> None:
+    x = md.asarray([1.0, 2.0])
+    wanted = blend(x, 3.0, 0.25).tolist()
+    assert blend(x, 3.0, weight=0.25).tolist() == wanted
+    assert blend(weight=0.25, y=3.0, x=x).tolist() == wanted
+    out = md.zeros((2,))
+    blend(x, y=3.0, weight=0.25, out=out)
+    assert out.tolist() == wanted
+    assert str(inspect.signature(blend)) == (
+        "(x: Any, y: Any, weight: Any = 0.5, *, out: Any = None)"
+    )
+
+
+MISCALLED: dict[str, Callable[[Any], Any]] = {
+    "blend(Float32Tensor[1]): takes weight=, not wieght=": lambda x: blend(x, wieght=1),
+    "blend(Float32Tensor[1], int): q is no argument": lambda x: blend(x, 1, q=1),
+    "blend(Float32Tensor[1]): y is missing": lambda x: blend(x, weight=1),
+    "blend(): x, y are missing": lambda x: blend(),
+    "blend(Float32Tensor[1], int, int): expects 2 to 3 arguments, got 4": (
+        lambda x: blend(x, 1, 2, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("problem", MISCALLED)
+def test_a_wrong_call_says_what_there_is(problem: str) -> None:
+    with pytest.raises(md.DispatchError) as caught:
+        MISCALLED[problem](md.asarray([1.0]))
+    assert str(caught.value) == f"{problem}. They are x, y, weight."
+
+
+def test_a_function_without_a_module_is_one_too() -> None:
+    made: dict[str, Any] = {"__builtins__": {}}
+    exec("def doubled(x): return x + x", {}, made)
+    made["doubled"].__module__ = None
+    with md.registry.restored():
+        assert md.elementwise(made["doubled"])(md.asarray([2.0])).tolist() == [4.0]
 
 
 @compiled
