@@ -44,7 +44,8 @@ def _annotations(implementation: Any, name: str) -> dict[str, Any]:
         problem = f"{shown(implementation)} cannot be called"
         raise RegistrationError(problem, f"Give a function for {name}")
     found = getattr(implementation, "__annotations__", None)
-    if found is None or not hasattr(implementation, "__name__"):
+    has_code = hasattr(implementation, "__code__")
+    if found is None or not (has_code or hasattr(implementation, "__wrapped__")):
         problem = f"{shown(implementation)} has no annotations"
         fix = "Say what it is for: method(operation, types=(...))"
         raise RegistrationError(problem, fix)

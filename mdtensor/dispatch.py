@@ -37,7 +37,7 @@ from mdtensor.declaration import (
     parameter_types,
     type_name,
 )
-from mdtensor.errors import DispatchError, OptionError, RegistrationError
+from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
 from mdtensor.fitting import check_rule
 from mdtensor.selection import (
     Implementation,
@@ -363,7 +363,7 @@ def method(
     """
     if not hasattr(function, "operation"):
         raise RegistrationError(
-            f"{getattr(function, '__name__', function)!s} is no operation",
+            f"{getattr(function, '__name__', None) or shown(function)} is no operation",
             "Use @method(operation) with what @generic declared",
         )
 

@@ -117,7 +117,7 @@ def _storage(given: Any, kind: str) -> np.dtype[Any]:
     try:
         found = np.dtype(given)
         _numbers(found, 8 * found.itemsize)
-    except (TypeError, ValueError):
+    except Exception:  # besides NumPy's own, what a stranger's repr raises
         fix = "Use a NumPy dtype of numbers"
         raise RegistrationError(f"the storage is {shown(given)}", fix) from None
     # Types of ml_dtypes say V, for void.
@@ -178,7 +178,7 @@ def kinds() -> tuple[str, ...]:
 def _numpy_name(name: object) -> str:
     try:
         return np.dtype(name).name  # type: ignore[call-overload, no-any-return]
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # besides NumPy's own, what a stranger's repr raises
         return ""
 
 

@@ -13,6 +13,7 @@ from mdtensor.errors import (
     DispatchError,
     MdtensorError,
     OptionError,
+    shown,
     type_and_shape,
 )
 from mdtensor.generics.spec import TensorSpec, TileSpec, is_tensor
@@ -53,7 +54,7 @@ def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
     call = get_op(operation) if isinstance(operation, str) else operation
     declared = getattr(call, "operation", None)
     if not isinstance(declared, Operation):
-        raise OptionError(f"{operation!r} is no operation", "See md.ops()")
+        raise OptionError(f"{shown(operation)} is no operation", "See md.ops()")
     specs = tuple(_specs(argument, declared.sequence) for argument in arguments)
     try:
         return _inferred(operation, declared, specs, options)
@@ -99,7 +100,9 @@ def _declared_rule(selected: Selection) -> Callable[..., Any]:
             return selected.deduce(*specs, **options)
         except Exception as error:
             kinds = [type(x) for x in specs if not isinstance(x, TensorSpec)]
-            strange = [k.__name__ for k in kinds if k.__module__ != "builtins"]
+            packages = {k: k.__module__.partition(".")[0] for k in kinds}
+            known = ("builtins", __package__)
+            strange = [k.__name__ for k in kinds if packages[k] not in known]
             if not strange:
                 raise
             problem = f"the declared rule of deduction takes no {strange[0]}"

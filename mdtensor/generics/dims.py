@@ -52,7 +52,7 @@ class Dim(int):
 
     def __new__(cls, name: str) -> Dim:
         if not isinstance(name, str) or not name:
-            raise OptionError(f"the name of a dimension is {name!r}", "Use a text")
+            raise OptionError(f"the name of a dimension is {shown(name)}", "Use a text")
         new = super().__new__(cls, DYNAMIC)
         new.name = name
         return new
