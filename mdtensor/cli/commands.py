@@ -116,6 +116,12 @@ def quantize(
             help="How ranges are chosen: mse, minmax, average, percentile or entropy.",
         ),
     ] = "mse",
+    weights: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
+        ),
+    ] = "rtn",
     keep_float: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
@@ -134,7 +140,7 @@ def quantize(
     from mdtensor.cli.inference import quantize_file
 
     result = quantize_file(
-        model, data, out, shape or (), observer, keep_float or (), check
+        model, data, out, shape or (), observer, weights, keep_float or (), check
     )
     emit(result, as_json, report.show_quantized)
 

@@ -12,6 +12,7 @@ from mdtensor.cli import outputs, report
 from mdtensor.cli.samples import parse_shapes, read_array, read_labels, read_samples
 from mdtensor.errors import ModelError, OptionError
 from mdtensor.quant import QuantizedTensor, dequantize
+from mdtensor.quant.model.algorithms import ALGORITHMS
 from mdtensor.quant.model.files import check_writable, write_file
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize import reasons
@@ -24,6 +25,7 @@ def quantize_file(
     out: Path,
     shapes: Sequence[str],
     observer: str,
+    weights: str,
     keep_float: Sequence[str],
     check: bool,
 ) -> dict[str, Any]:
@@ -32,10 +34,8 @@ def quantize_file(
     All that can be wrong with the arguments is found before anything takes time.
     """
     start = time.perf_counter()
-    if observer not in OBSERVERS:
-        *others, last = OBSERVERS
-        known = f"{', '.join(others)} or {last}"
-        raise OptionError(f"no observer {observer!r}", f"Use {known}")
+    _check_known("observer", observer, OBSERVERS)
+    _check_known("algorithm for weights", weights, ALGORITHMS)
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
     _check_apart(model, out)
@@ -43,7 +43,12 @@ def quantize_file(
     with report.progress() as progress:
         watched = progress.track(samples, description="calibrating")
         seen = network.calibrate(watched, OBSERVERS[observer])
-        small = network.quantize(seen, keep_float=keep_float)
+        again = None
+        if weights == "gptq":
+            again = progress.track(samples, description="weighing inputs")
+        small = network.quantize(
+            seen, keep_float=keep_float, weights=weights, samples=again
+        )
         small.save(out)
         found = _compared(network, small, samples, progress) if check else None
     return {
@@ -56,6 +61,12 @@ def quantize_file(
         **_nodes(small, samples[0]),
         "check": found,
     }
+
+
+def _check_known(what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        *others, last = known
+        raise OptionError(f"no {what} {name!r}", f"Use {', '.join(others)} or {last}")
 
 
 def _check_apart(model: Path, out: Path) -> None:

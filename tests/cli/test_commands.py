@@ -122,6 +122,18 @@ def test_nodes_that_are_kept_float(call: Call, files: Path, tmp_path: Path) -> N
     assert found["conv"] == "kept float"
 
 
+@pytest.mark.parametrize("name", ["hqq", "gptq"])
+def test_algorithms_for_weights(
+    call: Call, files: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / "out.onnx"
+    facts = quantize(call, "net.onnx", "samples.npy", out, "--weights", name, "--check")
+    assert facts["check"]["y"]["same_argmax"] == 4
+    plain = quantize(call, "net.onnx", "samples.npy", tmp_path / "plain.onnx")
+    assert facts["weight_bytes"] == plain["weight_bytes"]
+    assert out.read_bytes() != (tmp_path / "plain.onnx").read_bytes()
+
+
 def test_the_check_compares_with_float(call: Call, files: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.onnx"
     found = quantize(call, "net.onnx", "samples.npy", out, "--check")["check"]["y"]
