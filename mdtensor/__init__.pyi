@@ -501,3 +501,4 @@ from mdtensor import conformance as conformance
 from mdtensor import diagnose as diagnose
 from mdtensor import quant as quant
 from mdtensor import tables as tables
+from mdtensor import wide as wide

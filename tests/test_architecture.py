@@ -38,7 +38,7 @@ LAYERS = (
     {"tensor"},
     {"leaves", "registry"},
     {"ops", "probe"},
-    {"linalg", "fft", "extend", "support", "tables", "checking"},
+    {"linalg", "fft", "extend", "support", "tables", "checking", "wide"},
     {"stubs"},
     {"cuda", "emucuda", "diagnose", "conformance"},
     {"cli"},
@@ -57,7 +57,7 @@ LEAVES = {
 }  # imported by entry points
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
-CALLS_KERNELS = {"ops", "checking", "cuda", "emucuda", "diagnose", "cli"}
+CALLS_KERNELS = {"ops", "checking", "wide", "cuda", "emucuda", "diagnose", "cli"}
 QUANT_MAY_NAME = {
     "errors",
     "dtypes",
@@ -731,4 +731,5 @@ print(*(set(sys.modules) - before))
     assert "mdtensor" in loaded
     assert loaded & HEAVY == set()
     later = {"mdtensor.quant", "mdtensor.cli", "mdtensor.tables", "mdtensor.diagnose"}
+    later |= {"mdtensor.wide"}
     assert later & set(done.stdout.split()) == set()
