@@ -95,10 +95,11 @@ def exp(x: Wide | float) -> Wide:
     others = square * ((0.5 + r * (1 / 6)) + square * high)
     power, rest = ordered_sum(r, others + (lo + lo * r))
     count = int(steps)
-    root = POWERS[count & (PIECES - 1)]
-    product, error = two_prod(root[0], power)
-    hi, lo = ordered_sum(root[0], product)
-    lo += root[1] + (error + (root[0] * rest + root[1] * power))
+    at = count & (PIECES - 1)
+    root, least = POWERS[at, 0], POWERS[at, 1]
+    product, error = two_prod(root, power)
+    hi, lo = ordered_sum(root, product)
+    lo += least + (error + (root * rest + least * power))
     return normal(hi, lo, count >> 8)
 
 

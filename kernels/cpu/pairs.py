@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
-compiled = register_jitable(error_model="numpy")
+compiled = register_jitable(error_model="numpy", forceinline=True)
 SPLITTER = 2.0**27 + 1
 
 

@@ -240,6 +240,10 @@ def logsigmoid(x: Any, /) -> Any:
 def softplus(x: Any, /, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta · x)) / beta, without overflow.
 
+    float32 and float64 are within 5 units in the last place if beta is a power of two.
+    Otherwise beta · x is rounded first, and exp makes up to |beta · x| units more of
+    it; with `mdtensor.wide` the result is the nearest number, for five times the time.
+
     Args:
         x: any shape, floating.
         beta: not 0.
