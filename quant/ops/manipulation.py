@@ -1,6 +1,6 @@
-"""Moving codes: the grid stays, and its axis moves along."""
+"""Moving codes: the grid moves along, so that every number stays what it is."""
 
-from functools import partial
+from collections.abc import Sequence
 from math import isfinite
 from numbers import Real
 from typing import Any
@@ -8,87 +8,127 @@ from typing import Any
 from mdtensor import (
     CastError,
     GridError,
+    IntegerTensor,
     TensorSpec,
+    broadcast_to,
     concat,
     expand_dims,
+    flip,
     getitem,
     matrix_transpose,
     method,
+    moveaxis,
     pad,
     permute_dims,
     reshape,
     squeeze,
+    stack,
+    take,
+    unstack,
 )
 from mdtensor.errors import checked
 from mdtensor.generics.rules import indexing, linalg, manipulation as rule
-from mdtensor.generics.shapes import normalize_axes, permutation
-from mdtensor.quant import accumulators
-from mdtensor.quant.deduction import kept, on_grid, one_grid, shape_of
+from mdtensor.generics.shapes import (
+    moved_axes,
+    normalize_axes,
+    normalize_axis,
+    permutation,
+)
+from mdtensor.quant import moving
+from mdtensor.quant.deduction import on_grid, shape_of
 from mdtensor.quant.ops.refusals import require_per_tensor
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tables import exactly
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 
-def _moved(name: str, operation: Any, x: Any, **options: Any) -> Any:
+def _moved(name: str, operation: Any, x: Any, *rest: Any, **options: Any) -> Any:
     """The codes moved as integers are, on the grid that is deduced."""
-    if x.qparams.block_size is not None:
-        require_per_tensor(name, x)
-    deduce = operation.select(type(x)).deduce
-    spec = checked(name, (x,), lambda: deduce(spec_of(x), **options))
-    return x.from_codes(operation(x.codes, **options).buffer, spec.qparams)
+    deduce = operation.select(type(x), *map(type, rest)).deduce
+    spec = checked(name, (x,), lambda: deduce(spec_of(x), *rest, **options))
+    return x.from_codes(operation(x.codes, *rest, **options).buffer, spec.qparams)
+
+
+def _reshaped(x: TensorSpec, *, shape: Any, copy: Any = None) -> TensorSpec:
+    found = shape_of(rule.reshaped, x, shape=shape, copy=copy)
+    return on_grid(found, moving.reshaped(x.qparams, x.shape, found))
 
 
 def _permuted(x: TensorSpec, *, axes: Any) -> TensorSpec:
-    shape, grid = shape_of(rule.permuted, x, axes=axes), x.qparams
-    if grid.axis is not None:
-        grid = grid.on_axis(permutation(axes, x.ndim).index(grid.axis))
-    return on_grid(shape, grid)
+    shape = shape_of(rule.permuted, x, axes=axes)
+    return on_grid(shape, moving.permuted(x.qparams, permutation(axes, x.ndim)))
 
 
 def _transposed(x: TensorSpec) -> TensorSpec:
     shape_of(linalg.transposed, x)
-    *stack, row, column = range(x.ndim)
-    return _permuted(x, axes=(*stack, column, row))
+    *stacks, row, column = range(x.ndim)
+    return _permuted(x, axes=(*stacks, column, row))
+
+
+def _moved_axes(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
+    shape_of(rule.moved, x, source, destination)
+    return _permuted(x, axes=moved_axes(source, destination, x.ndim))
 
 
 def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
-    shape, grid = shape_of(rule.squeezed, x, axis=axis), x.qparams
-    gone = normalize_axes(axis, x.ndim)
-    if grid.axis in gone:
-        grid = QParams(grid.scale[0], grid.zero_point[0], dtype=grid.dtype)
-    elif grid.axis is not None:
-        grid = grid.on_axis(grid.axis - sum(1 for a in gone if a < grid.axis))
-    return on_grid(shape, grid)
+    shape, gone = shape_of(rule.squeezed, x, axis=axis), normalize_axes(axis, x.ndim)
+    return on_grid(shape, moving.squeezed(x.qparams, gone))
 
 
 def _expanded(x: TensorSpec, *, axis: Any) -> TensorSpec:
-    shape, grid = shape_of(rule.expanded, x, axis=axis), x.qparams
-    if grid.axis is not None:
-        new = normalize_axes(axis, len(shape))
-        kept = [at for at in range(len(shape)) if at not in new]
-        grid = grid.on_axis(kept[grid.axis])
-    return on_grid(shape, grid)
+    shape = shape_of(rule.expanded, x, axis=axis)
+    new = normalize_axes(axis, len(shape))
+    return on_grid(shape, moving.expanded(x.qparams, new, len(shape)))
+
+
+def _broadcast(x: TensorSpec, *, shape: Any) -> TensorSpec:
+    found = shape_of(rule.broadcast_to, x, shape=shape)
+    return on_grid(found, moving.broadcast(x.qparams, x.shape, found))
+
+
+def _flipped(x: TensorSpec, *, axis: Any) -> TensorSpec:
+    shape = shape_of(rule.flipped, x, axis=axis)
+    axes = normalize_axes(axis, x.ndim)
+    return on_grid(shape, moving.flipped(x.qparams, x.shape, axes))
 
 
 def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
-    shape, grid = shape_of(indexing.indexed, x, key=key), x.qparams
-    if grid.axis is None:
-        return on_grid(shape, grid)
-    keys = key if isinstance(key, tuple) else (key,)
-    if not all(isinstance(k, slice) for k in keys):
+    shape = shape_of(indexing.indexed, x, key=key)
+    return on_grid(shape, moving.indexed(x.qparams, x.shape, key))
+
+
+def _taken(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
+    shape, grid = shape_of(indexing.taken, x, indices, axis=axis), x.qparams
+    at = indexing.take_axis(axis, x.ndim)
+    if grid.axis == at or grid.block_size is not None:
         raise GridError(
-            f"scales differ along axis {grid.axis}",
-            "Index with slices only, or requantize to one grid first",
+            f"scales differ along axis {grid.axis}, and would with the indices",
+            "Use x[indices] with slices for the axes before",
         )
-    own = keys[grid.axis] if grid.axis < len(keys) else slice(None)
-    parts = grid.scale[own], grid.zero_point[own]
-    return on_grid(shape, QParams(*parts, dtype=grid.dtype, axis=grid.axis))
+    key = (*[slice(None)] * at, indices)
+    return on_grid(shape, moving.indexed(grid, x.shape, key))
 
 
-@method(reshape, deduce=one_grid(rule.reshaped))
+def _unstacked(x: TensorSpec, *, axis: Any) -> tuple[TensorSpec, ...]:
+    rule.unstacked(x, axis=axis)
+    at = normalize_axis(axis, x.ndim)
+    keys = ((*[slice(None)] * at, i) for i in range(x.shape[at]))
+    return tuple(_indexed(x, key=key) for key in keys)
+
+
+def _concatenated(*xs: TensorSpec, axis: int | None) -> TensorSpec:
+    shape = shape_of(rule.concatenated, *xs, axis=axis)
+    at = None if axis is None else normalize_axis(axis, xs[0].ndim)
+    return on_grid(shape, moving.concatenated(xs, at))
+
+
+def _stacked(*xs: TensorSpec, axis: int) -> TensorSpec:
+    shape = shape_of(rule.stacked, *xs, axis=axis)
+    return on_grid(shape, moving.stacked(xs, normalize_axis(axis, len(shape))))
+
+
+@method(reshape, deduce=_reshaped)
 def reshape(x: QuantizedTensor, /, *, shape: Any, copy: Any) -> Any:
-    require_per_tensor("reshape", x)
     return _moved("reshape", reshape, x, shape=shape, copy=copy)
 
 
@@ -102,6 +142,11 @@ def matrix_transpose(x: QuantizedTensor, /) -> Any:
     return _moved("matrix_transpose", matrix_transpose, x)
 
 
+@method(moveaxis, deduce=_moved_axes)
+def moveaxis(x: QuantizedTensor, source: object, destination: object, /) -> Any:
+    return _moved("moveaxis", moveaxis, x, source, destination)
+
+
 @method(squeeze, deduce=_squeezed)
 def squeeze(x: QuantizedTensor, /, *, axis: Any) -> Any:
     return _moved("squeeze", squeeze, x, axis=axis)
@@ -112,16 +157,53 @@ def expand_dims(x: QuantizedTensor, /, *, axis: Any) -> Any:
     return _moved("expand_dims", expand_dims, x, axis=axis)
 
 
-@method(concat, deduce=kept(rule.concatenated))
+@method(broadcast_to, deduce=_broadcast)
+def broadcast_to(x: QuantizedTensor, /, *, shape: Any) -> Any:
+    return _moved("broadcast_to", broadcast_to, x, shape=shape)
+
+
+@method(flip, deduce=_flipped)
+def flip(x: QuantizedTensor, /, *, axis: Any) -> Any:
+    return _moved("flip", flip, x, axis=axis)
+
+
+@method(getitem, deduce=_indexed)
+def getitem(x: QuantizedTensor, /, *, key: Any) -> Any:
+    return _moved("getitem", getitem, x, key=key)
+
+
+@method(take, deduce=_taken)
+def take(x: QuantizedTensor, indices: IntegerTensor, /, *, axis: Any) -> Any:
+    return _moved("take", take, x, indices, axis=axis)
+
+
+@method(unstack, deduce=_unstacked)
+def unstack(x: QuantizedTensor, /, *, axis: Any) -> Any:
+    specs = checked("unstack", (x,), lambda: _unstacked(spec_of(x), axis=axis))
+    parts = zip(unstack(x.codes, axis=axis), specs, strict=True)
+    return tuple(x.from_codes(part.buffer, spec.qparams) for part, spec in parts)
+
+
+def _joined(name: str, operation: Any, xs: Sequence[Any], axis: Any) -> Any:
+    deduce = operation.select(*map(type, xs)).deduce
+    found = checked(name, _unlike(xs), lambda: deduce(*map(spec_of, xs), axis=axis))
+    moved = operation([x.codes for x in xs], axis=axis)
+    return xs[0].from_codes(moved.buffer, found.qparams)
+
+
+def _unlike(xs: Sequence[Any]) -> Sequence[Any]:
+    """What an error names: two of different grids, if there are, else all."""
+    return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), xs)
+
+
+@method(concat, deduce=_concatenated)
 def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
-    first = arrays[0]
-    for other in arrays[1:]:
-        if other.qparams != first.qparams:
-            pair = first, other
-            checked("concat", pair, partial(accumulators.refuse_unlike, *pair))
-    require_per_tensor("concat", first)
-    moved = concat([x.codes for x in arrays], axis=axis)
-    return first.from_codes(moved.buffer, first.qparams)
+    return _joined("concat", concat, arrays, axis)
+
+
+@method(stack, deduce=_stacked)
+def stack(*arrays: QuantizedTensor, axis: Any) -> Any:
+    return _joined("stack", stack, arrays, axis)
 
 
 def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
@@ -149,8 +231,3 @@ def _border(grid: QParams, value: Any) -> int:
             "Pad with a number on the grid, such as 0",
         )
     return int(code)
-
-
-@method(getitem, deduce=_indexed)
-def getitem(x: QuantizedTensor, /, *, key: Any) -> Any:
-    return _moved("getitem", getitem, x, key=key)

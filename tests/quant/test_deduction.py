@@ -29,6 +29,9 @@ S8 = QInt8Tensor(
 U8 = QUInt8Tensor(np.arange(48, dtype=np.uint8).reshape(1, 3, 4, 4), scale=0.5)
 S32 = QInt32Tensor(np.arange(48).reshape(1, 3, 4, 4).tolist(), scale=0.5)
 SPLIT = QInt8Tensor(S8.buffer, scale=[0.5, 0.25, 1], zero_point=[1, 2, 3], axis=1)
+BLOCKS = QInt8Tensor(
+    S8.buffer, QParams(np.full((1, 2, 4, 4), 0.5), axis=1, block_size=2)
+)
 WIDE = QInt32Tensor(S32.buffer, scale=[0.5, 0.25, 1], axis=1)
 WEIGHTS = QInt8Tensor(np.ones((2, 3, 2, 2), np.int8), scale=[0.5, 0.25], axis=0)
 FLOATS = md.ones((1, 3, 4, 4))
@@ -45,6 +48,7 @@ ARITHMETIC = [md.add, md.sub, md.minimum, md.maximum]
 COMPARISONS = [md.equal, md.not_equal, md.less, md.less_equal]
 COMPARISONS += [md.greater, md.greater_equal]
 CURVES = [md.relu, md.relu6, md.sigmoid, md.tanh, md.exp, md.hardswish, md.hardsigmoid]
+JOINS = [md.concat, md.stack]
 REDUCTIONS = [md.sum, md.mean, md.max, md.argmax]
 CASES = [
     *((f, pair, {}) for f in ARITHMETIC for pair in PAIRS),
@@ -73,7 +77,11 @@ CASES = [
     *((md.matrix_transpose, (x,), {}) for x in (S8, SPLIT, WIDE)),
     *((md.squeeze, (x,), {"axis": 0}) for x in (S8, SPLIT)),
     *((md.expand_dims, (x,), {"axis": 1}) for x in (U8, SPLIT)),
-    (md.concat, (S8, S8), {"axis": 2}),
+    *((f, (x, x), {"axis": a}) for f in JOINS for x in (S8, SPLIT) for a in (1, 2)),
+    *((md.flip, (x,), {"axis": 1}) for x in (S8, SPLIT, BLOCKS)),
+    *((md.broadcast_to, (x,), {"shape": (2, 3, 4, 4)}) for x in (S8, SPLIT, BLOCKS)),
+    *((md.moveaxis, (x, 1, -1), {}) for x in (S8, SPLIT, BLOCKS)),
+    *((md.take, (x, md.asarray([2, 0])), {"axis": 1}) for x in (S8, SPLIT, BLOCKS)),
     (md.pad, (U8,), {"pad_width": [(1, 0)] * 4}),
     *((md.getitem, (x,), {"key": (slice(1), slice(1, None, 2))}) for x in (S8, SPLIT)),
     (md.getitem, (S8,), {"key": (0, ..., None)}),
@@ -101,7 +109,7 @@ def outcome(function):
 
 
 def run(operation, arguments, options):
-    if operation is md.concat:
+    if operation in JOINS:
         return spec_of(operation(arguments, **options))
     return spec_of(operation(*arguments, **options))
 
@@ -129,9 +137,7 @@ def test_deduction_is_execution(operation, arguments, options):
 
 def inferred(operation, arguments, options):
     specs = [spec_of(x) if isinstance(x, md.Tensor) else x for x in arguments]
-    return md.infer(
-        operation, *([specs] if operation is md.concat else specs), **options
-    )
+    return md.infer(operation, *([specs] if operation in JOINS else specs), **options)
 
 
 def test_every_quantized_method_is_among_the_cases():
@@ -142,8 +148,18 @@ def test_every_quantized_method_is_among_the_cases():
             types = [*method.signature.types]
             types += [method.signature.varargs] if method.signature.has_varargs else []
             ours = any(is_quantized(t) for t in types)
-            if ours and not any(getattr(t, "__args__", ()) for t in types[:2]):
+            if (
+                ours
+                and function is not md.unstack
+                and not any(getattr(t, "__args__", ()) for t in types[:2])
+            ):
                 assert method in covered, str(method)
+
+
+def test_parts_of_a_stack_are_inferred():
+    for x in (S8, SPLIT, BLOCKS):
+        found = md.infer(md.unstack, spec_of(x), axis=1)
+        assert found == tuple(map(spec_of, md.unstack(x, axis=1)))
 
 
 def is_quantized(kind):

@@ -87,8 +87,6 @@ def test_one_grid_is_picked_from(random_codes, exact):
         assert np.array_equal(exact.reals(got), reals[key])
     with pytest.raises(md.ShapeError, match=r"^getitem\(QInt8Tensor\[4,6\]\): a mask"):
         x[np.array([True])]
-    with pytest.raises(md.GridError, match="Index with slices only"):
-        per_axis(1)[np.array([0])]
     with pytest.raises(md.DispatchError, match=r"^setitem\(QInt8Tensor\)"):
         x[0] = 1
 
@@ -140,10 +138,18 @@ def test_other_grids_do_not_join():
     ("refused", "error", "text"),
     [
         (lambda x: md.reshape(x, (6, 4)), md.GridError, "reshape(QUInt8Tensor[2,3,4])"),
+        (
+            lambda x: x[np.ones(2, bool)],
+            md.GridError,
+            "getitem(QUInt8Tensor[2,3,4]): s",
+        ),
+        (lambda x: x[0, [[0]]], md.BoundsError, "getitem(QUInt8Tensor[2,3,4]): canno"),
+        (lambda x: x[:, 3], md.BoundsError, "getitem(QUInt8Tensor[2,3,4]): index 3"),
+        (lambda x: x[0, np.array([0])], md.GridError, "getitem(QUInt8Tensor[2,3,4])"),
         (lambda x: md.pad(x, [(1, 1)] * 3), md.GridError, "pad(QUInt8Tensor[2,3,4])"),
-        (lambda x: md.concat([x, x]), md.GridError, "concat(QUInt8Tensor[2,3,4])"),
-        (lambda x: x[0], md.GridError, "getitem(QUInt8Tensor[2,3,4]): scales differ"),
-        (lambda x: x[..., 1:], md.GridError, "getitem(QUInt8Tensor[2,3,4]): scales"),
+        (lambda x: md.concat([x, x], axis=None), md.GridError, "concat(QUInt8Tensor["),
+        (lambda x: md.concat([x, x[:, ::-1]]), md.GridError, "concat(QUInt8Tensor[2,"),
+        (lambda x: md.stack([x, x[:, ::-1]]), md.GridError, "stack(QUInt8Tensor[2,3,"),
         (lambda x: x[:, :, :, :], md.ShapeError, "getitem(QUInt8Tensor[2,3,4]): 4 ind"),
         (lambda x: md.squeeze(x, 0), md.ShapeError, "squeeze(QUInt8Tensor[2,3,4]): "),
         (lambda x: md.squeeze(x, 9), md.ShapeError, "squeeze(QUInt8Tensor[2,3,4]): "),

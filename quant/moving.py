@@ -1,0 +1,310 @@
+"""How a grid moves with the codes: the same numbers at other places.
+
+A grid per tensor stays. One per axis follows its axis. One per block has a scale array
+of the tensor's rank, which moves as the codes do; along the axis of blocks what is left
+must be blocks of one size again, of which the last may be shorter.
+
+All take a grid that fits, and give one that fits the result.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import DYNAMIC, BoundsError, GridError, ShapeError
+from mdtensor.generics.keys import entries, is_mask, is_pick
+from mdtensor.quant.accumulators import refuse_unlike
+from mdtensor.quant.qparams import QParams
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+Move = Callable[[Array], Array]
+
+
+def _moved(grid: QParams, move: Move, **changes: Any) -> QParams:
+    """The grid with its scales and zero points moved alike."""
+    return grid.replace(
+        scale=move(grid.scale), zero_point=move(grid.zero_point), **changes
+    )
+
+
+def permuted(grid: QParams, order: Sequence[int]) -> QParams:
+    """With axes in the order `order`, counted from the front."""
+    if grid.axis is None:
+        return grid
+    axis = order.index(grid.axis)
+    if grid.block_size is None:
+        return grid.on_axis(axis)
+    return _moved(grid, lambda v: v.transpose(order), axis=axis)
+
+
+def squeezed(grid: QParams, gone: Sequence[int]) -> QParams:
+    """Without the axes `gone`, sorted, of size 1."""
+    if grid.axis is None:
+        return grid
+    axis = grid.axis - sum(at < grid.axis for at in gone)
+    if grid.block_size is None:
+        is_gone = grid.axis in gone
+        return _for_each(grid, lambda v: v[0]) if is_gone else grid.on_axis(axis)
+    if any(grid.scale.shape[at] != 1 for at in gone):
+        raise ShapeError(f"scales of shape {grid.scale.shape} differ along {gone}")
+    if grid.axis in gone:
+        return _for_each(grid, lambda v: v.squeeze(tuple(gone)))
+    return _moved(grid, lambda v: v.squeeze(tuple(gone)), axis=axis)
+
+
+def _for_each(grid: QParams, move: Move) -> QParams:
+    """With a scale for each element, or one in all, when its axis is gone."""
+    scale, zero = np.asarray(move(grid.scale)), np.asarray(move(grid.zero_point))
+    where: Any = {"axis": 0, "block_size": 1}
+    if not scale.ndim:
+        where = {"axis": None, "block_size": None}
+    return grid.replace(scale=scale, zero_point=zero, **where)
+
+
+def expanded(grid: QParams, new: Sequence[int], ndim: int) -> QParams:
+    """With axes of size 1 at the places `new` of a result with `ndim` axes."""
+    if grid.axis is None:
+        return grid
+    axis = [at for at in range(ndim) if at not in new][grid.axis]
+    if grid.block_size is None:
+        return grid.on_axis(axis)
+    return _moved(grid, lambda v: np.expand_dims(v, tuple(new)), axis=axis)
+
+
+def reshaped(grid: QParams, old: Shape, new: Shape) -> QParams:
+    """Under another shape, which has the axis of the scales as it was."""
+    if grid.axis is None:
+        return grid
+    axis = _same_axis(grid.axis, old, new)
+    if axis is None:
+        raise GridError(
+            f"shape {new} has no axis of size {old[grid.axis]} where scales differ "
+            f"along axis {grid.axis} of {old}",
+            "Keep that axis, or use requantize(x, out=QParams(...)) to one grid first",
+        )
+    if grid.block_size is None:
+        return grid.on_axis(axis)
+    blocks = (*new[:axis], grid.scale.shape[grid.axis], *new[axis + 1 :])
+    return _moved(grid, lambda v: v.reshape(blocks), axis=axis)
+
+
+def _same_axis(axis: int, old: Shape, new: Shape) -> int | None:
+    """Where `new` has the axis, with as many elements before it and behind."""
+    for at, size in enumerate(new):
+        pairs = (old[:axis], new[:at]), (old[axis + 1 :], new[at + 1 :])
+        if size == old[axis] and all(a == b or _as_many(a, b) for a, b in pairs):
+            return at
+    return None
+
+
+def _as_many(a: Shape, b: Shape) -> bool:
+    return DYNAMIC not in (*a, *b) and prod(a) == prod(b)
+
+
+def broadcast(grid: QParams, old: Shape, new: Shape) -> QParams:
+    """Repeated along axes of size 1 and new ones in front."""
+    if grid.axis is None:
+        return grid
+    axis, size = grid.axis + len(new) - len(old), grid.block_size
+    if size is None:
+        return _moved(grid, lambda v: np.broadcast_to(v, new[axis]), axis=axis)
+    if grid.scale.shape[grid.axis] == 1:
+        size = max(size, new[axis])
+    like = (*new[:axis], -(-new[axis] // size), *new[axis + 1 :])
+    move = partial(np.broadcast_to, shape=like)
+    return _moved(grid, move, axis=axis, block_size=size)
+
+
+def flipped(grid: QParams, shape: Shape, axes: Sequence[int]) -> QParams:
+    """With the order along `axes` reversed."""
+    if grid.axis is None:
+        return grid
+    if grid.axis in axes:
+        grid = _picked(grid, shape[grid.axis], slice(None, None, -1))
+    if grid.block_size is None:
+        return grid
+    others = tuple(at for at in axes if at != grid.axis)
+    return _moved(grid, lambda v: np.flip(v, others))
+
+
+def _known(grid: QParams, size: int) -> range:
+    """The indices of the axis of scales."""
+    if size == DYNAMIC:
+        raise GridError(
+            f"scales differ along axis {grid.axis}, whose size is not known",
+            "Take all of it, or requantize to one grid first",
+        )
+    return range(size)
+
+
+def _picked(grid: QParams, size: int, key: Any) -> QParams:
+    """What a slice or a row of integers leaves of an axis of `size`: its scales."""
+    if isinstance(key, slice) and key == slice(None):
+        return grid
+    places = np.arange(len(_known(grid, size)))[_row(grid, key)]
+    if grid.block_size is None:
+        return _moved(grid, lambda v: v[places])
+    axis, (blocks, length) = grid.axis, _runs(places // grid.block_size, grid)
+    return _moved(grid, lambda v: np.take(v, blocks, axis), block_size=length)
+
+
+def _row(grid: QParams, key: Any) -> Any:
+    """A slice, or one row of integers that are there."""
+    found = _plain(key)
+    if isinstance(found, slice):
+        return found
+    if not isinstance(found, np.ndarray) or found.ndim != 1:
+        raise GridError(
+            f"scales differ along axis {grid.axis}",
+            "Pick with one row of integers, or requantize to one grid first",
+        )
+    return found
+
+
+def _runs(blocks: Array, grid: QParams) -> tuple[Array, int]:
+    """The block of each run of equal ones, and how long a run is.
+
+    Raises:
+        GridError: they are not of one size, the last one aside.
+    """
+    size = grid.block_size or 1
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+    lengths = np.diff(starts, append=len(blocks))
+    if len(lengths) < 2:
+        return blocks[starts], max(size, len(blocks))
+    if (lengths[:-1] != lengths[0]).any() or lengths[-1] > lengths[0]:
+        raise GridError(
+            f"blocks of {size} along axis {grid.axis} are cut to different sizes",
+            f"Begin at a multiple of {size}, or requantize to one grid first",
+        )
+    return blocks[starts], int(lengths[0])
+
+
+def indexed(grid: QParams, shape: Shape, key: Any) -> QParams:
+    """What a key leaves: see `generics.keys`."""
+    if grid.axis is None:
+        return grid
+    parts = list(entries(shape, key))
+    _check_picks(grid, [index for index, _ in parts])
+    own, axis, keys, slot = _parted(parts, grid.axis)
+    try:
+        if axis is not None:
+            found = _picked(grid, shape[grid.axis], own)
+            whole = found.block_size is None
+            return _moved(found, lambda v: v if whole else v[tuple(keys)], axis=axis)
+        place = _known(grid, shape[grid.axis])[int(own)] // (grid.block_size or 1)
+        keys = [*keys[:slot], place, *keys[slot + 1 :]] if grid.block_size else [place]
+        return _for_each(grid, lambda v: v[tuple(keys)])
+    except IndexError:
+        raise BoundsError("an index is outside its axis") from None
+
+
+def _parted(
+    parts: Sequence[tuple[Any, Shape]], axis: int
+) -> tuple[Any, int | None, list[Any], int]:
+    """The index of `axis`, and where the result has that axis, if it does.
+
+    Then the indices of all others, with one that takes the whole axis in its place,
+    and this place.
+    """
+    own, place, keys, slot, at, new = slice(None), None, [], 0, 0, 0
+    for index, sizes in parts:
+        rank = _rank(index, sizes)
+        if at <= axis < at + len(sizes):
+            slot = len(keys)
+            place = new + axis - at if rank else None
+            own = own if index is Ellipsis else index
+        is_own = slot == len(keys) and index is own
+        keys.append(slice(None) if is_own else _plain(index))
+        at, new = at + len(sizes), new + rank
+    return own, place, keys, slot
+
+
+def _check_picks(grid: QParams, keys: list[Any]) -> None:
+    """Refuse keys by which scales would move to no axis, or to several."""
+    picks = [key for key in keys if _is_array(key) or is_mask(key)]
+    among = any(isinstance(key, Integral) for key in keys)
+    if len(picks) > 1 or (picks and among) or any(map(is_mask, picks)):
+        raise GridError(
+            f"scales differ along axis {grid.axis}",
+            "Index with integers and slices, or one tensor of integers, or requantize "
+            "to one grid first",
+        )
+
+
+def _is_array(index: Any) -> bool:
+    return is_pick(index) and not isinstance(index, Integral)
+
+
+def _rank(index: Any, sizes: Shape) -> int:
+    """How many axes an index leaves of those that it takes."""
+    if index is Ellipsis:
+        return len(sizes)
+    if _is_array(index):
+        return len(index.shape)
+    return 0 if isinstance(index, Integral) else 1
+
+
+def _plain(index: Any) -> Any:
+    """An index as NumPy takes it."""
+    return getattr(index, "buffer", index) if _is_array(index) else index
+
+
+def concatenated(xs: Sequence[Any], axis: int | None) -> QParams:
+    """Of tensors, or their specs, laid end to end."""
+    grids = [x.qparams for x in xs]
+    if grids[0].axis is None or len({_kind(g) for g in grids}) > 1:
+        return _one(xs)
+    if axis is None:
+        grids = [reshaped(x.qparams, x.shape, (prod(x.shape),)) for x in xs]
+    first, at = grids[0], 0 if axis is None else axis
+    if first.block_size is None:
+        return _one(xs) if first.axis != at else _joined(grids, 0)
+    if first.axis == at:
+        _check_whole(xs[:-1], first.block_size, axis)
+    return _joined(grids, at)
+
+
+def _check_whole(xs: Sequence[Any], size: int, axis: int | None) -> None:
+    for x in xs:
+        length = prod(x.shape) if axis is None else x.shape[axis]
+        if length % size:
+            raise GridError(
+                f"{length} indices end inside a block of {size}",
+                "Give all but the last whole blocks, or requantize to one grid first",
+            )
+
+
+def _joined(grids: Sequence[QParams], axis: int) -> QParams:
+    scales = np.concatenate([g.scale for g in grids], axis)
+    zeros = np.concatenate([g.zero_point for g in grids], axis)
+    return grids[0].replace(scale=scales, zero_point=zeros)
+
+
+def stacked(xs: Sequence[Any], axis: int) -> QParams:
+    """Of tensors, or their specs, along a new axis."""
+    grids = [x.qparams for x in xs]
+    is_blocked = grids[0].block_size is not None
+    if len({_kind(g) for g in grids}) > 1 or not is_blocked:
+        return expanded(_one(xs), [axis], xs[0].ndim + 1)
+    return _joined([expanded(g, [axis], xs[0].ndim + 1) for g in grids], axis)
+
+
+def _kind(grid: QParams) -> tuple[Any, ...]:
+    """What grids whose scales may be laid side by side have in common."""
+    return grid.dtype, grid.axis, grid.block_size, grid.narrow_range
+
+
+def _one(xs: Sequence[Any]) -> QParams:
+    """The grid that all have."""
+    first: QParams = xs[0].qparams
+    for x in xs[1:]:
+        if x.qparams != first:
+            refuse_unlike(xs[0], x)
+    return first
