@@ -176,7 +176,7 @@ def _public(operation: Any) -> inspect.Signature:
     declared: inspect.Signature = operation.signature
     if not is_named(operation):
         return declared
-    kinds = {Parameter.POSITIONAL_ONLY: Parameter.POSITIONAL_OR_KEYWORD}
+    kinds: dict[Any, Any] = {Parameter.POSITIONAL_ONLY: Parameter.POSITIONAL_OR_KEYWORD}
     return declared.replace(
         parameters=[
             p.replace(kind=kinds.get(p.kind, p.kind))

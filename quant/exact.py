@@ -105,9 +105,9 @@ def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:
     if source.axis is None and target.axis is None:
         ratio = source.fraction / target.fraction
         return to_codes(round_sum((steps, ratio)), target)
-    scales = [np.asarray(g.along(g.scale, steps.shape)) for g in (source, target)]
+    above, below = (np.asarray(g.along(g.scale, steps.shape)) for g in (source, target))
     is_short = qint32 not in (source.dtype, target.dtype)
-    return to_codes(_round_quotients(steps, *scales, is_short), target)
+    return to_codes(_round_quotients(steps, above, below, is_short), target)
 
 
 def _round_quotients(steps: Any, source: Any, target: Any, is_short: bool) -> IntArray:

@@ -17,10 +17,12 @@ from mdtensor.quant.generics import quantize, requantize
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QInt32Tensor
 
-ROUNDED = (md.add, md.sub, md.mul, md.div, md.minimum, md.maximum, md.matmul)
-ROUNDED += (md.linear, md.conv2d, md.avg_pool2d, md.global_avg_pool2d, md.mean)
-ROUNDED += (md.relu, md.sigmoid, md.tanh, md.hardswish, md.hardsigmoid, requantize)
 SUMS = (md.add, md.sub, md.mul, md.matmul, md.linear, md.conv2d)
+ROUNDED = (
+    *SUMS,
+    *(md.div, md.minimum, md.maximum, md.avg_pool2d, md.global_avg_pool2d, md.mean),
+    *(md.relu, md.sigmoid, md.tanh, md.hardswish, md.hardsigmoid, requantize),
+)
 BITS = 31
 
 

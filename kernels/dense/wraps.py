@@ -54,8 +54,9 @@ def _pieces(arrays: list[Array]) -> Iterable[Any]:
     result = arrays[-1]
     if all(x.shape == result.shape and x.flags.c_contiguous for x in arrays):
         return [[x.reshape(-1) for x in arrays]]
-    flags = ["external_loop", "buffered", "zerosize_ok"]
-    return np.nditer(arrays, flags=flags, buffersize=CHUNK)
+    return np.nditer(
+        arrays, ["external_loop", "buffered", "zerosize_ok"], buffersize=CHUNK
+    )
 
 
 def is_safe(terms: int, operands: list[Array], result: Array) -> bool:

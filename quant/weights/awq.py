@@ -44,7 +44,8 @@ def _normal(magnitude: FloatArray, power: float) -> FloatArray:
     if largest == 0:
         return np.ones_like(magnitude)
     scale: FloatArray = np.maximum(magnitude / largest, SMALLEST) ** power
-    return scale / np.sqrt(scale.max() * scale.min())
+    centred: FloatArray = scale / np.sqrt(scale.max() * scale.min())
+    return centred
 
 
 def _scaled(layer: Layer, scale: FloatArray) -> Rounded:

@@ -88,7 +88,7 @@ class WeightFormat:
         """The smallest code."""
         if int(self.dtype.minimum) == 0:
             return 0
-        return -(2 ** (self.width - 1)) + self.symmetric
+        return self.symmetric - (1 << (self.width - 1))
 
     @property
     def high(self) -> int:
