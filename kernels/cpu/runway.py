@@ -15,7 +15,7 @@ def families(name):
     if name == "avx2":
         from mdtensor.kernels.cpu import avx2
 
-        modules |= {"matmul": avx2.matmul}
+        modules |= {"conv": avx2.conv, "matmul": avx2.matmul}
     if name == "vnni":
         from mdtensor.kernels.cpu import vnni
 

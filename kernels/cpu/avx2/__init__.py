@@ -1,3 +1,3 @@
 """Kernels on AVX2 with FMA; what lacks here is taken from the generic runway."""
 
-from mdtensor.kernels.cpu.avx2 import matmul as matmul
+from mdtensor.kernels.cpu.avx2 import conv as conv, matmul as matmul

@@ -223,7 +223,9 @@ def gemm_u8s8u8(
         widen_rows(a, lda, start, count, k, 4 * k4, block)
         for j in range(0, n, 2 * LANES):
             width, is_cut = panel_shape(n - j)
-            target = stage if is_cut else out[start * ldc + j :]
+            target = vectors.address_of(out, start * ldc + j)
+            if is_cut:
+                target = vectors.address_of(stage, 0)
             dc = width * LANES if is_cut else ldc
             weights = vectors.address_of(packed, j * 8 * k4)
             biases = vectors.address_of(bias, j)
@@ -232,7 +234,7 @@ def gemm_u8s8u8(
             while row < count:
                 rows, first, tiles = next_tiles(width, row, count)
                 x = vectors.address_of(block, first * 4 * k4)
-                y = vectors.address_of(target, first * dc)
+                y = target + first * dc
                 job = (tiles, x, 8 * k4, k4, weights, biases, dc, y, scales, lo, hi,
                        offset)  # fmt: skip
                 done = run_tiles_u8(width, rows, job)
@@ -242,8 +244,14 @@ def gemm_u8s8u8(
                     sums = vectors.address_of(spill, 0)
                     again = (1, x, 8 * k4, k4, weights, biases, 32 * width, sums)
                     run_tiles_s32(width, rows, again)
-                    resolve(spill, rows, width, j, n, multiplier, limbs, zero_point,
-                            lo, hi, target, (row - rows) * dc - j, dc)  # fmt: skip
+                    at = (row - rows) * dc
+                    if is_cut:
+                        resolve(spill, rows, width, j, n, multiplier, limbs,
+                                zero_point, lo, hi, stage, at - j, dc)  # fmt: skip
+                    else:
+                        resolve(spill, rows, width, j, n, multiplier, limbs,
+                                zero_point, lo, hi, out, start * ldc + at,
+                                dc)  # fmt: skip
             if is_cut:
                 copy_rows(stage, dc, count, n - j, out, start * ldc + j, ldc)
 
@@ -306,7 +314,9 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
         widen_rows(a, lda, start, count, k, 4 * k4, block)
         for j in range(0, n, 2 * LANES):
             width, is_cut = panel_shape(n - j)
-            target = stage if is_cut else out[start * ldc + j :]
+            target = vectors.address_of(out, start * ldc + j)
+            if is_cut:
+                target = vectors.address_of(stage, 0)
             dc = width * LANES if is_cut else ldc
             weights = vectors.address_of(packed, j * 8 * k4)
             biases = vectors.address_of(bias, j)
@@ -314,7 +324,7 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
             while row < count:
                 rows, first, tiles = next_tiles(width, row, count)
                 x = vectors.address_of(block, first * 4 * k4)
-                y = vectors.address_of(target, first * dc)
+                y = target + 4 * first * dc
                 job = (tiles, x, 8 * k4, k4, weights, biases, 4 * dc, y)
                 row = first + rows * (run_tiles_s32(width, rows, job) >> 1)
             if is_cut:

@@ -1,0 +1,350 @@
+"""Depthwise convolution on vpmaddwd: a dword holds a pixel and the one below it.
+
+Two rows of the image become a line [c / 8][x][8][2] of int16, borders filled with the
+zero point, so one product serves two taps. At stride 1 two rows of outputs share their
+lines: the lower one has its taps shifted down by a row, in weights of its own. Lines
+are kept in a ring, so at stride 1 and 2 each is made once.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu.avx2.conv_tile import (
+    OUTPUTS,
+    TAP,
+    VECTOR,
+    interleave,
+    tiles_s32,
+    tiles_u8,
+)
+from mdtensor.kernels.cpu.avx2.epilogue import offset_of, resolve
+from mdtensor.kernels.cpu.avx2.simd import LANES
+from mdtensor.kernels.cpu.conv import im2col_u8 as im2col_u8
+from mdtensor.kernels.cpu.jit import kernel
+
+
+def pack_depthwise_s8(w):
+    """w[c, kh, kw] as int16 [c / 8][kh // 2 + 1][kw][2][8][2].
+
+    Line q holds kernel rows 2q and 2q + 1 for the upper row of outputs, and 2q - 1 and
+    2q for the lower one; rows and channels that do not exist are 0.
+
+    Args:
+        w: int8 [c, kh, kw].
+
+    Returns: int8 1-D, a view of the int16.
+    """
+    c, kh, kw = w.shape
+    lines, blocks = kh // 2 + 1, (c + LANES - 1) // LANES
+    rows = np.zeros((blocks * LANES, 2 * lines + 1, kw), np.int16)
+    rows[:c, 1 : kh + 1] = w
+    pairs = np.stack([rows[:, 1:], rows[:, :-1]])  # of the upper and the lower outputs
+    pairs = pairs.reshape(2, blocks, LANES, lines, 2, kw).transpose(1, 3, 5, 0, 2, 4)
+    return np.ascontiguousarray(pairs).reshape(-1).view(np.int8)
+
+
+@kernel
+def line_count(kh, rows):
+    """Lines that `rows` rows of outputs need."""
+    return kh // 2 + 1 if rows == 2 else (kh + 1) // 2
+
+
+@kernel
+def line_width(geometry):
+    """Pixels of a line: all that a tile reads, and at least one tile."""
+    kw, stride, dilation, ow = geometry[4], geometry[6], geometry[10], geometry[12]
+    return (max(ow, OUTPUTS) - 1) * stride + (kw - 1) * dilation + 1
+
+
+@kernel
+def line_number(geometry, oy, q):
+    """Number of line q of output row oy; equal numbers are equal lines."""
+    if geometry[9] == 1 and geometry[5] <= 2:
+        return oy * geometry[5] // 2 + q
+    return oy * (geometry[3] // 2 + 1) + q
+
+
+@kernel
+def row_place(geometry, channels, y, border):
+    """(address, bytes to the next pixel, bytes to the next 8 channels) of row y."""
+    h, w, c = geometry[0], geometry[1], geometry[2]
+    if y < 0 or y >= h:
+        return border, 0, 0
+    return channels + y * w * c, c, LANES
+
+
+@kernel
+def fill_segment(upper, lower, count, blocks, target, block_step):
+    """`count` pixels of `blocks` whole blocks of 8 channels."""
+    u, us, ub = upper
+    v, vs, vb = lower
+    pairs = blocks // 2
+    job = (u, us, 2 * ub, v, vs, 2 * vb, count, pairs, target, block_step)
+    interleave(2, job)
+    if blocks % 2:
+        last = blocks - 1
+        target += last * block_step
+        interleave(
+            1, (u + last * ub, us, ub, v + last * vb, vs, vb, count, 1, target, 0)
+        )
+
+
+@kernel
+def fill_spare(x, geometry, y, outside, spare):
+    """Place of the last channels of row y, less than 8, copied to pixels of 8."""
+    h, w, c = geometry[0], geometry[1], geometry[2]
+    if y < 0 or y >= h:
+        return vectors.address_of(outside, 0), 0, 0
+    first = c // LANES * LANES
+    for p in range(np.uintp(w)):
+        source = x[np.uintp(y * w * c + first) + p * np.uintp(c) :]
+        for n in range(np.uintp(c - first)):
+            spare[p * np.uintp(LANES) + n] = source[n]
+    return vectors.address_of(spare, 0), LANES, 0
+
+
+@kernel
+def fill_line(x, geometry, y, width, outside, spare, line):
+    """line[c / 8][width][8][2] = rows y and y + dilation of the image."""
+    w, c, left = geometry[1], geometry[2], geometry[8]
+    before = min(left, width)
+    inside = max(0, min(w, width - left))
+    after = width - before - inside
+    size, below = width * VECTOR, y + geometry[9]
+    blocks = c // LANES
+    channels = vectors.address_of(x, 0)
+    border = vectors.address_of(outside, 0)
+    edge = border, 0, 0
+    target = vectors.address_of(line, 0)
+    middle, end = target + before * VECTOR, target + (before + inside) * VECTOR
+    fill_segment(edge, edge, before, blocks, target, size)
+    upper = row_place(geometry, channels, y, border)
+    lower = row_place(geometry, channels, below, border)
+    fill_segment(upper, lower, inside, blocks, middle, size)
+    fill_segment(edge, edge, after, blocks, end, size)
+    if c % LANES:
+        upper = fill_spare(x, geometry, y, outside, spare)
+        lower = fill_spare(x, geometry, below, outside, spare[w * LANES :])
+        fill_segment(edge, edge, before, 1, target + blocks * size, size)
+        fill_segment(upper, lower, inside, 1, middle + blocks * size, size)
+        fill_segment(edge, edge, after, 1, end + blocks * size, size)
+
+
+@kernel
+def find_lines(x, geometry, oy, count, width, outside, spare, held, image, table):
+    """table[q] = address of line q of output row oy, in its slot of the ring."""
+    size = (geometry[2] + LANES - 1) // LANES * width * 2 * LANES
+    top = oy * geometry[5] - geometry[7]
+    for q in range(count):
+        number = line_number(geometry, oy, q)
+        slot = number % len(held)
+        if held[slot] != number:
+            held[slot] = number
+            line = image[slot * size : (slot + 1) * size]
+            y = top + 2 * q * geometry[9]
+            fill_line(x, geometry, y, width, outside, spare, line)
+        table[q] = vectors.address_of(image, slot * size)
+
+
+@kernel
+def workspace(geometry, c, x_zero_point):
+    """held, table, outside, spare and image: what finds and holds lines.
+
+    The image starts at a line of the cache: a vector that crosses one is read twice.
+    """
+    lines, blocks = geometry[3] // 2 + 1, (c + LANES - 1) // LANES
+    held, table = np.full(lines, -1), np.empty(lines, np.int64)
+    outside = np.full(2 * LANES, x_zero_point, np.uint8)
+    spare = np.empty(2 * geometry[1] * LANES, np.uint8)
+    image = np.empty(lines * blocks * line_width(geometry) * 2 * LANES + 32, np.int16)
+    start = (-vectors.address_of(image, 0) & 63) // 2
+    return held, table, outside, spare, image[start:]
+
+
+@kernel
+def twin_rows(geometry):
+    """Rows of outputs that share their lines: 2 or 1."""
+    return 2 if geometry[5] == 1 and geometry[9] == 1 else 1
+
+
+@kernel
+def block_weights(packed, bias, kh, kw, j):
+    """Addresses of the weights and of the bias of channels j .. j + 8."""
+    size = (kh // 2 + 1) * kw * TAP
+    return vectors.address_of(packed, j // LANES * size), vectors.address_of(bias, j)
+
+
+@kernel
+def next_outputs(ox, ow, pixels):
+    """(first output, tiles) that go on at column ox; the last tile may start before."""
+    left = ow - ox
+    if left >= pixels or ow < pixels:
+        return ox, max(1, left // pixels)
+    return ow - pixels, 1
+
+
+@kernel
+def run_tiles_u8(rows, kw, job):
+    """`tiles_u8` for this kernel."""
+    if rows == 2:
+        if kw == 3:
+            return tiles_u8(2, 3, job)
+        if kw == 5:
+            return tiles_u8(2, 5, job)
+        return tiles_u8(2, 0, job)
+    if kw == 3:
+        return tiles_u8(1, 3, job)
+    if kw == 5:
+        return tiles_u8(1, 5, job)
+    return tiles_u8(1, 0, job)
+
+
+@kernel
+def run_tiles_s32(rows, job):
+    """`tiles_s32` for any kernel."""
+    if rows == 2:
+        return tiles_s32(2, 0, job)
+    return tiles_s32(1, 0, job)
+
+
+@kernel(inline="always")
+def block_u8(
+    rows, kw, ow, taps, weights, j, c, multiplier, limbs, zero_point, lo, hi, offset,
+    spill, target, at, pitch, row_pitch,
+):  # fmt: skip
+    """Channels j .. j + 8 of one or two rows of outputs, from target[at] on.
+
+    Args:
+        taps: x (bytes from a line's address), lines (their addresses), count, kw,
+            tap_step, pixel_step, as in a tile's job.
+        weights: addresses of the block's weights and bias.
+    """
+    pixels, step = OUTPUTS // rows, taps[5]
+    y = vectors.address_of(target, at)
+    scales = vectors.address_of(multiplier, j)
+    ox = 0
+    while ox < ow:
+        ox, tiles = next_outputs(ox, ow, pixels)
+        job = (tiles, taps[0] + ox * step, *taps[1:], *weights, row_pitch, pitch,
+               y + ox * pitch, scales, lo, hi, offset)  # fmt: skip
+        done = run_tiles_u8(rows, kw, job)
+        ox += pixels * (done >> 1)
+        if done & 1:
+            sums = vectors.address_of(spill, 0)
+            again = (1, taps[0] + (ox - pixels) * step, *taps[1:], *weights,
+                     VECTOR * pixels, VECTOR, sums)  # fmt: skip
+            run_tiles_s32(rows, again)
+            for r in range(rows):
+                first = at + r * row_pitch + (ox - pixels) * pitch - j
+                resolve(spill[r * pixels * LANES :], pixels, 1, j, c, multiplier, limbs,
+                        zero_point, lo, hi, target, first, pitch)  # fmt: skip
+
+
+@kernel(inline="always")
+def block_s32(rows, ow, taps, weights, target, at, pitch, row_pitch):
+    """As `block_u8`, the sums themselves."""
+    pixels = OUTPUTS // rows
+    y = vectors.address_of(target, at)
+    ox = 0
+    while ox < ow:
+        ox, tiles = next_outputs(ox, ow, pixels)
+        job = (tiles, taps[0] + ox * taps[5], *taps[1:], *weights, 4 * row_pitch,
+               4 * pitch, y + 4 * ox * pitch)  # fmt: skip
+        ox += pixels * (run_tiles_s32(rows, job) >> 1)
+
+
+@kernel
+def copy_outputs(stage, rows, width, size, out, at, row_pitch):
+    """The `size` (pixels, channels, pitch) of stage[rows, width, 8] that exists."""
+    pixels, channels, pitch = size
+    for r in range(rows):
+        for p in range(pixels):
+            source = stage[np.uintp((r * width + p) * LANES) :]
+            target = out[np.uintp(at + r * row_pitch + p * pitch) :]
+            if channels == LANES:
+                for n in range(LANES):
+                    target[n] = source[n]
+            else:
+                for n in range(np.uintp(channels)):
+                    target[n] = source[n]
+
+
+@kernel
+def depthwise_u8s8u8(
+    x, geometry, c, packed, bias, multiplier, limbs,
+    x_zero_point, zero_point, lo, hi, out,
+):  # fmt: skip
+    """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
+
+    Args:
+        x: uint8 [h, w, c], flat; pixels outside it count as x_zero_point.
+        geometry: int64 [h, w, c, kh, kw, stride_h, stride_w, pad_top, pad_left,
+            dilation_h, dilation_w, oh, ow].
+        packed: int8, by `pack_depthwise_s8`.
+        bias: int32 [c padded to 8], holds b - x_zero_point * sum of w[c].
+        multiplier, limbs: float32 [c padded to 8], int64 [>= c, 8], from `rescale`.
+        out: uint8 [oh, ow, c], flat, written, must not alias `x`.
+
+    Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
+    """
+    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
+    width, wide = line_width(geometry), max(ow, OUTPUTS)
+    held, table, outside, spare, image = workspace(geometry, c, x_zero_point)
+    stage, spill = np.empty(2 * wide * LANES, np.uint8), np.empty(64, np.int32)
+    steps = kw, geometry[10] * VECTOR, geometry[6] * VECTOR
+    offset = offset_of(zero_point)
+    for oy in range(0, oh, twin_rows(geometry)):
+        rows = min(twin_rows(geometry), oh - oy)
+        count = line_count(kh, rows)
+        find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
+        for j in range(0, c, LANES):
+            taps = (
+                j // LANES * width * VECTOR,
+                vectors.address_of(table, 0),
+                count,
+                *steps,
+            )
+            weights = block_weights(packed, bias, kh, kw, j)
+            at = oy * ow * c + j
+            if ow >= OUTPUTS // rows and c - j >= LANES:
+                block_u8(rows, kw, ow, taps, weights, j, c, multiplier, limbs,
+                         zero_point, lo, hi, offset, spill, out, at, c,
+                         ow * c)  # fmt: skip
+            else:
+                block_u8(rows, kw, ow, taps, weights, j, c, multiplier, limbs,
+                         zero_point, lo, hi, offset, spill, stage, 0, LANES,
+                         wide * LANES)  # fmt: skip
+                size = ow, min(LANES, c - j), c
+                copy_outputs(stage, rows, wide, size, out, at, ow * c)
+
+
+@kernel
+def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
+    """out[y, x, c] = bias[c] + sum x[..] * w[c, ..], exact in int32.
+
+    Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
+    """
+    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
+    width, wide = line_width(geometry), max(ow, OUTPUTS)
+    held, table, outside, spare, image = workspace(geometry, c, x_zero_point)
+    stage = np.empty(2 * wide * LANES, np.int32)
+    steps = kw, geometry[10] * VECTOR, geometry[6] * VECTOR
+    for oy in range(0, oh, twin_rows(geometry)):
+        rows = min(twin_rows(geometry), oh - oy)
+        count = line_count(kh, rows)
+        find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
+        for j in range(0, c, LANES):
+            taps = (
+                j // LANES * width * VECTOR,
+                vectors.address_of(table, 0),
+                count,
+                *steps,
+            )
+            weights = block_weights(packed, bias, kh, kw, j)
+            at = oy * ow * c + j
+            if ow >= OUTPUTS // rows and c - j >= LANES:
+                block_s32(rows, ow, taps, weights, out, at, c, ow * c)
+            else:
+                block_s32(rows, ow, taps, weights, stage, 0, LANES, wide * LANES)
+                size = ow, min(LANES, c - j), c
+                copy_outputs(stage, rows, wide, size, out, at, ow * c)
