@@ -20,10 +20,10 @@ PAGE = Path(__file__).parent / "weights.md"
 OUTPUTS, INPUTS, HIDDEN, SAMPLES = 256, 512, 64, 2048
 #: Granularity: the name of a row, and the options.
 FORMATS: dict[str, dict[str, Any]] = {
-    "4 bits, per row": {"bits": 4},
-    "4 bits, blocks of 128": {"bits": 4, "block_size": 128},
-    "4 bits, blocks of 32": {"bits": 4, "block_size": 32},
-    "3 bits, blocks of 128": {"bits": 3, "block_size": 128},
+    "4 bits, per row": {"dtype": quant.qint4},
+    "4 bits, blocks of 128": {"dtype": quant.qint4, "block_size": 128},
+    "4 bits, blocks of 32": {"dtype": quant.qint4, "block_size": 32},
+    "3 bits, blocks of 128": {"dtype": quant.qint4, "bits": 3, "block_size": 128},
     "8 bits, per row": {},
 }
 METHODS: dict[str, dict[str, Any]] = {

@@ -2,7 +2,7 @@
 
     from mdtensor import quant
 
-    found = quant.quantize_weights(w, method="gptq", bits=4, samples=x)
+    found = quant.quantize_weights(w, method="gptq", dtype="qint4", samples=x)
     found.tensor, found.output_error
 
     rtn        round to nearest                      Jacob et al. 2018

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from mdtensor import DType, OptionError, ShapeError, dtype as find_dtype
 from mdtensor.errors import shown
-from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.dtypes import SYMMETRIC, qint4, qint8, qint16, quint4, quint8
 
+#: Types of weights.
+CODES = (qint4, quint4, qint8, quint8, qint16)
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -58,12 +60,18 @@ class WeightFormat:
             )
 
     def _check_codes(self) -> None:
-        if self.dtype.kind != "quantized":
-            raise OptionError(f"{self.dtype} is no type of codes", "Use qint8")
+        if self.dtype not in CODES:
+            known = ", ".join(map(str, CODES))
+            raise OptionError(f"{self.dtype} is no type of weights", f"Use {known}")
         if self.symmetric and int(self.dtype.minimum) == 0:
             raise OptionError(
                 f"symmetric weights need codes with signs, {self.dtype} has none",
                 "Use symmetric=False or a signed type",
+            )
+        if not self.symmetric and self.dtype in SYMMETRIC:
+            raise OptionError(
+                f"{self.dtype} has zero point 0, weights around another need one",
+                "Use symmetric=True or a narrower type",
             )
         most = self.dtype.bits
         bits = self.bits

@@ -56,8 +56,8 @@ def quantize_weights(
         samples: what the layer reads: an array or tensor [..., inputs], an iterable of
             such, which is read once and not kept, or `InputMoments`. For `conv2d`,
             patches.
-        dtype: type of the codes.
-        bits: use only so many of the type's bits.
+        dtype: type of the codes: qint4, quint4, qint8, quint8 or qint16.
+        bits: use only so many of the type's bits: 3 of qint4, 7 of qint8.
         axis: 0 for a scale for each output, None for one.
         block_size: a scale for so many inputs of one output; weights of two axes.
         symmetric: zero point 0, as many codes below as above: -127 to 127. Otherwise
@@ -80,12 +80,12 @@ def quantize_weights(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> w, x = rng.standard_normal((8, 32)), rng.standard_normal((64, 32))
-        >>> plain = quantize_weights(w, bits=4, samples=x)
-        >>> better = quantize_weights(w, bits=4, samples=x, method="gptq")
+        >>> plain = quantize_weights(w, dtype="qint4", samples=x)
+        >>> better = quantize_weights(w, dtype="qint4", samples=x, method="gptq")
         >>> better.output_error < plain.output_error
         True
         >>> better.tensor
-        QInt8Tensor[8,32](8 scales=..., axis=0...)
+        QInt4Tensor[8,32](8 scales=..., axis=0...)
 
     Source: the papers that `mdtensor.quant.weights` names for each algorithm.
     """

@@ -27,6 +27,10 @@ FORMATS = [
     {"symmetric": False, "bits": 4, "block_size": 10},
     {"symmetric": False, "dtype": quant.quint8},
     {"symmetric": False, "dtype": "quint8", "bits": 3},
+    {"dtype": quant.qint4},
+    {"dtype": quant.qint4, "bits": 3, "block_size": 7},
+    {"dtype": quant.quint4, "symmetric": False, "block_size": 8},
+    {"dtype": quant.qint16},
 ]
 
 
@@ -40,17 +44,19 @@ def test_codes_and_grid_are_the_numbers_that_the_errors_are_of(method, format):
     found = quant.quantize_weights(W, method=method, samples=X, **format)
     grid = found.tensor.qparams
     assert found.tensor.shape == W.shape
-    bits = format.get("bits", 8)
-    low, high = (0, 2**bits - 1) if grid.dtype is quant.quint8 else edges(bits, format)
+    bits = format.get("bits", grid.dtype.bits)
+    unsigned = grid.dtype in (quant.quint4, quant.quint8)
+    low, high = (0, 2**bits - 1) if unsigned else edges(bits, format)
+    assert found.tensor.dtype is md.dtype(format.get("dtype", "qint8"))
     assert low <= codes(found).min() <= codes(found).max() <= high
     real = np.asarray(quant.dequantize(found.tensor)).astype(float)
     if found.input_scale is not None:
         real = real / found.input_scale
     assert (real == found.numbers()).all()
     wrong = np.linalg.norm(real - W) / np.linalg.norm(W)
-    assert found.weight_error == pytest.approx(wrong, rel=1e-5)
+    assert found.weight_error == pytest.approx(wrong, rel=1e-5, abs=1e-7)
     wrong = np.linalg.norm(X @ (real - W).T) / np.linalg.norm(X @ W.T)
-    assert found.output_error == pytest.approx(wrong, rel=1e-4)
+    assert found.output_error == pytest.approx(wrong, rel=1e-4, abs=1e-7)
     assert quant.output_error(W, found, X) == pytest.approx(wrong, rel=1e-6)
 
 
@@ -261,8 +267,15 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
             OptionError,
             "axis=None wants one.",
         ),
-        ({"dtype": md.int8}, OptionError, "int8 is no type of codes. Use qint8."),
+        ({"dtype": md.int8}, OptionError, "int8 is no type of weights. Use qint4,"),
         ({"dtype": "quint8"}, OptionError, "need codes with signs, quint8 has none."),
+        ({"dtype": "qint32"}, OptionError, "qint32 is no type of weights. Use qint4,"),
+        ({"dtype": "qfloat8_e4m3"}, OptionError, "qfloat8_e4m3 is no type of weights."),
+        (
+            {"dtype": "qint16", "symmetric": False},
+            OptionError,
+            "qint16 has zero point 0, weights around another need one.",
+        ),
         ({"weights": NAN}, DataError, "a weight is NaN, infinite or beyond float32."),
         ({"weights": HUGE}, DataError, "a weight is NaN, infinite or beyond float32."),
         ({"weights": "text"}, DataError, "a str is no array of real numbers."),
