@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from inspect import Parameter
+from itertools import islice
 from random import Random
 
 from support.samples import call, sample
@@ -53,14 +54,23 @@ def recorded(calls, function, types):
     if not calls:
         return None
     assert calls[0].selection.operation is function.operation
-    assert calls[0].types == types
+    assert calls[0].types[: len(types)] == types
     return calls[0].location
 
 
-def drawn(table, random):
-    """Types of every method, of each leaf alike, and any others."""
+def required(operation):
+    """How many arguments have no default; all of a sequence."""
+    given = operation.signature.parameters
+    needed = [n for n in operation.dispatched if given[n].default is Parameter.empty]
+    return None if operation.sequence else len(needed)
+
+
+def drawn(found, table, random):
+    """Types of every method, also without defaults, of each leaf alike, any others."""
     given = [*md.leaves(), *SCALARS, str]
-    yield from (cells.witness for _, cells, _ in table.answers)
+    for _, cells, _ in table.answers:
+        yield cells.witness
+        yield tuple(islice(cells.witness, required(found.operation)))
     yield from ((leaf,) * table.arity for leaf in md.leaves() if leaf.device is md.cpu)
     yield from (tuple(random.choices(given, k=table.arity)) for _ in range(12))
 
@@ -71,7 +81,7 @@ def test_explain_is_what_is_traced_for_every_method_and_type(monkeypatch):
     study = study_of(OURS)
     with md.traced() as calls:
         for found, table in study.each_table():
-            for types in drawn(table, random):
+            for types in drawn(found.call, table, random):
                 said = diagnose.explain(found.call, *types).winner
                 traced = recorded(calls, found.call, types)
                 assert traced == (said and said.location), (found, types)
