@@ -12,6 +12,7 @@ building blocks of double-word arithmetic", 2017.
 
 import math
 import operator
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -32,7 +33,7 @@ ABOVE = 1 << 40
 #: The farthest that a summand is moved: it is far below the last place of the other.
 FAR = -400
 MANTISSA = 1 << 52
-OPTIONS = {"error_model": "numpy"}
+OPTIONS: Any = {"error_model": "numpy"}
 
 
 class Wide:
@@ -268,15 +269,17 @@ def _neg(x):
     return (lambda x: neg(x)) if x == WIDE else None
 
 
-def _overload(symbol, function):
-    @overload(symbol, jit_options=OPTIONS)
+def _overload(function, *symbols):
     def chosen(x, y):
         return function if WIDE in (x, y) else None
 
+    for symbol in symbols:
+        overload(symbol, jit_options=OPTIONS)(chosen)
 
-_overload(operator.add, lambda x, y: add(Wide(x), Wide(y)))
-_overload(operator.sub, lambda x, y: add(Wide(x), neg(Wide(y))))
-_overload(operator.mul, lambda x, y: mul(Wide(x), Wide(y)))
-_overload(operator.truediv, lambda x, y: div(Wide(x), Wide(y)))
-_overload(operator.lt, lambda x, y: less(Wide(x), Wide(y)))
-_overload(operator.gt, lambda x, y: less(Wide(y), Wide(x)))
+
+_overload(lambda x, y: add(Wide(x), Wide(y)), operator.add, operator.iadd)
+_overload(lambda x, y: add(Wide(x), neg(Wide(y))), operator.sub, operator.isub)
+_overload(lambda x, y: mul(Wide(x), Wide(y)), operator.mul, operator.imul)
+_overload(lambda x, y: div(Wide(x), Wide(y)), operator.truediv, operator.itruediv)
+_overload(lambda x, y: less(Wide(x), Wide(y)), operator.lt)
+_overload(lambda x, y: less(Wide(y), Wide(x)), operator.gt)

@@ -50,6 +50,10 @@ def each_formula(x, y, out):
         a, b = Wide(x[i]), Wide(y[i])
         c = (a * b - 3.0) / (1.0 + a * a)
         d = (2.0 * -a + b) / b - (1.0 - c)
+        d += a
+        d *= 2.0
+        d -= x[i]
+        d /= b
         out[i] = float(d) if c > d or c > 0.5 else float(c + d)
 
 
