@@ -126,6 +126,19 @@ def option(name: str, known: Iterable[str]) -> str:
     return next(iter(same or difflib.get_close_matches(name, near, 1, 0.75)), "")
 
 
+def closest(name: str, known: Iterable[str]) -> list[str]:
+    """At most three of `known` that are like `name`; a known renaming comes first.
+
+    Example:
+        >>> closest("sn", ["cos", "sinh", "sin"]), closest("cat", ["concat", "sin"])
+        (['sin', 'sinh'], ['concat'])
+    """
+    names = sorted(known)
+    ours = [called for called in (RENAMED.get(name, ""),) if called in names]
+    near = difflib.get_close_matches(name, names, 3, 0.6)
+    return [*dict.fromkeys((*ours, *near))][:3]
+
+
 def attribute(name: str, known: Iterable[str]) -> str:
     """What to write for the attribute `name` that tensors do not have.
 

@@ -24,6 +24,7 @@ from mdtensor.errors import (
 from mdtensor.probe import Form, find_form, probe
 from mdtensor.registry import devices_of
 from mdtensor.selection import Method, Selection
+from mdtensor.spelling import closest
 from mdtensor.tensor import Tensor, leaves
 
 #: What a cell may be.
@@ -97,9 +98,10 @@ def support(
         (name, call) for name, call in operations().items() if _fits(name, operation)
     ]
     if not chosen:
-        raise OptionError(
-            f"no operation is called like {shown(operation)}", "See md.operations()"
-        )
+        near = closest(operation, {name.rpartition(".")[2] for name in operations()})
+        verb = "are" if len(near) > 1 else "is"
+        fix = f"Closest {verb} {', '.join(near)}" if near else "See md.operations()"
+        raise OptionError(f"no operation is called like {shown(operation)}", fix)
     places = devices() if device is None else (find_device(device),)
     return tuple(cell for name, call in chosen for cell in _cells(name, call, places))
 

@@ -78,4 +78,5 @@ def _usage(error: BaseException) -> str:
     message = str(getattr(error, "format_message")()).rstrip(".")  # noqa: B009
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "mdtensor"
-    return f"{message[:1].lower()}{message[1:]}. See `{command} --help`."
+    end = "" if message.endswith("?") else "."
+    return f"{message[:1].lower()}{message[1:]}{end} See `{command} --help`."

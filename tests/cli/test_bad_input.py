@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from mdtensor.cli.ending import _usage
+
 Call = Callable[..., Any]
 
 MODELS = [
@@ -227,6 +229,23 @@ def test_the_model_is_never_its_own_output(call: Call, files: Path) -> None:
 
 
 # --- usage ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("No such command 'q'.", "no such command 'q'. See `mdtensor --help`."),
+        ("No such command. Did you mean r?", "no such command. Did you mean r? See `"),
+    ],
+)
+def test_a_sentence_ends_once(message: str, line: str) -> None:
+    """Newer versions of typer ask the second."""
+
+    class UsageError(Exception):
+        def format_message(self) -> str:
+            return message
+
+    assert _usage(UsageError()).startswith(line)
 
 
 @pytest.mark.parametrize(

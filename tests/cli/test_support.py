@@ -105,7 +105,7 @@ def test_markdown(call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["sinn"], "no operation is called like 'sinn'. See md.operations()."),
+        (["sinn"], "no operation is called like 'sinn'. Closest are sin, sinh, sign."),
         (
             ["--import", "no.such"],
             "no.such cannot be imported: No module named 'no'. Install it, or mend it.",
