@@ -126,7 +126,7 @@ class QuantizedTensor(Tensor):
     def spec(cls, shape: Iterable[int], qparams: QParams | None = None) -> TensorSpec:
         """A tensor of this leaf without its codes, on a grid of steps of 1."""
         grid = qparams or QParams(1, dtype=cls.dtype)
-        return TensorSpec(cls, tuple(shape), grid)
+        return TensorSpec(cls, shape, grid)  # type: ignore[arg-type]
 
     @property
     def codes(self) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import Dim, TensorSpec, TileSpec
+from mdtensor import Dim, TensorSpec, TileSpec, quant
 from mdtensor.errors import DispatchError, MdtensorError, OptionError, ShapeError
 
 F32 = md.Float32Tensor
@@ -208,6 +208,7 @@ def test_shapes_that_a_spec_refuses(shape: Any, problem: str) -> None:
     for make in (TensorSpec, TileSpec):
         assert refused(ShapeError, make, F32, shape) == wanted
     assert refused(ShapeError, F32.spec, shape) == wanted
+    assert refused(ShapeError, quant.QInt8Tensor.spec, shape) == wanted
     assert refused(ShapeError, X.with_shape, shape) == wanted
 
 
