@@ -65,10 +65,13 @@ class rounding:
 
     Example:
         >>> from mdtensor import quant
-        >>> x = quant.QInt8Tensor([3], scale=0.5)
-        >>> with quant.rounding("exact"):
-        ...     quant.requantize(x, out=quant.QParams(1.0))
-        QInt8Tensor[1](scale=1.0, zero_point=0, range=-128..127)
+        >>> x = quant.QInt8Tensor([1], scale=0.5)
+        >>> with quant.rounding("tflite_ref"):
+        ...     found = quant.requantize(x, out=quant.QParams(1.0))
+        >>> found.codes.tolist(), found.rounding
+        ([1], 'tflite_ref')
+        >>> quant.requantize(x, out=quant.QParams(1.0)).codes.tolist()
+        [0]
     """
 
     def __init__(self, rule: str) -> None:

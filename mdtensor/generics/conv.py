@@ -24,6 +24,7 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
     out: Any = None,
+    rounding: Any = None,
 ) -> Any:
     """2-D cross-correlation of images with a bank of filters.
 

@@ -60,6 +60,7 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     out: Any = None,
+    rounding: Any = None,
 ) -> Any:
     """The mean of each window.
 

@@ -55,7 +55,7 @@ def _lookup(name: str, function: tables.Function, x: Any, out: QParams | None) -
     require_per_tensor(name, x)
     grid = require_out(name, out, x)
     if by_rule := ruled(name, grid):
-        return by_rule(x, grid)
+        return by_rule(function, x, grid)
     step = attempt(lookup_step, function, spec_of(x), grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)

@@ -4,20 +4,15 @@ A rule gives the results of one library, bit for bit, for the operations that li
 has on codes. What it has none of is refused by name, never approximated.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from mdtensor import OptionError
 from mdtensor.quant import rules
+from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 
-#: Takes the tensors of a call and its grid, gives the result on it.
-Ruled = Callable[..., Any]
-#: By rule, then by operation.
-TABLE: dict[str, dict[str, Ruled]] = {name: {} for name in rules.NAMES}
 
-
-def ruled(operation: str, out: QParams | None) -> Ruled | None:
+def ruled(operation: str, out: QParams | None) -> Any:
     """What computes `operation` by the rule in force; None if that is `exact`.
 
     Raises:
@@ -30,10 +25,9 @@ def ruled(operation: str, out: QParams | None) -> Ruled | None:
         return None
     found = TABLE[rule].get(operation)
     if found is None:
-        defined = ", ".join(sorted(TABLE[rule])) or "nothing"
         raise OptionError(
             f"rounding={rule!r} has no rule for {operation}",
-            f"It has one for {defined}; use rounding='exact' here",
+            f"It has one for {', '.join(sorted(TABLE[rule]))}; use 'exact' here",
             operation,
         )
     return found

@@ -1,0 +1,87 @@
+"""ONNX Runtime's operators of codes on x86: float32, often with the zero point inside.
+
+A sum of an 8-bit product is what 32 bits hold; on a CPU without VNNI ONNX Runtime
+itself saturates pairs of products of unsigned with signed codes to 16 bits.
+
+Source: ONNX Runtime 1.31.1, `core/mlas/lib/qladd.cpp`, `qlmul.cpp`, `quantize.cpp`,
+`qlgavgpool.cpp`; `contrib_ops/cpu/quantization/qlinear_pool.cc`.
+"""
+
+import numpy as np
+
+
+def fma(a, b, c):
+    """float32 of a · b + c, rounded once; a is an 8-bit integer."""
+    product = np.asarray(a, np.float64) * np.float64(b)  # 32 bits: exact
+    total = np.asarray(product + np.float64(c))
+    part = total - product
+    lost = (product - (total - part)) + (np.float64(c) - part)
+    # A float64 on a tie of float32 moves to the side that its own rounding hid.
+    is_tie = (total.view(np.int64) & (2**29 - 1)) == 2**28
+    moved = np.nextafter(total, np.copysign(np.inf, lost))
+    return np.where(is_tie & (lost != 0), moved, total).astype(np.float32)
+
+
+def quantize(x, out):
+    """round_half_even(x / scale) + zero."""
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.asarray(x, np.float32) / np.asarray(out.scale, np.float32)
+    steps = np.rint(np.clip(scaled, -(2.0**31), 2.0**31))
+    return out.saturated(steps.astype(np.int64) + out.zero)
+
+
+def requantize(codes, source, out):
+    """quantize(float32(scale · (code - zero)))."""
+    return quantize(source.steps(codes).astype(np.float32) * source.scale, out)
+
+
+def add(a, b, ga, gb, out):
+    """round_half_even(a · r_a + (b · r_b + rest)); zero points are in the rest."""
+    ratio_a, ratio_b = ga.scale / out.scale, gb.scale / out.scale
+    rest = np.float32(out.zero) - fma(ga.zero, ratio_a, ratio_b * np.float32(gb.zero))
+    found = _fma_of(a, ratio_a, fma(np.asarray(b, np.int64), ratio_b, rest))
+    return out.saturated(np.rint(found))
+
+
+def _fma_of(a, b, c):
+    return fma(np.asarray(a, np.int64), b, c)
+
+
+def mul(a, b, ga, gb, out):
+    """round_half_even(product · float32(s_a · s_b / s_y) + zero)."""
+    scale = ga.scale * gb.scale / out.scale
+    product = (ga.steps(a) * gb.steps(b)).astype(np.float32)
+    return out.saturated(np.rint(product * scale + np.float32(out.zero)))
+
+
+def products(acc, x, w, out):
+    """round_half_even(float32(acc) · float32(s_x · s_w / s_y)) + zero."""
+    scale = np.float32(x.scale) * np.asarray(w.scale, np.float32)
+    scaled = acc.astype(np.float32) * (scale / np.float32(out.scale))
+    return out.saturated(np.rint(scaled) + out.zero)
+
+
+def avg_pool(taps, inside, counts, x, out):
+    """round_half_even(float32 mean / scale + zero); taps add up one after another."""
+    total = _in_turn(taps, inside, x)
+    mean = total / counts.astype(np.float32)
+    return out.saturated(np.rint(mean / out.scale + np.float32(out.zero)))
+
+
+def _in_turn(taps, inside, x):
+    real = np.where(inside, x.steps(taps), 0).astype(np.float32) * x.scale
+    total = real[0]
+    for tap in real[1:]:
+        total = total + tap
+    return total
+
+
+def global_avg_pool(sums, count, x, out):
+    """round_half_even(float32(sum of steps) · s_x / (s_y · n)) + zero."""
+    scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))
+    return out.saturated(np.rint(sums.astype(np.float32) * scale) + out.zero)
+
+
+def curve(values, out):
+    """`quantize` of a function's float32 values."""
+    return quantize(values, out)

@@ -1,0 +1,175 @@
+"""LiteRT: integers and multipliers of 31 bits, rounded twice.
+
+The reference kernels and the optimized ones differ where a function says so by name.
+Where nothing is said scales are float32 and what is made of them float64.
+
+Source: LiteRT 2.3.0, `tflite/kernels/internal/reference` and `optimized`.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.presets.fixed_point import (
+    high_mul,
+    multiply,
+    quantize_multiplier,
+    shift_away,
+    shift_up,
+    wrapped,
+)
+from mdtensor.kernels.presets.grid import half_away
+
+#: Bits that a sum gains before it is rescaled.
+HEADROOM = 20
+#: Elements that an optimized kernel takes at a time.
+LANES = 16
+QUANTIZE_LANES = 8
+
+
+def quantize_ref(x, out):
+    """round_half_away(x / scale) + zero; what leaves 32 bits wraps around."""
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.asarray(x, np.float32) / np.float32(out.scale)
+    return _cast(half_away(scaled), out)
+
+
+def quantize_opt(x, out):
+    """round_half_even(x · (1 / scale)) + zero; the last n % 8 as `quantize_ref`."""
+    found = quantize_ref(x, out).reshape(-1)
+    whole = found.size - found.size % QUANTIZE_LANES
+    inverse = np.float32(1) / np.float32(out.scale)
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.asarray(x, np.float32).reshape(-1)[:whole] * inverse
+    found[:whole] = _cast(np.rint(scaled), out)
+    return found.reshape(x.shape)
+
+
+def _cast(steps, out):
+    """As x86 casts: beyond 32 bits, and NaN, it is -2**31, to which `zero` is added."""
+    lost = ~(np.abs(steps) < 2.0**31)
+    whole = np.where(lost, -(2.0**31), steps).astype(np.int64)
+    return out.saturated(wrapped(whole + out.zero))
+
+
+def requantize_ref(codes, source, out):
+    """(code - zero) · (s / s')."""
+    real = np.float64(source.scale) / np.float64(out.scale)
+    return out.saturated(multiply(source.steps(codes), real) + out.zero)
+
+
+def requantize_opt(codes, source, out):
+    """As `requantize_ref`; ties go up in all but the last n % 16."""
+    found = requantize_ref(codes, source, out).reshape(-1)
+    whole = found.size - found.size % LANES
+    steps = source.steps(codes).reshape(-1)[:whole]
+    real = np.float64(source.scale) / np.float64(out.scale)
+    found[:whole] = out.saturated(multiply(steps, real, shift_up) + out.zero)
+    return found.reshape(codes.shape)
+
+
+def _summed(a, b, ga, gb, out, sign, scaled):
+    largest = 2 * np.float64(np.maximum(ga.scale, gb.scale))
+    left = scaled(ga.steps(a), ga.scale / largest)
+    right = scaled(gb.steps(b), gb.scale / largest)
+    unit = np.float64(np.float32(1 << HEADROOM) * np.float32(out.scale))
+    return out.saturated(multiply(left + sign * right, largest / unit) + out.zero)
+
+
+def _scaled_twice(steps, real):
+    return multiply(steps << HEADROOM, real)
+
+
+def _scaled_once(steps, real):
+    q, shift = quantize_multiplier(real)
+    left = HEADROOM + int(shift)
+    return high_mul(steps << left if left >= 0 else steps >> -left, q)
+
+
+def add_ref(a, b, ga, gb, out):
+    """Both terms on a grid 2**20 times finer, then their sum on `out`."""
+    return _summed(a, b, ga, gb, out, 1, _scaled_twice)
+
+
+def add_opt(a, b, ga, gb, out):
+    """As `add_ref`, but terms round once: all but the last n % 16 in memory's order."""
+    found = _summed(a, b, ga, gb, out, 1, _scaled_twice).reshape(-1)
+    whole = found.size - found.size % LANES
+    given = a.reshape(-1)[:whole], b.reshape(-1)[:whole]
+    found[:whole] = _summed(*given, ga, gb, out, 1, _scaled_once)
+    return found.reshape(a.shape)
+
+
+def sub(a, b, ga, gb, out):
+    """As `add_ref`."""
+    return _summed(a, b, ga, gb, out, -1, _scaled_twice)
+
+
+def mul(a, b, ga, gb, out):
+    """The multiplier s_a · s_b / s_y is float32."""
+    real = np.float64(ga.scale * gb.scale / out.scale)
+    return out.saturated(multiply(ga.steps(a) * gb.steps(b), real) + out.zero)
+
+
+def products_ref(acc, x, w, out):
+    """Sums of products of a convolution; `w` one scale or one a channel."""
+    real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
+    return out.saturated(multiply(acc, real) + out.zero)
+
+
+def products_opt(acc, x, w, out):
+    """Sums of products: the second rounding takes ties up (ruy)."""
+    real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
+    return out.saturated(multiply(acc, real, shift_up) + out.zero)
+
+
+def linear_ref(acc, x, w, out):
+    """Sums of products of a fully connected layer: float64, ties away from zero."""
+    real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
+    return out.saturated(half_away(acc * real) + out.zero)
+
+
+def avg_pool(taps, inside, counts, x, out):
+    """Mean of raw codes, ties away from zero; `out` is the grid `x`."""
+    return global_avg_pool(np.where(inside, taps, 0).sum(axis=0), counts, x, out)
+
+
+def global_avg_pool(sums, counts, x, out):
+    """As `avg_pool`; sums are of raw codes."""
+    total = sums + np.where(sums > 0, counts // 2, -(counts // 2))
+    quotient = np.where(total >= 0, total // counts, -(-total // counts))
+    return out.saturated(quotient)
+
+
+def curve(values, out):
+    """round_half_away(value · float32(1 / scale)) + zero of float32 values."""
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.asarray(values, np.float32) * (np.float32(1) / out.scale)
+    return out.saturated(half_away(scaled) + out.zero)
+
+
+def hardswish(codes, x, out):
+    """16-bit fixed point: x · relu6(x + 3) / 6 from three roundings and two cuts.
+
+    Source: LiteRT, `reference/hard_swish.h`.
+    """
+    fine = np.float32(1 / 128) * np.float32(x.scale)
+    relu_q, relu_shift = _narrow_multiplier(fine / np.float32(3 / 32768))
+    out_q, out_shift = _narrow_multiplier(fine / np.float32(out.scale))
+    hires = x.steps(codes) << 7
+    value = high_mul(hires, out_q, 15)
+    gate = _shift_left(hires, max(relu_shift - 1, 0))
+    gate = high_mul(gate, relu_q, 15)
+    gate = _shift_left(gate, 1 if relu_shift > 0 else 0)
+    gate = shift_away(gate, max(-relu_shift, 0))
+    gate = (gate + 2**15) >> 1
+    product = gate * value
+    high = np.where(product >= 0, product >> 15, -(-product >> 15))
+    return out.saturated(shift_away(high, max(-out_shift, 0)) + out.zero)
+
+
+def _narrow_multiplier(real):
+    q, shift = quantize_multiplier(real)
+    return np.minimum((q + 2**15) >> 16, 2**15 - 1), int(shift)
+
+
+def _shift_left(x, bits):
+    return np.clip(x << bits, -(2**15), 2**15 - 1)

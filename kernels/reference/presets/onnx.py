@@ -1,0 +1,37 @@
+"""The oracle of `kernels/presets/onnx.py`, one code at a time."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from mdtensor.kernels.reference.presets.ort import curve, quantize, requantize
+
+__all__ = ["add", "curve", "div", "global_avg_pool", "maximum", "minimum", "mul"]
+__all__ += ["products", "quantize", "requantize", "sub"]
+
+
+def _each(function):
+    def operate(a, b, ga, gb, out):
+        pair = ((a, ga), (b, gb))
+        x, y = (np.float32(c - g.zero) * np.float32(g.scale) for c, g in pair)
+        with np.errstate(all="ignore"):
+            return quantize(function(x, y), out)
+
+    return operate
+
+
+add, sub = _each(lambda x, y: x + y), _each(lambda x, y: x - y)
+mul, div = _each(lambda x, y: x * y), _each(lambda x, y: x / y)
+minimum, maximum = _each(min), _each(max)
+
+
+def products(acc, x, w, out):
+    """acc · s_x · s_w in float64, then float32, quantized."""
+    unit = Fraction(float(x.scale)) * Fraction(float(w.scale))
+    return quantize(np.float32(float(acc * unit)), out)
+
+
+def global_avg_pool(total, count, x, out):
+    """The float32 quotient of an exact sum, quantized."""
+    exact = float(total * Fraction(float(x.scale)))
+    return quantize(np.float32(exact) / np.float32(count), out)

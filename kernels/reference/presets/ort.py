@@ -1,0 +1,56 @@
+"""The oracle of `kernels/presets/ort.py`, one code at a time."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from mdtensor.kernels.reference.presets.fixed_point import saturated
+from mdtensor.kernels.rescale import float32_of
+
+
+def fma(a, b, c):
+    """The float32 nearest to a · b + c."""
+    exact = int(a) * Fraction(float(b)) + Fraction(float(c))
+    return float32_of(abs(exact)) * (1 if exact > 0 else -1) if exact else np.float32(0)
+
+
+def quantize(x, out):
+    """round_half_even(x / scale) + zero."""
+    with np.errstate(all="ignore"):
+        scaled = float(np.float32(x) / np.float32(out.scale))
+    return saturated(round(min(max(scaled, -(2.0**31)), 2.0**31)) + out.zero, out)
+
+
+curve = quantize
+
+
+def requantize(code, source, out):
+    """quantize(float32(scale · (code - zero)))."""
+    return quantize(np.float32(code - source.zero) * np.float32(source.scale), out)
+
+
+def add(a, b, ga, gb, out):
+    """round_half_even(a · r_a + (b · r_b + rest)), each sum rounded to float32."""
+    ratio_a, ratio_b = (np.float32(g.scale) / np.float32(out.scale) for g in (ga, gb))
+    product = ratio_b * np.float32(gb.zero)
+    rest = np.float32(out.zero) - fma(ga.zero, ratio_a, product)
+    return saturated(round(float(fma(a, ratio_a, fma(b, ratio_b, rest)))), out)
+
+
+def mul(a, b, ga, gb, out):
+    """round_half_even(product · multiplier + zero), each rounded to float32."""
+    scale = np.float32(ga.scale) * np.float32(gb.scale) / np.float32(out.scale)
+    product = np.float32((a - ga.zero) * (b - gb.zero))
+    return saturated(round(float(product * scale + np.float32(out.zero))), out)
+
+
+def products(acc, x, w, out):
+    """round_half_even(float32(acc) · multiplier) + zero."""
+    scale = np.float32(x.scale) * np.float32(w.scale) / np.float32(out.scale)
+    return saturated(round(float(np.float32(acc) * scale)) + out.zero, out)
+
+
+def global_avg_pool(total, count, x, out):
+    """round_half_even(float32(sum of steps) · s_x / (s_y · n)) + zero."""
+    scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))
+    return saturated(round(float(np.float32(total) * scale)) + out.zero, out)

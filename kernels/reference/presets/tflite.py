@@ -1,0 +1,137 @@
+"""The oracle of `kernels/presets/tflite.py`, one code at a time.
+
+Scales are float32; arithmetic on them is float64 unless float32 is said.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from mdtensor.kernels.reference.presets.fixed_point import (
+    half_away,
+    high_mul,
+    multiply,
+    quantize_multiplier,
+    saturated,
+    shift_away,
+    shift_up,
+    wrapped,
+)
+
+
+def _cast(scaled, nearest, grid):
+    whole = nearest(float(scaled)) if abs(float(scaled)) < 2.0**31 else -(2**31)
+    return saturated(wrapped(whole + grid.zero), grid)
+
+
+def quantize_ref(x, out):
+    """round_half_away(x / scale) + zero."""
+    with np.errstate(all="ignore"):
+        scaled = np.float32(x) / np.float32(out.scale)
+    return _cast(scaled, half_away, out)
+
+
+def quantize_opt(x, out):
+    """round_half_even(x · (1 / scale)) + zero: of whole vectors."""
+    with np.errstate(all="ignore"):
+        scaled = np.float32(x) * (np.float32(1) / np.float32(out.scale))
+    return _cast(scaled, round, out)
+
+
+def requantize_ref(code, source, out):
+    """(code - zero) · (s / s'), rounded twice, ties away."""
+    real = float(source.scale) / float(out.scale)
+    return saturated(multiply(code - source.zero, real) + out.zero, out)
+
+
+def requantize_opt(code, source, out):
+    """As `requantize_ref`, the second time ties up: of whole vectors."""
+    real = float(source.scale) / float(out.scale)
+    return saturated(multiply(code - source.zero, real, shift_up) + out.zero, out)
+
+
+def _output(ga, gb, out):
+    unit = np.float32(2**20) * np.float32(out.scale)
+    return 2 * max(float(ga.scale), float(gb.scale)) / float(unit)
+
+
+def add_ref(a, b, ga, gb, out, sign=1):
+    """Both terms times 2**20 rounded twice, their sum rounded twice."""
+    largest = 2 * max(float(ga.scale), float(gb.scale))
+    left = multiply((a - ga.zero) << 20, float(ga.scale) / largest)
+    right = multiply((b - gb.zero) << 20, float(gb.scale) / largest)
+    total = multiply(left + sign * right, _output(ga, gb, out))
+    return saturated(total + out.zero, out)
+
+
+def sub(a, b, ga, gb, out):
+    """As `add_ref`."""
+    return add_ref(a, b, ga, gb, out, -1)
+
+
+def add_opt(a, b, ga, gb, out):
+    """Both terms rounded once, their sum twice: of whole vectors."""
+    largest, terms = 2 * max(float(ga.scale), float(gb.scale)), 0
+    for code, grid in ((a, ga), (b, gb)):
+        q, shift = quantize_multiplier(float(grid.scale) / largest)
+        steps, left = code - grid.zero, 20 + shift
+        terms += high_mul(steps << left if left >= 0 else steps >> -left, q)
+    return saturated(multiply(terms, _output(ga, gb, out)) + out.zero, out)
+
+
+def mul(a, b, ga, gb, out):
+    """The float32 multiplier s_a · s_b / s_y, rounded twice."""
+    real = np.float32(ga.scale) * np.float32(gb.scale) / np.float32(out.scale)
+    product = (a - ga.zero) * (b - gb.zero)
+    return saturated(multiply(product, float(real)) + out.zero, out)
+
+
+def products_ref(acc, x, w, out):
+    """acc · (s_x · s_w / s_y), rounded twice, ties away."""
+    real = float(x.scale) * float(w.scale) / float(out.scale)
+    return saturated(multiply(acc, real) + out.zero, out)
+
+
+def products_opt(acc, x, w, out):
+    """As `products_ref`, the second time ties up."""
+    real = float(x.scale) * float(w.scale) / float(out.scale)
+    return saturated(multiply(acc, real, shift_up) + out.zero, out)
+
+
+def linear_ref(acc, x, w, out):
+    """The float64 product, rounded once, ties away."""
+    real = float(x.scale) * float(w.scale) / float(out.scale)
+    return saturated(half_away(acc * real) + out.zero, out)
+
+
+def global_avg_pool(total, count, x, out):
+    """Mean of raw codes, ties away."""
+    return saturated(half_away(Fraction(total, count)), out)
+
+
+def curve(value, out):
+    """round_half_away(value · float32(1 / scale)) + zero of a float32 value."""
+    with np.errstate(all="ignore"):
+        scaled = np.float32(value) * (np.float32(1) / np.float32(out.scale))
+    return saturated(half_away(float(scaled)) + out.zero, out)
+
+
+def hardswish(code, x, out):
+    """x · relu6(x + 3) / 6 in 16 bits."""
+    fine = np.float32(1 / 128) * np.float32(x.scale)
+    gate_q, gate_shift = quantize_multiplier(fine / np.float32(3 / 32768))
+    out_q, out_shift = quantize_multiplier(fine / np.float32(out.scale))
+    gate_q, out_q = (min((q + 2**15) >> 16, 2**15 - 1) for q in (gate_q, out_q))
+    steps = (code - x.zero) * 128
+    gate = steps
+    if gate_shift > 0:
+        gate = _cut(gate << (gate_shift - 1))
+    gate = high_mul(gate, gate_q, 15)
+    gate = _cut(gate << 1) if gate_shift > 0 else shift_away(gate, -gate_shift)
+    product = ((gate + 2**15) >> 1) * high_mul(steps, out_q, 15)
+    high = int(Fraction(product, 2**15))  # towards zero
+    return saturated(shift_away(high, max(-out_shift, 0)) + out.zero, out)
+
+
+def _cut(x):
+    return min(max(x, -(2**15)), 2**15 - 1)

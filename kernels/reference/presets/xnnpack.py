@@ -1,0 +1,67 @@
+"""The oracle of `kernels/presets/xnnpack.py`, one code at a time."""
+
+from math import frexp
+
+import numpy as np
+
+from mdtensor.kernels.reference.presets.fixed_point import saturated, shift_up
+
+
+def quantize(x, out):
+    """round_half_even(x · (1 / scale)) + zero."""
+    with np.errstate(all="ignore"):
+        scaled = float(np.float32(x) * (np.float32(1) / np.float32(out.scale)))
+    return saturated(round(min(max(scaled, -(2.0**31)), 2.0**31)) + out.zero, out)
+
+
+def requantize(code, source, out):
+    """A multiplier of 8 fraction bits, ties up."""
+    ratio = np.float32(source.scale) / np.float32(out.scale)
+    q = round(float(np.float32(256) * ratio))
+    return saturated(shift_up((code - source.zero) * q, 8) + out.zero, out)
+
+
+def add(a, b, ga, gb, out, sign=1):
+    """Multipliers of 21 bits for s / s_y, one rounding, ties up."""
+    ratios = [float(np.float32(g.scale) / np.float32(out.scale)) for g in (ga, gb)]
+    shift = 21 - frexp(max(ratios))[1]
+    q_a, q_b = (round(ratio * 2.0**shift) for ratio in ratios)
+    total = (a - ga.zero) * q_a + sign * (b - gb.zero) * q_b
+    return saturated(shift_up(total, shift) + out.zero, out)
+
+
+def sub(a, b, ga, gb, out):
+    """As `add`."""
+    return add(a, b, ga, gb, out, -1)
+
+
+def _multiplier(x, w, out):
+    return np.float32(x.scale) * np.float32(w.scale) / np.float32(out.scale)
+
+
+def products(acc, x, w, out):
+    """round_half_even of a float32 product."""
+    scaled = np.float32(acc) * _multiplier(x, w, out)
+    return saturated(round(float(scaled)) + out.zero, out)
+
+
+def mul(a, b, ga, gb, out):
+    """As `products`."""
+    return products((a - ga.zero) * (b - gb.zero), ga, gb, out)
+
+
+def products_arm(acc, x, w, out):
+    """The mantissa of the multiplier in integers, ties up: `rndnu`."""
+    mantissa, exponent = frexp(float(_multiplier(x, w, out)))
+    scaled = shift_up(acc * int(mantissa * 2**24), 24 - exponent)
+    return saturated(scaled + out.zero, out)
+
+
+def mul_arm(a, b, ga, gb, out):
+    """As `products_arm`."""
+    return products_arm((a - ga.zero) * (b - gb.zero), ga, gb, out)
+
+
+def curve(value, out):
+    """round_half_even(value · float32(1 / scale)) + zero of a float32 value."""
+    return quantize(value, out)

@@ -1,0 +1,209 @@
+"""From tensors to the kernels of a rule and back: one class a family of operations.
+
+Each takes what the methods of the operation hand it: the tensors, then `out`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mdtensor.kernels.presets.grid import Grid
+from mdtensor.quant.presets.limits import eight_bits
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import QInt32Tensor, quantized
+
+Kernel = Callable[..., Any]
+Check = Callable[..., None]
+
+
+def plain(grid: QParams, shape: tuple[int, ...] = ()) -> Grid:
+    """The grid as kernels take it; scales along an axis are shaped to broadcast."""
+    scale = np.float32(grid.along(grid.scale, shape))
+    return Grid(scale, grid.along(grid.zero_point, shape), grid.minimum, grid.maximum)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation by one rule.
+
+    Args:
+        rule, operation: their names, for errors and for the result.
+        kernel: codes and grids to codes.
+        check: refuses what the library does not compute.
+    """
+
+    rule: str
+    operation: str
+    kernel: Kernel
+    check: Check
+
+    def tensor(self, codes: Any, out: QParams) -> Any:
+        """The codes on `out`, which remember their rule."""
+        return quantized(codes.astype(out.dtype.storage), out.rounded(self.rule))
+
+
+class Quantized(Call):
+    """Numbers to codes."""
+
+    def __call__(self, x: Any, out: QParams) -> Any:
+        self.check(self.rule, self.operation, out)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            values = x.buffer.astype(np.float32)
+        return self.tensor(self.kernel(values, plain(out, x.shape)), out)
+
+
+@dataclass(frozen=True)
+class Requantized(Call):
+    """Codes, or accumulators, to another grid."""
+
+    products: Kernel
+
+    def __call__(self, x: Any, out: QParams) -> Any:
+        if isinstance(x, QInt32Tensor):
+            eight_bits(self.rule, self.operation, out)
+            scale = x.qparams.along(x.qparams.scale, x.shape)
+            found = self.products(x.buffer, Grid(scale, 0), Grid(1.0, 0), plain(out))
+        else:
+            self.check(self.rule, self.operation, x.qparams, out)
+            found = self.kernel(x.buffer, plain(x.qparams, x.shape), plain(out))
+        return self.tensor(found, out)
+
+
+class Paired(Call):
+    """Two tensors of codes, element by element."""
+
+    def __call__(self, x1: Any, x2: Any, out: QParams) -> Any:
+        self.check(self.rule, self.operation, x1, x2, out)
+        codes = np.broadcast_arrays(x1.buffer, x2.buffer)
+        grids = plain(x1.qparams), plain(x2.qparams), plain(out)
+        return self.tensor(self.kernel(*codes, *grids), out)
+
+
+@dataclass(frozen=True)
+class Products(Call):
+    """Sums of products, exact in 32 bits, then rounded.
+
+    Args:
+        exact: the operation itself, without `out`.
+    """
+
+    exact: Any
+
+    def __call__(self, x: Any, w: Any, *rest: Any, **options: Any) -> Any:
+        *bias, out = rest
+        self.check(self.rule, self.operation, x, w, out)
+        sums = self.exact(x, w, *bias, **options)
+        weights = w.qparams.on_axis(sums.qparams.axis)
+        scales = plain(x.qparams), plain(weights, sums.shape), plain(out)
+        return self.tensor(self.kernel(sums.buffer.astype(np.int64), *scales), out)
+
+
+@dataclass(frozen=True)
+class ByType:
+    """One call or another, by the arguments."""
+
+    usual: Any
+    other: Any
+    is_other: Callable[..., bool]
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        chosen = self.other if self.is_other(*arguments, **options) else self.usual
+        return chosen(*arguments, **options)
+
+
+class Pooled(Call):
+    """Means of windows."""
+
+    def __call__(self, x: Any, window: Any, border: Any, out: QParams) -> Any:
+        self.check(self.rule, self.operation, x.qparams, out)
+        taps = _taps(x.buffer.astype(np.int64), window)
+        inside = _taps(np.ones((1, 1, *x.shape[2:]), np.int64), window)
+        counted = inside
+        if border is not None:
+            sizes = zip(x.shape[2:], _edges(border), strict=True)
+            around = np.ones((1, 1, *(n + sum(edge) for n, edge in sizes)), np.int64)
+            rest = [p - b for p, b in zip(window.padding, border, strict=True)]
+            counted = _taps(around, window, rest)
+        counts = counted.sum(axis=0)
+        grids = plain(x.qparams), plain(out)
+        return self.tensor(self.kernel(taps, inside == 1, counts, *grids), out)
+
+
+def _edges(border: Any) -> list[tuple[int, int]]:
+    top, left, bottom, right = border
+    return [(top, bottom), (left, right)]
+
+
+def _taps(image: Any, window: Any, padding: Any = None) -> Any:
+    """[kh · kw, n, c, oh, ow]: the pixels under each tap, row by row; 0 outside."""
+    edges = _edges(window.padding if padding is None else padding)
+    padded = np.pad(image, [(0, 0), (0, 0), *edges])
+    (kh, kw), (sh, sw) = window.kernel, window.stride
+    found = [
+        padded[:, :, i : padded.shape[2] - kh + 1 + i : sh][
+            ..., j : padded.shape[3] - kw + 1 + j : sw
+        ]
+        for i in range(kh)
+        for j in range(kw)
+    ]
+    return np.stack(found)
+
+
+@dataclass(frozen=True)
+class PooledWhole(Call):
+    """Means of whole images.
+
+    Args:
+        is_raw: sums are of codes, not of steps.
+    """
+
+    is_raw: bool
+
+    def __call__(self, x: Any, out: QParams) -> Any:
+        self.check(self.rule, self.operation, x.qparams, out)
+        zero = 0 if self.is_raw else x.qparams.zero
+        sums = (x.buffer.astype(np.int64) - zero).sum(axis=(2, 3), keepdims=True)
+        count = x.shape[2] * x.shape[3]
+        return self.tensor(self.kernel(sums, count, plain(x.qparams), plain(out)), out)
+
+
+class Curved(Call):
+    """A function of one code, through a table."""
+
+    def __call__(self, function: Any, x: Any, out: QParams) -> Any:
+        self.check(self.rule, self.operation, x.qparams, out)
+        table = _table(self.kernel, function, x.qparams, out)
+        places = x.buffer.astype(np.int64) - x.qparams.minimum
+        return self.tensor(table[places], out)
+
+
+@lru_cache(maxsize=1024)
+def _table(kernel: Kernel, function: Any, source: QParams, out: QParams) -> Any:
+    """Codes of `function`, whose argument and value are float32, by code."""
+    steps = np.arange(source.minimum, source.maximum + 1) - source.zero
+    real = np.float32(source.scale) * steps.astype(np.float32)
+    limit = Fraction(float(np.finfo(np.float32).max))
+    values = [min(max(function(Fraction(float(v))), -limit), limit) for v in real]
+    return kernel(np.array([float(v) for v in values], np.float32), plain(out))
+
+
+class CurvedByCode(Call):
+    """A function of one code that the library has integers for."""
+
+    def __call__(self, function: Any, x: Any, out: QParams) -> Any:
+        self.check(self.rule, self.operation, x.qparams, out)
+        return self.tensor(self.kernel(x.buffer, plain(x.qparams), plain(out)), out)
+
+
+class Shared(Call):
+    """Shares of a sum along one axis."""
+
+    def __call__(self, x: Any, axis: int, out: QParams) -> Any:
+        self.check(self.rule, self.operation, x.qparams, out)
+        codes = np.moveaxis(x.buffer, axis, -1)
+        found = self.kernel(codes, plain(x.qparams), plain(out))
+        return self.tensor(np.moveaxis(found, -1, axis), out)

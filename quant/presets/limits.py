@@ -1,0 +1,82 @@
+"""What libraries refuse, or take to another kernel: no rule is made up for it."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mdtensor import OptionError
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.qparams import QParams
+
+#: The grids that functions with a bounded range are written to, by operation.
+BOUNDED = {"sigmoid": (2.0**-8, -128), "tanh": (2.0**-7, 0), "softmax": (2.0**-8, -128)}
+
+
+def refuse(rule: str, operation: str, problem: str, fix: str) -> NoReturn:
+    """Say what the library does not compute.
+
+    Raises:
+        OptionError: always.
+    """
+    raise OptionError(f"rounding={rule!r}: {problem}", fix, operation)
+
+
+def eight_bits(rule: str, operation: str, *grids: QParams) -> None:
+    """8-bit codes in and out."""
+    for grid in grids:
+        if grid.dtype not in (qint8, quint8):
+            fix = "Use qint8 or quint8"
+            refuse(rule, operation, f"it has nothing for {grid.dtype}", fix)
+
+
+def one_type(rule: str, operation: str, *grids: QParams) -> None:
+    """Codes of one 8-bit type in and out."""
+    eight_bits(rule, operation, *grids)
+    kinds = {grid.dtype for grid in grids}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(str(kind) for kind in kinds))
+        refuse(rule, operation, f"it mixes {names}", "Use one 8-bit type for all")
+
+
+def signed(rule: str, operation: str, *grids: QParams) -> None:
+    """Codes of qint8 in and out."""
+    if any(grid.dtype is not qint8 for grid in grids):
+        refuse(rule, operation, "it is for qint8 only", "Use grids of qint8")
+
+
+def one_shape(rule: str, operation: str, *tensors: Any) -> None:
+    """No broadcasting."""
+    if len({x.shape for x in tensors}) > 1:
+        fix = "Broadcast the arguments first"
+        refuse(rule, operation, "its order of roundings depends on the shapes", fix)
+
+
+def one_grid(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    """What works on raw codes."""
+    if source != out:
+        problem = f"it keeps the grid, ({source.describe()})"
+        refuse(rule, operation, problem, "Use out=x.qparams, then requantize")
+
+
+def bounded(rule: str, operation: str, out: QParams) -> None:
+    """A function whose grid the library fixes."""
+    scale, zero = BOUNDED[operation]
+    wanted = QParams(scale, zero)
+    if out != wanted:
+        refuse(rule, operation, f"it writes to {wanted} only", "Use that as out=")
+
+
+def symmetric(rule: str, operation: str, w: Any) -> None:
+    """Weights of qint8 with zero point 0."""
+    if w.dtype is not qint8 or w.qparams.zero_point.any():
+        problem = "its weights are qint8 with zero point 0"
+        refuse(rule, operation, problem, "Quantize them symmetrically")
+
+
+def within(rule: str, operation: str, ratio: Any, low: float, high: float) -> None:
+    """A ratio of scales, low <= ratio < high."""
+    ratios = np.atleast_1d(np.asarray(ratio, np.float64))
+    outside = ratios[~((ratios >= low) & (ratios < high))]
+    if outside.size:
+        problem = f"a ratio of scales is {outside[0]:.6g}, not in [{low:g}, {high:g})"
+        refuse(rule, operation, problem, "Use scales that are nearer to each other")

@@ -1,0 +1,220 @@
+"""Which operation each rule defines, and by which kernel."""
+
+from typing import Any
+
+import numpy as np
+
+from mdtensor import conv2d, linear, matmul
+from mdtensor.kernels.presets import onnx, ort, tflite, tflite_softmax, xnnpack
+from mdtensor.kernels.presets.fixed_point import quantize_multiplier
+from mdtensor.quant.dtypes import quint8
+from mdtensor.quant.presets import limits
+from mdtensor.quant.presets.calls import (
+    ByType,
+    Curved,
+    CurvedByCode,
+    Kernel,
+    Paired,
+    Pooled,
+    PooledWhole,
+    Products,
+    Quantized,
+    Requantized,
+    Shared,
+)
+from mdtensor.quant.qparams import QParams
+
+Row = dict[str, Any]
+CURVES = ("relu", "relu6", "clip", "hardsigmoid", "hardswish", "sigmoid", "tanh", "exp")
+
+
+def _anything(rule: str, operation: str, *given: Any) -> None:
+    """8-bit types in any mix, of tensors or grids."""
+    limits.eight_bits(rule, operation, *(getattr(x, "qparams", x) for x in given))
+
+
+def _grids(rule: str, operation: str, *given: Any) -> None:
+    """One 8-bit type, of tensors or grids."""
+    limits.one_type(rule, operation, *(getattr(x, "qparams", x) for x in given))
+
+
+def _in_order(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
+    """One type and one shape."""
+    limits.one_type(rule, operation, x1.qparams, x2.qparams, out)
+    limits.one_shape(rule, operation, x1, x2)
+
+
+def _weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
+    """One type of activations; symmetric weights."""
+    limits.one_type(rule, operation, x.qparams, out)
+    limits.symmetric(rule, operation, w)
+
+
+def _raw(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    limits.one_type(rule, operation, source, out)
+    limits.one_grid(rule, operation, source, out)
+
+
+def _bounded(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    limits.signed(rule, operation, source, out)
+    limits.bounded(rule, operation, out)
+
+
+def _gated(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    """The product of hardswish is shifted to the right only."""
+    limits.signed(rule, operation, source, out)
+    ratio = np.float32(source.scale / 128) / np.float32(out.scale)
+    if quantize_multiplier(ratio)[1] > 0:
+        limits.within(rule, operation, ratio, 0, 1)
+
+
+def _signed_pair(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
+    limits.signed(rule, operation, x.qparams, out)
+    limits.symmetric(rule, operation, w)
+
+
+def _near_sum(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
+    limits.one_type(rule, operation, x1.qparams, x2.qparams, out)
+    for x in (x1, x2):
+        ratio = np.float32(x.qparams.scale) / np.float32(out.scale)
+        limits.within(rule, operation, ratio, 2.0**-10, 2.0**8)
+
+
+def _near_product(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
+    limits.one_type(rule, operation, x1.qparams, x2.qparams, out)
+    ratio = np.float32(x1.qparams.scale) * np.float32(x2.qparams.scale)
+    limits.within(rule, operation, ratio / np.float32(out.scale), 2.0**-16, 2.0**8)
+
+
+def _near_move(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    limits.one_type(rule, operation, source, out)
+    ratio = np.float32(source.scale) / np.float32(out.scale)
+    limits.within(rule, operation, ratio, 2.0**-8, 2.0**7)
+
+
+def _near_weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
+    _weighted(rule, operation, x, w, out)
+    ratio = x.qparams.scale * w.qparams.scale / out.scale
+    limits.within(rule, operation, ratio, 2.0**-32, 2.0**8)
+
+
+def _shifts_on_arm(x: Any, w: Any, *rest: Any, groups: int = 1, **_: Any) -> bool:
+    """Whether XNNPACK multiplies in integers on Arm: all of quint8, else per tensor."""
+    is_depthwise = groups > 1 and groups == x.shape[1] and w.qparams.axis is None
+    return x.dtype is quint8 or is_depthwise
+
+
+def _onnx(rule: str = "onnx") -> Row:
+    pairs = ("add", "sub", "mul", "div", "minimum", "maximum")
+    row: Row = {n: Paired(rule, n, getattr(onnx, n), _anything) for n in pairs}
+    row |= {n: Curved(rule, n, onnx.curve, _anything) for n in CURVES}
+    for operation in (matmul, linear, conv2d):
+        name = operation.__name__
+        row[name] = Products(rule, name, onnx.products, _anything, operation)
+    moved = (rule, "requantize", onnx.requantize, _anything, onnx.products)
+    pooled = (rule, "global_avg_pool2d", onnx.global_avg_pool, _anything, False)
+    return row | {
+        "quantize": Quantized(rule, "quantize", onnx.quantize, _anything),
+        "requantize": Requantized(*moved),
+        "avg_pool2d": Pooled(rule, "avg_pool2d", onnx.avg_pool, _anything),
+        "global_avg_pool2d": PooledWhole(*pooled),
+    }
+
+
+def _ort(rule: str = "ort_cpu") -> Row:
+    row: Row = {}
+    for operation in (matmul, linear, conv2d):
+        name = operation.__name__
+        row[name] = Products(rule, name, ort.products, _weighted, operation)
+    moved = (rule, "requantize", ort.requantize, _anything, ort.products)
+    pooled = (rule, "global_avg_pool2d", ort.global_avg_pool, _grids, False)
+    return row | {
+        "quantize": Quantized(rule, "quantize", ort.quantize, _anything),
+        "requantize": Requantized(*moved),
+        "add": Paired(rule, "add", ort.add, _in_order),
+        "mul": Paired(rule, "mul", ort.mul, _grids),
+        "avg_pool2d": Pooled(rule, "avg_pool2d", ort.avg_pool, _grids),
+        "global_avg_pool2d": PooledWhole(*pooled),
+        "sigmoid": Curved(rule, "sigmoid", ort.curve, _grids),
+    }
+
+
+def _litert(rule: str, softmax: Kernel) -> Row:
+    """What no delegate takes: pools, hardswish, softmax; and functions by table."""
+    pooled = (rule, "global_avg_pool2d", tflite.global_avg_pool, _raw, True)
+    return {
+        "sigmoid": Curved(rule, "sigmoid", tflite.curve, _bounded),
+        "tanh": Curved(rule, "tanh", tflite.curve, _bounded),
+        "hardswish": CurvedByCode(rule, "hardswish", tflite.hardswish, _gated),
+        "softmax": Shared(rule, "softmax", softmax, _bounded),
+        "avg_pool2d": Pooled(rule, "avg_pool2d", tflite.avg_pool, _raw),
+        "global_avg_pool2d": PooledWhole(*pooled),
+        "sub": Paired(rule, "sub", tflite.sub, _grids),
+        "mul": Paired(rule, "mul", tflite.mul, _grids),
+    }
+
+
+def _litert_ref(rule: str = "tflite_ref") -> Row:
+    moved = (rule, "requantize", tflite.requantize_ref, _grids, tflite.products_ref)
+    return _litert(rule, tflite_softmax.softmax_ref) | {
+        "quantize": Quantized(rule, "quantize", tflite.quantize_ref, _grids),
+        "requantize": Requantized(*moved),
+        "add": Paired(rule, "add", tflite.add_ref, _grids),
+        "linear": Products(rule, "linear", tflite.linear_ref, _signed_pair, linear),
+        "conv2d": Products(rule, "conv2d", tflite.products_ref, _weighted, conv2d),
+    }
+
+
+def _litert_opt(rule: str = "tflite_opt") -> Row:
+    moved = (rule, "requantize", tflite.requantize_opt, _grids, tflite.products_opt)
+    return _litert(rule, tflite_softmax.softmax_opt) | {
+        "quantize": Quantized(rule, "quantize", tflite.quantize_opt, _grids),
+        "requantize": Requantized(*moved),
+        "add": Paired(rule, "add", tflite.add_opt, _in_order),
+        "linear": Products(rule, "linear", tflite.products_opt, _weighted, linear),
+        "conv2d": Products(rule, "conv2d", tflite.products_opt, _weighted, conv2d),
+    }
+
+
+def _xnnpack(rule: str) -> Row:
+    moved = (rule, "requantize", xnnpack.requantize, _near_move, xnnpack.products)
+    row: Row = {
+        "quantize": Quantized(rule, "quantize", xnnpack.quantize, _grids),
+        "requantize": Requantized(*moved),
+        "add": Paired(rule, "add", xnnpack.add, _near_sum),
+        "sub": Paired(rule, "sub", xnnpack.sub, _near_sum),
+        "mul": Paired(rule, "mul", xnnpack.mul, _near_product),
+    }
+    for operation in (linear, conv2d):
+        name = operation.__name__
+        row[name] = Products(rule, name, xnnpack.products, _near_weighted, operation)
+    for name in ("sigmoid", "tanh"):
+        row[name] = Curved(rule, name, xnnpack.curve, _bounded)
+    return row
+
+
+def _xnnpack_x86(rule: str = "xnnpack_x86") -> Row:
+    """Through LiteRT, which runs the rest by its optimized kernels."""
+    kept = ("hardswish", "softmax", "avg_pool2d", "global_avg_pool2d")
+    rest = _litert(rule, tflite_softmax.softmax_opt)
+    return {name: rest[name] for name in kept} | _xnnpack(rule)
+
+
+def _xnnpack_arm(rule: str = "xnnpack_arm") -> Row:
+    row = _xnnpack(rule)
+    row["mul"] = Paired(rule, "mul", xnnpack.mul_arm, _near_product)
+    for operation in (linear, conv2d):
+        name = operation.__name__
+        shifting = (rule, name, xnnpack.products_arm, _near_weighted, operation)
+        row[name] = ByType(row[name], Products(*shifting), _shifts_on_arm)
+    return row
+
+
+TABLE: dict[str, Row] = {
+    "onnx": _onnx(),
+    "ort_cpu": _ort(),
+    "tflite_ref": _litert_ref(),
+    "tflite_opt": _litert_opt(),
+    "xnnpack_x86": _xnnpack_x86(),
+    "xnnpack_arm": _xnnpack_arm(),
+}

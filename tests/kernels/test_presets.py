@@ -1,0 +1,137 @@
+"""Rules of rounding in NumPy against the oracle, on random grids."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from mdtensor.kernels.presets import fixed_point, onnx, ort, tflite, xnnpack
+from mdtensor.kernels.presets.grid import Grid
+from mdtensor.kernels.reference.presets import (
+    fixed_point as exact_fixed_point,
+    onnx as exact_onnx,
+    ort as exact_ort,
+    tflite as exact_tflite,
+    xnnpack as exact_xnnpack,
+)
+
+LIBRARIES = {
+    "tflite": (tflite, exact_tflite),
+    "xnnpack": (xnnpack, exact_xnnpack),
+    "ort": (ort, exact_ort),
+    "onnx": (onnx, exact_onnx),
+}
+
+
+def kernels(*names):
+    """(kernel, oracle) for each of the names in each library, by a readable id."""
+    found = {
+        f"{library}-{name}": (getattr(fast, name), getattr(slow, name))
+        for library, (fast, slow) in LIBRARIES.items()
+        for name in names
+        if hasattr(slow, name) and not name.startswith("_")
+    }
+    return pytest.mark.parametrize("fast, slow", found.values(), ids=found)
+
+
+SCALES = st.one_of(
+    st.floats(2.0**-9, 2.0, width=32).map(np.float32),
+    st.integers(-8, 1).map(lambda k: np.float32(2.0**k)),
+)
+GRIDS = st.one_of(
+    st.builds(Grid, SCALES, st.integers(-128, 127), st.just(-128), st.just(127)),
+    st.builds(Grid, SCALES, st.integers(0, 255), st.just(0), st.just(255)),
+)
+SEEDS = st.integers(0, 2**32)
+few = settings(max_examples=15)
+
+
+def codes(grid, seed, size=32):
+    """Whole vectors, so that optimized kernels have no rest."""
+    return np.random.default_rng(seed).integers(grid.lo, grid.hi + 1, size)
+
+
+@kernels("add", "add_ref", "add_opt", "sub", "mul", "mul_arm", "minimum", "maximum")
+@few
+@given(ga=GRIDS, gb=GRIDS, out=GRIDS, seed=SEEDS)
+def test_pairs(fast, slow, ga, gb, out, seed):
+    a, b = codes(ga, seed), codes(gb, seed + 1)
+    wanted = [
+        slow(x, y, ga, gb, out) for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
+    assert fast(a, b, ga, gb, out).tolist() == wanted
+
+
+@kernels("div")
+@few
+@given(ga=GRIDS, gb=GRIDS, out=GRIDS, seed=SEEDS)
+def test_quotients(fast, slow, ga, gb, out, seed):
+    a, b = codes(ga, seed), codes(gb, seed + 1)
+    a, b = a[b != gb.zero], b[b != gb.zero]
+    wanted = [
+        slow(x, y, ga, gb, out) for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
+    assert fast(a, b, ga, gb, out).tolist() == wanted
+
+
+@kernels("requantize", "requantize_ref", "requantize_opt")
+@few
+@given(source=GRIDS, out=GRIDS, seed=SEEDS)
+def test_codes_to_another_grid(fast, slow, source, out, seed):
+    given_codes = codes(source, seed)
+    wanted = [slow(code, source, out) for code in given_codes.tolist()]
+    assert fast(given_codes, source, out).tolist() == wanted
+
+
+@kernels("products", "products_ref", "products_opt", "products_arm", "linear_ref")
+@few
+@given(x=SCALES, w=SCALES, out=GRIDS, seed=SEEDS, bits=st.integers(4, 24))
+def test_products(fast, slow, x, w, out, seed, bits):
+    acc = np.random.default_rng(seed).integers(-(2**bits), 2**bits, 32)
+    grids = Grid(x, 0), Grid(np.float32(w / 2), 0), out
+    assert fast(acc, *grids).tolist() == [slow(v, *grids) for v in acc.tolist()]
+
+
+@kernels("quantize", "quantize_ref", "quantize_opt", "curve")
+@few
+@given(out=GRIDS, seed=SEEDS)
+def test_numbers_to_codes(fast, slow, out, seed):
+    rng = np.random.default_rng(seed)
+    halves = (rng.integers(-300, 300, 32) + 0.5) * out.scale
+    x = np.concatenate([halves, rng.normal(0, 50, 30), [1e30, -1e30]])
+    x = x.astype(np.float32)
+    assert fast(x, out).tolist() == [slow(v, out) for v in x]
+
+
+@kernels("global_avg_pool")
+@few
+@given(x=GRIDS, out=GRIDS, count=st.integers(1, 500), seed=SEEDS)
+def test_means(fast, slow, x, out, count, seed):
+    rng = np.random.default_rng(seed)
+    sums = rng.integers(-255 * count, 255 * count + 1, 32)
+    wanted = [slow(total, count, x, out) for total in sums.tolist()]
+    assert fast(sums, count, x, out).tolist() == wanted
+
+
+@few
+@given(x=GRIDS, y=SCALES, zero=st.integers(-128, 127))
+def test_hardswish(x, y, zero):
+    every, out = np.arange(x.lo, x.hi + 1), Grid(np.float32(y + x.scale / 100), zero)
+    wanted = [exact_tflite.hardswish(code, x, out) for code in every.tolist()]
+    assert tflite.hardswish(every, x, out).tolist() == wanted
+
+
+@given(st.integers(-255, 255), SCALES, st.floats(-300, 300, width=32), SCALES)
+def test_a_fused_product_rounds_once(a, scale, rest, other):
+    b = np.float32(scale / other)
+    assert ort.fma(a, b, np.float32(rest)) == exact_ort.fma(a, b, np.float32(rest))
+
+
+@given(st.floats(2.0**-40, 2.0**20), st.integers(-(2**31), 2**31 - 1))
+def test_fixed_point(real, x):
+    fast, slow = fixed_point, exact_fixed_point
+    assert tuple(map(int, fast.quantize_multiplier(real))) == slow.quantize_multiplier(
+        real
+    )
+    assert int(fast.multiply(np.int64(x), real)) == slow.multiply(x, real)
+    q = slow.quantize_multiplier(real)[0]
+    assert int(fast.high_mul(np.int64(x), np.int64(q))) == slow.high_mul(x, q)

@@ -1,0 +1,253 @@
+"""Rules of LiteRT and XNNPACK against LiteRT itself: every byte."""
+
+import numpy as np
+import pytest
+from support.tflite_model import Session, Value, one_operator, options_of
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams
+
+RULES = ("tflite_ref", "tflite_opt", "xnnpack_x86")
+LEAVES = {"int8": QInt8Tensor, "uint8": quant.QUInt8Tensor}
+#: Every pair of codes.
+A, B = (g.reshape(-1) for g in np.meshgrid(*[np.arange(-128, 128)] * 2, indexing="ij"))
+#: (scale, zero point) of both arguments and of the result. Powers of two have most
+#: ties; 0.02 and 0.05 to 0.06 is where rules differ most among other scales.
+GRIDS = {
+    "powers of two": ((0.5, 3), (0.25, -7), (1.0, 1)),
+    "ties": ((0.125, 1), (0.25, -3), (0.25, 7)),
+    "halves": ((0.5, 0), (0.5, 0), (1.0, 0)),
+    "near ties": ((0.02, -5), (0.05, 11), (0.06, 3)),
+    "saturated": ((0.03, 1), (0.07, -127), (0.1, 127)),
+    "generic": ((0.037, -17), (0.0113, 5), (0.041, -1)),
+    "far apart": ((1.0, 9), (0.002, 3), (0.5, 1)),
+}
+
+
+def tensor(codes, grid):
+    return QInt8Tensor(np.asarray(codes, np.int8), scale=grid[0], zero_point=grid[1])
+
+
+def value(shape, grid, **more):
+    return Value(shape, *grid, **more)
+
+
+def same(ours, theirs):
+    assert ours.shape == theirs.shape
+    different = int((np.asarray(ours.codes) != theirs).sum())
+    assert different == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+def test_pairs_of_codes(name, grids, rule):
+    a, b = A.astype(np.int8), B.astype(np.int8)
+    given = [value(a.shape, g) for g in grids]
+    model = one_operator(
+        name.upper(), given[:2], given[2], options_of(name.capitalize())
+    )
+    ours = getattr(md, name)(
+        tensor(a, grids[0]), tensor(b, grids[1]), out=QParams(*grids[2]), rounding=rule
+    )
+    same(ours, Session(model, rule)(a, b))
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 37])
+def test_the_rest_of_a_vector_rounds_as_the_reference_does(size, rng):
+    grids = GRIDS["near ties"]
+    given = [value((size,), g) for g in grids]
+    model = Session(
+        one_operator("ADD", given[:2], given[2], options_of("Add")), "tflite_opt"
+    )
+    for _ in range(50):
+        a, b = rng.integers(-128, 128, (2, size), dtype=np.int8)
+        ours = md.add(
+            tensor(a, grids[0]),
+            tensor(b, grids[1]),
+            out=QParams(*grids[2]),
+            rounding="tflite_opt",
+        )
+        same(ours, model(a, b))
+
+
+def layer(rng, weights, channels):
+    """Random weights, bias and grids of a layer."""
+    w = rng.integers(-127, 128, weights, dtype=np.int8)
+    b = rng.integers(-3000, 3000, channels).astype(np.int32)
+    x_grid = float(np.float32(rng.uniform(0.005, 0.1))), int(rng.integers(-128, 128))
+    scales = rng.uniform(0.002, 0.02, channels).astype(np.float32)
+    return w, b, x_grid, scales, int(rng.integers(-100, 100))
+
+
+def bias(b, x_grid, scales):
+    products = np.float32(x_grid[0]) * scales
+    exact = np.float64(np.float32(x_grid[0])) * scales.astype(np.float64)
+    stored = Value(b.shape, products, 0, dtype="int32", data=b)
+    if scales.size == 1:
+        return stored, QInt32Tensor(b, scale=float(exact[0]))
+    return stored, QInt32Tensor(b, scale=exact, axis=0)
+
+
+def weights_of(w, scales):
+    if scales.size == 1:
+        return QInt8Tensor(w, scale=float(scales[0]))
+    return QInt8Tensor(w, scale=scales, axis=0)
+
+
+def step_of(x, w, b, sums):
+    """A scale that has the sums fill the codes."""
+    return float(np.float32(np.asarray(quant.dequantize(sums)).std() / 40))
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_fully_connected(rule, per_row, rng):
+    for _ in range(3):
+        w, b, x_grid, scales, zero = layer(rng, (48, 300), 48)
+        scales = scales if per_row else scales[:1]
+        x = rng.integers(-128, 128, (128, 300), dtype=np.int8)
+        stored, own = bias(
+            b, x_grid, np.broadcast_to(scales, 48) if per_row else scales
+        )
+        xs, ws = tensor(x, x_grid), weights_of(w, scales)
+        grid = step_of(xs, ws, own, md.linear(xs, ws, own)), zero
+        model = one_operator(
+            "FULLY_CONNECTED",
+            [value(x.shape, x_grid), Value(w.shape, scales, data=w), stored],
+            value((128, 48), grid),
+            options_of("FullyConnected"),
+        )
+        ours = md.linear(xs, ws, own, out=QParams(*grid), rounding=rule)
+        same(ours, Session(model, rule)(x))
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_convolutions(rule, depthwise, rng):
+    for per_channel in (True, True, False):
+        shape = (16, 1, 3, 3) if depthwise else (24, 16, 3, 3)
+        w, b, x_grid, scales, zero = layer(rng, shape, shape[0])
+        scales = scales if per_channel else scales[:1]
+        x = rng.integers(-128, 128, (2, 16, 15, 15), dtype=np.int8)
+        stored, own = bias(b, x_grid, scales)
+        xs, ws = tensor(x, x_grid), weights_of(w, scales)
+        window = {"stride": 2, "padding": 1, "groups": 16 if depthwise else 1}
+        grid = step_of(xs, ws, own, md.conv2d(xs, ws, own, **window)), zero
+        kind = "DepthwiseConv2D" if depthwise else "Conv2D"
+        more = {"DepthMultiplier": 1} if depthwise else {}
+        theirs = w.transpose((1, 2, 3, 0) if depthwise else (0, 2, 3, 1))
+        axis = 3 if depthwise else 0
+        model = one_operator(
+            "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D",
+            [
+                value((2, 15, 15, 16), x_grid),
+                Value(theirs.shape, scales, axis=axis, data=theirs),
+                stored,
+            ],
+            value((2, 8, 8, len(w)), grid),
+            options_of(kind, Padding=0, StrideW=2, StrideH=2, **more),
+        )
+        ours = md.conv2d(xs, ws, own, **window, out=QParams(*grid), rounding=rule)
+        found = Session(model, rule)(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
+        same(ours, found.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("rule", RULES[:2])
+@pytest.mark.parametrize("kernel, stride, pad", [(3, 2, 1), (2, 2, 0), (5, 1, 2)])
+def test_average_pools(kernel, stride, pad, rule, rng):
+    x = rng.integers(-128, 128, (2, 5, 17, 17), dtype=np.int8)
+    grid = 0.1, 5
+    ours = md.avg_pool2d(
+        tensor(x, grid),
+        kernel_size=kernel,
+        stride=stride,
+        padding=pad,
+        count_include_pad=False,
+        out=QParams(*grid),
+        rounding=rule,
+    )
+    n, c, h, w = ours.shape
+    options = {"Padding": 0 if pad else 1, "StrideW": stride, "StrideH": stride}
+    options |= {"FilterWidth": kernel, "FilterHeight": kernel}
+    model = one_operator(
+        "AVERAGE_POOL_2D",
+        [value((2, 17, 17, 5), grid)],
+        value((n, h, w, c), grid),
+        options_of("Pool2D", **options),
+    )
+    found = Session(model, rule)(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
+    same(ours, found.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])
+def test_bounded_functions(kind, rule, rng):
+    operation = md.sigmoid if kind == "LOGISTIC" else md.tanh
+    grid = (1 / 256, -128) if kind == "LOGISTIC" else (1 / 128, 0)
+    codes = np.arange(-128, 128, dtype=np.int8)
+    for scale in np.exp(rng.uniform(-7, 1, 8)):
+        source = float(np.float32(scale)), int(rng.integers(-128, 128))
+        model = one_operator(kind, [value((256,), source)], value((256,), grid))
+        ours = operation(tensor(codes, source), out=QParams(*grid), rounding=rule)
+        same(ours, Session(model, rule)(codes))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_hardswish_in_fixed_point(rule, rng):
+    codes = np.arange(-128, 128, dtype=np.int8)
+    for _ in range(15):
+        scale, step = (float(np.float32(s)) for s in np.exp(rng.uniform(-6, 0, 2)))
+        source = scale, int(rng.integers(-128, 128))
+        grid = max(step, scale / 100), int(rng.integers(-128, 128))
+        model = one_operator("HARD_SWISH", [value((256,), source)], value((256,), grid))
+        ours = md.hardswish(tensor(codes, source), out=QParams(*grid), rounding=rule)
+        same(ours, Session(model, rule)(codes))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_softmax(rule, rng):
+    grid = 1 / 256, -128
+    for scale in (0.002, 0.01, 0.05, 0.13, 0.5, 1.3):
+        x = rng.integers(-128, 128, (200, 33), dtype=np.int8)
+        model = one_operator(
+            "SOFTMAX",
+            [value(x.shape, (scale, 3))],
+            value(x.shape, grid),
+            options_of("Softmax", Beta=1.0),
+        )
+        ours = md.softmax(tensor(x, (scale, 3)), out=QParams(*grid), rounding=rule)
+        same(ours, Session(model, rule)(x))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("size", [8, 6000, 5, 3006])
+def test_numbers_to_codes(size, rule, rng):
+    halves = np.arange(-3000, 3000) / 16
+    special = [np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9, -0.0]
+    numbers = [halves, np.array(special), rng.normal(0, 20, 3000)]
+    x = rng.choice(np.concatenate(numbers).astype(np.float32), size)
+    x[:4] = np.inf, -np.inf, 1e30, -3.5
+    for grid in ((0.5, 3), (0.1, -10), (0.03, 127), (1.0, -128)):
+        model = one_operator(
+            "QUANTIZE", [Value((size,), dtype="float32")], value((size,), grid)
+        )
+        same(
+            quant.quantize(md.asarray(x), QParams(*grid), rounding=rule),
+            Session(model, rule)(x),
+        )
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("size", [256, 47])
+def test_codes_to_another_grid(size, rule):
+    codes = np.arange(-128, size - 128, dtype=np.int8)
+    moves = [((0.5, 3), (0.25, 1)), ((0.5, 3), (1.0, 1)), ((0.02, -7), (0.06, 11))]
+    moves += [((0.1, 1), (0.001, 1)), ((0.03, 5), (1.0, -5)), ((0.25, 5), (0.25, -5))]
+    for source, grid in moves:
+        model = one_operator("QUANTIZE", [value((size,), source)], value((size,), grid))
+        ours = quant.requantize(
+            tensor(codes, source), out=QParams(*grid), rounding=rule
+        )
+        same(ours, Session(model, rule)(codes))
