@@ -1,4 +1,7 @@
-"""Integer kernels on the layer shapes of small mobile networks, each runway in turn."""
+"""Integer kernels on the layer shapes of small mobile networks, each runway in turn.
+
+Products and depthwise convolutions run beside ONNX Runtime, see `one_node.py`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +9,10 @@ from fractions import Fraction
 
 import harness
 import numpy as np
+import one_node
 
 from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, runway
+from mdtensor.kernels.cpu.plan import aligned_bytes
 from mdtensor.kernels.cpu.steps import window
 from mdtensor.kernels.rescale import rescale
 
@@ -21,6 +26,10 @@ PRODUCTS += [
     (784, 144, 32),
     (49, 960, 160),
 ]
+# pointwise layers of MobileNetV2 from its first to its last, and square ones
+PRODUCTS += [(12544, 32, 16), (12544, 16, 96), (3136, 24, 144), (784, 32, 192)]
+PRODUCTS += [(196, 64, 384), (196, 576, 96), (49, 960, 320), (49, 320, 1280)]
+PRODUCTS += [(256, 256, 256), (512, 512, 512)]
 # h, w, c, kernel, stride
 DEPTHWISES = [(24, 96, 8, 3, (2, 1)), (12, 96, 40, 3, (2, 1)), (6, 96, 48, 5, (2, 1))]
 DEPTHWISES += [
@@ -28,18 +37,30 @@ DEPTHWISES += [
     (2, 96, 200, 5, (1, 1)),
     (28, 28, 192, 3, (1, 1)),
 ]
+DEPTHWISES += [(112, 112, 32, 3, (1, 1)), (56, 56, 144, 3, (2, 2))]
 VALUES = 96 * 200
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One shape with a call for each runway; `work` in millions of MACs or values."""
+    """One shape with a call for each runway; `work` in millions of MACs or values.
+
+    `rivals`: ONNX Runtime's call, and the one in which it is exact on every CPU.
+    """
 
     name: str
     work: float
     unit: str
     fast: Callable[[], object]
     generic: Callable[[], object]
+    rivals: tuple[Callable[[], object], ...] = ()
+
+
+def aligned(packed: np.ndarray) -> np.ndarray:
+    """A copy of packed weights where a Step has them: at a line of the cache."""
+    room = aligned_bytes(packed.size).view(np.int8)
+    room[:] = packed
+    return room
 
 
 def scaling(channels: int, taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,8 +84,12 @@ def product(m: int, k: int, n: int) -> Layer:
         f"gemm_u8s8u8 {m}x{k} -> {n}",
         m * k * n / 1e6,
         "GMAC/s",
-        call(runway.gemm_u8s8u8, runway.pack_s8(weight)),
-        call(matmul.gemm_u8s8u8, matmul.pack_s8(weight)),
+        call(runway.gemm_u8s8u8, aligned(runway.pack_s8(weight))),
+        call(matmul.gemm_u8s8u8, aligned(matmul.pack_s8(weight))),
+        tuple(
+            one_node.convolution((m, 1, k), weight[:, :, None, None], is_exact=exact)
+            for exact in (False, True)
+        ),
     )
 
 
@@ -84,8 +109,18 @@ def depthwise(h: int, w: int, c: int, kernel: int, stride: tuple[int, int]) -> L
         f"depthwise_u8s8u8 {h}x{w}x{c} {kernel}x{kernel} stride {stride}",
         outputs * kernel * kernel / 1e6,
         "GMAC/s",
-        call(runway.depthwise_u8s8u8, runway.pack_depthwise_s8(weight)),
-        call(conv.depthwise_u8s8u8, conv.pack_depthwise_s8(weight)),
+        call(runway.depthwise_u8s8u8, aligned(runway.pack_depthwise_s8(weight))),
+        call(conv.depthwise_u8s8u8, aligned(conv.pack_depthwise_s8(weight))),
+        tuple(
+            one_node.convolution(
+                *((h, w, c), weight[:, None]),
+                stride=stride,
+                pad=kernel // 2,
+                groups=c,
+                is_exact=exact,
+            )
+            for exact in (False, True)
+        ),
     )
 
 
@@ -125,19 +160,23 @@ def main() -> None:
             harness.Contender(isa.RUNWAY, layer.fast),
             harness.Contender("plain", layer.generic),
         ]
+        names = ("ORT", "ORT exact")[: len(layer.rivals)]
+        contenders += map(harness.Contender, names, layer.rivals)
         samples = harness.interleave(contenders, options.rounds, 0.002)
         seconds = harness.medians(samples)
+        ratios = [str(harness.ratio(samples, isa.RUNWAY, name)) for name in names]
         rows.append(
             (
                 layer.name,
                 f"{1e6 * seconds[isa.RUNWAY]:.1f}",
                 f"{layer.work / 1e3 / seconds[isa.RUNWAY]:.1f} {layer.unit}",
                 f"{1e6 * seconds['plain']:.1f}",
-                f"{layer.work / 1e3 / seconds['plain']:.1f} {layer.unit}",
                 str(harness.ratio(samples, "plain", isa.RUNWAY)),
+                *(ratios or ["-", "-"]),
             )
         )
-    header = ("kernel", f"{isa.RUNWAY} us", "rate", "generic us", "rate", "ratio")
+    header = ("kernel", f"{isa.RUNWAY} us", "rate", "generic us", "generic / this")
+    header += ("this / ORT", "this / ORT exact")
     harness.report(
         "kernels",
         f"Integer kernels, one thread, runway {isa.RUNWAY}",
@@ -145,7 +184,7 @@ def main() -> None:
         rows,
         [],
         save=not options.no_save,
-        notes=f"runway: {isa.REASON}",
+        notes=f"runway: {isa.REASON}; {one_node.__doc__}",
     )
 
 

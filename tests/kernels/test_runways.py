@@ -146,6 +146,30 @@ def test_gemm_writes_rows_of_a_wider_matrix(matmul):
     assert (got[:, n:] == 7).all()
 
 
+@pytest.mark.parametrize("weight", [-128, 127])
+def test_longest_sums_hold(matmul, weight):
+    k, n = 65_793, 3  # k * 255 * 128 is 128 short of 2**31
+    a, w = np.full(k + SLACK, 255, np.uint8), np.full((n, k), weight, np.int8)
+    sums = np.zeros(n, np.int32)
+    bias = np.zeros(16, np.int32)
+    matmul.gemm_u8s8s32(a, k, 1, k, matmul.pack_s8(w), n, bias, sums, n)
+    assert sums.tolist() == [k * 255 * weight] * n
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(0, 8, 16), (3, 0, 5), (3, 8, 0)])
+def test_gemm_of_nothing(matmul, m, k, n):
+    a, w = np.full(m * k + SLACK, 255, np.uint8), np.ones((n, k), np.int8)
+    bias, sums = np.full(16, 9, np.int32), np.full(SLACK, 7, np.int32)
+    matmul.gemm_u8s8s32(a, k, m, k, matmul.pack_s8(w), n, bias, sums, n)
+    assert (sums[: m * n] == 9).all() and (sums[m * n :] == 7).all()
+    scales = np.ones(16, np.float32), np.ones((16, 8), np.int64)
+    codes = np.full(SLACK, 7, np.uint8)
+    matmul.gemm_u8s8u8(
+        *(a, k, m, k, matmul.pack_s8(w), n, bias, *scales, 1, 0, 255, codes, n)
+    )
+    assert (codes[: m * n] == 10).all() and (codes[m * n :] == 7).all()
+
+
 # (h, w, c), (kh, kw), strides, (top, left, bottom, right), dilations
 DEPTHWISE = [
     ((3, 7, 8), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
