@@ -102,12 +102,23 @@ def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:
         steps: codes less their zero point.
         source, target: of any granularity.
     """
+    return to_codes(_rescaled(steps, source, target), target)
+
+
+def is_past(x: Any, target: QParams) -> npt.NDArray[Any]:
+    """Which codes of `x` come to lie past the ends of `target`."""
+    steps = _rescaled(steps_of(x), x.qparams, target)
+    codes = steps + target.along(target.zero_point, steps.shape)
+    return np.asarray((codes < target.minimum) | (codes > target.maximum))
+
+
+def _rescaled(steps: npt.NDArray[Any], source: QParams, target: QParams) -> IntArray:
+    """Steps of `source` as steps of `target`, which may be past its ends."""
     if source.axis is None and target.axis is None:
-        ratio = source.fraction / target.fraction
-        return to_codes(round_sum((steps, ratio)), target)
+        return round_sum((steps, source.fraction / target.fraction))
     above, below = (np.asarray(g.along(g.scale, steps.shape)) for g in (source, target))
     is_short = qint32 not in (source.dtype, target.dtype)
-    return to_codes(_round_quotients(steps, above, below, is_short), target)
+    return _round_quotients(steps, above, below, is_short)
 
 
 def _round_quotients(steps: Any, source: Any, target: Any, is_short: bool) -> IntArray:

@@ -3,6 +3,7 @@
 from mdtensor.quant.ops import (
     activation as activation,
     arithmetic as arithmetic,
+    casting as casting,
     comparison as comparison,
     conv as conv,
     conversion as conversion,

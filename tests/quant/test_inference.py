@@ -1,5 +1,6 @@
 """What is inferred of quantized tensors is what comes out, over random calls."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,31 @@ from support.draws import DRAWS, INSIDE
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.quant import QParams, qint32, quint8
+from mdtensor.quant.dtypes import FLOATS as FLOAT8
 from mdtensor.quant.tensor import spec_of
 
 TENSOR = [QParams(0.5, 3), QParams(0.5, 3, dtype=quint8), QParams(0.25, dtype=qint32)]
+TENSOR += [QParams(0.5, 3, dtype=d) for d in (quant.qint4, quant.quint4)]
+TENSOR += [QParams(0.5, dtype=d) for d in (quant.qint16, quant.qfloat8_e5m2)]
 OUTS = [None, None, QParams(0.1, 3), QParams(1, 3, dtype=quint8)]
+OUTS += [QParams(0.5, dtype=d) for d in (quant.qint4, quant.qint16)]
 FLOATS = [leaf for leaf in md.leaves()[:15] if leaf.dtype.is_floating]
 
 
 def codes(draw: Any, shape: tuple[int, ...]) -> Any:
-    """Ones on a grid, of the tensor or along an axis."""
+    """Ones on a grid: of the tensor, along an axis, or in blocks of it."""
     grid = draw(st.sampled_from(TENSOR))
-    if shape and draw(st.integers(0, 3)) == 0:
-        axis = draw(st.integers(0, len(shape) - 1))
-        if shape[axis]:
-            scales = [0.5, 0.25, 1.0] * shape[axis]
-            grid = QParams(scales[: shape[axis]], dtype=grid.dtype, axis=axis)
-    return quant.tensor.quantized(np.ones(shape, grid.dtype.storage), grid)
+    if shape and draw(st.integers(0, 2)) == 0:
+        axis, size = draw(st.integers(0, len(shape) - 1)), draw(st.sampled_from([0, 2]))
+        ones = np.ones((1,) * len(shape) if size else 1)
+        grid = grid.replace(
+            scale=ones, zero_point=0, axis=axis, block_size=size or None
+        )
+        counts = grid.scales_of(shape)
+        scales = np.resize([0.5, 0.25, 1.0], prod(counts)).reshape(counts)
+        grid = grid.replace(scale=scales, zero_point=0)
+    ones = np.ones(shape, np.uint8 if grid.dtype in FLOAT8 else grid.dtype.storage)
+    return quant.tensor.quantized(ones, grid)
 
 
 def on_grids(operation: Any, draw: Any) -> Any:

@@ -239,23 +239,25 @@ def test_gemm_takes_dequantized_weights_either_way(
     check(path, graph, onnxruntime_of, steps=1)
 
 
+@pytest.mark.parametrize(("sizes", "left"), [((4, 1, 2), ["reshape"]), ((2, 2, 2), [])])
 def test_codes_with_scales_do_not_tear_in_a_reshape(
-    make_model: Any, onnxruntime_of: Any
+    make_model: Any, onnxruntime_of: Any, sizes: Any, left: list[str]
 ) -> None:
+    """Which moves to the constant if that keeps the axis of the scales."""
     constants = {
         "m": np.arange(8, dtype=np.int8).reshape(2, 4),
         "ms": np.array([0.5, 0.25], F32),
-        "wide": np.array([1, 2, 2, 2]),
+        "wide": np.array([1, *sizes]),
     }
     nodes = [
         node("DequantizeLinear", "m ms", "m.d", axis=0),
         node("Reshape", "m.d wide", "r"),
         node("Add", "x r", "y"),
     ]
-    path = make_model(nodes, {"x": (1, 2, 2, 2)}, constants, opset=13)
+    path = make_model(nodes, {"x": (1, *sizes)}, constants, opset=13)
     graph = simplify(read_graph(path))
-    assert names(graph) == ["dequantize", "reshape", "add"]
-    feeds = {"x": np.ones((1, 2, 2, 2), F32)}
+    assert names(graph) == ["dequantize", *left, "add"]
+    feeds = {"x": np.ones((1, *sizes), F32)}
     assert (np.asarray(graph.run(feeds)["y"]) == onnxruntime_of(path, feeds)[0]).all()
 
 
