@@ -83,6 +83,10 @@ DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 }
 
 
+#: Tables of observers: the name of a block, and the codes.
+OBSERVED = {"observers8": quant.quint8, "observers4": quant.quint4}
+
+
 def decibels(values: np.ndarray, grid: quant.QParams) -> float:
     """10 log10(E[x²] / E[(x - grid(x))²])"""
     step, zero = float(grid.scale), grid.zero
@@ -91,14 +95,14 @@ def decibels(values: np.ndarray, grid: quant.QParams) -> float:
     return float(10 * np.log10(np.square(values).sum() / wrong))
 
 
-def observed(name: str, count: int = 200_000) -> dict[str, float]:
-    """Signal to noise of uint8 codes for one distribution, by observer."""
+def observed(name: str, dtype: Any, count: int = 200_000) -> dict[str, float]:
+    """Signal to noise of codes for one distribution, by observer."""
     values = DISTRIBUTIONS[name](np.random.default_rng(0), count)
     found = {}
     for short, kind in OBSERVERS.items():
         observer = kind()
         observer.observe(values.reshape(-1, 1000))
-        found[short] = decibels(values, observer.qparams(quant.quint8))
+        found[short] = decibels(values, observer.qparams(dtype))
     return found
 
 
@@ -115,11 +119,10 @@ def table(rows: dict[str, dict[str, float]], form: str) -> Iterator[str]:
 def page(text: str) -> str:
     """The page with every generated block anew."""
     outputs = {name: output_errors(**options) for name, options in FORMATS.items()}
-    levels = {name: observed(name) for name in DISTRIBUTIONS}
-    blocks = {
-        "outputs": "\n".join(table(outputs, ".1%")),
-        "observers": "\n".join(table(levels, ".1f")),
-    }
+    blocks = {"outputs": "\n".join(table(outputs, ".1%"))}
+    for block, dtype in OBSERVED.items():
+        levels = {name: observed(name, dtype) for name in DISTRIBUTIONS}
+        blocks[block] = "\n".join(table(levels, ".1f"))
     marked = re.compile(r"(<!-- begin: (\w+) -->).*?(<!-- end -->)", re.DOTALL)
     return marked.sub(lambda m: f"{m[1]}\n\n{blocks[m[2]]}\n\n{m[3]}", text)
 

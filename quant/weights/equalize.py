@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import OptionError, ShapeError
-from mdtensor.quant.weights.format import FloatArray
+from mdtensor.quant.weights.format import FloatArray, check_number
 from mdtensor.quant.weights.result import alike, real_weights
 from mdtensor.quant.weights.smooth import rounded_to_powers
 
@@ -62,7 +62,7 @@ def equalize(
     layers = [real_weights(w).copy() for w in weights]
     offsets = [None if b is None else real_weights(b).copy() for b in given]
     _check(layers, offsets, sweeps)
-    for _ in range(sweeps):
+    for _ in range(int(sweeps)):
         moved = 0.0
         for at in range(len(layers) - 1):
             scale = _scale(layers[at], layers[at + 1])
@@ -121,10 +121,11 @@ def _column(scale: FloatArray, ndim: int) -> FloatArray:
 def _check(
     layers: list[FloatArray], offsets: list[FloatArray | None], sweeps: int
 ) -> None:
-    if len(layers) < 2 or len(offsets) != len(layers) or not sweeps >= 1:
+    check_number("sweeps", sweeps, 1)
+    if len(layers) < 2 or len(offsets) != len(layers):
         raise OptionError(
-            f"{len(layers)} layers, {len(offsets)} biases and {sweeps} sweeps",
-            "Give two layers or more, a bias or None for each, one sweep or more",
+            f"{len(layers)} layers and {len(offsets)} biases",
+            "Give two layers or more, and a bias or None for each",
         )
     for weights, bias in zip(layers, offsets, strict=True):
         if weights.ndim < 2 or not weights.size:

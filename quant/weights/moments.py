@@ -14,7 +14,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import DataError, MdtensorError, ShapeError, Tensor
+from mdtensor import DataError, OptionError, ShapeError, Tensor
+from mdtensor.errors import shown
+from mdtensor.quant.observers.extremes import numbers
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -25,6 +27,9 @@ class InputMoments:
 
     Args:
         inputs: how many numbers a sample has.
+
+    Raises:
+        OptionError: less than one.
 
     Sums are in float64: how samples are split into batches changes them by rounding
     only, which is not so for the peaks and the count: those are exact.
@@ -46,6 +51,8 @@ class InputMoments:
     gram: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.inputs, int) or self.inputs < 1:
+            raise OptionError(f"inputs is {shown(self.inputs)}", "Use 1 or more")
         self.sums, self.magnitudes, self.peaks = np.zeros((3, self.inputs))
         self.gram = np.zeros((self.inputs, self.inputs))
 
@@ -72,7 +79,7 @@ class InputMoments:
         self.gram += gram
 
     def _rows(self, samples: Any) -> FloatArray:
-        found = numbers(samples)
+        found = numbers(samples).astype(np.float64, copy=False)
         if found.ndim == 0 or found.shape[-1] != self.inputs:
             raise ShapeError(
                 f"samples of shape {found.shape} for weights of {self.inputs} inputs",
@@ -149,21 +156,3 @@ def moments_of(samples: Any, inputs: int) -> InputMoments:
 
 def _is_array(given: Any) -> bool:
     return isinstance(given, np.ndarray | Tensor) or hasattr(given, "__array__")
-
-
-def numbers(given: Any) -> FloatArray:
-    """`given` as an array of real numbers.
-
-    Raises:
-        DataError: it holds none.
-    """
-    try:
-        found = np.asarray(given)
-        if found.dtype.kind == "c":
-            raise TypeError
-        return found.astype(np.float64)
-    except (TypeError, ValueError, MdtensorError):
-        raise DataError(
-            f"a {type(given).__name__} is no array of real numbers",
-            "Give an array or a tensor of numbers",
-        ) from None

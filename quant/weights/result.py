@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from mdtensor import DataError, ShapeError, Tensor, asarray, dtypes
 from mdtensor.quant.generics import dequantize
+from mdtensor.quant.observers.extremes import numbers
 from mdtensor.quant.tensor import QuantizedTensor
 from mdtensor.quant.weights.format import FloatArray, matrix
-from mdtensor.quant.weights.moments import moments_of, numbers
+from mdtensor.quant.weights.moments import moments_of
 
 #: Numbers beyond this have no scale that is a float32.
 LARGEST = float(np.finfo(np.float32).max)
@@ -69,7 +70,7 @@ def real_weights(given: Any) -> FloatArray:
         return given.numbers()
     if isinstance(given, QuantizedTensor):
         return dequantized(given)
-    found = numbers(given)
+    found = numbers(given).astype(np.float64, copy=False)
     if not (np.abs(found) <= LARGEST).all():
         raise DataError(
             "a weight is NaN, infinite or beyond float32", "Look where it comes from"

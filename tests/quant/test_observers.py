@@ -20,7 +20,7 @@ from mdtensor.quant import (
     grid_of,
     quint8,
 )
-from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.dtypes import qint8, quint4
 
 BATCHES = arrays(
     np.float32, st.integers(2, 60), elements=st.floats(-1e4, 1e4, width=32)
@@ -201,11 +201,12 @@ def squared_error(values, grid):
     return float(np.square(values - (codes - zero) * step).sum())
 
 
+@pytest.mark.parametrize("dtype", [quint8, quint4, qint8])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_mse_is_never_worse_than_min_max(name):
+def test_mse_is_never_worse_than_min_max(name, dtype):
     values = DISTRIBUTIONS[name](np.random.default_rng(0))
     best, plain = (
-        seen(kind, values).qparams(quint8) for kind in (MSEObserver, MinMaxObserver)
+        seen(kind, values).qparams(dtype) for kind in (MSEObserver, MinMaxObserver)
     )
     assert squared_error(values, best) <= 1.001 * squared_error(values, plain)
     if name == "student":

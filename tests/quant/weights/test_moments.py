@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor import DataError
+from mdtensor import DataError, OptionError
 from mdtensor.quant import InputMoments
 
 X = np.random.default_rng(1).standard_normal((40, 6))
@@ -69,6 +69,12 @@ def test_nothing_is_kept_of_a_bad_batch():
         moments.observe(np.full((1, 6), np.inf))
     assert moments.count == 40
     assert np.isfinite(moments.gram).all()
+
+
+@pytest.mark.parametrize("inputs", [0, -3, 2.0, "many"])
+def test_inputs_are_counted(inputs):
+    with pytest.raises(OptionError, match="Use 1 or more"):
+        InputMoments(inputs)
 
 
 def test_no_samples_have_no_mean():

@@ -28,12 +28,14 @@ def test_the_errors_of_outputs_are_those_of_the_page(generator, measured):
         assert said[name] == pytest.approx(wanted, rel=0.03, abs=0.06)
 
 
-def test_the_levels_of_observers_are_those_of_the_page(generator):
-    said = rows(generator.PAGE.read_text(), "observers")
+@pytest.mark.parametrize("block", ["observers8", "observers4"])
+def test_the_levels_of_observers_are_those_of_the_page(generator, block):
+    said = rows(generator.PAGE.read_text(), block)
     assert list(said) == list(generator.DISTRIBUTIONS)
     for name, levels in said.items():
-        found = list(generator.observed(name).values())
-        assert levels == pytest.approx(found, abs=0.06)
+        found = generator.observed(name, generator.OBSERVED[block])
+        assert levels == pytest.approx(list(found.values()), abs=0.06)
+        assert found["mse"] >= found["minmax"]
 
 
 def test_a_generated_page_is_read_back(generator):

@@ -172,10 +172,14 @@ def test_tensors_stay_tensors_of_their_type(dtype):
         (
             lambda: quant.equalize([W]),
             OptionError,
-            "1 layers, 1 biases and 20 sweeps. Give two layers or more",
+            "1 layers and 1 biases. Give two layers or more, and a bias",
         ),
-        (lambda: quant.equalize([W, W.T], [None]), OptionError, "2 layers, 1 biases"),
-        (lambda: quant.equalize([W, W.T], sweeps=0), OptionError, "and 0 sweeps."),
+        (
+            lambda: quant.equalize([W, W.T], [None]),
+            OptionError,
+            "2 layers and 1 biases",
+        ),
+        (lambda: quant.equalize([W, W.T], sweeps=0), OptionError, "sweeps is 0. Use a"),
         (
             lambda: quant.equalize([W, W]),
             ShapeError,
