@@ -20,6 +20,7 @@ from mdtensor.errors import (
     ModelError,
     type_and_shape,
 )
+from mdtensor.quant.rules import EXACT, rounding
 
 Observe = Callable[[str, Any], None]
 DYNAMIC = -1
@@ -84,6 +85,7 @@ class Graph:
         constants: tensors by name.
         outputs: names of the results.
         notes: why a node is as it is, by its name; for reports only.
+        rounding: the rule that the grids of all nodes carry, see `ruled`.
 
     Raises:
         ModelError: a value is written twice, or read and never written; two nodes
@@ -95,6 +97,7 @@ class Graph:
     constants: Mapping[str, Any]
     outputs: tuple[str, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
+    rounding: str = EXACT
 
     def __post_init__(self) -> None:
         known = {**self.inputs, **self.constants}
@@ -164,7 +167,8 @@ class Graph:
             for name in given:
                 observe(name, known[name])
         for node, dead in zip(self.nodes, self._dead_after, strict=True):
-            known[node.output] = node(*node.arguments(known))
+            with rounding(EXACT):  # where its grid names no rule
+                known[node.output] = node(*node.arguments(known))
             if observe:
                 observe(node.output, known[node.output])
             for name in dead:

@@ -24,6 +24,7 @@ from mdtensor.quant.codes import (
     unsigned,
 )
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import NarrowTensor
 
 Values = dict[str, Any]
@@ -77,7 +78,8 @@ class Called:
     def run(self, values: Values) -> None:
         """Add what the node writes to `values`."""
         arguments = self.node.arguments(values)
-        values[self.node.output] = self.selection(*arguments, **self.options)
+        with rounding(EXACT):  # where its grid names no rule
+            values[self.node.output] = self.selection(*arguments, **self.options)
 
 
 def lower(graph: Graph) -> tuple[Compiled | Called, ...]:

@@ -23,7 +23,9 @@ from mdtensor.quant.model import algorithms, calibrate, quantize, read, rewrite,
 from mdtensor.quant.model.calibrate import Calibration
 from mdtensor.quant.model.graph import Graph, checked_feeds
 from mdtensor.quant.model.plan import Plan
+from mdtensor.quant.model.ruled import ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
+from mdtensor.quant.rules import EXACT, check_rule
 
 Path = str | os.PathLike[str]
 
@@ -153,6 +155,7 @@ class Model:
         keep_float: Sequence[str] = (),
         weights: str = "rtn",
         samples: Iterable[Any] | None = None,
+        rounding: str = EXACT,
     ) -> Model:
         """The model on 8-bit grids; see `quantize.quantize_graph`.
 
@@ -161,16 +164,32 @@ class Model:
             keep_float: names of nodes that stay float.
             weights: how they become codes: `rtn`, `mse`, `hqq` or `gptq`.
             samples: for gptq, which runs the model on them once more.
+            rounding: the rule of all its results, see `quant.rounding`.
 
         Raises:
             OptionError: a node that is not there, another algorithm, gptq without
-                samples or another with them, or the model is quantized already.
+                samples or another with them, no such rule or one without an answer
+                for an operation here, or the model is quantized already.
             DataError: the calibration is of another model, or bad samples.
             LinAlgError: samples that do not determine what gptq asks of them.
         """
+        check_rule(rounding)
         chosen = algorithms.algorithm(self.graph, weights, samples)
         graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
-        return Model(graph)
+        return Model(ruled(graph, rounding))
+
+    @property
+    def rounding(self) -> str:
+        """The rule that its results are rounded by, whatever the context."""
+        return self.graph.rounding
+
+    def rounded(self, rule: str) -> Model:
+        """The same model, its results rounded by `rule`; see `quant.rounding`.
+
+        Raises:
+            OptionError: no rule has this name, or it has none for an operation here.
+        """
+        return Model(ruled(self.graph, rule))
 
     def save(self, path: Path) -> None:
         """Write ONNX; a quantized model as QDQ.
@@ -189,6 +208,8 @@ class Model:
 
     def __repr__(self) -> str:
         kind = "quantized" if self.is_quantized else "float"
+        if self.rounding != EXACT:
+            kind += f", rounding={self.rounding!r}"
         return f"Model({kind}, {self.graph!r})"
 
 
@@ -204,4 +225,4 @@ def load(
     Raises:
         ModelError: no such file, no model, or a part that is not supported.
     """
-    return Model(rewrite.simplify(read.read_graph(path, input_shapes)))
+    return Model(settled(rewrite.simplify(read.read_graph(path, input_shapes))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mdtensor.quant.model.build import Builder, Operator, as_model_error, elemen
 from mdtensor.quant.model.files import initializer_array, onnx_package, read_model
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.operators import READERS
+from mdtensor.quant.model.ruled import rule_in
 
 Shapes = Mapping[str, Sequence[int]] | Sequence[int]
 #: Before, attributes and broadcasting differ too much; after, nothing is known.
@@ -47,7 +49,8 @@ def read_graph(
     opset = _opset(model)
     for number, node in enumerate(model.graph.node):
         read_operator(g, _operator(node, opset, folder, number))
-    return g.graph(tuple(output.name for output in model.graph.output))
+    made = g.graph(tuple(output.name for output in model.graph.output))
+    return replace(made, rounding=rule_in(model))
 
 
 def _opset(model: Any) -> int:

@@ -20,7 +20,9 @@ from mdtensor.quant.model.emit import EMITTERS, element_code, real_storage
 from mdtensor.quant.model.files import onnx_package, write_file
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import CODES
+from mdtensor.quant.model.ruled import METADATA
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.rules import EXACT
 
 #: HardSwish came with 14; the attributes written here were inputs from 18 on.
 OPSET, IR_VERSION = 14, 7
@@ -87,13 +89,16 @@ class _Writer:
             [self._value_info(name) for name in self.graph.outputs],
             list(self.initializers.values()),
         )
-        return helper.make_model(
+        made = helper.make_model(
             proto,
             opset_imports=[helper.make_opsetid("", OPSET)],
             ir_version=IR_VERSION,
             producer_name="mdtensor",
             producer_version=md.__version__,
         )
+        if self.graph.rounding != EXACT:
+            helper.set_model_props(made, {METADATA: self.graph.rounding})
+        return made
 
     def _write(self, node: Node) -> None:
         self.node = node

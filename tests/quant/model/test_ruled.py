@@ -1,0 +1,113 @@
+"""A model rounds by its own rule: chosen once, seen in the plan, kept in the file."""
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.errors import ModelError, OptionError
+from mdtensor.quant.model import Model, load
+from mdtensor.quant.model.graph import Graph, Node
+
+
+@pytest.fixture
+def image(rng):
+    return rng.normal(size=(2, 4, 9, 9)).astype(np.float32)
+
+
+@pytest.fixture
+def model(rng):
+    w, b = rng.normal(size=(8, 4, 3, 3)), rng.normal(size=8)
+    v = rng.normal(size=(8, 8, 1, 1))
+    constants = {
+        n: md.asarray(a.astype(np.float32))
+        for n, a in zip("wbv", (w, b, v), strict=True)
+    }
+    nodes = (
+        Node("conv", md.conv2d, ("x", "w", "b"), "a"),
+        Node("again", md.conv2d, ("a", "v", None), "c"),
+        Node("sum", md.add, ("a", "c"), "y"),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (2, 4, 9, 9))
+    return Model(Graph({"x": spec}, nodes, constants, ("y",)))
+
+
+@pytest.fixture
+def calibration(model, image):
+    return model.calibrate([image])
+
+
+def by_hand(model, image):
+    """What the methods give under the model's rule."""
+    return np.asarray(model.graph.run({"x": image})["y"])
+
+
+@pytest.mark.parametrize("rule", ["ort_cpu", "tflite_ref", "tflite_opt", "xnnpack_x86"])
+def test_every_result_is_rounded_by_the_rule(rule, model, calibration, image):
+    made = model.quantize(calibration, rounding=rule)
+    exact = model.quantize(calibration)
+    assert (made.rounding, exact.rounding) == (rule, "exact")
+    found = np.asarray(made(image))
+    assert np.array_equal(found, by_hand(made, image))
+    assert np.array_equal(np.asarray(exact.rounded(rule)(image)), found)
+    assert np.array_equal(
+        np.asarray(made.rounded("exact")(image)), np.asarray(exact(image))
+    )
+    assert f"rounding={rule!r}" in repr(made)
+
+
+def test_the_plan_names_the_rule(model, calibration):
+    made = model.quantize(calibration, rounding="tflite_ref")
+    reasons = {n.operation: n.why for n in made.plan().nodes}
+    assert reasons["conv2d"] == "it is rounded by 'tflite_ref', compiled steps exactly"
+    assert not any(
+        n.why
+        for n in model.quantize(calibration).plan().nodes
+        if n.operation == "conv2d"
+    )
+
+
+def test_no_context_reaches_into_a_model(model, calibration, image):
+    exact = model.quantize(calibration)
+    wanted = np.asarray(exact(image))
+    with quant.rounding("tflite_ref"):
+        again = model.quantize(calibration)
+        assert np.array_equal(np.asarray(exact(image)), wanted)
+        assert np.array_equal(np.asarray(again(image)), wanted)
+        assert np.array_equal(by_hand(again, image), wanted)
+
+
+def test_a_file_keeps_the_rule(model, calibration, image, tmp_path):
+    made = model.quantize(calibration, rounding="tflite_opt")
+    made.save(tmp_path / "m.onnx")
+    again = load(tmp_path / "m.onnx")
+    assert again.rounding == "tflite_opt"
+    assert np.array_equal(np.asarray(again(image)), np.asarray(made(image)))
+    model.quantize(calibration).save(tmp_path / "e.onnx")
+    assert load(tmp_path / "e.onnx").rounding == "exact"
+
+
+def test_a_file_with_an_unknown_rule_is_refused(model, calibration, tmp_path):
+    import onnx
+
+    model.quantize(calibration, rounding="onnx").save(tmp_path / "m.onnx")
+    proto = onnx.load(tmp_path / "m.onnx")
+    proto.metadata_props[0].value = "mine"
+    onnx.save(proto, tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match="the file's rounding is 'mine'"):
+        load(tmp_path / "m.onnx")
+
+
+def test_what_a_rule_has_no_answer_for_is_named(image):
+    spec = md.TensorSpec(md.Float32Tensor, image.shape)
+    graph = Graph({"x": spec}, (Node("curve", md.exp, ("x",), "y"),), {}, ("y",))
+    model = Model(graph)
+    seen = model.calibrate([image])
+    with pytest.raises(OptionError) as caught:
+        model.quantize(seen, rounding="ort_cpu")
+    assert str(caught.value) == (
+        "rounding='ort_cpu' has no rule for exp: nodes 'curve'. "
+        "Keep them float, keep_float=[...], or use 'exact'."
+    )
+    with pytest.raises(OptionError, match="rounding is 'nothing'"):
+        model.quantize(seen, rounding="nothing")
