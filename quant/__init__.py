@@ -61,6 +61,7 @@ from mdtensor.quant.weights import (
     correct_bias as correct_bias,
     equalize as equalize,
     output_error as output_error,
+    patches as patches,
     quantize_weights as quantize_weights,
     smooth as smooth,
 )

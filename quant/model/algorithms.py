@@ -19,7 +19,6 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.errors import DataError, OptionError, shown
-from mdtensor.generics.windows import Window, conv_window
 from mdtensor.quant.generics import quantize
 from mdtensor.quant.model.calibrate import checked_sample
 from mdtensor.quant.model.graph import Graph, Node
@@ -27,9 +26,10 @@ from mdtensor.quant.model.grids import WEIGHTED
 from mdtensor.quant.model.weights import weight_grid
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
-from mdtensor.quant.weights.format import FloatArray, WeightFormat, matrix
+from mdtensor.quant.weights.format import WeightFormat, matrix
 from mdtensor.quant.weights.layer import Layer, Rounded
 from mdtensor.quant.weights.moments import InputMoments
+from mdtensor.quant.weights.patches import patches
 from mdtensor.quant.weights.quantize import METHODS
 
 #: The algorithms that leave inputs alone.
@@ -158,33 +158,6 @@ def _rows(node: Node, x: Any, shape: tuple[int, ...]) -> Any:
     """What one output is a product of: [groups, positions, inputs of a group]."""
     if node.operation is md.linear:
         return x.reshape(1, -1, x.shape[-1])
-    options = node.options
-    window = conv_window(
-        shape,
-        options.get("stride", 1),
-        options.get("padding", 0),
-        options.get("dilation", 1),
-    )
-    return patches(x, window, options.get("groups", 1))
-
-
-def patches(x: Any, window: Window, groups: int) -> FloatArray:
-    """The windows over images, as rows: [groups, positions, c / groups · kh · kw].
-
-    Args:
-        x: [n, c, h, w]; continued with zeros.
-        window: its options.
-        groups: of channels.
-    """
-    top, left, bottom, right = window.padding
-    (rows, columns), (down, across) = window.kernel, window.dilation
-    wide = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    reach = (down * (rows - 1) + 1, across * (columns - 1) + 1)
-    found = np.lib.stride_tricks.sliding_window_view(wide, reach, (2, 3))
-    step = window.stride
-    found = found[:, :, :: step[0], :: step[1], ::down, ::across]
-    n, channels, height, width = found.shape[:4]
-    split = found.reshape(n, groups, channels // groups, height, width, rows, columns)
-    ordered = split.transpose(1, 0, 3, 4, 2, 5, 6)
-    flat: FloatArray = ordered.reshape(groups, n * height * width, -1)
-    return flat
+    names = ("stride", "padding", "dilation", "groups")
+    options = {name: node.options[name] for name in names if name in node.options}
+    return patches(x, shape[2:], **options)

@@ -22,6 +22,7 @@ from mdtensor.quant.weights.correct import correct_bias as correct_bias
 from mdtensor.quant.weights.equalize import equalize as equalize
 from mdtensor.quant.weights.format import WeightFormat as WeightFormat
 from mdtensor.quant.weights.moments import InputMoments as InputMoments
+from mdtensor.quant.weights.patches import patches as patches
 from mdtensor.quant.weights.quantize import (
     METHODS as METHODS,
     quantize_weights as quantize_weights,

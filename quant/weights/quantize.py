@@ -54,8 +54,8 @@ def quantize_weights(
             `conv2d`, whose axes behind the first count as inputs.
         method: one of those above.
         samples: what the layer reads: an array or tensor [..., inputs], an iterable of
-            such, which is read once and not kept, or `InputMoments`. For `conv2d`,
-            patches.
+            such, which is read once and not kept, or `InputMoments`. For `conv2d`, its
+            `patches`; a group of channels is a layer of its own.
         dtype: type of the codes: qint4, quint4, qint8, quint8 or qint16.
         bits: use only so many of the type's bits: 3 of qint4, 7 of qint8.
         axis: 0 for a scale for each output, None for one.
