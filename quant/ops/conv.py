@@ -37,6 +37,7 @@ from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
+    QInt4Tensor,
     QInt8Tensor,
     QInt32Tensor,
     QuantizedTensor,
@@ -45,13 +46,15 @@ from mdtensor.quant.tensor import (
     spec_of,
 )
 
+#: Weights of 8 or 4 bits, which kernels hold with 8.
+SignedWeights = Union[QInt8Tensor, QInt4Tensor]
 Bias = Union[QInt32Tensor, None]
 AnyBias = Union[NumericTensor, QuantizedTensor, None]
 
 
 def conv2d_step(
     x: TensorSpec,
-    w: QInt8Tensor,
+    w: SignedWeights,
     b: Bias,
     /,
     *,
@@ -67,7 +70,7 @@ def conv2d_step(
     options |= rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     return compiled(
-        lambda: steps.Conv2d(w.buffer, bias, dilation=window.dilation, **options)
+        lambda: steps.Conv2d(w.codes.buffer, bias, dilation=window.dilation, **options)
     )
 
 
@@ -97,7 +100,7 @@ def _check_weights(w: Any, b: Any) -> None:
         raise NotCompiled("compiled weights have zero points 0 and scales on axis 0")
     if w.size == 0:
         raise NotCompiled("there are no weights")
-    magnitudes = np.abs(w.buffer.astype(np.int64)).reshape(w.shape[0], -1)
+    magnitudes = np.abs(w.codes.buffer.astype(np.int64)).reshape(w.shape[0], -1)
     offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
     if worst >= 2**31:
@@ -107,7 +110,7 @@ def _check_weights(w: Any, b: Any) -> None:
 @method(conv2d, deduce=rounded_conv, prepare=conv2d_step)
 def conv2d(
     x: NarrowTensor,
-    w: QInt8Tensor,
+    w: SignedWeights,
     b: Bias,
     /,
     *,

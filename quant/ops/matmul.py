@@ -25,10 +25,17 @@ from mdtensor.quant.deduction import (
     rounded_matmul,
     weight_only,
 )
-from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.compiled import attempt, compiled
-from mdtensor.quant.ops.conv import AnyBias, Bias, check_grids, finish, rounding_of
+from mdtensor.quant.ops.conv import (
+    AnyBias,
+    Bias,
+    SignedWeights,
+    check_grids,
+    finish,
+    rounding_of,
+)
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
@@ -51,16 +58,16 @@ Weights = Union[NarrowTensor, ScaledFloatTensor]
 
 
 def linear_step(
-    x: TensorSpec, w: QInt8Tensor, b: Bias, /, *, out: QParams | None = None
+    x: TensorSpec, w: SignedWeights, b: Bias, /, *, out: QParams | None = None
 ) -> steps.Linear:
     """Weights [n, k] packed for this CPU."""
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
-    return compiled(lambda: steps.Linear(w.buffer, bias, **options))
+    return compiled(lambda: steps.Linear(w.codes.buffer, bias, **options))
 
 
 @method(linear, deduce=rounded_linear, prepare=linear_step)
-def linear(x: NarrowTensor, w: QInt8Tensor, b: Bias, /, *, out: Any = None) -> Any:
+def linear(x: NarrowTensor, w: SignedWeights, b: Bias, /, *, out: Any = None) -> Any:
     _check_linear(x, w, b, out)
     if by_rule := ruled("linear", out):
         return by_rule(x, w, b, out)
@@ -130,9 +137,8 @@ def matmul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     if by_rule := ruled("matmul", out):
         return by_rule(x1, x2, out)
     if _is_weights(x2) and x1.ndim > 1:
-        rows = QInt8Tensor.wrap(
-            np.ascontiguousarray(x2.buffer.T), x2.qparams.on_axis(0)
-        )
+        grid = x2.qparams.on_axis(0).replace(dtype=qint8)
+        rows = QInt8Tensor.wrap(np.ascontiguousarray(x2.codes.buffer.T), grid)
         return linear(x1, rows, None, out=out)
     left, right = (Int64Tensor.wrap(exact.steps_of(x)) for x in (x1, x2))
     sums = matmul(left, right).buffer
@@ -141,7 +147,7 @@ def matmul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
 
 
 def _is_weights(x: Any) -> bool:
-    return x.ndim == 2 and x.dtype is qint8 and not x.qparams.zero_point.any()
+    return x.ndim == 2 and x.dtype in (qint4, qint8) and not x.qparams.zero_point.any()
 
 
 @method(matmul, deduce=weight_only(matrix_product))

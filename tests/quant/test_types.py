@@ -24,6 +24,8 @@ from mdtensor.quant import (
     qint16,
     quint4,
 )
+from mdtensor.quant.ops.matmul import linear_step
+from mdtensor.quant.tensor import spec_of
 
 RANGES = {
     qint4: (-8, 7),
@@ -232,3 +234,22 @@ def test_sums_of_16_bits_are_exact():
     assert md.add(x, x, out=out).codes.tolist() == [30000, -30000]
     with pytest.raises(md.GridError, match=r"-\(-2\*\*15\) leaves 16 bits"):
         md.neg(QInt16Tensor([-(2**15)], scale=1.0))
+
+
+def test_weights_of_4_bits_run_in_the_kernels_of_8():
+    rng = np.random.default_rng(0)
+    x = quant.QInt8Tensor(rng.integers(-128, 128, (5, 70)).tolist(), scale=0.1)
+    w = QInt4Tensor(rng.integers(-8, 8, (9, 70)).tolist(), scale=[0.1] * 9, axis=0)
+    wide = quant.QInt8Tensor(w.codes, w.qparams.replace(dtype=quant.qint8))
+    out = QParams(2.0, 3)
+    step = linear_step(spec_of(x), w, None, out=out)
+    codes = step(x.buffer.view(np.uint8) ^ np.uint8(128)) ^ np.uint8(128)
+    for got in (md.linear(x, w, None, out=out), md.matmul(x, w.T, out=out)):
+        assert np.array_equal(got.buffer.view(np.uint8), codes)
+    sums = [md.linear(x, v, None).buffer for v in (w, wide)]
+    assert np.array_equal(*sums)
+    for options in ({}, {"out": out}):
+        image, kernel = md.reshape(x[:, :64], (5, 4, 4, 4)), (9, 4, 2, 2)
+        four, eight = (md.reshape(v[:, :16], kernel) for v in (w, wide))
+        found = [md.conv2d(image, v, **options).buffer for v in (four, eight)]
+        assert np.array_equal(*found)
