@@ -39,7 +39,7 @@ def saturations_of_numbers(case: Case) -> Iterator[Lost]:
 
 def _wide(grid: QParams) -> QParams:
     """The same steps from real 0, with 32 bits."""
-    return QParams(grid.scale, dtype=qint32, axis=grid.axis)
+    return grid.replace(zero_point=0, dtype=qint32, narrow_range=False, rounding=None)
 
 
 def _saturated(case: Case, **options: Any) -> Iterator[Lost]:
@@ -51,7 +51,7 @@ def _saturated(case: Case, **options: Any) -> Iterator[Lost]:
     except MdtensorError:  # no such method beyond 8 bits
         return
     grid = result.qparams
-    codes = wide.buffer.astype(np.int64) + grid.along(grid.zero_point, wide.ndim)
+    codes = wide.buffer.astype(np.int64) + grid.along(grid.zero_point, wide.shape)
     outside = (codes < grid.minimum) | (codes > grid.maximum)
     yield Lost("saturated", int(np.count_nonzero(outside)))
 

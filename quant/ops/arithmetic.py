@@ -216,12 +216,12 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
 def div(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
-    if by_rule := ruled("div", grid):
-        return by_rule(x1, x2, grid)
     shape = broadcast_shapes(x1.shape, x2.shape)
     a, b = (np.broadcast_to(exact.steps_of(x), shape) for x in (x1, x2))
     if ((a == 0) & (b == 0)).any():
         raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
+    if by_rule := ruled("div", grid):
+        return by_rule(x1, x2, grid)
     ratio = x1.qparams.fraction / (x2.qparams.fraction * grid.fraction)
     return quantized(exact.to_codes(_quotient(a, b, ratio), grid), grid)
 

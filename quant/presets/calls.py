@@ -63,13 +63,14 @@ class Requantized(Call):
     products: Kernel
 
     def __call__(self, x: Any, out: QParams) -> Any:
+        target = plain(out, x.shape)
         if isinstance(x, QInt32Tensor):
             eight_bits(self.rule, self.operation, out)
             scale = x.qparams.along(x.qparams.scale, x.shape)
-            found = self.products(x.buffer, Grid(scale, 0), Grid(1.0, 0), plain(out))
+            found = self.products(x.buffer, Grid(scale, 0), Grid(1.0, 0), target)
         else:
             self.check(self.rule, self.operation, x.qparams, out)
-            found = self.kernel(x.buffer, plain(x.qparams, x.shape), plain(out))
+            found = self.kernel(x.buffer, plain(x.qparams, x.shape), target)
         return self.tensor(found, out)
 
 

@@ -38,6 +38,13 @@ def one_type(rule: str, operation: str, *grids: QParams) -> None:
         refuse(rule, operation, f"it mixes {names}", "Use one 8-bit type for all")
 
 
+def one_scale(rule: str, operation: str, *grids: QParams) -> None:
+    """One grid a tensor."""
+    if any(grid.axis is not None for grid in grids):
+        problem = "it has one scale for a whole tensor"
+        refuse(rule, operation, problem, "Use rounding='exact' here")
+
+
 def signed(rule: str, operation: str, *grids: QParams) -> None:
     """Codes of qint8 in and out."""
     if any(grid.dtype is not qint8 for grid in grids):

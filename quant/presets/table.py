@@ -86,8 +86,14 @@ def _near_product(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> 
     limits.within(rule, operation, ratio / np.float32(out.scale), 2.0**-16, 2.0**8)
 
 
-def _near_move(rule: str, operation: str, source: QParams, out: QParams) -> None:
+def _move(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    """One type and one scale each."""
     limits.one_type(rule, operation, source, out)
+    limits.one_scale(rule, operation, source, out)
+
+
+def _near_move(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    _move(rule, operation, source, out)
     ratio = np.float32(source.scale) / np.float32(out.scale)
     limits.within(rule, operation, ratio, 2.0**-8, 2.0**7)
 
@@ -155,7 +161,7 @@ def _litert(rule: str, softmax: Kernel) -> Row:
 
 
 def _litert_ref(rule: str = "tflite_ref") -> Row:
-    moved = (rule, "requantize", tflite.requantize_ref, _grids, tflite.products_ref)
+    moved = (rule, "requantize", tflite.requantize_ref, _move, tflite.products_ref)
     return _litert(rule, tflite_softmax.softmax_ref) | {
         "quantize": Quantized(rule, "quantize", tflite.quantize_ref, _grids),
         "requantize": Requantized(*moved),
@@ -166,7 +172,7 @@ def _litert_ref(rule: str = "tflite_ref") -> Row:
 
 
 def _litert_opt(rule: str = "tflite_opt") -> Row:
-    moved = (rule, "requantize", tflite.requantize_opt, _grids, tflite.products_opt)
+    moved = (rule, "requantize", tflite.requantize_opt, _move, tflite.products_opt)
     return _litert(rule, tflite_softmax.softmax_opt) | {
         "quantize": Quantized(rule, "quantize", tflite.quantize_opt, _grids),
         "requantize": Requantized(*moved),

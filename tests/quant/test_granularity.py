@@ -177,3 +177,35 @@ def test_products_refuse_blocks():
         md.GridError, match="axis 0 in blocks of 2 cannot leave the sum"
     ):
         md.matmul(x, QInt8Tensor(w.buffer.T, QParams(scales.T, axis=0, block_size=2)))
+
+
+@pytest.mark.parametrize("rule", ["tflite_ref", "tflite_opt", "xnnpack_x86"])
+def test_rules_of_one_scale_refuse_several(rule):
+    x = QInt8Tensor([1, 2], scale=1)
+    for source, out in [
+        (x, QParams([0.5, 0.25], axis=0)),
+        (QInt8Tensor([1, 2], scale=[1, 2], axis=0), QParams(0.5)),
+    ]:
+        with pytest.raises(md.OptionError) as raised:
+            quant.requantize(source, out=out, rounding=rule)
+        assert str(raised.value) == (
+            f"requantize: rounding={rule!r}: it has one scale for a whole tensor. "
+            "Use rounding='exact' here."
+        )
+    moved = quant.requantize(x, out=QParams([0.5, 0.25], axis=0), rounding="onnx")
+    assert moved.codes.tolist() == [2, 8]
+
+
+def test_what_saturates_is_counted_on_every_grid():
+    grid = QParams([[0.01, 1.0]], axis=1, block_size=2)
+    with md.checked() as log:
+        quant.requantize(QInt8Tensor([[5, 5, 5]], scale=1), out=grid)
+        quant.quantize(md.asarray([[5.0, 5, 5]]), grid.replace(narrow_range=True))
+    assert log.lost["saturated"] == 4
+
+
+@pytest.mark.parametrize("rule", ["exact", "onnx"])
+def test_nothing_by_nothing_is_refused_by_every_rule(rule):
+    x = QInt8Tensor([0, 1], scale=1)
+    with pytest.raises(md.CastError, match="0 / 0 has no code"):
+        md.div(x, x, out=QParams(0.5), rounding=rule)
