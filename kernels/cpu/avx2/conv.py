@@ -184,27 +184,35 @@ def next_outputs(ox, ow, pixels):
 
 
 @kernel
-def run_tiles_u8(rows, kw, job):
-    """`tiles_u8` for this kernel."""
-    if rows == 2:
-        if kw == 3:
-            return tiles_u8(2, 3, job)
-        if kw == 5:
-            return tiles_u8(2, 5, job)
-        return tiles_u8(2, 0, job)
-    if kw == 3:
-        return tiles_u8(1, 3, job)
-    if kw == 5:
-        return tiles_u8(1, 5, job)
-    return tiles_u8(1, 0, job)
+def tile_pixels(rows, ow):
+    """Outputs of a tile in each row."""
+    return OUTPUTS if rows == 1 and ow >= OUTPUTS else OUTPUTS // 2
 
 
 @kernel
-def run_tiles_s32(rows, job):
+def run_tiles_u8(rows, pixels, kw, job):
+    """`tiles_u8` for this kernel."""
+    if rows == 2:
+        if kw == 3:
+            return tiles_u8(2, 4, 3, job)
+        if kw == 5:
+            return tiles_u8(2, 4, 5, job)
+        return tiles_u8(2, 4, 0, job)
+    if pixels == 4:
+        return tiles_u8(1, 4, 3, job) if kw == 3 else tiles_u8(1, 4, 0, job)
+    if kw == 3:
+        return tiles_u8(1, 8, 3, job)
+    if kw == 5:
+        return tiles_u8(1, 8, 5, job)
+    return tiles_u8(1, 8, 0, job)
+
+
+@kernel
+def run_tiles_s32(rows, pixels, job):
     """`tiles_s32` for any kernel."""
     if rows == 2:
-        return tiles_s32(2, 0, job)
-    return tiles_s32(1, 0, job)
+        return tiles_s32(2, 4, 0, job)
+    return tiles_s32(1, 4, 0, job) if pixels == 4 else tiles_s32(1, 8, 0, job)
 
 
 @kernel(inline="always")
@@ -219,7 +227,7 @@ def block_u8(
             tap_step, pixel_step, as in a tile's job.
         weights: addresses of the block's weights and bias.
     """
-    pixels, step = OUTPUTS // rows, taps[5]
+    pixels, step = tile_pixels(rows, ow), taps[5]
     y = vectors.address_of(target, at)
     scales = vectors.address_of(multiplier, j)
     ox = 0
@@ -227,13 +235,13 @@ def block_u8(
         ox, tiles = next_outputs(ox, ow, pixels)
         job = (tiles, taps[0] + ox * step, *taps[1:], *weights, row_pitch, pitch,
                y + ox * pitch, scales, lo, hi, offset)  # fmt: skip
-        done = run_tiles_u8(rows, kw, job)
+        done = run_tiles_u8(rows, pixels, kw, job)
         ox += pixels * (done >> 1)
         if done & 1:
             sums = vectors.address_of(spill, 0)
             again = (1, taps[0] + (ox - pixels) * step, *taps[1:], *weights,
                      VECTOR * pixels, VECTOR, sums)  # fmt: skip
-            run_tiles_s32(rows, again)
+            run_tiles_s32(rows, pixels, again)
             for r in range(rows):
                 first = at + r * row_pitch + (ox - pixels) * pitch - j
                 resolve(spill[r * pixels * LANES :], pixels, 1, j, c, multiplier, limbs,
@@ -243,14 +251,14 @@ def block_u8(
 @kernel(inline="always")
 def block_s32(rows, ow, taps, weights, target, at, pitch, row_pitch):
     """As `block_u8`, the sums themselves."""
-    pixels = OUTPUTS // rows
+    pixels = tile_pixels(rows, ow)
     y = vectors.address_of(target, at)
     ox = 0
     while ox < ow:
         ox, tiles = next_outputs(ox, ow, pixels)
         job = (tiles, taps[0] + ox * taps[5], *taps[1:], *weights, 4 * row_pitch,
                4 * pitch, y + 4 * ox * pitch)  # fmt: skip
-        ox += pixels * (run_tiles_s32(rows, job) >> 1)
+        ox += pixels * (run_tiles_s32(rows, pixels, job) >> 1)
 
 
 @kernel
@@ -306,7 +314,7 @@ def depthwise_u8s8u8(
             )
             weights = block_weights(packed, bias, kh, kw, j)
             at = oy * ow * c + j
-            if ow >= OUTPUTS // rows and c - j >= LANES:
+            if ow >= tile_pixels(rows, ow) and c - j >= LANES:
                 block_u8(rows, kw, ow, taps, weights, j, c, multiplier, limbs,
                          zero_point, lo, hi, offset, spill, out, at, c,
                          ow * c)  # fmt: skip
@@ -342,7 +350,7 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
             )
             weights = block_weights(packed, bias, kh, kw, j)
             at = oy * ow * c + j
-            if ow >= OUTPUTS // rows and c - j >= LANES:
+            if ow >= tile_pixels(rows, ow) and c - j >= LANES:
                 block_s32(rows, ow, taps, weights, out, at, c, ow * c)
             else:
                 block_s32(rows, ow, taps, weights, stage, 0, LANES, wide * LANES)

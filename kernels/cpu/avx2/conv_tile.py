@@ -1,4 +1,4 @@
-"""The tiles of depthwise convolution: 8 channels of 8 outputs, in one row or in two.
+"""The tiles of depthwise convolution: 8 channels of outputs in one row or in two.
 
 See `conv.py` for the lines of paired pixels and for the packed weights.
 """
@@ -18,7 +18,7 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
 from mdtensor.kernels.cpu.avx2.simd import S32, WORDS
 from mdtensor.kernels.cpu.vectors import I8, I32, I64
 
-OUTPUTS = 8  # accumulators of a tile
+OUTPUTS = 8  # accumulators of a tile at most
 VECTOR = 32  # bytes of 8 channels of a pixel and the one below it, as int16
 TAP = 2 * VECTOR  # bytes of the weights of one tap, for either row of outputs
 
@@ -68,10 +68,9 @@ def interleave(typingctx, blocks, job):
     return types.void(blocks, types.UniTuple(types.int64, 10)), emit
 
 
-def _accumulate(b, rows, taps, job, x):
-    """bias + taps of OUTPUTS / `rows` neighbouring outputs in each row, row-major."""
+def _accumulate(b, rows, pixels, taps, job, x):
+    """bias + taps of `pixels` neighbouring outputs in each row, row-major."""
     table, lines, kw, tap_step, pixel_step, weights, bias = job
-    pixels = OUTPUTS // rows
 
     def add_tap(place, weights, sums):
         taps = load_vectors(b, weights, rows, WORDS)
@@ -98,37 +97,37 @@ def _accumulate(b, rows, taps, job, x):
             sums = add_nth(I64(j), sums)
         return sums
 
-    start = load_vectors(b, bias, 1, S32) * OUTPUTS
+    start = load_vectors(b, bias, 1, S32) * (rows * pixels)
     return vectors.repeat(b, lines, start, add_line)
 
 
 @intrinsic(prefer_literal=True)
-def tiles_u8(typingctx, rows, taps, job):
+def tiles_u8(typingctx, rows, pixels, taps, job):
     """Tiles of `depthwise_u8s8u8` side by side, up to one with a lane near a tie.
 
     Args:
-        rows, taps: literals; outputs in 1 or 2 rows; 3 or 5 taps in a kernel row, or 0
-            for any other number.
+        rows, pixels, taps: literals; outputs in 1 or 2 rows, `pixels` in each; 3 or 5
+            taps in a kernel row, or 0 for any other number.
         job: count, x, table (addresses of lines), lines, kw, tap_step, pixel_step,
             weights, bias, row_pitch, pitch, out, multiplier, lo, hi, offset; arrays by
             address, steps and pitches in bytes; x is added to the lines' addresses.
 
     Returns: 2 * tiles done, + 1 if the last one has such a lane.
     """
-    shape = vectors.literals(rows, taps)
+    shape = vectors.literals(rows, pixels, taps)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        count, x, *job = cgutils.unpack_tuple(b, arguments[2])
+        count, x, *job = cgutils.unpack_tuple(b, arguments[3])
         row_pitch, pitch, out, multiplier, lo, hi, offset = job[7:]
-        pixels = OUTPUTS // shape[0]
+        pixels = shape[1]
 
         def tile(x, out):
             sums = _accumulate(b, *shape, job[:7], x)
             scales = load_multipliers(b, multiplier, 1) * QUAD
             rescaler = Rescaler(b, offset, lo, hi)
-            for first in range(0, OUTPUTS, QUAD):
+            for first in range(0, shape[0] * pixels, QUAD):
                 codes = rescaler.codes(b, sums[first : first + QUAD], scales)
                 codes = b.bitcast(codes, ir.VectorType(I64, QUAD))
                 for i in range(QUAD):
@@ -142,20 +141,20 @@ def tiles_u8(typingctx, rows, taps, job):
         return vectors.advance(b, count, [x, out], steps, tile)
 
     kinds = [*[types.int64] * 15, types.float32]
-    return types.int64(rows, taps, types.Tuple(kinds)), emit
+    return types.int64(rows, pixels, taps, types.Tuple(kinds)), emit
 
 
 @intrinsic(prefer_literal=True)
-def tiles_s32(typingctx, rows, taps, job):
+def tiles_s32(typingctx, rows, pixels, taps, job):
     """As `tiles_u8` with the job up to `out`, where the sums are written."""
-    shape = vectors.literals(rows, taps)
+    shape = vectors.literals(rows, pixels, taps)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        count, x, *job = cgutils.unpack_tuple(b, arguments[2])
+        count, x, *job = cgutils.unpack_tuple(b, arguments[3])
         row_pitch, pitch, out = job[7:]
-        pixels = OUTPUTS // shape[0]
+        pixels = shape[1]
 
         def tile(x, out):
             for i, sums in enumerate(_accumulate(b, *shape, job[:7], x)):
@@ -167,4 +166,4 @@ def tiles_s32(typingctx, rows, taps, job):
         steps = [b.mul(step, I64(pixels)) for step in (job[4], pitch)]
         return vectors.advance(b, count, [x, out], steps, tile)
 
-    return types.int64(rows, taps, types.UniTuple(types.int64, 12)), emit
+    return types.int64(rows, pixels, taps, types.UniTuple(types.int64, 12)), emit
