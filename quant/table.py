@@ -1,0 +1,124 @@
+"""Any function of one 8-bit code, as a table that one gather runs."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from math import isinf, isnan
+from numbers import Rational, Real
+from typing import Any
+
+import numpy as np
+
+from mdtensor import CastError, GridError, OptionError
+from mdtensor.errors import describe, shown
+from mdtensor.kernels.cpu import steps
+from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.qparams import QParams
+
+#: A float64 that a function returns errs by less than this part of itself.
+ERROR = 2.0**-48
+
+
+class Table:
+    """A function between two 8-bit grids, each code of it rounded once, half to even.
+
+    Args:
+        function: of a `Fraction`, the exact number that a code stands for. What it
+            returns is exact if it is an integer, a `Fraction` or a `Decimal`; a float
+            is taken to be off by at most `error`.
+        source, out: the grids.
+        error: the relative error of floats; 0 if they are exact.
+
+    Raises:
+        CastError: a value is a NaN, or a float so near to the middle of two codes that
+            its error decides.
+        OptionError: grids of other types, or a function that returns no number.
+
+    Example:
+        >>> import math
+        >>> from mdtensor import quant
+        >>> grid = quant.QParams(0.25)
+        >>> softer = quant.Table(lambda x: math.asinh(x), grid, grid)
+        >>> softer(quant.QInt8Tensor([-8, 0, 8], scale=0.25)).codes.tolist()
+        [-6, 0, 6]
+        >>> softer.code(127)
+        17
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Fraction], Any],
+        source: QParams,
+        out: QParams,
+        *,
+        error: float = ERROR,
+    ) -> None:
+        for name, grid in (("source", source), ("out", out)):
+            _check_grid(name, grid)
+        self.source, self.out = source, out.rounded(None)
+        low = int(source.dtype.minimum)
+        numbers = [(low + i - source.zero) * source.fraction for i in range(256)]
+        self._codes = [_code(function(x), x, out, error) for x in numbers]
+        offset = unsigned_grid(out).zero - out.zero
+        table = np.array(self._codes) + offset
+        self._step = steps.Lookup(table.astype(np.uint8))
+
+    def code(self, code: int) -> int:
+        """The code of `out` for a code of `source`."""
+        return self._codes[code - int(self.source.dtype.minimum)]
+
+    def __call__(self, x: Any) -> Any:
+        """The function of every number of `x`, on `out`.
+
+        Raises:
+            GridError: `x` is on another grid than `source`.
+        """
+        if getattr(x, "qparams", None) != self.source:
+            given = describe("table", x)
+            raise GridError(
+                f"the table is for ({self.source.describe()})",
+                "Requantize the argument, or make a table for its grid",
+                given,
+            )
+        return from_unsigned(self._step(contiguous(unsigned(x))), self.out)
+
+    def __repr__(self) -> str:
+        return f"Table({self.source} -> {self.out})"
+
+
+def _check_grid(name: str, grid: Any) -> None:
+    if not isinstance(grid, QParams):
+        raise OptionError(f"{name} is a {type(grid).__name__}", "Pass a QParams")
+    if grid.dtype not in (qint8, quint8) or grid.axis is not None:
+        raise OptionError(
+            f"{name} is {grid}", "Use qint8 or quint8, one grid for the tensor", "Table"
+        )
+
+
+def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:
+    """The code nearest to `value`, the result for `x`."""
+    low, high = out.minimum, out.maximum
+    is_exact = isinstance(value, (Rational, Decimal))
+    if not is_exact and not isinstance(value, Real):
+        raise OptionError(
+            f"the function gave {shown(value)}", "Return numbers", "Table"
+        )
+    if isnan(value):
+        raise CastError(f"f({float(x):g}) is NaN", "Return a number there", "Table")
+    if isinf(value):
+        return high if value > 0 else low
+    exact = Fraction(value if is_exact else float(value)) / out.fraction
+    slack = 0 if is_exact else abs(exact) * Fraction(error)
+    first, last = (
+        min(max(round(edge) + out.zero, low), high)
+        for edge in (exact - slack, exact + slack)
+    )
+    if first != last:
+        raise CastError(
+            f"f({float(x):g}) = {float(value)!r} is in the middle of two codes, as far "
+            "as its error tells",
+            "Return a Fraction or a Decimal, or pass error=0 if floats are exact",
+            "Table",
+        )
+    return first
