@@ -68,9 +68,9 @@ from mdtensor.dtypes import (
     dtype as dtype,
 )
 from mdtensor.errors import *
-celu: _calls.LikeCelu
+celu: _calls.Celu
 """max(x, 0) + min(0, alpha · (exp(x / alpha) - 1))."""
-elu: _calls.LikeCelu
+elu: _calls.Elu
 """x where x > 0, else alpha · (exp(x) - 1)."""
 gelu: _calls.Gelu
 """x · Φ(x) = x · (1 + erf(x / √2)) / 2."""
@@ -88,7 +88,7 @@ log_softmax: _calls.LikeGlu
 """log(softmax(x)) along `axis`, without underflow."""
 logsigmoid: _calls.LikeLogsigmoid
 """log(1 / (1 + exp(-x))), without overflow."""
-mish: _calls.LikeLogsigmoid
+mish: _calls.LikeHardswish
 """x · tanh(softplus(x))."""
 prelu: _calls.Prelu
 """x where x > 0, else weight · x."""
@@ -96,17 +96,17 @@ relu: _calls.Relu
 """max(x, 0); NaN stays NaN."""
 relu6: _calls.Relu6
 """min(max(x, 0), 6)."""
-selu: _calls.LikeLogsigmoid
+selu: _calls.LikeHardswish
 """1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1."""
 sigmoid: _calls.LikeHardswish
 """1 / (1 + exp(-x)), without overflow."""
-silu: _calls.LikeLogsigmoid
+silu: _calls.LikeHardswish
 """x · sigmoid(x), also called swish."""
 softmax: _calls.Softmax
 """exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow."""
 softplus: _calls.Softplus
 """log(1 + exp(beta · x)) / beta, without overflow."""
-softsign: _calls.LikeLogsigmoid
+softsign: _calls.LikeHardswish
 """x / (1 + abs(x))."""
 abs: _calls.LikeAbs
 """|x|. The smallest signed integer wraps to itself."""

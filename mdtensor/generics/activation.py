@@ -151,12 +151,13 @@ def prelu(x: Any, weight: Any, /) -> Any:
 
 
 @generic(deduce=tuned())
-def elu(x: Any, /, *, alpha: float = 1.0) -> Any:
+def elu(x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None) -> Any:
     """x where x > 0, else alpha · (exp(x) - 1).
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
         alpha: minus the limit at -inf.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -168,11 +169,12 @@ def elu(x: Any, /, *, alpha: float = 1.0) -> Any:
 
 
 @generic(deduce=same)
-def selu(x: Any, /) -> Any:
+def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -262,11 +264,12 @@ def softplus(x: Any, /, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
 
 
 @generic(deduce=same)
-def softsign(x: Any, /) -> Any:
+def softsign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x / (1 + abs(x)).
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -278,11 +281,12 @@ def softsign(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def silu(x: Any, /) -> Any:
+def silu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x · sigmoid(x), also called swish.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -294,11 +298,12 @@ def silu(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def mish(x: Any, /) -> Any:
+def mish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x · tanh(softplus(x)).
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -310,13 +315,16 @@ def mish(x: Any, /) -> Any:
 
 
 @generic(deduce=approximated)
-def gelu(x: Any, /, *, approximate: str = "none") -> Any:
+def gelu(
+    x: Any, /, *, approximate: str = "none", out: Any = None, rounding: Any = None
+) -> Any:
     """x · Φ(x) = x · (1 + erf(x / √2)) / 2.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
         approximate: "none", or "tanh" for
             x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2.
+        out, rounding: grid and rule of a quantized result.
 
     Raises:
         OptionError: another approximation.

@@ -7,6 +7,7 @@ from mdtensor.quant.ops import (
     comparison as comparison,
     conv as conv,
     conversion as conversion,
+    curves as curves,
     manipulation as manipulation,
     matmul as matmul,
     pool as pool,

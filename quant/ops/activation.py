@@ -51,7 +51,8 @@ def lookup_step(
     return steps.Lookup(tables.cached(function, source, target))
 
 
-def _lookup(name: str, function: tables.Function, x: Any, out: QParams | None) -> Any:
+def looked_up(name: str, function: tables.Function, x: Any, out: QParams | None) -> Any:
+    """The codes of `function` on `out`, by its rule."""
     require_per_tensor(name, x)
     grid = require_out(name, out, x)
     if by_rule := ruled(name, grid):
@@ -94,7 +95,7 @@ def _clipped(name: str, x: Any, low: Any, high: Any, out: Any) -> Any:
     low, high = checked(name, (x,), lambda: _bounds(low, high))
     if out is None:
         checked(name, (x,), lambda: _refuse_inexact(x.qparams, low, high))
-    return _lookup(name, tables.clip(low, high), x, x.qparams if out is None else out)
+    return looked_up(name, tables.clip(low, high), x, x.qparams if out is None else out)
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -103,7 +104,7 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 @method(relu, deduce=kept_same, prepare=relu_step)
 def relu(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _lookup("relu", tables.relu, x, x.qparams if out is None else out)
+    return looked_up("relu", tables.relu, x, x.qparams if out is None else out)
 
 
 @method(relu, deduce=same)
@@ -164,7 +165,7 @@ def hardsigmoid(
     x: NarrowTensor, /, *, alpha: float, beta: float, out: Any = None
 ) -> Any:
     line = checked("hardsigmoid", (x,), lambda: _line(alpha, beta))
-    return _lookup("hardsigmoid", line, x, out)
+    return looked_up("hardsigmoid", line, x, out)
 
 
 def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -173,7 +174,7 @@ def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Loo
 
 @method(hardswish, deduce=curve, prepare=hardswish_step)
 def hardswish(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _lookup("hardswish", tables.hardswish, x, out)
+    return looked_up("hardswish", tables.hardswish, x, out)
 
 
 def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -182,7 +183,7 @@ def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Looku
 
 @method(sigmoid, deduce=curve, prepare=sigmoid_step)
 def sigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _lookup("sigmoid", tables.sigmoid, x, out)
+    return looked_up("sigmoid", tables.sigmoid, x, out)
 
 
 def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -191,7 +192,7 @@ def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 @method(tanh, deduce=curve, prepare=tanh_step)
 def tanh(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _lookup("tanh", tables.tanh, x, out)
+    return looked_up("tanh", tables.tanh, x, out)
 
 
 def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -200,7 +201,7 @@ def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 @method(exp, deduce=curve, prepare=exp_step)
 def exp(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _lookup("exp", tables.exp, x, out)
+    return looked_up("exp", tables.exp, x, out)
 
 
 def _mirrored(grid: QParams) -> QParams:

@@ -26,6 +26,7 @@ from mdtensor.quant.qparams import QParams
 
 Row = dict[str, Any]
 CURVES = ("relu", "relu6", "clip", "hardsigmoid", "hardswish", "sigmoid", "tanh", "exp")
+CURVES += ("silu", "mish", "gelu", "elu", "selu", "softsign")
 
 
 def _anything(rule: str, operation: str, *given: Any) -> None:

@@ -48,6 +48,7 @@ ARITHMETIC = [md.add, md.sub, md.minimum, md.maximum]
 COMPARISONS = [md.equal, md.not_equal, md.less, md.less_equal]
 COMPARISONS += [md.greater, md.greater_equal]
 CURVES = [md.relu, md.relu6, md.sigmoid, md.tanh, md.exp, md.hardswish, md.hardsigmoid]
+CURVES += [md.silu, md.mish, md.gelu, md.elu, md.selu, md.softsign]
 JOINS = [md.concat, md.stack]
 REDUCTIONS = [md.sum, md.mean, md.max, md.argmax]
 CASES = [

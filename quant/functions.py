@@ -1,0 +1,99 @@
+"""Functions of activations in rational numbers, to more digits than any grid sees."""
+
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from mdtensor.quant.tables import DIGITS, Function, exactly, exp, sigmoid, tanh
+
+#: Digits of erf, of which 1 - erf loses as many as erfc(FAR) has zeros.
+ERF_DIGITS = 140
+#: Past this erfc is below 10**-87.
+FAR = 14
+#: Klambauer et al. 2017, as float64.
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+def silu(x: Fraction) -> Fraction:
+    """x · sigmoid(x)."""
+    return x * sigmoid(x)
+
+
+def mish(x: Fraction) -> Fraction:
+    """x · tanh(log(1 + e**x)), which is rational in e**x."""
+    square = (1 + exp(x)) ** 2
+    return x * (square - 1) / (square + 1)
+
+
+def softsign(x: Fraction) -> Fraction:
+    """x / (1 + abs(x))."""
+    return x / (1 + abs(x))
+
+
+@lru_cache(maxsize=256)
+def elu(alpha: float, scale: float = 1.0) -> Function:
+    """x -> scale · (x where x > 0, else alpha · (e**x - 1))."""
+    low, factor = exactly(alpha), exactly(scale)
+
+    def function(x: Fraction) -> Fraction:
+        if x > 0:
+            return factor * x
+        lost = max(0, x.denominator.bit_length() - abs(x.numerator).bit_length())
+        return factor * low * (exp(x, DIGITS + lost) - 1)
+
+    return function
+
+
+#: scale · elu(x).
+selu: Function = elu(SELU_ALPHA, SELU_SCALE)
+
+
+def gelu(x: Fraction) -> Fraction:
+    """x · (1 + erf(x / √2)) / 2."""
+    return x * (1 + _erf_of_root(x * x / 2, x < 0)) / 2
+
+
+def gelu_tanh(x: Fraction) -> Fraction:
+    """x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2."""
+    with localcontext() as context:
+        context.prec = ERF_DIGITS
+        root = Fraction((2 / pi()).sqrt())
+    return x * (1 + tanh(root * (x + Fraction("0.044715") * x**3))) / 2
+
+
+def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
+    """erf(√square), or its negative: 2/√π · e**-s · sum of 2ⁿ z²ⁿ⁺¹ / (2n + 1)!!."""
+    sign = -1 if is_negative else 1
+    if square > FAR * FAR:
+        return Fraction(sign)
+    with localcontext() as context:
+        context.prec = ERF_DIGITS
+        s = Decimal(square.numerator) / Decimal(square.denominator)
+        term = total = s.sqrt()
+        n = 0
+        while term > total * Decimal(10) ** -ERF_DIGITS:
+            n += 1
+            term = term * 2 * s / (2 * n + 1)
+            total += term
+        return sign * Fraction(2 / pi().sqrt() * (-s).exp() * total)
+
+
+@lru_cache(maxsize=1)
+def pi() -> Decimal:
+    """π by Machin's formula."""
+    with localcontext() as context:
+        context.prec = ERF_DIGITS + 10
+        return 16 * _atan_of_inverse(5) - 4 * _atan_of_inverse(239)
+
+
+def _atan_of_inverse(n: int) -> Decimal:
+    total, power, k = Decimal(0), Decimal(1) / n, 0
+    while abs(power) > Decimal(10) ** -(ERF_DIGITS + 10):
+        total += power / (2 * k + 1)
+        power, k = -power / (n * n), k + 1
+    return total
+
+
+#: By the name that `gelu(approximate=)` takes.
+GELUS: dict[str, Callable[[Fraction], Fraction]] = {"none": gelu, "tanh": gelu_tanh}

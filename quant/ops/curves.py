@@ -1,0 +1,96 @@
+"""Smooth activations of codes: tables of 256 codes, correctly rounded."""
+
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+from mdtensor import (
+    OptionError,
+    TensorSpec,
+    elu,
+    gelu,
+    method,
+    mish,
+    selu,
+    silu,
+    softsign,
+)
+from mdtensor.errors import checked, shown
+from mdtensor.kernels.cpu import steps
+from mdtensor.quant import functions, tables
+from mdtensor.quant.deduction import curve
+from mdtensor.quant.ops.activation import looked_up, lookup_step
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import NarrowTensor
+
+
+def silu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
+    return lookup_step(functions.silu, x, out)
+
+
+@method(silu, deduce=curve, prepare=silu_step)
+def silu(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up("silu", functions.silu, x, out)
+
+
+def mish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
+    return lookup_step(functions.mish, x, out)
+
+
+@method(mish, deduce=curve, prepare=mish_step)
+def mish(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up("mish", functions.mish, x, out)
+
+
+def selu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
+    return lookup_step(functions.selu, x, out)
+
+
+@method(selu, deduce=curve, prepare=selu_step)
+def selu(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up("selu", functions.selu, x, out)
+
+
+def softsign_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
+    return lookup_step(functions.softsign, x, out)
+
+
+@method(softsign, deduce=curve, prepare=softsign_step)
+def softsign(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up("softsign", functions.softsign, x, out)
+
+
+def _elu(alpha: Any) -> tables.Function:
+    if not isinstance(alpha, Real) or not isfinite(alpha):
+        raise OptionError(f"alpha is {shown(alpha)}", "Pass a finite number")
+    return functions.elu(alpha)
+
+
+def elu_step(
+    x: TensorSpec, /, *, alpha: float, out: QParams | None = None
+) -> steps.Lookup:
+    return lookup_step(_elu(alpha), x, out)
+
+
+@method(elu, deduce=curve, prepare=elu_step)
+def elu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
+    return looked_up("elu", checked("elu", (x,), lambda: _elu(alpha)), x, out)
+
+
+def _gelu(approximate: Any) -> tables.Function:
+    if not isinstance(approximate, str) or approximate not in functions.GELUS:
+        fix = "Pass 'none' or 'tanh'"
+        raise OptionError(f"approximate is {shown(approximate)}", fix)
+    return functions.GELUS[approximate]
+
+
+def gelu_step(
+    x: TensorSpec, /, *, approximate: str, out: QParams | None = None
+) -> steps.Lookup:
+    return lookup_step(_gelu(approximate), x, out)
+
+
+@method(gelu, deduce=curve, prepare=gelu_step)
+def gelu(x: NarrowTensor, /, *, approximate: str, out: Any = None) -> Any:
+    function = checked("gelu", (x,), lambda: _gelu(approximate))
+    return looked_up("gelu", function, x, out)
