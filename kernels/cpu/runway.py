@@ -15,7 +15,8 @@ def families(name):
     if name == "avx2":
         from mdtensor.kernels.cpu import avx2
 
-        modules |= {"conv": avx2.conv, "matmul": avx2.matmul}
+        modules |= {"conv": avx2.conv, "elementwise": avx2.elementwise}
+        modules |= {"matmul": avx2.matmul}
     if name == "vnni":
         from mdtensor.kernels.cpu import vnni
 

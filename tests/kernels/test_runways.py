@@ -303,7 +303,7 @@ def fraction(value):
 
 EVERY_PAIR = np.indices((256, 256)).reshape(2, -1).astype(np.uint8)
 # lengths around whole chunks of 64
-LENGTHS = (1, 63, 64, 65, 200, 640)
+LENGTHS = (1, 63, 64, 65, 200, 640, 1024, 2087)
 
 
 @pytest.mark.parametrize("grid", [(0, 3, 128, 0, 255), (9, 255, 0, 7, 201)])

@@ -1,3 +1,7 @@
 """Kernels on AVX2 with FMA; what lacks here is taken from the generic runway."""
 
-from mdtensor.kernels.cpu.avx2 import conv as conv, matmul as matmul
+from mdtensor.kernels.cpu.avx2 import (
+    conv as conv,
+    elementwise as elementwise,
+    matmul as matmul,
+)

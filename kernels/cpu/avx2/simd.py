@@ -64,3 +64,13 @@ def larger(b, x, y):
     kind = x.type
     name = f"llvm.umax.v{kind.count}i{kind.element.width}"
     return vectors.call(b, name, kind, x, y)
+
+
+def shuffle_bytes(b, x, order):
+    """Byte i = byte order[i] % 16 of the same 128-bit lane of x; order[i] < 128."""
+    return vectors.call(b, "llvm.x86.avx2.pshuf.b", BYTES, x, order)
+
+
+def choose_bytes(b, x, y, choice):
+    """Byte i of y where bit 7 of choice[i] is set, else of x."""
+    return vectors.call(b, "llvm.x86.avx2.pblendvb", BYTES, x, y, choice)
