@@ -22,6 +22,7 @@ from mdtensor.kernels.presets.grid import half_away
 HEADROOM = 20
 #: Elements that an optimized kernel takes at a time.
 LANES = 16
+UNSIGNED_LANES = 8
 QUANTIZE_LANES = 8
 
 
@@ -91,11 +92,24 @@ def add_ref(a, b, ga, gb, out):
 
 def add_opt(a, b, ga, gb, out):
     """As `add_ref`, but terms round once: all but the last n % 16 in memory's order."""
+    return _in_vectors(a, b, ga, gb, out, _scaled_once, LANES)
+
+
+def add_opt_u8(a, b, ga, gb, out):
+    """As `add_opt` of uint8: terms round, then shift right and drop bits; n % 8."""
+    return _in_vectors(a, b, ga, gb, out, _scaled_down, UNSIGNED_LANES)
+
+
+def _in_vectors(a, b, ga, gb, out, scaled, lanes):
     found = _summed(a, b, ga, gb, out, 1, _scaled_twice).reshape(-1)
-    whole = found.size - found.size % LANES
+    whole = found.size - found.size % lanes
     given = a.reshape(-1)[:whole], b.reshape(-1)[:whole]
-    found[:whole] = _summed(*given, ga, gb, out, 1, _scaled_once)
+    found[:whole] = _summed(*given, ga, gb, out, 1, scaled)
     return found.reshape(a.shape)
+
+
+def _scaled_down(steps, real):
+    return multiply(steps << HEADROOM, real, np.right_shift)
 
 
 def sub(a, b, ga, gb, out):

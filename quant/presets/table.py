@@ -46,7 +46,11 @@ def _in_order(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None
 
 
 def _weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
-    """One type of activations; symmetric weights."""
+    """One type of activations; symmetric weights.
+
+    Unsigned activations with signed weights are nobody's but ONNX Runtime's: elsewhere
+    they stand for the qint8 codes that are 128 less, whose sums are the same.
+    """
     limits.one_type(rule, operation, x.qparams, out)
     limits.symmetric(rule, operation, w)
 
@@ -67,11 +71,6 @@ def _gated(rule: str, operation: str, source: QParams, out: QParams) -> None:
     ratio = np.float32(source.scale / 128) / np.float32(out.scale)
     if quantize_multiplier(ratio)[1] > 0:
         limits.within(rule, operation, ratio, 0, 1)
-
-
-def _signed_pair(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
-    limits.signed(rule, operation, x.qparams, out)
-    limits.symmetric(rule, operation, w)
 
 
 def _near_sum(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
@@ -106,9 +105,8 @@ def _near_weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> N
 
 
 def _shifts_on_arm(x: Any, w: Any, *rest: Any, groups: int = 1, **_: Any) -> bool:
-    """Whether XNNPACK multiplies in integers on Arm: all of quint8, else per tensor."""
-    is_depthwise = groups > 1 and groups == x.shape[1] and w.qparams.axis is None
-    return x.dtype is quint8 or is_depthwise
+    """Whether XNNPACK multiplies in integers on Arm: depthwise with one scale."""
+    return groups > 1 and groups == x.shape[1] and w.qparams.axis is None
 
 
 def _onnx(rule: str = "onnx") -> Row:
@@ -167,7 +165,7 @@ def _litert_ref(rule: str = "tflite_ref") -> Row:
         "quantize": Quantized(rule, "quantize", tflite.quantize_ref, _grids),
         "requantize": Requantized(*moved),
         "add": Paired(rule, "add", tflite.add_ref, _grids),
-        "linear": Products(rule, "linear", tflite.linear_ref, _signed_pair, linear),
+        "linear": Products(rule, "linear", tflite.linear_ref, _weighted, linear),
         "conv2d": Products(rule, "conv2d", tflite.products_ref, _weighted, conv2d),
     }
 
@@ -177,7 +175,11 @@ def _litert_opt(rule: str = "tflite_opt") -> Row:
     return _litert(rule, tflite_softmax.softmax_opt) | {
         "quantize": Quantized(rule, "quantize", tflite.quantize_opt, _grids),
         "requantize": Requantized(*moved),
-        "add": Paired(rule, "add", tflite.add_opt, _in_order),
+        "add": ByType(
+            Paired(rule, "add", tflite.add_opt, _in_order),
+            Paired(rule, "add", tflite.add_opt_u8, _in_order),
+            lambda x1, x2, out: out.dtype is quint8,
+        ),
         "linear": Products(rule, "linear", tflite.products_opt, _weighted, linear),
         "conv2d": Products(rule, "conv2d", tflite.products_opt, _weighted, conv2d),
     }

@@ -50,7 +50,17 @@ def codes(grid, seed, size=32):
     return np.random.default_rng(seed).integers(grid.lo, grid.hi + 1, size)
 
 
-@kernels("add", "add_ref", "add_opt", "sub", "mul", "mul_arm", "minimum", "maximum")
+@kernels(
+    "add",
+    "add_ref",
+    "add_opt",
+    "add_opt_u8",
+    "sub",
+    "mul",
+    "mul_arm",
+    "minimum",
+    "maximum",
+)
 @few
 @given(ga=GRIDS, gb=GRIDS, out=GRIDS, seed=SEEDS)
 def test_pairs(fast, slow, ga, gb, out, seed):

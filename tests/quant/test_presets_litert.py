@@ -9,7 +9,6 @@ from mdtensor import quant
 from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams
 
 RULES = ("tflite_ref", "tflite_opt", "xnnpack_x86")
-LEAVES = {"int8": QInt8Tensor, "uint8": quant.QUInt8Tensor}
 #: Every pair of codes.
 A, B = (g.reshape(-1) for g in np.meshgrid(*[np.arange(-128, 128)] * 2, indexing="ij"))
 #: (scale, zero point) of both arguments and of the result. Powers of two have most
@@ -52,6 +51,42 @@ def test_pairs_of_codes(name, grids, rule):
         tensor(a, grids[0]), tensor(b, grids[1]), out=QParams(*grids[2]), rounding=rule
     )
     same(ours, Session(model, rule)(a, b))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+def test_pairs_of_unsigned_codes(name, rule):
+    a, b = ((codes + 128).astype(np.uint8) for codes in (A, B))
+    for grids in GRIDS.values():
+        grids = [(scale, zero + 128) for scale, zero in grids]
+        given = [value(a.shape, g, dtype="uint8") for g in grids]
+        model = one_operator(
+            name.upper(), given[:2], given[2], options_of(name.capitalize())
+        )
+        x, y = (
+            quant.QUInt8Tensor(codes, scale=g[0], zero_point=g[1])
+            for codes, g in zip((a, b), grids, strict=False)
+        )
+        out = QParams(*grids[2], dtype=quant.quint8)
+        ours = getattr(md, name)(x, y, out=out, rounding=rule)
+        same(ours, Session(model, rule)(a, b))
+
+
+@pytest.mark.parametrize("size", [1, 7, 15, 16, 37])
+def test_the_rest_of_unsigned_codes(size, rng):
+    grids = [(scale, zero + 128) for scale, zero in GRIDS["near ties"]]
+    given = [value((size,), g, dtype="uint8") for g in grids]
+    model = Session(
+        one_operator("ADD", given[:2], given[2], options_of("Add")), "tflite_opt"
+    )
+    out = QParams(*grids[2], dtype=quant.quint8)
+    for _ in range(50):
+        codes = rng.integers(0, 256, (2, size), dtype=np.uint8)
+        x, y = (
+            quant.QUInt8Tensor(c, scale=g[0], zero_point=g[1])
+            for c, g in zip(codes, grids, strict=False)
+        )
+        same(md.add(x, y, out=out, rounding="tflite_opt"), model(*codes))
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 37])

@@ -79,6 +79,15 @@ def add_opt(a, b, ga, gb, out):
     return saturated(multiply(terms, _output(ga, gb, out)) + out.zero, out)
 
 
+def add_opt_u8(a, b, ga, gb, out):
+    """Both terms rounded, then shifted and cut, their sum rounded twice."""
+    largest, terms = 2 * max(float(ga.scale), float(gb.scale)), 0
+    for code, grid in ((a, ga), (b, gb)):
+        real = float(grid.scale) / largest
+        terms += multiply((code - grid.zero) << 20, real, lambda x, e: x >> e)
+    return saturated(multiply(terms, _output(ga, gb, out)) + out.zero, out)
+
+
 def mul(a, b, ga, gb, out):
     """The float32 multiplier s_a · s_b / s_y, rounded twice."""
     real = np.float32(ga.scale) * np.float32(gb.scale) / np.float32(out.scale)
