@@ -50,13 +50,13 @@ def of_products(x: QParams, w: QParams, axis: int) -> QParams:
     return QParams(float(x.fraction) * w.scale, dtype=qint32, axis=where)
 
 
-def refuse_unlike(*arguments: Any) -> None:
-    """Grids that differ, and no `out=` to bring them together."""
+def refuse_unlike(*arguments: Any, is_rounded: bool = True) -> None:
+    """Grids that differ, and no `out=` to bring them together, if there could be."""
     grids = " and ".join(f"({x.qparams.describe()})" for x in arguments)
-    raise GridError(
-        f"the grids differ: {grids}",
-        "Pass out=QParams(...), or requantize one to the grid of the other",
-    )
+    fix = "Use requantize(x, out=QParams(...)) to bring one to the grid of the other"
+    if is_rounded:
+        fix = "Pass out=QParams(...), or requantize one to the grid of the other"
+    raise GridError(f"the grids differ: {grids}", fix)
 
 
 def check_fits(sums: Any) -> None:

@@ -306,5 +306,5 @@ def _one(xs: Sequence[Any]) -> QParams:
     first: QParams = xs[0].qparams
     for x in xs[1:]:
         if x.qparams != first:
-            refuse_unlike(xs[0], x)
+            refuse_unlike(xs[0], x, is_rounded=False)
     return first

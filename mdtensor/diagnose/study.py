@@ -126,16 +126,22 @@ def reach(witness: tuple[type, ...]) -> str:
     return f"backend:{lacking}" if lacking else "host"
 
 
+#: Types that are mixed in one sequence.
+MIXED = 3
+
+
 def arities(found: Source) -> tuple[int, ...]:
     """The numbers of arguments that tell the methods of a function apart.
 
-    With `*arguments` up to one more than any method names; further ones are answered
-    like the last.
+    With `*arguments` one more than any method names, and at least as many as a
+    sequence takes to mix the types of all methods, up to 3: further ones are answered
+    like these.
     """
     if found.is_operation and not found.sequence:
         return (len(found.call.operation.dispatched),)
     counts = {len(method.types) for method in found.methods}
     open_ended = [len(m.types) for m in found.methods if m.has_varargs]
     if open_ended:
-        counts.update(range(min(open_ended), max(counts) + 2))
+        longest = max(max(counts) + 1, min(len(open_ended), MIXED))
+        counts.update(range(min(open_ended), longest + 1))
     return tuple(sorted(counts - ({0} if found.is_operation else set())))

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from math import isfinite
 from numbers import Real
-from typing import Any
+from typing import Any, Union
 
 from mdtensor import (
     CastError,
     GridError,
     IntegerTensor,
+    LogicalTensor,
+    NumericTensor,
     TensorSpec,
     broadcast_to,
     concat,
@@ -36,10 +38,13 @@ from mdtensor.generics.shapes import (
 )
 from mdtensor.quant import moving
 from mdtensor.quant.deduction import on_grid, shape_of
-from mdtensor.quant.ops.refusals import require_per_tensor
+from mdtensor.quant.ops.refusals import refuse_mixed, refused, require_per_tensor
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tables import exactly
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
+
+#: What has no meaning in one row.
+Mixed = Union[QuantizedTensor, NumericTensor, LogicalTensor]
 
 
 def _moved(name: str, operation: Any, x: Any, *rest: Any, **options: Any) -> Any:
@@ -201,9 +206,19 @@ def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
     return _joined("concat", concat, arrays, axis)
 
 
+@method(concat, deduce=refused("concat"))
+def concat(*arrays: Mixed, axis: Any) -> Any:
+    refuse_mixed("concat", *arrays)
+
+
 @method(stack, deduce=_stacked)
 def stack(*arrays: QuantizedTensor, axis: Any) -> Any:
     return _joined("stack", stack, arrays, axis)
+
+
+@method(stack, deduce=refused("stack"))
+def stack(*arrays: Mixed, axis: Any) -> Any:
+    refuse_mixed("stack", *arrays)
 
 
 def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:

@@ -35,7 +35,20 @@ def refused(name: str) -> Callable[..., NoReturn]:
 
 def _mixed(name: str, given: Sequence[Any]) -> PromotionError:
     """Of tensors or their specs."""
-    kinds = [x.type if isinstance(x, TensorSpec) else type(x) for x in given]
+    found = _unlike(
+        name, [x.type if isinstance(x, TensorSpec) else type(x) for x in given]
+    )
+    return PromotionError(f"{found.problem}{_grids(given)}", found.fix)
+
+
+def _grids(given: Sequence[Any]) -> str:
+    """`; the grids are (...) and (...)`, at the end of what is wrong."""
+    grids = [x.qparams for x in given if getattr(x, "qparams", None) is not None]
+    shown = " and ".join(f"({grid.describe()})" for grid in grids)
+    return f"; the grid{'s are' if len(grids) > 1 else ' is'} {shown}" if grids else ""
+
+
+def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
     others = [kind for kind in kinds if not issubclass(kind, QuantizedTensor)]
     tensors = [kind for kind in others if issubclass(kind, Tensor)]
     if any(kind.dtype.is_floating for kind in tensors):

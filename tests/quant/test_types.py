@@ -211,7 +211,9 @@ def test_what_has_no_meaning_says_the_way_out(text):
     leaves = QFloat8E4M3Tensor, QInt4Tensor, QInt16Tensor
     with pytest.raises(md.PromotionError) as raised:
         REFUSED[text](*(leaf([1], scale=0.5) for leaf in leaves))
-    assert str(raised.value).endswith(f"): {text}")
+    problem, _, fix = text.partition(". ")
+    assert f"): {problem}; the grid" in str(raised.value)
+    assert str(raised.value).endswith(f"(scale=0.5, zero_point=0). {fix}")
 
 
 @pytest.mark.parametrize("leaf", [QFloat8E4M3Tensor, QInt16Tensor, QInt4Tensor])

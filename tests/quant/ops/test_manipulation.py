@@ -126,11 +126,11 @@ def test_other_grids_do_not_join():
     assert str(raised.value) == (
         "concat(QInt8Tensor[1], QInt8Tensor[1]): the grids differ: "
         "(scale=0.5, zero_point=0) and (scale=0.25, zero_point=0). "
-        "Pass out=QParams(...), or requantize one to the grid of the other."
+        "Use requantize(x, out=QParams(...)) to bring one to the grid of the other."
     )
     with pytest.raises(md.GridError, match="the grids differ"):
         md.concat([x, QUInt8Tensor([1], scale=0.5)])
-    with pytest.raises(md.DispatchError):
+    with pytest.raises(md.PromotionError, match="a grid and a float have no common"):
         md.concat([x, md.asarray([1.0])])
 
 

@@ -110,7 +110,8 @@ def test_pairs_are_refused_in_either_order(operation):
             try:
                 results.append(type(operation(*map(example, pair))))
             except md.MdtensorError as error:
-                results.append((type(error), error.problem))
+                problem = error.problem.partition(";")[0]  # the grids come behind
+                results.append((type(error), problem))
         assert results[0] == results[1]
 
 
@@ -149,7 +150,27 @@ def test_mixed_types_are_told_the_way_out(operation, arguments, text):
     with pytest.raises(md.PromotionError) as raised:
         operation(*arguments)
     shown = (f"{type(x).__name__}{SIZES.get(type(x), '[1,1]')}" for x in arguments)
-    assert str(raised.value) == f"{operation.__name__}({', '.join(shown)}): {text}"
+    assert str(raised.value) == (
+        f"{operation.__name__}({', '.join(shown)}): {with_grids(text, arguments)}"
+    )
+
+
+def with_grids(text, arguments):
+    """`text` with the grids of quantized arguments at the end of what is wrong."""
+    problem, _, fix = text.partition(". ")
+    grids = [f"({x.qparams.describe()})" for x in arguments if type(x) in QUANTIZED]
+    verb = "s are" if len(grids) > 1 else " is"
+    return f"{problem}; the grid{verb} {' and '.join(grids)}. {fix}"
+
+
+def test_both_grids_are_named():
+    with pytest.raises(md.PromotionError) as raised:
+        md.mul(QInt8Tensor([1], scale=0.5, zero_point=3), QInt32Tensor([1], scale=2))
+    assert str(raised.value) == (
+        "mul(QInt8Tensor[1], QInt32Tensor[1]): with an accumulator the result would "
+        "leave 32 bits; the grids are (scale=0.5, zero_point=3) and (scale=2.0, "
+        "zero_point=0). Use requantize(acc, out=QParams(...)) first."
+    )
 
 
 def test_numpy_numbers_are_tensors():
