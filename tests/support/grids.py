@@ -50,4 +50,7 @@ def tensors(draw, dtypes=NARROW):
         finite = 2 * rng.integers(0, 62, shape) + rng.integers(0, 2, shape) * 128
         return quant.tensor.quantized(finite.astype(np.uint8), grid)
     codes = rng.integers(grid.minimum, grid.maximum + 1, shape)
-    return quant.tensor.quantized(codes.astype(grid.dtype.storage), grid)
+    codes = codes.astype(grid.dtype.storage)
+    if shape and draw(st.booleans()):  # every second of twice as many, from behind
+        codes = np.repeat(codes, 2, axis=0)[::-1][::2][::-1]
+    return quant.tensor.quantized(codes, grid)
