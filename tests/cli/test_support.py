@@ -23,33 +23,34 @@ def test_a_family_in_words(call: Call) -> None:
         "cpu",
         "                 bool  int   uint  float  complex  quantized",
         "comparison",
-        "  equal          ●     ●●●●  ●●●●  ●●●●   ●●       ●●●",
-        "  greater        ●     ●●●●  ●●●●  ●●●●   ··       ●●●",
-        "  greater_equal  ●     ●●●●  ●●●●  ●●●●   ··       ●●●",
-        "  less           ●     ●●●●  ●●●●  ●●●●   ··       ●●●",
-        "  less_equal     ●     ●●●●  ●●●●  ●●●●   ··       ●●●",
-        "  not_equal      ●     ●●●●  ●●●●  ●●●●   ●●       ●●●",
+        "  equal          ●     ●●●●  ●●●●  ●●●●   ●●       ●●●●●●●●",
+        "  greater        ●     ●●●●  ●●●●  ●●●●   ··       ●●●●●●●●",
+        "  greater_equal  ●     ●●●●  ●●●●  ●●●●   ··       ●●●●●●●●",
+        "  less           ●     ●●●●  ●●●●  ●●●●   ··       ●●●●●●●●",
+        "  less_equal     ●     ●●●●  ●●●●  ●●●●   ··       ●●●●●●●●",
+        "  not_equal      ●     ●●●●  ●●●●  ●●●●   ●●       ●●●●●●●●",
         "",
-        "●    100  runs",
+        "●    130  runs",
         "·      8  refused: no meaning for the type, or no exact one",
         "int: int8 int16 int32 int64",
         "uint: uint8 uint16 uint32 uint64",
         "float: float16 bfloat16 float32 float64",
         "complex: complex64 complex128",
-        "quantized: qint8 quint8 qint32",
+        "quantized: qint4 quint4 qint8 quint8 qint16 qint32 qfloat8_e4m3 qfloat8_e5m2",
     ]
 
 
 def test_one_operation_says_why(call: Call) -> None:
     lines = call("support", "exp", "--device=cpu").out.splitlines()
+    ours = "qint16 qint32 qfloat8_e4m3 qfloat8_e5m2"
     problem = "exp(T): no method: x is T, not FloatingTensor | ComplexTensor."
     assert lines[-4:] == [
         f"bool int8 int16 uint8 uint16: {problem} Use astype(x, float32).",
         f"int32 uint32: {problem} Use astype(x, float64).",
         f"int64 uint64: {problem} Use astype(x, float32), lossy beyond 2**24.",
-        f"qint32: {problem} Use dequantize(x) to compute with its numbers.",
+        f"{ours}: {problem} Use dequantize(x) to compute with its numbers.",
     ]
-    assert "◐      2  runs with out=, the grid of the result" in lines
+    assert "◐      4  runs with out=, the grid of the result" in lines
 
 
 def test_a_missing_device(call: Call) -> None:
@@ -86,7 +87,7 @@ def test_json_has_every_cell(call: Call) -> None:
         for device, states in row["states"].items()
         for name, state in states.items()
     }
-    assert set(row["why"]["cpu"]) == {"bool"}
+    assert set(row["why"]["cpu"]) == {"bool", "qfloat8_e4m3", "qfloat8_e5m2"}
 
 
 def test_markdown(call: Call) -> None:
@@ -98,7 +99,7 @@ def test_markdown(call: Call) -> None:
         "",
         "| operation | bool | int | uint | float | complex | quantized |",
         "| --- | --- | --- | --- | --- | --- | --- |",
-        "| `erf` | · | ···· | ···· | ●●●● | ·· | ··· |",
+        "| `erf` | · | ···· | ···· | ●●●● | ·· | ········ |",
     ]
 
 
