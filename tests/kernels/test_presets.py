@@ -4,13 +4,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.presets import fixed_point, onnx, ort, tflite, xnnpack
+from mdtensor.kernels.presets import (
+    fixed_point,
+    onnx,
+    ort,
+    tflite,
+    tflite_softmax,
+    xnnpack,
+)
 from mdtensor.kernels.presets.grid import Grid
 from mdtensor.kernels.reference.presets import (
     fixed_point as exact_fixed_point,
     onnx as exact_onnx,
     ort as exact_ort,
     tflite as exact_tflite,
+    tflite_softmax as exact_softmax,
     xnnpack as exact_xnnpack,
 )
 
@@ -145,3 +153,13 @@ def test_fixed_point(real, x):
     assert int(fast.multiply(np.int64(x), real)) == slow.multiply(x, real)
     q = slow.quantize_multiplier(real)[0]
     assert int(fast.high_mul(np.int64(x), np.int64(q))) == slow.high_mul(x, q)
+
+
+@pytest.mark.parametrize("name", ["softmax_ref", "softmax_opt"])
+@few
+@given(scale=SCALES, seed=SEEDS, size=st.integers(1, 40))
+def test_softmax(name, scale, seed, size):
+    x, out = Grid(scale, 3), Grid(np.float32(1 / 256), -128)
+    row = codes(x, seed, size)
+    wanted = getattr(exact_softmax, name)(row.tolist(), x, out)
+    assert getattr(tflite_softmax, name)(row, x, out).tolist() == wanted
