@@ -213,7 +213,8 @@ def _parted(
     Then the indices of all others, with one that takes the whole axis in its place,
     and this place.
     """
-    own, place, keys, slot, at, new = slice(None), None, [], 0, 0, 0
+    keys: list[Any] = []
+    own, place, slot, at, new = slice(None), None, 0, 0, 0
     for index, sizes in parts:
         rank = _rank(index, sizes)
         if at <= axis < at + len(sizes):

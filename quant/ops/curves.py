@@ -63,7 +63,8 @@ def softsign(x: NarrowTensor, /, *, out: Any = None) -> Any:
 def _elu(alpha: Any) -> tables.Function:
     if not isinstance(alpha, Real) or not isfinite(alpha):
         raise OptionError(f"alpha is {shown(alpha)}", "Pass a finite number")
-    return functions.elu(alpha)
+    slope: Any = alpha
+    return functions.elu(slope)
 
 
 def elu_step(

@@ -196,9 +196,9 @@ def _joined(name: str, operation: Any, xs: Sequence[Any], axis: Any) -> Any:
     return xs[0].from_codes(moved.buffer, found.qparams)
 
 
-def _unlike(xs: Sequence[Any]) -> Sequence[Any]:
+def _unlike(xs: Sequence[Any]) -> tuple[Any, ...]:
     """What an error names: two of different grids, if there are, else all."""
-    return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), xs)
+    return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), tuple(xs))
 
 
 @method(concat, deduce=_concatenated)

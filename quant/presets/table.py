@@ -25,8 +25,10 @@ from mdtensor.quant.presets.calls import (
 from mdtensor.quant.qparams import QParams
 
 Row = dict[str, Any]
-CURVES = ("relu", "relu6", "clip", "hardsigmoid", "hardswish", "sigmoid", "tanh", "exp")
-CURVES += ("silu", "mish", "gelu", "elu", "selu", "softsign")
+CURVES = (
+    *("relu", "relu6", "clip", "hardsigmoid", "hardswish", "sigmoid", "tanh", "exp"),
+    *("silu", "mish", "gelu", "elu", "selu", "softsign"),
+)
 
 
 def _anything(rule: str, operation: str, *given: Any) -> None:
