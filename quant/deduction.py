@@ -6,13 +6,16 @@ from typing import Any
 
 from mdtensor import (
     BoolTensor,
+    DType,
     Float32Tensor,
     GridError,
     OptionError,
     PromotionError,
     ShapeError,
     TensorSpec,
+    dtypes,
     leaf,
+    result_type,
 )
 from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.rules.elementwise import along, broadcast, same
@@ -157,12 +160,19 @@ def _refuse_floats(*specs: TensorSpec) -> None:
 
 
 def weight_only(rule: Rule) -> Rule:
-    """What `rule` gives for dequantized arguments."""
+    """What `rule` gives for dequantized arguments, in the type of the floats."""
 
     def deduce(*specs: Any, **options: Any) -> TensorSpec:
-        return rule(*map(_dequantized, specs), **options)
+        found = rule(*map(_dequantized, specs), **options)
+        return replace(found, type=leaf(type_of_floats(*specs)))
 
     return deduce
+
+
+def type_of_floats(*arguments: Any) -> DType:
+    """The joint type of tensors or specs that are floats; float32 of codes alone."""
+    given = [x for x in arguments if x is not None and x.dtype.is_floating]
+    return result_type(*(x.dtype for x in given)) if given else dtypes.float32
 
 
 def _dequantized(spec: Any) -> Any:

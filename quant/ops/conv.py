@@ -25,7 +25,6 @@ from mdtensor.quant.codes import (
     unsigned_grid,
 )
 from mdtensor.quant.deduction import by_rows, rounded_conv, weight_only
-from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import (
     check_out,
@@ -33,6 +32,7 @@ from mdtensor.quant.ops.refusals import (
     refused,
     require_per_tensor,
 )
+from mdtensor.quant.ops.weight_only import of_numbers
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -176,15 +176,35 @@ def conv2d(
     groups: int,
 ) -> Any:
     """Weight-only: the weights become numbers, the images stay numbers."""
-    return conv2d(
-        x,
-        dequantize(w),
-        b,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+    }
+    return of_numbers(conv2d, x, w, b, **options)
+
+
+@method(conv2d, deduce=weight_only(convolution))
+def conv2d(
+    x: ScaledFloatTensor,
+    w: ScaledFloatTensor,
+    b: Union[FloatingTensor, None],
+    /,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Any:
+    """Products of 8-bit floats, summed in float32."""
+    options = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+    }
+    return of_numbers(conv2d, x, w, b, **options)
 
 
 @method(conv2d, deduce=refused("conv2d"))

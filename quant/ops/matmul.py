@@ -26,7 +26,6 @@ from mdtensor.quant.deduction import (
     weight_only,
 )
 from mdtensor.quant.dtypes import qint4, qint8
-from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.compiled import attempt, compiled
 from mdtensor.quant.ops.conv import (
     AnyBias,
@@ -42,6 +41,7 @@ from mdtensor.quant.ops.refusals import (
     refused,
     require_per_tensor,
 )
+from mdtensor.quant.ops.weight_only import of_numbers
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -92,7 +92,15 @@ def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> 
 @method(linear, deduce=weight_only(affine))
 def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> Any:
     """Weight-only: the weights become numbers."""
-    return linear(x, dequantize(w), b)
+    return of_numbers(linear, x, w, b)
+
+
+@method(linear, deduce=weight_only(affine))
+def linear(
+    x: ScaledFloatTensor, w: ScaledFloatTensor, b: Union[FloatingTensor, None], /
+) -> Any:
+    """Products of 8-bit floats, summed in float32."""
+    return of_numbers(linear, x, w, b)
 
 
 @method(linear, deduce=refused("linear"))
@@ -153,19 +161,19 @@ def _is_weights(x: Any) -> bool:
 @method(matmul, deduce=weight_only(matrix_product))
 def matmul(x1: FloatingTensor, x2: Weights, /) -> Any:
     """Weight-only: the weights become numbers."""
-    return matmul(x1, dequantize(x2))
+    return of_numbers(matmul, x1, x2)
 
 
 @method(matmul, deduce=weight_only(matrix_product))
 def matmul(x1: Weights, x2: FloatingTensor, /) -> Any:
     """Weight-only, from the left."""
-    return matmul(dequantize(x1), x2)
+    return of_numbers(matmul, x1, x2)
 
 
 @method(matmul, deduce=weight_only(matrix_product))
 def matmul(x1: ScaledFloatTensor, x2: ScaledFloatTensor, /) -> Any:
     """Products of 8-bit floats, summed in float32."""
-    return matmul(dequantize(x1), dequantize(x2))
+    return of_numbers(matmul, x1, x2)
 
 
 @method(matmul, deduce=refused("matmul"))
