@@ -10,19 +10,33 @@ from __future__ import annotations
 import abc
 import inspect
 import sys
+import types
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 
 import plum
 
-from mdtensor.diagnose.hints import hint, qualified
+from mdtensor.diagnose.hints import derives, hint, qualified
 from mdtensor.diagnose.source import Source
 from mdtensor.errors import OptionError, shown
 from mdtensor.tensor import Tensor, leaves
 
 SCALARS = (bool, int, float, complex, type(None))
+#: Instances of an ABC need not derive from it: `list` is a Sequence by registration.
+#: Of these classes at least one fits nearly every ABC of Python's own.
+WITNESSES: tuple[type, ...] = (
+    *(dict, frozenset, list, memoryview, range, set, str, tuple),
+    *(type({}.keys()), type({}.values()), type({}.items())),
+    *(types.FunctionType, types.GeneratorType),
+    *(types.CoroutineType, types.AsyncGeneratorType),
+    *(Decimal, Fraction, PurePosixPath, nullcontext),
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,20 @@ class Universe:
         """For each class what it needs that is missing on this machine, or nothing."""
         return tuple(map(backend, self.types))
 
+    def is_open(self, cls: type) -> bool:
+        """Whether classes outside of it are likely to be a `cls`.
+
+        An ABC of Python's own, or one that nothing here derives from.
+
+        Example:
+            >>> universe = Universe.of([list])
+            >>> universe.is_open(Iterable), universe.is_open(list)
+            (True, False)
+        """
+        if not _is_abstract(cls):
+            return False
+        return _is_pythons(cls) or not any(cls in c.__mro__ for c in self.types)
+
 
 def check_class(value: Any) -> None:
     """Refuse what is no class.
@@ -90,7 +118,8 @@ def universe_of(found: Iterable[Source], promised: Iterable[Any] = ()) -> Univer
 
     The Python scalars and None; all our leaves, if an operation is among the functions;
     of the classes in the signatures those that have instances, with all that derive
-    from them, unless they are Python's own.
+    from them, unless they are Python's own; for an ABC also those of `WITNESSES` that
+    are one.
     """
     found = tuple(found)
     known: set[type] = set(SCALARS)
@@ -109,13 +138,15 @@ def _instantiable(cls: type) -> Iterator[type]:
         for found in _family(cls, set()):
             if not _is_abstract(found):
                 yield found
+        if _is_abstract(cls):
+            yield from (witness for witness in WITNESSES if derives(witness, cls))
 
 
 def _family(cls: type, seen: set[type]) -> Iterator[type]:
     """A class and what derives from it; of Python's own just the class."""
     yield cls
     seen.add(cls)
-    if cls.__module__.partition(".")[0] in sys.stdlib_module_names:
+    if _is_pythons(cls):
         return
     children: list[type] = type.__subclasses__(cls)
     for child in children:
@@ -127,5 +158,8 @@ def _is_abstract(cls: type) -> bool:
     """Whether nothing is an instance of just this class."""
     if inspect.isabstract(cls) or getattr(cls, "_is_protocol", False):
         return True
-    stdlib = cls.__module__.partition(".")[0] in sys.stdlib_module_names
-    return stdlib and isinstance(cls, abc.ABCMeta)
+    return _is_pythons(cls) and isinstance(cls, abc.ABCMeta)
+
+
+def _is_pythons(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in sys.stdlib_module_names

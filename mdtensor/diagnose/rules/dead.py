@@ -13,11 +13,15 @@ from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Study
 from mdtensor.diagnose.table import Table
+from mdtensor.diagnose.universe import Universe
 
 EXPLANATION = """
 No call runs the method. It is vacuous if no class in the universe fits its signature,
 shadowed if whatever fits it fits a more specific method too, and only ever ambiguous if
 each of its calls fails because another method fits as well.
+
+An abstract class of Python's own, such as Sequence, and one that nothing known derives
+from have instances that are not known: no method for one of these is called dead.
 
 Somebody reads it, changes it and wonders. Remove it, or write the class or the
 signature that was meant.
@@ -60,16 +64,20 @@ def check(study: Study) -> Iterator[Finding]:
             seen.update(table.methods)
             alive.update(table.methods[m] for m in _reached(table))
         lost = seen - alive
-        dead = [m for m in found.methods if m in lost and _is_certain(m)]
+        dead = [
+            m for m in found.methods if m in lost and _is_certain(m, study.universe)
+        ]
         calls = _calls(dead, tables.values())
         total = sum(table.total for table in tables.values())
         for method in dead:
             yield _finding(found, method, calls[method], total)
 
 
-def _is_certain(method: Registered) -> bool:
-    """Whether classes alone say what fits; of MDT006 they do not."""
-    return all(map(plum.is_faithful, spellings(method)))
+def _is_certain(method: Registered, universe: Universe) -> bool:
+    """Whether the known classes say all of what fits; of MDT006 they do not."""
+    members = (cls for kind in method.hints for cls in kind.members)
+    known = not any(map(universe.is_open, members))
+    return known and all(map(plum.is_faithful, spellings(method)))
 
 
 def _reached(table: Table) -> set[int]:
