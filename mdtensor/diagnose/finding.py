@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +164,15 @@ def counted(count: int, thing: str) -> str:
         ('1 type', '0 types')
     """
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def leveled(findings: Iterable[Finding]) -> list[str]:
+    """How many findings there are of each level: `1 error`, `2 warnings`, `3 info`."""
+    counts = Counter(finding.level for finding in findings)
+    found = [(level, counts[level]) for level in LEVELS if counts[level]]
+    return [
+        f"{n} {level}" if level == "info" else counted(n, level) for level, n in found
+    ]
 
 
 def relations(

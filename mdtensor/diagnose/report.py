@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.diagnose.contracts import contracts_of
-from mdtensor.diagnose.finding import LEVELS, Finding, counted
+from mdtensor.diagnose.finding import LEVELS, Finding, counted, leveled
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.rules import RULES
 from mdtensor.diagnose.source import sources
@@ -60,16 +60,18 @@ class Report:
     @property
     def counts(self) -> str:
         """What was looked at and how much was found, in one line."""
-        counts = Counter(finding.level for finding in self.findings)
-        found = ", ".join(
-            f"{counts[level]} {level}" for level in LEVELS if counts[level]
-        )
+        found = ", ".join(leveled(self.findings))
+        return f"{self.sizes}: {found or 'nothing found'}"
+
+    @property
+    def sizes(self) -> str:
+        """What was looked at: `2 functions, 3 methods, 5 types`."""
         sizes = (
             counted(len(self.functions), "function"),
             counted(self.methods, "method"),
             counted(self.universe, "type"),
         )
-        return f"{', '.join(sizes)}: {found or 'nothing found'}"
+        return ", ".join(sizes)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a row for each finding, those of errors first."""

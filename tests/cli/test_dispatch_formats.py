@@ -132,7 +132,7 @@ def test_github_shows_the_first_and_counts_the_rest(call: Call, stall: Path) -> 
     assert properties["title"] == "MDT001 in put0"
     assert "%0A   = fix: @dispatch%0A" in message
     assert [line.partition(" ")[0] for line in lines[SHOWN:]] == ["::notice"] * 2
-    counted = f"{COUNT - 1} error, 1 info, 1 baselined"
+    counted = f"{COUNT - 1} errors, 1 info, 1 baselined"
     assert lines[-1].startswith("::notice title=mdtensor dispatch::")
     assert lines[-1].endswith(counted)
 

@@ -56,6 +56,11 @@ class Checked:
         """The findings that nobody has accepted."""
         return tuple(f for f in self.findings if f.fingerprint not in self.known)
 
+    @property
+    def old(self) -> tuple[Finding, ...]:
+        """The findings that the baseline accepts."""
+        return tuple(f for f in self.findings if f.fingerprint in self.known)
+
     def code(self, fail_on: str, strict: bool) -> int:
         """The exit code: 1 for new findings, 4 for a stale baseline if `strict`."""
         failing = () if fail_on == NEVER else LEVELS[: LEVELS.index(fail_on) + 1]

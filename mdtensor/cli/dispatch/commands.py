@@ -315,11 +315,12 @@ def write_baseline(
     """Accept all that is found now."""
     from mdtensor.cli.dispatch.checking import Asked, check
     from mdtensor.diagnose.baseline import Baseline
+    from mdtensor.diagnose.finding import counted
 
     found = check(Asked(modules or (), pattern, select or (), ignore or ()))
     new = Baseline.of(found.findings)
     file.write_text(new.text, encoding="utf-8")
-    typer.echo(f"{file}: {len(new.entries)} findings")
+    typer.echo(f"{file}: {counted(len(new.entries), 'finding')}")
 
 
 @baselines.command("diff")
@@ -353,9 +354,11 @@ def prune_baseline(
     """Leave out what is not found any more; nothing is added."""
     from mdtensor.cli.dispatch.checking import Asked, check
     from mdtensor.diagnose.baseline import Baseline
+    from mdtensor.diagnose.finding import counted
 
     asked = Asked(modules or (), pattern, select or (), ignore or ())
     gone = check(asked, file).stale
     kept = Baseline.read(file).without(gone)
     file.write_text(kept.text, encoding="utf-8")
-    typer.echo(f"{file}: {len(kept.entries)} findings, {len(gone)} pruned")
+    left = counted(len(kept.entries), "finding")
+    typer.echo(f"{file}: {left}, {len(gone)} pruned")

@@ -11,6 +11,7 @@ from mdtensor.cli.dispatch.checking import Checked
 from mdtensor.cli.dispatch.places import anchor, path_of
 from mdtensor.cli.dispatch.sarif import sarif
 from mdtensor.diagnose import Finding
+from mdtensor.diagnose.finding import leveled
 from mdtensor.errors import OptionError
 
 TEXT, JSON = "text", "json"
@@ -53,16 +54,11 @@ def _summary(checked: Checked) -> dict[str, int]:
 
 def counts(checked: Checked) -> str:
     """`3 functions, 9 methods, 24 types: 1 error, 2 baselined`."""
-    report = checked.report
-    levels = [f.level for f in checked.new]
-    found = [f"{levels.count(n)} {n}" for n in GITHUB if n in levels]
-    old, stale = len(checked.findings) - len(levels), len(checked.stale)
+    old, stale = len(checked.old), len(checked.stale)
+    found = leveled(checked.new)
     found += [f"{old} baselined"] if old else []
     found += [f"{stale} stale in the baseline"] if stale else []
-    return (
-        f"{len(report.functions)} functions, {report.methods} methods, "
-        f"{report.universe} types: {', '.join(found) or 'nothing found'}"
-    )
+    return f"{checked.report.sizes}: {', '.join(found) or 'nothing found'}"
 
 
 def as_json(checked: Checked) -> str:

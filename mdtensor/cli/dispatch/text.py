@@ -12,18 +12,21 @@ from mdtensor.cli.dispatch.checking import Checked
 from mdtensor.cli.dispatch.formats import counts
 from mdtensor.cli.report import UNBOUNDED
 from mdtensor.diagnose import Coverage, Explanation, Finding, MethodInfo, Rule
+from mdtensor.diagnose.baseline import Baseline
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 
 
 def show_checked(console: Console, checked: Checked) -> None:
-    """Every finding, what of the baseline is not there, and one line of counts."""
-    for finding in checked.findings:
-        console.print(_finding(finding, finding.fingerprint in checked.known))
+    """New findings, a line each for what the baseline says, and one line of counts."""
+    for finding in checked.new:
+        console.print(_finding(finding))
         console.print()
+    for accepted in Baseline.of(checked.old).entries:
+        console.print(Text(f"baselined: {accepted}", "dim"))
     for entry in checked.stale:
         console.print(Text(f"stale in the baseline: {entry}", "yellow"))
-    if checked.stale:
+    if checked.old or checked.stale:
         console.print()
     console.print(Text(counts(checked), _style(checked)))
 
@@ -41,16 +44,13 @@ def _style(checked: Checked) -> str:
     return next((style for level, style in STYLES.items() if level in levels), "green")
 
 
-def _finding(finding: Finding, known: bool) -> Text:
+def _finding(finding: Finding) -> Text:
     head, *rest = str(finding).splitlines()
     level, _, message = head.partition(": ")
-    style = "dim" if known else STYLES[finding.level]
-    text = Text.assemble((level, style), ": ", (message, "" if known else "bold"))
-    if known:
-        text.append(" (baselined)", "dim")
+    text = Text.assemble((level, STYLES[finding.level]), ": ", (message, "bold"))
     for line in rest:
         fixes = line.startswith(("   = fix: ", "          "))
-        text.append(f"\n{line}", "dim" if known else "green" if fixes else "")
+        text.append(f"\n{line}", "green" if fixes else "")
     return text
 
 
