@@ -223,6 +223,8 @@ class Operation(Described):
         Raises:
             DispatchError: naming the parameter and its annotation.
         """
+        if not self.sequence and len(types) != len(self.dispatched):
+            raise mismatch.no_method(self, types)
         wanted = {} if self.sequence else parameter_types(self.declaration)
         for name, given in zip(self.dispatched, types, strict=False):
             want = wanted.get(name)

@@ -22,6 +22,8 @@ ROUNDED = (
     *SUMS,
     *(md.div, md.minimum, md.maximum, md.avg_pool2d, md.global_avg_pool2d, md.mean),
     *(md.relu, md.sigmoid, md.tanh, md.hardswish, md.hardsigmoid, requantize),
+    *(md.relu6, md.clip, md.exp, md.silu, md.mish, md.gelu, md.elu, md.selu),
+    md.softsign,
 )
 BITS = 31
 
@@ -37,22 +39,32 @@ def saturations_of_numbers(case: Case) -> Iterator[Lost]:
     yield from _saturated(case, qparams=_wide(case.result.qparams))
 
 
+@audit(md.astype, result=AffineTensor)
+def saturations_of_codes(case: Case) -> Iterator[Lost]:
+    yield from _saturated(case, case.arguments[0], _wide(case.result.qparams))
+
+
 def _wide(grid: QParams) -> QParams:
     """The same steps from real 0, with 32 bits."""
-    return grid.replace(zero_point=0, dtype=qint32, narrow_range=False, rounding=None)
+    return grid.replace(
+        zero_point=0, dtype=qint32, narrow_range=False, rounding="exact"
+    )
 
 
-def _saturated(case: Case, **options: Any) -> Iterator[Lost]:
+def _saturated(case: Case, *arguments: Any, **options: Any) -> Iterator[Lost]:
     result = case.result
     if result.device is not cpu or result.dtype is qint32:
         return
+    given = {n: v if n != "rounding" else None for n, v in case.options.items()}
     try:
-        wide = case.function(*case.arguments, **{**case.options, **options})
+        wide = case.function(*(arguments or case.arguments), **{**given, **options})
     except MdtensorError:  # no such method beyond 8 bits
         return
     grid = result.qparams
     codes = wide.buffer.astype(np.int64) + grid.along(grid.zero_point, wide.shape)
-    outside = (codes < grid.minimum) | (codes > grid.maximum)
+    # Another rule of rounding may be off by one, but not at the same end.
+    at_end = (result.codes.buffer == grid.minimum, result.codes.buffer == grid.maximum)
+    outside = (codes < grid.minimum) & at_end[0] | (codes > grid.maximum) & at_end[1]
     yield Lost("saturated", int(np.count_nonzero(outside)))
 
 

@@ -172,6 +172,8 @@ def add(x, y):
     if not abs(hi) < INFINITY:
         return parts(hi, 0.0, ABOVE)
     more, least = two_sum(x.lo * of_x, y.lo * of_y)
+    if hi == 0.0 and more == 0.0:  # -0 stays -0
+        return parts(hi, 0.0, x.exponent)
     hi, lo = ordered_sum(hi, lo + more)
     return normal(hi, lo + least, exponent)
 

@@ -42,9 +42,8 @@ BLOCK = 1 << 16
 COMPARISONS = frozenset(
     {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
 )
-COMPILED = COMPARISONS | {
-    *(np.add, np.subtract, np.multiply, np.divide, np.minimum, np.maximum)
-}
+EXTREMES = frozenset({np.minimum, np.maximum})
+COMPILED = COMPARISONS | EXTREMES | {np.add, np.subtract, np.multiply, np.divide}
 #: Functions of one operand that are kernels over bfloat16.
 ROUNDINGS = frozenset({np.floor, np.ceil, np.trunc, np.rint})
 #: Functions that touch the sign only.
@@ -133,7 +132,8 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
     if prod(shape) >= LARGE and dtype.itemsize == 1:
         return float8.looked_up(_pairs(ufunc, dtype), x1, x2)
     if prod(shape) < LARGE or ufunc not in COMPILED or dtype not in OURS:
-        return _in_float32(ufunc, x1, x2)
+        is_extreme = dtype in OURS and ufunc in EXTREMES
+        return (_extreme if is_extreme else _in_float32)(ufunc, x1, x2)
     out = empty(shape, bool if ufunc in COMPARISONS else dtype)
     operands = [_repeated(x, shape) for x in (x1, x2)]
     kernel = getattr(_kernels(dtype), ufunc.__name__)
@@ -144,6 +144,20 @@ def binary(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
 def _in_float32(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
     found = np.asarray(quietly(ufunc, widened(x1), widened(x2)))
     return rounded(found, x1.dtype) if found.dtype == FLOAT32 else found
+
+
+def _extreme(ufunc: np.ufunc, x1: Array, x2: Array) -> Array:
+    """The kernel's order of bits: -0 below 0, and every NaN outermost."""
+    infinity = int(np.array(np.inf, x1.dtype).view(np.int16))
+    turned = np.int32(0x7FFF - infinity if ufunc is np.minimum else infinity - 0x7FFF)
+    places = [(_rank(x.view(np.int16)) + turned).astype(np.int16) for x in (x1, x2)]
+    found = np.asarray(ufunc(*places)).astype(np.int32) - turned
+    return np.asarray(_rank(found.astype(np.int16)).astype(np.int16)).view(x1.dtype)
+
+
+def _rank(bits: Array) -> Array:
+    """Integers in the order of the numbers; its own inverse."""
+    return np.asarray(bits ^ ((bits >> 15) & 0x7FFF), np.int32)
 
 
 @lru_cache(maxsize=64)

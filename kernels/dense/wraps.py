@@ -60,12 +60,14 @@ def _pieces(arrays: list[Array]) -> Iterable[Any]:
 
 
 def is_safe(terms: int, operands: list[Array], result: Array) -> bool:
-    """Whether sums of so many products of elements fit whatever their signs are."""
+    """Whether sums of so many products of elements fit, whatever their order is."""
     largest = 1
     for x in operands:
         if x.size:
             largest *= max(abs(int(x.min())), abs(int(x.max())))
-    return terms * largest < 2 ** (8 * result.dtype.itemsize - 1)
+            if result.dtype.kind == "u" and x.min() < 0:
+                return False
+    return terms * largest < bound(result)
 
 
 def bound(result: Array) -> float:
@@ -95,7 +97,7 @@ def count(exact: Array, result: Array) -> int:
 def bits_left(exact: Array, result: Array) -> int:
     """How often the largest of `exact` can double in the type of `result`; 0 if not."""
     bits = 8 * result.dtype.itemsize - (result.dtype.kind == "i")
-    used = int(np.abs(exact).max(initial=0)).bit_length() if exact.size else 0
+    used = int(max(np.abs(exact.reshape(-1)), default=0)).bit_length()
     return max(bits - used, 0)
 
 
@@ -112,12 +114,14 @@ def linear(compute: Callable[[Array], Array], x: Array) -> Array:
 
 
 def bilinear(compute: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
-    """compute(a, b), sums of products: as float64, or Python integers if of 64 bits.
-
-    Integers of up to 32 bits are multiplied in digits of 16.
-    """
+    """compute(a, b), sums of products: as float64, or Python integers if of 64 bits."""
     if max(a.dtype.itemsize, b.dtype.itemsize) == 8:
         return np.asarray(compute(a.astype(object), b.astype(object)), object)
+    return digits(compute, a, b)
+
+
+def digits(compute: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
+    """compute(a, b), sums of products, as float64: of digits of 16 bits."""
     exact: Any = 0.0
     for i, p in enumerate(_digits(a.astype(np.float64))):
         for j, q in enumerate(_digits(b.astype(np.float64))):

@@ -24,10 +24,11 @@ _LOGS: ContextVar[tuple[tuple[Log, bool], ...]] = ContextVar("checks", default=(
 def checked(*, raises: bool = False) -> Iterator[Log]:
     """Count what the calls in a `with` block lose: wraps, saturations, lossy casts.
 
-    Every result is compared with the exact one, element by element. Results stay what
-    they are. Calls of the block's own thread and of tasks that it starts are checked;
-    what a call runs inside counts as that call. Results on other devices than the
-    host, shifts and bit operations are not checked, nor what a loaded model runs.
+    Results of operations that have an audit (docs/checked.md lists them) are compared
+    with the exact ones, element by element, and stay what they are. Calls of the
+    block's own thread and of tasks that it starts are checked; what a call runs inside
+    counts as that call. Results on other devices than the host are not checked, nor
+    what a loaded model runs.
 
     Args:
         raises: end the first call that loses anything with an error.

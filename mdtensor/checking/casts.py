@@ -10,8 +10,26 @@ import numpy as np
 from mdtensor.checking.audits import Case, audit
 from mdtensor.checking.integers import on_host
 from mdtensor.checking.log import Lost
-from mdtensor.generics.arithmetic import add, div, maximum, minimum, mul, pow, sub
+from mdtensor.generics.arithmetic import (
+    add,
+    div,
+    maximum,
+    minimum,
+    mul,
+    pow,
+    remainder,
+    sub,
+)
+from mdtensor.generics.conv import conv2d
 from mdtensor.generics.conversion import astype
+from mdtensor.generics.exponential import logaddexp
+from mdtensor.generics.floating import copysign, nextafter
+from mdtensor.generics.manipulation import concat, stack
+from mdtensor.generics.matmul import cross, linear, matmul, outer, tensordot, vecdot
+from mdtensor.generics.reduction import mean, prod, sum
+from mdtensor.generics.scan import cumulative_prod, cumulative_sum
+from mdtensor.generics.searching import where
+from mdtensor.generics.trigonometry import atan2, hypot
 from mdtensor.kernels.dense import conversion, wraps
 from mdtensor.leaves import NumericTensor
 from mdtensor.tensor import Tensor
@@ -28,7 +46,7 @@ def _changed(x: Any, found: Any) -> tuple[int, int]:
     if _is_comparable(x.dtype, storage):
         if not wraps.differ(x, found):
             return 0, 0
-        x = x[(x != found) & (x == x)]
+        x = x[x != found]
     inexact = np.broadcast_to(conversion.inexact(x, storage), x.shape)
     outside = np.broadcast_to(conversion.outside(x, storage), x.shape)
     return int(np.count_nonzero(inexact)), int(np.count_nonzero(outside))
@@ -53,10 +71,19 @@ def casts(case: Case) -> Iterator[Lost]:
     yield Lost("rounded", inexact - outside)
 
 
-@audit(add, sub, mul, div, pow, minimum, maximum, result=NumericTensor)
+PROMOTING = (
+    *(add, sub, mul, div, pow, minimum, maximum, remainder, atan2, hypot, copysign),
+    *(logaddexp, nextafter, where, concat, stack, outer, cross, matmul, vecdot),
+    *(tensordot, linear, conv2d, sum, prod, mean, cumulative_sum, cumulative_prod),
+)
+
+
+@audit(*PROMOTING, result=NumericTensor)
 @on_host
 def promotions(case: Case) -> Iterator[Lost]:
     storage = case.result.dtype.storage
+    if case.result.dtype.is_integer:  # which holds its operands, or they wrap
+        return
     for x in case.arguments:
         if isinstance(x, Tensor) and x.dtype.storage != storage:
             found = conversion.nearest(x.buffer, storage)

@@ -22,9 +22,18 @@ from mdtensor.generics.arithmetic import (
     square,
     sub,
 )
+from mdtensor.generics.conv import conv2d
 from mdtensor.generics.conversion import astype
 from mdtensor.generics.linalg import trace
-from mdtensor.generics.matmul import matmul, outer, tensordot, vecdot
+from mdtensor.generics.matmul import (
+    cross,
+    linear,
+    matmul,
+    matrix_power,
+    outer,
+    tensordot,
+    vecdot,
+)
 from mdtensor.generics.reduction import prod, sum
 from mdtensor.generics.scan import cumulative_prod, cumulative_sum, diff
 from mdtensor.kernels.dense import wraps
@@ -50,6 +59,7 @@ def buffers(case: Case) -> list[Any]:
     return [
         x.buffer if isinstance(x, Tensor) else np.asarray(x, storage)
         for x in case.arguments
+        if x is not None
     ]
 
 
@@ -147,20 +157,49 @@ def differences(case: Case) -> Iterator[Lost]:
 
 
 def _bilinear(compute: Any, case: Case) -> Iterator[Lost | Headroom]:
-    a, b = buffers(case)
+    a, b, *bias = buffers(case)
     found = case.result.buffer
-    if wraps.is_safe(a.size, [a, b], found):
+    if wraps.is_safe(a.size, [a, b], found) and not bias:
         return _compared(found, case)
     options = {name: value for name, value in case.options.items() if name != "out"}
-    return _compared(wraps.bilinear(partial(compute, **options), a, b), case)
+    exact = wraps.bilinear(partial(compute, **options), a, b)
+    return _compared(exact + bias[0].astype(exact.dtype) if bias else exact, case)
 
 
 for _operation, _compute in {
     matmul: np.matmul,
     vecdot: np.vecdot,
     tensordot: np.tensordot,
+    cross: np.cross,
+    linear: lambda a, b: a @ b.T,
 }.items():
     audit(_operation, result=IntegerTensor)(on_host(partial(_bilinear, _compute)))
+
+
+@audit(conv2d, result=IntegerTensor)
+@on_host
+def convolutions(case: Case) -> Iterator[Lost | Headroom]:
+    """Of 64 bits in float64, which is off where sums cancel beyond 2**100."""
+    a, b, *bias = buffers(case)
+    if wraps.is_safe(b.size, [a, b], case.result.buffer) and not bias:
+        return _compared(case.result.buffer, case)
+    options = {name: value for name, value in case.options.items() if name != "out"}
+
+    def compute(x: Any, w: Any) -> Any:
+        return conv2d(*map(Float64Tensor.wrap, (x, w)), None, **options).buffer
+
+    exact = wraps.digits(compute, a, b)
+    if bias:
+        exact = exact + bias[0].astype(np.float64)[:, None, None]
+    return _compared(exact, case)
+
+
+@audit(matrix_power, result=IntegerTensor)
+@on_host
+def powers(case: Case) -> Iterator[Lost]:
+    x, n = case.arguments
+    exact = np.linalg.matrix_power(x.buffer.astype(object), n)
+    yield Lost("wrapped", wraps.count(np.asarray(exact, object), case.result.buffer))
 
 
 def _compared(exact: Any, case: Case) -> Iterator[Lost | Headroom]:

@@ -76,3 +76,34 @@ def test_complex_parts() -> None:
     with md.checked() as log:
         md.astype(md.asarray([1 + 1e-12j, 1j], dtype=md.complex128), md.complex64)
     assert log.lost == {"rounded": 1}
+
+
+@pytest.mark.parametrize("source", [md.float16, md.bfloat16, md.float32, md.float64])
+@pytest.mark.parametrize("target", [md.int8, md.int32, md.int64, md.uint8])
+def test_nan_is_no_integer(source: Any, target: Any) -> None:
+    x = md.asarray([np.nan, 1.0, np.inf, 1.5], dtype=source)
+    with md.checked() as log:
+        md.astype(x, target, casting="wrap")
+    assert log.lost == {"wrapped": 2, "rounded": 1}
+
+
+ODD = md.asarray([2**53 + 1])
+ONE = md.Float64Tensor([1.0])
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda: md.concat([ODD, ONE]),
+        lambda: md.stack([ODD, ONE]),
+        lambda: md.where(md.asarray([True]), ODD, ONE),
+        lambda: md.remainder(ODD, ONE),
+        lambda: md.atan2(ODD, ONE),
+        lambda: ODD @ ONE,
+        lambda: md.sum(ODD, dtype=md.float64),
+    ],
+)
+def test_operands_are_rounded_wherever_types_meet(compute: Any) -> None:
+    with md.checked() as log:
+        compute()
+    assert log.lost == {"rounded": 1}

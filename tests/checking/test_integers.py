@@ -175,3 +175,33 @@ def test_strided_broadcast_and_empty() -> None:
         md.Int8Tensor([]) + md.Int8Tensor([])
         md.asarray(100, dtype=md.int8) * 2
     assert log.lost == {"wrapped": 5}
+
+
+HUNDREDS = md.full((2, 2), 100, dtype=md.int8)
+IMAGE = md.full((1, 1, 2, 2), 100, dtype=md.int8)
+
+
+@pytest.mark.parametrize(
+    ("compute", "wrapped"),
+    [
+        (lambda: md.matmul(md.asarray([2**62, 2]), md.asarray([2, 2])), 1),
+        (lambda: md.sum(md.Int8Tensor([-5, 2]), dtype=md.uint8), 1),
+        (lambda: md.cumulative_sum(md.Int8Tensor([-5, 2]), dtype=md.uint8), 2),
+        (lambda: md.linear(HUNDREDS, HUNDREDS), 4),
+        (lambda: md.linear(HUNDREDS, HUNDREDS, md.Int8Tensor([1, 1])), 4),
+        (lambda: md.conv2d(IMAGE, IMAGE), 1),
+        (lambda: md.conv2d(IMAGE, IMAGE, md.Int8Tensor([1])), 1),
+        (
+            lambda: md.linalg.cross(
+                md.Int8Tensor([100, 100, 1]), md.Int8Tensor([2, 100, 100])
+            ),
+            3,
+        ),
+        (lambda: md.linalg.matrix_power(HUNDREDS, 2), 4),
+        (lambda: md.linalg.matrix_power(md.asarray([[2**40, 1], [1, 1]]), 2), 1),
+    ],
+)
+def test_sums_that_are_hidden_in_other_operations(compute: Any, wrapped: int) -> None:
+    with md.checked() as log:
+        compute()
+    assert log.lost == {"wrapped": wrapped}

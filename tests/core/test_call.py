@@ -87,3 +87,19 @@ def test_an_error_inside_a_method_is_not_a_missing_method(operations: None) -> N
     for _ in range(2):
         with pytest.raises(KeyError):
             look_up(md.asarray([1.0]))
+
+
+@pytest.mark.usefixtures("operations")
+def test_a_method_with_more_arguments_than_the_declaration_is_not_selected() -> None:
+    @md.generic
+    def paired(a, b, /):
+        """Two."""
+
+    @md.method(paired)
+    def paired(a: md.NumericTensor, /, *rest: md.NumericTensor):
+        return len(rest)
+
+    assert paired(md.asarray([1]), md.asarray([2])) == 1
+    for count in (1, 3):
+        with pytest.raises(md.NoMethodError):
+            paired.select(*[md.Int8Tensor] * count)

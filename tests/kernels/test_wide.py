@@ -1,5 +1,6 @@
 """Numbers of 106 bits: against fractions, and decimals of 60 digits."""
 
+import itertools
 import math
 import os
 import subprocess
@@ -271,3 +272,9 @@ def test_a_cpu_without_fused_products_gives_the_same_bytes() -> None:
         check=True,
     )
     assert done.stdout.strip() == digest()
+
+
+def test_zeros_keep_their_sign() -> None:
+    for a, b in itertools.product([0.0, -0.0], repeat=2):
+        for found, exact in ((Wide(a) + Wide(b), a + b), (Wide(a) - Wide(b), a - b)):
+            assert math.copysign(1, float(found)) == math.copysign(1, exact)

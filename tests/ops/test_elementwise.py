@@ -133,3 +133,22 @@ def test_strangers_and_other_devices_are_refused(operation: Any) -> None:
     there = host.with_device(md.cuda).wrap(host.buffer)
     with pytest.raises(DeviceError):
         operation(*[host, there][-count:])
+
+
+@pytest.mark.parametrize("leaf", [md.Float16Tensor, md.BFloat16Tensor])
+def test_extremes_of_16_bits_do_not_depend_on_the_size(leaf: Any) -> None:
+    rng = np.random.default_rng(4)
+    ends = [0, 0x8000, 0x7C00, 0x7F80, 0xFC00, 0xFF80, 0x7FFF, 0xFFFF, 0x7C01, 0x7F81]
+    a, b = (rng.integers(0, 1 << 16, 20_000).astype(np.uint16) for _ in range(2))
+    a[:100], b[:100] = np.repeat(ends, 10), np.tile(ends, 10)
+    x, y = (leaf.wrap(bits.view(leaf.dtype.storage)) for bits in (a, b))
+    for operation in (md.minimum, md.maximum):
+        found = operation(x, y).buffer.view(np.uint16)
+        parts = [
+            operation(x[i : i + 100], y[i : i + 100]).buffer.view(np.uint16)
+            for i in range(0, 20_000, 100)
+        ]
+        assert np.array_equal(found, np.concatenate(parts))
+    zeros = leaf([0.0, -0.0]), leaf([-0.0, 0.0])
+    assert not np.signbit(md.maximum(*zeros).buffer).any()
+    assert np.signbit(md.minimum(*zeros).buffer).all()

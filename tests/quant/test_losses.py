@@ -87,3 +87,30 @@ def test_nothing_is_said_where_nothing_is_lost() -> None:
         dequantize(x)
         md.sigmoid(x, out=QParams(1 / 256, -128))
     assert not log
+
+
+CODES = QInt8Tensor([127, 1, -128], scale=1.0)
+
+
+def test_under_another_rule_of_rounding() -> None:
+    with md.checked() as log:
+        quantize(md.asarray([1e9, 1.0]), QParams(1.0), rounding="onnx")
+        with md.quant.rounding("tflite_ref"):
+            md.add(CODES, CODES, out=QParams(1.0))
+    assert log.lost == {"saturated": 3}
+
+
+@pytest.mark.parametrize(
+    ("compute", "count"),
+    [
+        (lambda: md.astype(CODES, QParams(0.5), casting="saturate"), 2),
+        (lambda: md.clip(CODES, -5.0, 5.0, out=QParams(0.01)), 2),
+        (lambda: md.silu(CODES, out=QParams(1 / 512)), 2),
+        (lambda: md.elu(CODES, out=QParams(1 / 512)), 3),
+        (lambda: md.relu6(CODES, out=QParams(1 / 512)), 2),
+    ],
+)
+def test_curves_and_casts(compute: Any, count: int) -> None:
+    with md.checked() as log:
+        compute()
+    assert log.lost == {"saturated": count}
