@@ -18,6 +18,7 @@ BUILTIN = {
     "BoundsError": IndexError,
     "PromotionError": TypeError,
     "CastError": ValueError,
+    "LossError": ArithmeticError,
     "DeviceError": ValueError,
     "ExchangeError": BufferError,
     "ProtocolError": AttributeError,

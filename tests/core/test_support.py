@@ -41,7 +41,7 @@ def elements(x: Any, leaf: Any) -> Any:
         x = quant.dequantize(x)
     numbers = np.asarray(x).real
     if leaf.dtype.kind == "quantized":
-        codes = (np.abs(numbers) * 8 % 9).astype(leaf.dtype.storage)
+        codes = (np.abs(numbers) * 8 % 8).astype(leaf.dtype.storage)
         return leaf(codes, quant.QParams(0.25, dtype=leaf.dtype))
     if not (leaf.dtype.is_floating or leaf.dtype.is_complex):
         numbers = numbers * (1 if x.dtype.is_integer else 8) % 9

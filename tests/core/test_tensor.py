@@ -147,7 +147,8 @@ def test_str_shows_elements_and_repr_does_not() -> None:
     assert (str(x), repr(x)) == ("Float32Tensor[2]\n[1.  2.5]", "Float32Tensor[2]")
     assert f"{md.asarray(3.5):.2f}" == "3.50"
     q = md.quant.QInt8Tensor([1, 2], scale=0.5, zero_point=1)
-    assert str(q) == "QInt8Tensor[2](scale=0.5, zero_point=1)\n[0.  0.5]"
+    grid = "(scale=0.5, zero_point=1, range=-64.5..63)"
+    assert str(q) == f"QInt8Tensor[2]{grid}\n[0.  0.5]"
 
 
 def test_a_leaf_needs_an_element_type() -> None:
