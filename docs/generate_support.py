@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mdtensor.cli.support import KINDS, MARKS, QUANT, describe_support, markdown
+from mdtensor.cli.support import KINDS, MARKS, describe_support, markdown
 
 PAGE = Path(__file__).parent / "support.md"
 
@@ -29,7 +29,7 @@ def types(facts: dict[str, Any]) -> str:
 
 def page(text: str) -> str:
     """The page with every generated block anew."""
-    facts = describe_support("mdtensor.*", "cpu", [QUANT])
+    facts = describe_support("mdtensor.*", "cpu", [])
     blocks = {
         "marks": marks(),
         "types": types(facts),

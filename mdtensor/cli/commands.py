@@ -83,7 +83,7 @@ def support(
     """Which element types every operation takes, on every device."""
     from mdtensor.cli import support as view
 
-    facts = view.describe_support(operation, device, (view.QUANT, *(modules or ())))
+    facts = view.describe_support(operation, device, modules or ())
     emit(facts, as_json, view.show_markdown if as_markdown else view.show_support)
 
 

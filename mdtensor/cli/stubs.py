@@ -1,11 +1,11 @@
 """What `mdtensor stubs` writes, and what it finds out of date."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import mdtensor
 from mdtensor import fft, linalg, quant
+from mdtensor.cli.loading import load
 from mdtensor.errors import OptionError
 from mdtensor.stubs import Package, outdated, places
 
@@ -26,24 +26,18 @@ def write_stubs(
         All files, and those of them that were not as they should be.
 
     Raises:
-        OptionError: a module cannot be imported, or would change mdtensor's own files.
+        OptionError: modules would change mdtensor's own files.
+        ModuleError: one of them cannot be imported.
     """
     if modules and output is None:
         raise OptionError(
             "the types of others do not belong into mdtensor's own files",
             "Say where with --output DIR",
         )
-    others = [_imported(name) for name in modules]
+    others = load(modules)
     files = places(Package(SPACES, others).files(), output)
     stale = outdated(files)
     for path in () if check else stale:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(files[path])
     return {"files": [*map(str, files)], "changed": [*map(str, stale)]}
-
-
-def _imported(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise OptionError(f"cannot import {name}: {error}") from None

@@ -1,6 +1,5 @@
 """What `mdtensor support` says: operations by family, element types by kind."""
 
-import importlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -11,12 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 import mdtensor
-from mdtensor.errors import OptionError
+from mdtensor.cli.loading import load
 from mdtensor.support import Support
 
 Facts = dict[str, Any]
-#: What the wheel holds besides the core.
-QUANT = "mdtensor.quant"
 #: The mark of each state, its style in a terminal, and its meaning.
 MARKS = {
     "runs": ("●", "green", "runs"),
@@ -44,15 +41,11 @@ def describe_support(pattern: str, device: str | None, modules: Iterable[str]) -
         modules: packages that bring types and operations of their own.
 
     Raises:
-        OptionError: no operation is called like that, or a module cannot be imported.
+        OptionError: no operation is called like that.
+        ModuleError: a module cannot be imported.
         DeviceError: there is no such device.
     """
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            fix = "Install it, or mend it"
-            raise OptionError(f"{module} cannot be imported: {error}", fix) from error
+    load(modules)
     cells = mdtensor.support(pattern, device=device)
     places = dict.fromkeys(cell.device for cell in cells)
     kinds: dict[str, list[str]] = {}
@@ -169,7 +162,7 @@ def markdown(facts: Facts, device: str) -> str:
     """The table of one device, a section for each family.
 
     Example:
-        >>> facts = describe_support("sin", "cpu", [QUANT])
+        >>> facts = describe_support("sin", "cpu", [])
         >>> print(markdown(facts, "cpu").splitlines()[-1])
         | `sin` | · | ···· | ···· | ●●●● | ●● | ········ |
     """

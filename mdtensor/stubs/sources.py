@@ -206,9 +206,21 @@ def _dots() -> ast.Expr:
 
 
 def _is_used(node: ast.stmt, text: str) -> bool:
-    """Whether it is no import, or one of which a name is left that is in the text."""
+    """Whether it is no import, one of all names, or of one that is in the text."""
     if isinstance(node, ast.Import | ast.ImportFrom):
-        names = [(alias, alias.asname or alias.name) for alias in node.names]
-        node.names = [a for a, n in names if len(re.findall(rf"\b{n}\b", text)) > 1]
+        names = [(alias, _binds(node, alias)) for alias in node.names]
+        node.names = [a for a, n in names if n == "*" or _is_twice(n, text)]
         return bool(node.names)
     return True
+
+
+def _binds(node: ast.stmt, alias: ast.alias) -> str:
+    """The name that an import gives: `import os.path` gives os."""
+    is_module = isinstance(node, ast.Import)
+    first = alias.name.partition(".")[0] if is_module else alias.name
+    return alias.asname or first
+
+
+def _is_twice(name: str, text: str) -> bool:
+    """Whether a name is in the text besides its import."""
+    return len(re.findall(rf"\b{re.escape(name)}\b", text)) > 1

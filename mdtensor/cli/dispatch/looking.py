@@ -1,57 +1,19 @@
 """From what a user types to modules, functions and types."""
 
 import builtins
-import contextlib
 import difflib
-import importlib
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
-from mdtensor.cli.ending import ModuleError
+from mdtensor.cli.loading import QUANT, load
 from mdtensor.diagnose import rules
 from mdtensor.diagnose.hints import qualified
 from mdtensor.diagnose.packages import brings_types, functions_of
 from mdtensor.diagnose.source import Source, source, sources
 from mdtensor.diagnose.universe import SCALARS, universe_of
 from mdtensor.errors import OptionError
-
-#: What the wheel holds besides the core, and is looked at unless modules are named.
-QUANT = "mdtensor.quant"
-
-
-def load(modules: Iterable[str]) -> None:
-    """Import mdtensor.quant and modules, as `python -m` would: from this folder too.
-
-    What they print goes to stderr.
-
-    Raises:
-        ModuleError: one of them cannot be imported.
-    """
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    for name in (QUANT, *modules):
-        try:
-            with contextlib.redirect_stdout(sys.stderr):
-                importlib.import_module(name)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # whatever a module does when it is imported
-            text = f"{name} cannot be imported: {_cause(error)}"
-            raise ModuleError(text, "Install it, or mend it") from None
-
-
-def _cause(error: BaseException) -> str:
-    """The class of an error, its first line, and the line of the module."""
-    lines = str(error).strip().splitlines() or [""]
-    text = f"{type(error).__name__}: {lines[0]}".rstrip(": .")
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [f for f in frames if "importlib" not in f.filename]
-    last = inside[-1] if len(inside) > 1 else None  # the first is load itself
-    return f"{text} ({Path(last.filename).name}:{last.lineno})" if last else text
 
 
 def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:

@@ -1,0 +1,77 @@
+"""Modules that a user names with --import: found alike by every command."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mdtensor.cli import execute
+from mdtensor.cli.loading import load
+from mdtensor.stubs.sources import Skeleton
+
+STAR = '''"""With the names of another module."""
+
+from math import *
+import os.path
+import mdtensor as md
+
+HERE: os.PathLike = "."
+
+def half(x: float) -> float:
+    return sqrt(x)
+'''
+COMMANDS = (
+    ["support", "sin", "--import"],
+    ["stubs", "--output", "typ", "--import"],
+    ["dispatch", "methods", "sin", "--import"],
+)
+
+
+@pytest.fixture
+def star(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A module of the current folder, where an installed command has no path to."""
+    folder = tmp_path / "bin"
+    path = tmp_path / "star.py"
+    path.write_text(STAR)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(folder), *filter(None, sys.path)])
+    yield path
+    sys.modules.pop("star", None)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_module_of_this_folder(
+    star: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is found, and so it can fail."""
+    star.write_text("raise ValueError('no stars')")
+    assert execute([*command, "star"]) == 3
+    assert capsys.readouterr().err == (
+        "mdtensor: ModuleError: star cannot be imported: ValueError: no stars "
+        "(star.py:1). Install it, or mend it.\n"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_what_cannot_be_imported(
+    star: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute([*command, "no.such"]) == 3
+    ended = capsys.readouterr()
+    assert ended.out == ""
+    assert ended.err == (
+        "mdtensor: ModuleError: no.such cannot be imported: ModuleNotFoundError: "
+        "No module named 'no'. Install it, or mend it.\n"
+    )
+
+
+def test_the_stub_of_a_module_with_the_names_of_another(star: Path) -> None:
+    (module,) = load(["star"])
+    assert Skeleton({}, {}, {}).of(module).splitlines() == [
+        "from math import *",
+        "import os.path",
+        "HERE: os.PathLike",
+        "",
+        "def half(x: float) -> float: ...",
+    ]
