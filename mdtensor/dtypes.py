@@ -16,7 +16,7 @@ from mdtensor.errors import OptionError, RegistrationError, shown
 
 _REGISTRY: dict[str, DType] = {}
 #: Our kinds, and the letters of NumPy's kinds that hold them.
-_STORED = {
+STORED: dict[str, str] = {
     "bool": "b",
     "signed integer": "i",
     "unsigned integer": "u",
@@ -33,8 +33,8 @@ class DType:
         kind: `bool`, `signed integer`, `unsigned integer`, `real floating`,
             `complex floating`, or a kind of your own such as `quantized`.
         bits: width of one element.
-        storage: the NumPy dtype of the buffer that holds the elements; an integer may
-            be wider than `bits`.
+        storage: the NumPy dtype of the buffer that holds the elements; that of integers
+            may be wider than `bits`, that of floats has as many.
 
     `minimum` and `maximum` are the bounds of its finite numbers, and `digits` says how
     fine they are: every integer up to 2**digits is one of them. Of complex numbers, all
@@ -49,8 +49,8 @@ class DType:
     finds the one meant: `dtype(np.int8) is int8`.
 
     Raises:
-        RegistrationError: another element type has this name, or the storage is not of
-            the kind, or not so wide.
+        RegistrationError: another element type has this name, the kind is nearly one of
+            those above, or the storage is not of the kind, or not so wide.
 
     Example:
         >>> from mdtensor.dtypes import int8
@@ -105,23 +105,34 @@ def _check_words(name: Any, kind: Any) -> None:
         problem = f"{shown(name)} is no name of an element type"
         raise RegistrationError(problem, "Use an identifier")
     if name in _REGISTRY:
-        raise RegistrationError(f"an element type named {name} exists already")
-    near = get_close_matches(kind, _STORED, 1, 0.8) if isinstance(kind, str) else []
-    if not isinstance(kind, str) or not kind or (near and kind not in _STORED):
-        fix = near[0] if near else f"one of {', '.join(_STORED)}, or your own"
-        raise RegistrationError(f"the kind of {name} is {shown(kind)}", f"Use {fix}")
+        problem = f"an element type named {name} exists already"
+        raise RegistrationError(problem, f"Use dtype({name!r}), or another name")
+    near = _meant(kind) if isinstance(kind, str) and kind not in STORED else []
+    if not isinstance(kind, str) or not kind or near:
+        known = " or ".join(near) or f"one of {', '.join(STORED)}, or your own"
+        raise RegistrationError(f"the kind of {name} is {shown(kind)}", f"Use {known}")
+
+
+def _meant(kind: str) -> list[str]:
+    """Our kinds that `kind` is nearly called like, in full or by a word: `flaoting`."""
+    words = {*STORED, *" ".join(STORED).split()}
+    near = get_close_matches(kind, words, 1, 0.75)
+    return [ours for ours in STORED if near and near[0] in (ours, *ours.split())]
 
 
 def _storage(given: Any, kind: str) -> np.dtype[Any]:
     """The NumPy dtype that `given` means, if it holds numbers of this kind."""
+    found: np.dtype[Any] | None
     try:
         found = np.dtype(given)
         _numbers(found, 8 * found.itemsize)
     except Exception:  # besides NumPy's own, what a stranger's repr raises
+        found = None
+    if found is None or given is None:  # which NumPy takes for float64
         fix = "Use a NumPy dtype of numbers"
-        raise RegistrationError(f"the storage is {shown(given)}", fix) from None
+        raise RegistrationError(f"the storage is {shown(given)}", fix)
     # Types of ml_dtypes say V, for void.
-    if found.kind not in (*_STORED.get(kind, found.kind), "V"):
+    if found.kind not in (*STORED.get(kind, found.kind), "V"):
         problem = f"the storage of a {kind} is {found}"
         raise RegistrationError(problem, f"Use a NumPy dtype that holds a {kind}")
     return found
@@ -129,8 +140,13 @@ def _storage(given: Any, kind: str) -> np.dtype[Any]:
 
 def _bits(given: Any, storage: np.dtype[Any]) -> int:
     most = 8 * storage.itemsize
-    if type(given) is not int or not 1 <= given <= most:
-        fix = f"Use an integer from 1 to {most}, those of {storage}"
+    least = 1
+    if storage.kind not in "biu":  # a part of a float is no narrower float
+        info: Any = ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
+        least = most = info.bits * (2 if storage.kind == "c" else 1)
+    if type(given) is not int or not least <= given <= most:
+        wanted = f"{most}" if least == most else f"an integer from {least} to {most}"
+        fix = f"Use {wanted}, those of {storage}"
         raise RegistrationError(f"the number of bits is {shown(given)}", fix)
     return given
 

@@ -50,48 +50,56 @@ class LogicalTensor(Tensor):
     """Elements are truth values."""
 
     __slots__ = ()
+    _kinds = ("bool",)
 
 
 class NumericTensor(Tensor):
     """Elements are numbers with exact meaning of their own."""
 
     __slots__ = ()
+    _kinds = ("signed integer", "unsigned integer", "real floating", "complex floating")
 
 
 class RealTensor(NumericTensor):
     """Elements are real numbers."""
 
     __slots__ = ()
+    _kinds = ("signed integer", "unsigned integer", "real floating")
 
 
 class IntegerTensor(RealTensor):
     """Elements are integers; arithmetic wraps modulo 2**bits."""
 
     __slots__ = ()
+    _kinds = ("signed integer", "unsigned integer")
 
 
 class SignedTensor(IntegerTensor):
     """Two's complement integers."""
 
     __slots__ = ()
+    _kinds = ("signed integer",)
 
 
 class UnsignedTensor(IntegerTensor):
     """Integers from 0."""
 
     __slots__ = ()
+    _kinds = ("unsigned integer",)
 
 
 class FloatingTensor(RealTensor):
     """IEEE 754 binary floating point; arithmetic rounds half to even."""
 
     __slots__ = ()
+    _kinds = ("real floating",)
 
 
 class ComplexTensor(NumericTensor):
     """Pairs of IEEE 754 numbers, the real part first."""
 
     __slots__ = ()
+    _kinds = ("complex floating",)
     remedy = "Use real(x), imag(x) or abs(x)"
 
 

@@ -58,6 +58,8 @@ class Tensor(Interchange, Operators):
     dtype: ClassVar[DType]
     device: ClassVar[Device]
     buffer: Any
+    #: Those of mdtensor's kinds of elements that a kind of tensors can hold.
+    _kinds: ClassVar[tuple[str, ...]] = tuple(dtypes.STORED)
 
     def __init_subclass__(
         cls, dtype: DType | None = None, device: Device | str | None = None, **rest: Any
@@ -83,6 +85,12 @@ class Tensor(Interchange, Operators):
         if not isinstance(dtype, DType):
             problem = f"the dtype of {cls.__name__} is a {type(dtype).__name__}"
             raise RegistrationError(problem, "Give a DType")
+        if dtype.kind in dtypes.STORED and dtype.kind not in cls._kinds:
+            raise RegistrationError(
+                f"the dtype of {cls.__name__} is {dtype}, of kind {dtype.kind}",
+                f"Give one of kind {' or '.join(cls._kinds)}, or derive from another "
+                "class",
+            )
         if (dtype, device.name) in _LEAVES:
             raise RegistrationError(f"{dtype} on {device} has a tensor type")
         cls.dtype, cls.device = dtype, device
@@ -239,7 +247,10 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
     except (KeyError, AttributeError, TypeError):
         meant, place = dtypes.dtype(dtype), find_device(device)
     if (meant, place.name) not in _LEAVES:
-        raise PromotionError(f"{meant} has no tensor type on {place}")
+        is_new = all(known is not meant for known, _ in _LEAVES)
+        fix = f"Declare class Mine(FloatingTensor, dtype={meant}), or of another kind"
+        problem = f"{meant} has no tensor type on {place}"
+        raise PromotionError(problem, fix if is_new else "")
     return _LEAVES[meant, place.name]
 
 

@@ -142,7 +142,8 @@ class Lattice(RuleSet):
 
     def _check_places(self, new: DType, lower: list[str], higher: Names) -> None:
         if new.name in self.arrows:
-            raise RegistrationError(f"{new} is in the lattice already")
+            problem = f"{new} is in the lattice already"
+            raise RegistrationError(problem, "It stays where it is: leave this out")
         for name in (*lower, *higher):
             if name not in self.arrows:
                 raise RegistrationError(f"{name} is not in the lattice", "Add it first")

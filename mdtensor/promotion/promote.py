@@ -192,7 +192,7 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
         >>> import mdtensor as md
         >>> md.add_type(md.int8, above=[md.bool], below=[md.int16])
         Traceback (most recent call last):
-        mdtensor.errors.RegistrationError: int8 is in the lattice already.
+        mdtensor.errors.RegistrationError: int8 is in the lattice already. It ...
     """
     if not isinstance(new, DType):
         problem, fix = f"{shown(new)} is no element type", "Make one: DType(...)"

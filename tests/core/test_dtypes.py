@@ -91,7 +91,9 @@ def test_a_tensor_is_no_element_type_and_is_not_shown() -> None:
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(RegistrationError) as caught:
         md.DType("int8", "signed integer", 8, "int8")
-    assert str(caught.value) == "an element type named int8 exists already."
+    assert str(caught.value) == (
+        "an element type named int8 exists already. Use dtype('int8'), or another name."
+    )
 
 
 def test_a_stranger_adds_one(registry: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, TypeVar, Union
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,11 +14,13 @@ from mdtensor.errors import (
     DispatchError,
     MdtensorError,
     OptionError,
+    PromotionError,
     RegistrationError,
 )
 from mdtensor.tables import Cpu, Cuda, ElementType, Tag
 
 F32 = md.Float32Tensor
+INTEGERS = "signed integer or unsigned integer"
 
 
 @pytest.fixture(autouse=True)
@@ -431,12 +434,83 @@ def test_a_wrapper_without_a_rule() -> None:
             ("odd", "posit", "8", "int8"),
             "the number of bits is '8'. Use an integer from 1 to 8, those of int8",
         ),
+        (
+            ("odd", "real floating", 8, "float16"),
+            "the number of bits is 8. Use 16, those of float16",
+        ),
+        (
+            ("odd", "complex floating", 32, "complex64"),
+            "the number of bits is 32. Use 64, those of complex64",
+        ),
+        (
+            ("odd", "real floating", 8, ml_dtypes.float4_e2m1fn),
+            "the number of bits is 8. Use 4, those of float4_e2m1fn",
+        ),
+        (
+            ("odd", "real floating", 64, None),
+            "the storage is None. Use a NumPy dtype of numbers",
+        ),
+        (
+            ("odd", "flaoting", 16, "float16"),
+            "the kind of odd is 'flaoting'. Use real floating or complex floating",
+        ),
+        (
+            ("odd", "float", 16, "float16"),
+            "the kind of odd is 'float'. Use real floating or complex floating",
+        ),
+        (
+            ("odd", "unsigned", 8, "uint8"),
+            "the kind of odd is 'unsigned'. Use unsigned integer",
+        ),
     ],
 )
 def test_element_types(given: Any, problem: str) -> None:
     assert refused(lambda: md.DType(*given)) == f"{problem}."
     with pytest.raises(OptionError, match="no element type odd"):
         md.dtypes.dtype("odd")
+
+
+@pytest.mark.parametrize(
+    ("above", "dtype", "kind", "wanted"),
+    [
+        (
+            md.IntegerTensor,
+            "tiny",
+            "real floating",
+            "signed integer or unsigned integer",
+        ),
+        (md.UnsignedTensor, "int8", "signed integer", "unsigned integer"),
+        (md.FloatingTensor, "int8", "signed integer", "real floating"),
+        (md.LogicalTensor, "uint8", "unsigned integer", "bool"),
+        (md.ComplexTensor, "float32", "real floating", "complex floating"),
+    ],
+)
+def test_leaves_hold_elements_of_their_kind(
+    dtypes: None, above: type, dtype: str, kind: str, wanted: str
+) -> None:
+    md.DType("tiny", "real floating", 16, "float16")
+    found = md.dtype(dtype)
+    assert refused(lambda: type(F32)("W", (above,), {}, dtype=found)) == (
+        f"the dtype of W is {dtype}, of kind {kind}. "
+        f"Give one of kind {wanted}, or derive from another class."
+    )
+
+
+def test_an_element_type_without_tensors(dtypes: None) -> None:
+    found = md.DType("tiny", "real floating", 16, "float16")
+    assert text(PromotionError, lambda: md.zeros((2,), dtype=found)).endswith(
+        "tiny has no tensor type on cpu. "
+        "Declare class Mine(FloatingTensor, dtype=tiny), or of another kind."
+    )
+
+
+@pytest.fixture
+def dtypes() -> Iterator[None]:
+    """Element types of a test are gone after it."""
+    before = dict(md.dtypes._REGISTRY)
+    yield
+    md.dtypes._REGISTRY.clear()
+    md.dtypes._REGISTRY.update(before)
 
 
 def test_places_in_the_lattice() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -637,7 +638,8 @@ def element_type(name: str) -> md.DType:
     if ours in dtypes._REGISTRY:
         return dtypes._REGISTRY[ours]
     if "f" in name:
-        return md.DType(name, "real floating", BITS[name], "float16")
+        storage = {4: ml_dtypes.float4_e2m1fn, 8: ml_dtypes.float8_e5m2}[BITS[name]]
+        return md.DType(name, "real floating", BITS[name], storage)
     kind = "unsigned integer" if name.startswith("u") else "signed integer"
     sign, bits = name[: name.startswith("u")], max(8, BITS[name])
     return md.DType(name, kind, BITS[name], f"{sign}int{bits}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mdtensor.cli.loading import QUANT, load
+from mdtensor.cli.loading import load
 from mdtensor.diagnose import rules
 from mdtensor.diagnose.hints import qualified
 from mdtensor.diagnose.packages import brings_types, functions_of

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+import ml_dtypes
 import pytest
 
 import mdtensor as md
@@ -126,7 +127,12 @@ CHANGED = (
 @pytest.mark.parametrize(
     ("new", "above", "below", "text"),
     [
-        ("int8", [], [], "int8 is in the lattice already."),
+        (
+            "int8",
+            [],
+            [],
+            "int8 is in the lattice already. It stays where it is: leave this out.",
+        ),
         ("q8_8", ["int8"], ["other"], "other is not in the lattice. Add it first."),
         ("q8_8", ["int16"], ["int8"], "q8_8 above int16 and below int8: a cycle."),
         ("q8_8", ["int8"], ["int8"], "q8_8 above int8 and below int8: a cycle."),
@@ -158,7 +164,7 @@ def test_what_has_no_place(
 
 def test_a_narrow_float_makes_no_floats_of_integers() -> None:
     """It would be the one least bound of int64 and uint64."""
-    tiny = md.DType("tiny", "real floating", 8, "float16")
+    tiny = md.DType("tiny", "real floating", 8, ml_dtypes.float8_e5m2)
     mine = lattice()
     mine.add(tiny, [md.int64, md.uint64], [md.float16, md.bfloat16])
     assert mine.join((md.int64, md.uint64)) is None
