@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 _REGISTRY: dict[str, DType]
+STORED: dict[str, str]
 
 class DType(Generic[_T_co]):
     __slots__ = ('bits', 'digits', 'kind', 'maximum', 'minimum', 'name', 'storage')
@@ -39,6 +40,8 @@ class DType(Generic[_T_co]):
     def __reduce__(self) -> tuple[object, tuple[str]]: ...
 
 def _check_words(name: Any, kind: Any) -> None: ...
+
+def _meant(kind: str) -> list[str]: ...
 
 def _storage(given: Any, kind: str) -> np.dtype[Any]: ...
 
