@@ -151,15 +151,15 @@ class _Writer:
     def _quantize(self, source: str, value: str, name: str) -> None:
         grid = self.specs[value].qparams
         inputs = [source, *self._grid(grid, True)]
-        axis = {} if grid.axis is None else {"axis": grid.axis}
-        self._operator("QuantizeLinear", inputs, self._name(value), name, axis)
+        where = _granularity(value, grid)
+        self._operator("QuantizeLinear", inputs, self._name(value), name, where)
 
     def _dequantize(self, value: str, output: str, name: str = "") -> None:
         grid = self.specs[value].qparams
         has_zero = value not in self.graph.constants or bool(grid.zero_point.any())
         inputs = [self._name(value), *self._grid(grid, has_zero)]
-        axis = {} if grid.axis is None else {"axis": grid.axis}
-        self._operator("DequantizeLinear", inputs, output, name, axis)
+        where = _granularity(value, grid)
+        self._operator("DequantizeLinear", inputs, output, name, where)
         self.reals[value] = output
 
     def _grid(self, grid: QParams, has_zero: bool) -> list[str]:
@@ -241,3 +241,13 @@ def _short(number: int) -> str:
         number, digit = divmod(number, len(DIGITS))
         digits = DIGITS[digit] + digits
     return digits
+
+
+def _granularity(value: str, grid: QParams) -> dict[str, int]:
+    """Along which axis scales lie, as an attribute."""
+    if grid.block_size is not None:
+        raise ModelError(
+            f"{value} has scales for blocks of {grid.block_size}, no place for them",
+            "Requantize it to one scale, or one for each index of an axis",
+        )
+    return {} if grid.axis is None else {"axis": grid.axis}
