@@ -3,8 +3,8 @@
     report = analyze()                        # every hazard, with the header that mends
     print(explain(add, Int8Tensor, int))      # what runs, and why nothing else does
 
-The arrows inside: hints <- source <- universe, contracts <- table <- resolve <- study
-<- finding <- rule <- rules <- report <- questions, covering, freezing.
+The arrows inside: hints <- source <- spelling, universe, contracts <- table <- resolve
+<- study <- finding <- rule <- rules <- report <- questions, covering, freezing.
 """
 
 from __future__ import annotations

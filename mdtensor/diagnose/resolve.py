@@ -16,8 +16,9 @@ from itertools import combinations
 from typing import Any
 
 from mdtensor.call import TARGET
-from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, reduced, type_name
+from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, reduced
 from mdtensor.diagnose.source import Registered, Source
+from mdtensor.diagnose.spelling import Scope
 from mdtensor.diagnose.table import Table, tabulate
 from mdtensor.diagnose.universe import Universe
 
@@ -168,8 +169,13 @@ def _text(method: Registered) -> str:
     return ", ".join(map(str, method.hints))
 
 
-def header(method: Registered, found: Source) -> str:
+def header(method: Registered, found: Source, scope: Scope | None = None) -> str:
     """The first line of a method, as it is written for its function.
+
+    Args:
+        method: the method.
+        found: its function.
+        scope: where it is written; if it is left out, where its implementation is.
 
     Example:
         >>> import mdtensor as md
@@ -178,8 +184,9 @@ def header(method: Registered, found: Source) -> str:
         >>> header(found.methods[0], found)
         'def relu(x: RealTensor, /): ...'
     """
+    scope = scope or Scope.of(method.implementation)
     shown = [
-        f"{name}: {written(kind)}"
+        f"{name}: {scope.annotation(kind)}"
         for name, kind in zip(method.names, method.hints, strict=True)
     ]
     if found.is_operation and shown:
@@ -200,13 +207,6 @@ def _keyword(parameter: inspect.Parameter) -> str:
         return parameter.name
     plain = default is None or type(default) in (bool, int, float, str)
     return f"{parameter.name}={default!r}" if plain else f"{parameter.name}=..."
-
-
-def written(kind: Hint) -> str:
-    """A hint as source: `typing.Union`, since plum mistakes some `A | B` for others."""
-    if kind.top or kind.exotic is not None or len(kind.members) == 1:
-        return str(kind)
-    return f"Union[{', '.join(map(type_name, kind.members))}]"
 
 
 def pairs(table: Table) -> set[frozenset[Registered]]:

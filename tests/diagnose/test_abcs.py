@@ -44,7 +44,7 @@ def test_a_method_for_one_of_them_is_alive_and_ties(kind, value):
     assert finding.rule == "MDT001"
     with pytest.raises(plum.AmbiguousLookupError):
         take(value, value)
-    names = {"__name__": __name__, "dispatch": other, kind.__name__: kind}
+    names = {**globals(), "dispatch": other}
     exec(finding.fix, names)
     take(value, value)
     assert analyze(other).findings == ()

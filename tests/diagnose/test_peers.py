@@ -145,7 +145,8 @@ def test_julia_proposes_the_same_method():
     """`ambig(0x03, 4)`: Possible fix, define ambig(::Integer, ::Integer)."""
     registered, _ = function(CASES["ambig"][0])
     fixes = {finding.fix for finding in analyze(registered, UNIVERSE).findings}
-    assert "@dispatch\ndef call(x0: Integer, x1: Integer): ..." in fixes
+    bring = f"from {__name__} import Integer"
+    assert f"{bring}\n@dispatch\ndef call(x0: Integer, x1: Integer): ..." in fixes
 
 
 def test_unions_that_cannot_be_sorted():

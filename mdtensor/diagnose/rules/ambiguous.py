@@ -9,6 +9,7 @@ from mdtensor.diagnose.hints import bits
 from mdtensor.diagnose.resolve import decides, deciding, header
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Source
+from mdtensor.diagnose.spelling import Scope
 from mdtensor.diagnose.study import Group, Study, gathered, reach
 
 EXPLANATION = """
@@ -78,12 +79,10 @@ def _fix(study: Study, found: Source, group: Group) -> str:
     fitting = [table.methods[method] for method in bits(table.mask(witness))]
     if not decides(new, fitting, witness):
         return ""
-    return f"{decorator(found)}\n{header(new, found)}"
-
-
-def decorator(found: Source) -> str:
-    """What stands above a method of this function."""
-    return f"@method({found.short})" if found.is_operation else "@dispatch"
+    last = max(group.methods, key=lambda method: method.order)
+    scope = Scope.of(last.implementation)
+    written = scope.decorator(found), header(new, found, scope)
+    return "\n".join([*scope.imports(new.hints), *written])
 
 
 RULE = Rule(
