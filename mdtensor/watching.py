@@ -25,15 +25,18 @@ _lock = threading.Lock()
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
     """Have `watcher` wrap what calls run, those of all threads, in a `with` block."""
-    _switch(watcher, 1)
+    switch(watcher, 1)
     try:
         yield
     finally:
-        _switch(watcher, -1)
+        switch(watcher, -1)
 
 
-def _switch(watcher: Watcher, change: int) -> None:
-    """Begin with the first watcher, end with the last."""
+def switch(watcher: Watcher, change: int) -> None:
+    """Have `watcher` wrap what calls run once more, or once less, as `change` says.
+
+    Begins with the first watcher, ends with the last.
+    """
     with _lock:
         is_first = not _watchers
         _watchers[watcher] += change

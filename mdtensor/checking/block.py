@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
 from mdtensor.checking.audits import Case, findings, is_audited
 from mdtensor.checking.log import FIXES, Key, Log, Lost
-from mdtensor.errors import LossError, describe
+from mdtensor.errors import LossError, OptionError, describe, shown
 from mdtensor.selection import Implementation, Selection
-from mdtensor.watching import watched
-
-#: The logs being written here, each with whether a loss raises.
-_LOGS: ContextVar[tuple[tuple[Log, bool], ...]] = ContextVar("checks", default=())
+from mdtensor.watching import switch
 
 
-@contextmanager
-def checked(*, raises: bool = False) -> Iterator[Log]:
+class Checked(ContextDecorator):
+    """A block, or a function, whose calls are audited; each time in a log of its own.
+
+    It may be entered again, by several threads or tasks at a time, or within itself.
+    """
+
+    def __init__(self, raises: bool) -> None:
+        self.raises = raises
+
+    def __enter__(self) -> Log:
+        log = Log()
+        switch(_audited, 1)
+        _LOGS.set((*_LOGS.get(), (log, self)))
+        return log
+
+    def __exit__(self, *_: object) -> None:
+        switch(_audited, -1)
+        logs = _LOGS.get()  # blocks may end in another order than they began
+        mine = [at for at, (_, block) in enumerate(logs) if block is self][-1:]
+        _LOGS.set(tuple(item for at, item in enumerate(logs) if at not in mine))
+
+
+#: The logs being written here, each with its block.
+_LOGS: ContextVar[tuple[tuple[Log, Checked], ...]] = ContextVar("checks", default=())
+
+
+def checked(*, raises: bool = False) -> Checked:
     """Count what the calls in a `with` block lose: wraps, saturations, lossy casts.
 
     Results of operations that have an audit (docs/checked.md lists them) are compared
@@ -34,11 +55,13 @@ def checked(*, raises: bool = False) -> Iterator[Log]:
         raises: end the first call that loses anything with an error.
 
     Returns:
-        A `Log`: true if anything was lost; iterable, with one `Entry` for each line
+        A block, to be entered as often as you like; each time `as` gives a new `Log`:
+        true if anything was lost; iterable, with one `Entry` for each line
         of source, operation and types; `log.lost` counts elements by kind, and
         `log.headroom` is the fewest bits that an integer accumulator had left.
 
     Raises:
+        OptionError: `raises` is neither True nor False.
         LossError: with `raises`, from the call that loses.
 
     Example:
@@ -56,13 +79,10 @@ Use astype(x, dtype) to a wider type first.
 
     Source: Rust, `checked_add`; Ada, `Constraint_Error`; for whole arrays.
     """
-    log = Log()
-    with watched(_audited):
-        _LOGS.set((*_LOGS.get(), (log, raises)))
-        try:
-            yield log
-        finally:  # blocks may end in another order than they began
-            _LOGS.set(tuple(item for item in _LOGS.get() if item[0] is not log))
+    if not isinstance(raises, bool):
+        fix = "Use True or False"
+        raise OptionError(f"raises is {shown(raises)}", fix, "checked")
+    return Checked(raises)
 
 
 def _audited(selection: Selection, function: Implementation) -> Implementation:
@@ -86,7 +106,7 @@ def _audited(selection: Selection, function: Implementation) -> Implementation:
         key = Key(_place(), operation.name, tuple(t.__name__ for t in selection.types))
         for log, _ in logs:
             log.note(key, getattr(result, "size", 0), found)
-        if any(raises for _, raises in logs):
+        if any(block.raises for _, block in logs):
             _refuse(operation.name, arguments, result, found)
         return result
 

@@ -124,14 +124,15 @@ def kernel() -> ModuleType:
     return compiled
 
 
-def plain_function(function: Any) -> FunctionType:
+def plain_function(
+    function: Any, fix: str = "Define one with def or lambda"
+) -> FunctionType:
     """A Python function, also of what numba has compiled.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is none; `fix` says what would work.
     """
     plain = getattr(function, "py_func", function)
-    fix = "Define one with def or lambda"
     if not isinstance(plain, FunctionType):
         raise OptionError(f"{type(function).__name__} is no Python function", fix)
     if isgeneratorfunction(plain) or iscoroutinefunction(plain):

@@ -32,6 +32,8 @@ GRAIN = 1 << 16
 #: What is said of parameters whose function says nothing.
 EACH = "any shape, or a number."
 OUT = "the tensor to write, of the result's type and shape."
+#: What would work: a lambda has no name.
+DEFINE = "Write def f(x, y): return ..."
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -80,7 +82,9 @@ def elementwise(
     """
     if function is None:
         return lambda function: elementwise(function, dtype=dtype)
-    function = checked("elementwise", (function,), lambda: plain_function(function))
+    function = checked(
+        "elementwise", (function,), lambda: plain_function(function, DEFINE)
+    )
     chosen = None if dtype is None else find_dtype(dtype)
     operands = _parameters(function)
     out = Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation=Any)
@@ -112,7 +116,7 @@ def _parameters(function: Any) -> list[Parameter]:
     """
     name = function.__name__
     found = list(signature(function).parameters.values())
-    fix = "Write def f(x, y): return ..."
+    fix = DEFINE
     if not name.isidentifier():
         raise RegistrationError(f"{name} is no name of an operation", fix)
     if not found or any(p.kind not in _POSITIONAL or p.name == "out" for p in found):

@@ -188,8 +188,14 @@ class Axes:
         if len(found) == 1:
             return found[0]
         if not found:
+            self._refuse_a_name(given)
             raise self._foreign(f"{shown(given)} is no coordinate")
         raise self._foreign(f"{shown(given)} may be {' or '.join(map(str, found))}")
+
+    def _refuse_a_name(self, given: Any) -> None:
+        declared = (one for kind in self.kinds for one in kind.declared)
+        if isinstance(given, str) and given in map(str, declared):
+            raise DispatchError(f"{given!r} is a str", f"Give the class {given}")
 
     def _foreign(self, problem: str) -> DispatchError:
         kinds = ", ".join(map(str, self.kinds))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from types import MethodType
+from types import MethodType, ModuleType
 from typing import Any
 
 from mdtensor.errors import CoverageError, DispatchError, RegistrationError
@@ -26,6 +26,11 @@ def build(
     covered = [point for part in coverage for point in points(space, part)]
     if not callable(op):
         raise RegistrationError(f"{shown(op)} is no operation", "Give a callable")
+    if isinstance(getattr(op, "__self__", None), ModuleType):  # len, math.sqrt
+        fix = (
+            "Give what @generic declared, or a function whose first parameter is a tag"
+        )
+        raise RegistrationError(f"{op.__name__} is no operation", fix)
     operation = getattr(op, "operation", None)
     if operation is None:
         _check_takes_a_tag(op)

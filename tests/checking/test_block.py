@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mdtensor as md
-from mdtensor.errors import LossError, RegistrationError
+from mdtensor.errors import LossError, OptionError, RegistrationError
 
 HERE = Path(__file__).name
 
@@ -122,6 +122,74 @@ def test_tasks_write_to_the_log_they_were_started_in() -> None:
         return log
 
     assert asyncio.run(main()).lost == {"wrapped": 2}
+
+
+def test_raises_is_true_or_false() -> None:
+    with pytest.raises(OptionError) as caught:
+        md.checked(raises="no")  # type: ignore[arg-type]
+    assert str(caught.value) == "checked: raises is 'no'. Use True or False."
+
+
+def test_one_block_is_entered_again_and_within_itself() -> None:
+    x, block = md.Int8Tensor([100]), md.checked()
+    with block as first:
+        x + x
+        with block as inner:
+            x * x
+        x - x
+    with block as second:
+        x + x
+    assert [sum(entry.calls for entry in log) for log in (first, inner, second)] == [
+        3,
+        1,
+        1,
+    ]
+    assert md.Operation.observe is None
+
+
+def test_one_block_in_threads_and_tasks() -> None:
+    x, block, logs = md.Int8Tensor([100]), md.checked(), []
+    both = threading.Barrier(2)
+
+    def work(count: int) -> None:
+        with block as log:
+            both.wait()
+            for _ in range(count):
+                x + x
+            both.wait()
+        logs.append((count, sum(entry.calls for entry in log)))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(logs) == [(1, 1), (2, 2)]
+
+    async def task(count: int) -> int:
+        with block as log:
+            for _ in range(count):
+                await asyncio.sleep(0)
+                x + x
+        return sum(entry.calls for entry in log)
+
+    async def main() -> list[int]:
+        return await asyncio.gather(task(1), task(2))
+
+    assert asyncio.run(main()) == [1, 2]
+    assert md.Operation.observe is None
+
+
+def test_a_function_is_checked_at_each_call() -> None:
+    @md.checked(raises=True)
+    def double(x: Any) -> Any:
+        return x + x
+
+    assert double(md.Int8Tensor([1])).tolist() == [2]
+    for _ in range(2):
+        with pytest.raises(LossError):
+            double(md.Int8Tensor([100]))
+    assert md.Operation.observe is None
 
 
 def test_audits_are_of_operations() -> None:

@@ -256,7 +256,7 @@ REFUSED = {
         md.OptionError,
         (
             "elementwise(builtin_function_or_method): builtin_function_or_method is no "
-            "Python function. Define one with def or lambda."
+            "Python function. Write def f(x, y): return ...."
         ),
     ),
     "element type": (

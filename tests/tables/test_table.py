@@ -157,6 +157,11 @@ def test_coverage_beyond_the_space_is_refused(part: Any, shown: str) -> None:
 def test_what_is_no_operation_is_refused() -> None:
     said = text(RegistrationError, lambda: DispatchTable(SMALL, SMALL, 3))
     assert said == "3 is no operation. Give a callable."
+    said = text(RegistrationError, lambda: DispatchTable(SMALL, SMALL, len))
+    assert said == (
+        "len is no operation. Give what @generic declared, or a function whose first "
+        "parameter is a tag."
+    )
     said = text(RegistrationError, lambda: DispatchTable(Axis(Cpu), SMALL, named))
     assert said == "Axis is no space. Give Axes(...)."
 
@@ -327,6 +332,8 @@ def test_wrong_coordinates_are_errors_of_the_caller() -> None:
         )
         said = text(DispatchError, lambda ask=ask: ask(Cpu, [1, 2]))
         assert said.startswith("named(Cpu, list): list is no coordinate.")
+        said = text(DispatchError, lambda ask=ask: ask("Cpu", Int32))
+        assert said == "named(Cpu, Int32): 'Cpu' is a str. Give the class Cpu."
     assert table.try_select(Cpu, Float16) is None
     assert table.try_select(Cpu, md.complex64) is None
 
