@@ -65,13 +65,15 @@ class Tables(pytest.Collector):
 
         try:
             checked = check(Asked(self.modules), self.file)
-        except (MdtensorError, OSError) as error:
+        except MdtensorError as error:
             raise pytest.UsageError(f"--mdt-dispatch: {error}") from None
+        except OSError as error:
+            raise pytest.UsageError(f"--mdt-baseline: {error}") from None
         failing = set(checked.report.at_least("warning"))
         new = [finding for finding in checked.new if finding in failing]
-        names = {*checked.report.functions, *(finding.function for finding in new)}
+        names = {*checked.report.functions, *map(_name, new)}
         for name in sorted(names):
-            texts = [str(finding) for finding in new if finding.function == name]
+            texts = [str(finding) for finding in new if _name(finding) == name]
             yield self._verdict(name, texts, self._accept)
         if self.file:
             texts = [f"gone: {entry}" for entry in checked.stale]
@@ -111,6 +113,11 @@ class Verdict(pytest.Item):
     def reportinfo(self) -> tuple[Path, None, str]:
         """What stands above a failure."""
         return self.path, None, f"dispatch: {self.name}"
+
+
+def _name(finding: Any) -> str:
+    """Of the test that tells it; what concerns no function concerns the classes."""
+    return str(finding.function) or "classes"
 
 
 def _baseline(config: pytest.Config) -> Path | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from mdtensor.diagnose.contracts import contracts_of
 from mdtensor.diagnose.finding import LEVELS, Finding, counted, leveled
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.rules import RULES
-from mdtensor.diagnose.source import sources
+from mdtensor.diagnose.source import is_function, source, sources
 from mdtensor.diagnose.study import Study
 from mdtensor.diagnose.universe import Universe, universe_of
 from mdtensor.errors import OptionError, shown
@@ -141,11 +141,22 @@ def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Re
 
 def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> Study:
     """What `analyze` looks at."""
+    if is_function(functions) and is_function(universe):
+        _one_list(functions, universe)
     found = sources(functions)
     promises = contracts_of([source.call for source in found])
     promised = [kind for promise in promises for kind in promise.types]
     known = universe_of(found, promised) if universe is None else Universe.of(universe)
     return Study(found, known, promises)
+
+
+def _one_list(first: Any, second: Any) -> NoReturn:
+    """Refuse a function where the universe is wanted."""
+    one, other = source(first).short, source(second).short
+    raise OptionError(
+        f"a universe is several classes, not the function {other}",
+        f"Give several functions as one list: analyze([{one}, {other}])",
+    )
 
 
 def rules() -> tuple[Rule, ...]:

@@ -189,7 +189,7 @@ def source(function: Any) -> Source:
     Raises:
         OptionError: it is neither.
     """
-    if _is_function(function):
+    if is_function(function):
         is_plum = isinstance(function, plum.Function)
         return _of_plum(function) if is_plum else _of_operation(function)
     raise OptionError(
@@ -214,13 +214,16 @@ def _calls_of(holder: Any) -> Iterator[Any]:
         for group in (holder.functions, *holder.classes.values()):
             yield from group.values()
     elif isinstance(holder, types.ModuleType):
-        yield from filter(_is_function, vars(holder).values())
+        yield from filter(is_function, vars(holder).values())
     else:
         yield source(holder).call
 
 
-def _is_function(value: Any) -> bool:
-    """Our errors speak of an operation too; only an operation has methods."""
+def is_function(value: Any) -> bool:
+    """Whether it has methods: an operation, or a function of plum.
+
+    Our errors speak of an operation too; only an operation has methods.
+    """
     try:
         operation = getattr(value, "operation", None)
         return isinstance(value, plum.Function) or hasattr(operation, "methods")

@@ -143,6 +143,10 @@ def test_odd_things_together(question, x, y):
             lambda: diagnose.analyze(md.neg, 3),
             "a universe is several classes, not 3. Give a list of classes.",
         ),
+        (
+            lambda: diagnose.analyze(md.neg, known),
+            "not the function known. Give several functions as one list: analyze([neg,",
+        ),
         (lambda: diagnose.rule(3), "no rule 3. There are MDT001, "),
         (lambda: diagnose.contract(known, "int"), "'int' is no class. Promise classes"),
     ],

@@ -90,7 +90,7 @@ def test_they_are_chosen_by_name_and_come_last(shop: pytest.Pytester) -> None:
     ("arguments", "line"),
     [
         (("nowhere",), "*--mdt-dispatch: nowhere cannot be imported: *"),
-        (("shop", "--mdt-baseline", "none.json"), "*--mdt-dispatch: *none.json*"),
+        (("shop", "--mdt-baseline", "none.json"), "*--mdt-baseline: *none.json*"),
         (("shop", "--mdt-baseline", "shop.py"), "*shop.py is no baseline*"),
     ],
 )
@@ -100,6 +100,30 @@ def test_what_cannot_be_looked_at(
     done = run(shop, "--mdt-dispatch", *arguments)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines([line])
+
+
+TWINS = """
+import plum
+dispatch = plum.Dispatcher()
+
+def made():
+    class Meter: ...
+    return Meter
+
+First, Second = made(), made()
+
+@dispatch
+def length(x: First): ...
+@dispatch
+def length(x: Second): ...
+"""
+
+
+def test_what_concerns_no_function_has_a_name(shop: pytest.Pytester) -> None:
+    shop.makepyfile(shop=TWINS)
+    done = run(shop, "--mdt-dispatch", "shop", "-v")
+    done.stdout.fnmatch_lines(["dispatch::classes FAILED*", "*fix: *__qualname__"])
+    done.assert_outcomes(passed=1, failed=1)
 
 
 def test_nothing_is_imported_unless_it_is_asked_for(shop: pytest.Pytester) -> None:

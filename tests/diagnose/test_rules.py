@@ -74,6 +74,16 @@ def test_another_signature_is_another_fingerprint():
     assert findings(source)[0].fingerprint != findings(other)[0].fingerprint
 
 
+def test_unions_are_spoken_of_where_there_are_some():
+    source = rule("MDT008").example
+    fix = "give each its own __qualname__"
+    assert {f.fix for f in findings(source) if f.rule == "MDT008"} == {fix}
+    united = source.replace("x: First", "x: Union[First, int]")
+    united = f"from typing import Union\n{united}"
+    fix += ", and write typing.Union, not |"
+    assert {f.fix for f in findings(united) if f.rule == "MDT008"} == {fix}
+
+
 def test_an_unknown_rule_is_refused():
     with pytest.raises(OptionError, match="no rule 'MDT999'"):
         rule("MDT999")

@@ -99,7 +99,7 @@ def _annotation(findings: list[Finding]) -> str:
     if place is not None:
         where = f"file={_property(path_of(place))},line={max(place.line, 1)},"
     name = first.function.rpartition(".")[2]
-    title = _property(f"{first.rule} in {name}")
+    title = _property(f"{first.rule} in {name}" if name else first.rule)
     text = _data("\n\n".join(map(str, findings)))
     return f"::{GITHUB[first.level]} {where}title={title}::{text}"
 

@@ -41,17 +41,26 @@ REPAIRED = EXAMPLE.replace(
 
 
 def check(study: Study) -> Iterator[Finding]:
+    unions = set(_united(study))
     for name, group in groupby(study.universe.types, key=qualified):
-        count = len(list(group))
-        if count > 1:
+        classes = set(group)
+        if len(classes) > 1:
+            united = ", and write typing.Union, not |" if classes & unions else ""
             yield Finding(
                 RULE.id,
                 RULE.level,
                 "",
-                f"{count} classes are called {name}",
-                fix="give each its own __qualname__, and write typing.Union, not |",
+                f"{len(classes)} classes are called {name}",
+                fix=f"give each its own __qualname__{united}",
                 distribution=distribution(name),
             )
+
+
+def _united(study: Study) -> Iterator[type]:
+    """The classes that stand in a union."""
+    for found in study.sources:
+        for kind in (kind for method in found.methods for kind in method.hints):
+            yield from kind.members if len(kind.members) > 1 else ()
 
 
 RULE = Rule(

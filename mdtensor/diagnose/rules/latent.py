@@ -19,7 +19,7 @@ is missing, and foreseen: it would fill the last corner. A method for Int8 and o
 OnGpu have no class in common today. They tie on the day that Int8OnGpu is written, and
 whoever writes it did not touch these methods.
 
-It is no error yet. Write the method at the meet with the class, or let the methods of a
+It is no error yet. With the class, write the method for it, or let the methods of a
 function vary along one axis only.
 """
 EXAMPLE = """
@@ -142,7 +142,7 @@ def check(study: Study) -> Iterator[Finding]:
                 f"latent ambiguity: {names[0]} and {names[1]} tie for a class in both",
                 relations=relations(group.methods, group.table.arity, study.relation),
                 reach="latent",
-                fix="write the method at the meet together with the class",
+                fix="with that class, write the method for it",
             )
 
 

@@ -13,7 +13,8 @@ Several methods fit a call equally well, and one has the highest precedence. The
 works. The number says nothing about the types, though: a third method with a precedence
 of its own, in another package, decides for everybody.
 
-It is no error. Write the method at the meet, and the number is not needed.
+It is no error. Write a method that takes in each argument what all of them do, and
+the number is not needed.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -58,7 +59,7 @@ def check(study: Study) -> Iterator[Finding]:
                 count=group.count,
                 total=group.total,
                 reach=reach(group.witness),
-                fix="write the method at the meet",
+                fix="write a method that takes in each argument what all of them do",
             )
 
 
