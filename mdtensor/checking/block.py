@@ -55,10 +55,10 @@ def checked(*, raises: bool = False) -> Checked:
         raises: end the first call that loses anything with an error.
 
     Returns:
-        A block, to be entered as often as you like; each time `as` gives a new `Log`:
-        true if anything was lost; iterable, with one `Entry` for each line
-        of source, operation and types; `log.lost` counts elements by kind, and
-        `log.headroom` is the fewest bits that an integer accumulator had left.
+        A block that may be entered again; each time `as` gives a new `Log`: true if
+        anything was lost; iterable, with one `Entry` for each line of source,
+        operation and types; `log.lost` counts elements by kind, and `log.headroom` is
+        the fewest bits that an integer accumulator had left.
 
     Raises:
         OptionError: `raises` is neither True nor False.

@@ -222,8 +222,11 @@ def is_size(value: Any) -> bool:
 def reshape_shape(old: Shape, shape: Any) -> Shape:
     """`shape` with its one -1 worked out; a name stays where nothing is known.
 
+    A name, as any size that is not known, may be 0: (M, 6) is (M, 5) then, and the -1
+    of (M, 3, -1) is 0 and not 2.
+
     Raises:
-        ShapeError: the number of elements would change.
+        ShapeError: the number of elements would change, whatever is not known.
 
     Example:
         >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
@@ -238,9 +241,19 @@ def reshape_shape(old: Shape, shape: Any) -> Shape:
     known = prod(n for n in wanted if n != DYNAMIC)
     size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
     filled = tuple(size if i in at else n for i, n in enumerate(wanted))
+    if is_open and DYNAMIC not in wanted:
+        _check_multiple(prod(n for n in old if n != DYNAMIC), wanted)
     if not is_open and prod(filled) != prod(old):
         raise ShapeError(f"{prod(old)} elements do not fill shape {wanted}")
     return filled
+
+
+def _check_multiple(count: int, wanted: Shape) -> None:
+    """Refuse to fill `wanted` with elements whose number is a multiple of `count`."""
+    total = prod(wanted)
+    if total % count if count else total:
+        elements = f"{count} elements, or a multiple," if count else "0 elements"
+        raise ShapeError(f"{elements} do not fill shape {wanted}")
 
 
 def _is_asked(size: int, or_named: bool) -> bool:

@@ -149,7 +149,7 @@ def test_one_block_is_entered_again_and_within_itself() -> None:
 
 def test_one_block_in_threads_and_tasks() -> None:
     x, block, logs = md.Int8Tensor([100]), md.checked(), []
-    both = threading.Barrier(2)
+    both = threading.Barrier(2, timeout=10)
 
     def work(count: int) -> None:
         with block as log:

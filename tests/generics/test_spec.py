@@ -189,6 +189,27 @@ def test_shapes_that_reshape_refuses(shape: Any, problem: str) -> None:
     assert str(caught.value) == f"reshape(Float32Tensor[2,4]): {text}."
 
 
+@pytest.mark.parametrize(
+    ("old", "shape", "elements"),
+    [
+        ((M, 6), (4, 7), "6 elements, or a multiple,"),
+        ((-1, 6, 2), (3, 5), "12 elements, or a multiple,"),
+        ((M, 0), (4, 7), "0 elements"),
+    ],
+)
+def test_shapes_that_no_unknown_size_fills(old: Any, shape: Any, elements: str) -> None:
+    given = spec(*old)
+    assert refused(ShapeError, md.infer, md.reshape, given, shape) == (
+        f"reshape({given}): {elements} do not fill shape {shape}."
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (0, 7), (2, 3, 4), (M, 5)])
+def test_shapes_that_an_unknown_size_may_fill(shape: Any) -> None:
+    """M may be 0."""
+    assert md.infer(md.reshape, spec(M, 6), shape=shape).shape == shape
+
+
 # --- what is no spec ------------------------------------------------------------------
 
 
