@@ -16,6 +16,8 @@ part in all of them.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from mdtensor import dtypes
 from mdtensor.tensor import Tensor
 
@@ -50,56 +52,65 @@ class LogicalTensor(Tensor):
     """Elements are truth values."""
 
     __slots__ = ()
-    _kinds = ("bool",)
+    _kinds: ClassVar[tuple[str, ...]] = ("bool",)
 
 
 class NumericTensor(Tensor):
     """Elements are numbers with exact meaning of their own."""
 
     __slots__ = ()
-    _kinds = ("signed integer", "unsigned integer", "real floating", "complex floating")
+    _kinds: ClassVar[tuple[str, ...]] = (
+        "signed integer",
+        "unsigned integer",
+        "real floating",
+        "complex floating",
+    )
 
 
 class RealTensor(NumericTensor):
     """Elements are real numbers."""
 
     __slots__ = ()
-    _kinds = ("signed integer", "unsigned integer", "real floating")
+    _kinds: ClassVar[tuple[str, ...]] = (
+        "signed integer",
+        "unsigned integer",
+        "real floating",
+    )
 
 
 class IntegerTensor(RealTensor):
     """Elements are integers; arithmetic wraps modulo 2**bits."""
 
     __slots__ = ()
-    _kinds = ("signed integer", "unsigned integer")
+    _kinds: ClassVar[tuple[str, ...]] = ("signed integer", "unsigned integer")
 
 
 class SignedTensor(IntegerTensor):
     """Two's complement integers."""
 
     __slots__ = ()
-    _kinds = ("signed integer",)
+    _kinds: ClassVar[tuple[str, ...]] = ("signed integer",)
 
 
 class UnsignedTensor(IntegerTensor):
     """Integers from 0."""
 
     __slots__ = ()
-    _kinds = ("unsigned integer",)
+    _kinds: ClassVar[tuple[str, ...]] = ("unsigned integer",)
 
 
 class FloatingTensor(RealTensor):
     """IEEE 754 binary floating point; arithmetic rounds half to even."""
 
     __slots__ = ()
-    _kinds = ("real floating",)
+    _kinds: ClassVar[tuple[str, ...]] = ("real floating",)
 
 
 class ComplexTensor(NumericTensor):
     """Pairs of IEEE 754 numbers, the real part first."""
 
     __slots__ = ()
-    _kinds = ("complex floating",)
+    _kinds: ClassVar[tuple[str, ...]] = ("complex floating",)
     remedy = "Use real(x), imag(x) or abs(x)"
 
 
