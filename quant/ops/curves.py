@@ -73,7 +73,12 @@ def elu_step(
     return lookup_step(_elu(alpha), x, out)
 
 
-@method(elu, deduce=curve, prepare=elu_step)
+def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
+    _elu(alpha)
+    return curve(x, **options)
+
+
+@method(elu, deduce=_elu_spec, prepare=elu_step)
 def elu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
     return looked_up("elu", checked("elu", (x,), lambda: _elu(alpha)), x, out)
 
@@ -91,7 +96,12 @@ def gelu_step(
     return lookup_step(_gelu(approximate), x, out)
 
 
-@method(gelu, deduce=curve, prepare=gelu_step)
+def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec:
+    _gelu(approximate)
+    return curve(x, **options)
+
+
+@method(gelu, deduce=_gelu_spec, prepare=gelu_step)
 def gelu(x: NarrowTensor, /, *, approximate: str, out: Any = None) -> Any:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
     return looked_up("gelu", function, x, out)
