@@ -38,8 +38,11 @@ class TensorSpec:
     qparams: Any = None
 
     def __post_init__(self) -> None:
-        dtype = getattr(self.type, "dtype", None)
-        if not (isinstance(self.type, type) and isinstance(dtype, dtypes.DType)):
+        # The spec of a wrapper of others says its element type itself.
+        is_own = type(self).dtype is not TensorSpec.dtype
+        dtype = None if is_own else getattr(self.type, "dtype", None)
+        has_dtype = is_own or isinstance(dtype, dtypes.DType)
+        if not (isinstance(self.type, type) and has_dtype):
             raise _no_type(self.type)
         object.__setattr__(self, "shape", _sizes(self.shape))
         if self.qparams is not None and not hasattr(self.qparams, "scale"):

@@ -16,7 +16,7 @@ import plum
 import pytest
 
 import mdtensor as md
-from mdtensor import registry
+from mdtensor import dtypes, registry, tensor
 from mdtensor.cli.dispatch.lattice import lattice
 from mdtensor.cli.dispatch.page import page
 
@@ -226,6 +226,18 @@ class Names(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.fixture
+def types() -> Iterator[None]:
+    """Element types and classes of tensors, put back afterwards."""
+    places: list[dict[Any, Any]] = [dtypes._REGISTRY, tensor._LEAVES]
+    before = [dict(place) for place in places]
+    yield
+    for place, known in zip(places, before, strict=True):
+        place.clear()
+        place.update(known)
+
+
+@pytest.mark.usefixtures("types")
 def test_names_are_not_taken_for_html() -> None:
     """Types, functions and docstrings of strangers; element types are identifiers."""
     evil = "<script>alert('&')</script>"
