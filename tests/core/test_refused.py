@@ -475,7 +475,7 @@ def test_element_types(given: Any, problem: str) -> None:
     [
         (
             md.IntegerTensor,
-            "tiny",
+            "minute",
             "real floating",
             "signed integer or unsigned integer",
         ),
@@ -488,7 +488,7 @@ def test_element_types(given: Any, problem: str) -> None:
 def test_leaves_hold_elements_of_their_kind(
     dtypes: None, above: type, dtype: str, kind: str, wanted: str
 ) -> None:
-    md.DType("tiny", "real floating", 16, "float16")
+    md.DType("minute", "real floating", 16, "float16")
     found = md.dtype(dtype)
     assert refused(lambda: type(F32)("W", (above,), {}, dtype=found)) == (
         f"the dtype of W is {dtype}, of kind {kind}. "
@@ -497,10 +497,10 @@ def test_leaves_hold_elements_of_their_kind(
 
 
 def test_an_element_type_without_tensors(dtypes: None) -> None:
-    found = md.DType("tiny", "real floating", 16, "float16")
+    found = md.DType("minute", "real floating", 16, "float16")
     assert text(PromotionError, lambda: md.zeros((2,), dtype=found)).endswith(
-        "tiny has no tensor type on cpu. "
-        "Declare class Mine(FloatingTensor, dtype=tiny), or of another kind."
+        "minute has no tensor type on cpu. "
+        "Declare class Mine(FloatingTensor, dtype=minute), or of another kind."
     )
 
 
