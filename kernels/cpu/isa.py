@@ -4,6 +4,9 @@
 multiply-add) or "generic" (what LLVM makes of plain loops on any CPU). All give the
 same bytes. An intrinsic that the CPU lacks aborts the process, so the features are
 asked first and never assumed.
+
+`MDTENSOR_ISA=vnni-emulated` runs the kernels of "vnni" on a CPU that lacks its
+instructions, each written in others: for tests, the same bytes, slow.
 """
 
 import os
@@ -13,6 +16,7 @@ import llvmlite.binding as llvm
 import numba
 
 RUNWAYS = ("generic", "avx2", "vnni")
+EMULATED = "vnni-emulated"
 AVX2_FEATURES = ("avx2", "fma")
 VNNI_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni")
 # the fastest one first
@@ -45,10 +49,13 @@ def lacking(runway, features):
 
 def choose_runway(features, override, is_jit_disabled):
     """(runway, why). An override that the CPU cannot run raises RuntimeError."""
-    if override not in (None, "", *RUNWAYS):
+    if override not in (None, "", *RUNWAYS, EMULATED):
         raise RuntimeError(
             f"MDTENSOR_ISA={override}: no such runway. Use one of {', '.join(RUNWAYS)}."
         )
+    if override == EMULATED:
+        _require("vnni", VNNI_FEATURES, is_jit_disabled)
+        return "vnni", "MDTENSOR_ISA=vnni-emulated, for tests: slow"
     if override:
         _require(override, features, is_jit_disabled)
         return override, f"MDTENSOR_ISA={override}"

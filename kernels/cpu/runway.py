@@ -8,7 +8,8 @@ from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, pool, reduction
 def families(name):
     """The modules that the runway `name` takes its kernels from.
 
-    An intrinsic that the CPU lacks aborts the process when its kernel is compiled.
+    An intrinsic that the CPU lacks aborts the process when its kernel is compiled, but
+    those of "vnni" are emulated there.
     """
     modules = {"conv": conv, "elementwise": elementwise}
     modules |= {"matmul": matmul, "reduction": reduction}

@@ -22,6 +22,8 @@ ALL = AVX2 | frozenset(isa.VNNI_FEATURES)
         (AVX2, None, True, "generic"),
         (AVX2 - {"fma"}, None, False, "generic"),
         (frozenset(), "generic", True, "generic"),
+        (AVX2, "vnni-emulated", False, "vnni"),
+        (ALL, "vnni-emulated", False, "vnni"),
     ],
 )
 def test_choice(features, override, is_jit_disabled, runway):
@@ -38,6 +40,7 @@ def test_choice(features, override, is_jit_disabled, runway):
         (frozenset({"avx2"}), "avx2", False, "lacks fma"),
         (AVX2, "avx2", True, "NUMBA_DISABLE_JIT"),
         (ALL, "vnni", True, "NUMBA_DISABLE_JIT"),
+        (AVX2, "vnni-emulated", True, "NUMBA_DISABLE_JIT"),
         (ALL, "neon", False, "no such runway"),
     ],
 )

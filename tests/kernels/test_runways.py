@@ -1,4 +1,7 @@
-"""The runways with own kernels give the bytes of exact integer arithmetic."""
+"""The runways with own kernels give the bytes of exact integer arithmetic.
+
+Where the CPU lacks the instructions of "vnni", they are emulated, which takes longer.
+"""
 
 from fractions import Fraction
 
@@ -16,12 +19,15 @@ from mdtensor.kernels.rescale import rescale, rescale_pair
 
 RUNWAYS = [name for name in isa.NEEDED if not isa.lacking(name, isa.FEATURES)]
 RUNWAYS.remove("generic")
+TESTED = list(RUNWAYS)
+if "vnni" not in RUNWAYS:
+    TESTED.append(pytest.param("vnni", marks=pytest.mark.slow, id="vnni-emulated"))
 
 if isa.IS_JIT_DISABLED:
     pytest.skip("the kernels are vectors of LLVM", allow_module_level=True)
 
 
-@pytest.fixture(params=RUNWAYS)
+@pytest.fixture(params=TESTED)
 def kernels(request):
     return families(request.param)
 

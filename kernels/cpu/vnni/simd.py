@@ -1,8 +1,9 @@
-"""AVX-512 vectors for numba intrinsics: one short function per instruction.
+"""AVX-512 vectors for numba intrinsics.
 
-They join the functions of `cpu/vectors.py`, which fit every width. Invariant: a
-broadcast vector is never the operand of `xor` (LLVM hangs on it).
-Source: Intel Intrinsics Guide; LLVM `IntrinsicsX86.td`.
+They join the functions of `cpu/vectors.py`, which fit every width, and those of
+`instructions.py`; on a CPU that lacks these, `emulated.py`, so that every machine can
+test this runway. Invariant: a broadcast vector is never the operand of `xor` (LLVM
+hangs on it).
 """
 
 from llvmlite import ir
@@ -11,7 +12,6 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import isa, vectors
 from mdtensor.kernels.cpu.vectors import (
-    F32 as F32,
     I1 as I1,
     I8 as I8,
     I16 as I16,
@@ -28,15 +28,29 @@ from mdtensor.kernels.cpu.vectors import (
     slice_bytes as slice_bytes,
     store as store,
 )
+from mdtensor.kernels.cpu.vnni import emulated, instructions
+from mdtensor.kernels.cpu.vnni.instructions import (
+    BYTES as BYTES,
+    FLOATS as FLOATS,
+    LANES as LANES,
+    S32 as S32,
+    WORDS as WORDS,
+)
 
-HAS_BYTE_PERMUTE = "avx512vbmi" in isa.FEATURES
-LANES = 16
-S32 = ir.VectorType(I32, LANES)
-FLOATS = ir.VectorType(F32, LANES)
-WORDS = ir.VectorType(I16, 2 * LANES)
-BYTES = ir.VectorType(I8, 4 * LANES)
-ALL_LANES = ir.Constant(I16, -1)
-CURRENT_ROUNDING = ir.Constant(I32, 4)
+IS_EMULATED = bool(isa.lacking("vnni", isa.FEATURES))
+HAS_BYTE_PERMUTE = IS_EMULATED or "avx512vbmi" in isa.FEATURES
+
+_machine = emulated if IS_EMULATED else instructions
+dpbusd = _machine.dpbusd
+minimum = _machine.minimum
+maximum = _machine.maximum
+to_int = _machine.to_int
+rounding_rest = _machine.rounding_rest
+larger_magnitude = _machine.larger_magnitude
+pack_words = _machine.pack_words
+pack_bytes = _machine.pack_bytes
+permute_bytes = _machine.permute_bytes
+permute_pair = _machine.permute_pair
 
 
 def splat(b, scalar, lanes=LANES):
@@ -67,65 +81,9 @@ def load_broadcast(b, address):
     return b.bitcast(splat(b, load(b, address, I32)), BYTES)
 
 
-def dpbusd(b, accumulator, unsigned, signed):
-    """accumulator[i] += sum over j < 4 of unsigned[4i + j] * signed[4i + j]."""
-    name = "llvm.x86.avx512.vpdpbusd.512"
-    return call(b, name, S32, accumulator, unsigned, signed)
-
-
-def minimum(b, x, y):
-    """min per float32 lane."""
-    return call(b, "llvm.x86.avx512.min.ps.512", FLOATS, x, y, CURRENT_ROUNDING)
-
-
-def maximum(b, x, y):
-    """max per float32 lane."""
-    return call(b, "llvm.x86.avx512.max.ps.512", FLOATS, x, y, CURRENT_ROUNDING)
-
-
-def to_int(b, x):
-    """Round float32 lanes half to even to int32."""
-    name = "llvm.x86.avx512.mask.cvtps2dq.512"
-    return call(b, name, S32, x, ir.Constant(S32, None), ALL_LANES, CURRENT_ROUNDING)
-
-
-def rounding_rest(b, x):
-    """x - round_half_even(x) per float32 lane, exact."""
-    name = "llvm.x86.avx512.mask.reduce.ps.512"
-    zeros = ir.Constant(FLOATS, None)
-    return call(b, name, FLOATS, x, I32(0), zeros, ALL_LANES, CURRENT_ROUNDING)
-
-
-def larger_magnitude(b, x, y):
-    """max(|x|, |y|) per float32 lane."""
-    name = "llvm.x86.avx512.mask.range.ps.512"
-    zeros = ir.Constant(FLOATS, None)
-    return call(b, name, FLOATS, x, y, I32(0b1011), zeros, ALL_LANES, CURRENT_ROUNDING)
-
-
-def pack_words(b, x, y):
-    """int32 lanes of x and y, saturated to int16, interleaved by 128-bit lanes."""
-    return call(b, "llvm.x86.avx512.packssdw.512", WORDS, x, y)
-
-
-def pack_bytes(b, x, y):
-    """int16 lanes of x and y, saturated to uint8, interleaved by 128-bit lanes."""
-    return call(b, "llvm.x86.avx512.packuswb.512", BYTES, x, y)
-
-
 def permute_dwords(b, x, order):
     """Dword i of the result = dword order[i] of x."""
     return permute(b, b.bitcast(x, S32), order)
-
-
-def permute_bytes(b, x, order):
-    """Byte i of the result = byte order[i] of x, `order` a vector (AVX512_VBMI)."""
-    return call(b, "llvm.x86.avx512.permvar.qi.512", BYTES, x, order)
-
-
-def permute_pair(b, x, order, y):
-    """Byte i of the result = byte order[i] % 128 of x and y in a row (AVX512_VBMI)."""
-    return call(b, "llvm.x86.avx512.vpermi2var.qi.512", BYTES, x, order, y)
 
 
 def any_lane(b, bits):
