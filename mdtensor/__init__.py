@@ -312,6 +312,7 @@ from mdtensor.ops.threads import (
     set_num_threads as set_num_threads,
 )
 from mdtensor.ops.views import (
+    View as View,
     flat_in as flat_in,
     flat_out as flat_out,
     ranked_in as ranked_in,

@@ -56,8 +56,8 @@ class Generic(Protocol):
 
     __name__: str
     operation: Operation
-    select: Callable[..., Selection]
 
+    def select(self, *types: type) -> Selection: ...
     def __call__(self, *arguments: Any, **options: Any) -> Any: ...
 
 

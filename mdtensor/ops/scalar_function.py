@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from inspect import Parameter, Signature, cleandoc, signature
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -37,6 +37,10 @@ DEFINE = "Write def f(x, y): return ..."
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
+@overload
+def elementwise(function: Callable[..., Any], /, *, dtype: Any = None) -> Any: ...
+@overload
+def elementwise(*, dtype: Any = None) -> Callable[[Callable[..., Any]], Any]: ...
 def elementwise(
     function: Callable[..., Any] | None = None, /, *, dtype: Any = None
 ) -> Any:

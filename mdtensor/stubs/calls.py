@@ -44,10 +44,16 @@ class Calls:
         self.leaves = spelling.leaves
         self.grids = [grid for grid in map(grid_of, self.leaves) if grid]
         self._tensors: dict[Operation, list[Overload]] = {}
+        self._overloads: dict[Operation, list[Overload]] = {}
         self._order = [*self.leaves, *SCALARS, type(None), object]
 
     def overloads(self, operation: Operation) -> list[Overload]:
         """All overloads of a function: exact ones, those by kind, those of options."""
+        if operation not in self._overloads:
+            self._overloads[operation] = self._by_options(operation)
+        return self._overloads[operation]
+
+    def _by_options(self, operation: Operation) -> list[Overload]:
         options = operation.options
         grid = next((o for o in ("qparams", "out") if o in options), "")
         if grid and options[grid] is inspect.Parameter.empty:

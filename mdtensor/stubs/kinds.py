@@ -33,9 +33,12 @@ def by_kind(
     several = [
         i for i in range(len(opaque)) if len({k[i] for k in table} - {*SCALARS}) > 1
     ]
+    met: dict[Key, dict[Key, Any]] = {}
+    for key, result in table.items():
+        met.setdefault(tuple(key[i] for i in several), {})[key] = result
     accepted: list[tuple[tuple[Any, ...], Any]] = []
     for kinds in _candidates(spelling, len(several)):
-        found = _results(spelling, table, several, kinds)
+        found = _results(spelling, met, kinds)
         least = spelling.least_kind(found.values()) if found else None
         is_known = any(_holds(wide, kinds) and least == r for wide, r in accepted)
         if least and not is_known and not set(found) <= known:
@@ -65,19 +68,20 @@ def _candidates(spelling: Spelling, count: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _results(
-    spelling: Spelling, table: dict[Key, Any], several: list[int], kinds: Any
+    spelling: Spelling, met: dict[Key, dict[Key, Any]], kinds: Any
 ) -> dict[Key, Any]:
-    """The calls of leaves under these kinds; none if some are refused."""
+    """The calls of leaves under these kinds; none if some are refused.
+
+    Args:
+        met: all calls by the types in those places that kinds are for.
+    """
     leaves = [{k} if k in SCALARS else spelling.under(k) for k in kinds]
-    found: dict[Key, Any] = {}
-    met = set()
-    for key, result in table.items():
-        if all(key[i] in inside for i, inside in zip(several, leaves, strict=True)):
-            found[key] = result
-            met.add(tuple(key[i] for i in several))
     alike = len(set(kinds)) == 1
     wanted = [(t,) * len(kinds) for t in leaves[0]] if alike else product(*leaves)
-    return found if all(key in met for key in wanted) else {}
+    if not all(types in met for types in wanted):
+        return {}
+    calls = (met.get(types, {}) for types in product(*leaves))
+    return {key: result for inside in calls for key, result in inside.items()}
 
 
 def _holds(wide: tuple[Any, ...], narrow: tuple[Any, ...]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 from mdtensor.dispatch import Operation
 from mdtensor.dtypes import DType, float32
-from mdtensor.errors import DispatchError, MdtensorError
+from mdtensor.errors import DispatchError, MdtensorError, PromotionError
 from mdtensor.generics.shapes import DYNAMIC
 from mdtensor.generics.spec import TensorSpec
 from mdtensor.tensor import Tensor
@@ -127,6 +127,8 @@ class Probe:
         for tried in list(self._fits):
             try:
                 found = selection.deduce(*_specs(types, values, tried), **self.options)
+            except PromotionError:  # of types, whatever the sizes
+                return None
             except MdtensorError:
                 continue
             self._fits.remove(tried)

@@ -18,8 +18,9 @@ import mdtensor as md
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-#: What is written for users of type checkers; other pages may go without annotations.
-PAGES = ("README.md", "docs/array-api.md", "docs/promotion.md", "docs/typing.md")
+#: Who extends mdtensor has stubs of his own.
+EXTENDING = ROOT / "docs" / "extending.md"
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {EXTENDING})]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 Revealed = dict[tuple[str, int], str]
 #: Methods of one operation share its name; statements may be there to be refused.
@@ -39,9 +40,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("examples.py", "refused.py"):
         shutil.copy(HERE / name, folder / name)
     for page in PAGES:
-        name = re.sub(r"\W", "_", page)
-        (folder / f"page_{name}.py").write_text(code_of((ROOT / page).read_text()))
+        if "```python" in page.read_text():
+            write_program(page, folder)
     return folder
+
+
+def write_program(page: Path, folder: Path) -> None:
+    name = re.sub(r"\W", "_", str(page.relative_to(ROOT)))
+    (folder / f"page_{name}.py").write_text(code_of(page.read_text()))
 
 
 def install(site: Path) -> None:
