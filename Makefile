@@ -49,11 +49,9 @@ types: wheel  ## mypy on the built wheel, installed outside the checkout
 docs: $(VENV)/.test  ## run every example of README, docs/ and the docstrings
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
-bench: $(VENV)/.test  ## every benchmark, then docs/benchmarks.md from the results
-	@set -eu; for script in bench/bench_*.py; do \
-		echo "== $$script"; $(BIN)/python $$script $(ARGS); \
-	done
-	$(BIN)/python bench/report.py
+# ARGS may name benches, a --row of them, or --quick.
+bench: $(VENV)/.bench  ## every benchmark, then docs/benchmarks.md from the results
+	$(BIN)/python -m bench $(ARGS)
 
 wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl
 	rm -rf build dist
@@ -71,7 +69,7 @@ $(VENV)/.python:
 	@touch $@
 
 # One stamp an extra; pip finds what is already there and adds the rest.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
 	@echo "setup: installing mdtensor[$*] (the first time takes some minutes)"
 	$(PIP) install -e ".[$*]"
 	@touch $@

@@ -4,10 +4,14 @@ The kernel is trivial and the same for all, the data are the same, the calls are
 and `out=` stays unused, as in most programs.
 """
 
-import harness
+from collections.abc import Iterator
+from functools import partial
+
 import numpy as np
 import plum
-from enum_dispatch import (
+
+from bench.harness import Bench, Contender, Promise, Race, Reason, Row
+from bench.rivals.enums import (
     DType,
     IntDType,
     TaggedTensor,
@@ -16,7 +20,6 @@ from enum_dispatch import (
     nested_classes,
     pair_registry,
 )
-
 from mdtensor import (
     Float32Tensor,
     Float64Tensor,
@@ -30,6 +33,7 @@ from mdtensor import (
 
 LEAVES = (Float32Tensor, Float64Tensor, Int8Tensor, Int32Tensor)
 CROWDS = (1, 10, 100, 1000)
+WARM = "two arguments"
 ENUM, INT_ENUM = "dict of Enum pairs", "dict of IntEnum pairs"
 
 
@@ -76,7 +80,7 @@ def bare_plum() -> object:
     return function
 
 
-def crowd(count: int) -> list[harness.Contender]:
+def crowd(count: int) -> list[Contender]:
     """mdtensor and plum where the operation has `count` methods, for types of its own.
 
     The types are a stranger's, so that no method fits but one.
@@ -99,25 +103,25 @@ def crowd(count: int) -> list[harness.Contender]:
         method(choose)(choose_method)
         function.register(chosen, signature=plum.Signature(kind, kind))
     values = {"a": types[-1](), "b": types[-1]()}
+    enum = tagged(DType.FLOAT32)
     return [
-        harness.Contender(name, "call(a, b)", {**values, "call": call})
-        for name, call in (
-            (f"mdtensor, {count:,} methods", choose),
-            (f"plum, {count:,} methods", function),
-        )
+        Contender("mdtensor", "call(a, b)", {**values, "call": choose}),
+        Contender("plum alone", "call(a, b)", {**values, "call": function}),
+        Contender(ENUM, "call(a, b)", {**enum, "call": pair_registry(DType, kernel)}),
     ]
 
 
-def contenders() -> list[harness.Contender]:
+def tagged(dtype: object) -> dict[str, TaggedTensor]:
+    data = np.arange(8, dtype=np.float32)
+    return {"a": TaggedTensor(data, dtype), "b": TaggedTensor(data, dtype)}
+
+
+def contenders() -> list[Contender]:
     data = np.arange(8, dtype=np.float32)
     typed = {"a": asarray(data), "b": asarray(data)}
     assert type(typed["a"]) is Float32Tensor
-
-    def tagged(dtype: object) -> dict[str, TaggedTensor]:
-        return {"a": TaggedTensor(data, dtype), "b": TaggedTensor(data, dtype)}
-
     enum, last = tagged(DType.FLOAT32), tagged(DType.INT8)
-    rows = [
+    ways = [
         ("mdtensor", typed, poke),
         (ENUM, enum, pair_registry(DType, kernel)),
         (INT_ENUM, tagged(IntDType.FLOAT32), pair_registry(IntDType, kernel)),
@@ -128,53 +132,56 @@ def contenders() -> list[harness.Contender]:
         ("plum alone", typed, bare_plum()),
         ("bare call of the kernel", typed, kernel),
     ]
-    for name, values, call in rows:
-        assert call(values["a"], values["b"]) is values["a"], name
     return [
-        harness.Contender(name, "call(a, b)", {**values, "call": call})
-        for name, values, call in rows
+        Contender(name, "call(a, b)", {**values, "call": call})
+        for name, values, call in ways
     ]
 
 
-def main() -> None:
-    options = harness.arguments(__doc__, rounds=200)
-    crowds = [contender for count in CROWDS for contender in crowd(count)]
-    samples = harness.interleave([*contenders(), *crowds], options.rounds)
-    ratios = {name: harness.ratio(samples, "mdtensor", name) for name in samples}
-    by_plum = [
-        harness.ratio(samples, f"mdtensor, {n:,} methods", f"plum, {n:,} methods")
-        for n in CROWDS
-    ]
-    by_enum = [harness.ratio(samples, f"mdtensor, {n:,} methods", ENUM) for n in CROWDS]
-    rows = [
-        (name, f"{1e9 * seconds:.0f}", str(ratios[name]))
-        for name, seconds in harness.medians(samples).items()
-    ]
-    limits = [
-        harness.Limit(
-            "time of a call over a dict of Enum pairs", ratios[ENUM].median, 0.6
-        ),
-        harness.Limit(
-            "time of a call over a dict of IntEnum pairs", ratios[INT_ENUM].median, 1.15
-        ),
-        harness.Limit(
-            "1 to 1,000 methods: over plum", max(r.median for r in by_plum), 0.4
-        ),
-        harness.Limit(
-            "1 to 1,000 methods: over a dict of Enum pairs",
-            max(r.median for r in by_enum),
+def first_arguments(results: dict[str, object], kinds: tuple[type, ...]) -> None:
+    """Each gives its first argument."""
+    for name, found in results.items():
+        assert isinstance(found, kinds), name
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    check = partial(first_arguments, kinds=(Float32Tensor, TaggedTensor))
+    yield Race(WARM, contenders, check, "Warm call")
+    for count in CROWDS[:3] if quick else CROWDS:
+        yield Race(f"{count:,} methods", partial(crowd, count), ran, "Methods")
+
+
+def ran(results: dict[str, object]) -> None:
+    assert None not in results.values()
+
+
+MANY = [f"{count:,} methods" for count in CROWDS]
+BENCH = Bench(
+    "What a call costs before its kernel runs",
+    rows,
+    rounds=200,
+    promises=[
+        Promise(
+            "time of a call over a dict of Enum pairs",
             0.6,
+            lambda f: f.ratio(WARM, ENUM),
         ),
-    ]
-    harness.report(
-        "dispatch",
-        "Warm two-argument call of an operation",
-        ("dispatch", "ns a call", "mdtensor / this (95 %)"),
-        rows,
-        limits,
-        save=not options.no_save,
-    )
-
-
-if __name__ == "__main__":
-    main()
+        Promise(
+            "time of a call over a dict of IntEnum pairs",
+            1.15,
+            lambda f: f.ratio(WARM, INT_ENUM),
+        ),
+        Promise(
+            "1 to 1,000 methods: over plum", 0.4, lambda f: f.worst(MANY, "plum alone")
+        ),
+        Promise(
+            "1 to 1,000 methods: over a dict of Enum pairs",
+            0.6,
+            lambda f: f.worst(MANY, ENUM),
+        ),
+    ],
+    reasons=[
+        Reason("it chooses nothing", "*", "bare call*"),
+        Reason("it checks nothing: no wrong argument is refused", "*", "nested*"),
+    ],
+)

@@ -1,10 +1,4 @@
-"""ONNX Runtime on models of one node, the fair rival of one kernel.
-
-It may choose its layout: each model takes NHWC codes and the runtime's own operator for
-them. On a CPU without the 8-bit dot product its kernel for signed weights adds pairs of
-products with saturation at int16 and is not exact; with unsigned weights (zero point
-128) it widens first, is exact, and is the rival that does the same work.
-"""
+"""ONNX Runtime on models of one node, the fair rival of one kernel."""
 
 from collections.abc import Callable
 
@@ -12,6 +6,11 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+FAIRNESS = """ONNX Runtime may choose its layout: each model takes NHWC codes and the
+runtime's own operator for them. On a CPU without the 8-bit dot product its kernel for
+signed weights adds pairs of products with saturation at int16 and is not exact; with
+unsigned weights (zero point 128) it widens first, is exact, and is the rival that does
+the same work."""
 SCALES = {"xs": 0.02003, "ws": 0.01017, "ys": 0.2987}
 OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
 

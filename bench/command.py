@@ -1,0 +1,98 @@
+"""The command line: which benches run, how long, and what is kept of it."""
+
+import argparse
+import importlib
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench import report
+from bench.harness import Bench, Found
+from bench.harness.machine import environment
+from bench.harness.promise import judged
+from bench.harness.reading import Reading
+from bench.harness.result import RESULTS, Result, command
+from bench.harness.row import Row
+from bench.harness.table import tabled
+from bench.harness.turns import QUICK, Effort
+
+NAMES = ("dispatch", "start", "tables", "elementwise", "for_each")
+NAMES += ("kernels", "inference", "diagnose", "checked")
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run what is asked for.
+
+    Returns:
+        1 if a full run misses a limit, else 0.
+    """
+    options = parsed(arguments)
+    if options.names == ["report"]:
+        return report.write()
+    results = []
+    for name in options.names or NAMES:
+        result = run(name, options)
+        if result is not None:
+            results.append(result)
+    if not results:
+        print(f"no row is called {options.row!r}", file=sys.stderr)
+        return 2
+    if options.quick:
+        print("quick: too few rounds to judge a number by")
+        return 0
+    if not options.names and options.saves:
+        return report.write()
+    return report.close(results)
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}, or report"
+    )
+    parser.add_argument("--quick", action="store_true", help="two rounds, none kept")
+    parser.add_argument("--row", default="*", help="a name or a glob pattern")
+    parser.add_argument("--rounds", type=int, help="turns of each contender")
+    parser.add_argument("--no-save", action="store_true", help="write no result file")
+    options = parser.parse_args(arguments)
+    unknown = [n for n in options.names if n not in NAMES]
+    if unknown and options.names != ["report"]:
+        parser.error(f"no bench is called {', '.join(unknown)}")
+    # What is kept is always the whole of a full run.
+    partial = options.quick or options.row != "*" or options.rounds is not None
+    options.saves = not (options.no_save or partial)
+    return options
+
+
+def bench_of(name: str) -> Bench:
+    found: Bench = importlib.import_module(f"bench.{name}").BENCH
+    return found
+
+
+def run(name: str, options: argparse.Namespace) -> Result | None:
+    """Measure the rows of one bench; none if it has no row of that name."""
+    bench = bench_of(name)
+    rows = bench.chosen(options.row, options.quick)
+    if not rows:
+        return None
+    print(f"\n== {name}: {bench.title}", flush=True)
+    start = time.perf_counter()
+    effort = QUICK if options.quick else Effort(options.rounds or bench.rounds)
+    # Infinities and NaN among the data are meant; to warn of them takes time.
+    with np.errstate(all="ignore"):
+        readings = [one for row in rows for one in measured(name, bench, row, effort)]
+    limits = judged(bench.promises, Found(readings)) if options.row == "*" else []
+    result = Result(name, bench.title, bench.notes, environment(), readings, limits)
+    if options.saves:
+        result.save(RESULTS)
+    print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
+    return result
+
+
+def measured(name: str, bench: Bench, row: Row, effort: Effort) -> list[Reading]:
+    """The readings of a row, printed with the command that repeats them."""
+    readings = [bench.explained(reading) for reading in row.read(effort)]
+    print(f"\n{tabled(readings)}\n    {command(name, row.name)}", flush=True)
+    return readings

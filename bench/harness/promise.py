@@ -1,0 +1,55 @@
+"""Promises: a claim, how its value is read off a run, and the limit it must keep."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.harness.reading import Found, NotMeasured
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a run says about a promise: `value` is to be at most `limit`.
+
+    Args:
+        claim: what is promised.
+        value: what was found; none where the run had not what it takes.
+        limit: what is allowed.
+        unit: of both, with the space before it.
+    """
+
+    claim: str
+    value: float | None
+    limit: float
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.value is not None and self.value <= self.limit
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"not measured: {self.claim}: at most {self.limit:.2f}{self.unit}"
+        verdict = "holds" if self.holds else "MISSED"
+        shown = f"{self.value:.2f}{self.unit} of at most {self.limit:.2f}{self.unit}"
+        return f"{verdict}: {self.claim}: {shown}"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A claim that every run checks; it stands beside the bench that measures it."""
+
+    claim: str
+    limit: float
+    value: Callable[[Found], float]
+    unit: str = ""
+
+    def judge(self, found: Found) -> Limit:
+        try:
+            value = self.value(found)
+        except NotMeasured:
+            return Limit(self.claim, None, self.limit, self.unit)
+        return Limit(self.claim, value, self.limit, self.unit)
+
+
+def judged(promises: Sequence[Promise], found: Found) -> list[Limit]:
+    return [promise.judge(found) for promise in promises]

@@ -1,0 +1,80 @@
+"""Readings as Markdown tables: a line a contender, or a line a row."""
+
+from collections.abc import Sequence
+
+from bench.harness.reading import Reading
+
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def shown(value: float, unit: str) -> str:
+    """Three digits, seconds in a unit of handy size."""
+    if unit != "s":
+        return f"{value:,.0f}" if value == round(value) else f"{value:.3g}"
+    for size, name in UNITS:
+        if abs(value) >= size:
+            return f"{_digits(value / size)} {name}"
+    return f"{_digits(value / 1e-9)} ns"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with aligned columns."""
+    lines = [header, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    cells = [[c.ljust(w) for c, w in zip(line, widths, strict=True)] for line in lines]
+    cells.insert(1, ["-" * width for width in widths])
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
+
+
+def tabled(readings: Sequence[Reading]) -> str:
+    """The readings of one heading: one row as a list of contenders, many as a grid."""
+    rows = list(dict.fromkeys(reading.row for reading in readings))
+    ours = [reading.contender for reading in readings if reading.ratio is None]
+    name = ours[0] if len(set(ours)) == 1 else "ours"
+    if len(rows) == 1:
+        return _list(readings, name)
+    return _grid(readings, rows, name)
+
+
+def _columns(readings: Sequence[Reading]) -> list[str]:
+    return list(dict.fromkeys(key for reading in readings for key in reading.more))
+
+
+def _value_name(readings: Sequence[Reading]) -> str:
+    units = {reading.unit for reading in readings}
+    return "time" if units == {"s"} else ", ".join(sorted(units))
+
+
+def _list(readings: Sequence[Reading], ours: str) -> str:
+    more = _columns(readings)
+    has_rivals = any(one.ratio for one in readings)
+    header = [readings[0].row, _value_name(readings), *more]
+    header += [f"{ours} / this (95 %)"] * has_rivals
+    lines = []
+    for one in readings:
+        cells = [one.contender, shown(one.value, one.unit)]
+        cells += [one.more.get(key, "") for key in more]
+        lines.append(cells + [str(one.ratio or "")] * has_rivals)
+    return table(header, lines)
+
+
+def _grid(readings: Sequence[Reading], rows: Sequence[str], ours: str) -> str:
+    at = {(reading.row, reading.contender): reading for reading in readings}
+    names = list(dict.fromkeys(reading.contender for reading in readings))
+    rivals = [n for n in names if any(at[k].ratio for k in at if k[1] == n)]
+    more = _columns(readings)
+    header = [_value_name(readings), *names, *more, *(f"{ours} / {n}" for n in rivals)]
+    lines = []
+    for row in rows:
+        found = {name: at.get((row, name)) for name in names}
+        cells = [shown(one.value, one.unit) if one else "" for one in found.values()]
+        known = [one.more for one in found.values() if one]
+        cells += [next((m[key] for m in known if key in m), "") for key in more]
+        ratios = (found[name] for name in rivals)
+        cells += [str(one.ratio or "") if one else "" for one in ratios]
+        lines.append([row, *cells])
+    return table(header, lines)

@@ -1,0 +1,1 @@
+"""What users would pick instead of mdtensor, written as its friends would write it."""

@@ -1,0 +1,120 @@
+"""`python -m bench`: what runs, what is kept, and what stands in the page."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from bench import command, report
+from bench.harness import Bench, Count, Promise, Reason, Row
+from bench.harness.result import load
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A bench of two rows that are counted; gives the folder of its results."""
+
+    def rows(quick: bool) -> Iterator[Row]:
+        yield Count("it's small", lambda: {"mdtensor": 1, "rival": 2}, "B", "Sizes")
+        if not quick:
+            yield Count("large", lambda: {"mdtensor": 3, "rival": 2}, "B", "Sizes")
+
+    module = ModuleType("bench.toy")
+    module.BENCH = Bench(
+        "A toy",
+        rows,
+        rounds=2,
+        promises=[Promise("small", 0.6, lambda f: f.ratio("it's small", "rival"))],
+        reasons=[Reason("it carries its type", "large")],
+        notes="Bytes.",
+    )
+    monkeypatch.setitem(sys.modules, "bench.toy", module)
+    monkeypatch.setattr(command, "NAMES", ("toy",))
+    for place in (command, report):
+        monkeypatch.setattr(place, "RESULTS", tmp_path)
+    monkeypatch.setattr(report, "PAGE", tmp_path / "page.md")
+    return tmp_path
+
+
+def test_a_full_run_is_kept_and_written(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.execute([]) == 0
+    shown = capsys.readouterr().out
+    assert "    python -m bench toy --row large\n" in shown
+    assert "- toy: it carries its type: large, over rival 1.50." in shown
+    assert "All limits hold." in shown
+    page = (toy / "page.md").read_text()
+    assert page.startswith("# Benchmarks\n")
+    for text in ("## A toy\n\nBytes.\n\n### Sizes", "| large", "it carries its type"):
+        assert text in page
+    assert """python -m bench toy --row 'it'"'"'s small'""" in page
+    kept = load(toy / "toy.json")
+    assert kept is not None
+    assert [reading.value for reading in kept.readings] == [1, 2, 3, 2]
+    assert str(kept.readings[1].ratio) == "0.50"
+    assert kept.environment["cores"] >= 1
+
+
+@pytest.mark.parametrize(
+    "options", [["--quick"], ["--no-save"], ["--rounds", "2"], ["--row", "large"]]
+)
+def test_parts_of_a_run_are_not_kept(toy: Path, options: list[str]) -> None:
+    assert command.execute(options) == 0
+    assert list(toy.iterdir()) == []
+
+
+def test_a_quick_run_judges_nothing(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.execute(["toy", "--quick"]) == 0
+    shown = capsys.readouterr().out
+    assert "large" not in shown
+    assert shown.endswith("quick: too few rounds to judge a number by\n")
+
+
+def test_a_missed_limit_fails(
+    toy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tight = Promise("small", 0.4, lambda f: f.ratio("it's small", "rival"))
+    monkeypatch.setattr(
+        sys.modules["bench.toy"],
+        "BENCH",
+        Bench("A toy", sys.modules["bench.toy"].BENCH.rows, 2, promises=[tight]),
+    )
+    assert command.execute(["toy", "--no-save"]) == 1
+    shown = capsys.readouterr().out
+    assert "MISSED: small: 0.50 of at most 0.40" in shown
+    assert "- toy: no reason is known: large, over rival 1.50." in shown
+
+
+def test_unknown_names_are_refused(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.execute(["--row", "medium"]) == 2
+    assert capsys.readouterr().err == "no row is called 'medium'\n"
+    with pytest.raises(SystemExit):
+        command.execute(["tpy"])
+    assert "no bench is called tpy" in capsys.readouterr().err
+
+
+def test_results_of_an_older_layout_are_left_out(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (toy / "old.json").write_text('{"rows": []}')
+    assert command.execute(["report"]) == 0
+    assert "left out old.json" in capsys.readouterr().out
+
+
+def test_every_bench_says_what_it_is() -> None:
+    """Each has a title, rows of different names, and a limit or a reason."""
+    for name in command.NAMES:
+        bench = command.bench_of(name)
+        assert bench.title
+        assert bench.promises or bench.reasons
+        names = [row.name for row in bench.rows(False)]
+        assert len(set(names)) == len(names), name
+        quick = {row.name for row in bench.rows(True)}
+        assert quick <= set(names), name
