@@ -94,7 +94,7 @@ def convolve(row, x, y, out, scratch, constants):
     q = p[17:]
     strip, groups, n, padded, exact = p[1], p[2], q[0], q[1], q[2] != 0
     k = geometry[3] * geometry[4] * (geometry[2] // groups)
-    ldc = n * groups
+    ldc = q[11]
     if strip == 0:
         batch, lines, length, lda = (
             1,

@@ -23,6 +23,15 @@ def padded_columns(n):
     return (n + PANEL - 1) // PANEL * PANEL
 
 
+#: Columns of packed weights lie apart from those before only at multiples of this.
+PANEL_COLUMNS = 0  # rows of the panel hold all columns
+
+
+def packed_column_bytes(k):
+    """Bytes of a packed column of k weights."""
+    return 4 * (-(-k // 4) * 4)
+
+
 def pack_s8(weight):
     """Weights in the layout of this runway: float32 [k padded to 4][n padded].
 

@@ -11,57 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.kernels.cpu import invoke
+from mdtensor.kernels.cpu.crew import CREW, run_alone
 from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
-from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.jobs import job
 from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
-
-# numba takes plain ints, not members of an enum, from module level
-KIND, X, X_BYTES, Y, Y_BYTES, OUT, OUT_BYTES, SCRATCH, SCRATCH_BYTES = range(9)
-CONSTANTS, CONSTANTS_BYTES = 9, 10
-
-
-@kernel
-def run_steps(rows, arena, constants):
-    """Carry out the rows in order, but for those whose result has no elements.
-
-    Args:
-        rows: int64 [steps, 48], columns as in `invoke.Column`.
-        arena: uint8 1-D, all values and the scratch; 64 readable bytes behind each.
-        constants: uint8 1-D.
-    """
-    for i in range(rows.shape[0]):
-        row = rows[i]
-        if row[OUT_BYTES] == 0:
-            continue
-        x = arena[np.uintp(row[X]) : np.uintp(row[X] + row[X_BYTES] + SLACK)]
-        y = arena[np.uintp(row[Y]) : np.uintp(row[Y] + row[Y_BYTES] + SLACK)]
-        z = arena[np.uintp(row[OUT]) : np.uintp(row[OUT] + row[OUT_BYTES])]
-        s = arena[np.uintp(row[SCRATCH]) : np.uintp(row[SCRATCH] + row[SCRATCH_BYTES])]
-        last = row[CONSTANTS] + row[CONSTANTS_BYTES]
-        c = constants[np.uintp(row[CONSTANTS]) : np.uintp(last)]
-        kind = row[KIND]
-        if kind == invoke.CONV:
-            invoke.convolve(row, x, y, z, s, c)
-        elif kind == invoke.DEPTHWISE:
-            invoke.convolve_depthwise(row, x, y, z, s, c)
-        elif kind == invoke.LOOKUP:
-            invoke.look_up(row, x, y, z, s, c)
-        elif kind == invoke.ADD:
-            invoke.add(row, x, y, z, s, c)
-        elif kind == invoke.MUL:
-            invoke.multiply(row, x, y, z, s, c)
-        elif kind == invoke.MEAN:
-            invoke.mean(row, x, y, z, s, c)
-        elif kind == invoke.MAX_POOL:
-            invoke.max_pool(row, x, y, z, s, c)
-        elif kind == invoke.AVG_POOL:
-            invoke.avg_pool(row, x, y, z, s, c)
-        elif kind == invoke.QUANTIZE:
-            invoke.quantize(row, x, y, z, s, c)
-        elif kind == invoke.QUANTIZE_NCHW:
-            invoke.quantize_nchw(row, x, y, z, s, c)
-        elif kind == invoke.DEQUANTIZE:
-            invoke.dequantize(row, x, y, z, s, c)
 
 
 class Slot(NamedTuple):
@@ -184,6 +137,13 @@ class Layout:
             row[Column.SCRATCH], row[Column.SCRATCH_BYTES] = 0, scratch + SLACK
             row[Column.CONSTANTS] = constants_at[id(plan.constants)]
             row[Column.CONSTANTS_BYTES] = plan.constants.size
+        self._jobs = []  # made when it is asked for
+
+    def job(self):
+        """The rows as a crew does them, or None where one thread is as fast."""
+        if not self._jobs:
+            self._jobs.append(job(self.rows))
+        return self._jobs[0]
 
     def view(self, arena, slot):
         """The value `slot` in the arena, without a copy."""
@@ -222,26 +182,34 @@ class Executable:
             assert array.dtype == slot.dtype, f"input type is {slot.dtype}"
             layout.view(arena, slot)[...] = array
 
-    def __call__(self, *arrays):
-        """The outputs, as fresh arrays, in the order given to `build`."""
+    def _run(self, layout, arena, threads):
+        job = layout.job() if threads > 1 else None
+        if job is None or not CREW.run(threads, job, arena, self._constants):
+            run_alone(layout.rows, arena, self._constants)
+
+    def __call__(self, *arrays, threads=1):
+        """The outputs, as fresh arrays, in the order given to `build`.
+
+        The bytes are the same for any number of threads; see `crew`.
+        """
         layout = self._layout
         try:
             arena = self._free.pop()
         except IndexError:
             arena = aligned_bytes(layout.size)
         self._load(layout, arena, arrays)
-        run_steps(layout.rows, arena, self._constants)
+        self._run(layout, arena, threads)
         results = [layout.view(arena, slot).copy() for slot in self.outputs]
         self._free.append(arena)
         return results
 
-    def values(self, *arrays):
+    def values(self, *arrays, threads=1):
         """The result of every step, in order; for comparisons, no bytes are reused."""
         slots = [result for _, _, _, result in self._program.steps]
         layout = Layout(self._program, slots, self._places, False)
         arena = aligned_bytes(layout.size)
         self._load(layout, arena, arrays)
-        run_steps(layout.rows, arena, self._constants)
+        self._run(layout, arena, threads)
         return [layout.view(arena, slot).copy() for slot in slots]
 
     def profile(self, *arrays, repeat=20):
@@ -251,15 +219,15 @@ class Executable:
         best = np.full(len(layout.rows), np.inf)
         parts = [layout.rows[i : i + 1] for i in range(len(layout.rows))]
         nothing = layout.rows[:0]
-        run_steps(nothing, arena, self._constants)
+        run_alone(nothing, arena, self._constants)
         idle = np.inf
         for _ in range(repeat):
             self._load(layout, arena, arrays)
             start = time.perf_counter()
-            run_steps(nothing, arena, self._constants)
+            run_alone(nothing, arena, self._constants)
             idle = min(idle, time.perf_counter() - start)
             for i, part in enumerate(parts):
                 start = time.perf_counter()
-                run_steps(part, arena, self._constants)
+                run_alone(part, arena, self._constants)
                 best[i] = min(best[i], time.perf_counter() - start)
         return np.maximum(best - idle, 0.0)

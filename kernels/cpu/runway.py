@@ -30,6 +30,8 @@ fast = families(isa.RUNWAY)
 
 pack_s8 = fast.matmul.pack_s8
 padded_columns = matmul.padded_columns
+PANEL_COLUMNS = fast.matmul.PANEL_COLUMNS
+packed_column_bytes = fast.matmul.packed_column_bytes
 gemm_u8s8u8 = fast.matmul.gemm_u8s8u8
 gemm_u8s8s32 = fast.matmul.gemm_u8s8s32
 pack_depthwise_s8 = fast.conv.pack_depthwise_s8

@@ -77,7 +77,7 @@ class Conv2d(Step):
         shifted = (0 if bias is None else np.asarray(bias, np.int64)) - total
         assert np.abs(shifted).max(initial=0) < 2**31, "the bias leaves int32"
         self._pack(weight, shifted.astype(np.int32), ratios)
-        self._tail += [zero_point, *clamp]
+        self._tail += [zero_point, *clamp, oc]
 
     def _kernels(self, is_rounded):
         if self.is_depthwise:

@@ -28,6 +28,15 @@ TILE = 12  # accumulators of a full tile
 BLOCK = 1 << 15  # int16 of a block of rows: it stays in the second cache
 
 
+#: Columns of packed weights lie apart from those before only at multiples of this.
+PANEL_COLUMNS = 16
+
+
+def packed_column_bytes(k):
+    """Bytes of a packed column of k weights."""
+    return 8 * ((k + 3) // 4)
+
+
 def pack_s8(w):
     """w[n, k] as int16 panels [K/4][2][width][8][2]; K and columns padded with 0.
 

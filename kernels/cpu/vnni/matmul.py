@@ -27,6 +27,15 @@ TILE = 16  # accumulators of a full tile
 SPILL = TILE * 16
 
 
+#: Columns of packed weights lie apart from those before only at multiples of this.
+PANEL_COLUMNS = 64
+
+
+def packed_column_bytes(k):
+    """Bytes of a packed column of k weights."""
+    return 4 * ((k + 3) // 4)
+
+
 @kernel
 def panel_width(vectors_left):
     """Vectors of 16 columns in the next panel: 4, 2 or 1."""

@@ -1,0 +1,152 @@
+"""Words of memory that threads share: atomic reads and writes, waiting, the clock.
+
+A word is an element of an int64 array. All of them are seen by all threads in one
+order. Waiting needs Linux (its futex); elsewhere `CAN_WAIT` is false and nothing here
+may be called.
+"""
+
+import platform
+import sys
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vectors import I32, I64, address_of
+
+#: Number of the system call futex; little-endian machines of 64 bits.
+FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), -1)
+CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not numba.config.DISABLE_JIT
+FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone
+EVERYBODY = 2**31 - 1
+MONOTONIC = 1
+ORDER = "seq_cst"
+
+_futex = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
+_clock_gettime = types.ExternalFunction(
+    "clock_gettime", types.int32(types.int32, types.int64)
+)
+
+
+def _place(context, b, signature, arguments):
+    """Pointer to the word arguments[1] of the array arguments[0]."""
+    array = context.make_array(signature.args[0])(context, b, arguments[0])
+    return b.gep(array.data, [arguments[1]])
+
+
+@intrinsic
+def load(typingctx, words, i):
+    """words[i]"""
+
+    def emit(context, b, signature, arguments):
+        place = _place(context, b, signature, arguments)
+        return b.load_atomic(place, ORDER, 8)
+
+    return types.int64(words, types.int64), emit
+
+
+@intrinsic
+def store(typingctx, words, i, value):
+    """words[i] = value"""
+
+    def emit(context, b, signature, arguments):
+        place = _place(context, b, signature, arguments)
+        b.store_atomic(arguments[2], place, ORDER, 8)
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64, types.int64), emit
+
+
+@intrinsic
+def add(typingctx, words, i, value):
+    """words[i] += value; returns what it was."""
+
+    def emit(context, b, signature, arguments):
+        place = _place(context, b, signature, arguments)
+        return b.atomic_rmw("add", place, arguments[2], ORDER)
+
+    return types.int64(words, types.int64, types.int64), emit
+
+
+@intrinsic
+def exchange(typingctx, words, i, value):
+    """words[i] = value; returns what it was."""
+
+    def emit(context, b, signature, arguments):
+        place = _place(context, b, signature, arguments)
+        return b.atomic_rmw("xchg", place, arguments[2], ORDER)
+
+    return types.int64(words, types.int64, types.int64), emit
+
+
+@intrinsic
+def replace(typingctx, words, i, known, value):
+    """words[i] = value if it still is `known`; returns whether it was."""
+
+    def emit(context, b, signature, arguments):
+        place = _place(context, b, signature, arguments)
+        pair = b.cmpxchg(place, *arguments[2:], ORDER, ORDER)
+        return b.extract_value(pair, 1)
+
+    return types.boolean(words, types.int64, types.int64, types.int64), emit
+
+
+@intrinsic
+def pause(typingctx):
+    """Tell the core that this thread spins."""
+    name, arguments = "llvm.x86.sse2.pause", []
+    if platform.machine() == "aarch64":
+        name, arguments = "llvm.aarch64.hint", [I32(1)]
+
+    def emit(context, b, signature, _):
+        kind = ir.FunctionType(ir.VoidType(), [a.type for a in arguments])
+        function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+        b.call(function, arguments)
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+@intrinsic
+def bytes_at(typingctx, address, size):
+    """The `size` bytes at an address as a uint8 1-D array, which does not own them."""
+    kind = types.Array(types.uint8, 1, "C")
+
+    def emit(context, b, signature, arguments):
+        array = context.make_array(kind)(context, b)
+        data = b.inttoptr(arguments[0], array.data.type)
+        populate_array(
+            array,
+            data=data,
+            shape=[arguments[1]],
+            strides=[I64(1)],
+            itemsize=I64(1),
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    return kind(types.int64, types.int64), emit
+
+
+@kernel
+def now():
+    """Nanoseconds of a clock that only goes forward."""
+    time = np.empty(2, np.int64)
+    _clock_gettime(np.int32(MONOTONIC), address_of(time, 0))
+    return time[0] * 1_000_000_000 + time[1]
+
+
+@kernel
+def sleep_while(words, i, known):
+    """Sleep while the low half of words[i] is that of `known`; it may wake early."""
+    _futex(FUTEX, address_of(words, i), FUTEX_WAIT, known & 0xFFFFFFFF, 0, 0, 0)
+
+
+@kernel
+def wake(words, i):
+    """Wake all who sleep on words[i]."""
+    _futex(FUTEX, address_of(words, i), FUTEX_WAKE, EVERYBODY, 0, 0, 0)

@@ -1,0 +1,85 @@
+"""What a crew does: the rows of a Program as pieces in groups, see `claims`.
+
+A step becomes pieces if it takes long enough; steps between such ones are one piece,
+done by one thread in a row. Both are decided here, by estimates, when a plan is made:
+the same shapes on the same runway always give the same pieces.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mdtensor.kernels.cpu import invoke, isa
+from mdtensor.kernels.cpu.claims import MOST_GROUPS
+from mdtensor.kernels.cpu.cut import cut
+from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
+
+#: A shorter piece costs more to hand over than it saves.
+PIECE_NANOSECONDS = 8_000
+#: Enough that a late helper still finds some, few enough to cost nothing.
+MOST_PIECES = 8
+#: Multiply-accumulates a nanosecond in products and depthwise.
+RATES = {"generic": (10, 6), "avx2": (70, 20), "vnni": (180, 45)}
+#: Nanoseconds for each byte of the result of any other kind.
+BYTE_NANOSECONDS = 0.25
+
+
+class Job(NamedTuple):
+    """Rows for `run.run` and how they are shared out."""
+
+    rows: np.ndarray
+    pieces: np.ndarray
+    first: np.ndarray
+    work: int
+
+
+def nanoseconds(row):
+    """About how long the row takes one thread."""
+    p = row[PARAMETERS:]
+    products, depthwise = RATES[isa.RUNWAY]
+    taps = p[7] * p[8]
+    if row[Column.KIND] == invoke.CONV:
+        return p[0] * p[15] * p[16] * p[28] * taps * (p[6] // p[2]) / products
+    if row[Column.KIND] == invoke.DEPTHWISE:
+        return p[0] * p[15] * p[16] * p[6] * taps / depthwise
+    if row[Column.KIND] in (invoke.MAX_POOL, invoke.AVG_POOL):
+        return row[Column.OUT_BYTES] * p[4] * p[5] * BYTE_NANOSECONDS
+    return max(row[Column.OUT_BYTES], row[Column.X_BYTES]) * BYTE_NANOSECONDS
+
+
+def piece_count(row):
+    """Pieces that the row is worth; 1: one thread does it."""
+    return len(_pieces(row))
+
+
+def _pieces(row):
+    # an even number: two threads finish together
+    count = min(int(nanoseconds(row) / PIECE_NANOSECONDS) // 2 * 2, MOST_PIECES)
+    return cut(row, count) if count > 1 else [row]
+
+
+def job(rows):
+    """The Job of all rows, or None where one thread is as fast."""
+    groups, chain = [], []  # of pieces, which are lists of rows
+    for row in rows:
+        parts = _pieces(row) if row[Column.OUT_BYTES] else [row]
+        if len(parts) == 1:
+            chain += parts
+            continue
+        groups += [[chain]] if chain else []
+        groups.append([[part] for part in parts])
+        chain = []
+    if not groups or len(groups) >= MOST_GROUPS:
+        return None
+    groups += [[chain]] if chain else []
+    return _job(groups)
+
+
+def _job(groups):
+    pieces = [piece for group in groups for piece in group]
+    ends = np.cumsum([len(piece) for piece in pieces])
+    costs = [max(1, int(sum(map(nanoseconds, piece)))) for piece in pieces]
+    table = np.stack([np.concatenate([[0], ends[:-1]]), ends, costs], axis=1)
+    first = np.cumsum([0, *(len(group) for group in groups)])
+    rows = np.stack([row for piece in pieces for row in piece])
+    return Job(rows, table.astype(np.int64), first.astype(np.int64), sum(costs))

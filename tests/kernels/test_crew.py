@@ -1,0 +1,271 @@
+"""A crew gives the bytes of one thread, whoever does which piece, and never hangs."""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdtensor.kernels.cpu import claims, crew, jobs
+from mdtensor.kernels.cpu.atomics import CAN_WAIT
+from mdtensor.kernels.cpu.claims import CALLER, CLAIM, CLOSED, OVER, WAIT
+from mdtensor.kernels.cpu.crew import CREW, NO_BYTES, NO_PIECES, NO_ROWS, Crew, gain
+from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu.steps import Add, Lookup
+
+SCRIPT = Path(__file__).with_name("mixed_net.py")
+mixed_net = runpy.run_path(str(SCRIPT))
+pytestmark = pytest.mark.skipif(not CAN_WAIT, reason="threads cannot wait here")
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Steps of a few hundred codes are cut, and a loss is no reason to rest."""
+    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 10)
+    monkeypatch.setattr(crew, "LONGEST_REST", 0.0)
+    CREW.rests_until = 0.0
+
+
+@pytest.fixture
+def built():
+    net, outputs = mixed_net["record"]()
+    return net.program.build(outputs)
+
+
+@pytest.fixture
+def short():
+    """A few microseconds of work in four groups."""
+    program = Program()
+    x = y = program.input((1 << 13,), np.uint8)
+    for shift in (1, 2):
+        table = np.roll(np.arange(256, dtype=np.uint8), shift)
+        y = program.append(Lookup(table), y)
+        y = program.append(Add((Fraction(1), Fraction(1, 2)), (3, 7)), y, x)
+    return program.build([y])
+
+
+def codes(seed):
+    return np.random.default_rng(seed).integers(0, 256, 1 << 13, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_bytes_of_one_thread(built, threads):
+    x = mixed_net["sample"]()
+    want = mixed_net["digest"](built.values(x))
+    for _ in range(20):
+        assert mixed_net["digest"](built.values(x, threads=threads)) == want
+    want = mixed_net["digest"](built(x))
+    for _ in range(20):
+        assert mixed_net["digest"](built(x, threads=threads)) == want
+
+
+def test_ten_thousand_calls(short):
+    inputs = [codes(seed) for seed in range(4)]
+    wanted = [short(x)[0] for x in inputs]
+    for i in range(10_000):
+        assert np.array_equal(short(inputs[i % 4], threads=2)[0], wanted[i % 4])
+
+
+def test_four_callers(short):
+    inputs = [codes(seed) for seed in range(4)]
+    wanted = [short(x)[0] for x in inputs]
+
+    def work(i):
+        return all(
+            np.array_equal(short(inputs[i], threads=2)[0], wanted[i])
+            for _ in range(300)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+
+
+def test_a_helper_that_never_comes(short, monkeypatch):
+    alone = Crew()
+    monkeypatch.setattr(alone, "_hire", lambda count: None)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", alone)
+    want = short(codes(0))[0]
+    for _ in range(50):
+        assert np.array_equal(short(codes(0), threads=2)[0], want)
+
+
+def _run(executable, x, queue):
+    queue.put(executable(x, threads=2)[0].tobytes())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_forked_child(short):
+    want = short(codes(0), threads=2)[0].tobytes()
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    for _ in range(3):
+        child = context.Process(target=_run, args=(short, codes(0), queue))
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+        assert queue.get() == want
+
+
+def test_the_process_ends():
+    script = f"""
+        import runpy
+        from mdtensor.kernels.cpu import jobs
+        jobs.PIECE_NANOSECONDS = 10
+        net = runpy.run_path({str(SCRIPT)!r})
+        recorded, outputs = net["record"]()
+        program = recorded.program.build(outputs)
+        print(net["digest"](program.values(net["sample"](), threads=2)))
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    net, outputs = mixed_net["record"]()
+    values = net.program.build(outputs).values(mixed_net["sample"]())
+    assert found.stdout.strip() == mixed_net["digest"](values)
+
+
+def published(groups):
+    """Words with a job of so many pieces in each group."""
+    words = np.zeros(claims.WORDS, np.int64)
+    words[CLAIM], words[claims.HELPERS] = CLOSED, 1
+    publish(words, groups)
+    return words
+
+
+def publish(words, groups):
+    first = np.cumsum([0, *groups])
+    claims.publish(words, first, NO_ROWS, NO_PIECES, NO_BYTES, NO_BYTES)
+
+
+def test_the_caller_begins_in_front_and_helpers_behind():
+    words = published([4])
+    assert claims.claim(words, CALLER) == 0
+    assert claims.claim(words, 1) == 3
+    assert claims.claim(words, 1) == 2
+    assert claims.claim(words, CALLER) == 1
+    assert claims.claim(words, CALLER) == claims.claim(words, 1) == WAIT
+
+
+def test_a_group_begins_when_the_one_before_is_done():
+    words = published([2, 1])
+    assert claims.claim(words, CALLER) == 0
+    assert claims.claim(words, 1) == 1
+    claims.finish(words)
+    assert claims.claim(words, CALLER) == WAIT
+    claims.finish(words)
+    assert claims.claim(words, 1) == 2
+    assert claims.claim(words, CALLER) == WAIT
+    claims.finish(words)
+    assert claims.claim(words, CALLER) == claims.claim(words, 1) == OVER
+
+
+def test_a_helper_beyond_the_threads_of_the_call_takes_nothing():
+    words = published([2])
+    assert claims.claim(words, 2) == WAIT
+    assert claims.claim(words, 1) == 1
+
+
+def test_jobs_follow_each_other():
+    words = published([1])
+    for groups in ([2], [1, 1], [3]):
+        count = words[claims.DONE]
+        while claims.claim(words, CALLER) != OVER:
+            claims.finish(words)
+        assert words[claims.DONE] > count
+        publish(words, groups)
+    assert [claims.claim(words, CALLER) for _ in range(3)] == [0, 1, 2]
+
+
+def test_a_caller_that_failed_leaves_nothing_to_claim():
+    words = published([3, 1])
+    assert claims.claim(words, 1) == 2
+    assert claims.claim(words, CALLER) == 0
+    claims.finish(words)  # of the helper; the caller's piece failed
+    claims.withdraw(words)
+    assert claims.claim(words, 1) == claims.claim(words, CALLER) == WAIT
+    claims.withdraw(words)
+
+
+class Failure(Exception):
+    pass
+
+
+def test_an_error_of_a_helper_reaches_the_caller(short, monkeypatch):
+    failing, run = Crew(), crew.run
+
+    def fail(role, words, *arguments):
+        if role <= CALLER:
+            return run(role, words, *arguments)
+        while claims.claim(words, role) < 0:
+            pass
+        raise Failure
+
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", failing)
+    monkeypatch.setattr(crew, "run", fail)
+    want = short(codes(0))[0]
+    found = 0
+    while not found:
+        try:
+            assert np.array_equal(short(codes(0), threads=2)[0], want)
+        except Failure:
+            found += 1
+    monkeypatch.setattr(crew, "run", run)  # ends the helper's loop of failures
+    for _ in range(10):
+        try:
+            assert np.array_equal(short(codes(0), threads=2)[0], want)
+        except Failure:
+            found += 1
+    assert found <= 2
+
+
+def test_an_error_of_the_caller_is_raised(short, monkeypatch):
+    failing, run = Crew(), crew.run
+
+    def fail(role, words, rows, pieces, first, arena, constants):
+        if role != CALLER:
+            return run(role, words, rows, pieces, first, arena, constants)
+        claims.publish(words, first, rows, pieces, arena, constants)
+        claims.claim(words, CALLER)
+        raise Failure
+
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", failing)
+    want = short(codes(0))[0]
+    for _ in range(5):
+        with monkeypatch.context() as patch:
+            patch.setattr(crew, "run", fail)
+            with pytest.raises(Failure):
+                short(codes(0), threads=2)
+        assert np.array_equal(short(codes(0), threads=2)[0], want)
+
+
+def test_gain_is_what_helpers_saved():
+    assert gain(100, 50, 0.0, 1.0) == pytest.approx(1.0)
+    assert gain(100, 50, 0.5, 1.0) == pytest.approx(0.0)
+    assert gain(100, 75, 0.5, 1.0) == pytest.approx(-1 / 3)
+    assert gain(100, 100, 0.0, 1.0) < 0
+
+
+def test_a_crew_that_lost_rests(short, monkeypatch):
+    monkeypatch.setattr(crew, "LONGEST_REST", 1.0)
+    tired = Crew()
+    tired._settle(1.0)  # no more than SAVINGS count
+    tired._settle(-crew.SAVINGS / 2)
+    assert tired.rests_until == 0.0
+    tired._settle(-crew.SAVINGS)
+    assert tired.rests_until > 0.0
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", tired)
+    want = short(codes(0))[0]
+    assert np.array_equal(short(codes(0), threads=2)[0], want)
+    assert not tired.helpers

@@ -1,0 +1,177 @@
+"""The pieces of a step write its bytes, each only its own."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from mdtensor.kernels.cpu import avx2, cut, invoke, jobs, matmul, steps, vnni
+from mdtensor.kernels.cpu.crew import run_alone
+from mdtensor.kernels.cpu.invoke import Column
+from mdtensor.kernels.cpu.program import Program
+
+CANARY = 0xA5
+
+
+def check(step, *arrays, count, least=1):
+    """Carry out the pieces last to first, each into an arena full of canaries."""
+    program = Program()
+    slots = [program.input(array.shape, array.dtype) for array in arrays]
+    executable = program.build([program.append(step, *slots)])
+    layout, constants = executable._layout, executable._constants
+    whole = np.full(layout.size, CANARY, np.uint8)
+    for slot, array in zip(slots, arrays, strict=True):
+        layout.view(whole, slot)[...] = array
+    before, pieced = whole.copy(), whole.copy()
+    run_alone(layout.rows, whole, constants)
+    row = layout.rows[0]
+    parts = cut.cut(row, count)
+    assert least <= len(parts) <= max(count, 1)
+    written = np.zeros(layout.size, bool)
+    for part in reversed(parts):
+        arena = before.copy()
+        run_alone(part[None], arena, constants)
+        changed = arena != before
+        changed[: row[Column.SCRATCH_BYTES]] = False
+        assert not (changed & written).any()
+        written |= changed
+        run_alone(part[None], pieced, constants)
+    start = row[Column.SCRATCH_BYTES]
+    assert np.array_equal(pieced[start:], whole[start:])
+    return parts
+
+
+def codes(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def conv(ic, oc, kernel, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    groups, exact = options.get("groups", 1), options.pop("exact", False)
+    weight = rng.integers(-128, 128, (oc, ic // groups, *kernel), dtype=np.int8)
+    bias = rng.integers(-999, 999, oc, dtype=np.int32)
+    return steps.Conv2d(
+        *(weight, bias),
+        x_zero_point=120,
+        ratios=None if exact else [Fraction(1, 700)] * oc,
+        zero_point=118,
+        **options,
+    )
+
+
+@settings(max_examples=40)
+@given(
+    size=st.tuples(st.integers(1, 12), st.integers(1, 9)),
+    images=st.integers(1, 3),
+    kernel=st.tuples(st.integers(1, 4), st.integers(1, 3)),
+    stride=st.tuples(st.integers(1, 3), st.integers(1, 2)),
+    padding=st.tuples(*[st.integers(0, 3)] * 4),
+    dilation=st.integers(1, 3),
+    channels=st.sampled_from([(3, 5, 1), (8, 8, 8), (17, 17, 17), (4, 6, 2)]),
+    exact=st.booleans(),
+    count=st.integers(2, 8),
+)
+def test_windows(
+    size, images, kernel, stride, padding, dilation, channels, exact, count
+):
+    (h, w), (top, left, bottom, right) = size, padding
+    reach = [dilation * (k - 1) + 1 for k in kernel]
+    if h + top + bottom < reach[0] or w + left + right < reach[1]:
+        return
+    ic, oc, groups = channels
+    options = {"stride": stride, "padding": padding, "groups": groups}
+    step = conv(ic, oc, kernel, exact=exact, dilation=(dilation,) * 2, **options)
+    check(step, codes(images, h, w, ic), count=count)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    "shape, oc", [((1, 14, 14, 24), 40), ((2, 7, 7, 33), 160), ((1, 1, 1, 70), 200)]
+)
+def test_products(shape, oc, exact):
+    for count in (2, 4, 8):
+        check(conv(shape[-1], oc, (1, 1), exact=exact), codes(*shape), count=count)
+
+
+def test_wide_layers_of_few_pixels_are_cut_by_columns():
+    if not cut.runway.PANEL_COLUMNS:
+        pytest.skip("weights of this runway are not cut")
+    parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=2, least=2)
+    assert {part[Column.X_BYTES] for part in parts} == {3 * 3 * 32}
+    weight = np.random.default_rng(0).integers(-128, 128, (130, 64), dtype=np.int8)
+    linear = steps.Linear(weight, ratios=[Fraction(1, 300)] * 130)
+    check(linear, codes(1, 64), count=2, least=2)
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 1, 2, 1)])
+def test_pools(images, padding):
+    x = codes(images, 9, 8, 5)
+    average = {"ratio": Fraction(1), "x_zero_point": 9}
+    for count in (2, 5):
+        check(steps.MaxPool((3, 3), (2, 1), padding), x, count=count, least=2)
+        step = steps.AvgPool((3, 3), (1, 2), padding, **average)
+        check(step, x, count=count, least=2)
+
+
+def test_elements():
+    x, y = codes(3, 7000), codes(3, 7000, seed=1)
+    table = np.roll(np.arange(256, dtype=np.uint8), 3)
+    pair = Fraction(1, 2), Fraction(2, 3)
+    floats = np.random.default_rng(2).normal(0, 9, (5, 3000)).astype(np.float32)
+    for count in (2, 7):
+        check(steps.Lookup(table), x, count=count, least=2)
+        check(steps.Add(pair, (3, 9), 100), x, y, count=count, least=2)
+        check(steps.Mul(Fraction(1, 99), (3, 9), 100), x, y, count=count, least=2)
+        check(steps.Dequantize(0.1, 7), x, count=count, least=2)
+        check(steps.Quantize(0.1, 7), floats, count=count, least=2)
+
+
+@pytest.mark.parametrize("images", [1, 4])
+def test_a_factor_for_each_channel(images):
+    x, y = codes(images, 30, 40, 6), codes(images, 1, 1, 6, seed=1)
+    check(steps.Mul(Fraction(1, 99), (3, 9), 100), x, y, count=4, least=4)
+
+
+def test_kinds_that_stay_whole():
+    check(steps.Mean(Fraction(1), 9), codes(1, 9, 9, 8), count=4)
+    step = steps.Quantize(0.1, 7, channels_first=True)
+    check(step, np.ones((1, 3, 9, 9), np.float32), count=4)
+    assert set(range(len(invoke.INVOKE))) - set(cut.CUTS) == {
+        invoke.MEAN,
+        invoke.QUANTIZE_NCHW,
+    }
+
+
+@pytest.mark.parametrize("family", [avx2.matmul, vnni.matmul], ids=["avx2", "vnni"])
+def test_columns_of_packed_weights_lie_apart(family):
+    assert matmul.PANEL_COLUMNS == 0
+    for n, k in ((130, 9), (320, 4), (64, 30)):
+        weight = np.random.default_rng(n).integers(-128, 128, (n, k), dtype=np.int8)
+        packed = family.pack_s8(weight)
+        for first in range(0, n, family.PANEL_COLUMNS):
+            at = first * family.packed_column_bytes(k)
+            assert np.array_equal(packed[at:], family.pack_s8(weight[first:]))
+
+
+def test_short_steps_between_long_ones_are_one_piece(monkeypatch):
+    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 100)
+    program, table = Program(), np.arange(256, dtype=np.uint8)
+    x = program.input((1, 30, 40, 8), np.uint8)
+    y = program.append(steps.Lookup(table), x)
+    for _ in range(2):
+        y = program.append(steps.Mean(Fraction(1), 9), y)
+    layout = program.build([program.append(steps.Lookup(table), y)])._layout
+    found = layout.job()
+    assert found.first.tolist() == [0, 8, 9]
+    assert found.pieces[8, :2].tolist() == [8, 11]
+    assert found.work == found.pieces[:, 2].sum()
+    assert [jobs.piece_count(row) for row in layout.rows] == [8, 1, 1, 1]
+
+
+def test_a_program_of_short_steps_is_no_job():
+    program = Program()
+    x = program.input((1, 4, 4, 8), np.uint8)
+    y = program.append(steps.Mean(Fraction(1), 9), x)
+    assert program.build([y])._layout.job() is None
