@@ -24,7 +24,7 @@ from numba.core import compiler
 from numba.core.caching import NullCache
 from numba.core.serialize import dumps
 
-from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu import isa, link
 
 KEPT_STAMPS = 6
 SCALARS = (bool, int, float, str, np.number)
@@ -124,18 +124,29 @@ class KernelCache(NullCache):
 
     def __init__(self, function):
         self._function = function
+        self._loaded = {}  # argument types: is the compiled function large?
+
+    def is_large(self, compiled):
+        """Whether callers shall call it and hold no copy; the same once it is cached.
+
+        Loaded code no longer knows its size.
+        """
+        known = self._loaded.get(compiled.signature.args)
+        return link.is_large(compiled) if known is None else known
 
     @property
     def cache_path(self):
         return str(cache_folder())
 
+    def key(self, signature, codegen):
+        """Text that names this function compiled for `signature` on this CPU."""
+        rest = repr((str(signature), codegen.magic_tuple())).encode()
+        name = hashlib.sha256(_identity(self._function) + rest).hexdigest()[:24]
+        return f"{self._function.__name__}-{name}"
+
     def _file(self, signature, codegen):
         folder = cache_folder()
-        if folder is None:
-            return None
-        key = repr((str(signature), codegen.magic_tuple())).encode()
-        name = hashlib.sha256(_identity(self._function) + key).hexdigest()[:24]
-        return folder / f"{self._function.__name__}-{name}.nbc"
+        return folder and folder / f"{self.key(signature, codegen)}.nbc"
 
     def load_overload(self, sig, target_context):
         target_context.refresh()
@@ -143,21 +154,39 @@ class KernelCache(NullCache):
         if file is None:
             return None
         try:
-            payload = pickle.loads(file.read_bytes())
+            is_large, needed, payload = pickle.loads(file.read_bytes())
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
-        return compiler.CompileResult._rebuild(target_context, *payload)
+        link.require(needed)
+        compiled = compiler.CompileResult._rebuild(target_context, *payload)
+        self._loaded[compiled.signature.args] = is_large
+        return compiled
 
     def save_overload(self, sig, data):
         file = self._file(sig, data.codegen)
         if file is None or data.lifted or data.library.has_dynamic_globals:
             return
+        entry = self.is_large(data), link.needed_by(data), data._reduce()
         try:
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as beside:
-                beside.write(dumps(data._reduce()))
+                beside.write(dumps(entry))
             Path(beside.name).replace(file)
         except OSError as error:
             _log.warning("a compiled kernel was not cached: %s", error)
+
+
+def _publishing(dispatcher):
+    """`dispatcher.add_overload` that lets callers reach a large kernel by symbol."""
+    plain, cache = dispatcher.add_overload, dispatcher._cache
+    codegen = dispatcher.targetctx.codegen()
+
+    def add_overload(compiled):
+        plain(compiled)
+        if cache.is_large(compiled):
+            key = cache.key(compiled.signature.args, codegen)
+            link.publish(dispatcher, compiled, key)
+
+    return add_overload
 
 
 def kernel(function=None, **options):
@@ -173,4 +202,5 @@ def kernel(function=None, **options):
     )(function)
     if hasattr(compiled, "overloads"):
         compiled._cache = KernelCache(function)
+        compiled.add_overload = _publishing(compiled)
     return compiled

@@ -46,7 +46,7 @@ def copy(tmp_path):
     (root / "cpu").mkdir(parents=True)
     sources = Path(jit.__file__).resolve().parents[1]
     shutil.copy(sources / "__init__.py", root)
-    for name in ("__init__.py", "jit.py", "isa.py"):
+    for name in ("__init__.py", "jit.py", "isa.py", "link.py"):
         shutil.copy(sources / "cpu" / name, root / "cpu")
     (root / "cpu/probe.py").write_text(CALLER)
     (root / "cpu/probed.py").write_text(CALLEE + "    return x * 10\n")
@@ -84,6 +84,37 @@ def test_a_damaged_entry_is_compiled_anew(copy):
     for file in (copy / "__pycache__").rglob("*.nbc"):
         file.write_bytes(file.read_bytes()[:100])
     assert run(copy)[0] == ["11", "True"]
+
+
+@pytest.fixture
+def shared(copy):
+    """The copy with callees reached by symbol, however small."""
+    link = copy / "cpu/link.py"
+    text = link.read_text()
+    assert text.count("LARGE = 8192") == 1
+    link.write_text(text.replace("LARGE = 8192", "LARGE = 0"))
+    return copy
+
+
+@pytest.mark.compiled
+def test_a_symbol_is_there_before_the_code_that_calls_it(shared):
+    assert run(shared)[0] == ["11", "True"]
+    (inner,) = (shared / "__pycache__").rglob("inner-*.nbc")
+    (outer,) = (shared / "__pycache__").rglob("outer-*.nbc")
+    assert b"mdtensor.kernel.inner-" in outer.read_bytes()
+    assert run(shared)[0] == ["11", "True"]
+    inner.unlink()
+    assert run(shared)[0] == ["11", "True"]
+    assert inner.exists()
+    (shared / "cpu/probed.py").write_text(CALLEE + "    return x * 20\n")
+    assert run(shared)[0] == ["21", "True"]
+
+
+@pytest.mark.compiled
+def test_symbols_need_no_cache(shared):
+    (shared / "__pycache__").write_text("in the way")
+    (shared.parent / "home").write_text("in the way")
+    assert run(shared)[0] == ["11", "False"]
 
 
 @pytest.mark.compiled
