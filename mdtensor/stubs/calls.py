@@ -10,6 +10,7 @@ from typing import Any
 
 from mdtensor.dispatch import Operation
 from mdtensor.dtypes import complex128, float32, int64
+from mdtensor.stubs import wrappers
 from mdtensor.stubs.cover import Box, boxes
 from mdtensor.stubs.kinds import by_kind
 from mdtensor.stubs.probe import SCALARS, Probe, Several, grid_of, takes_dtype
@@ -86,7 +87,8 @@ class Calls:
         several = [box for group in groups if len(group) > 1 for box in group]
         known = {key for box in several for key in product(*box.sides)}
         kinds = by_kind(self.spelling, found, places, known)
-        return exact + [Overload(*o) for o in kinds]
+        wrapped = wrappers.declared(self.spelling, operation)
+        return exact + [Overload(*words) for words in (*kinds, *wrapped)]
 
     def boxes(self, probe: Probe) -> list[Box]:
         """All calls, those first that a type checker must try first."""

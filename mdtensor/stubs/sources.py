@@ -165,6 +165,7 @@ class Skeleton(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         bases = self.bases.get(node.name)
         node.bases = [ast.parse(bases, mode="eval").body] if bases else node.bases
+        node.keywords = [k for k in node.keywords if k.arg == "metaclass"]
         self.generic_visit(node)
         node.body = [n for n in node.body if not isinstance(n, ast.Expr)] or [_dots()]
         return node

@@ -45,9 +45,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def write_program(page: Path, folder: Path) -> None:
+def write_program(page: Path, folder: Path) -> Path:
     name = re.sub(r"\W", "_", str(page.relative_to(ROOT)))
-    (folder / f"page_{name}.py").write_text(code_of(page.read_text()))
+    path = folder / f"page_{name}.py"
+    path.write_text(code_of(page.read_text()))
+    return path
 
 
 def install(site: Path) -> None:
@@ -240,19 +242,7 @@ def test_nothing_else_is_refused_by_pyright(pyright: list[dict[str, Any]]) -> No
 def test_types_of_others_are_seen(tmp_path: Path) -> None:
     """Stubs with their types in a folder of the user's, before those of the package."""
     shutil.copy(HERE / "tiny.py", tmp_path / "tiny.py")
-    command = [
-        sys.executable,
-        "-m",
-        "mdtensor",
-        "stubs",
-        "--import",
-        "tiny",
-        "-o",
-        "out",
-    ]
-    subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, check=True
-    )
+    write_stubs(tmp_path, "tiny")
     install(tmp_path / "site")
     (tmp_path / "tiny.py").unlink()
     shutil.copy(HERE / "tiny_examples.py", tmp_path / "tiny_examples.py")
@@ -260,6 +250,42 @@ def test_types_of_others_are_seen(tmp_path: Path) -> None:
     assert len(said) == 10
     assert by_mypy(run_mypy(tmp_path, "out", "site")) == said
     assert by_pyright(run_pyright(tmp_path, "out", "site")) == said
+
+
+def write_stubs(folder: Path, *modules: str, paths: tuple[str, ...] = ()) -> None:
+    """`mdtensor stubs` into the folder `out`, with modules of others."""
+    command = [sys.executable, "-m", "mdtensor", "stubs", "-o", "out"]
+    command += [word for module in modules for word in ("--import", module)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *paths])}
+    subprocess.run(command, cwd=folder, env=env, check=True)
+
+
+@pytest.mark.slow
+def test_the_page_of_extensions_passes(tmp_path: Path) -> None:
+    """Its packages and its own methods are in the stubs; a wrapper has no sine."""
+    sources = sorted((ROOT / "docs" / "extending").glob("*/src/*"))
+    paths = tuple(str(source.parent) for source in sources)
+    page = write_program(EXTENDING, tmp_path)
+    write_stubs(tmp_path, page.stem, *(source.name for source in sources), paths=paths)
+    install(tmp_path / "site")
+    (tmp_path / "wrong.py").write_text(WRONG)
+    mypy = run_mypy(tmp_path, "out", "site", *paths)
+    places = [line.split(" ")[0] for line in mypy if ": error: " in line]
+    assert places == ["wrong.py:4:", "wrong.py:5:"], mypy
+    pyright = errors_of(run_pyright(tmp_path, "out", "site", *paths))
+    assert {(name, line) for name, line, _ in pyright} == {
+        ("wrong.py", 4),
+        ("wrong.py", 5),
+    }
+
+
+WRONG = """import mdtensor as md
+from mdtensor_units import Quantity, Unit
+way = Quantity(1.0, Unit(m=1))
+md.sin(way)
+way & way
+way + 2 * way - md.max(way, axis=None)
+"""
 
 
 def pairs() -> tuple[str, Revealed]:
