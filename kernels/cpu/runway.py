@@ -2,7 +2,16 @@
 
 from types import SimpleNamespace
 
-from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, pool, reduction
+from mdtensor.kernels.cpu import (
+    conv,
+    elementwise,
+    float_matmul,
+    isa,
+    matmul,
+    pool,
+    reduction,
+    weight_only,
+)
 
 
 def families(name):
@@ -13,17 +22,29 @@ def families(name):
     """
     modules = {"conv": conv, "elementwise": elementwise}
     modules |= {"matmul": matmul, "reduction": reduction}
+    modules |= {"float_matmul": float_matmul, "weight_only": weight_only}
     if name == "avx2":
         from mdtensor.kernels.cpu import avx2
 
         modules |= {"conv": avx2.conv, "elementwise": avx2.elementwise}
         modules |= {"matmul": avx2.matmul}
+        modules |= floats_of(avx2)
     if name == "vnni":
         from mdtensor.kernels.cpu import vnni
 
         modules |= {"conv": vnni.conv, "elementwise": vnni.elementwise}
         modules |= {"matmul": vnni.matmul, "reduction": vnni.reduction}
+        if not isa.lacking("avx2", isa.FEATURES):
+            from mdtensor.kernels.cpu import avx2
+
+            modules |= floats_of(avx2)
     return SimpleNamespace(**modules)
+
+
+def floats_of(runway):
+    """The families of products of floats."""
+    names = ("float_matmul", "weight_only")
+    return {name: getattr(runway, name) for name in names}
 
 
 fast = families(isa.RUNWAY)
@@ -47,6 +68,12 @@ dequantize_u8f32 = elementwise.dequantize_u8f32
 mean_u8u8 = fast.reduction.mean_u8u8
 max_pool_u8 = pool.max_pool_u8
 avg_pool_u8 = pool.avg_pool_u8
+pack_f32 = float_matmul.pack_f32
+gemm_f32f32f32 = fast.float_matmul.gemm_f32f32f32
+pack_rows = weight_only.pack_rows
+pack_grid = weight_only.pack_grid
+gemm_f32s8f32 = fast.weight_only.gemm_f32s8f32
+gemm_f32u4f32 = fast.weight_only.gemm_f32u4f32
 
 
 def runway_of(kernel):

@@ -24,3 +24,21 @@ def requantize_s32u8(acc, ratios, zero_point, lo, hi):
         code = round_half_even(int(acc[place]) * ratio) + zero_point
         out[place] = min(max(code, lo), hi)
     return out
+
+
+def round_to_float32(value):
+    """The float32 nearest to the exact `value`, ties to the even one; too large is inf.
+
+    0 is positive, but what rounds to 0 keeps its sign.
+    """
+    value = Fraction(value)
+    if value == 0:
+        return np.float32(0)
+    size = abs(value)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if Fraction(2) ** exponent > size:
+        exponent -= 1
+    unit = Fraction(2) ** max(exponent - 23, -149)
+    nearest = float(min(round(size / unit) * unit, Fraction(2) ** 200))
+    with np.errstate(over="ignore"):
+        return np.copysign(np.float32(nearest), np.float32(1 if value > 0 else -1))

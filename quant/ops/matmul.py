@@ -41,7 +41,12 @@ from mdtensor.quant.ops.refusals import (
     refused,
     require_per_tensor,
 )
-from mdtensor.quant.ops.weight_only import of_numbers
+from mdtensor.quant.ops.weight_only import (
+    is_single,
+    linear_layer,
+    multiplied,
+    of_numbers,
+)
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -92,7 +97,10 @@ def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> 
 @method(linear, deduce=weight_only(affine))
 def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> Any:
     """Weight-only: the weights become numbers."""
-    return of_numbers(linear, x, w, b)
+    _check_shapes(x, w, b)
+    if not is_single(x, b):
+        return of_numbers(linear, x, w, b)
+    return multiplied(linear_layer(w, b), x, b)
 
 
 @method(linear, deduce=weight_only(affine))
@@ -115,10 +123,14 @@ def linear(
     refuse_mixed("linear", x, w, b)
 
 
-def _check_linear(x: Any, w: Any, b: Any, out: Any) -> None:
+def _check_shapes(x: Any, w: Any, b: Any) -> None:
     bias = None if b is None else b.shape
     given = (x, w) if b is None else (x, w, b)
     checked("linear", given, lambda: linear_shape(x.shape, w.shape, bias))
+
+
+def _check_linear(x: Any, w: Any, b: Any, out: Any) -> None:
+    _check_shapes(x, w, b)
     check_grids("linear", x, w, b, out)
 
 
@@ -161,7 +173,10 @@ def _is_weights(x: Any) -> bool:
 @method(matmul, deduce=weight_only(matrix_product))
 def matmul(x1: FloatingTensor, x2: Weights, /) -> Any:
     """Weight-only: the weights become numbers."""
-    return of_numbers(matmul, x1, x2)
+    checked("matmul", (x1, x2), lambda: matmul_shape(x1.shape, x2.shape))
+    if x2.ndim != 2 or not is_single(x1):
+        return of_numbers(matmul, x1, x2)
+    return multiplied(linear_layer(x2.T), x1)
 
 
 @method(matmul, deduce=weight_only(matrix_product))

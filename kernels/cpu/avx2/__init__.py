@@ -3,5 +3,7 @@
 from mdtensor.kernels.cpu.avx2 import (
     conv as conv,
     elementwise as elementwise,
+    float_matmul as float_matmul,
     matmul as matmul,
+    weight_only as weight_only,
 )

@@ -1,0 +1,295 @@
+"""Products of float32 activations with codes of weights, on AVX2 with FMA.
+
+Up to 4 rows read codes straight into registers, since the bytes of the weights are what
+takes time. For more rows a panel becomes float32 block by block, in the first cache,
+and the tiles of `float_matmul.py` pass over it.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu.avx2.float_matmul import (
+    BLOCK,
+    DEPTH,
+    LINE,
+    add_products,
+    aligned_f32,
+    copy_columns,
+    copy_rows,
+    load_floats,
+    multiply_panel,
+    panel_target,
+)
+from mdtensor.kernels.cpu.avx2.simd import FLOATS, LANES, S32
+from mdtensor.kernels.cpu.float_matmul import PANEL
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vectors import I8, I64
+from mdtensor.kernels.cpu.weight_only import (
+    pack_grid as pack_grid,
+    pack_rows as pack_rows,
+)
+
+FEW = 4  # rows that codes are not unpacked for
+CODES = ir.VectorType(I8, LANES)
+
+
+class Grid:
+    """Scales and zeros of the columns of a tile, in one block of k."""
+
+    def __init__(self, b, scales, zeros, count):
+        self.scales = load_floats(b, scales, count)
+        self.zeros = load_floats(b, zeros, count)
+
+    def numbers(self, b, codes):
+        """scale * (code - zero) of int32 vectors, rounded once."""
+        found = []
+        for code, zero, scale in zip(codes, self.zeros, self.scales, strict=True):
+            steps = b.fsub(b.sitofp(code, FLOATS), zero)
+            found.append(b.fmul(steps, scale))
+        return found
+
+
+def _load_codes(b, panels, offset):
+    """Two vectors of 8 bytes from each of `panels`."""
+    places = [b.add(b.add(p, offset), I64(LANES * v)) for p in panels for v in (0, 1)]
+    return [vectors.load(b, place, CODES) for place in places]
+
+
+def _bytes_block(b, grid, panels, first, count, carried, use):
+    """use(k, weights, carried) for `count` steps of k from `first` on; int8 codes."""
+
+    def step(i, carried):
+        at = b.add(first, i)
+        loaded = _load_codes(b, panels, b.mul(at, I64(PANEL)))
+        return use(at, grid.numbers(b, [b.sext(x, S32) for x in loaded]), carried)
+
+    return vectors.repeat(b, count, carried, step)
+
+
+def _nibbles_block(b, grid, panels, first, count, carried, use):
+    """The same of two codes a byte; `first` is even."""
+    low = ir.Constant(S32, [15] * LANES)
+    shift = ir.Constant(S32, [4] * LANES)
+    pairs = b.ashr(first, I64(1))
+
+    def halves(i, take, carried):
+        place = b.add(pairs, i)
+        loaded = _load_codes(b, panels, b.mul(place, I64(PANEL)))
+        wide = [b.zext(x, S32) for x in loaded]
+        split = ([b.and_(x, low) for x in wide], [b.lshr(x, shift) for x in wide])
+        for half in range(take):
+            at = b.add(b.mul(place, I64(2)), I64(half))
+            carried = use(at, grid.numbers(b, split[half]), carried)
+        return carried
+
+    whole = b.ashr(count, I64(1))
+    carried = vectors.repeat(b, whole, carried, lambda i, c: halves(i, 2, c))
+    odd = b.and_(count, I64(1))
+    return vectors.repeat(b, odd, carried, lambda i, c: halves(whole, 1, c))
+
+
+BLOCKS = {8: _bytes_block, 4: _nibbles_block}
+
+
+@intrinsic(prefer_literal=True)
+def tile_few(typingctx, bits, rows, panels, job):
+    """One tile of few rows, over all of k.
+
+    Args:
+        bits, rows, panels: literals; a tile has `rows` rows and 16 * `panels` columns.
+        job: a, pitch, packed, panel_bytes, scales, zeros, grid_pitch, size, k, bias,
+            out, ldc; arrays by address, pitches in bytes.
+    """
+    shape = vectors.literals(bits, rows, panels)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        bits, rows, panels = shape
+        job = cgutils.unpack_tuple(b, arguments[3])
+        a, pitch, packed, panel_bytes, scales, zeros, grid_pitch, size, k = job[:9]
+        bias, out, ldc = job[9:]
+        width = 2 * panels
+        lines = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
+        places = [b.add(packed, b.mul(panel_bytes, I64(p))) for p in range(panels)]
+
+        def use(at, weights, sums):
+            return add_products(b, sums, lines, b.mul(at, I64(4)), weights)
+
+        def on_grid(i, sums):
+            at, start = b.mul(i, grid_pitch), b.mul(i, size)
+            grid = Grid(b, b.add(scales, at), b.add(zeros, at), width)
+            left = b.sub(k, start)
+            count = b.select(b.icmp_signed("<", left, size), left, size)
+            return BLOCKS[bits](b, grid, places, start, count, sums, use)
+
+        blocks = b.sdiv(b.sub(b.add(k, size), I64(1)), size)
+        first = load_floats(b, bias, width) * rows
+        sums = vectors.repeat(b, blocks, first, on_grid)
+        for i, value in enumerate(sums):
+            row = b.add(out, b.mul(ldc, I64(i // width)))
+            vectors.store(b, value, b.add(row, I64(32 * (i % width))))
+        return context.get_dummy_value()
+
+    kinds = types.UniTuple(types.int64, 12)
+    return types.void(bits, rows, panels, kinds), emit
+
+
+@intrinsic(prefer_literal=True)
+def unpack_block(typingctx, bits, panel, first, count, scales, zeros, weights):
+    """weights[i, j] = scale[j] * (code - zero[j]) for `count` steps from `first` on.
+
+    Args:
+        bits: a literal, of a code.
+        panel, scales, zeros, weights: arrays by address; of 16 columns.
+    """
+    shape = vectors.literals(bits)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        panel, first, count, scales, zeros, weights = arguments[1:]
+
+        def use(at, numbers, carried):
+            place = b.add(weights, b.mul(b.sub(at, first), I64(LINE)))
+            for v, number in enumerate(numbers):
+                vectors.store(b, number, b.add(place, I64(32 * v)))
+            return carried
+
+        grid = Grid(b, scales, zeros, 2)
+        BLOCKS[shape[0]](b, grid, [panel], first, count, [], use)
+        return context.get_dummy_value()
+
+    return types.void(bits, *[types.int64] * 6), emit
+
+
+@kernel
+def unpack(bits, panel, scales, zeros, pitch, size, begin, stop, weights):
+    """weights[k - begin, j] for begin <= k < stop, of one panel; by address.
+
+    Args:
+        pitch: bytes from the scales of a block of k to those of the next.
+    """
+    first = begin
+    while first < stop:
+        block = first // size
+        count = min(stop, (block + 1) * size) - first
+        s, z = scales + block * pitch, zeros + block * pitch
+        w = weights + (first - begin) * LINE
+        if bits == 8:
+            unpack_block(8, panel, first, count, s, z, w)
+        else:
+            unpack_block(4, panel, first, count, s, z, w)
+        first += count
+
+
+@kernel(inline="always")
+def run_tile(bits, rows, panels, job):
+    """`tile_few` for 1 to 4 rows; for 1 and 2 rows also of two panels."""
+    if panels == 2:
+        if rows == 1:
+            tile_few(bits, 1, 2, job)
+        else:
+            tile_few(bits, 2, 2, job)
+    elif rows == 1:
+        tile_few(bits, 1, 1, job)
+    elif rows == 2:
+        tile_few(bits, 2, 1, job)
+    elif rows == 3:
+        tile_few(bits, 3, 1, job)
+    else:
+        tile_few(bits, 4, 1, job)
+
+
+@kernel
+def panels_of_tile(rows, columns):
+    """Panels that a tile of so many rows takes where `columns` are left."""
+    return 2 if rows <= 2 and columns >= 2 * PANEL else 1
+
+
+@kernel
+def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
+    """The product for 1 to 4 rows."""
+    stage = np.empty(FEW * PANEL, np.float32)
+    column = k if bits == 8 else (k + 1) // 2
+    padded = (n + PANEL - 1) // PANEL * PANEL
+    x = vectors.address_of(a, 0)
+    j = 0
+    while j < n and m > 0:
+        panels = panels_of_tile(m, n - j)
+        y, dc = panel_target(out, j, ldc, n - j, stage)
+        job = (
+            *(x, 4 * lda, vectors.address_of(packed, j * column), column * PANEL),
+            *(vectors.address_of(scales, j), vectors.address_of(zeros, j)),
+            *(4 * padded, max(size, 1), k, vectors.address_of(bias, j), y, dc),
+        )
+        if bits == 8:
+            run_tile(8, m, panels, job)
+        else:
+            run_tile(4, m, panels, job)
+        if n - j < PANEL:
+            copy_columns(stage, m, n - j, out, j, ldc)
+        j += panels * PANEL
+
+
+@kernel
+def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
+    """The product for more rows: a block of a panel becomes numbers, then tiles."""
+    block = aligned_f32(min(m, BLOCK) * min(k, DEPTH))
+    weights = aligned_f32(min(k, DEPTH) * PANEL)
+    stage = np.empty(min(m, BLOCK) * PANEL, np.float32)
+    padded = (n + PANEL - 1) // PANEL * PANEL
+    column = k if bits == 8 else (k + 1) // 2
+    for top in range(0, m, BLOCK):
+        rows = min(BLOCK, m - top)
+        for begin in range(0, max(k, 1), DEPTH):
+            stop = min(k, begin + DEPTH)
+            copy_rows(a, lda, top, rows, begin, stop - begin, block)
+            x = vectors.address_of(block, 0)
+            for j in range(0, n, PANEL):
+                at = top * ldc + j
+                y, dc = panel_target(out, at, ldc, n - j, stage)
+                start, start_pitch = y, dc
+                if begin == 0:
+                    start, start_pitch = vectors.address_of(bias, j), 0
+                panel = vectors.address_of(packed, j * column)
+                scale = vectors.address_of(scales, j)
+                zero = vectors.address_of(zeros, j)
+                numbers = vectors.address_of(weights, 0)
+                unpack(bits, panel, scale, zero, 4 * padded, size, begin, stop,
+                       numbers)  # fmt: skip
+                multiply_panel(x, 4 * (stop - begin), rows, stop - begin, numbers,
+                               start, start_pitch, y, dc, 0)  # fmt: skip
+                if n - j < PANEL and stop == k:
+                    copy_columns(stage, rows, n - j, out, at, ldc)
+
+
+@kernel
+def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
+    """out[i, j] = bias[j] + sum_k a[i, k] * scale * (code[j, k] - zero).
+
+    Args:
+        a: float32, row i starts at i * lda.
+        packed: int8 codes, by `pack_rows`.
+        scales, zeros: by `pack_grid`, for `size` neighbours along k.
+        bias: float32 [n padded to 16].
+        out: float32, row i starts at i * ldc, written, must not alias `a`.
+
+    Rounding: a weight once; then as `gemm_f32f32f32`.
+    """
+    if m <= FEW:
+        few_rows(8, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
+    else:
+        many_rows(8, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
+
+
+@kernel
+def gemm_f32u4f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
+    """As `gemm_f32s8f32`, two codes a byte; `size` is even or at least k."""
+    if m <= FEW:
+        few_rows(4, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
+    else:
+        many_rows(4, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)

@@ -1,0 +1,132 @@
+"""Products of float32 matrices, any CPU: the order of the sums is fixed.
+
+    out[i, j] = fma(a[i, k-1], w[j, k-1], ... fma(a[i, 0], w[j, 0], bias[j]))
+
+A sum begins at the bias and takes one product after the other, each added by a fused
+multiply-add, which rounds once. So the bytes are the same on every runway, and a sum
+may rest in `out` between two blocks of k. A CPU without such an instruction calls the
+C library for it.
+
+Source: IEEE 754-2019, 5.4.1, fusedMultiplyAdd.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from mdtensor.kernels.cpu.jit import kernel
+
+#: Columns of a panel of weights.
+PANEL = 16
+ALIGN = 64
+
+
+def aligned_f32(size):
+    """Zeros, float32 [size], that begin at a line of the cache."""
+    room = np.zeros(size + ALIGN // 4, np.float32)
+    start = -room.ctypes.data % ALIGN // 4
+    return room[start : start + size]
+
+
+def padded_columns(n):
+    """`n` rounded up to whole panels: the length of a bias."""
+    return -(-n // PANEL) * PANEL
+
+
+def pack_f32(w):
+    """w[n, k] as panels [n / 16][k][16]; columns that do not exist are 0.
+
+    Args:
+        w: float32 [n, k], any strides.
+
+    Returns: float32 1-D.
+    """
+    n, k = w.shape
+    packed = aligned_f32(padded_columns(n) * k)
+    panels = packed.reshape(padded_columns(n) // PANEL, k, PANEL)
+    for panel, first in zip(panels, range(0, n, PANEL), strict=True):
+        rows = w[first : first + PANEL]
+        panel[:, : len(rows)] = rows.T
+    return packed
+
+
+def multiply_add(x, y, z):
+    """x * y + z as float32, rounded once; of Python's numbers.
+
+    The product is exact in float64, and so is what its sum with z loses. A float64 on
+    a tie of float32 moves to the side that its own rounding hid.
+    """
+    with np.errstate(all="ignore"):
+        product = np.float64(x) * np.float64(y)
+        total = product + np.float64(z)
+        part = total - product
+        lost = (product - (total - part)) + (np.float64(z) - part)
+        narrow = np.float32(total)
+        other = total + (total - np.float64(narrow))
+        is_tie = narrow != total and np.float64(np.float32(other)) == other
+        if is_tie and lost != 0:
+            total = np.nextafter(total, np.copysign(np.inf, lost))
+        return np.float32(total)
+
+
+@overload(multiply_add, inline="always")
+def _multiply_add(x, y, z):
+    return lambda x, y, z: fused(x, y, z)
+
+
+@intrinsic
+def fused(typingctx, x, y, z):
+    """The instruction, or the C library's fmaf."""
+
+    def emit(context, b, signature, arguments):
+        single = ir.FloatType()
+        kind = ir.FunctionType(single, [single] * 3)
+        found = b.module.declare_intrinsic("llvm.fma", [single], kind)
+        return b.call(found, arguments)
+
+    return types.float32(types.float32, types.float32, types.float32), emit
+
+
+@kernel
+def add_products(a, first, depth, weights, sums):
+    """sums[j] = fma(a[first + i], weights[i, j], sums[j]) for i = 0 .. depth - 1."""
+    row = a[np.uintp(first) : np.uintp(first + depth)]
+    for i in range(np.uintp(depth)):
+        x = row[i]
+        line = weights[i * np.uintp(PANEL) : (i + np.uintp(1)) * np.uintp(PANEL)]
+        for j in range(np.uintp(PANEL)):
+            sums[j] = multiply_add(x, line[j], sums[j])
+
+
+@kernel
+def multiply_panel(a, lda, m, k, weights, bias, out, at, ldc, columns):
+    """out[at + i * ldc + j] for the `columns` of one panel, weights [k, 16]."""
+    sums = np.empty(PANEL, np.float32)
+    for i in range(m):
+        sums[:] = bias
+        add_products(a, i * lda, k, weights, sums)
+        target = out[np.uintp(at + i * ldc) :]
+        for j in range(np.uintp(columns)):
+            target[j] = sums[j]
+
+
+@kernel
+def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
+    """out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], one fused step after the other.
+
+    Args:
+        a: float32, row i starts at i * lda.
+        packed: float32, by `pack_f32`.
+        bias: float32 [n padded to 16].
+        out: float32, row i starts at i * ldc, written, must not alias `a`.
+
+    Rounding: each step once, half to even; k in ascending order. NaN and infinities
+    are as in IEEE 754.
+    """
+    for first in range(0, n, PANEL):
+        panel = packed[np.uintp(first * k) : np.uintp((first + PANEL) * k)]
+        start = bias[np.uintp(first) : np.uintp(first + PANEL)]
+        multiply_panel(
+            a, lda, m, k, panel, start, out, first, ldc, min(PANEL, n - first)
+        )

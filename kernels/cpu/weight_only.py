@@ -1,0 +1,139 @@
+"""Products of float32 activations with codes of weights, any CPU.
+
+    out[i, j] = bias[j] + sum_k a[i, k] * w[j, k]        as in `float_matmul.py`
+    w[j, k] = float32(scale * (code[j, k] - zero))       rounded once
+
+A panel of 16 columns becomes numbers when its turn comes; the sums are those of the
+product with the dequantized weights, to the byte.
+
+    codes of 8 bits     int8 [n / 16][k][16]
+    codes of 4 bits     uint8 [n / 16][ceil(k / 2)][16], the even k in the low nibble
+    scales, zeros       float32 [ceil(k / size)][n padded to 16], for `size` neighbours
+                        along k; zeros are integers
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.float_matmul import PANEL, multiply_panel, padded_columns
+from mdtensor.kernels.cpu.jit import kernel
+
+
+def padded_rows(values):
+    """values[n, ...] with rows of 0 up to whole panels."""
+    padded = np.zeros((padded_columns(len(values)), *values.shape[1:]), values.dtype)
+    padded[: len(values)] = values
+    return padded
+
+
+@kernel
+def interleave(rows, panels):
+    """panels[p, i, j] = rows[16 * p + j, i]; bytes."""
+    for p in range(np.uintp(panels.shape[0])):
+        first = p * np.uintp(PANEL)
+        for i in range(np.uintp(panels.shape[1])):
+            for j in range(np.uintp(PANEL)):
+                panels[p, i, j] = rows[first + j, i]
+
+
+def pack_rows(rows):
+    """Bytes rows[n, width] as panels [n / 16][width][16], 1-D."""
+    rows = np.ascontiguousarray(rows)
+    n, width = rows.shape
+    panels = np.zeros((padded_columns(n) // PANEL, width, PANEL), rows.dtype)
+    whole = n // PANEL
+    interleave(rows, panels[:whole])
+    if whole < len(panels):
+        interleave(padded_rows(rows[whole * PANEL :]), panels[whole:])
+    return panels.reshape(-1)
+
+
+def pack_grid(values):
+    """Scales or zeros [n, blocks] as float32 [blocks][n padded to 16], 1-D."""
+    return padded_rows(np.asarray(values, np.float32)).T.reshape(-1)
+
+
+@kernel
+def unpack_s8(packed, k, first, start, stop, scales, zeros, n, size, weights):
+    """weights[i - start, j] = scale * (code - zero) of columns first .. first + 16.
+
+    Args:
+        first: column; start, stop: the part of k.
+        n: padded columns.
+    """
+    codes = packed[np.uintp(first * k) :]
+    i = start
+    while i < stop:
+        block = i // size
+        end = min(stop, (block + 1) * size)
+        scale = scales[np.uintp(block * n + first) :]
+        zero = zeros[np.uintp(block * n + first) :]
+        source = codes[np.uintp(i * PANEL) :]
+        target = weights[np.uintp((i - start) * PANEL) :]
+        for r in range(np.uintp(end - i)):
+            for j in range(np.uintp(PANEL)):
+                at = r * np.uintp(PANEL) + j
+                step = np.float32(np.float32(source[at]) - zero[j])
+                target[at] = np.float32(step * scale[j])
+        i = end
+
+
+@kernel
+def unpack_u4(packed, k, first, start, stop, scales, zeros, n, size, weights):
+    """As `unpack_s8`; `start` is even."""
+    codes = packed[np.uintp(first * ((k + 1) // 2)) :]
+    i = start
+    while i < stop:
+        block = i // size
+        end = min(stop, (block + 1) * size)
+        scale = scales[np.uintp(block * n + first) :]
+        zero = zeros[np.uintp(block * n + first) :]
+        source = codes[np.uintp(i // 2 * PANEL) :]
+        target = weights[np.uintp((i - start) * PANEL) :]
+        for r in range(np.uintp(end - i)):
+            line = source[(r >> np.uintp(1)) * np.uintp(PANEL) :]
+            row = target[r * np.uintp(PANEL) :]
+            if r & np.uintp(1):
+                for j in range(np.uintp(PANEL)):
+                    step = np.float32(np.float32(line[j] >> np.uint8(4)) - zero[j])
+                    row[j] = np.float32(step * scale[j])
+            else:
+                for j in range(np.uintp(PANEL)):
+                    step = np.float32(np.float32(line[j] & np.uint8(15)) - zero[j])
+                    row[j] = np.float32(step * scale[j])
+        i = end
+
+
+@kernel
+def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
+    """out[i, j] = bias[j] + sum_k a[i, k] * scale * (code[j, k] - zero).
+
+    Args:
+        a: float32, row i starts at i * lda.
+        packed: int8 codes, by `pack_rows`.
+        scales, zeros: by `pack_grid`, for `size` neighbours along k.
+        bias: float32 [n padded to 16].
+        out: float32, row i starts at i * ldc, written, must not alias `a`.
+
+    Rounding: a weight once; then as `gemm_f32f32f32`.
+    """
+    columns = (n + PANEL - 1) // PANEL * PANEL
+    weights = np.empty(k * PANEL, np.float32)
+    for first in range(0, n, PANEL):
+        unpack_s8(packed, k, first, 0, k, scales, zeros, columns, size, weights)
+        start = bias[np.uintp(first) : np.uintp(first + PANEL)]
+        multiply_panel(
+            a, lda, m, k, weights, start, out, first, ldc, min(PANEL, n - first)
+        )
+
+
+@kernel
+def gemm_f32u4f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
+    """As `gemm_f32s8f32`, two codes a byte; `size` is even or at least k."""
+    columns = (n + PANEL - 1) // PANEL * PANEL
+    weights = np.empty(k * PANEL, np.float32)
+    for first in range(0, n, PANEL):
+        unpack_u4(packed, k, first, 0, k, scales, zeros, columns, size, weights)
+        start = bias[np.uintp(first) : np.uintp(first + PANEL)]
+        multiply_panel(
+            a, lda, m, k, weights, start, out, first, ldc, min(PANEL, n - first)
+        )
