@@ -46,7 +46,14 @@ LAYERS = (
 )
 CORE = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 #: Every other file of quant stands at 0.
-QUANT = {"losses": 1, "ops": 1, "observers": 2, "weights": 2, "model": 3}
+QUANT = {
+    "losses": 1,
+    "ops": 1,
+    "observers": 2,
+    "weights": 2,
+    "model": 3,
+    "onnx_backend": 4,
+}
 LEAVES = {
     "quant",
     "cuda",
@@ -88,7 +95,7 @@ THIRD_PARTY = {
     "numba": ("mdtensor.kernels",),
     "llvmlite": ("mdtensor.kernels",),
     "cupy": ("mdtensor.cuda", "mdtensor.kernels.cuda"),
-    "onnx": ("mdtensor.cli", "mdtensor.quant.model"),
+    "onnx": ("mdtensor.cli", "mdtensor.quant.model", "mdtensor.quant.onnx_backend"),
     "onnxruntime": ("mdtensor.cli", "mdtensor.quant.model"),
     "PIL": ("mdtensor.cli",),
     "rapidocr_onnxruntime": ("mdtensor.cli",),

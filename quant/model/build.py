@@ -12,6 +12,7 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError
+from mdtensor.quant.model.elements import Element, element_of, widened
 from mdtensor.quant.model.graph import Graph, Node, deduced, fresh_name, spec_of
 
 Array = npt.NDArray[Any]
@@ -29,6 +30,9 @@ ELEMENT_TYPES = {
     11: md.float64,
     12: md.uint32,
     13: md.uint64,
+    14: md.complex64,
+    15: md.complex128,
+    16: md.bfloat16,
 }
 
 
@@ -104,6 +108,7 @@ class Builder:
         sizes: integers computed from shapes of which some are dynamic, by name: arrays
             of Python integers, with None for what is dynamic.
         left_out: results that are not supported, with the operator that has them.
+        elements: of the values whose element type is held by a wider one.
     """
 
     inputs: dict[str, TensorSpec] = field(default_factory=dict)
@@ -112,6 +117,7 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
     sizes: dict[str, Array] = field(default_factory=dict)
     left_out: dict[str, Operator] = field(default_factory=dict)
+    elements: dict[str, Element] = field(default_factory=dict)
 
     def input(self, name: str, spec: TensorSpec) -> None:
         self._define(name)
@@ -122,6 +128,13 @@ class Builder:
         self._define(name)
         self.constants[name], self.specs[name] = tensor, spec_of(tensor)
         return name
+
+    def enter(self, name: str, array: Array) -> None:
+        """Add an array under a name of the file, with what its elements are there."""
+        self.constant(name, md.asarray(widened(array)))
+        element = element_of(array)
+        if element is not None:
+            self.elements[name] = element
 
     def size(self, name: str, values: Array, dtype: md.DType) -> None:
         """Add integers: a constant, unless some of them are dynamic.
@@ -170,6 +183,15 @@ class Builder:
         for extra in filter(None, op.outputs[1:]):
             self.left_out[extra] = op
         return self._add(op.name, operation, inputs, op.outputs[0], options)
+
+    def also(
+        self, op: Operator, index: int, operation: Any, *inputs: Any, **options: Any
+    ) -> None:
+        """Add the node of a further result, after `call`, if the file names it."""
+        output = op.outputs[index] if index < len(op.outputs) else ""
+        if output:
+            del self.left_out[output]
+            self._add(self.fresh(output), operation, inputs, output, options)
 
     def step(
         self, op: Operator, stem: str, operation: Any, *inputs: Any, **options: Any
@@ -235,6 +257,13 @@ class Builder:
     def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
         """An input that must be known while reading, as Python integers."""
         return tuple(map(int, self.known(op, index, what).reshape(-1)))
+
+    def code(self, name: Any) -> int:
+        """The number of a value's element type in the file format."""
+        if name in self.elements:
+            return self.elements[name].code
+        dtype = self.specs[name].dtype
+        return next(code for code, known in ELEMENT_TYPES.items() if known is dtype)
 
     def shape(self, name: Any) -> tuple[int, ...]:
         return self.specs[name].shape

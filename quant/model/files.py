@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mdtensor.errors import ModelError
 from mdtensor.quant.model.build import element_type
+from mdtensor.quant.model.elements import ELEMENTS
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +71,8 @@ def initializer_array(proto: Any, folder: Path) -> Array:
             data outside `folder`.
     """
     what = f"tensor {proto.name!r}" if proto.name else "a tensor"
-    element_type(proto.data_type, what)
+    if proto.data_type not in ELEMENTS:
+        element_type(proto.data_type, what)
     if proto.data_location == proto.EXTERNAL:
         return _external_array(proto, folder, what)
     try:

@@ -13,10 +13,17 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError
 from mdtensor.quant.model import grids, sizes
-from mdtensor.quant.model.build import Builder, Operator, as_model_error, element_type
+from mdtensor.quant.model.build import (
+    Array,
+    Builder,
+    Operator,
+    as_model_error,
+    element_type,
+)
 from mdtensor.quant.model.files import initializer_array, onnx_package, read_model
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.operators import READERS
+from mdtensor.quant.model.operators.table import Reader
 from mdtensor.quant.model.ruled import rule_in
 
 Shapes = Mapping[str, Sequence[int]] | Sequence[int]
@@ -44,13 +51,23 @@ def read_graph(
     model = read_model(path)
     folder = Path(path).parent
     g = Builder()
-    _initializers(g, model.graph, folder)
+    for name, array in initial_arrays(model.graph, folder).items():
+        g.enter(name, array)
     _inputs(g, model.graph, input_shapes)
-    opset = _opset(model)
-    for number, node in enumerate(model.graph.node):
-        read_operator(g, _operator(node, opset, folder, number))
+    for op in operators_of(model, folder):
+        read_operator(g, op)
     made = g.graph(tuple(output.name for output in model.graph.output))
     return replace(made, rounding=rule_in(model))
+
+
+def operators_of(model: Any, folder: Path) -> list[Operator]:
+    """The nodes of a file; tensors beside it are read from `folder`.
+
+    Raises:
+        ModelError: they are of an operator set that is not supported.
+    """
+    opset, nodes = _opset(model), enumerate(model.graph.node)
+    return [_operator(node, opset, folder, number) for number, node in nodes]
 
 
 def _opset(model: Any) -> int:
@@ -64,12 +81,12 @@ def _opset(model: Any) -> int:
     return int(versions[0])
 
 
-def _initializers(g: Builder, proto: Any, folder: Path) -> None:
+def initial_arrays(proto: Any, folder: Path) -> dict[str, Array]:
+    """The constants of a graph in a file, by name."""
     if proto.sparse_initializer:
         name = proto.sparse_initializer[0].values.name
         raise ModelError(f"tensor {name!r} is sparse", "Export it dense")
-    for tensor in proto.initializer:
-        g.constant(tensor.name, md.asarray(initializer_array(tensor, folder)))
+    return {t.name: initializer_array(t, folder) for t in proto.initializer}
 
 
 def _inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
@@ -153,17 +170,37 @@ def read_operator(g: Builder, op: Operator) -> None:
     Raises:
         ModelError: it is not supported, or does not fit what it reads.
     """
-    readers = {**READERS, **grids.READERS}
-    if op.kind not in readers and op.kind != "Shape":
+    readers = {**READERS, **grids.READERS, "Shape": sizes.shape}
+    reader = reader_of(op, readers)
+
+    def read(g: Builder, op: Operator) -> None:
+        if not sizes.evaluate(g, op):
+            reader(g, op)
+
+    apply(read, g, op)
+
+
+def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
+    """The function that knows what the operator means.
+
+    Raises:
+        ModelError: none does.
+    """
+    if op.kind not in readers:
         nearest = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.0)
         raise ModelError(
-            f"operator {op.kind!r} of node {op.name!r} is not supported",
+            f"operator {op.kind!r} of node {op.name!r}, operator set {op.opset}, is "
+            "not supported",
             f"The nearest that is supported is {nearest[0]!r}",
         )
+    return readers[op.kind]
+
+
+def apply(reader: Reader, g: Builder, op: Operator) -> None:
+    """Let a function read an operator; what goes wrong is an error that names it."""
     g.check(op)
     try:
-        if not sizes.evaluate(g, op):
-            readers[op.kind](g, op)
+        reader(g, op)
     except ModelError:
         raise
     except MdtensorError as error:

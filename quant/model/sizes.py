@@ -28,7 +28,7 @@ Evaluate = Callable[..., Any]
 def evaluate(g: Builder, op: Operator) -> bool:
     """Whether the operator works on known integers only; if so, its result is added."""
     if op.kind == "Shape":
-        g.size(op.outputs[0], _shape(g, op), md.int64)
+        shape(g, op)
         return True
     arrays = [g.array(name) for name in op.inputs if name]
     if op.kind not in _MOVES | _CALCULATES or not arrays:
@@ -60,9 +60,11 @@ def _result(op: Operator, arrays: list[Array]) -> Array:
         return np.asarray(_CALCULATES[op.kind](op, *arrays))
 
 
-def _shape(g: Builder, op: Operator) -> Array:
-    shape = g.shape(op.inputs[0])[op.get("start", 0) : op.get("end")]
-    return np.array([None if n < 0 else n for n in shape], object)
+def shape(g: Builder, op: Operator) -> None:
+    """The sizes of a value, or of some of its axes."""
+    found = g.shape(op.inputs[0])[op.get("start", 0) : op.get("end")]
+    values = np.array([None if n < 0 else n for n in found], object)
+    g.size(op.outputs[0], values, md.int64)
 
 
 def _keep(op: Operator, x: Array) -> Array:
@@ -107,8 +109,8 @@ def cut(start: int, end: int, step: int, size: int) -> slice:
     return slice(low, None if high < 0 else high, step)
 
 
-def _reshape(op: Operator, x: Array, shape: Array) -> Array:
-    return x.reshape(shape.tolist())
+def _reshape(op: Operator, x: Array, wanted: Array) -> Array:
+    return x.reshape(wanted.tolist())
 
 
 def _transpose(op: Operator, x: Array) -> Array:

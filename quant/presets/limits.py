@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mdtensor import OptionError
-from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.dtypes import FLOATS, qint8, quint8
 from mdtensor.quant.qparams import QParams
 
 #: The grids that functions with a bounded range are written to, by operation.
@@ -26,6 +26,14 @@ def eight_bits(rule: str, operation: str, *grids: QParams) -> None:
     for grid in grids:
         if grid.dtype not in (qint8, quint8):
             fix = "Use qint8 or quint8"
+            refuse(rule, operation, f"it has nothing for {grid.dtype}", fix)
+
+
+def integers(rule: str, operation: str, *grids: QParams) -> None:
+    """Codes that are integers."""
+    for grid in grids:
+        if grid.dtype in FLOATS:
+            fix = "Use an integer type, or rounding='exact'"
             refuse(rule, operation, f"it has nothing for {grid.dtype}", fix)
 
 

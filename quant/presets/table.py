@@ -36,6 +36,11 @@ def _anything(rule: str, operation: str, *given: Any) -> None:
     limits.eight_bits(rule, operation, *(getattr(x, "qparams", x) for x in given))
 
 
+def _any_integers(rule: str, operation: str, *grids: QParams) -> None:
+    """Integer codes of any width."""
+    limits.integers(rule, operation, *grids)
+
+
 def _grids(rule: str, operation: str, *given: Any) -> None:
     """One 8-bit type, of tensors or grids."""
     limits.one_type(rule, operation, *(getattr(x, "qparams", x) for x in given))
@@ -121,7 +126,7 @@ def _onnx(rule: str = "onnx") -> Row:
     moved = (rule, "requantize", onnx.requantize, _anything, onnx.products)
     pooled = (rule, "global_avg_pool2d", onnx.global_avg_pool, _anything, False)
     return row | {
-        "quantize": Quantized(rule, "quantize", onnx.quantize, _anything),
+        "quantize": Quantized(rule, "quantize", onnx.quantize, _any_integers),
         "requantize": Requantized(*moved),
         "avg_pool2d": Pooled(rule, "avg_pool2d", onnx.avg_pool, _anything),
         "global_avg_pool2d": PooledWhole(*pooled),

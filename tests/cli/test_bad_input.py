@@ -24,8 +24,8 @@ MODELS = [
     (
         "unknown.onnx",
         (
-            "operator 'Softmaxx' of node 'odd one' is not supported. The nearest that "
-            "is supported is 'Softmax'."
+            "operator 'Softmaxx' of node 'odd one', operator set 17, is not supported. "
+            "The nearest that is supported is 'Softmax'."
         ),
     ),
     ("sizes.onnx", "has auto_pad=SAME_UPPER on a dynamic size. Give --shape."),

@@ -31,3 +31,15 @@ def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int
     if -1 in rows:
         raise op.refusal("joins axes of dynamic size", "Give input_shapes")
     return prod(rows), -1
+
+
+def fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
+    """The shape of a value, no size of which is dynamic.
+
+    Raises:
+        ModelError: one is.
+    """
+    shape = g.shape(name)
+    if min(shape, default=0) < 0:
+        raise op.refusal("works on a dynamic size", "Give input_shapes")
+    return shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,25 @@ import numpy as np
 import mdtensor as md
 from mdtensor.errors import MdtensorError
 from mdtensor.quant.model.build import Builder, Operator, element_type
+from mdtensor.quant.model.operators.arguments import fixed_shape
 from mdtensor.quant.model.operators.table import reads
 
 
-@reads("Cast")
+@reads("Cast", "CastLike")
 def cast(g: Builder, op: Operator) -> None:
     """Integers keep their low bits in another integer type.
 
     Of other numbers, one that the new type does not hold becomes the nearest it does.
     """
-    dtype = element_type(op.get("to"), str(op))
+    dtype = element_type(target_code(g, op), str(op))
     wraps = dtype.is_integer and g.specs[str(op.inputs[0])].dtype.is_integer
     casting = "wrap" if wraps else "saturate"
     g.call(op, md.astype, op.inputs[0], dtype, casting=casting)
+
+
+def target_code(g: Builder, op: Operator) -> int:
+    """The number of the element type that Cast, or CastLike, gives."""
+    return int(op.get("to")) if op.kind == "Cast" else g.code(op.inputs[1])
 
 
 @reads("Identity")
@@ -34,6 +41,8 @@ def dropout(g: Builder, op: Operator) -> None:
     if op.input(2) and bool(g.known(op, 2, "training_mode")):
         raise op.refusal("is in training mode", "Export the model for inference")
     identity(g, op)
+    x = op.inputs[0]
+    g.also(op, 1, md.full_like, x, fill_value=True, dtype=md.bool)
 
 
 @reads("Constant")
@@ -43,13 +52,43 @@ def constant(g: Builder, op: Operator) -> None:
     kinds |= {"value_int": np.int64, "value_ints": np.int64}
     if name != "value" and name not in kinds:
         raise op.refusal(f"has {name or 'no value'}", "Supported are tensors, numbers")
-    array = np.asarray(value, kinds.get(name))
-    g.constant(op.outputs[0], _tensor(op, array))
+    _enter(g, op, np.asarray(value, kinds.get(name)))
 
 
-def _tensor(op: Operator, array: Any) -> Any:
+def _enter(g: Builder, op: Operator, array: Any) -> None:
+    """Add the result of an operator that is known while reading."""
     try:
-        return md.asarray(array)
-    except MdtensorError as error:
-        problem = f"holds elements that are not supported: {error.problem}"
-        raise op.refusal(problem) from None
+        g.enter(op.outputs[0], array)
+    except (MdtensorError, TypeError) as error:
+        problem = "holds elements that are not supported"
+        raise op.refusal(f"{problem}: {getattr(error, 'problem', error)}") from None
+
+
+@reads("ConstantOfShape")
+def constant_of_shape(g: Builder, op: Operator) -> None:
+    value = op.get("value", np.zeros(1, np.float32))
+    shape = g.integers(op, 0, "the shape")
+    _enter(g, op, np.full(shape, value.reshape(-1)[0], value.dtype))
+
+
+@reads("Range")
+def range_of(g: Builder, op: Operator) -> None:
+    bounds = [g.known(op, i, "a bound").reshape(()) for i in range(3)]
+    numbers = [b.astype(np.float64) if b.dtype.kind == "V" else b for b in bounds]
+    dtype = g.specs[str(op.inputs[0])].dtype
+    g.constant(op.outputs[0], md.arange(*(n.item() for n in numbers), dtype=dtype))
+
+
+@reads("EyeLike")
+def eye_like(g: Builder, op: Operator) -> None:
+    rows, columns = fixed_shape(g, op, op.inputs[0])
+    dtype = g.specs[str(op.inputs[0])].dtype
+    if op.get("dtype"):
+        dtype = element_type(op.get("dtype"), str(op))
+    g.constant(op.outputs[0], md.eye(rows, columns, k=op.get("k", 0), dtype=dtype))
+
+
+@reads("Size")
+def size(g: Builder, op: Operator) -> None:
+    count = prod(fixed_shape(g, op, op.inputs[0]))
+    g.constant(op.outputs[0], md.asarray(np.array(count, np.int64)))

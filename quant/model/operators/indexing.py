@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import mdtensor as md
 from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.operators.arguments import fixed_shape
 from mdtensor.quant.model.operators.table import reads
 from mdtensor.quant.model.sizes import cut
 
@@ -36,10 +39,78 @@ def _bounds(g: Builder, op: Operator, rank: int) -> tuple[Any, Any, Any, Any]:
 
 @reads("Gather")
 def gather(g: Builder, op: Operator) -> None:
-    """One index only: that is basic indexing, which is a view."""
-    index = g.known(op, 1, "the index")
-    axis, rank = op.get("axis", 0), len(g.shape(op.inputs[0]))
-    if index.ndim:
-        raise op.refusal(f"takes {index.size} indices", "Supported is one")
-    key = [slice(None)] * (axis % rank) + [int(index)]
-    g.call(op, md.getitem, op.inputs[0], key=tuple(key))
+    """One known index is basic indexing, which is a view."""
+    x, index = op.inputs[0], op.inputs[1]
+    axis = op.get("axis", 0) % len(g.shape(x))
+    if g.array(index) is not None and not g.shape(index):
+        place = int(g.known(op, 1, "the index"))
+        g.call(op, md.getitem, x, key=(slice(None),) * axis + (place,))
+        return
+    chosen, shape = fixed_shape(g, op, index), g.shape(x)
+    flat = g.step(op, "flat", md.reshape, _from_front(g, op, shape[axis]), shape=(-1,))
+    taken = g.step(op, "taken", md.take, x, flat, axis=axis)
+    target = shape[:axis] + chosen + shape[axis + 1 :]
+    g.call(op, md.reshape, taken, shape=target)
+
+
+def _from_front(g: Builder, op: Operator, size: int) -> str:
+    """Input 1, whose indices may count from behind, as indices from 0 on."""
+    if size < 0:
+        raise op.refusal("picks from a dynamic size", "Give input_shapes")
+    index = op.inputs[1]
+    is_behind = g.step(op, "is_behind", md.less, index, 0)
+    shifted = g.step(op, "shifted", md.add, index, size)
+    return g.step(op, "front", md.where, is_behind, shifted, index)
+
+
+@reads("GatherElements")
+def gather_elements(g: Builder, op: Operator) -> None:
+    x, axis = op.inputs[0], op.get("axis", 0)
+    index, size = _from_front(g, op, g.shape(x)[axis]), g.shape(op.inputs[1])
+    # Indices may be fewer than the elements along the other axes.
+    kept = [slice(0, n) for n in size]
+    kept[axis] = slice(None)
+    part = g.step(op, "part", md.getitem, x, key=tuple(kept))
+    g.call(op, md.take_along_axis, part, index, axis=axis)
+
+
+@reads("GatherND")
+def gather_nd(g: Builder, op: Operator) -> None:
+    op.require("batch_dims", 0)
+    index = g.known(op, 1, "the indices")
+    key = tuple(md.asarray(np.ascontiguousarray(i)) for i in np.moveaxis(index, -1, 0))
+    g.call(op, md.getitem, op.inputs[0], key=key)
+
+
+@reads("OneHot")
+def one_hot(g: Builder, op: Operator) -> None:
+    """on where the index is that of the place, off elsewhere; none is outside."""
+    depth = int(g.known(op, 1, "the depth").reshape(-1)[0])
+    off, on = (
+        g.step(op, name, md.getitem, op.inputs[2], key=place)
+        for place, name in enumerate(("off", "on"))
+    )
+    ndim = len(g.shape(op.inputs[0])) + 1
+    axis = op.get("axis", -1) % ndim
+    index = g.step(op, "whole", md.astype, op.inputs[0], md.int64, casting="saturate")
+    is_behind = g.step(op, "is_behind", md.less, index, 0)
+    shifted = g.step(op, "shifted", md.add, index, depth)
+    index = g.step(op, "front", md.where, is_behind, shifted, index)
+    index = g.step(op, "expanded", md.expand_dims, index, axis=axis)
+    shape = [-1 if i == axis else 1 for i in range(ndim)]
+    places = g.new_constant(op, "places", np.arange(depth).reshape(shape))
+    g.call(op, md.where, g.step(op, "is_there", md.equal, index, places), on, off)
+
+
+@reads("TopK")
+def top_k(g: Builder, op: Operator) -> None:
+    """The largest k, or the smallest, in order; of equals the first."""
+    x = op.inputs[0]
+    k = int(g.known(op, 1, "k").reshape(-1)[0]) if op.opset >= 10 else op.get("k")
+    axis = op.get("axis", -1) % len(g.shape(x))
+    is_descending = bool(op.get("largest", 1))
+    order = g.step(op, "order", md.argsort, x, axis=axis, descending=is_descending)
+    key = (slice(None),) * axis + (slice(0, k),)
+    places = g.step(op, "places", md.getitem, order, key=key)
+    g.call(op, md.take_along_axis, x, places, axis=axis)
+    g.also(op, 1, md.astype, places, md.int64)

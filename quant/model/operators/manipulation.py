@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.build import Builder, Operator
-from mdtensor.quant.model.operators.arguments import as_matrix, axes_of, number
+from mdtensor.quant.model.operators.arguments import (
+    as_matrix,
+    axes_of,
+    fixed_shape,
+    number,
+)
 from mdtensor.quant.model.operators.table import reads
 
 
@@ -19,9 +27,9 @@ def flatten(g: Builder, op: Operator) -> None:
 
 @reads("Reshape")
 def reshape(g: Builder, op: Operator) -> None:
-    op.require("allowzero", 0)
-    shape = g.shape(op.inputs[0])
-    target = tuple(shape[i] if n == 0 else n for i, n in enumerate(_wanted(g, op)))
+    shape, target = g.shape(op.inputs[0]), _wanted(g, op)
+    if not op.get("allowzero", 0):
+        target = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
     if target.count(-1) > 1:
         raise op.refusal("has more than one size to work out", "Give input_shapes")
     g.call(op, md.reshape, op.inputs[0], shape=target)
@@ -73,17 +81,105 @@ def unsqueeze(g: Builder, op: Operator) -> None:
 
 @reads("Pad")
 def pad(g: Builder, op: Operator) -> None:
-    op.require("mode", "constant")
+    mode, value = op.get("mode", "constant"), op.get("value", 0.0)
+    if op.opset >= 11:
+        value = number(g, op, 2, "the value") or 0
+    widths = _widths(g, op)
+    if mode == "constant":
+        g.call(op, md.pad, op.inputs[0], pad_width=widths, value=value)
+        return
+    x, shape = op.inputs[0], fixed_shape(g, op, op.inputs[0])
+    op.require("mode", "constant", "edge", "reflect", "wrap")
+    for axis, width in enumerate(widths):
+        places = np.pad(np.arange(shape[axis]), width, mode)
+        at = g.new_constant(op, f"places{axis}", places)
+        x = g.step(op, f"axis{axis}", md.take, x, at, axis=axis)
+    g.call(op, md.astype, x, g.specs[str(x)].dtype)
+
+
+def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
+    """How much is added before and after each axis."""
     rank = len(g.shape(op.inputs[0]))
     if op.opset < 11:
-        flat, value = op.get("pads", op.get("paddings")), op.get("value", 0.0)
+        flat = op.get("pads", op.get("paddings"))
     else:
         flat = g.integers(op, 1, "pads")
-        value = number(g, op, 2, "the value") or 0.0
     axes = g.integers(op, 3, "axes") if op.input(3) else tuple(range(rank))
     widths = [(0, 0)] * rank
     for axis, before, after in zip(
         axes, flat[: len(axes)], flat[len(axes) :], strict=True
     ):
         widths[axis] = (before, after)
-    g.call(op, md.pad, op.inputs[0], pad_width=tuple(widths), value=value)
+    return tuple(widths)
+
+
+@reads("Expand")
+def expand(g: Builder, op: Operator) -> None:
+    shape = fixed_shape(g, op, op.inputs[0])
+    target = md.broadcast_shapes(shape, g.integers(op, 1, "the shape"))
+    g.call(op, md.broadcast_to, op.inputs[0], shape=target)
+
+
+@reads("Tile")
+def tile(g: Builder, op: Operator) -> None:
+    g.call(op, md.tile, op.inputs[0], g.integers(op, 1, "the repetitions"))
+
+
+@reads("Split")
+def split(g: Builder, op: Operator) -> None:
+    axis, shape = op.get("axis", 0), fixed_shape(g, op, op.inputs[0])
+    axis %= len(shape)
+    ends = np.cumsum([0, *_parts(g, op, shape[axis])]).tolist()
+    for index, (start, end) in enumerate(pairwise(ends)):
+        key = (slice(None),) * axis + (slice(start, end),)
+        if index == 0:
+            g.call(op, md.getitem, op.inputs[0], key=key)
+        else:
+            g.also(op, index, md.getitem, op.inputs[0], key=key)
+
+
+def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
+    """The sizes of the parts, of which the last may be smaller."""
+    if op.opset < 13 and op.get("split"):
+        return tuple(op.get("split"))
+    if op.opset >= 13 and op.input(1):
+        return g.integers(op, 1, "the sizes")
+    count = op.get("num_outputs", len(op.outputs))
+    part = -(-size // count)
+    return (part,) * (count - 1) + (size - part * (count - 1),)
+
+
+@reads("DepthToSpace")
+def depth_to_space(g: Builder, op: Operator) -> None:
+    n, c, h, w = fixed_shape(g, op, op.inputs[0])
+    b = op.get("blocksize")
+    if op.get("mode", "DCR") == "DCR":
+        split, axes = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        split, axes = (n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3)
+    _regroup(g, op, split, axes, (n, c // b**2, h * b, w * b))
+
+
+@reads("SpaceToDepth")
+def space_to_depth(g: Builder, op: Operator) -> None:
+    n, c, h, w = fixed_shape(g, op, op.inputs[0])
+    b = op.get("blocksize")
+    is_dcr = op.get("mode", "DCR") == "DCR"
+    axes = (0, 3, 5, 1, 2, 4) if is_dcr else (0, 1, 3, 5, 2, 4)
+    split = (n, c, h // b, b, w // b, b)
+    _regroup(g, op, split, axes, (n, c * b**2, h // b, w // b))
+
+
+def _regroup(
+    g: Builder, op: Operator, split: Any, axes: tuple[int, ...], joined: Any
+) -> None:
+    """Cut axes into parts, put them in another order, and join them again."""
+    parts = g.step(op, "parts", md.reshape, op.inputs[0], shape=split)
+    moved = g.step(op, "moved", md.permute_dims, parts, axes=axes)
+    g.call(op, md.reshape, moved, shape=joined)
+
+
+@reads("Trilu")
+def trilu(g: Builder, op: Operator) -> None:
+    k = int(number(g, op, 1, "the diagonal") or 0)
+    g.call(op, md.triu if op.get("upper", 1) else md.tril, op.inputs[0], k=k)

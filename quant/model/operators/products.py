@@ -14,8 +14,9 @@ from mdtensor.quant.model.operators.table import reads
 @reads("Gemm")
 def gemm(g: Builder, op: Operator) -> None:
     """alpha · A' · B' + beta · C; ours is x · wᵀ + b with a bias of one axis."""
-    op.require("transA", 0)
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
+    if op.get("transA", 0):
+        x = g.step(op, "x", md.permute_dims, x, axes=(1, 0))
     if not op.get("transB", 0):
         w = g.step(op, "w", md.permute_dims, w, axes=(1, 0))
     w = _scaled(g, op, w, "alpha")
@@ -39,3 +40,8 @@ def _scaled(g: Builder, op: Operator, value: Any, attribute: str) -> Any:
     storage = g.specs[value].dtype.storage
     constant = g.new_constant(op, attribute, np.array(factor, storage))
     return g.step(op, f"{attribute}.{value}", md.mul, value, constant)
+
+
+@reads("Det")
+def det(g: Builder, op: Operator) -> None:
+    g.call(op, md.linalg.det, op.inputs[0])

@@ -13,21 +13,21 @@ from mdtensor.quant.model.operators.table import reads
 @reads("Conv")
 def conv(g: Builder, op: Operator) -> None:
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
+    g.call(op, md.conv2d, x, w, b, **conv_options(g, op, w))
+
+
+def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
+    """The options of `conv2d` with the weights called `w`."""
     kernel = g.shape(w)[2:]
     _two_dimensional(op, kernel)
     stride, dilation = _pair(op, "strides"), _pair(op, "dilations")
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
-    g.call(
-        op,
-        md.conv2d,
-        x,
-        w,
-        b,
-        stride=stride,
-        padding=_padding(g, op, reach, stride),
-        dilation=dilation,
-        groups=op.get("group", 1),
-    )
+    return {
+        "stride": stride,
+        "padding": _padding(g, op, reach, stride),
+        "dilation": dilation,
+        "groups": op.get("group", 1),
+    }
 
 
 def _two_dimensional(op: Operator, kernel: Iterable[int]) -> None:
@@ -89,4 +89,31 @@ def _pool(g: Builder, op: Operator, operation: Any, **options: Any) -> None:
         padding=_padding(g, op, kernel, stride),
         ceil_mode=bool(op.get("ceil_mode", 0)),
         **options,
+    )
+
+
+@reads("GlobalMaxPool")
+def global_max_pool(g: Builder, op: Operator) -> None:
+    axes = tuple(range(2, len(g.shape(op.inputs[0]))))
+    g.call(op, md.max, op.inputs[0], axis=axes, keepdims=True)
+
+
+@reads("ConvTranspose")
+def conv_transpose(g: Builder, op: Operator) -> None:
+    op.require("auto_pad", "NOTSET")
+    if "output_shape" in op.attributes:
+        raise op.refusal("has an output_shape", "Export it with pads")
+    x, w, b = op.inputs[0], op.inputs[1], op.input(2)
+    _two_dimensional(op, g.shape(w)[2:])
+    g.call(
+        op,
+        md.conv_transpose2d,
+        x,
+        w,
+        b,
+        stride=_pair(op, "strides"),
+        padding=tuple(op.get("pads", (0, 0, 0, 0))),
+        output_padding=tuple(op.get("output_padding", (0, 0))),
+        groups=op.get("group", 1),
+        dilation=_pair(op, "dilations"),
     )

@@ -1,0 +1,143 @@
+"""Runs the backend tests of the onnx package, and writes docs/onnx.md from them.
+
+    python docs/generate_onnx.py
+
+What stands between `begin` and `end` is replaced, the rest is prose and stays.
+tests/quant/test_onnx_backend.py holds the page and docs/onnx_skipped.toml to what is
+found anew.
+"""
+
+import importlib
+import re
+import tomllib
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx.backend.test.case import node as written
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner, _normalize_tensor as as_array
+
+from mdtensor.errors import MdtensorError
+from mdtensor.quant.onnx_backend import prepare
+
+PAGE = Path(__file__).parent / "onnx.md"
+SKIPPED = tomllib.loads((Path(__file__).parent / "onnx_skipped.toml").read_text())
+#: The operators of quantization, with the modules that write their cases.
+QUANTIZATION = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+QUANTIZATION += ("QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger")
+
+
+def cases(*operators: str) -> list[Any]:
+    """The cases that the package writes for operators; all without any."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the package, while it makes its data
+        if not operators:
+            return list(load_model_tests(kind="node"))
+        for name in operators:
+            importlib.import_module(f"{written.__name__}.{name.lower()}")
+    chosen = set(operators)
+    return [c for c in written._NodeTestCases if chosen & kinds(c)]
+
+
+def kinds(case: Any) -> set[str]:
+    """The operators in the model of a case."""
+    return {
+        ".".join(filter(None, [n.domain, n.op_type])) for n in case.model.graph.node
+    }
+
+
+def compare(wanted: Any, found: Any, rtol: float, atol: float) -> None:
+    """Raise unless floats are near, as the package has it, and all else is equal."""
+    Runner.assert_similar_outputs(wanted, found, rtol, atol)
+    for theirs, ours in zip(wanted, found, strict=True):
+        is_near = getattr(theirs, "dtype", None) in NEAR
+        if isinstance(theirs, np.ndarray) and not is_near:
+            assert ours.tobytes() == theirs.tobytes(), f"{ours} is not {theirs}"
+
+
+NEAR = {np.dtype(t) for t in ("f2", "f4", "f8", "c8", "c16", "bfloat16")}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case: `passes`, `refused` or `differs`, and what was said."""
+
+    kind: str
+    said: str = ""
+
+
+def outcome(case: Any) -> Outcome:
+    """Run one case; only an error of ours counts as refused."""
+    try:
+        prepared = prepare(case.model)
+        for inputs, wanted in case.data_sets:
+            found = prepared.run([as_array(x) for x in inputs])
+            compare([as_array(x) for x in wanted], found, case.rtol, case.atol)
+    except MdtensorError as error:
+        return Outcome("refused", str(error))
+    except AssertionError as error:
+        return Outcome("differs", str(error))
+    return Outcome("passes")
+
+
+def reasons(case: Any) -> Iterator[str]:
+    """Why a case is skipped, by docs/onnx_skipped.toml: one reason a line there."""
+    for entry in SKIPPED["operators"]:
+        if kinds(case) & set(entry["names"]):
+            yield entry["because"]
+    for entry in SKIPPED["cases"]:
+        if any(fnmatchcase(case.name, pattern) for pattern in entry["names"]):
+            yield entry["because"]
+
+
+def table(found: dict[str, tuple[Any, Outcome]], operators: Any) -> Iterator[str]:
+    """Markdown: how many cases each operator has, and how many pass."""
+    yield "| operator | cases | pass |"
+    yield "| --- | ---: | ---: |"
+    for operator in operators:
+        own = [o.kind for case, o in found.values() if operator in kinds(case)]
+        yield f"| {operator} | {len(own)} | {own.count('passes')} |"
+
+
+def outcomes() -> dict[str, tuple[Any, Outcome]]:
+    """Every case by name, and what became of it."""
+    return {case.name: (case, outcome(case)) for case in cases()}
+
+
+def page(text: str, found: dict[str, tuple[Any, Outcome]]) -> str:
+    """The page with every generated block anew."""
+    ended = [o.kind for _, o in found.values()]
+    blocks = {
+        "counts": f"Of {len(ended)} cases {ended.count('passes')} pass, "
+        f"{ended.count('refused')} are refused, {ended.count('differs')} differs.",
+        "quantization": "\n".join(table(found, QUANTIZATION)),
+        "skipped": "\n".join(skipped(found)),
+        "supported": ", ".join(f"`{name}`" for name in supported(found)) + ".",
+    }
+    marked = re.compile(r"(<!-- begin: (\w+) -->).*?(<!-- end -->)", re.DOTALL)
+    return marked.sub(lambda m: f"{m[1]}\n\n{blocks[m[2]]}\n\n{m[3]}", text)
+
+
+def skipped(found: dict[str, tuple[Any, Outcome]]) -> Iterator[str]:
+    """Markdown: how many cases are skipped for each reason."""
+    yield "| reason | cases |"
+    yield "| --- | ---: |"
+    entries = [*SKIPPED["operators"], *SKIPPED["cases"]]
+    for because in dict.fromkeys(entry["because"] for entry in entries):
+        count = sum(because in set(reasons(case)) for case, _ in found.values())
+        yield f"| {because} | {count} |"
+
+
+def supported(found: dict[str, tuple[Any, Outcome]]) -> list[str]:
+    """The operators that a passing case has."""
+    passing = (kinds(case) for case, o in found.values() if o.kind == "passes")
+    return sorted(set().union(*passing))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(), outcomes()))

@@ -1,0 +1,101 @@
+"""Element types of ONNX that no plain tensor has: each is held exactly by a wider one.
+
+An int4 is held as int8, a float of 8 bits or fewer as float32. What the file calls it
+is kept beside the value, so that it is rounded, and handed out, as what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+import mdtensor as md
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element type of a file that is held by a wider one.
+
+    Args:
+        code: its number, TensorProto.DataType.
+        storage: its NumPy type, by name of `ml_dtypes`.
+        wide: the type of tensors that hold it.
+    """
+
+    code: int
+    storage: str
+    wide: md.DType
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(getattr(ml_dtypes, self.storage))
+
+    @property
+    def is_float(self) -> bool:
+        return self.wide is md.float32
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether it has powers of 2 only, and no sign."""
+        return self.storage == "float8_e8m0fnu"
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The smallest and the largest integer."""
+        info = ml_dtypes.iinfo(self.dtype)
+        return int(info.min), int(info.max)
+
+    def __str__(self) -> str:
+        return self.storage
+
+
+#: What an 8-bit byte holds several of, and floats of at most 8 bits.
+ELEMENTS = {
+    element.code: element
+    for element in (
+        Element(17, "float8_e4m3fn", md.float32),
+        Element(18, "float8_e4m3fnuz", md.float32),
+        Element(19, "float8_e5m2", md.float32),
+        Element(20, "float8_e5m2fnuz", md.float32),
+        Element(21, "uint4", md.uint8),
+        Element(22, "int4", md.int8),
+        Element(23, "float4_e2m1fn", md.float32),
+        Element(24, "float8_e8m0fnu", md.float32),
+        Element(25, "uint2", md.uint8),
+        Element(26, "int2", md.int8),
+        Element(27, "float6_e2m3fn", md.float32),
+        Element(28, "float6_e3m2fn", md.float32),
+    )
+}
+
+
+def element_of(array: Array) -> Element | None:
+    """The element type of an array that no plain tensor has; None if one has it."""
+    name = array.dtype.name
+    return next((e for e in ELEMENTS.values() if e.storage == name), None)
+
+
+def widened(array: Array) -> Array:
+    """The same numbers, in the type that holds them."""
+    element = element_of(array)
+    return array if element is None else array.astype(element.wide.storage)
+
+
+@cache
+def magnitudes(code: int) -> Array:
+    """The numbers from 0 on that a type of floats has, in order, as float32.
+
+    Number i has the bits i, so that an even place is an even number.
+    """
+    dtype = ELEMENTS[code].dtype
+    bits = 2 ** (ml_dtypes.finfo(dtype).bits - 1)
+    with np.errstate(invalid="ignore"):
+        found = np.arange(bits, dtype=np.uint8).view(dtype).astype(np.float32)
+    return found[np.isfinite(found)]

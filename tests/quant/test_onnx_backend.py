@@ -1,0 +1,172 @@
+"""The suite that the onnx package writes for backends; integers compared exactly."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mdtensor import asarray
+from mdtensor.errors import DataError, DeviceError, ModelError
+from mdtensor.quant import onnx_backend
+from mdtensor.quant.model.elements import ELEMENTS
+from mdtensor.quant.model.narrow import nearest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def _generator():
+    path = DOCS / "generate_onnx.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # its dataclass looks itself up
+    spec.loader.exec_module(module)
+    return module
+
+
+suite = _generator()
+QUANTIZED = suite.cases(*suite.QUANTIZATION)
+
+
+@pytest.mark.parametrize("case", QUANTIZED, ids=lambda case: case.name)
+def test_quantization(case):
+    assert suite.outcome(case) == suite.Outcome("passes")
+
+
+def test_the_cases_of_quantization_are_all_there():
+    assert len(QUANTIZED) == 45
+
+
+def test_zeros_pass_no_case_of_quantization():
+    """What the suite's own tolerance cannot say of itself."""
+    for case in QUANTIZED:
+        wanted = [suite.as_array(x) for x in case.data_sets[0][1]]
+        with pytest.raises(AssertionError):
+            suite.compare(wanted, [np.zeros_like(x) for x in wanted], 1e-3, 1e-7)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return suite.outcomes()
+
+
+@pytest.mark.slow
+def test_every_case_passes_or_has_a_reason_that_is_true(found):
+    for case, outcome in found.values():
+        assert bool(list(suite.reasons(case))) == (outcome.kind != "passes"), (
+            case.name,
+            outcome,
+        )
+    names = {name for case, _ in found.values() for name in suite.kinds(case)}
+    for entry in suite.SKIPPED["operators"]:
+        assert set(entry["names"]) <= names
+    for entry in suite.SKIPPED["cases"]:
+        for pattern in entry["names"]:
+            assert any(suite.fnmatchcase(name, pattern) for name in found), pattern
+
+
+@pytest.mark.slow
+def test_the_page_says_what_is_found(found):
+    text = suite.PAGE.read_text()
+    assert suite.page(text, found) == text
+
+
+def one_node(kind, inputs, *outputs, opset=21, **attributes):
+    """A model of one node; `inputs` by name, float32 unless (type, shape)."""
+    node = helper.make_node(kind, list(inputs), outputs or ["y"], "n", **attributes)
+    values = [
+        helper.make_tensor_value_info(name, code, shape)
+        for name, (code, shape) in inputs.items()
+    ]
+    made = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+        for name in node.output
+    ]
+    graph = helper.make_graph([node], "g", values, made)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+ROW = (TensorProto.FLOAT, [3])
+
+
+def test_an_unknown_operator_is_named_with_its_node_and_operator_set():
+    with pytest.raises(ModelError) as caught:
+        onnx_backend.prepare(one_node("LSTM", {"x": ROW, "w": ROW, "r": ROW}))
+    assert str(caught.value).startswith(
+        "operator 'LSTM' of node 'n', operator set 21, is not supported. The nearest"
+    )
+
+
+def test_a_backend_says_whether_it_can():
+    backend = onnx_backend.Backend
+    assert backend.is_compatible(one_node("Relu", {"x": ROW}))
+    assert not backend.is_compatible(one_node("LSTM", {"x": ROW, "w": ROW, "r": ROW}))
+    assert backend.supports_device("CPU") and backend.supports_device("CPU:0")
+    assert not backend.supports_device("CUDA")
+    with pytest.raises(DeviceError, match="there is no device 'CUDA' for models"):
+        backend.prepare(one_node("Relu", {"x": ROW}), "CUDA")
+
+
+def test_inputs_in_order_or_by_name():
+    prepared = onnx_backend.prepare(one_node("Sub", {"a": ROW, "b": ROW}))
+    a, b = np.float32([1, 2, 3]), np.float32([1, 1, 1])
+    assert prepared.run([a, b]).y.tolist() == [0, 1, 2]
+    assert prepared.run({"b": b, "a": a})[0].tolist() == [0, 1, 2]
+    with pytest.raises(DataError, match="the model has the inputs 'a', 'b', given are"):
+        prepared.run([a])
+    with pytest.raises(DataError, match="'b' is list, which no tensor holds"):
+        prepared.run([a, [1, 2]])
+
+
+def test_run_model_and_run_node_agree():
+    x = np.float32([-1, 0, 2])
+    node = helper.make_node("Relu", ["x"], ["y"])
+    wanted = onnx_backend.run_model(one_node("Relu", {"x": ROW}), [x])
+    found = onnx_backend.run_node(node, [x], opset_version=14)
+    assert wanted[0].tolist() == found[0].tolist() == [0, 0, 2]
+
+
+def test_a_constant_among_the_inputs_is_not_asked_for():
+    model = one_node("Add", {"x": ROW, "c": ROW})
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.float32([1, 2, 3]), "c")
+    )
+    found = onnx_backend.run_model(model, [np.float32([1, 1, 1])])
+    assert found[0].tolist() == [2, 3, 4]
+
+
+def test_dynamic_quantization_of_zeros():
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
+    found = onnx_backend.run_node(node, [np.zeros(3, np.float32)])
+    assert [x.tolist() for x in found] == [[0, 0, 0], 1.0, 0]
+
+
+def test_a_division_in_float16_is_one():
+    """0.35 and 0.1 are other numbers in float16, whose quotient is rounded there."""
+    x, scale = np.float16([0.35, 0.25, 0.45]), np.float16(0.1)
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    found = onnx_backend.run_node(node, [x, scale, np.int8(0)], opset_version=21)
+    assert found[0].tolist() == np.rint(x / scale).astype(int).tolist()
+
+
+SMALL = [e for e in ELEMENTS.values() if e.is_float and not e.is_scale]
+
+
+@pytest.mark.parametrize("element", SMALL, ids=str)
+def test_the_nearest_small_float(element):
+    """Every number of the type, every middle of two, and what is beside them."""
+    largest = float(ml_dtypes.finfo(element.dtype).max)
+    numbers = np.unique(np.arange(256, dtype=np.uint8).view(element.dtype)[: 2**8])
+    known = np.sort(numbers.astype(np.float32)[np.isfinite(numbers.astype(np.float32))])
+    middles = (known[1:] + known[:-1]) / 2
+    beside = [np.nextafter(middles, np.float32(s)) for s in (-np.inf, np.inf)]
+    x = np.concatenate([known, middles, *beside]).astype(np.float32)
+    wanted = np.clip(x, -largest, largest).astype(element.dtype).astype(np.float32)
+    assert np.asarray(nearest(asarray(x), element)).tolist() == wanted.tolist()
+    far = nearest(asarray(np.float32([np.inf, -1e9, np.nan])), element)
+    assert np.asarray(far)[:2].tolist() == [largest, -largest]
+    assert np.isnan(np.asarray(far)[2])
