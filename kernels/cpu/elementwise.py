@@ -178,12 +178,12 @@ def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
             part = x[np.uintp(j * pixels + first) :][:count]
             target = planes[np.uintp(j * STRIP) :][:count]
             _quantize_strip(part, scale, inverse, zero_point, lo, hi, target)
-        _interleave(planes, cp, count, out[np.uintp(first * cp) :])
+        interleave(planes, cp, count, out[np.uintp(first * cp) :])
 
 
 @kernel
-def _interleave(planes, cp, count, out):
-    """out[i, j] = planes[j, i] for i < count; planes uint8 [cp, STRIP]."""
+def interleave(planes, cp, count, out):
+    """out[i, j] = planes[j, i] for i < count; planes uint8, STRIP apart."""
     if cp == 4:
         p0, p1 = planes[:count], planes[STRIP:][:count]
         p2, p3 = planes[2 * STRIP :][:count], planes[3 * STRIP :][:count]

@@ -118,6 +118,15 @@ def add_pair_u8(a, b, limbs, zero_point, lo, hi):
 
 
 @kernel
+def is_exact_in_float32(limbs, c):
+    """Is the ratio P < 256 over a power of two? Then 16 bits are scaled exactly."""
+    q = limbs[c, 4] | limbs[c, 5] | limbs[c, 6] | limbs[c, 7]
+    is_sum = limbs[c, 4] + limbs[c, 5] + limbs[c, 6] + limbs[c, 7] == q
+    p = limbs[c, 1] | limbs[c, 2] | limbs[c, 3]
+    return is_sum and q & (q - 1) == 0 and p == 0 and limbs[c, 0] < 256
+
+
+@kernel
 def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, out):
     """out[j] = clamp(round_half_even((acc[j] + bias[j]) * ratio[j]) + zero_point).
 

@@ -1,30 +1,44 @@
-"""Tables of 256 bytes, 32 codes at a time; the other kernels are the generic ones.
+"""Elementwise kernels over activation codes, 32 at a time; the rest is generic.
 
-Each of 16 shuffles finds the entry for the low four bits of a code in a sixteenth of
-the table; the high four bits choose among them, one bit after the other.
+Tables of 256 bytes: each of 16 shuffles finds the entry for the low four bits of a code
+in a sixteenth of the table; the high four bits choose among them, one bit after the
+other. Sums, products and quantization round as `epilogue.py` does.
 """
+
+import math
 
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.avx2 import simd
-from mdtensor.kernels.cpu.avx2.epilogue import load_vectors
-from mdtensor.kernels.cpu.avx2.simd import BYTES, WORDS
+from mdtensor.kernels.cpu.avx2.elementwise_chunk import (
+    CHUNK,
+    interleave_pixels,
+    near_products,
+    near_quotients,
+    near_sums,
+    product_chunks,
+    quantize_chunks,
+    sum_chunks,
+)
+from mdtensor.kernels.cpu.avx2.epilogue import ONE, SLIP, load_vectors, offset_of
+from mdtensor.kernels.cpu.avx2.simd import BYTES, LANES, WORDS
 from mdtensor.kernels.cpu.elementwise import (
-    add_u8u8u8 as add_u8u8u8,
-    mul_u8u8u8 as mul_u8u8u8,
-    quantize_f32u8 as quantize_f32u8,
-    quantize_nchw_f32u8 as quantize_nchw_f32u8,
+    STRIP,
+    add_u8u8u8 as plain_add,
+    interleave,
+    mul_u8u8u8 as plain_mul,
+    quantize_f32u8 as plain_quantize,
 )
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vectors import I64
+from mdtensor.kernels.cpu.vectors import I64, address_of
 
-CHUNK = 32
 PARTS = 16  # of the table, each of 16 entries
 LEAST = 1024  # codes that pay for laying out the table
+MOST_SLIP = 1 << 12  # beyond it too many lanes are near a tie
 
 
 def _shifted(b, codes, bits):
@@ -72,10 +86,211 @@ def lookup_u8(x, table, out):
         tables = np.empty(PARTS * CHUNK, np.uint8)
         for i in range(np.uintp(PARTS * CHUNK)):
             tables[i] = table[i // np.uintp(CHUNK) * np.uintp(16) + i % np.uintp(16)]
-        place = vectors.address_of(tables, 0)
-        look_up_chunks(
-            vectors.address_of(x, 0), place, vectors.address_of(out, 0), chunks
-        )
+        place = address_of(tables, 0)
+        look_up_chunks(address_of(x, 0), place, address_of(out, 0), chunks)
         tables[0] = 0  # a use, so that the tables live on
     for i in range(np.uintp(chunks * CHUNK), np.uintp(len(out))):
         out[i] = table[np.uintp(x[i])]
+
+
+@kernel
+def _settle_sums(
+    first, a, b, za, zb, scales, limbs, near, zero_point, lo, hi, out
+):  # fmt: skip
+    """Decide the lanes near a tie of the chunk at `first` by integers."""
+    limit, scale_a, scale_b, offset = near
+    for group in range(first, first + CHUNK, LANES):
+        places = address_of(a, group), address_of(b, group)
+        lanes = near_sums((*places, limit, scale_a, scale_b, offset))
+        while lanes != 0:
+            i = group + vectors.trailing_zeros(lanes)
+            lanes &= lanes - 1
+            p, q = np.int32(a[i]) - np.int32(za), np.int32(b[i]) - np.int32(zb)
+            v = np.float64(p) * scales[0] + np.float64(q) * scales[1]
+            if abs(v) > rounding.SATURATED:
+                out[i] = rounding.add_pair_u8(p, q, limbs, zero_point, lo, hi)
+                continue
+            k = np.int32(np.floor(v))  # v is near k + 1/2, so one comparison decides
+            side = rounding.side_of_pair_tie(p, q, k, limbs)
+            up = side > 0 or (side == 0 and (k & 1) != 0)
+            out[i] = rounding.saturate_u8(k + up, zero_point, lo, hi)
+
+
+@kernel
+def _slip_of_sums(multipliers):
+    """More than the error of a sum in units of y, for the four roundings in it."""
+    return 6 + int(255.0 * (multipliers[0] + multipliers[1])) // 32
+
+
+@kernel
+def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
+    """out = clamp(round_half_even(((a-za)*Pa + (b-zb)*Pb) / Q) + zero_point, lo, hi).
+
+    Args: as in the generic kernel.
+
+    Rounding: the exact rational of both terms, once, half to even; commutative.
+    """
+    slip, is_exact = _slip_of_sums(multipliers), guard == 0
+    whole = len(out) // CHUNK if is_exact or slip < MOST_SLIP else 0
+    first, second = np.float64(multipliers[0]), np.float64(multipliers[1])
+    offset, one = -za * first - zb * second, 1.0
+    if not is_exact:
+        offset, one = (offset + zero_point + 0.5) * ONE + slip, ONE
+    constants = np.float32(first * one), np.float32(second * one), np.float32(offset)
+    rest = lo, hi, zero_point, 2 * slip + 1
+    done = 0
+    while done < whole:
+        at = done * CHUNK
+        job = (whole - done, address_of(a, at), address_of(b, at), address_of(out, at),
+               *rest, *constants)  # fmt: skip
+        ended = sum_chunks(1, job) if is_exact else sum_chunks(0, job)
+        done += ended >> 1
+        if ended & 1:
+            near = (2 * slip + 1, *constants)
+            _settle_sums((done - 1) * CHUNK, a, b, za, zb, multipliers, limbs, near,
+                         zero_point, lo, hi, out)  # fmt: skip
+    at = np.uintp(whole * CHUNK)
+    plain_add(
+        a[at:], b[at:], za, zb, multipliers, limbs, guard, zero_point, lo, hi, out[at:]
+    )
+
+
+@kernel
+def _settle_products(
+    first, a, b, za, zb, multiplier, limbs, constants, zero_point, lo, hi, out
+):  # fmt: skip
+    """Decide the lanes near a tie of the chunk at `first` by integers."""
+    for group in range(first, first + CHUNK, LANES):
+        places = address_of(a, group), address_of(b, group)
+        lanes = near_products((*places, 2 * SLIP + 1, *constants))
+        while lanes != 0:
+            i = group + vectors.trailing_zeros(lanes)
+            lanes &= lanes - 1
+            p, q = np.int32(a[i]) - np.int32(za), np.int32(b[i]) - np.int32(zb)
+            out[i] = rounding.requantize_s32u8(
+                np.int32(p * q), multiplier[0], limbs, 0, zero_point, lo, hi
+            )
+
+
+@kernel
+def _products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
+    """`mul_u8u8u8` of operands of one length."""
+    is_exact = rounding.is_exact_in_float32(limbs, 0)
+    scale, offset = multiplier[0], np.float32(0)
+    if not is_exact:
+        scale, offset = np.float32(scale * ONE), offset_of(zero_point)
+    constants = za, zb, scale, offset
+    done, whole = 0, len(out) // CHUNK
+    while done < whole:
+        at = done * CHUNK
+        job = (whole - done, address_of(a, at), address_of(b, at), address_of(out, at),
+               lo, hi, zero_point, 2 * SLIP + 1, *constants)  # fmt: skip
+        ended = product_chunks(1, job) if is_exact else product_chunks(0, job)
+        done += ended >> 1
+        if ended & 1:
+            _settle_products((done - 1) * CHUNK, a, b, za, zb, multiplier, limbs,
+                             constants, zero_point, lo, hi, out)  # fmt: skip
+    at = np.uintp(whole * CHUNK)
+    if at < np.uintp(len(out)):
+        plain_mul(
+            a[at:], b[at:], 1, len(out) - whole * CHUNK, False, za, zb,
+            multiplier, limbs, zero_point, lo, hi, out[at:],
+        )  # fmt: skip
+
+
+@kernel
+def mul_u8u8u8(
+    a, b, p, c, broadcast, za, zb, multiplier, limbs, zero_point, lo, hi, out
+):
+    """out = clamp(round_half_even((a - za) * (b - zb) * P / Q) + zero_point, lo, hi).
+
+    Args: as in the generic kernel. With `broadcast` the codes b[c] are repeated for as
+        many pixels as fill whole chunks.
+
+    Rounding: the exact rational, half to even. Overflow: saturates.
+    """
+    total = p * c
+    if not broadcast:
+        end = np.uintp(total)
+        _products(a[:end], b[:end], za, zb, multiplier, limbs, zero_point, lo, hi,
+                  out[:end])  # fmt: skip
+        return
+    line = c * CHUNK * max(1, STRIP // (c * CHUNK))
+    repeated = np.empty(min(line, total), np.uint8)
+    for first in range(0, len(repeated), c):
+        target = repeated[np.uintp(first) :]
+        for j in range(np.uintp(c)):
+            target[j] = b[j]
+    for first in range(0, total, line):
+        at, end = np.uintp(first), np.uintp(min(first + line, total))
+        _products(a[at:end], repeated[: end - at], za, zb, multiplier, limbs,
+                  zero_point, lo, hi, out[at:end])  # fmt: skip
+
+
+@kernel
+def _settle_quotients(first, x, scale, constants, zero_point, lo, hi, out):
+    """Decide the lanes near a tie by a float64 quotient, which cannot cross it."""
+    for group in range(first, first + CHUNK, LANES):
+        lanes = near_quotients((address_of(x, group), 2 * SLIP + 1, *constants))
+        while lanes != 0:
+            i = group + vectors.trailing_zeros(lanes)
+            lanes &= lanes - 1
+            rounded = np.int32(np.rint(np.float64(x[i]) / np.float64(scale)))
+            out[i] = rounding.saturate_u8(rounded, zero_point, lo, hi)
+
+
+@kernel
+def _is_usual(scale):
+    """Do 2**16 / scale and every quotient below 512 have a normal float32?"""
+    return scale > 1e-30 and scale < 1e30
+
+
+@kernel
+def quantize_f32u8(x, scale, zero_point, lo, hi, out):
+    """out = clamp(round_half_even(x / scale) + zero_point, lo, hi).
+
+    Args: as in the generic kernel.
+
+    Rounding: exact; a product with 1 / scale is decided by a division near a tie.
+    """
+    is_exact = math.frexp(scale)[0] == 0.5  # a power of two
+    one, offset = 1.0, np.float32(0)
+    if not is_exact:
+        one, offset = ONE, offset_of(zero_point)
+    constants = np.float32(one / np.float64(scale)), offset
+    done, whole = 0, len(out) // CHUNK if _is_usual(scale) else 0
+    while done < whole:
+        at = done * CHUNK
+        job = (whole - done, address_of(x, at), address_of(out, at), lo, hi, zero_point,
+               2 * SLIP + 1, *constants)  # fmt: skip
+        ended = quantize_chunks(1, job) if is_exact else quantize_chunks(0, job)
+        done += ended >> 1
+        if ended & 1:
+            _settle_quotients((done - 1) * CHUNK, x, scale, constants, zero_point, lo,
+                              hi, out)  # fmt: skip
+    at = np.uintp(whole * CHUNK)
+    plain_quantize(x[at:], scale, zero_point, lo, hi, out[at:])
+
+
+@kernel
+def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
+    """out[p, j] = quantized x[j, p] for j < c, zero_point for c <= j < cp.
+
+    Args: as in the generic kernel.
+    """
+    planes = np.empty(cp * STRIP, np.uint8)
+    planes[:] = np.uint8(zero_point)
+    for first in range(0, pixels, STRIP):
+        count = min(STRIP, pixels - first)
+        for j in range(c):
+            part = x[np.uintp(j * pixels + first) :][: np.uintp(count)]
+            target = planes[np.uintp(j * STRIP) :][: np.uintp(count)]
+            quantize_f32u8(part, scale, zero_point, lo, hi, target)
+        done = 0
+        if cp == 3:
+            done = count // 16 * 16
+            place = address_of(planes, 0), STRIP, address_of(out, first * cp)
+            interleave_pixels(*place, done // 16)
+        rest = planes[np.uintp(done) :]
+        target = out[np.uintp((first + done) * cp) :]
+        interleave(rest, cp, np.uintp(count - done), target)

@@ -24,33 +24,44 @@ SLIP = 4
 ONE = 2.0**16
 # above every code, far below 2**31, and its low half says "not near a tie"
 TOP = 1023.5 * ONE
+NEAR = ir.Constant(S32, [2 * SLIP + 1] * LANES)
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it
 UNPACKED = tuple(4 * (i % 2) + i // 2 for i in range(8))
 
 
 class Rescaler:
-    """What all quads of a tile share: the limits, and the least low half so far."""
+    """What all quads of a tile share: the limits, and the least low half so far.
 
-    def __init__(self, b, offset, lo=None, hi=None):
-        self.offset = vectors.splat(b, offset, LANES)
+    Low halves below `limit`, int32 lanes, are near a tie.
+    """
+
+    def __init__(self, b, offset, lo=None, hi=None, limit=NEAR):
+        self.offset = None if offset is None else vectors.splat(b, offset, LANES)
+        self.limit = limit
         self.low = None if lo is None else vectors.splat(b, b.trunc(lo, I8), 32)
         self.high = None if hi is None else vectors.splat(b, b.trunc(hi, I8), 32)
         self.least = ir.Constant(WORDS, [-1] * 16)
 
+    def shifted(self, b, v):
+        """The high halves of y, float32 lanes up to TOP; remembers the low halves."""
+        y = simd.to_int(b, v)
+        self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
+        return b.ashr(y, ir.Constant(S32, [16] * LANES))
+
     def scaled(self, b, accumulator, multiplier):
-        """y as int32 lanes; remembers the low halves."""
+        """The high halves of y of an accumulator vector."""
         v = b.sitofp(accumulator, FLOATS)
         v = simd.multiply_add(b, v, multiplier, self.offset)
         v = simd.minimum(b, v, ir.Constant(FLOATS, [TOP] * LANES))
-        y = simd.to_int(b, v)
-        self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
-        return y
+        return self.shifted(b, v)
 
     def codes(self, b, quad, multipliers):
         """32 codes of 4 accumulator vectors with their multipliers, in their order."""
         pairs = zip(quad, multipliers, strict=True)
-        shift = ir.Constant(S32, [16] * LANES)
-        ints = [b.ashr(self.scaled(b, *pair), shift) for pair in pairs]
+        return self.packed(b, [self.scaled(b, *pair) for pair in pairs])
+
+    def packed(self, b, ints):
+        """32 codes of 4 vectors of int32, limited."""
         words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
         packed = simd.pack_bytes(b, *words)
         packed = simd.smaller(b, simd.larger(b, packed, self.low), self.high)
@@ -60,8 +71,7 @@ class Rescaler:
     def near_ties(self, b):
         """i8: one bit for each dword lane in which a low half was near a tie."""
         half = b.and_(b.bitcast(self.least, S32), ir.Constant(S32, [0xFFFF] * LANES))
-        limit = ir.Constant(S32, [2 * SLIP + 1] * LANES)
-        return b.bitcast(b.icmp_signed("<", half, limit), I8)
+        return b.bitcast(b.icmp_signed("<", half, self.limit), I8)
 
     def has_near_tie(self, b):
         """i64: 1 if a lane was near a tie, else 0."""

@@ -37,6 +37,11 @@ def minimum(b, x, y):
     return vectors.call(b, "llvm.x86.avx.min.ps.256", FLOATS, x, y)
 
 
+def maximum(b, x, y):
+    """max per float32 lane."""
+    return vectors.call(b, "llvm.x86.avx.max.ps.256", FLOATS, x, y)
+
+
 def to_int(b, x):
     """Round float32 lanes half to even to int32; what does not fit is -2**31."""
     return vectors.call(b, "llvm.x86.avx.cvt.ps2dq.256", S32, x)

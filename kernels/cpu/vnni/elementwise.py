@@ -75,15 +75,6 @@ def _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi, ou
 
 
 @kernel
-def _needs_no_integers(limbs):
-    """Is the ratio a power of two times P < 256? Then float32 products are exact."""
-    q = limbs[0, 4] | limbs[0, 5] | limbs[0, 6] | limbs[0, 7]
-    is_sum = limbs[0, 4] + limbs[0, 5] + limbs[0, 6] + limbs[0, 7] == q
-    p = limbs[0, 1] | limbs[0, 2] | limbs[0, 3]
-    return is_sum and q & (q - 1) == 0 and p == 0 and limbs[0, 0] < 256
-
-
-@kernel
 def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
     """`mul_u8u8u8` with b[c] for every pixel: a float32 scale for each channel."""
     c = len(b)
@@ -94,7 +85,7 @@ def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
     for i in range(c, c + CHUNK):
         scales[i] = scales[i - c]
     low, high = limits(zero_point, lo, hi)
-    is_exact = _needs_no_integers(limbs)
+    is_exact = rounding.is_exact_in_float32(limbs, 0)
     channel = 0
     for first in range(0, len(out), CHUNK):
         x, y = simd.address_of(a, first), simd.address_of(out, first)
@@ -125,7 +116,7 @@ def mul_u8u8u8(
         )
         return
     low, high = limits(zero_point, lo, hi)
-    is_exact = _needs_no_integers(limbs)
+    is_exact = rounding.is_exact_in_float32(limbs, 0)
     for first in range(0, p * c, CHUNK):
         x, y = simd.address_of(a, first), simd.address_of(b, first)
         z, mask = simd.address_of(out, first), lane_mask(p * c - first)
