@@ -6,8 +6,9 @@
     x + md.asarray([1, 2], dtype=md.int8)  # promoted to Float32Tensor by rule
     md.which(md.add, x, 1)                 # what runs for these types, and where it is
 
-`mdtensor.quant` (quantized tensors and models), `mdtensor.tables` (dispatch tables) and
-`mdtensor.wide` (numbers of 106 bits) load on first use.
+`mdtensor.quant` (quantized tensors and models), `mdtensor.safetensors` (files),
+`mdtensor.tables` (dispatch tables) and `mdtensor.wide` (numbers of 106 bits) load on
+first use.
 """
 
 import builtins
@@ -359,7 +360,7 @@ __array_api_version__ = "2024.12"
 
 # Every public name, and no module that is only how they came about.
 _MODULES = {"dtypes", "extend", "fft", "linalg", "registry"}
-_LATER = {"conformance", "diagnose", "quant", "tables", "wide"}  # on first use
+_LATER = {"conformance", "diagnose", "quant", "safetensors", "tables", "wide"}
 _public = {
     name
     for name, value in globals().items()

@@ -501,5 +501,6 @@ __array_api_version__: str
 from mdtensor import conformance as conformance
 from mdtensor import diagnose as diagnose
 from mdtensor import quant as quant
+from mdtensor import safetensors as safetensors
 from mdtensor import tables as tables
 from mdtensor import wide as wide

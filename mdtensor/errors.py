@@ -41,6 +41,7 @@ __all__ = [
     "ProtocolError",
     "RegistrationError",
     "ShapeError",
+    "StorageError",
     "WriteError",
 ]
 
@@ -335,6 +336,10 @@ class GridError(MdtensorError, ValueError):
 
 class ModelError(MdtensorError, ValueError):
     """A model file that cannot be read, or a graph that cannot be run."""
+
+
+class StorageError(MdtensorError, ValueError):
+    """A file of tensors that cannot be read or written, or that damage has reached."""
 
 
 class DataError(MdtensorError, ValueError):

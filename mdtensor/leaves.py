@@ -16,9 +16,13 @@ part in all of them.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from mdtensor import dtypes
+from mdtensor.errors import StorageError
 from mdtensor.tensor import Tensor
 
 __all__ = [
@@ -202,3 +206,18 @@ class Complex128Tensor(ComplexTensor, dtype=dtypes.complex128):
     """Two binary64 numbers."""
 
     __slots__ = ()
+
+    def to_parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Pairs of binary64 numbers: files of tensors lack a name for the type."""
+        own = np.asarray(self.buffer, order="C")[..., None]
+        return {"": own.view(np.float64)}, {}
+
+    @classmethod
+    def from_parts(
+        cls, parts: dict[str, npt.NDArray[Any]], facts: dict[str, Any]
+    ) -> Self:
+        pairs = parts.get("")
+        if pairs is None or pairs.dtype != np.float64 or pairs.shape[-1:] != (2,):
+            raise StorageError("complex128 is stored as pairs of float64")
+        numbers = np.asarray(pairs, order="C").view(np.complex128)[..., 0]
+        return super().from_parts({"": numbers}, facts)

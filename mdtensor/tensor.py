@@ -24,6 +24,7 @@ from mdtensor.errors import (
     PromotionError,
     RegistrationError,
     ShapeError,
+    StorageError,
     describe,
     shown,
     type_and_shape,
@@ -131,6 +132,30 @@ class Tensor(Interchange, Operators):
             return leaf(cls.dtype, device)
         except PromotionError as error:
             raise DeviceError(error.problem) from None
+
+    def to_parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """What a file keeps: arrays by the ending of their names, and facts.
+
+        A leaf with fields beside its buffer has its own; facts are what JSON can say.
+        """
+        kinds = type(self).__mro__[: type(self).__mro__.index(Tensor)]
+        fields = [name for kind in kinds for name in vars(kind).get("__slots__", ())]
+        if fields:
+            raise StorageError(
+                f"{type(self).__name__} has {fields[0]} beside its buffer",
+                "Declare to_parts and from_parts",
+            )
+        return {"": self.device.to_host(self.buffer)}, {}
+
+    @classmethod
+    def from_parts(
+        cls, parts: dict[str, npt.NDArray[Any]], facts: dict[str, Any]
+    ) -> Self:
+        """The tensor whose `to_parts` these are; an error of ours if there is none."""
+        found = parts.get("")
+        if set(parts) != {""} or facts or found is None:
+            raise StorageError(f"{cls.__name__} has one array, and no facts")
+        return cls(found)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import DType, GridError, MdtensorError, dtype as find_dtype
+from mdtensor import CastError, DType, GridError, MdtensorError, dtype as find_dtype
 from mdtensor.errors import shown
-from mdtensor.quant.dtypes import SYMMETRIC, qint32
+from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, qint32
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -143,3 +143,16 @@ def zero_points(given: npt.NDArray[Any], dtype: DType, minimum: int) -> IntArray
 def _span(values: npt.NDArray[Any]) -> str:
     low, high = values.min(), values.max()
     return f"{low}" if low == high else f"{low} to {high}"
+
+
+def check_codes(codes: npt.NDArray[Any], grid: Any) -> None:
+    """Refuse codes that the type of a grid, or its narrow range, has not."""
+    if grid.dtype in FLOATS or not codes.size:
+        return
+    low, high = codes.min(), codes.max()
+    if low < grid.minimum or high > grid.maximum:
+        raise CastError(
+            f"({grid.describe()}) has codes from {grid.minimum} to {grid.maximum}, "
+            f"given {low} to {high}",
+            "Use quantize, which saturates",
+        )

@@ -15,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 
 from mdtensor import (
-    CastError,
     DType,
     ExchangeError,
     GridError,
@@ -39,7 +38,9 @@ from mdtensor.quant.dtypes import (
     quint4,
     quint8,
 )
+from mdtensor.quant.limits import check_codes
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.storing import parts_of, tensor_of
 
 
 class QuantizedTensor(Tensor):
@@ -85,7 +86,7 @@ class QuantizedTensor(Tensor):
             )
         found = leaf(_code_dtype(own), self.device)(_plain(codes, own)).buffer
         self._become(type(self).from_codes(found, grid))
-        _check_range(self.device.to_host(found), grid)
+        check_codes(self.device.to_host(found), grid)
 
     def _become(self, made: Self) -> None:
         self.buffer, self.qparams = made.buffer, made.qparams
@@ -147,6 +148,15 @@ class QuantizedTensor(Tensor):
         width = 8 if self.dtype is qint32 else 4
         return super().nbytes + width * self.qparams.scale.size
 
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a file keeps: see `quant.storing`."""
+        return parts_of(self)
+
+    @classmethod
+    def from_parts(cls, parts: dict[str, Any], facts: dict[str, Any]) -> Self:
+        made: Self = tensor_of(cls, parts, facts)
+        return made
+
     def __repr__(self) -> str:
         return f"{super().__repr__()}({self.qparams.describe_range()})"
 
@@ -202,19 +212,6 @@ def _plain(codes: Any, quantized: DType) -> Any:
     return (
         found.view(np.uint8) if is_float and found.dtype == quantized.storage else found
     )
-
-
-def _check_range(codes: Any, grid: QParams) -> None:
-    """Refuse codes that the type, or its narrow range, has not."""
-    if grid.dtype in FLOATS or not codes.size:
-        return
-    low, high = codes.min(), codes.max()
-    if low < grid.minimum or high > grid.maximum:
-        raise CastError(
-            f"({grid.describe()}) has codes from {grid.minimum} to {grid.maximum}, "
-            f"given {low} to {high}",
-            "Use quantize, which saturates",
-        )
 
 
 class AffineTensor(QuantizedTensor):

@@ -24,7 +24,7 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"wording", "markup"},
+    {"wording", "markup", "files"},
     {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
@@ -38,7 +38,7 @@ LAYERS = (
     {"tensor"},
     {"leaves", "registry"},
     {"ops", "probe"},
-    {"linalg", "fft", "extend", "support", "tables", "checking", "wide"},
+    {"linalg", "fft", "extend", "support", "tables", "checking", "wide", "safetensors"},
     {"stubs"},
     {"cuda", "emucuda", "diagnose", "conformance"},
     {"cli"},
@@ -67,6 +67,7 @@ DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywher
 CALLS_KERNELS = {"ops", "checking", "wide", "cuda", "emucuda", "diagnose", "cli"}
 QUANT_MAY_NAME = {
     "errors",
+    "files",
     "dtypes",
     "promotion",
     "dispatch",
@@ -88,6 +89,7 @@ THIRD_PARTY = {
     "beartype": ("mdtensor.dispatch", "mdtensor.diagnose"),
     "ml_dtypes": (
         "mdtensor.dtypes",
+        "mdtensor.safetensors",
         "mdtensor.type_info",
         "mdtensor.kernels",
         "mdtensor.quant",

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import ModelError
+from mdtensor.files import replacing
 from mdtensor.quant.model.build import element_type
 from mdtensor.quant.model.elements import ELEMENTS
 
@@ -136,14 +137,11 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     Raises:
         ModelError: the place cannot be written.
     """
-    target = Path(path)
     try:
-        if target.exists() and not target.is_file() and not target.is_dir():
-            target.write_bytes(data)  # a device or a pipe: nothing is replaced there
-        else:
-            _replace(target.resolve(), data)
+        with replacing(path) as file:
+            file.write(data)
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise _unwritable(Path(path), error) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -154,10 +152,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     try:
-        if not target.exists() or target.is_file() or target.is_dir():
-            handle, beside = _beside(target.resolve())
+        if target.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        if not target.exists() or target.is_file():
+            handle, name = tempfile.mkstemp(dir=target.resolve().parent)
             os.close(handle)
-            beside.unlink()
+            Path(name).unlink()
     except OSError as error:
         raise _unwritable(target, error) from None
 
@@ -167,32 +167,3 @@ def _unwritable(target: Path, error: OSError) -> ModelError:
         f"{target} cannot be written: {error.strerror or error}",
         "Choose a folder that exists and is writable",
     )
-
-
-def _beside(target: Path) -> tuple[int, Path]:
-    """A new file in the folder of `target`, open."""
-    if target.is_dir():
-        raise IsADirectoryError(0, "it is a folder")
-    handle, name = tempfile.mkstemp(prefix=".mdtensor-", dir=target.parent)
-    return handle, Path(name)
-
-
-def _replace(target: Path, data: bytes) -> None:
-    handle, beside = _beside(target)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        beside.chmod(_mode(target))
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def _mode(target: Path) -> int:
-    """The mode of the file that is replaced, or what a new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -34,6 +34,7 @@ BUILTIN = {
     "LinAlgError": ValueError,
     "GridError": ValueError,
     "ModelError": ValueError,
+    "StorageError": ValueError,
     "DataError": ValueError,
     "WriteError": ValueError,
 }

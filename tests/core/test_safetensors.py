@@ -1,0 +1,307 @@
+"""Files of tensors: the package `safetensors` is the oracle, damage is refused."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy as peer
+from hypothesis import given, settings, strategies as st
+
+import mdtensor as md
+from mdtensor.files import replacing
+from mdtensor.safetensors import load, load_file, safe_open, save, save_file
+
+DENSE = [leaf for leaf in md.leaves()[:15] if leaf.device is md.cpu]
+#: What is no array of a type that the format names has a note.
+NOTED = {"complex128"}
+
+
+def some(leaf: type[md.Tensor], shape: tuple[int, ...] = (2, 3)) -> md.Tensor:
+    count = int(np.prod(shape))
+    bits = np.random.default_rng(7).integers(0, 256, 16 * count, np.uint8)
+    if leaf is md.BoolTensor:
+        bits &= 1
+    stored = leaf.dtype.storage
+    numbers = bits.view(stored)[:count].reshape(shape)
+    return leaf.wrap(numbers)
+
+
+def same(x: md.Tensor, y: md.Tensor) -> bool:
+    return (
+        type(x) is type(y)
+        and x.shape == y.shape
+        and x.buffer.tobytes() == y.buffer.tobytes()
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)], ids=str)
+def test_dense_tensors_round_trip(shape: tuple[int, ...]) -> None:
+    tensors = {leaf.dtype.name: some(leaf, shape) for leaf in DENSE}
+    found = load(save(tensors))
+    assert list(found) == sorted(tensors)
+    assert all(same(x, found[name]) for name, x in tensors.items())
+
+
+def test_files_are_those_of_the_package_byte_for_byte() -> None:
+    tensors = {f"{x.dtype}{i}": some(x) for x in DENSE for i in (2, 10)}
+    tensors = {n: x for n, x in tensors.items() if x.dtype.name not in NOTED}
+    arrays = {name: x.buffer for name, x in tensors.items()}
+    assert save(tensors) == peer.save(arrays)
+    assert save(tensors, {"a": "ä"}) == peer.save(arrays, {"a": "ä"})
+
+
+def test_views_are_stored_row_by_row() -> None:
+    x = md.reshape(md.arange(6), (2, 3))
+    wide = md.broadcast_to(md.asarray(7), (2, 2))
+    found = load(save({"t": x.T, "part": x[:, ::2], "wide": wide}))
+    assert found["t"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert found["part"].tolist() == [[0, 2], [3, 5]]
+    assert found["wide"].tolist() == [[7, 7], [7, 7]]
+
+
+def test_what_is_loaded_can_be_written_to_and_what_is_open_cannot(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.safetensors"
+    save_file({"a": md.ones(2)}, path)
+    x = load_file(path)["a"]
+    x[0] = 5.0
+    with safe_open(path) as file:
+        y = file["a"]
+        assert file.arrays() == ["a"] and len(file) == 1 and "b" not in file
+        assert repr(file) == "SafeTensors(1 tensors)"
+    with pytest.raises(md.WriteError):
+        y[0] = 5.0
+    save_file({"a": md.zeros(2)}, path)
+    assert x.tolist() == [5.0, 1.0] and y.tolist() == [1.0, 1.0]
+    with pytest.raises(md.StorageError, match="the file is closed"):
+        file["a"]
+
+
+def test_metadata_are_kept_and_ours_are_taken_out() -> None:
+    pairs = md.asarray([1 + 2j], dtype=md.complex128)
+    data = np.frombuffer(save({"z": pairs}, {"format": "np"}), np.uint8)
+    file = md.safetensors.SafeTensors(data)
+    assert file.metadata == {"format": "np"}
+    assert file["z"].tolist() == [1 + 2j]
+    assert peer.load(data.tobytes())["z"].tolist() == [[1.0, 2.0]]
+
+
+def test_types_that_no_tensor_has_are_arrays() -> None:
+    import ml_dtypes
+
+    arrays = {"scale": np.array([1, 2], ml_dtypes.float8_e8m0fnu)}
+    file = md.safetensors.SafeTensors(np.frombuffer(peer.save(arrays), np.uint8))
+    assert file.array("scale").astype(float).tolist() == [1.0, 2.0]
+    with pytest.raises(md.StorageError) as raised:
+        file["scale"]
+    assert str(raised.value) == (
+        "'scale' holds float8_e8m0fnu, which no type of tensors does. Take the array: "
+        "safe_open(filename).array('scale')."
+    )
+
+
+def test_unaligned_files_of_others_are_read() -> None:
+    header = b'{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}'
+    assert len(header) % 8
+    data = len(header).to_bytes(8, "little") + header + np.float64(0.1).tobytes()
+    (x,) = load(data).values()
+    assert x.tolist() == [0.1] and x.buffer.flags.aligned
+
+
+# --- what is refused ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tensors", "metadata", "text"),
+    [
+        (
+            {"a": np.ones(1)},
+            None,
+            "'a' is a ndarray, not a tensor. Use asarray(x).",
+        ),
+        ({1: md.ones(1)}, None, "a tensor cannot be called 1. Use a text."),
+        (
+            {"__metadata__": md.ones(1)},
+            None,
+            "a tensor cannot be called '__metadata__'. Use a text.",
+        ),
+        (
+            {"a": md.ones(1)},
+            {"n": 1},
+            "metadata are not texts by name. Use str(value).",
+        ),
+        (
+            {"a": md.ones(1)},
+            {"mdtensor": "1"},
+            "metadata called 'mdtensor' say what tensors are. Rename it.",
+        ),
+    ],
+)
+def test_what_cannot_be_saved(tensors, metadata, text, tmp_path) -> None:
+    path = tmp_path / "a.safetensors"
+    with pytest.raises(md.StorageError) as raised:
+        save_file(tensors, path, metadata)
+    assert str(raised.value) == text
+    assert list(tmp_path.iterdir()) == []
+
+
+def file_of(header: object, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def one(**changes: object) -> dict[str, object]:
+    entry = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
+    return {"a": entry | changes}
+
+
+def noted(note: object, version: object = 1) -> dict[str, object]:
+    text = json.dumps({"version": version, "tensors": note})
+    return one() | {"__metadata__": {"mdtensor": text}}
+
+
+DAMAGED = {
+    "no safetensors file, or cut short: 0 bytes. Copy it again.": b"",
+    "no safetensors file, or cut short: 9 bytes. Copy it again.": b"\xff" * 9,
+    "the header is no JSON.": file_of(b"{"),
+    "the header is no JSON object.": file_of([]),
+    "the header has a name twice.": file_of(b'{"a":1,"a":2}'),
+    "the metadata are not texts by name.": file_of({"__metadata__": {"a": 1}}),
+    "'a' has not the fields dtype, shape and offsets.": file_of(one(more=1), b"12"),
+    "the dtype of 'a' is 8.": file_of(one(dtype=8), b"12"),
+    "the shape of 'a' is [-2].": file_of(one(shape=[-2]), b"12"),
+    "the shape of 'a' is [True, 2].": file_of(one(shape=[True, 2]), b"12"),
+    "the shape of 'a' is [1152921504606846976, 0].": file_of(
+        one(shape=[2**60, 0], data_offsets=[0, 0])
+    ),
+    "the offsets of 'a' are [0, 2.0].": file_of(one(data_offsets=[0, 2.0]), b"12"),
+    "'a', U8 of shape (3,), has bytes 0 to 2.": file_of(one(shape=[3]), b"12"),
+    "'a', U8 of shape (2,), has bytes 2 to 0.": file_of(
+        one(data_offsets=[2, 0]), b"12"
+    ),
+    "an array begins at byte 1, not at 0.": file_of(one(data_offsets=[1, 3]), b"123"),
+    "the arrays have 2 bytes, the file holds 1. Copy it again.": file_of(one(), b"1"),
+    "the arrays have 2 bytes, the file holds 3. Copy it again.": file_of(one(), b"123"),
+    "'a' holds truth values beside 0 and 1.": file_of(one(dtype="BOOL"), b"\0\2"),
+    "'a' holds F4, which is not supported.": file_of(one(dtype="F4"), b"12"),
+    "the note on tensors is no JSON.": file_of(
+        one() | {"__metadata__": {"mdtensor": "{"}}, b"12"
+    ),
+    "the note on tensors has version 2, this reads 1. Read it with": file_of(
+        noted({}, 2), b"12"
+    ),
+    "the note on tensors names none.": file_of(noted([]), b"12"),
+    "the note on 'a' has not type, parts and facts.": file_of(
+        noted({"a": {"type": "int8", "parts": [1], "facts": {}}}), b"12"
+    ),
+    "'a' has a part 'a_x' that is not there, or is another's.": file_of(
+        noted({"a": {"type": "int8", "parts": ["_x"], "facts": {}}}), b"12"
+    ),
+    "'a': no element type is called 'int9'. Import the package that": file_of(
+        noted({"a": {"type": "int9", "parts": [""], "facts": {}}}), b"12"
+    ),
+    "'a': Int8Tensor has one array, and no facts.": file_of(
+        noted({"a": {"type": "int8", "parts": [""], "facts": {"b": 1}}}), b"12"
+    ),
+    "'a': the array holds uint8, not int8. Use astype(asarray(a), int8).": file_of(
+        noted({"a": {"type": "int8", "parts": [""], "facts": {}}}), b"12"
+    ),
+    "'a': complex128 is stored as pairs of float64.": file_of(
+        noted({"a": {"type": "complex128", "parts": [""], "facts": {}}}), b"12"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_damaged_files(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(DAMAGED[text])
+    for read in (load_file, lambda path: dict(safe_open(path))):
+        with pytest.raises(md.StorageError) as raised:
+            read(path)
+        assert str(raised.value).startswith(f"{path}: {text}")
+
+
+def test_a_deep_header_is_refused() -> None:
+    with pytest.raises(md.StorageError, match="the header is no JSON"):
+        load(file_of(b'{"a":' + b"[" * 100_000))
+
+
+def test_places_that_are_not_there(tmp_path: Path) -> None:
+    for read in (load_file, safe_open):
+        with pytest.raises(
+            md.StorageError, match="no cannot be read: No such file or directory"
+        ):
+            read(tmp_path / "no")
+        with pytest.raises(md.StorageError, match="Is a directory"):
+            read(tmp_path)
+    with pytest.raises(md.StorageError, match="cannot be written: it is a folder"):
+        save_file({}, tmp_path)
+    with pytest.raises(md.StorageError, match="cannot be written: No such file"):
+        save_file({}, tmp_path / "no" / "a")
+
+
+SMALL = peer.save(
+    {"a": np.arange(2, dtype=np.uint8), "b": np.ones(1, np.float32)}, {"k": "v"}
+)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_damage_is_our_error_or_what_the_package_reads(data: st.DataObject) -> None:
+    damaged = bytearray(SMALL)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(SMALL) - 1))
+        damaged[at] = data.draw(st.sampled_from(b'0123456789{}[],:"ab \0\xff'))
+    cut = data.draw(st.integers(0, 12)) if data.draw(st.booleans()) else 0
+    given = bytes(damaged[: len(damaged) - cut])
+    try:
+        theirs = peer.load(given)
+    except (safetensors.SafetensorError, KeyError):
+        theirs = None
+    try:
+        ours = load(given)
+    except md.StorageError:
+        return
+    assert theirs is not None
+    assert {n: (x.shape, x.buffer.tobytes()) for n, x in ours.items()} == {
+        n: (a.shape, a.tobytes()) for n, a in theirs.items()
+    }
+
+
+# --- one step or none -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, MemoryError])
+def test_a_write_that_fails_leaves_the_old_file(error: type, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with pytest.raises(error), replacing(path) as file:
+        file.write(b"ne")
+        file.flush()
+        raise error
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_replaced_file_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "a", tmp_path / "link"
+    path.write_bytes(b"")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    save_file({"a": md.ones(1)}, link)
+    assert link.is_symlink() and load_file(path)["a"].tolist() == [1.0]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    new = tmp_path / "new"
+    mask = os.umask(0o022)
+    try:
+        save_file({}, new)
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(new.stat().st_mode) == 0o644
+    assert load_file(new) == {}
