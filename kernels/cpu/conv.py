@@ -25,35 +25,46 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
 
     A negative pad_top starts the rows at a later output row.
     """
+    oh, ow = geometry[11], geometry[12]
+    size = geometry[3] * geometry[4] * channels
+    for p in range(oh * ow):
+        target = out[np.uintp(p * size) : np.uintp((p + 1) * size)]
+        im2col_pixel(
+            *(x, geometry, p // ow, p % ow, first_channel, channels, x_zero_point),
+            target,
+        )
+
+
+@kernel
+def im2col_pixel(x, geometry, py, px, first_channel, channels, x_zero_point, out):
+    """out[(i, j, c)] of output pixel (py, px), as in `im2col_u8`."""
     h, w, c, kh, kw, sh, sw = geometry[:7]
-    top, left, dh, dw, oh, ow = geometry[7:13]
+    top, left, dh, dw = geometry[7:11]
     pad = np.uint8(x_zero_point)
+    x0 = px * sw - left
+    span = channels * kw
+    is_row = x0 >= 0 and x0 + (kw - 1) * dw < w and dw == 1 and channels == c
     at = 0
-    for py in range(oh):
-        for px in range(ow):
-            for i in range(kh):
-                y = py * sh - top + i * dh
-                x0 = px * sw - left
-                span = channels * kw
-                inside = 0 <= y < h and x0 >= 0 and x0 + (kw - 1) * dw < w
-                if inside and dw == 1 and channels == c:
-                    source = x[np.uintp((y * w + x0) * c) :]
-                    target = out[np.uintp(at) : np.uintp(at + span)]
-                    for n in range(np.uintp(span)):
-                        target[n] = source[n]
-                    at += span
-                    continue
-                for j in range(kw):
-                    xx = x0 + j * dw
-                    target = out[np.uintp(at) : np.uintp(at + channels)]
-                    if 0 <= y < h and 0 <= xx < w:
-                        source = x[np.uintp((y * w + xx) * c + first_channel) :]
-                        for n in range(np.uintp(channels)):
-                            target[n] = source[n]
-                    else:
-                        for n in range(np.uintp(channels)):
-                            target[n] = pad
-                    at += channels
+    for i in range(kh):
+        y = py * sh - top + i * dh
+        if is_row and 0 <= y < h:
+            source = x[np.uintp((y * w + x0) * c) :]
+            target = out[np.uintp(at) : np.uintp(at + span)]
+            for n in range(np.uintp(span)):
+                target[n] = source[n]
+            at += span
+            continue
+        for j in range(kw):
+            xx = x0 + j * dw
+            target = out[np.uintp(at) : np.uintp(at + channels)]
+            if 0 <= y < h and 0 <= xx < w:
+                source = x[np.uintp((y * w + xx) * c + first_channel) :]
+                for n in range(np.uintp(channels)):
+                    target[n] = source[n]
+            else:
+                for n in range(np.uintp(channels)):
+                    target[n] = pad
+            at += channels
 
 
 @kernel

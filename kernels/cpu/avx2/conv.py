@@ -18,8 +18,8 @@ from mdtensor.kernels.cpu.avx2.conv_tile import (
     tiles_u8,
 )
 from mdtensor.kernels.cpu.avx2.epilogue import offset_of, resolve
+from mdtensor.kernels.cpu.avx2.im2col import im2col_u8 as im2col_u8
 from mdtensor.kernels.cpu.avx2.simd import LANES
-from mdtensor.kernels.cpu.conv import im2col_u8 as im2col_u8
 from mdtensor.kernels.cpu.jit import kernel
 
 

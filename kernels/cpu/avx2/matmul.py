@@ -21,6 +21,7 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
     resolve,
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
+from mdtensor.kernels.cpu.avx2.widen import PART, widen_rows
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I64
 
@@ -173,23 +174,6 @@ def next_tiles(width, row, count):
 
 
 @kernel
-def widen_rows(a, lda, first, count, k, pitch, block):
-    """block[r, i] = a[first + r, i] as int16; a row of the block has `pitch`."""
-    if lda == pitch:
-        source = a[np.uintp(first * lda) :]
-        for i in range(np.uintp(count * pitch)):
-            block[i] = np.int16(source[i])
-        return
-    for r in range(count):
-        source = a[np.uintp((first + r) * lda) :]
-        target = block[np.uintp(r * pitch) :]
-        for i in range(np.uintp(k)):
-            target[i] = np.int16(source[i])
-        for i in range(np.uintp(k), np.uintp(pitch)):
-            target[i] = np.int16(0)
-
-
-@kernel
 def block_rows(pitch):
     """Rows that are widened at once, in whole tiles."""
     return max(TILE, BLOCK // pitch // TILE * TILE)
@@ -212,7 +196,7 @@ def gemm_u8s8u8(
     """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * w[j, k]) * P/Q) + zp, lo, hi).
 
     Args:
-        a: uint8, row i starts at i * lda.
+        a: uint8, row i starts at i * lda; readable 64 bytes past its last row.
         packed: int8, by `pack_s8`.
         bias: int32 [n padded to 16], holds b - x_zero_point * sum_k w[j, k].
         multiplier, limbs: float32 [n padded to 16], int64 [>= n, 8], from `rescale`.
@@ -224,7 +208,7 @@ def gemm_u8s8u8(
     k4 = (k + 3) // 4
     offset = offset_of(zero_point)
     step = max(1, min(block_rows(4 * k4), m))
-    block = np.empty(step * 4 * k4, np.int16)
+    block = np.empty(step * 4 * k4 + PART, np.int16)
     spill = np.empty(TILE * LANES, np.int32)
     stage = np.empty(step * 2 * LANES, np.uint8)
     for start in range(0, m, step):
@@ -316,7 +300,7 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
     """
     k4 = (k + 3) // 4
     step = max(1, min(block_rows(4 * k4), m))
-    block = np.empty(step * 4 * k4, np.int16)
+    block = np.empty(step * 4 * k4 + PART, np.int16)
     stage = np.empty(step * 2 * LANES, np.int32)
     for start in range(0, m, step):
         count = min(step, m - start)
