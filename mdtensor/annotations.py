@@ -112,3 +112,8 @@ def _by_position(implementation: Any) -> tuple[str, ...]:
     at = count + code.co_kwonlyargcount
     names: tuple[str, ...] = code.co_varnames
     return names[:count] + names[at : at + more]
+
+
+def is_of_annotations(found: type) -> bool:
+    """Whether it is the type of annotations, `list[int]`, which plum cannot place."""
+    return hasattr(found, "__args__")

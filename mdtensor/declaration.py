@@ -190,6 +190,9 @@ def check_declaration(declaration: Any, category: Any, sequence: bool) -> None:
     if not is_name(name) or not isinstance(declaration, FunctionType):
         problem = f"{shown(declaration)} declares nothing"
         raise RegistrationError(problem, "Decorate a function: def name(x, /)")
+    if not declaration.__module__:
+        fix = f"Set {name}.__module__; exec takes it from the name __name__"
+        raise RegistrationError(f"{name} is of no module", fix)
     if not isinstance(category, str):
         problem = f"the category of {name} is {shown(category)}"
         raise RegistrationError(problem, "Use a text")

@@ -223,6 +223,7 @@ class Operation(Described):
         Raises:
             DispatchError: naming the parameter and its annotation.
         """
+        mismatch.refuse_annotations(self, types)
         if not self.sequence and len(types) != len(self.dispatched):
             raise mismatch.no_method(self, types)
         wanted = {} if self.sequence else parameter_types(self.declaration)

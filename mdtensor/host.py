@@ -24,6 +24,7 @@ from mdtensor.promotion import (
 
 #: Python's numbers, each of which holds those before it.
 _NUMBERS = (bool, int, float, complex)
+_READ = frozenset(_NUMBERS)
 #: NumPy's own limit on axes.
 _DEEPEST = 64
 
@@ -65,6 +66,8 @@ def typed_array(
     """
     try:
         types = _element_types(values, _DEEPEST)
+        if not types <= _READ:
+            _check_numbers(types)
         found = _natural_array(values, types)
         chosen = dtype or _natural_dtype(types, found)
         return chosen, _from_python(found, chosen)
@@ -75,6 +78,14 @@ def typed_array(
             "the values do not form an array of numbers",
             "Give numbers, or sequences of equal length",
         ) from error
+
+
+def _check_numbers(types: set[Any]) -> None:
+    """Refuse numbers that NumPy must not compute with, such as sizes with a name."""
+    for found in types:
+        if getattr(found, "__array_ufunc__", found) is None:
+            problem = f"a {found.__name__} is no number before the operation runs"
+            raise CastError(problem, "Give numbers")
 
 
 def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:

@@ -17,6 +17,7 @@ from typing import Any
 import plum
 
 from mdtensor import dtypes
+from mdtensor.annotations import is_of_annotations
 from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
 from mdtensor.dtypes import DType
@@ -75,6 +76,17 @@ def undeclared(
     problem = f"{name} is {_cut(given.__name__, 48)}, not {_cut(want)}"
     call = called(operation, types)
     return NoMethodError(problem, _remedy(given), call, types, (), name)
+
+
+def refuse_annotations(operation: Any, types: tuple[type, ...]) -> None:
+    """Refuse the types of annotations, `list[int]`, which plum cannot place.
+
+    Raises:
+        NoMethodError: there is one.
+    """
+    if any(map(is_of_annotations, types)):
+        call = called(operation, types)
+        raise NoMethodError("an argument is an annotation", "Give a value", call, types)
 
 
 def called(operation: Any, types: tuple[type, ...]) -> str:

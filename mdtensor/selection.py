@@ -11,7 +11,7 @@ from typing import Any
 import plum
 
 from mdtensor import mismatch
-from mdtensor.annotations import check_annotations, check_types
+from mdtensor.annotations import check_annotations, check_types, is_of_annotations
 from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
 from mdtensor.errors import RegistrationError
@@ -49,6 +49,8 @@ class Method:
 
     def accepts(self, types: tuple[type, ...]) -> bool:
         """Whether arguments of `types` fit its signature."""
+        if any(map(is_of_annotations, types)):
+            return False
         return bool(plum.Signature(*types) <= self.signature)
 
     def fitting(self, types: tuple[type, ...]) -> list[bool]:

@@ -12,6 +12,7 @@ building blocks of double-word arithmetic", 2017.
 
 import math
 import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ OPTIONS: Any = {"error_model": "numpy"}
 class Wide:
     """A number of 106 bits and any exponent.
 
-    It is added, multiplied, divided and compared with `<` and `>`, with others and with
-    floats; an error is below 2**-100 of the result. `float(x)` rounds it once.
+    It is added, multiplied, divided and compared, with others and with floats; an error
+    is below 2**-100 of the result. `float(x)` rounds it once.
 
     Args:
         x: a float, or an integer that is one; another Wide.
@@ -101,6 +102,18 @@ class Wide:
 
     def __gt__(self, other: "Wide | float") -> bool:
         return less(Wide(other), self)
+
+    def __le__(self, other: "Wide | float") -> bool:
+        return not_above(self, Wide(other))
+
+    def __ge__(self, other: "Wide | float") -> bool:
+        return not_above(Wide(other), self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Wide | Real) and equal(self, Wide(other))
+
+    def __hash__(self) -> int:
+        return hash(float(self))
 
 
 def parts(hi, lo, exponent):
@@ -173,7 +186,7 @@ def add(x, y):
         return parts(hi, 0.0, ABOVE)
     more, least = two_sum(x.lo * of_x, y.lo * of_y)
     if hi == 0.0 and more == 0.0:  # -0 stays -0
-        return parts(hi, 0.0, x.exponent)
+        return parts(hi, 0.0, -ABOVE)
     hi, lo = ordered_sum(hi, lo + more)
     return normal(hi, lo + least, exponent)
 
@@ -209,6 +222,18 @@ def less(x, y):
     if x.exponent != y.exponent:
         return x.hi < 0.0 if x.exponent > y.exponent else y.hi > 0.0
     return x.hi < y.hi or (x.hi == y.hi and x.lo < y.lo)
+
+
+@compiled
+def equal(x, y):
+    """x == y: a number has one form."""
+    return x.hi == y.hi and x.lo == y.lo and x.exponent == y.exponent
+
+
+@compiled
+def not_above(x, y):
+    """x <= y."""
+    return less(x, y) or equal(x, y)
 
 
 # --- the same for numba ---------------------------------------------------------------
@@ -285,3 +310,7 @@ _overload(lambda x, y: mul(Wide(x), Wide(y)), operator.mul, operator.imul)
 _overload(lambda x, y: div(Wide(x), Wide(y)), operator.truediv, operator.itruediv)
 _overload(lambda x, y: less(Wide(x), Wide(y)), operator.lt)
 _overload(lambda x, y: less(Wide(y), Wide(x)), operator.gt)
+_overload(lambda x, y: not_above(Wide(x), Wide(y)), operator.le)
+_overload(lambda x, y: not_above(Wide(y), Wide(x)), operator.ge)
+_overload(lambda x, y: equal(Wide(x), Wide(y)), operator.eq)
+_overload(lambda x, y: not equal(Wide(x), Wide(y)), operator.ne)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mdtensor.diagnose.explanation import Explanation, Row, Suggestion, called
@@ -34,6 +34,15 @@ class Call:
         return called(self.found.short, self.types)
 
     @property
+    def miscounted(self) -> str:
+        """What is wrong with the number of arguments; empty where it fits."""
+        if not self.found.is_operation or self.found.sequence:
+            return ""
+        wanted = len(self.found.call.operation.dispatched)
+        fits = len(self.types) == wanted
+        return "" if fits else f"the operation takes {counted(wanted, 'argument')}"
+
+    @property
     def tied(self) -> tuple[Registered, ...]:
         """The methods that fit, and that no other is below."""
         if self.answer is None:
@@ -61,8 +70,9 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     order = Order(kind for method in found.methods for kind in spellings(method))
     universe = Universe.of(types)
     table = tabulate(found.methods, len(types), order, universe)
-    mask = table.mask(types)
-    return Call(found, types, order, table, mask, table.answer(mask) if mask else None)
+    asked = Call(found, types, order, table, 0, None)
+    mask = 0 if asked.miscounted else table.mask(types)
+    return replace(asked, mask=mask, answer=table.answer(mask) if mask else None)
 
 
 def _defaults(found: Source, given: int) -> Iterator[type]:
@@ -95,7 +105,8 @@ def which(function: Any, /, *arguments: Any) -> MethodInfo:
     """
     asked = call(function, arguments)
     if asked.winner is None:
-        problem = "more than one method fits" if asked.tied else "no method"
+        missing = asked.miscounted or "no method"
+        problem = "more than one method fits" if asked.tied else missing
         raise DispatchError(problem, "See diagnose.explain", asked.text)
     return MethodInfo.of(asked.winner)
 
@@ -135,7 +146,7 @@ def _reason(asked: Call) -> str:
     fitting = asked.mask.bit_count()
     if asked.winner is None:
         equally = f"{len(asked.tied)} methods fit equally well"
-        return equally if fitting else "no method fits"
+        return equally if fitting else asked.miscounted or "no method fits"
     if len(asked.tied) > 1:
         return f"precedence {asked.winner.precedence}, of {len(asked.tied)} that tie"
     if fitting == 1:
@@ -185,7 +196,7 @@ def _misfit(asked: Call, method: Registered) -> str:
             problems.append(
                 f"{_name(method, at)}: {type_name(cls)} is no {short(kind)}"
             )
-    return "; ".join(problems)
+    return "; ".join(problems) or asked.miscounted
 
 
 def _tie(asked: Call, method: Registered) -> str:
@@ -227,6 +238,8 @@ def suggest(function: Any, /, *arguments: Any) -> Suggestion:
     asked = call(function, arguments)
     if asked.winner is not None:
         return Suggestion(asked.text, "works", "")
+    if asked.miscounted:
+        return Suggestion(asked.text, asked.miscounted, "")
     problem = "ambiguous" if asked.tied else "missing"
     known = universe_of([asked.found])
     universe = Universe.of([*known.types, *asked.types])

@@ -11,6 +11,7 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import ExchangeError, OptionError, ProtocolError
 from mdtensor.generics.conversion import astype, to
 from mdtensor.host import typed_array
+from mdtensor.ops.answered import answered
 from mdtensor.tensor import Tensor, from_numpy, leaf
 
 #: DLPack's number for the memory of the host.
@@ -19,6 +20,7 @@ HOST = 1
 _VALUES = frozenset({list, tuple, bool, int, float, complex})
 
 
+@answered
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
 ) -> Any:
@@ -90,6 +92,7 @@ def _shared(obj: Any) -> Tensor | None:
         return None
 
 
+@answered
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor of another library's array.
 

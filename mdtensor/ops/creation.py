@@ -22,6 +22,7 @@ from mdtensor.generics.creation import (
 from mdtensor.generics.rules.creation import check_diagonal
 from mdtensor.generics.shapes import shape_sizes
 from mdtensor.kernels.dense import creation as kernel
+from mdtensor.ops.answered import answered
 from mdtensor.ops.arrays import asarray
 from mdtensor.ops.memory import allocated
 from mdtensor.ops.operands import Dense, deduced, on_host
@@ -29,6 +30,7 @@ from mdtensor.promotion import DEFAULT_FLOAT
 from mdtensor.tensor import Tensor, leaf
 
 
+@answered
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of `shape` with every element `fill_value`.
 
@@ -85,6 +87,7 @@ def _element(dtype: Any) -> DType:
     return DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
 
 
+@answered
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of zeros, float32 unless another `dtype` is given.
 
@@ -100,6 +103,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return placed(made, found, device, "zeros", shape)
 
 
+@answered
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of ones, float32 unless another `dtype` is given.
 
@@ -115,6 +119,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return placed(made, found, device, "ones", shape)
 
 
+@answered
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor with undefined elements, float32 unless another `dtype` is given.
 
@@ -130,6 +135,7 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return found.wrap(allocated(made, "empty", shape))
 
 
+@answered
 def eye(
     n_rows: int,
     n_cols: int | None = None,

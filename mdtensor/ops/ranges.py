@@ -13,11 +13,13 @@ from mdtensor.generics.manipulation import reshape
 from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import is_size
 from mdtensor.kernels.dense import creation as kernel
+from mdtensor.ops.answered import answered
 from mdtensor.ops.creation import placed
 from mdtensor.ops.manipulation import broadcast_arrays
 from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
 
 
+@answered
 def arange(
     start: Any,
     /,
@@ -66,6 +68,7 @@ def arange(
     return placed(made, found, device, "arange", *given, step)
 
 
+@answered
 def linspace(
     start: Any,
     stop: Any,
@@ -167,6 +170,7 @@ def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
         raise CastError(problem, "Use a wider type", call)
 
 
+@answered
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """The coordinates of a grid: each array along its own axis, repeated along others.
 

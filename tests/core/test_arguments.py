@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Union
 
 import pytest
 
@@ -84,6 +84,55 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: md.concat([X, X], dim=1),
         "concat(list): takes axis=, not dim=. Attributes: axis: int | None = 0.",
     ),
+    "two sizes": (
+        lambda: md.zeros(2, 3),
+        (
+            "zeros: expects 1 argument, got 2; shape is a tuple. Write zeros(shape, *, "
+            "dtype=None, device=None)."
+        ),
+    ),
+    "no size": (
+        lambda: md.full(fill_value=1),
+        (
+            "full: shape is missing. Write full(shape, fill_value, *, dtype=None, "
+            "device=None)."
+        ),
+    ),
+    "two missing": (
+        lambda: md.linspace(0),
+        (
+            "linspace: stop, num are missing. Write linspace(start, stop, /, num, *, "
+            "dtype=None, device=None, endpoint=True)."
+        ),
+    ),
+    "four sizes": (
+        lambda: md.eye(1, 2, 3, 4),
+        (
+            "eye: expects 1 to 2 arguments, got 4. Write eye(n_rows, n_cols=None, /, "
+            "*, k=0, dtype=None, device=None)."
+        ),
+    ),
+    "misspelled": (
+        lambda: md.asarray(1, dtyp="int8"),
+        (
+            "asarray: takes dtype=, not dtyp=. Write asarray(obj, /, *, dtype=None, "
+            "device=None, copy=None)."
+        ),
+    ),
+    "strange": (
+        lambda: md.arange(3, requires_grad=True),
+        (
+            "arange: requires_grad is no argument. Write arange(start, /, stop=None, "
+            "step=1, *, dtype=None, device=None)."
+        ),
+    ),
+    "twice": (
+        lambda: md.ones(3, shape=3),
+        (
+            "ones: multiple values for argument 'shape'. Write ones(shape, *, "
+            "dtype=None, device=None)."
+        ),
+    ),
     "infer": (
         lambda: md.infer("sum", X, dim=0),
         f"sum({T}): takes axis=, not dim=. {SUM}",
@@ -133,6 +182,45 @@ def test_no_operation_with_options_takes_others(name: str) -> None:
     with pytest.raises(DispatchError, match=r": strange is no attribute\. Attributes"):
         call(*[X] * len(operation.dispatched), strange=1)
     assert inspect.signature(call) == operation.signature
+
+
+def test_a_type_error_inside_of_a_function_stays() -> None:
+    with pytest.raises(md.MdtensorError) as caught:
+        md.asarray(object())
+    assert "Write asarray" not in str(caught.value)
+    assert inspect.signature(md.zeros).parameters.keys() == {"shape", "dtype", "device"}
+
+
+@pytest.mark.parametrize("values", [md.Dim("M"), [1, md.Dim("M")], [[md.Dim("M")]]])
+def test_a_size_with_a_name_is_no_element(values: Any) -> None:
+    text = "a Dim is no number before the operation runs"
+    for dtype in (None, md.int8):
+        with pytest.raises(md.CastError, match=text):
+            md.asarray(values, dtype=dtype)
+    with pytest.raises(md.CastError, match=text):
+        md.full(2, md.Dim("M"))
+
+
+@pytest.mark.parametrize("annotation", [list[int], int | str, Union[int, str]])
+def test_an_annotation_is_no_argument(annotation: Any) -> None:
+    for call in (
+        lambda: md.add(X, annotation),
+        lambda: X + annotation,
+        lambda: annotation * X,
+        lambda: md.infer("add", X, annotation),
+    ):
+        with pytest.raises(DispatchError):
+            call()
+    with pytest.raises(DispatchError, match="an argument is an annotation"):
+        md.add(X, list[int])
+
+
+def test_a_declaration_without_a_module_is_refused() -> None:
+    def nowhere(x: Any, /) -> Any: ...
+
+    nowhere.__module__ = None  # type: ignore[assignment]
+    with pytest.raises(md.RegistrationError, match="nowhere is of no module"):
+        md.generic(nowhere)
 
 
 def test_a_refusal_without_a_reason_is_a_bug() -> None:

@@ -1,6 +1,7 @@
 """What runs, why, and what there is: for our operations and for plum's functions."""
 
 import itertools
+from typing import Any
 
 import plum
 import pytest
@@ -152,6 +153,29 @@ def test_explain_is_select_for_our_operations():
                 assert said is None
             else:
                 assert said.location == ran.location
+
+
+def test_a_call_has_as_many_arguments_as_are_declared():
+    with md.registry.restored():
+
+        @md.generic
+        def pair(x: Any, y: Any, /) -> Any: ...
+
+        @md.method(pair)
+        def pair(x: md.Float32Tensor, /, *rest: Any) -> Any: ...
+
+        f32 = md.Float32Tensor
+        assert diagnose.which(pair, f32, f32).function == "pair"
+        for given in ([f32], [f32] * 3):
+            said = diagnose.explain(pair, *given)
+            assert (said.winner, said.reason) == (
+                None,
+                "the operation takes 2 arguments",
+            )
+            assert said.rows[0].reason == said.reason
+            assert diagnose.suggest(pair, *given).header == ""
+            with pytest.raises(DispatchError, match="the operation takes 2 arguments"):
+                diagnose.which(pair, *given)
 
 
 def test_defaults_of_a_declaration_are_filled_in():

@@ -278,3 +278,35 @@ def test_zeros_keep_their_sign() -> None:
     for a, b in itertools.product([0.0, -0.0], repeat=2):
         for found, exact in ((Wide(a) + Wide(b), a + b), (Wide(a) - Wide(b), a - b)):
             assert math.copysign(1, float(found)) == math.copysign(1, exact)
+
+
+@given(x=FACTORS, y=FACTORS, z=MIDDLE)
+def test_order_is_that_of_the_numbers(x: float, y: float, z: float):
+    numbers = [Wide(0), Wide(x) - x, Wide(x) * y, Wide(y) / x, Wide(z), Wide(z) + x]
+    for a, b in itertools.product(numbers, repeat=2):
+        want = [value(a) < value(b), value(a) <= value(b), value(a) == value(b)]
+        assert [a < b, a <= b, a == b] == want
+        assert [b > a, b >= a, b == a] == want
+        assert (a != b) is (a - b != 0)
+        assert a != b or hash(a) == hash(b)
+
+
+@kernel
+def each_order(x, y, out):
+    for i in range(x.size):
+        a, b = Wide(x[i]) - 1.0, Wide(y[i]) - 1.0
+        out[i] = (a < b) + 2 * (a <= b) + 4 * (a == b) + 8 * (a != b) + 16 * (a >= b)
+
+
+def test_order_is_the_same_compiled():
+    numbers = np.array([1.0, 2.0, -3.0, 1e-300, math.inf, -math.inf, math.nan])
+    x, y = map(np.ravel, np.meshgrid(numbers, numbers))
+    a, b = x - 1, y - 1
+    want = (a < b) + 2 * (a <= b) + 4 * (a == b) + 8 * (a != b) + 16 * (a >= b)
+    assert run(each_order, x, y).tolist() == want.tolist()
+
+
+def test_order_with_strangers():
+    assert Wide(3) == 3 == Wide(3.0)
+    assert Wide(3) != "3" and Wide(3) is not None and Wide(3) != 2**60
+    assert Wide(3) in {3, 4} and not math.nan >= Wide(3)
