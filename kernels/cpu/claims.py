@@ -12,6 +12,7 @@ it to change, for a short time spinning, then asleep.
 """
 
 from mdtensor.kernels.cpu import atomics
+from mdtensor.kernels.cpu.atomics import MONOTONIC
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import address_of
 
@@ -89,19 +90,19 @@ def claim(words, role):
 
 @kernel
 def wait(words, known):
-    """Return once DONE is not `known` any more; nanoseconds that it took."""
-    start = now = atomics.now()
+    """Return once DONE is not `known` any more; nanoseconds that it span."""
+    start = now = atomics.now(MONOTONIC)
     while now - start < SPIN_NANOSECONDS:
         for _ in range(PAUSES):
             if atomics.load(words, DONE) != known:
-                return atomics.now() - start
+                return atomics.now(MONOTONIC) - start
             atomics.pause()
-        now = atomics.now()
+        now = atomics.now(MONOTONIC)
     atomics.add(words, ASLEEP, 1)
     while atomics.load(words, DONE) == known:
         atomics.sleep_while(words, DONE, known)
     atomics.add(words, ASLEEP, -1)
-    return atomics.now() - start
+    return SPIN_NANOSECONDS
 
 
 @kernel

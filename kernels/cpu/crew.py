@@ -23,7 +23,7 @@ SAVINGS = 2e-3
 #: A rest for each second lost.
 REST = 100
 LONGEST_REST = 1.0
-#: Of publishing a job that no helper came to.
+#: Of publishing a job, waking the helpers, and ends of pieces.
 PUBLISHING = 5e-6
 NO_ROWS = np.zeros((0, ROW_LENGTH), np.int64)
 NO_PIECES = np.zeros((0, 3), np.int64)
@@ -36,15 +36,15 @@ def run_alone(rows, arena, constants):
     run(ALONE, NO_WORDS, rows, NO_PIECES, NO_WORDS, arena, constants)
 
 
-def gain(work, own, waited, seconds):
+def gain(work, own, busy, seconds):
     """Seconds that helpers saved; negative: one thread had been faster.
 
-    The caller did `own` of the `work` in the time that it did not wait, so alone it
-    had taken (seconds - waited) * work / own.
+    The caller did `own` of the `work` in `busy` seconds of its core, so alone it had
+    taken busy * work / own. All else in the `seconds` of the call counts as lost:
+    waiting, and a core that another thread had, perhaps a helper.
     """
-    if own >= work:
-        return -PUBLISHING
-    return (seconds - waited) * work / max(own, 1) - seconds
+    alone = busy * work / own if own else 0.0
+    return alone - seconds - PUBLISHING
 
 
 class Crew:
@@ -83,7 +83,7 @@ class Crew:
     def _run(self, job, arena, constants):
         start = time.perf_counter()
         try:
-            own, waited = run(
+            own, busy = run(
                 *(CALLER, self._words, job.rows, job.pieces, job.first),
                 *(arena, constants),
             )
@@ -94,7 +94,7 @@ class Crew:
             error, self._error = self._error, None
             raise error
         seconds = time.perf_counter() - start
-        self._settle(gain(job.work, own, waited * 1e-9, seconds))
+        self._settle(gain(job.work, own, busy * 1e-9, seconds))
 
     def _settle(self, gained):
         self._saved = min(self._saved + gained, SAVINGS)

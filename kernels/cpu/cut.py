@@ -15,8 +15,6 @@ from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
 
 #: Pixels, or elements, between two cuts: whole tiles and vectors.
 PIXELS, ELEMENTS = 12, 1024
-#: Fewer pixels for each piece are cut by columns of the weights instead.
-FEW_PIXELS = 48
 
 
 def cut(row, count):
@@ -90,7 +88,7 @@ def _products(row, count):
         at = PARAMETERS + 4
         return _image_parts(row, count, slice(at, at + 13), pixel_bytes)
     pixels = p[0] * p[15] * p[16]
-    if pixels < FEW_PIXELS * count and p[2] == 1 and runway.PANEL_COLUMNS:
+    if pixels < PIXELS * count and p[2] == 1 and runway.PANEL_COLUMNS:
         return _columns(row, count, is_exact)
     parts = []
     for a, b in _ranges(pixels, count, PIXELS):

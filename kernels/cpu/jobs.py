@@ -16,12 +16,12 @@ from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
 
 #: A shorter piece costs more to hand over than it saves.
 PIECE_NANOSECONDS = 8_000
-#: Enough that a late helper still finds some, few enough to cost nothing.
-MOST_PIECES = 8
+#: A longer step has twice as many, so that a late helper still finds one.
+LONG_NANOSECONDS = 150_000
 #: Multiply-accumulates a nanosecond in products and depthwise.
-RATES = {"generic": (10, 6), "avx2": (70, 20), "vnni": (180, 45)}
+RATES = {"generic": (10, 6), "avx2": (70, 17), "vnni": (180, 45)}
 #: Nanoseconds for each byte of the result of any other kind.
-BYTE_NANOSECONDS = 0.25
+BYTE_NANOSECONDS = 0.5
 
 
 class Job(NamedTuple):
@@ -53,9 +53,10 @@ def piece_count(row):
 
 
 def _pieces(row):
-    # an even number: two threads finish together
-    count = min(int(nanoseconds(row) / PIECE_NANOSECONDS) // 2 * 2, MOST_PIECES)
-    return cut(row, count) if count > 1 else [row]
+    time = nanoseconds(row)
+    if time < 2 * PIECE_NANOSECONDS:
+        return [row]
+    return cut(row, 4 if time > LONG_NANOSECONDS else 2)
 
 
 def job(rows):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mdtensor.kernels.cpu import atomics, claims, invoke
+from mdtensor.kernels.cpu.atomics import THREAD_TIME
 from mdtensor.kernels.cpu.claims import CALLER, OVER
 from mdtensor.kernels.cpu.invoke import ROW_LENGTH, SLACK
 from mdtensor.kernels.cpu.jit import kernel
@@ -31,13 +32,14 @@ def run(role, words, rows, pieces, first, arena, constants):
         constants: uint8 1-D.
 
     Returns: of a caller, the cost of the pieces that were its own, and nanoseconds
-        that it waited for others.
+        that its core worked on them.
     """
-    own = waited = i = stop = 0
+    own = busy = i = stop = 0
     scratch = arena
     if role == ALONE:
         stop = len(rows)
     elif role == CALLER:
+        busy = -atomics.now(THREAD_TIME)
         claims.publish(words, first, rows, pieces, arena, constants)
     while True:
         if i == stop:
@@ -46,9 +48,10 @@ def run(role, words, rows, pieces, first, arena, constants):
             known = atomics.load(words, claims.DONE)
             piece = claims.claim(words, role)
             if role == CALLER and piece == OVER:
+                busy += atomics.now(THREAD_TIME)
                 break
             if piece < 0:
-                waited += claims.wait(words, known)
+                busy -= claims.wait(words, known)
                 continue
             if role != CALLER:
                 rows, pieces, arena, constants = published(words)
@@ -64,7 +67,7 @@ def run(role, words, rows, pieces, first, arena, constants):
         i += 1
         if i == stop and role != ALONE:
             claims.finish(words)
-    return own, waited
+    return own, busy
 
 
 @kernel

@@ -251,10 +251,11 @@ def test_an_error_of_the_caller_is_raised(short, monkeypatch):
 
 
 def test_gain_is_what_helpers_saved():
-    assert gain(100, 50, 0.0, 1.0) == pytest.approx(1.0)
-    assert gain(100, 50, 0.5, 1.0) == pytest.approx(0.0)
-    assert gain(100, 75, 0.5, 1.0) == pytest.approx(-1 / 3)
-    assert gain(100, 100, 0.0, 1.0) < 0
+    assert gain(100, 50, 1.0, 1.0) == pytest.approx(1.0, abs=1e-4)
+    assert gain(100, 50, 1.0, 2.0) == pytest.approx(0.0, abs=1e-4)
+    assert gain(100, 75, 3.0, 5.0) == pytest.approx(-1.0, abs=1e-4)
+    assert gain(100, 0, 0.0, 0.5) == pytest.approx(-0.5, abs=1e-4)
+    assert gain(100, 100, 1.0, 1.0) < 0
 
 
 def test_a_crew_that_lost_rests(short, monkeypatch):

@@ -97,7 +97,7 @@ def test_products(shape, oc, exact):
 def test_wide_layers_of_few_pixels_are_cut_by_columns():
     if not cut.runway.PANEL_COLUMNS:
         pytest.skip("weights of this runway are not cut")
-    parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=2, least=2)
+    parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=4, least=2)
     assert {part[Column.X_BYTES] for part in parts} == {3 * 3 * 32}
     weight = np.random.default_rng(0).integers(-128, 128, (130, 64), dtype=np.int8)
     linear = steps.Linear(weight, ratios=[Fraction(1, 300)] * 130)
@@ -157,6 +157,7 @@ def test_columns_of_packed_weights_lie_apart(family):
 
 def test_short_steps_between_long_ones_are_one_piece(monkeypatch):
     monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 100)
+    monkeypatch.setattr(jobs, "LONG_NANOSECONDS", 2000)
     program, table = Program(), np.arange(256, dtype=np.uint8)
     x = program.input((1, 30, 40, 8), np.uint8)
     y = program.append(steps.Lookup(table), x)
@@ -164,10 +165,10 @@ def test_short_steps_between_long_ones_are_one_piece(monkeypatch):
         y = program.append(steps.Mean(Fraction(1), 9), y)
     layout = program.build([program.append(steps.Lookup(table), y)])._layout
     found = layout.job()
-    assert found.first.tolist() == [0, 8, 9]
-    assert found.pieces[8, :2].tolist() == [8, 11]
+    assert found.first.tolist() == [0, 4, 5]
+    assert found.pieces[4, :2].tolist() == [4, 7]
     assert found.work == found.pieces[:, 2].sum()
-    assert [jobs.piece_count(row) for row in layout.rows] == [8, 1, 1, 1]
+    assert [jobs.piece_count(row) for row in layout.rows] == [4, 1, 1, 1]
 
 
 def test_a_program_of_short_steps_is_no_job():
