@@ -38,6 +38,7 @@ from mdtensor.quant.observers import (
     MSEObserver as MSEObserver,
     PercentileObserver as PercentileObserver,
 )
+from mdtensor.quant.parallel import threads as threads
 from mdtensor.quant.qparams import QParams as QParams, grid_of as grid_of
 from mdtensor.quant.rules import rounding as rounding
 from mdtensor.quant.table import Table as Table

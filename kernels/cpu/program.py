@@ -13,7 +13,7 @@ import numpy as np
 from mdtensor.kernels.cpu import invoke
 from mdtensor.kernels.cpu.crew import CREW, run_alone
 from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
-from mdtensor.kernels.cpu.jobs import job
+from mdtensor.kernels.cpu.jobs import job, piece_count
 from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
 
 
@@ -174,6 +174,11 @@ class Executable:
     def constant_bytes(self):
         """Bytes of weights, biases, scales and tables."""
         return self._constants.size
+
+    @property
+    def pieces(self):
+        """Into how many pieces each step is cut, for threads; 1: one does it."""
+        return [piece_count(row) for row in self._layout.rows]
 
     def _load(self, layout, arena, arrays):
         assert len(arrays) == len(self._program.inputs), "wrong number of inputs"

@@ -17,6 +17,7 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import CastError, MdtensorError, OptionError
 from mdtensor.kernels.cpu.program import Executable, Program, Slot
+from mdtensor.quant import parallel
 from mdtensor.quant.codes import (
     channels_first,
     channels_last,
@@ -49,7 +50,7 @@ class Compiled:
 
     def run(self, values: Values) -> None:
         """Add what the nodes write to `values`."""
-        results = self.executable(*self._arrays(values))
+        results = self.executable(*self._arrays(values), threads=parallel.current())
         for (name, spec), array in zip(self.writes.items(), results, strict=True):
             values[name] = from_slot(array, spec)
 
@@ -58,8 +59,14 @@ class Compiled:
 
     def intermediate(self, values: Values) -> list[Any]:
         """What every step writes, in order."""
-        found: list[Any] = self.executable.values(*self._arrays(values))
+        arrays = self._arrays(values)
+        found: list[Any] = self.executable.values(*arrays, threads=parallel.current())
         return found
+
+    @property
+    def pieces(self) -> list[int]:
+        """Into how many pieces each step is cut, in order."""
+        return list(self.executable.pieces)
 
     def profile(self, values: Values, repeat: int) -> Any:
         """Seconds of every step, in order."""

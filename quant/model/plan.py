@@ -31,6 +31,7 @@ class PlannedNode:
         why: why it is not one compiled integer step; empty if it is.
         macs: multiply-accumulates.
         shape: of the result.
+        pieces: parts that threads may share, see `quant.threads`; 1: it stays whole.
     """
 
     node: str
@@ -43,6 +44,7 @@ class PlannedNode:
     why: str
     macs: int
     shape: tuple[int, ...]
+    pieces: int
 
 
 class Plan:
@@ -111,8 +113,9 @@ class Plan:
             if isinstance(part, Called):
                 yield self._called(part)
             else:
+                pieces = iter(part.pieces)
                 for node, step in zip(part.nodes, part.steps, strict=True):
-                    yield self._compiled(node, step)
+                    yield self._compiled(node, step, next(pieces) if step else 1)
 
     def _called(self, part: Called) -> PlannedNode:
         node, method = part.node, part.selection.method
@@ -130,7 +133,7 @@ class Plan:
         values = [self._specs[name] for name in (*node.values, node.output)]
         return all(issubclass(spec.type, QuantizedTensor) for spec in values)
 
-    def _compiled(self, node: Any, step: Any) -> PlannedNode:
+    def _compiled(self, node: Any, step: Any, pieces: int) -> PlannedNode:
         selection = node.select(*node.arguments(self._specs))
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
@@ -144,6 +147,7 @@ class Plan:
             "integer",
             "",
             int(step.macs(*shapes)),
+            pieces,
         )
 
     def _describe(
@@ -155,6 +159,7 @@ class Plan:
         arithmetic: str,
         why: str,
         macs: int,
+        pieces: int = 1,
     ) -> PlannedNode:
         types = ", ".join(t.__name__ for t in selection.types)
         method = f"{selection.method} at {selection.method.location}"
@@ -169,6 +174,7 @@ class Plan:
             why,
             macs,
             self._specs[node.output].shape,
+            pieces,
         )
 
     @property
@@ -185,11 +191,9 @@ class Plan:
         return f"Plan({len(self.nodes)} nodes, {compiled} without floats)"
 
     def __str__(self) -> str:
-        rows = [("node", "call", "kernel", "runway", "arithmetic", "why")]
-        rows += [
-            (n.node, n.signature, n.kernel, n.runway, n.arithmetic, n.why)
-            for n in self.nodes
-        ]
+        heads = ("node", "signature", "kernel", "runway", "pieces", "arithmetic", "why")
+        rows = [("node", "call", *heads[2:])]
+        rows += [tuple(str(getattr(n, head)) for head in heads) for n in self.nodes]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
             "  ".join(
