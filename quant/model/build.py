@@ -109,6 +109,7 @@ class Builder:
             of Python integers, with None for what is dynamic.
         left_out: results that are not supported, with the operator that has them.
         elements: of the values whose element type is held by a wider one.
+        narrow: names of codes that leave out the smallest.
     """
 
     inputs: dict[str, TensorSpec] = field(default_factory=dict)
@@ -118,6 +119,7 @@ class Builder:
     sizes: dict[str, Array] = field(default_factory=dict)
     left_out: dict[str, Operator] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
+    narrow: frozenset[str] = frozenset()
 
     def input(self, name: str, spec: TensorSpec) -> None:
         self._define(name)

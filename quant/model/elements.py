@@ -15,6 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 import mdtensor as md
+from mdtensor.quant.dtypes import (
+    qfloat8_e4m3,
+    qfloat8_e5m2,
+    qint4,
+    qint8,
+    qint16,
+    qint32,
+    quint4,
+    quint8,
+)
+from mdtensor.quant.tensor import ScaledFloatTensor
 
 Array = npt.NDArray[Any]
 
@@ -27,11 +38,13 @@ class Element:
         code: its number, TensorProto.DataType.
         storage: its NumPy type, by name of `ml_dtypes`.
         wide: the type of tensors that hold it.
+        bits: of each in a file.
     """
 
     code: int
     storage: str
     wide: md.DType
+    bits: int = 8
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -64,16 +77,43 @@ ELEMENTS = {
         Element(18, "float8_e4m3fnuz", md.float32),
         Element(19, "float8_e5m2", md.float32),
         Element(20, "float8_e5m2fnuz", md.float32),
-        Element(21, "uint4", md.uint8),
-        Element(22, "int4", md.int8),
-        Element(23, "float4_e2m1fn", md.float32),
+        Element(21, "uint4", md.uint8, 4),
+        Element(22, "int4", md.int8, 4),
+        Element(23, "float4_e2m1fn", md.float32, 4),
         Element(24, "float8_e8m0fnu", md.float32),
-        Element(25, "uint2", md.uint8),
-        Element(26, "int2", md.int8),
+        Element(25, "uint2", md.uint8, 2),
+        Element(26, "int2", md.int8, 2),
         Element(27, "float6_e2m3fn", md.float32),
         Element(28, "float6_e3m2fn", md.float32),
     )
 }
+
+
+#: The quantized type of codes, by the number of their element type in a file.
+QUANTIZED = {
+    2: quint8,
+    3: qint8,
+    5: qint16,
+    6: qint32,
+    17: qfloat8_e4m3,
+    19: qfloat8_e5m2,
+    21: quint4,
+    22: qint4,
+}
+CODES = {dtype: code for code, dtype in QUANTIZED.items()}
+
+
+def stored(tensor: Any) -> Array:
+    """The elements of a tensor as a file has them: of a quantized one its codes."""
+    if isinstance(tensor, ScaledFloatTensor):
+        return np.asarray(tensor.buffer)
+    return as_stored(np.asarray(getattr(tensor, "codes", tensor)), tensor.dtype)
+
+
+def as_stored(values: Array, dtype: md.DType) -> Array:
+    """Numbers in the type that a file has for elements of `dtype`."""
+    element = ELEMENTS.get(CODES.get(dtype, 0))
+    return values.astype(dtype.storage if element is None else element.dtype)
 
 
 def element_of(array: Array) -> Element | None:

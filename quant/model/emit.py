@@ -20,6 +20,8 @@ class Sink(Protocol):
     """What a writer offers to the functions below."""
 
     specs: Mapping[str, TensorSpec]
+    #: The version of the operator set.
+    opset: int
 
     def emit(self, kind: str, inputs: list[str], **attributes: Any) -> str:
         """Add an operator on the way to the result; the name of what it writes."""
@@ -188,7 +190,11 @@ def reduction(sink: Sink, node: Node, inputs: list[str]) -> None:
     kind = "ReduceMean" if node.operation is md.mean else "ReduceMax"
     axes = normalize_axes(node.options.get("axis"), sink.specs[node.inputs[0]].ndim)
     keepdims = int(node.options.get("keepdims", False))
-    sink.result(kind, inputs, axes=axes, keepdims=keepdims)
+    if sink.opset < 18:
+        sink.result(kind, inputs, axes=axes, keepdims=keepdims)
+    else:
+        over = sink.constant(np.array(axes, np.int64))
+        sink.result(kind, [*inputs, over], keepdims=keepdims)
 
 
 @emits(md.batch_norm)

@@ -85,9 +85,8 @@ def initializer_array(proto: Any, folder: Path) -> Array:
 def _external_array(proto: Any, folder: Path, what: str) -> Array:
     entries = {str(entry.key): str(entry.value) for entry in proto.external_data}
     place = external_path(entries.get("location", ""), folder, what)
-    dtype = element_type(proto.data_type, what).storage
-    shape = tuple(proto.dims)
-    size, offset = dtype.itemsize * prod(shape), entries.get("offset", "0")
+    shape, offset = tuple(proto.dims), entries.get("offset", "0")
+    size = -(-prod(shape) * _bits(proto, what) // 8)
     if min(shape, default=0) < 0 or not offset.isdecimal():
         raise ModelError(f"{what} is damaged: its size or offset", "Export it again")
     try:
@@ -103,8 +102,19 @@ def _external_array(proto: Any, folder: Path, what: str) -> Array:
             f"the data of {what} ends after {len(data)} of {size} bytes",
             "Copy the data file again",
         )
+    if proto.data_type in ELEMENTS:  # several in a byte
+        whole = type(proto)(data_type=proto.data_type, dims=shape, raw_data=data)
+        return np.array(onnx_package().numpy_helper.to_array(whole))
+    dtype = element_type(proto.data_type, what).storage
     little = np.frombuffer(data, dtype.newbyteorder("<"))
     return little.astype(dtype).reshape(shape)
+
+
+def _bits(proto: Any, what: str) -> int:
+    """Of each element in a file."""
+    if proto.data_type in ELEMENTS:
+        return ELEMENTS[proto.data_type].bits
+    return 8 * element_type(proto.data_type, what).storage.itemsize
 
 
 def _part(place: Path, offset: int, size: int) -> bytes:

@@ -15,43 +15,43 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError
-from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.build import Builder, Operator, element_type
-from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.elements import CODES, ELEMENTS, QUANTIZED
+from mdtensor.quant.model.graph import Graph, Node, deduced
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
 Specs = Mapping[str, TensorSpec]
 #: Operations with weights and a bias, whose scales may differ by output channel.
 WEIGHTED = (md.conv2d, md.linear)
-#: Codes in a file and the type they are of.
-CODES = {md.int8: qint8, md.uint8: quint8, md.int32: qint32}
+PRODUCTS = (*WEIGHTED, md.matmul)
+#: The number of uint8 in a file, what QuantizeLinear writes if nothing says another.
+UINT8 = 2
 
 
 def quantize_linear(g: Builder, op: Operator) -> None:
     zero_point = op.input(2)
-    codes = g.specs[zero_point].dtype if zero_point else md.uint8
-    if zero_point is None and op.get("output_dtype", 0):
-        codes = element_type(op.get("output_dtype"), str(op))
+    code = g.code(zero_point) if zero_point else op.get("output_dtype", 0) or UINT8
     op.require("precision", 0, 1)
-    g.call(op, quantize, op.inputs[0], qparams=_grid(g, op, codes))
+    op.require("saturate", 1)
+    grid = _grid(g, op, code, op.outputs[0])
+    g.call(op, quantize, op.inputs[0], qparams=grid)
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
     name = str(op.inputs[0])
     op.require("output_dtype", 0, 1)
     if name in g.constants:
-        codes = g.constants[name]
-        grid = _grid(g, op, codes.dtype)
-        on_grid = quantized(np.asarray(codes), grid)
+        grid = _grid(g, op, g.code(name), name)
+        on_grid = quantized(_codes_of(g, name), grid)
         name = g.constant(g.fresh(f"{name}.{op.outputs[0]}"), on_grid)
     elif (own := g.specs[name].qparams) is None:
         raise op.refusal(
             f"reads {name!r}, which no QuantizeLinear wrote",
             "Give the model float inputs",
         )
-    elif own != (restated := _grid(g, op, _codes(own))):
+    elif own != (restated := _grid(g, op, CODES[own.dtype], name)):
         raise op.refusal(
             f"reads {name!r} of {own} as if it were of {restated}",
             "Use one grid on both sides",
@@ -59,25 +59,35 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
     g.call(op, dequantize, name)
 
 
-def _codes(grid: QParams) -> Any:
-    return next(codes for codes, dtype in CODES.items() if dtype is grid.dtype)
+def _codes_of(g: Builder, name: str) -> Any:
+    """The codes of a constant; those of small floats are their bytes."""
+    array, element = np.asarray(g.constants[name]), g.elements.get(name)
+    if element is None or not element.is_float:
+        return array
+    return array.astype(element.dtype).view(np.uint8)
 
 
-def _grid(g: Builder, op: Operator, codes: Any) -> QParams:
-    op.require("block_size", 0)
-    if codes not in CODES:
-        listed = ", ".join(map(str, CODES))
-        raise op.refusal(f"has codes of {codes}", f"Supported are {listed}")
+def _grid(g: Builder, op: Operator, code: int, value: str) -> QParams:
+    """The grid of codes called `value`, of the element type with number `code`."""
+    if code not in QUANTIZED:
+        listed = ", ".join(map(str, QUANTIZED.values()))
+        raise op.refusal(
+            f"has codes of {ELEMENTS.get(code) or element_type(code, str(op))}",
+            f"Supported are those of {listed}",
+        )
     given = g.known(op, 1, "the scale")
     if given.dtype != np.float32:
         raise op.refusal(f"has scales of {given.dtype}", "Supported is float32")
     scale = given.astype(np.float64)
     zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
+    is_narrow = value in g.narrow
+    options = {"dtype": QUANTIZED[code], "narrow_range": is_narrow}
+    axis = op.get("axis", 1) % max(len(g.shape(op.inputs[0])), 1)
+    if size := op.get("block_size", 0):
+        return QParams(scale, zeros, axis=axis, block_size=size, **options)
     if scale.size == 1:
-        return QParams(scale.item(), zeros.reshape(-1)[0], dtype=CODES[codes])
-    rank = len(g.shape(op.inputs[0]))
-    axis = op.get("axis", 1) % rank
-    return QParams(scale, zeros, dtype=CODES[codes], axis=axis)
+        return QParams(scale.item(), zeros.reshape(-1)[0], **options)
+    return QParams(scale, zeros, axis=axis, **options)
 
 
 READERS: dict[str, Callable[[Builder, Operator], None]] = {
@@ -170,3 +180,27 @@ def _codes_behind(graph: Graph, value: Any) -> str | None:
     if node is None or node.operation is not dequantize:
         return ""
     return str(node.inputs[0])
+
+
+def fold_weights(graph: Graph) -> Graph:
+    """Products of floats with dequantized constants read the codes themselves."""
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        if node.operation not in PRODUCTS or _codes_behind(graph, node.inputs[0]):
+            continue
+        codes = _codes_behind(graph, node.inputs[1])
+        if codes in graph.constants:
+            inputs = (node.inputs[0], codes, *node.inputs[2:])
+            read = replace(node, inputs=inputs)
+            if _gives(read, specs, specs[node.output]):
+                nodes[node.output] = read
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _gives(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
+    """Whether there is a method for the node, and its result is as wanted."""
+    try:
+        return deduced(node, specs) == wanted
+    except MdtensorError:
+        return False

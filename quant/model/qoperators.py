@@ -14,27 +14,17 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.quant import accumulators
-from mdtensor.quant.dtypes import (
-    SYMMETRIC,
-    qint4,
-    qint8,
-    qint16,
-    qint32,
-    quint4,
-    quint8,
-)
+from mdtensor.quant.dtypes import SYMMETRIC, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.build import ELEMENT_TYPES, Builder, Operator
-from mdtensor.quant.model.elements import ELEMENTS
+from mdtensor.quant.model.elements import ELEMENTS, QUANTIZED
+from mdtensor.quant.model.grids import UINT8
 from mdtensor.quant.model.narrow import cast, nearest
 from mdtensor.quant.model.operators.table import Reader
 from mdtensor.quant.model.operators.windows import conv_options
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
-#: The quantized type of codes, by the number of their element type in a file.
-QUANTIZED = {2: quint8, 3: qint8, 5: qint16, 6: qint32, 21: quint4, 22: qint4}
-UINT8 = 2
 #: The arguments of a grid that say which scales there are, and where they lie.
 Place = dict[str, Any]
 

@@ -22,9 +22,9 @@ from mdtensor.quant.model.build import (
 )
 from mdtensor.quant.model.files import initializer_array, onnx_package, read_model
 from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.metadata import narrow_in, rule_in
 from mdtensor.quant.model.operators import READERS
 from mdtensor.quant.model.operators.table import Reader
-from mdtensor.quant.model.ruled import rule_in
 
 Shapes = Mapping[str, Sequence[int]] | Sequence[int]
 #: Before, attributes and broadcasting differ too much; after, nothing is known.
@@ -50,7 +50,7 @@ def read_graph(
     """
     model = read_model(path)
     folder = Path(path).parent
-    g = Builder()
+    g = Builder(narrow=narrow_in(model))
     for name, array in initial_arrays(model.graph, folder).items():
         g.enter(name, array)
     _inputs(g, model.graph, input_shapes)

@@ -18,7 +18,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import GridError
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node, spec_of
-from mdtensor.quant.model.grids import WEIGHTED, fold_grids
+from mdtensor.quant.model.grids import WEIGHTED, fold_grids, fold_weights
 
 Rewrite = Callable[[Graph], Graph]
 
@@ -326,4 +326,5 @@ PASSES: tuple[Rewrite, ...] = (
     name_activations,
     name_hardswish,
     fold_grids,
+    fold_weights,
 )

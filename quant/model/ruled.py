@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mdtensor.errors import ModelError, OptionError
+from mdtensor.errors import OptionError
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT, check_rule
-
-#: Under which name a file says its rule.
-METADATA = "mdtensor.rounding"
 
 
 def ruled(graph: Graph, rule: str) -> Graph:
@@ -57,16 +54,3 @@ def _stamped(node: Node, rule: str) -> Node:
 
     options = {key: stamp(value) for key, value in node.options.items()}
     return replace(node, options=options)
-
-
-def rule_in(model: Any) -> str:
-    """The rule that the metadata of a file names; `exact` if it names none.
-
-    Raises:
-        ModelError: it names one that is not known here.
-    """
-    found = {entry.key: entry.value for entry in model.metadata_props}
-    try:
-        return check_rule(found.get(METADATA, EXACT))
-    except OptionError as error:
-        raise ModelError(f"the file's {error.problem}", error.fix) from None

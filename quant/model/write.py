@@ -16,16 +16,17 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.quant.generics import dequantize, quantize, requantize
+from mdtensor.quant.model.elements import CODES, as_stored, stored
 from mdtensor.quant.model.emit import EMITTERS, element_code, real_storage
 from mdtensor.quant.model.files import onnx_package, write_file
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.grids import CODES
-from mdtensor.quant.model.ruled import METADATA
+from mdtensor.quant.model.metadata import properties
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.rules import EXACT
 
-#: HardSwish came with 14; the attributes written here were inputs from 18 on.
-OPSET, IR_VERSION = 14, 7
+#: The operator set and the version of the format: HardSwish came with 14.
+OLD = 14, 7
+#: Codes of 4 and 16 bits, floats of 8, and blocks came with 21.
+NEW = 21, 10
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -70,7 +71,9 @@ class _Writer:
         self.nodes: list[Any] = []
         self.initializers: dict[Any, Any] = {}
         self.reals: dict[str, str] = {}
-        self.is_compact = any(spec.qparams for spec in self.specs.values())
+        grids = [spec.qparams for spec in self.specs.values() if spec.qparams]
+        self.is_compact = bool(grids)
+        self.opset, self.ir_version = NEW if any(map(_is_new, grids)) else OLD
         kept = {*graph.inputs, *graph.outputs}
         self.names = {name: name for name in kept}
         self.taken = set(kept) if self.is_compact else set(self.specs)
@@ -91,14 +94,23 @@ class _Writer:
         )
         made = helper.make_model(
             proto,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", self.opset)],
+            ir_version=self.ir_version,
             producer_name="mdtensor",
             producer_version=md.__version__,
         )
-        if self.graph.rounding != EXACT:
-            helper.set_model_props(made, {METADATA: self.graph.rounding})
+        if said := properties(self.graph.rounding, self._narrow()):
+            helper.set_model_props(made, said)
         return made
+
+    def _narrow(self) -> list[str]:
+        """The names in the file of codes without the smallest."""
+        grids = {value: spec.qparams for value, spec in self.specs.items()}
+        return [
+            name
+            for value, name in self.names.items()
+            if grids[value] is not None and grids[value].narrow_range
+        ]
 
     def _write(self, node: Node) -> None:
         self.node = node
@@ -151,21 +163,21 @@ class _Writer:
     def _quantize(self, source: str, value: str, name: str) -> None:
         grid = self.specs[value].qparams
         inputs = [source, *self._grid(grid, True)]
-        where = _granularity(value, grid)
+        where = _granularity(grid)
         self._operator("QuantizeLinear", inputs, self._name(value), name, where)
 
     def _dequantize(self, value: str, output: str, name: str = "") -> None:
         grid = self.specs[value].qparams
         has_zero = value not in self.graph.constants or bool(grid.zero_point.any())
         inputs = [self._name(value), *self._grid(grid, has_zero)]
-        where = _granularity(value, grid)
+        where = _granularity(grid)
         self._operator("DequantizeLinear", inputs, output, name, where)
         self.reals[value] = output
 
     def _grid(self, grid: QParams, has_zero: bool) -> list[str]:
         names = [self.constant(grid.scale.astype(np.float32))]
         if has_zero:
-            names.append(self.constant(grid.zero_point.astype(grid.dtype.storage)))
+            names.append(self.constant(as_stored(grid.zero_point, grid.dtype)))
         return names
 
     def _real(self, value: str) -> str:
@@ -180,8 +192,7 @@ class _Writer:
         if value not in self.names:
             self.names[value] = self._fresh() if self.is_compact else value
             if value in self.graph.constants:
-                tensor = self.graph.constants[value]
-                array = np.asarray(getattr(tensor, "codes", tensor))
+                array = stored(self.graph.constants[value])
                 self._initializer(self.names[value], array)
         return self.names[value]
 
@@ -194,7 +205,7 @@ class _Writer:
     def constant(self, values: Any) -> str:
         """The name of an initializer with these values; equal ones are shared."""
         array = np.asarray(values)
-        key = (array.dtype.str, array.shape, array.tobytes())
+        key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self.initializers:
             name = self._fresh()
             self.initializers[key] = self.onnx.numpy_helper.from_array(array, name)
@@ -208,8 +219,7 @@ class _Writer:
         if name in self.graph.inputs:
             raise ModelError(f"output {name!r} is an input", "Add an operation")
         self.names[name] = source
-        tensor = self.graph.constants[name]
-        self._initializer(source, np.asarray(getattr(tensor, "codes", tensor)))
+        self._initializer(source, stored(self.graph.constants[name]))
         self._operator("Identity", [source], name, "", {})
 
     def _fresh(self) -> str:
@@ -222,16 +232,14 @@ class _Writer:
     def _value_info(self, name: str) -> Any:
         spec = self.specs[name]
         shape = [None if size < 0 else size for size in spec.shape]
-        dtype = _storage(spec)
+        code = CODES[spec.dtype] if spec.qparams else element_code(spec.dtype)
         make: Callable[..., Any] = self.onnx.helper.make_tensor_value_info
-        return make(name, element_code(dtype), shape)
+        return make(name, code, shape)
 
 
-def _storage(spec: TensorSpec) -> Any:
-    """The element type of a value in the file: codes, if it is quantized."""
-    if spec.qparams is None:
-        return spec.dtype
-    return next(codes for codes, dtype in CODES.items() if dtype is spec.dtype)
+def _is_new(grid: QParams) -> bool:
+    """Whether older operator sets have no such codes or scales."""
+    return grid.block_size is not None or CODES[grid.dtype] not in (2, 3, 6)
 
 
 def _short(number: int) -> str:
@@ -243,11 +251,7 @@ def _short(number: int) -> str:
     return digits
 
 
-def _granularity(value: str, grid: QParams) -> dict[str, int]:
-    """Along which axis scales lie, as an attribute."""
-    if grid.block_size is not None:
-        raise ModelError(
-            f"{value} has scales for blocks of {grid.block_size}, no place for them",
-            "Requantize it to one scale, or one for each index of an axis",
-        )
-    return {} if grid.axis is None else {"axis": grid.axis}
+def _granularity(grid: QParams) -> dict[str, int]:
+    """Along which axis scales lie, and how many indices share one, as attributes."""
+    where = {"axis": grid.axis, "block_size": grid.block_size}
+    return {name: size for name, size in where.items() if size is not None}

@@ -283,9 +283,9 @@ REFUSED = [
     ([*pair("x")[:1], node("DequantizeLinear", "x.q s zero", "y")], "as if it were of"),
     ([node("DequantizeLinear", "i s z", "y")], "reads 'i', which no QuantizeLinear wr"),
     ([node("QuantizeLinear", "x x z", "y")], "needs the scale as a constant"),
-    ([node("QuantizeLinear", "x s wide", "y")], "has codes of int16"),
+    ([node("QuantizeLinear", "x s wide", "y")], "has codes of uint16"),
     ([node("QuantizeLinear", "x bad z", "y")], "a scale is"),
-    ([node("QuantizeLinear", "x s z", "y", block_size=2)], "block_size=2"),
+    ([node("QuantizeLinear", "x s z", "y", block_size=2)], "with axis=1, block_size=2"),
     ([node("QuantizeLinear", "x half z", "y")], "has scales of float16"),
 ]
 
@@ -294,7 +294,7 @@ REFUSED = [
 def test_refuses(nodes: Any, words: str, make_model: Any) -> None:
     constants = {
         **CONSTANTS,
-        "wide": np.int16(0),
+        "wide": np.uint16(0),
         "bad": F32(-1),
         "half": np.float16(1),
     }

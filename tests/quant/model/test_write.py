@@ -298,13 +298,3 @@ def test_an_unwritable_place(tmp_path: Path) -> None:
     made = graph(Node("n", md.relu, ("x",), "y"))
     with pytest.raises(ModelError, match="cannot be written"):
         write_graph(made, tmp_path / "none" / "m.onnx")
-
-
-def test_scales_in_blocks_are_refused(tmp_path: Path) -> None:
-    grid = QParams(np.full((2, 2), 0.5), axis=1, block_size=2)
-    weights = quantize(md.ones((2, 3)), grid)
-    node = Node("l", md.linear, ("x", "w", None), "y", {})
-    with pytest.raises(ModelError) as caught:
-        write_graph(graph(node, w=weights), tmp_path / "q.onnx")
-    assert str(caught.value).startswith("w has scales for blocks of 2, no place")
-    assert not (tmp_path / "q.onnx").exists()
