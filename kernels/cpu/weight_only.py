@@ -13,7 +13,11 @@ product with the dequantized weights, to the byte.
 """
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
 
+from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.float_matmul import PANEL, multiply_panel, padded_columns
 from mdtensor.kernels.cpu.jit import kernel
 
@@ -25,14 +29,62 @@ def padded_rows(values):
     return padded
 
 
+def turn_block(rows, first, i, panels, p):
+    """panels[p, i : i + 16] = rows[first : first + 16, i : i + 16].T; of bytes."""
+    panels[p, i : i + PANEL] = rows[first : first + PANEL, i : i + PANEL].T
+
+
+@overload(turn_block, inline="always")
+def _turn_block(rows, first, i, panels, p):
+    def turn(rows, first, i, panels, p):
+        width = np.int64(rows.shape[1])
+        source = vectors.address_of(rows, np.int64(first) * width + np.int64(i))
+        at = (np.int64(p) * width + np.int64(i)) * PANEL
+        turn_bytes(source, width, vectors.address_of(panels, at))
+
+    return turn
+
+
+@intrinsic
+def turn_bytes(typingctx, source, pitch, target):
+    """16 x 16 bytes turned, rows `pitch` bytes apart to 256 in one piece."""
+
+    def emit(context, b, signature, arguments):
+        source, pitch, target = arguments
+        kind = ir.VectorType(vectors.I8, PANEL)
+        rows = [
+            vectors.load(b, b.add(source, b.mul(pitch, vectors.I64(r))), kind)
+            for r in range(PANEL)
+        ]
+        low, high = [
+            [half * PANEL // 2 + i // 2 + PANEL * (i % 2) for i in range(PANEL)]
+            for half in (0, 1)
+        ]
+        for _ in range(4):  # each riffles all 256 bytes: their places turn by a bit
+            pairs = zip(rows[: PANEL // 2], rows[PANEL // 2 :], strict=True)
+            rows = [
+                b.shuffle_vector(x, y, vectors.constant(vectors.I32, order))
+                for x, y in pairs
+                for order in (low, high)
+            ]
+        for r, row in enumerate(rows):
+            vectors.store(b, row, b.add(target, vectors.I64(PANEL * r)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), emit
+
+
 @kernel
 def interleave(rows, panels):
-    """panels[p, i, j] = rows[16 * p + j, i]; bytes."""
-    for p in range(np.uintp(panels.shape[0])):
-        first = p * np.uintp(PANEL)
-        for i in range(np.uintp(panels.shape[1])):
-            for j in range(np.uintp(PANEL)):
-                panels[p, i, j] = rows[first + j, i]
+    """panels[p, i, j] = rows[16 * p + j, i]; bytes, C-contiguous."""
+    width = panels.shape[1]
+    whole = width // PANEL * PANEL
+    for p in range(panels.shape[0]):
+        for i in range(0, whole, PANEL):
+            turn_block(rows, p * PANEL, i, panels, p)
+        for i in range(whole, width):
+            for j in range(PANEL):
+                panels[p, i, j] = rows[p * PANEL + j, i]
 
 
 def pack_rows(rows):
