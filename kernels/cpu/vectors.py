@@ -45,14 +45,6 @@ def store(b, value, address):
     b.store(value, b.inttoptr(address, value.type.as_pointer()), align=1)
 
 
-def prefetch(b, address):
-    """Ask for the line of the cache at `address`, which need not be readable."""
-    pointer = b.inttoptr(address, I8.as_pointer())
-    signature = ir.FunctionType(ir.VoidType(), [pointer.type, I32, I32, I32])
-    ask = cgutils.get_or_insert_function(b.module, signature, "llvm.prefetch.p0")
-    b.call(ask, [pointer, I32(0), I32(3), I32(1)])  # to read, everywhere, data
-
-
 def permute(b, x, order):
     """Element i of the result = element order[i] of x."""
     return b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), constant(I32, order))

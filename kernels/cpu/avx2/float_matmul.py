@@ -1,8 +1,9 @@
 """Products of float32 matrices on AVX2 with FMA: tiles of 6 rows by 16 columns.
 
 A tile keeps its 12 vectors of sums in registers and takes two vectors of weights and 6
-numbers of `a`, each in all lanes, a step. Blocks of k and of rows keep what the tiles
-read in the caches; between two blocks of k the sums rest in `out`.
+numbers of `a`, each in all lanes, a step. Some panels of weights stay in the second
+cache while all rows pass over them, 6 in the first cache at a time; between two blocks
+of k the sums rest in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -21,8 +22,8 @@ from mdtensor.kernels.cpu.vectors import F32, I64
 
 ROWS = 6
 LINE = 4 * PANEL  # bytes of one step of k in a panel
-DEPTH = 512  # steps of a block: 32 KiB of weights
-BLOCK = 192  # rows of a block: with DEPTH steps they fill 3/4 of the second cache
+DEPTH = 1024  # steps of a block: 6 rows of `a` stay in the first cache
+PANELS = 4  # of a block: with DEPTH steps they fill half of the second cache
 
 
 def load_floats(b, address, count):
@@ -61,47 +62,30 @@ def _tile(b, rows, job, a, start, out):
 
 @intrinsic(prefer_literal=True)
 def tiles_f32(typingctx, rows, job):
-    """`count` tiles of one panel, one below the other.
+    """`count` tiles side by side, of the same rows.
 
     Args:
         rows: a literal; a tile has `rows` rows and 16 columns.
-        job: count, a, start, out, ahead, lines, pitch, k, packed, start_pitch, ldc;
-            arrays by address, pitches in bytes. `start` is the bias, with a pitch of 0,
-            or `out`. Each tile asks for `lines` lines of the cache from `ahead` on.
+        job: count, packed, start, out, a, pitch, k, panel, start_pitch, ldc; arrays by
+            address, pitches in bytes. `panel` is the way to the next panel; `start` is
+            the bias, with a pitch of 0, or `out`.
     """
     shape = vectors.literals(rows)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        count, a, start, out, ahead, lines, *rest = cgutils.unpack_tuple(
-            b, arguments[1]
-        )
-        pitch, _, _, start_pitch, ldc = rest
+        count, packed, start, out, *rest = cgutils.unpack_tuple(b, arguments[1])
+        a, pitch, k, panel, start_pitch, ldc = rest
 
-        def tile(a, start, out, ahead):
-            below = b.add(out, b.mul(ldc, I64(shape[0])))
-            for r in range(shape[0]):
-                vectors.prefetch(b, b.add(below, b.mul(ldc, I64(r))))
-            prefetch_lines(b, ahead, lines)
-            _tile(b, shape[0], rest, a, start, out)
+        def tile(packed, start, out):
+            _tile(b, shape[0], (pitch, k, packed, start_pitch, ldc), a, start, out)
             return I64(0)
 
-        steps = [b.mul(step, I64(shape[0])) for step in (pitch, start_pitch, ldc)]
-        steps.append(b.mul(lines, I64(64)))
-        return vectors.advance(b, count, [a, start, out, ahead], steps, tile)
+        steps = [panel, I64(LINE), I64(LINE)]
+        return vectors.advance(b, count, [packed, start, out], steps, tile)
 
-    return types.int64(rows, types.UniTuple(types.int64, 11)), emit
-
-
-def prefetch_lines(b, address, count):
-    """Ask for `count` lines of the cache from `address` on."""
-
-    def line(i, carried):
-        vectors.prefetch(b, b.add(address, b.mul(i, I64(64))))
-        return carried
-
-    vectors.repeat(b, count, [], line)
+    return types.int64(rows, types.UniTuple(types.int64, 10)), emit
 
 
 @kernel
@@ -121,64 +105,48 @@ def run_tiles(rows, job):
 
 
 @kernel
-def multiply_panel(a, pitch, rows, depth, weights, start, start_pitch, out, ldc, ahead):
-    """out[i] = start[i] + sum_k a[i, k] * weights[k], 16 columns; all by address.
+def copy_columns(source, first, pitch, rows, columns, target, at, ldc):
+    """target[at + r * ldc + j] = source[first + r * pitch + j], j < columns."""
+    for r in range(rows):
+        line = source[np.uintp(first + r * pitch) :]
+        row = target[np.uintp(at + r * ldc) :]
+        for j in range(np.uintp(columns)):
+            row[j] = line[j]
+
+
+@kernel
+def multiply_block(a, lda, m, block, weights, panel, n, bias, out, ldc, stage):
+    """All rows by some panels, over a part of k; sums go on from the bias or `out`.
 
     Args:
-        ahead: what is needed next, as long as `weights`; 0 for nothing.
+        block: k: first, steps; columns: first.
+        weights: of the first panel at the first step, by address; `panel` bytes on is
+            the next panel. They are of columns up to `n`.
+        stage: float32 [6 * 16], for columns that do not fill a panel.
     """
-    tiles = rows // ROWS
-    if tiles > 0:
-        lines = depth // tiles if ahead else 0
-        job = (
-            *(tiles, a, start, out, ahead, lines),
-            *(pitch, depth, weights, start_pitch, ldc),
-        )
-        run_tiles(ROWS, job)
-    left = rows - tiles * ROWS
-    if left > 0:
-        done = tiles * ROWS
-        x, begin = a + done * pitch, start + done * start_pitch
-        rest = (
-            *(1, x, begin, out + done * ldc, ahead, 0),
-            *(pitch, depth, weights, start_pitch, ldc),
-        )
-        run_tiles(left, rest)
-
-
-@kernel
-def aligned_f32(size):
-    """Numbers, not set, that begin at a line of the cache."""
-    room = np.empty(size + 16, np.float32)
-    return room[(-vectors.address_of(room, 0) & 63) // 4 :]
-
-
-@kernel
-def copy_rows(a, lda, first, rows, start, depth, block):
-    """block[r, i] = a[first + r, start + i]."""
-    for r in range(rows):
-        source = a[np.uintp((first + r) * lda + start) :]
-        target = block[np.uintp(r * depth) :]
-        for i in range(np.uintp(depth)):
-            target[i] = source[i]
-
-
-@kernel
-def copy_columns(stage, rows, columns, out, at, ldc):
-    """out[at + r * ldc + j] = stage[r, j] for the `columns` that exist."""
-    for r in range(rows):
-        source = stage[np.uintp(r * PANEL) :]
-        target = out[np.uintp(at + r * ldc) :]
-        for j in range(np.uintp(columns)):
-            target[j] = source[j]
-
-
-@kernel
-def panel_target(out, at, ldc, columns, stage):
-    """(address, bytes of a row) of a panel's sums: `out`, or `stage` if it is cut."""
-    if columns < PANEL:
-        return vectors.address_of(stage, 0), LINE
-    return vectors.address_of(out, at), 4 * ldc
+    begin, depth, first = block
+    whole, cut = (n - first) // PANEL, (n - first) % PANEL
+    for i in range(0, m, ROWS):
+        rows = min(ROWS, m - i)
+        x = vectors.address_of(a, i * lda + begin)
+        at = i * ldc + first
+        y = vectors.address_of(out, at)
+        start, start_pitch = y, 4 * ldc
+        if begin == 0:
+            start, start_pitch = vectors.address_of(bias, first), 0
+        if whole > 0:
+            run_tiles(rows, (whole, weights, start, y, x, 4 * lda, depth, panel,
+                             start_pitch, 4 * ldc))  # fmt: skip
+        if cut > 0:
+            at += whole * PANEL
+            y = vectors.address_of(stage, 0)
+            start += whole * LINE
+            if begin > 0:
+                copy_columns(out, at, ldc, rows, cut, stage, 0, PANEL)
+                start, start_pitch = y, LINE
+            run_tiles(rows, (1, weights + whole * panel, start, y, x, 4 * lda, depth,
+                             panel, start_pitch, LINE))  # fmt: skip
+            copy_columns(stage, 0, PANEL, rows, cut, out, at, ldc)
 
 
 @kernel
@@ -194,22 +162,11 @@ def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
     Rounding: each step once, half to even; k in ascending order. NaN and infinities
     are as in IEEE 754.
     """
-    block = aligned_f32(min(m, BLOCK) * min(k, DEPTH))
-    stage = np.empty(min(m, BLOCK) * PANEL, np.float32)
-    for top in range(0, m, BLOCK):
-        rows = min(BLOCK, m - top)
-        for begin in range(0, max(k, 1), DEPTH):
-            depth = min(DEPTH, k - begin)
-            copy_rows(a, lda, top, rows, begin, depth, block)
-            x = vectors.address_of(block, 0)
-            for j in range(0, n, PANEL):
-                at = top * ldc + j
-                y, dc = panel_target(out, at, ldc, n - j, stage)
-                start, start_pitch = y, dc
-                if begin == 0:
-                    start, start_pitch = vectors.address_of(bias, j), 0
-                weights = vectors.address_of(packed, j * k + begin * PANEL)
-                multiply_panel(x, 4 * depth, rows, depth, weights, start, start_pitch,
-                               y, dc, weights + k * LINE)  # fmt: skip
-                if n - j < PANEL and begin + depth == k:
-                    copy_columns(stage, rows, n - j, out, at, ldc)
+    stage = np.empty(ROWS * PANEL, np.float32)
+    for begin in range(0, max(k, 1), DEPTH):
+        depth = min(DEPTH, k - begin)
+        for j in range(0, n, PANELS * PANEL):
+            weights = vectors.address_of(packed, j * k + begin * PANEL)
+            last = min(n, j + PANELS * PANEL)
+            multiply_block(a, lda, m, (begin, depth, j), weights, k * LINE, last, bias,
+                           out, ldc, stage)  # fmt: skip

@@ -1,8 +1,8 @@
 """Products of float32 activations with codes of weights, on AVX2 with FMA.
 
 Up to 4 rows read codes straight into registers, since the bytes of the weights are what
-takes time. For more rows a panel becomes float32 block by block, in the first cache,
-and the tiles of `float_matmul.py` pass over it.
+takes time. For more rows a block of panels becomes float32 in the second cache, and the
+tiles of `float_matmul.py` pass over it.
 """
 
 import numpy as np
@@ -12,16 +12,14 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2.float_matmul import (
-    BLOCK,
     DEPTH,
     LINE,
+    PANELS,
+    ROWS,
     add_products,
-    aligned_f32,
     copy_columns,
-    copy_rows,
     load_floats,
-    multiply_panel,
-    panel_target,
+    multiply_block,
 )
 from mdtensor.kernels.cpu.avx2.simd import FLOATS, LANES, S32
 from mdtensor.kernels.cpu.float_matmul import PANEL
@@ -220,7 +218,10 @@ def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
     j = 0
     while j < n and m > 0:
         panels = panels_of_tile(m, n - j)
-        y, dc = panel_target(out, j, ldc, n - j, stage)
+        is_cut = n - j < PANEL
+        y, dc = vectors.address_of(out, j), 4 * ldc
+        if is_cut:
+            y, dc = vectors.address_of(stage, 0), LINE
         job = (
             *(x, 4 * lda, vectors.address_of(packed, j * column), column * PANEL),
             *(vectors.address_of(scales, j), vectors.address_of(zeros, j)),
@@ -230,41 +231,38 @@ def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
             run_tile(8, m, panels, job)
         else:
             run_tile(4, m, panels, job)
-        if n - j < PANEL:
-            copy_columns(stage, m, n - j, out, j, ldc)
+        if is_cut:
+            copy_columns(stage, 0, PANEL, m, n - j, out, j, ldc)
         j += panels * PANEL
 
 
 @kernel
 def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
-    """The product for more rows: a block of a panel becomes numbers, then tiles."""
-    block = aligned_f32(min(m, BLOCK) * min(k, DEPTH))
-    weights = aligned_f32(min(k, DEPTH) * PANEL)
-    stage = np.empty(min(m, BLOCK) * PANEL, np.float32)
+    """The product for more rows: a block of panels becomes numbers, then tiles."""
+    weights = aligned_f32(PANELS * PANEL * min(k, DEPTH))
+    stage = np.empty(ROWS * PANEL, np.float32)
     padded = (n + PANEL - 1) // PANEL * PANEL
     column = k if bits == 8 else (k + 1) // 2
-    for top in range(0, m, BLOCK):
-        rows = min(BLOCK, m - top)
-        for begin in range(0, max(k, 1), DEPTH):
-            stop = min(k, begin + DEPTH)
-            copy_rows(a, lda, top, rows, begin, stop - begin, block)
-            x = vectors.address_of(block, 0)
-            for j in range(0, n, PANEL):
-                at = top * ldc + j
-                y, dc = panel_target(out, at, ldc, n - j, stage)
-                start, start_pitch = y, dc
-                if begin == 0:
-                    start, start_pitch = vectors.address_of(bias, j), 0
-                panel = vectors.address_of(packed, j * column)
-                scale = vectors.address_of(scales, j)
-                zero = vectors.address_of(zeros, j)
-                numbers = vectors.address_of(weights, 0)
-                unpack(bits, panel, scale, zero, 4 * padded, size, begin, stop,
-                       numbers)  # fmt: skip
-                multiply_panel(x, 4 * (stop - begin), rows, stop - begin, numbers,
-                               start, start_pitch, y, dc, 0)  # fmt: skip
-                if n - j < PANEL and stop == k:
-                    copy_columns(stage, rows, n - j, out, at, ldc)
+    for begin in range(0, max(k, 1), DEPTH):
+        depth = min(DEPTH, k - begin)
+        for j in range(0, n, PANELS * PANEL):
+            last = min(n, j + PANELS * PANEL)
+            numbers = vectors.address_of(weights, 0)
+            for i in range(j, last, PANEL):
+                panel = vectors.address_of(packed, i * column)
+                scale = vectors.address_of(scales, i)
+                zero = vectors.address_of(zeros, i)
+                unpack(bits, panel, scale, zero, 4 * padded, size, begin, begin + depth,
+                       numbers + 4 * (i - j) * depth)  # fmt: skip
+            multiply_block(a, lda, m, (begin, depth, j), numbers, depth * LINE, last,
+                           bias, out, ldc, stage)  # fmt: skip
+
+
+@kernel
+def aligned_f32(size):
+    """Numbers, not set, that begin at a line of the cache."""
+    room = np.empty(size + 16, np.float32)
+    return room[(-vectors.address_of(room, 0) & 63) // 4 :]
 
 
 @kernel
