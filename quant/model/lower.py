@@ -1,8 +1,9 @@
 """From nodes to compiled steps: runs of integer nodes become one call each.
 
 A node becomes a step if the method that dispatch selected for it can `prepare` one.
-What cannot runs as it is, between the compiled parts, and says why. Codes of images lie
-channels last inside a compiled part.
+What cannot runs as it is, between the compiled parts, and says why; of products of
+floats with constant codes, the codes are packed once. Codes of images lie channels last
+inside a compiled part.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mdtensor.quant.codes import (
     unsigned,
 )
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.ops.weight_only import KeptLinear
 from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import NarrowTensor
 
@@ -89,7 +91,27 @@ class Called:
             values[self.node.output] = self.selection(*arguments, **self.options)
 
 
-def lower(graph: Graph) -> tuple[Compiled | Called, ...]:
+@dataclass(frozen=True)
+class Kept:
+    """One node of floats whose constants are packed once.
+
+    Args:
+        layer: gives the node's result for its first argument.
+    """
+
+    node: Node
+    selection: Any
+    layer: KeptLinear
+
+    def run(self, values: Values) -> None:
+        """Add what the node writes to `values`."""
+        values[self.node.output] = self.layer(values[self.node.values[0]])
+
+
+Part = Compiled | Called | Kept
+
+
+def lower(graph: Graph) -> tuple[Part, ...]:
     """The parts of `graph` in the order in which they run; shapes must be known."""
     return _Lowering(graph).parts()
 
@@ -100,7 +122,7 @@ class _Lowering:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._specs = graph.specs()
-        self._done: list[Compiled | Called] = []
+        self._done: list[Part] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -110,7 +132,7 @@ class _Lowering:
         self._steps: list[Any] = []
         self._reads: dict[str, TensorSpec] = {}
 
-    def parts(self) -> tuple[Compiled | Called, ...]:
+    def parts(self) -> tuple[Part, ...]:
         for index, node in enumerate(self._graph.nodes):
             try:
                 self._compile(node)
@@ -140,6 +162,10 @@ class _Lowering:
         if prepare is None:
             raise OptionError(f"{selection.method} is no compiled step")
         step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
+        if isinstance(step, KeptLinear):
+            self._flush(self._graph.nodes.index(node))
+            self._done.append(Kept(node, selection, step))
+            return
         moving = [x for x in node.values if x not in self._graph.constants]
         if len(moving) != len(step.input_types):
             raise OptionError("a compiled step takes no constant codes here")

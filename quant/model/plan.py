@@ -12,7 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.lower import Called, Compiled, from_slot, lower, slot_shape
+from mdtensor.quant.model.lower import (
+    Called,
+    Compiled,
+    Kept,
+    from_slot,
+    lower,
+    slot_shape,
+)
 from mdtensor.quant.tensor import QuantizedTensor
 
 
@@ -81,7 +88,7 @@ class Plan:
             if isinstance(part, Compiled):
                 seen |= self._inside(part, values)
             part.run(values)
-            if isinstance(part, Called):
+            if not isinstance(part, Compiled):
                 seen[part.node.output] = values[part.node.output]
         return seen
 
@@ -112,6 +119,8 @@ class Plan:
         for part in self._parts:
             if isinstance(part, Called):
                 yield self._called(part)
+            elif isinstance(part, Kept):
+                yield self._kept(part)
             else:
                 pieces = iter(part.pieces)
                 for node, step in zip(part.nodes, part.steps, strict=True):
@@ -127,6 +136,18 @@ class Plan:
             arithmetic="integer" if self._is_integer(node) else "float",
             why=part.reason,
             macs=0,
+        )
+
+    def _kept(self, part: Kept) -> PlannedNode:
+        layer = part.layer.layer
+        return self._describe(
+            part.node,
+            part.selection,
+            layer.kernel,
+            layer.runway,
+            "float",
+            "its activations are floats",
+            layer.macs(self._specs[part.node.values[0]].shape),
         )
 
     def _is_integer(self, node: Any) -> bool:

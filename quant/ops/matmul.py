@@ -23,6 +23,7 @@ from mdtensor.quant.deduction import (
     by_columns,
     rounded_linear,
     rounded_matmul,
+    type_of_floats,
     weight_only,
 )
 from mdtensor.quant.dtypes import qint4, qint8
@@ -42,9 +43,9 @@ from mdtensor.quant.ops.refusals import (
     require_per_tensor,
 )
 from mdtensor.quant.ops.weight_only import (
+    KeptLinear,
     is_single,
-    linear_layer,
-    multiplied,
+    kept_linear,
     of_numbers,
 )
 from mdtensor.quant.presets import ruled
@@ -94,13 +95,13 @@ def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> 
     return _by_integers(x, w, b, out)
 
 
-@method(linear, deduce=weight_only(affine))
+@method(linear, deduce=weight_only(affine), prepare=kept_linear)
 def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> Any:
     """Weight-only: the weights become numbers."""
     _check_shapes(x, w, b)
     if not is_single(x, b):
         return of_numbers(linear, x, w, b)
-    return multiplied(linear_layer(w, b), x, b)
+    return KeptLinear(w, b, type_of_floats(x, b))(x)
 
 
 @method(linear, deduce=weight_only(affine))
@@ -176,7 +177,7 @@ def matmul(x1: FloatingTensor, x2: Weights, /) -> Any:
     checked("matmul", (x1, x2), lambda: matmul_shape(x1.shape, x2.shape))
     if x2.ndim != 2 or not is_single(x1):
         return of_numbers(matmul, x1, x2)
-    return multiplied(linear_layer(x2.T), x1)
+    return KeptLinear(x2.T, None, x1.dtype)(x1)
 
 
 @method(matmul, deduce=weight_only(matrix_product))

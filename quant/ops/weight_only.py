@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import astype, leaf
+from mdtensor import DType, TensorSpec, astype, leaf
 from mdtensor.kernels.cpu import layers
 from mdtensor.kernels.dense.half import rounded, widened
 from mdtensor.quant.deduction import type_of_floats
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.generics import dequantize
+from mdtensor.quant.ops.compiled import NotCompiled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
@@ -82,13 +83,34 @@ def _by_rows(grid: QParams, shape: tuple[int, ...]) -> Any:
     return None
 
 
-def multiplied(layer: layers.Layer, x: Any, *others: Any) -> Any:
-    """The layer of a tensor's numbers, in the joint type of x and the other floats.
+class KeptLinear:
+    """A product of floats with weights that are packed once, for a plan.
 
-    Narrow floats are rounded once.
+    Args:
+        w: quantized weights [n, k].
+        dtype: of the result; narrow floats are rounded once.
+        b: floats [n], or None.
     """
-    dtype = type_of_floats(x, *others)
-    found = layer(widened(x.buffer))
-    is_narrow = dtype.storage != found.dtype
-    result: Any = leaf(dtype)
-    return result.wrap(rounded(found, dtype.storage) if is_narrow else found)
+
+    def __init__(self, w: Any, b: Any, dtype: DType) -> None:
+        self.layer = linear_layer(w, b)
+        self.dtype = dtype
+
+    def __call__(self, x: Any) -> Any:
+        found, storage = self.layer(widened(x.buffer)), self.dtype.storage
+        result: Any = leaf(self.dtype)
+        return result.wrap(found if storage == found.dtype else rounded(found, storage))
+
+
+def kept_linear(x: TensorSpec, w: Any, b: Any, /) -> KeptLinear:
+    """The layer of constant weights and bias, for floats of this type.
+
+    Raises:
+        NotCompiled: they are not constant, or float64.
+    """
+    if any(isinstance(given, TensorSpec) for given in (w, b)):
+        raise NotCompiled("weights and biases that are packed are constants")
+    dtype = type_of_floats(x, b)
+    if dtype.storage.itemsize > 4:
+        raise NotCompiled("packed weights are for float32 and narrower")
+    return KeptLinear(w, b, dtype)

@@ -256,3 +256,24 @@ def test_a_view_may_open_a_compiled_part(rng):
     eager = eager_values(graph, feeds)
     planned = Plan(graph).values(feeds)
     assert all(same(planned[name], eager[name]) for name in planned)
+
+
+def test_codes_beside_floats_are_packed_once(rng, monkeypatch):
+    grid = QParams(np.full(4, 0.1), axis=0)
+    w = quantize(md.asarray(rng.standard_normal((4, 9))), qparams=grid)
+    nodes = [
+        Node("first", md.linear, ("x", "w", "b"), "y"),
+        Node("second", md.relu, ("y",), "z"),
+    ]
+    constants = {"w": w, "b": md.asarray(rng.standard_normal(4), dtype=md.float32)}
+    inputs = {"x": md.Float32Tensor.spec((3, 9))}
+    graph = Graph(inputs, tuple(nodes), constants, ("z",))
+    plan = Plan(graph)
+    planned = plan.nodes[0]
+    assert (planned.kernel, planned.arithmetic) == ("gemm_f32s8f32", "float")
+    assert (planned.macs, planned.why) == (3 * 9 * 4, "its activations are floats")
+    feeds = {"x": md.asarray(rng.standard_normal((3, 9)), dtype=md.float32)}
+    want = eager_values(graph, feeds)
+    monkeypatch.setattr(type(w), "codes", None)  # the codes are not looked at again
+    assert same(plan(feeds)["z"], want["z"])
+    assert same(plan.values(feeds)["y"], want["y"])
