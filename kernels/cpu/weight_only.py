@@ -8,7 +8,7 @@ product with the dequantized weights, to the byte.
 
     codes of 8 bits     int8 [n / 16][k][16]
     codes of 4 bits     uint8 [n / 16][ceil(k / 2)][16], the even k in the low nibble
-    scales, zeros       float32 [ceil(k / size)][n padded to 16], for `size` neighbours
+    scales, zeros       float32 [n / 16][ceil(k / size)][16], for `size` neighbours
                         along k; zeros are integers
 """
 
@@ -100,45 +100,48 @@ def pack_rows(rows):
 
 
 def pack_grid(values):
-    """Scales or zeros [n, blocks] as float32 [blocks][n padded to 16], 1-D."""
-    return padded_rows(np.asarray(values, np.float32)).T.reshape(-1)
+    """Scales or zeros [n, blocks] as float32 [n / 16][blocks][16], 1-D."""
+    rows = padded_rows(np.asarray(values, np.float32))
+    panels = rows.reshape(len(rows) // PANEL, PANEL, rows.shape[1])
+    return panels.transpose(0, 2, 1).reshape(-1)
 
 
 @kernel
-def unpack_s8(packed, k, first, start, stop, scales, zeros, n, size, weights):
+def unpack_s8(packed, k, first, start, stop, scales, zeros, size, weights):
     """weights[i - start, j] = scale * (code - zero) of columns first .. first + 16.
 
     Args:
         first: column; start, stop: the part of k.
-        n: padded columns.
     """
     codes = packed[np.uintp(first * k) :]
+    blocks = (k + size - 1) // size
     i = start
     while i < stop:
         block = i // size
         end = min(stop, (block + 1) * size)
-        scale = scales[np.uintp(block * n + first) :]
-        zero = zeros[np.uintp(block * n + first) :]
+        at = first * blocks + block * PANEL
+        scale, zero = scales[np.uintp(at) :], zeros[np.uintp(at) :]
         source = codes[np.uintp(i * PANEL) :]
         target = weights[np.uintp((i - start) * PANEL) :]
         for r in range(np.uintp(end - i)):
             for j in range(np.uintp(PANEL)):
-                at = r * np.uintp(PANEL) + j
-                step = np.float32(np.float32(source[at]) - zero[j])
-                target[at] = np.float32(step * scale[j])
+                place = r * np.uintp(PANEL) + j
+                step = np.float32(np.float32(source[place]) - zero[j])
+                target[place] = np.float32(step * scale[j])
         i = end
 
 
 @kernel
-def unpack_u4(packed, k, first, start, stop, scales, zeros, n, size, weights):
+def unpack_u4(packed, k, first, start, stop, scales, zeros, size, weights):
     """As `unpack_s8`; `start` is even."""
     codes = packed[np.uintp(first * ((k + 1) // 2)) :]
+    blocks = (k + size - 1) // size
     i = start
     while i < stop:
         block = i // size
         end = min(stop, (block + 1) * size)
-        scale = scales[np.uintp(block * n + first) :]
-        zero = zeros[np.uintp(block * n + first) :]
+        at = first * blocks + block * PANEL
+        scale, zero = scales[np.uintp(at) :], zeros[np.uintp(at) :]
         source = codes[np.uintp(i // 2 * PANEL) :]
         target = weights[np.uintp((i - start) * PANEL) :]
         for r in range(np.uintp(end - i)):
@@ -168,10 +171,9 @@ def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
 
     Rounding: a weight once; then as `gemm_f32f32f32`.
     """
-    columns = (n + PANEL - 1) // PANEL * PANEL
     weights = np.empty(k * PANEL, np.float32)
     for first in range(0, n, PANEL):
-        unpack_s8(packed, k, first, 0, k, scales, zeros, columns, size, weights)
+        unpack_s8(packed, k, first, 0, k, scales, zeros, size, weights)
         start = bias[np.uintp(first) : np.uintp(first + PANEL)]
         multiply_panel(
             a, lda, m, k, weights, start, out, first, ldc, min(PANEL, n - first)
@@ -181,10 +183,9 @@ def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
 @kernel
 def gemm_f32u4f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
     """As `gemm_f32s8f32`, two codes a byte; `size` is even or at least k."""
-    columns = (n + PANEL - 1) // PANEL * PANEL
     weights = np.empty(k * PANEL, np.float32)
     for first in range(0, n, PANEL):
-        unpack_u4(packed, k, first, 0, k, scales, zeros, columns, size, weights)
+        unpack_u4(packed, k, first, 0, k, scales, zeros, size, weights)
         start = bias[np.uintp(first) : np.uintp(first + PANEL)]
         multiply_panel(
             a, lda, m, k, weights, start, out, first, ldc, min(PANEL, n - first)

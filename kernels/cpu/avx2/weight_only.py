@@ -1,8 +1,8 @@
 """Products of float32 activations with codes of weights, on AVX2 with FMA.
 
-Up to 4 rows read codes straight into registers, since the bytes of the weights are what
-takes time. For more rows a block of panels becomes float32 in the second cache, and the
-tiles of `float_matmul.py` pass over it.
+Up to 4 rows (3 of 4 bits) read codes straight into registers, since the bytes of the
+weights are what takes time. For more rows a block of panels becomes float32 in the
+second cache, and the tiles of `float_matmul.py` pass over it.
 """
 
 import numpy as np
@@ -30,16 +30,18 @@ from mdtensor.kernels.cpu.weight_only import (
     pack_rows as pack_rows,
 )
 
-FEW = 4  # rows that codes are not unpacked for
+# rows up to which codes go straight to registers, of 8 and of 4 bits
+FEW_S8, FEW_U4 = 4, 3
 CODES = ir.VectorType(I8, LANES)
 
 
 class Grid:
     """Scales and zeros of the columns of a tile, in one block of k."""
 
-    def __init__(self, b, scales, zeros, count):
-        self.scales = load_floats(b, scales, count)
-        self.zeros = load_floats(b, zeros, count)
+    def __init__(self, b, scales, zeros, panels, panel_bytes):
+        ways = [b.mul(panel_bytes, I64(p)) for p in range(panels)]
+        self.scales = [v for w in ways for v in load_floats(b, b.add(scales, w), 2)]
+        self.zeros = [v for w in ways for v in load_floats(b, b.add(zeros, w), 2)]
 
     def numbers(self, b, codes):
         """scale * (code - zero) of int32 vectors, rounded once."""
@@ -98,7 +100,7 @@ def tile_few(typingctx, bits, rows, panels, job):
 
     Args:
         bits, rows, panels: literals; a tile has `rows` rows and 16 * `panels` columns.
-        job: a, pitch, packed, panel_bytes, scales, zeros, grid_pitch, size, k, bias,
+        job: a, pitch, packed, panel_bytes, scales, zeros, grid_bytes, size, k, bias,
             out, ldc; arrays by address, pitches in bytes.
     """
     shape = vectors.literals(bits, rows, panels)
@@ -108,7 +110,7 @@ def tile_few(typingctx, bits, rows, panels, job):
     def emit(context, b, signature, arguments):
         bits, rows, panels = shape
         job = cgutils.unpack_tuple(b, arguments[3])
-        a, pitch, packed, panel_bytes, scales, zeros, grid_pitch, size, k = job[:9]
+        a, pitch, packed, panel_bytes, scales, zeros, grid_bytes, size, k = job[:9]
         bias, out, ldc = job[9:]
         width = 2 * panels
         lines = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
@@ -118,8 +120,8 @@ def tile_few(typingctx, bits, rows, panels, job):
             return add_products(b, sums, lines, b.mul(at, I64(4)), weights)
 
         def on_grid(i, sums):
-            at, start = b.mul(i, grid_pitch), b.mul(i, size)
-            grid = Grid(b, b.add(scales, at), b.add(zeros, at), width)
+            at, start = b.mul(i, I64(LINE)), b.mul(i, size)
+            grid = Grid(b, b.add(scales, at), b.add(zeros, at), panels, grid_bytes)
             left = b.sub(k, start)
             count = b.select(b.icmp_signed("<", left, size), left, size)
             return BLOCKS[bits](b, grid, places, start, count, sums, use)
@@ -157,7 +159,7 @@ def unpack_block(typingctx, bits, panel, first, count, scales, zeros, weights):
                 vectors.store(b, number, b.add(place, I64(32 * v)))
             return carried
 
-        grid = Grid(b, scales, zeros, 2)
+        grid = Grid(b, scales, zeros, 1, I64(0))
         BLOCKS[shape[0]](b, grid, [panel], first, count, [], use)
         return context.get_dummy_value()
 
@@ -165,17 +167,13 @@ def unpack_block(typingctx, bits, panel, first, count, scales, zeros, weights):
 
 
 @kernel
-def unpack(bits, panel, scales, zeros, pitch, size, begin, stop, weights):
-    """weights[k - begin, j] for begin <= k < stop, of one panel; by address.
-
-    Args:
-        pitch: bytes from the scales of a block of k to those of the next.
-    """
+def unpack(bits, panel, scales, zeros, size, begin, stop, weights):
+    """weights[k - begin, j] for begin <= k < stop, of one panel; by address."""
     first = begin
     while first < stop:
         block = first // size
         count = min(stop, (block + 1) * size) - first
-        s, z = scales + block * pitch, zeros + block * pitch
+        s, z = scales + block * LINE, zeros + block * LINE
         w = weights + (first - begin) * LINE
         if bits == 8:
             unpack_block(8, panel, first, count, s, z, w)
@@ -184,53 +182,50 @@ def unpack(bits, panel, scales, zeros, pitch, size, begin, stop, weights):
         first += count
 
 
-@kernel(inline="always")
-def run_tile(bits, rows, panels, job):
-    """`tile_few` for 1 to 4 rows; for 1 and 2 rows also of two panels."""
-    if panels == 2:
-        if rows == 1:
-            tile_few(bits, 1, 2, job)
-        else:
-            tile_few(bits, 2, 2, job)
-    elif rows == 1:
-        tile_few(bits, 1, 1, job)
-    elif rows == 2:
-        tile_few(bits, 2, 1, job)
-    elif rows == 3:
-        tile_few(bits, 3, 1, job)
-    else:
-        tile_few(bits, 4, 1, job)
-
-
 @kernel
-def panels_of_tile(rows, columns):
-    """Panels that a tile of so many rows takes where `columns` are left."""
-    return 2 if rows <= 2 and columns >= 2 * PANEL else 1
+def run_tile(bits, rows, panels, job):
+    """`tile_few` for what `few_rows` asks: two panels for one row of 8 bits."""
+    if bits == 4:
+        if rows == 1:
+            tile_few(4, 1, 1, job)
+        elif rows == 2:
+            tile_few(4, 2, 1, job)
+        else:
+            tile_few(4, 3, 1, job)
+    elif panels == 2:
+        tile_few(8, 1, 2, job)
+    elif rows == 1:
+        tile_few(8, 1, 1, job)
+    elif rows == 2:
+        tile_few(8, 2, 1, job)
+    elif rows == 3:
+        tile_few(8, 3, 1, job)
+    else:
+        tile_few(8, 4, 1, job)
 
 
 @kernel
 def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
-    """The product for 1 to 4 rows."""
-    stage = np.empty(FEW * PANEL, np.float32)
+    """The product for so few rows that codes are read once, straight to registers."""
+    stage = np.empty(FEW_S8 * PANEL, np.float32)
     column = k if bits == 8 else (k + 1) // 2
-    padded = (n + PANEL - 1) // PANEL * PANEL
+    blocks = (k + size - 1) // size
     x = vectors.address_of(a, 0)
     j = 0
     while j < n and m > 0:
-        panels = panels_of_tile(m, n - j)
+        panels = 2 if bits == 8 and m == 1 and n - j >= 2 * PANEL else 1
         is_cut = n - j < PANEL
         y, dc = vectors.address_of(out, j), 4 * ldc
         if is_cut:
             y, dc = vectors.address_of(stage, 0), LINE
+        codes = vectors.address_of(packed, j * column)
+        scale = vectors.address_of(scales, j * blocks)
+        zero = vectors.address_of(zeros, j * blocks)
         job = (
-            *(x, 4 * lda, vectors.address_of(packed, j * column), column * PANEL),
-            *(vectors.address_of(scales, j), vectors.address_of(zeros, j)),
-            *(4 * padded, max(size, 1), k, vectors.address_of(bias, j), y, dc),
+            *(x, 4 * lda, codes, column * PANEL, scale, zero, blocks * LINE),
+            *(size, k, vectors.address_of(bias, j), y, dc),
         )
-        if bits == 8:
-            run_tile(8, m, panels, job)
-        else:
-            run_tile(4, m, panels, job)
+        run_tile(bits, m, panels, job)
         if is_cut:
             copy_columns(stage, 0, PANEL, m, n - j, out, j, ldc)
         j += panels * PANEL
@@ -241,7 +236,7 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
     """The product for more rows: a block of panels becomes numbers, then tiles."""
     weights = aligned_f32(PANELS * PANEL * min(k, DEPTH))
     stage = np.empty(ROWS * PANEL, np.float32)
-    padded = (n + PANEL - 1) // PANEL * PANEL
+    blocks = (k + size - 1) // size
     column = k if bits == 8 else (k + 1) // 2
     for begin in range(0, max(k, 1), DEPTH):
         depth = min(DEPTH, k - begin)
@@ -250,9 +245,9 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
             numbers = vectors.address_of(weights, 0)
             for i in range(j, last, PANEL):
                 panel = vectors.address_of(packed, i * column)
-                scale = vectors.address_of(scales, i)
-                zero = vectors.address_of(zeros, i)
-                unpack(bits, panel, scale, zero, 4 * padded, size, begin, begin + depth,
+                scale = vectors.address_of(scales, i * blocks)
+                zero = vectors.address_of(zeros, i * blocks)
+                unpack(bits, panel, scale, zero, size, begin, begin + depth,
                        numbers + 4 * (i - j) * depth)  # fmt: skip
             multiply_block(a, lda, m, (begin, depth, j), numbers, depth * LINE, last,
                            bias, out, ldc, stage)  # fmt: skip
@@ -278,7 +273,7 @@ def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
 
     Rounding: a weight once; then as `gemm_f32f32f32`.
     """
-    if m <= FEW:
+    if m <= FEW_S8:
         few_rows(8, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
     else:
         many_rows(8, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
@@ -287,7 +282,7 @@ def gemm_f32s8f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
 @kernel
 def gemm_f32u4f32(a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
     """As `gemm_f32s8f32`, two codes a byte; `size` is even or at least k."""
-    if m <= FEW:
+    if m <= FEW_U4:
         few_rows(4, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
     else:
         many_rows(4, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)

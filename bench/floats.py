@@ -1,0 +1,182 @@
+"""Products of floats, with floats and with codes of weights, on one thread.
+
+`peak` does as many fused multiply-adds on registers alone: no product can be faster.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench.harness import Bench, Contender, Race, Reason, Row
+from bench.harness.agreement import near
+from bench.harness.promise import Promise
+from bench.harness.reading import Found
+from bench.rivals import fused, one_product
+from mdtensor.kernels.cpu import isa, layers, runway
+from mdtensor.kernels.cpu.plan import aligned_bytes
+
+OURS, PEAK, BLAS, ORT = "mdtensor", "peak", "OpenBLAS", "ORT"
+RNG = np.random.default_rng(3)
+# rows, taps, columns
+LARGE = [(512, 512, 512), (1024, 1024, 1024), (2048, 1024, 1024), (256, 4096, 4096)]
+# pixels, channels in, channels out: large pointwise layers, channels last
+POINTWISE = [(3136, 64, 256), (3136, 256, 64), (784, 512, 128), (784, 128, 512)]
+POINTWISE += [(196, 1024, 256), (196, 256, 1024), (49, 960, 320), (49, 320, 1280)]
+ROWS = (1, 4, 16, 64, 256)
+SIDE, GROUP = 4096, 32
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape, np.float32)
+
+
+def product_of(x: np.ndarray, w: np.ndarray) -> Callable[[], np.ndarray]:
+    """The kernel alone, into memory that is there; weights packed once."""
+    (m, k), n, packed = x.shape, len(w), runway.pack_f32(w)
+    bias = np.zeros(runway.padded_columns(n), np.float32)
+    out = np.empty((m, n), np.float32)
+
+    def run() -> np.ndarray:
+        runway.gemm_f32f32f32(
+            x.reshape(-1), k, m, k, packed, n, bias, out.reshape(-1), n
+        )
+        return out
+
+    return run
+
+
+def product(m: int, k: int, n: int) -> list[Contender]:
+    """Weights packed once, as ONNX Runtime has them; OpenBLAS packs at each call."""
+    x, w = numbers(m, k), numbers(n, k)
+    ours, turned = product_of(x, w), np.ascontiguousarray(w.T)
+    out = np.empty((m, n), np.float32)
+    return [
+        Contender(OURS, ours),
+        Contender(PEAK, fused.products(m * k * n)),
+        Contender(BLAS, lambda: np.matmul(x, turned, out)),
+        Contender(ORT, one_product.of_floats(x, turned)),
+    ]
+
+
+def beside_codes(m: int, k: int, n: int) -> list[Contender]:
+    """The product of floats, and that of codes with the same shape."""
+    floats = product_of(numbers(m, k), numbers(n, k))
+    codes = RNG.integers(0, 256, m * k + 64, dtype=np.uint8)
+    weights = RNG.integers(-128, 128, (n, k), dtype=np.int8)
+    packed = runway.pack_s8(weights)
+    room = aligned_bytes(packed.size).view(np.int8)
+    room[:] = packed
+    bias = np.zeros(runway.padded_columns(n), np.int32)
+    sums = np.empty(m * n, np.int32)
+
+    def integers() -> None:
+        runway.gemm_u8s8s32(codes, k, m, k, room, n, bias, sums, n)
+
+    return [Contender(OURS, integers), Contender("float32", floats)]
+
+
+def weight_only(bits: int, m: int) -> list[Contender]:
+    """Codes of 4 bits with a scale for each 32 along a row, of 8 with one a row."""
+    size = GROUP if bits == 4 else SIDE
+    x, blocks = numbers(m, SIDE), SIDE // size
+    scales = RNG.uniform(0.005, 0.01, (SIDE, blocks)).astype(np.float32)
+    codes = RNG.integers(0, 2**bits, (SIDE, SIDE))
+    zeros = np.full((SIDE, blocks), 2 ** (bits - 1))
+    steps = (codes - zeros[0, 0]).astype(np.float32)
+    w = steps * np.repeat(scales, size, 1)
+    turned = np.ascontiguousarray(w.T)
+    if bits == 4:
+        pairs = (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+        layer: Any = layers.LinearU4(pairs, SIDE, scales, zeros, size)
+        rival = one_product.of_nibbles(x, pairs, scales, size)
+        rivals = {"ORT MatMulNBits": rival}
+    else:
+        layer = layers.LinearS8(steps.astype(np.int8), scales, 0 * zeros, size)
+        rivals = {}
+    rivals |= {ORT: one_product.of_floats(x, turned), BLAS: lambda: x @ turned}
+    return [Contender(OURS, lambda: layer(x))] + [
+        Contender(name, call) for name, call in rivals.items()
+    ]
+
+
+def all_near(results: Mapping[str, Any]) -> None:
+    """Sums of thousands of products in different orders; some contenders give none."""
+    found = {name: r for name, r in results.items() if r is not None}
+    near(found[OURS], 2e-3)(found)
+
+
+def unchecked(_: Mapping[str, Any]) -> None:
+    """The tests of the kernels compare these with their oracle."""
+
+
+def rates(work: int) -> Callable[[dict[str, float]], Mapping[str, Mapping[str, str]]]:
+    """A column of GMAC/s, of `work` products in a call."""
+    return lambda seconds: {
+        name: {"GMAC/s": f"{work / 1e9 / one:.1f}"} for name, one in seconds.items()
+    }
+
+
+def race(name: str, table: str, make: Callable[[], Any], work: int, check: Any) -> Race:
+    columns = rates(work)
+    return Race(name, make, check, table, sample_seconds=0.002, columns=columns)
+
+
+def named(kind: str, shape: tuple[int, int, int]) -> str:
+    m, k, n = shape
+    return f"{kind} {m}x{k} -> {n}"
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    shapes = {"product": LARGE[:1] if quick else LARGE}
+    shapes["pointwise"] = POINTWISE[:1] if quick else POINTWISE
+    for kind, found in shapes.items():
+        for s in found:
+            make, work = partial(product, *s), s[0] * s[1] * s[2]
+            yield race(named(kind, s), "Products of floats", make, work, all_near)
+    for kind, found in shapes.items():
+        for s in found:
+            make, work = partial(beside_codes, *s), s[0] * s[1] * s[2]
+            name = named(f"integer {kind}", s)
+            yield race(name, "Integers beside floats", make, work, unchecked)
+    for bits in (8, 4):
+        for m in ROWS[:1] if quick else ROWS:
+            name, work = f"{m} rows, {bits} bits", m * SIDE * SIDE
+            make = partial(weight_only, bits, m)
+            yield race(name, f"Floats by codes of weights, {SIDE} x {SIDE}", make,
+                       work, all_near)  # fmt: skip
+
+
+def share_of_peak(found: Found) -> float:
+    """The time over that of the peak, the worst of the large shapes."""
+    return found.worst([named("product", s) for s in LARGE[1:]], PEAK)
+
+
+def of_nibbles(found: Found) -> float:
+    return found.worst([f"{m} rows, 4 bits" for m in ROWS], "ORT MatMulNBits")
+
+
+def of_blas(found: Found) -> float:
+    return found.worst([f"{m} rows, {b} bits" for m in ROWS for b in (8, 4)], BLAS)
+
+
+BENCH = Bench(
+    f"Floats, one thread, runway {isa.RUNWAY}",
+    rows,
+    rounds=25,
+    promises=[
+        Promise(
+            "products from 1024 on over the peak of the CPU", 1 / 0.95, share_of_peak
+        ),
+        Promise("codes of 4 bits over ORT's MatMulNBits", 1.0, of_nibbles),
+        Promise("codes of weights over OpenBLAS on their numbers", 1.0, of_blas),
+    ],
+    reasons=[
+        Reason("no memory is touched there", "*", PEAK),
+        Reason("vpmaddwd and its addition share pipes: 1.6 of float32", "integer*"),
+        Reason("weights leave the second cache; the sums wait for them", "*"),
+    ],
+    notes="""Accuracy level 0 of MatMulNBits is compared: its activations stay float32.
+At level 4 ONNX Runtime rounds them to 8 bits.""",
+)
