@@ -31,6 +31,12 @@ from mdtensor.quant.generics import (
     quantize as quantize,
     requantize as requantize,
 )
+from mdtensor.quant.gguf import (
+    Blocks as Blocks,
+    GGUFFile as GGUFFile,
+    read_gguf as read_gguf,
+    write_gguf as write_gguf,
+)
 from mdtensor.quant.observers import (
     EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,

@@ -28,6 +28,12 @@ quantize: _calls.Quantize
 """The codes of real numbers on a grid."""
 requantize: _calls.Requantize
 """The same real numbers on another grid; rounds once, half to even; saturates."""
+from mdtensor.quant.gguf import (
+    Blocks as Blocks,
+    GGUFFile as GGUFFile,
+    read_gguf as read_gguf,
+    write_gguf as write_gguf,
+)
 from mdtensor.quant.observers import (
     EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,

@@ -97,6 +97,7 @@ THIRD_PARTY = {
     "numba": ("mdtensor.kernels",),
     "llvmlite": ("mdtensor.kernels",),
     "cupy": ("mdtensor.cuda", "mdtensor.kernels.cuda"),
+    "gguf": ("mdtensor.quant.gguf",),
     "onnx": ("mdtensor.cli", "mdtensor.quant.model", "mdtensor.quant.onnx_backend"),
     "onnxruntime": ("mdtensor.cli", "mdtensor.quant.model"),
     "PIL": ("mdtensor.cli",),

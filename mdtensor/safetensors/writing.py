@@ -11,7 +11,7 @@ import numpy as np
 from mdtensor.errors import StorageError, shown
 from mdtensor.files import replacing
 from mdtensor.safetensors import header
-from mdtensor.safetensors.parts import KEY, Array, noted, taken_apart
+from mdtensor.safetensors.parts import KEY, Array, Note, noted, taken_apart
 from mdtensor.tensor import Tensor
 
 
@@ -68,7 +68,8 @@ def _pieces(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None
 ) -> Iterator[Any]:
     """The bytes of the file, array by array; a contiguous one is not copied."""
-    arrays, notes = {}, {}
+    arrays: dict[str, Array] = {}
+    notes: dict[str, Note] = {}
     for name, x in tensors.items():
         _check_name(name)
         own, note = taken_apart(name, x)
@@ -114,4 +115,4 @@ def _texts(metadata: Mapping[str, str] | None) -> dict[str, str]:
 
 def _bytes(array: Array) -> memoryview:
     """The elements in row-major order."""
-    return memoryview(np.asarray(array, order="C").reshape(-1).view(np.uint8))
+    return np.asarray(array, order="C").reshape(-1).view(np.uint8).data

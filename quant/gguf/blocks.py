@@ -1,0 +1,190 @@
+"""A tensor as a GGUF file has it: bytes, in blocks of a type, and a shape."""
+
+from math import prod
+from typing import Any, Final, Self
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import Float32Tensor, StorageError, Tensor, cpu, from_numpy
+from mdtensor.errors import describe
+from mdtensor.quant.gguf.grids import GRIDS, on_grid, to_bytes
+from mdtensor.quant.gguf.package import block_type, gguf_package, sizes_of
+from mdtensor.quant.tensor import QInt4Tensor, QInt8Tensor
+
+Bytes = npt.NDArray[np.uint8]
+#: Types of one element a block, which dense tensors have.
+DENSE: Final[dict[str, Any]] = {
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "F64": np.float64,
+    "I8": np.int8,
+    "I16": np.int16,
+    "I32": np.int32,
+    "I64": np.int64,
+}
+_INTEGERS = ("I8", "I16", "I32", "I64")
+#: What tensors of codes on blocks of 32 are stored as.
+_STORED = {QInt8Tensor: "Q8_0", QInt4Tensor: "Q4_0"}
+
+
+class Blocks:
+    """Bytes of a type of blocks; nothing is decoded until it is asked for.
+
+    Args:
+        type: as in ggml: `Q8_0`, `Q4_K`, `F16`.
+        data: the bytes, row after row.
+        shape: in NumPy's order, the last axis is cut into blocks.
+
+    Raises:
+        StorageError: no such type, or a shape of which these are not the bytes.
+
+    Example:
+        >>> x = md.reshape(md.arange(64, dtype=md.float32), (2, 32))
+        >>> w = Blocks.quantize(x, "Q8_0")
+        >>> w
+        Blocks(Q8_0, shape=(2, 32), 68 bytes)
+        >>> w.tensor().codes[1, :4].tolist()
+        [65, 67, 69, 71]
+
+    Source: ggml, `ggml-common.h`.
+    """
+
+    __slots__ = ("data", "shape", "type")
+
+    def __init__(self, type: str, data: Bytes, shape: tuple[int, ...]) -> None:
+        elements, width = sizes_of(type)
+        count = prod(shape)
+        if shape[-1:] and shape[-1] % elements:
+            raise StorageError(
+                f"rows of {shape[-1]} are no whole blocks of {elements} ({type})",
+                f"Pad them to a multiple of {elements}",
+            )
+        if data.size != count // elements * width or (elements > 1 and not shape):
+            raise StorageError(f"{data.size} bytes are not {type} of shape {shape}")
+        self.type, self.data, self.shape = type, data.reshape(-1), tuple(shape)
+
+    @classmethod
+    def quantize(cls, x: Tensor, type: str) -> Self:
+        """Numbers rounded to blocks: the bytes that the package gguf gives.
+
+        Args:
+            x: float32, finite.
+            type: `Q8_0`, `Q4_0`, or another that the package quantizes to.
+
+        Raises:
+            StorageError: numbers that are not finite or become so, rows that are no
+                whole blocks, or a type that the package does not write.
+        """
+        found, call = block_type(type), describe("Blocks.quantize", x)
+        if not isinstance(x, Float32Tensor) or not np.isfinite(x.buffer).all():
+            raise StorageError(
+                "blocks are made of finite float32", "Use astype(x, float32)", call
+            )
+        elements = sizes_of(type)[0]
+        if not x.shape or x.shape[-1] % elements:
+            raise StorageError(f"rows are no whole blocks of {elements}", "", call)
+        numbers = np.ascontiguousarray(x.buffer)
+        try:
+            with np.errstate(all="ignore"):
+                made = gguf_package().quants.quantize(_rows(numbers), found)
+        except NotImplementedError:
+            raise StorageError(
+                f"the package gguf does not quantize to {type}", "Use Q8_0 or Q4_0"
+            ) from None
+        blocks = cls(type, made.view(np.uint8)[: numbers.size // elements], x.shape)
+        if not np.isfinite(blocks.dequantize().buffer).all():
+            raise StorageError(f"a step of {type} overflows float16", "Scale x", call)
+        return blocks
+
+    @classmethod
+    def of(cls, x: Tensor) -> Self:
+        """The blocks that hold a tensor as it is: `tensor()` gives it again.
+
+        Dense tensors are `F32`, `F16`, `BF16`, `F64`, `I8` to `I64`; codes with a scale
+        for each 32 of the last axis, each a float16, are `Q8_0` and `Q4_0`.
+
+        Raises:
+            StorageError: no type of blocks holds it exactly.
+        """
+        if isinstance(x, Tensor) and x.device is cpu:
+            for leaf, name in _STORED.items():
+                if isinstance(x, leaf):
+                    return cls(name, to_bytes(x, name), x.shape)
+            for name, stored in DENSE.items():
+                if from_numpy(np.empty(0, stored)).dtype is x.dtype:
+                    data = np.asarray(x.buffer, order="C").reshape(-1)
+                    return cls(name, data.view(np.uint8), x.shape)
+        raise StorageError(
+            "no type of blocks holds it",
+            f"Use Blocks.quantize(x, 'Q8_0'), or one of {', '.join(DENSE)}",
+            describe("Blocks.of", x),
+        )
+
+    @property
+    def leaf(self) -> type[Tensor] | None:
+        """What `tensor()` gives; None if only `dequantize()` gives anything."""
+        if self.type in DENSE:
+            return type(from_numpy(np.empty(0, DENSE[self.type])))
+        return GRIDS[self.type].leaf if self.type in GRIDS else None
+
+    def tensor(self) -> Any:
+        """The tensor of just these numbers: dense, or codes on a grid.
+
+        A step below 0 becomes one above: codes change their sign, or, where the type
+        has no code for that, c becomes -1 - c with a zero point of -1. In a block with
+        a step of 0 all codes are 0 and the step is 1. So zeros have no sign; all else
+        is what `dequantize()` gives, bit for bit.
+
+        Raises:
+            StorageError: blocks with minima, or numbers from a table, for which there
+                is no grid; or a step is not finite.
+        """
+        if self.type in DENSE:
+            return from_numpy(self._elements())
+        if self.type not in GRIDS:
+            raise StorageError(f"no type of tensors holds {self!r}", "Use dequantize()")
+        return on_grid(self.type, self.data, self.shape)
+
+    def dequantize(self) -> Float32Tensor:
+        """The numbers in float32: bit for bit those of the package gguf.
+
+        Raises:
+            StorageError: integers or float64, which float32 would round, or a type
+                that the package does not decode.
+        """
+        if self.type == "F64" or self.type in _INTEGERS:
+            raise StorageError(f"{self!r} is not made of float32", "Use tensor()")
+        if not prod(self.shape):
+            return Float32Tensor(np.empty(self.shape, np.float32))
+        try:
+            with np.errstate(all="ignore"):
+                found = gguf_package().quants.dequantize(
+                    _rows(self._bytes()), block_type(self.type)
+                )
+        except NotImplementedError:
+            raise StorageError(
+                f"the package gguf does not decode {self.type}", "Use another type"
+            ) from None
+        return Float32Tensor(np.array(found, np.float32).reshape(self.shape))
+
+    def _bytes(self) -> Bytes:
+        return np.ascontiguousarray(self.data)
+
+    def _elements(self) -> npt.NDArray[Any]:
+        stored = np.dtype(DENSE[self.type])
+        data = self.data
+        if data.ctypes.data % stored.alignment:
+            data = data.copy()
+        found: npt.NDArray[Any] = data.view(stored).reshape(self.shape)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Blocks({self.type}, shape={self.shape}, {self.data.size} bytes)"
+
+
+def _rows(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One row, which the package cuts into blocks."""
+    return values.reshape(1, -1)
