@@ -27,8 +27,10 @@ from mdtensor.quant.model.weights import weight_grid
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 from mdtensor.quant.weights.format import WeightFormat, matrix
+from mdtensor.quant.weights.gptq import compensated
 from mdtensor.quant.weights.layer import Layer, Rounded
 from mdtensor.quant.weights.moments import InputMoments
+from mdtensor.quant.weights.mse import least_squares
 from mdtensor.quant.weights.patches import patches
 from mdtensor.quant.weights.quantize import METHODS
 
@@ -63,13 +65,20 @@ class WeightAlgorithm:
         numbers = matrix(np.asarray(weights))
         groups = self.inputs.get(node.name, [])
         layer = Layer(numbers, WeightFormat(axis=axis), floor=floor)
-        if self.name != "gptq":
-            found = [METHODS[self.name](layer)]
-        elif axis is None and len(groups) > 1:
-            found = [METHODS["mse"](layer)]  # one scale, which no group has alone
+        if self.name == "gptq":
+            found = _compensated(layer, groups)
         else:
-            found = [METHODS["gptq"](part) for part in _parts(layer, groups)]
+            found = [METHODS[self.name](layer)]
         return _tensor(found, axis, weights.shape)
+
+
+def _compensated(layer: Layer, groups: list[InputMoments]) -> list[Rounded]:
+    """Each group of outputs by GPTQ, on the one scale that all share if they do."""
+    parts = _parts(layer, groups)
+    if layer.format.axis is not None or len(parts) == 1:
+        return [METHODS["gptq"](part) for part in parts]
+    shared = least_squares(layer, layer.weights)
+    return [compensated(part, replace(shared, groups=part.groups)) for part in parts]
 
 
 def _parts(layer: Layer, groups: list[InputMoments]) -> list[Layer]:

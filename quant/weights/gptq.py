@@ -33,12 +33,20 @@ def gptq(layer: Layer, *, damping: float = 0.01, act_order: bool = True) -> Roun
     Source: Frantar et al. 2022, "GPTQ: Accurate Post-Training Quantization for
     Generative Pre-trained Transformers", algorithm 1; `act_order` of its code.
     """
-    inputs = seen(layer, "gptq")
+    seen(layer, "gptq")
     check_number("damping", damping, 0)
+    grids = least_squares(layer, layer.weights)
+    return compensated(layer, grids, damping, act_order)
+
+
+def compensated(
+    layer: Layer, grids: Grids, damping: float = 0.01, act_order: bool = True
+) -> Rounded:
+    """What `gptq` makes of a layer on grids that are given."""
+    inputs = seen(layer, "gptq")
     energy = np.diag(inputs.gram)
     order = np.argsort(-energy, kind="stable") if act_order else np.arange(energy.size)
     factor = _factor(inputs, damping, order)
-    grids = least_squares(layer, layer.weights)
     codes = np.empty_like(layer.weights)
     codes[:, order] = _rounded(layer.weights[:, order], _columns(grids, order), factor)
     return Rounded(codes, grids)

@@ -160,14 +160,21 @@ def test_a_bias_that_needs_large_scales_gets_them() -> None:
 
 def test_a_grouped_layer_on_single_vectors_shares_its_scale() -> None:
     node = Node("V", md.conv2d, ("x", "v", None), "y", {"groups": 4})
-    spec = md.TensorSpec(md.Float32Tensor, (-1, 8, 1, 1))
-    made = Graph({"x": spec}, (node,), {"v": tensor(12, 2, 1, 1)}, ("y",))
-    x = RNG.standard_normal((50, 8, 1, 1)).astype(np.float32)
+    spec = md.TensorSpec(md.Float32Tensor, (-1, 32, 1, 1))
+    made = Graph({"x": spec}, (node,), {"v": tensor(12, 8, 1, 1)}, ("y",))
+    x = (RNG.standard_normal((50, 4)) @ RNG.standard_normal((4, 32))).reshape(
+        -1, 32, 1, 1
+    )
+    x = x.astype(np.float32)
     seen = calibrate(made, [x], MinMaxObserver)
     found = quantize_graph(made, seen, (), algorithm(made, "gptq", [x]))
     same = quantize_graph(made, seen, (), algorithm(made, "mse"))
     assert found.constants["V.w"].qparams.axis is None
     assert found.constants["V.w"].qparams == same.constants["V.w"].qparams
+    wanted = np.asarray(made.constants["v"]).astype(float)
+    groups = input_moments(made, [x])["V"]
+    wrong = [error(g.constants["V.w"], wanted, groups) for g in (found, same)]
+    assert wrong[0] < 0.9 * wrong[1]  # the errors of a group are made good in it
 
 
 def test_a_model_runs_with_better_weights() -> None:
