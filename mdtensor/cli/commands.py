@@ -122,6 +122,12 @@ def quantize(
             metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
         ),
     ] = "rtn",
+    correct_bias: Annotated[
+        bool,
+        typer.Option(
+            "--correct-bias", help="Let biases make up for the rounding of weights."
+        ),
+    ] = False,
     keep_float: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
@@ -140,7 +146,15 @@ def quantize(
     from mdtensor.cli.inference import quantize_file
 
     result = quantize_file(
-        model, data, out, shape or (), observer, weights, keep_float or (), check
+        model,
+        data,
+        out,
+        shape or (),
+        observer,
+        weights,
+        correct_bias,
+        keep_float or (),
+        check,
     )
     emit(result, as_json, report.show_quantized)
 

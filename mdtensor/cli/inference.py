@@ -26,6 +26,7 @@ def quantize_file(
     shapes: Sequence[str],
     observer: str,
     weights: str,
+    correct_bias: bool,
     keep_float: Sequence[str],
     check: bool,
 ) -> dict[str, Any]:
@@ -44,10 +45,14 @@ def quantize_file(
         watched = progress.track(samples, description="calibrating")
         seen = network.calibrate(watched, OBSERVERS[observer])
         again = None
-        if weights == "gptq":
+        if weights == "gptq" or correct_bias:
             again = progress.track(samples, description="weighing inputs")
         small = network.quantize(
-            seen, keep_float=keep_float, weights=weights, samples=again
+            seen,
+            keep_float=keep_float,
+            weights=weights,
+            samples=again,
+            correct_bias=correct_bias,
         )
         small.save(out)
         found = _compared(network, small, samples, progress) if check else None

@@ -26,6 +26,7 @@ from mdtensor.quant.model.grids import WEIGHTED
 from mdtensor.quant.model.weights import weight_grid
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
+from mdtensor.quant.weights.correct import correct_bias
 from mdtensor.quant.weights.format import WeightFormat, matrix
 from mdtensor.quant.weights.gptq import compensated
 from mdtensor.quant.weights.layer import Layer, Rounded
@@ -33,6 +34,7 @@ from mdtensor.quant.weights.moments import InputMoments
 from mdtensor.quant.weights.mse import least_squares
 from mdtensor.quant.weights.patches import patches
 from mdtensor.quant.weights.quantize import METHODS
+from mdtensor.quant.weights.result import real_weights
 
 #: The algorithms that leave inputs alone.
 ALGORITHMS = ("rtn", "mse", "hqq", "gptq")
@@ -46,10 +48,13 @@ class WeightAlgorithm:
         name: of the algorithm.
         inputs: moments of the inputs of each layer, a group after another, by the name
             of its node; none for algorithms that need none.
+        corrects_bias: whether biases make up for what rounding adds to the mean of each
+            output.
     """
 
     name: str = "rtn"
     inputs: Mapping[str, list[InputMoments]] = field(default_factory=dict)
+    corrects_bias: bool = False
 
     def codes(self, node: Node, weights: Any, axis: int | None, floor: Any) -> Any:
         """The weights of `node` as QInt8Tensor, -127 to 127.
@@ -70,6 +75,23 @@ class WeightAlgorithm:
         else:
             found = [METHODS[self.name](layer)]
         return _tensor(found, axis, weights.shape)
+
+    def bias(self, node: Node, bias: Any, weights: Any, found: Any) -> Any:
+        """The bias of `node`, as float64.
+
+        Args:
+            node: the layer.
+            bias: float, one number an output.
+            weights: float, output channels first.
+            found: what they have become.
+        """
+        values = np.asarray(bias).astype(np.float64)
+        groups = self.inputs.get(node.name, [])
+        if not self.corrects_bias or not groups:
+            return values
+        parts = (np.split(real_weights(x), len(groups)) for x in (weights, found))
+        shares = zip(np.split(values, len(groups)), *parts, groups, strict=True)
+        return np.concatenate([correct_bias(*share) for share in shares])
 
 
 def _compensated(layer: Layer, groups: list[InputMoments]) -> list[Rounded]:
@@ -98,7 +120,10 @@ def _tensor(found: list[Rounded], axis: int | None, shape: tuple[int, ...]) -> A
 
 
 def algorithm(
-    graph: Graph, name: str, samples: Iterable[Any] | None = None
+    graph: Graph,
+    name: str,
+    samples: Iterable[Any] | None = None,
+    corrects_bias: bool = False,
 ) -> WeightAlgorithm:
     """The algorithm `name` for the layers of a float graph.
 
@@ -107,21 +132,26 @@ def algorithm(
         name: one of `ALGORITHMS`.
         samples: as `calibrate` takes them; for those that need them, which run the
             graph once more.
+        corrects_bias: whether biases are corrected, which needs samples too.
 
     Raises:
-        OptionError: there is no such algorithm, or it needs samples and has none, or
-            has some and needs none.
+        OptionError: there is no such algorithm, or samples are needed and there are
+            none, or there are some and none are needed.
         DataError: bad samples.
     """
     if name not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
         raise OptionError(f"weights is {shown(name)}", f"Use one of {known}")
-    if (name == "gptq") != (samples is not None):
-        needs = "needs samples" if name == "gptq" else "needs no samples"
-        raise OptionError(f"weights={name!r} {needs}", "See Model.quantize")
+    if not isinstance(corrects_bias, bool):
+        problem = f"correct_bias is {shown(corrects_bias)}"
+        raise OptionError(problem, "Use True or False")
+    if (name == "gptq" or corrects_bias) != (samples is not None):
+        what = "correct_bias=True" if corrects_bias else f"weights={name!r}"
+        needs = "needs samples" if samples is None else "needs no samples"
+        raise OptionError(f"{what} {needs}", "See Model.quantize")
     if samples is None:
         return WeightAlgorithm(name)
-    return WeightAlgorithm(name, input_moments(graph, samples))
+    return WeightAlgorithm(name, input_moments(graph, samples), corrects_bias)
 
 
 def input_moments(
@@ -151,7 +181,7 @@ def input_moments(
     for count, sample in enumerate(samples, start=1):
         graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
     if not count:
-        raise DataError("there are no samples for gptq", "Give at least one")
+        raise DataError("there are no samples", "Give at least one")
     return found
 
 

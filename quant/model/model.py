@@ -155,6 +155,7 @@ class Model:
         keep_float: Sequence[str] = (),
         weights: str = "rtn",
         samples: Iterable[Any] | None = None,
+        correct_bias: bool = False,
         rounding: str = EXACT,
     ) -> Model:
         """The model on 8-bit grids; see `quantize.quantize_graph`.
@@ -163,18 +164,20 @@ class Model:
             calibration: of this model.
             keep_float: names of nodes that stay float.
             weights: how they become codes: `rtn`, `mse`, `hqq` or `gptq`.
-            samples: for gptq, which runs the model on them once more.
+            samples: for gptq and correct_bias; the model runs on them once more.
+            correct_bias: whether biases make up for what rounding the weights adds to
+                the mean of each output; see `quant.correct_bias`.
             rounding: the rule of all its results, see `quant.rounding`.
 
         Raises:
-            OptionError: a node that is not there, another algorithm, gptq without
-                samples or another with them, no such rule or one without an answer
-                for an operation here, or the model is quantized already.
+            OptionError: a node that is not there, another algorithm, samples that are
+                needed and not given or the other way round, no such rule or one without
+                an answer for an operation here, or the model is quantized already.
             DataError: the calibration is of another model, or bad samples.
             LinAlgError: samples that do not determine what gptq asks of them.
         """
         check_rule(rounding)
-        chosen = algorithms.algorithm(self.graph, weights, samples)
+        chosen = algorithms.algorithm(self.graph, weights, samples, correct_bias)
         graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
         return Model(ruled(graph, rounding))
 

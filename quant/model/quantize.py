@@ -325,6 +325,8 @@ class _Explicit:
     def _source(self, node: Node, at: int) -> Any:
         """What a node reads in place of its input number `at`."""
         value = node.inputs[at]
+        if at == 2 and value is None and self._gets_bias(node):
+            return self._constant(f"{node.name}.b", self._bias(node))
         if not isinstance(value, str):
             return value
         if node.name in self.notes:
@@ -351,9 +353,22 @@ class _Explicit:
         floor = floor_of(self.graph.constants.get(node.inputs[2]), step)
         return self.algorithm.codes(node, tensor, None if shared else 0, floor)
 
-    def _bias(self, node: Node) -> Any:
-        values = np.asarray(self.graph.constants[node.inputs[2]]).astype(np.float64)
+    def _gets_bias(self, node: Node) -> bool:
+        """Whether a layer without a bias is given one, to correct it."""
+        if not self.algorithm.corrects_bias or node.name in self.notes:
+            return False
+        is_layer = node.operation in WEIGHTED
+        return is_layer and bool((self._bias_scale(node) >= SMALLEST).all())
+
+    def _bias_scale(self, node: Node) -> Any:
         weights = self.constants[f"{node.name}.w"].qparams
-        scale = float(self.grids[node.inputs[0]].scale) * weights.scale
-        grid = QParams(scale, dtype=qint32, axis=weights.axis)
+        return float(self.grids[node.inputs[0]].scale) * weights.scale
+
+    def _bias(self, node: Node) -> Any:
+        weights, found = node.inputs[1], self.constants[f"{node.name}.w"]
+        real = self.graph.constants[weights]
+        bias = self.graph.constants.get(node.inputs[2], np.zeros(real.shape[0]))
+        values = self.algorithm.bias(node, bias, real, found)
+        scale = self._bias_scale(node)
+        grid = QParams(scale, dtype=qint32, axis=found.qparams.axis)
         return QInt32Tensor(np.rint(values / scale).astype(np.int32), grid)

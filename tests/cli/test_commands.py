@@ -122,12 +122,14 @@ def test_nodes_that_are_kept_float(call: Call, files: Path, tmp_path: Path) -> N
     assert found["conv"] == "kept float"
 
 
-@pytest.mark.parametrize("name", ["hqq", "gptq"])
+@pytest.mark.parametrize(
+    "option", ["--weights=hqq", "--weights=gptq", "--correct-bias"]
+)
 def test_algorithms_for_weights(
-    call: Call, files: Path, tmp_path: Path, name: str
+    call: Call, files: Path, tmp_path: Path, option: str
 ) -> None:
     out = tmp_path / "out.onnx"
-    facts = quantize(call, "net.onnx", "samples.npy", out, "--weights", name, "--check")
+    facts = quantize(call, "net.onnx", "samples.npy", out, option, "--check")
     assert facts["check"]["y"]["same_argmax"] == 4
     plain = quantize(call, "net.onnx", "samples.npy", tmp_path / "plain.onnx")
     assert facts["weight_bytes"] == plain["weight_bytes"]

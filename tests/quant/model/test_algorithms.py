@@ -191,6 +191,29 @@ def test_a_model_runs_with_better_weights() -> None:
     assert wrong["gptq"] < wrong["rtn"]
 
 
+@pytest.mark.parametrize("name", ["rtn", "gptq"])
+def test_corrected_biases_keep_the_means_of_outputs(name: str) -> None:
+    """Of every layer, of groups too, whether it has a bias or gets one."""
+    seen = calibrate(GRAPH, SAMPLES, MinMaxObserver)
+    chosen = algorithm(GRAPH, name, SAMPLES, True)
+    found = quantize_graph(GRAPH, seen, (), chosen)
+    moments = input_moments(GRAPH, SAMPLES)
+    for node in found.nodes:
+        if node.name not in moments:
+            continue
+        weights, bias = (found.constants[value] for value in node.inputs[1:])
+        wanted = np.asarray(CONSTANTS[node.name.lower()]).astype(float)
+        own = CONSTANTS["b"] if node.name == "G" else np.zeros(len(wanted))
+        means = [group.mean for group in moments[node.name]]
+        scale = weights.qparams.along(weights.qparams.scale, wanted.shape)
+        wrong = (np.asarray(weights.codes) * scale - wanted).reshape(len(wanted), -1)
+        parts = np.split(wrong, len(means))
+        shift = np.concatenate([w @ m for w, m in zip(parts, means, strict=True)])
+        left = np.asarray(bias.codes) * bias.qparams.scale - np.asarray(own) + shift
+        assert (abs(left) <= 0.51 * bias.qparams.scale).all(), node.name
+        assert (abs(shift) > bias.qparams.scale).any(), node.name
+
+
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
@@ -206,11 +229,13 @@ def test_a_model_runs_with_better_weights() -> None:
             OptionError,
             "weights='mse' needs no samples.",
         ),
+        ({"correct_bias": True}, OptionError, "correct_bias=True needs samples."),
+        ({"correct_bias": 1}, OptionError, "correct_bias is 1. Use True or False."),
         ({"samples": SAMPLES}, OptionError, "weights='rtn' needs no samples."),
         (
             {"weights": "gptq", "samples": []},
             DataError,
-            "there are no samples for gptq. Give at least one.",
+            "there are no samples. Give at least one.",
         ),
         (
             {"weights": "gptq", "samples": [SAMPLES[0][:, :3]]},
