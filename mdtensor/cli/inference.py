@@ -47,13 +47,8 @@ def quantize_file(
         again = None
         if weights == "gptq" or correct_bias:
             again = progress.track(samples, description="weighing inputs")
-        small = network.quantize(
-            seen,
-            keep_float=keep_float,
-            weights=weights,
-            samples=again,
-            correct_bias=correct_bias,
-        )
+        how: dict[str, Any] = {"weights": weights, "correct_bias": correct_bias}
+        small = network.quantize(seen, keep_float=keep_float, samples=again, **how)
         small.save(out)
         found = _compared(network, small, samples, progress) if check else None
     return {

@@ -122,6 +122,7 @@ def parsed(text: bytes, total: int) -> Header:
     """
     try:
         found = json.loads(text, object_pairs_hook=_once)
+        json.dumps(found, ensure_ascii=False).encode()  # no half of a pair in a text
     except StorageError:
         raise
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError

@@ -60,7 +60,7 @@ class SafeTensors(Mapping[str, Tensor]):
         self._notes = notes_in(self.metadata, set(self._header.entries))
         parts = {n + end for n, note in self._notes.items() for end in note["parts"]}
         dense = [name for name in self._header.entries if name not in parts]
-        self._names = sorted([*dense, *self._notes])
+        self._names = dict.fromkeys(sorted([*dense, *self._notes]))
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._names:

@@ -90,8 +90,16 @@ def _pieces(
 
 
 def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or name == header.METADATA:
+    if not _is_text(name) or name == header.METADATA:
         raise StorageError(f"a tensor cannot be called {shown(name)}", "Use a text")
+
+
+def _is_text(given: Any) -> bool:
+    """Whether it is a text that UTF-8 has."""
+    try:
+        return isinstance(given, str) and given.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def _type_name(name: str, array: Array) -> str:
@@ -106,7 +114,7 @@ def _type_name(name: str, array: Array) -> str:
 
 def _texts(metadata: Mapping[str, str] | None) -> dict[str, str]:
     found = dict(metadata or {})
-    if not all(isinstance(text, str) for pair in found.items() for text in pair):
+    if not all(_is_text(text) for pair in found.items() for text in pair):
         raise StorageError("metadata are not texts by name", "Use str(value)")
     if KEY in found:
         raise StorageError(f"metadata called {KEY!r} say what tensors are", "Rename it")

@@ -101,13 +101,14 @@ class Blocks:
 
     @classmethod
     def of(cls, x: Tensor) -> Self:
-        """The blocks that hold a tensor as it is: `tensor()` gives it again.
+        """The blocks that hold the numbers of a tensor: `tensor()` gives them again.
 
         Dense tensors are `F32`, `F16`, `BF16`, `F64`, `I8` to `I64`; codes with a scale
-        for each 32 of the last axis, each a float16, are `Q8_0` and `Q4_0`.
+        for each 32 of the last axis, each a float16, are `Q8_0` and `Q4_0`. A narrow
+        range, and a rule of rounding, have no place there.
 
         Raises:
-            StorageError: no type of blocks holds it exactly.
+            StorageError: no type of blocks holds them exactly.
         """
         if isinstance(x, Tensor) and x.device is cpu:
             for leaf, name in _STORED.items():

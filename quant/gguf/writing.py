@@ -128,9 +128,11 @@ def _pieces(
 
 
 def _text(given: Any) -> bytes:
-    if not isinstance(given, str):
-        raise StorageError(f"{shown(given)} is no text", "Use str(value)")
-    data = given.encode()
+    try:
+        data = given.encode()
+    except (AttributeError, UnicodeEncodeError):
+        problem = f"{shown(given)} is no text"
+        raise StorageError(problem, "Use str(value)") from None
     return struct.pack("<Q", len(data)) + data
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import safetensors.numpy as peer
 from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
+from mdtensor import dtypes
 from mdtensor.files import replacing
 from mdtensor.safetensors import load, load_file, safe_open, save, save_file
 
@@ -113,6 +116,45 @@ def test_unaligned_files_of_others_are_read() -> None:
     assert x.tolist() == [0.1] and x.buffer.flags.aligned
 
 
+@contextmanager
+def element_types_restored() -> Iterator[None]:
+    before = dict(dtypes._REGISTRY)
+    try:
+        yield
+    finally:
+        dtypes._REGISTRY.clear()
+        dtypes._REGISTRY.update(before)
+
+
+def test_a_leaf_with_fields_says_what_a_file_keeps_of_it() -> None:
+    with md.registry.restored(), element_types_restored():
+        price = md.DType("price", "real floating", 32, "float32")
+
+        class PriceTensor(md.FloatingTensor, dtype=price):
+            __slots__ = ("currency",)
+
+        x = PriceTensor([1.5])
+        x.currency = "EUR"
+        with pytest.raises(md.StorageError) as raised:
+            save({"x": x})
+        assert str(raised.value) == (
+            "PriceTensor has currency beside its buffer. Declare to_parts and "
+            "from_parts."
+        )
+
+        def to_parts(self):
+            return {"": self.buffer}, {"currency": self.currency}
+
+        def from_parts(cls, parts, facts):
+            new = cls(parts[""])
+            new.currency = facts["currency"]
+            return new
+
+        PriceTensor.to_parts, PriceTensor.from_parts = to_parts, classmethod(from_parts)
+        y = load(save({"x": x}))["x"]
+        assert type(y) is PriceTensor and (y.tolist(), y.currency) == ([1.5], "EUR")
+
+
 # --- what is refused ------------------------------------------------------------------
 
 
@@ -125,6 +167,12 @@ def test_unaligned_files_of_others_are_read() -> None:
             "'a' is a ndarray, not a tensor. Use asarray(x).",
         ),
         ({1: md.ones(1)}, None, "a tensor cannot be called 1. Use a text."),
+        (
+            {"\ud800": md.ones(1)},
+            None,
+            "a tensor cannot be called '\\ud800'. Use a text.",
+        ),
+        ({}, {"\ud800": ""}, "metadata are not texts by name. Use str(value)."),
         (
             {"__metadata__": md.ones(1)},
             None,
@@ -227,9 +275,13 @@ def test_damaged_files(text: str, tmp_path: Path) -> None:
         assert str(raised.value).startswith(f"{path}: {text}")
 
 
-def test_a_deep_header_is_refused() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [b'{"a":' + b"[" * 100_000, b'{"\\ud800":1}', b'{"a\xff":1}', b'{"a":9e'],
+)
+def test_what_is_no_json_is_refused(text: bytes) -> None:
     with pytest.raises(md.StorageError, match="the header is no JSON"):
-        load(file_of(b'{"a":' + b"[" * 100_000))
+        load(file_of(text))
 
 
 def test_places_that_are_not_there(tmp_path: Path) -> None:

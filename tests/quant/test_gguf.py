@@ -254,6 +254,7 @@ def test_what_is_not_written(tmp_path) -> None:
     cases = [
         ({"a": md.ones((1,) * 5)}, {}, "'a' has 5 axes, GGUF at most 4. Use reshape."),
         ({1: md.ones(1)}, {}, "1 is no text. Use str(value)."),
+        ({}, {"k": "\ud800"}, "'\\ud800' is no text. Use str(value)."),
         (
             {},
             {"k": {}},
