@@ -20,7 +20,7 @@ from types import ModuleType
 import llvmlite
 import numba
 import numpy as np
-from numba.core import compiler
+from numba.core import compiler, types
 from numba.core.caching import NullCache
 from numba.core.serialize import dumps
 
@@ -189,6 +189,21 @@ def _publishing(dispatcher):
     return add_overload
 
 
+def _without_literals(dispatcher):
+    """`dispatcher.get_call_template` that takes 0 and 1 for integers like all others.
+
+    Else a callee is compiled anew for each literal among its arguments.
+    """
+    plain = dispatcher.get_call_template
+
+    def get_call_template(arguments, named):
+        arguments = [types.unliteral(kind) for kind in arguments]
+        named = {name: types.unliteral(kind) for name, kind in dict(named).items()}
+        return plain(arguments, named)
+
+    return get_call_template
+
+
 def kernel(function=None, **options):
     """Compile `function` at its first call, without the GIL, division as in NumPy.
 
@@ -203,4 +218,5 @@ def kernel(function=None, **options):
     if hasattr(compiled, "overloads"):
         compiled._cache = KernelCache(function)
         compiled.add_overload = _publishing(compiled)
+        compiled.get_call_template = _without_literals(compiled)
     return compiled

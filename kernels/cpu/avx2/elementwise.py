@@ -26,19 +26,14 @@ from mdtensor.kernels.cpu.avx2.elementwise_chunk import (
 )
 from mdtensor.kernels.cpu.avx2.epilogue import ONE, SLIP, load_vectors, offset_of
 from mdtensor.kernels.cpu.avx2.simd import BYTES, LANES, WORDS
-from mdtensor.kernels.cpu.elementwise import (
-    STRIP,
-    add_u8u8u8 as plain_add,
-    interleave,
-    mul_u8u8u8 as plain_mul,
-    quantize_f32u8 as plain_quantize,
-)
+from mdtensor.kernels.cpu.elementwise import STRIP, interleave
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I64, address_of
 
 PARTS = 16  # of the table, each of 16 entries
 LEAST = 1024  # codes that pay for laying out the table
-MOST_SLIP = 1 << 12  # beyond it too many lanes are near a tie
+ALL_NEAR = 1 << 16  # a limit above every low half
+MOST_NEAR = 1 << 14  # a limit up to which floor(v) tells the tie that v is near to
 
 
 def _shifted(b, codes, bits):
@@ -94,20 +89,33 @@ def lookup_u8(x, table, out):
 
 
 @kernel
-def _settle_sums(
-    first, a, b, za, zb, scales, limbs, near, zero_point, lo, hi, out
-):  # fmt: skip
+def _padded(codes, first):
+    """A whole chunk: the last codes, from `first` on, then zeros."""
+    chunk = np.zeros(CHUNK, codes.dtype)
+    for i in range(np.uintp(first), np.uintp(len(codes))):
+        chunk[i - np.uintp(first)] = codes[i]
+    return chunk
+
+
+@kernel
+def _put(chunk, first, out):
+    """The codes of a chunk that exist."""
+    for i in range(np.uintp(first), np.uintp(len(out))):
+        out[i] = chunk[i - np.uintp(first)]
+
+
+@kernel
+def _settle_sums(first, a, b, za, zb, scales, limbs, near, zero_point, lo, hi, out):
     """Decide the lanes near a tie of the chunk at `first` by integers."""
-    limit, scale_a, scale_b, offset = near
     for group in range(first, first + CHUNK, LANES):
-        places = address_of(a, group), address_of(b, group)
-        lanes = near_sums((*places, limit, scale_a, scale_b, offset))
+        lanes = near_sums((address_of(a, group), address_of(b, group), *near))
         while lanes != 0:
             i = group + vectors.trailing_zeros(lanes)
             lanes &= lanes - 1
-            p, q = np.int32(a[i]) - np.int32(za), np.int32(b[i]) - np.int32(zb)
+            p = np.int32(np.int32(a[i]) - np.int32(za))
+            q = np.int32(np.int32(b[i]) - np.int32(zb))
             v = np.float64(p) * scales[0] + np.float64(q) * scales[1]
-            if abs(v) > rounding.SATURATED:
+            if abs(v) > rounding.SATURATED or near[0] > MOST_NEAR:
                 out[i] = rounding.add_pair_u8(p, q, limbs, zero_point, lo, hi)
                 continue
             k = np.int32(np.floor(v))  # v is near k + 1/2, so one comparison decides
@@ -117,9 +125,27 @@ def _settle_sums(
 
 
 @kernel
-def _slip_of_sums(multipliers):
-    """More than the error of a sum in units of y, for the four roundings in it."""
-    return 6 + int(255.0 * (multipliers[0] + multipliers[1])) // 32
+def _sums(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
+    """The whole chunks of `add_u8u8u8`."""
+    is_exact, one = guard == 0, 1.0
+    first, second = np.float64(multipliers[0]), np.float64(multipliers[1])
+    offset = -za * first - zb * second
+    # more than the error of a sum in units of y, for the four roundings in it
+    slip = min(6 + int(255 * (first + second)) // 32, ALL_NEAR)
+    if not is_exact:
+        offset, one = (offset + zero_point + 0.5) * ONE + slip, ONE
+    limit = 2 * slip + 1
+    constants = np.float32(first * one), np.float32(second * one), np.float32(offset)
+    done, whole = 0, len(out) // CHUNK
+    while done < whole:
+        at = done * CHUNK
+        job = (whole - done, address_of(a, at), address_of(b, at), address_of(out, at),
+               lo, hi, zero_point, limit, *constants)  # fmt: skip
+        ended = sum_chunks(1, job) if is_exact else sum_chunks(0, job)
+        done += ended >> 1
+        if ended & 1:
+            _settle_sums((done - 1) * CHUNK, a, b, za, zb, multipliers, limbs,
+                         (limit, *constants), zero_point, lo, hi, out)  # fmt: skip
 
 
 @kernel
@@ -130,35 +156,21 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
 
     Rounding: the exact rational of both terms, once, half to even; commutative.
     """
-    slip, is_exact = _slip_of_sums(multipliers), guard == 0
-    whole = len(out) // CHUNK if is_exact or slip < MOST_SLIP else 0
-    first, second = np.float64(multipliers[0]), np.float64(multipliers[1])
-    offset, one = -za * first - zb * second, 1.0
-    if not is_exact:
-        offset, one = (offset + zero_point + 0.5) * ONE + slip, ONE
-    constants = np.float32(first * one), np.float32(second * one), np.float32(offset)
-    rest = lo, hi, zero_point, 2 * slip + 1
-    done = 0
-    while done < whole:
-        at = done * CHUNK
-        job = (whole - done, address_of(a, at), address_of(b, at), address_of(out, at),
-               *rest, *constants)  # fmt: skip
-        ended = sum_chunks(1, job) if is_exact else sum_chunks(0, job)
-        done += ended >> 1
-        if ended & 1:
-            near = (2 * slip + 1, *constants)
-            _settle_sums((done - 1) * CHUNK, a, b, za, zb, multipliers, limbs, near,
-                         zero_point, lo, hi, out)  # fmt: skip
-    at = np.uintp(whole * CHUNK)
-    plain_add(
-        a[at:], b[at:], za, zb, multipliers, limbs, guard, zero_point, lo, hi, out[at:]
-    )
+    rest = za, zb, multipliers, limbs, guard, zero_point, lo, hi
+    _sums(a, b, *rest, out)
+    first = len(out) // CHUNK * CHUNK
+    if first < len(out):
+        chunk = np.empty(CHUNK, np.uint8)
+        _sums(
+            _padded(a[: len(out)], first), _padded(b[: len(out)], first), *rest, chunk
+        )
+        _put(chunk, first, out)
 
 
 @kernel
 def _settle_products(
     first, a, b, za, zb, multiplier, limbs, constants, zero_point, lo, hi, out
-):  # fmt: skip
+):
     """Decide the lanes near a tie of the chunk at `first` by integers."""
     for group in range(first, first + CHUNK, LANES):
         places = address_of(a, group), address_of(b, group)
@@ -174,7 +186,7 @@ def _settle_products(
 
 @kernel
 def _products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    """`mul_u8u8u8` of operands of one length."""
+    """The whole chunks of `mul_u8u8u8` of operands of one length."""
     is_exact = rounding.is_exact_in_float32(limbs, 0)
     scale, offset = multiplier[0], np.float32(0)
     if not is_exact:
@@ -190,12 +202,6 @@ def _products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
         if ended & 1:
             _settle_products((done - 1) * CHUNK, a, b, za, zb, multiplier, limbs,
                              constants, zero_point, lo, hi, out)  # fmt: skip
-    at = np.uintp(whole * CHUNK)
-    if at < np.uintp(len(out)):
-        plain_mul(
-            a[at:], b[at:], 1, len(out) - whole * CHUNK, False, za, zb,
-            multiplier, limbs, zero_point, lo, hi, out[at:],
-        )  # fmt: skip
 
 
 @kernel
@@ -209,33 +215,35 @@ def mul_u8u8u8(
 
     Rounding: the exact rational, half to even. Overflow: saturates.
     """
-    total = p * c
-    if not broadcast:
-        end = np.uintp(total)
-        _products(a[:end], b[:end], za, zb, multiplier, limbs, zero_point, lo, hi,
-                  out[:end])  # fmt: skip
-        return
-    line = c * CHUNK * max(1, STRIP // (c * CHUNK))
-    repeated = np.empty(min(line, total), np.uint8)
-    for first in range(0, len(repeated), c):
-        target = repeated[np.uintp(first) :]
-        for j in range(np.uintp(c)):
-            target[j] = b[j]
-    for first in range(0, total, line):
+    rest = za, zb, multiplier, limbs, zero_point, lo, hi
+    total, line, factors = p * c, p * c, b
+    if broadcast:
+        line = c * CHUNK * max(1, STRIP // (c * CHUNK))
+        factors = np.empty(min(line, total), np.uint8)
+        for i in range(np.uintp(len(factors))):
+            factors[i] = b[i % np.uintp(c)]
+    for first in range(0, total, max(line, 1)):
         at, end = np.uintp(first), np.uintp(min(first + line, total))
-        _products(a[at:end], repeated[: end - at], za, zb, multiplier, limbs,
-                  zero_point, lo, hi, out[at:end])  # fmt: skip
+        x, y, z = a[at:end], factors[: end - at], out[at:end]
+        _products(x, y, *rest, z)
+        last = len(z) // CHUNK * CHUNK
+        if last < len(z):
+            chunk = np.empty(CHUNK, np.uint8)
+            _products(_padded(x, last), _padded(y, last), *rest, chunk)
+            _put(chunk, last, z)
 
 
 @kernel
-def _settle_quotients(first, x, scale, constants, zero_point, lo, hi, out):
+def _settle_quotients(first, x, scale, near, zero_point, lo, hi, out):
     """Decide the lanes near a tie by a float64 quotient, which cannot cross it."""
     for group in range(first, first + CHUNK, LANES):
-        lanes = near_quotients((address_of(x, group), 2 * SLIP + 1, *constants))
+        lanes = near_quotients((address_of(x, group), *near))
         while lanes != 0:
             i = group + vectors.trailing_zeros(lanes)
             lanes &= lanes - 1
-            rounded = np.int32(np.rint(np.float64(x[i]) / np.float64(scale)))
+            v = np.float64(x[i]) / np.float64(scale)
+            v = min(max(v if v == v else 0.0, -1024.0), 1024.0)
+            rounded = np.int32(np.rint(v))
             out[i] = rounding.saturate_u8(rounded, zero_point, lo, hi)
 
 
@@ -246,6 +254,28 @@ def _is_usual(scale):
 
 
 @kernel
+def _quotients(x, scale, zero_point, lo, hi, out):
+    """The whole chunks of `quantize_f32u8`."""
+    is_exact = _is_usual(scale) and math.frexp(scale)[0] == 0.5  # a power of two
+    one, offset, limit = ONE, offset_of(zero_point), 2 * SLIP + 1
+    if is_exact:
+        one, offset = 1.0, np.float32(0)
+    elif not _is_usual(scale):
+        one, limit = 0.0, ALL_NEAR
+    constants = np.float32(one / np.float64(scale)), offset
+    done, whole = 0, len(out) // CHUNK
+    while done < whole:
+        at = done * CHUNK
+        job = (whole - done, address_of(x, at), address_of(out, at), lo, hi, zero_point,
+               limit, *constants)  # fmt: skip
+        ended = quantize_chunks(1, job) if is_exact else quantize_chunks(0, job)
+        done += ended >> 1
+        if ended & 1:
+            _settle_quotients((done - 1) * CHUNK, x, scale, (limit, *constants),
+                              zero_point, lo, hi, out)  # fmt: skip
+
+
+@kernel
 def quantize_f32u8(x, scale, zero_point, lo, hi, out):
     """out = clamp(round_half_even(x / scale) + zero_point, lo, hi).
 
@@ -253,23 +283,12 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
 
     Rounding: exact; a product with 1 / scale is decided by a division near a tie.
     """
-    is_exact = math.frexp(scale)[0] == 0.5  # a power of two
-    one, offset = 1.0, np.float32(0)
-    if not is_exact:
-        one, offset = ONE, offset_of(zero_point)
-    constants = np.float32(one / np.float64(scale)), offset
-    done, whole = 0, len(out) // CHUNK if _is_usual(scale) else 0
-    while done < whole:
-        at = done * CHUNK
-        job = (whole - done, address_of(x, at), address_of(out, at), lo, hi, zero_point,
-               2 * SLIP + 1, *constants)  # fmt: skip
-        ended = quantize_chunks(1, job) if is_exact else quantize_chunks(0, job)
-        done += ended >> 1
-        if ended & 1:
-            _settle_quotients((done - 1) * CHUNK, x, scale, constants, zero_point, lo,
-                              hi, out)  # fmt: skip
-    at = np.uintp(whole * CHUNK)
-    plain_quantize(x[at:], scale, zero_point, lo, hi, out[at:])
+    _quotients(x, scale, zero_point, lo, hi, out)
+    first = len(out) // CHUNK * CHUNK
+    if first < len(out):
+        chunk = np.empty(CHUNK, np.uint8)
+        _quotients(_padded(x[: len(out)], first), scale, zero_point, lo, hi, chunk)
+        _put(chunk, first, out)
 
 
 @kernel
