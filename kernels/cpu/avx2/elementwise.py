@@ -220,8 +220,10 @@ def mul_u8u8u8(
     if broadcast:
         line = c * CHUNK * max(1, STRIP // (c * CHUNK))
         factors = np.empty(min(line, total), np.uint8)
-        for i in range(np.uintp(len(factors))):
-            factors[i] = b[i % np.uintp(c)]
+        for first in range(0, len(factors), c):
+            pixel = factors[np.uintp(first) :]
+            for j in range(np.uintp(c)):
+                pixel[j] = b[j]
     for first in range(0, total, max(line, 1)):
         at, end = np.uintp(first), np.uintp(min(first + line, total))
         x, y, z = a[at:end], factors[: end - at], out[at:end]
