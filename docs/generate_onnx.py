@@ -114,7 +114,7 @@ def page(text: str, found: dict[str, tuple[Any, Outcome]]) -> str:
     ended = [o.kind for _, o in found.values()]
     blocks = {
         "counts": f"Of {len(ended)} cases {ended.count('passes')} pass, "
-        f"{ended.count('refused')} are refused, {ended.count('differs')} differs.",
+        f"{ended.count('refused')} are refused, {ended.count('differs')} differ.",
         "quantization": "\n".join(table(found, QUANTIZATION)),
         "skipped": "\n".join(skipped(found)),
         "supported": ", ".join(f"`{name}`" for name in supported(found)) + ".",

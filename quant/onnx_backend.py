@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DeviceError, ModelError
+from mdtensor.errors import DataError, DeviceError, ModelError
 from mdtensor.quant.model.evaluate import Evaluation
 from mdtensor.quant.model.files import onnx_package
 from mdtensor.quant.model.qoperators import READERS
@@ -31,7 +31,7 @@ except ImportError:
     raise
 
 
-class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no annotations here
+class Prepared(BackendRep):
     """A model that is ready to run.
 
     Args:
@@ -52,16 +52,25 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no annotations her
             DataError: inputs that the model has not.
             ModelError: an operator cannot do what it is asked; the error names it.
         """
-        names = self.evaluation.inputs
         if isinstance(inputs, dict):
-            inputs = [inputs[name] for name in names]
+            inputs = self._in_order(inputs)
         elif isinstance(inputs, np.ndarray):
             inputs = [inputs]
         outputs = self.evaluation.outputs
         return namedtupledict("Outputs", outputs)(*self.evaluation(inputs))
 
+    def _in_order(self, inputs: dict[str, Any]) -> list[Any]:
+        names = self.evaluation.inputs
+        if set(inputs) != set(names):
+            listed, given = (", ".join(map(repr, n)) or "none" for n in (names, inputs))
+            raise DataError(
+                f"the model has the inputs {listed}, given are {given}",
+                "Give each input once, by its name",
+            )
+        return [inputs[name] for name in names]
 
-class Backend(_Backend):  # type: ignore[misc]
+
+class Backend(_Backend):
     """ONNX's interface to what runs models."""
 
     @classmethod
@@ -112,15 +121,11 @@ class Backend(_Backend):  # type: ignore[misc]
         version = kwargs.get("opset_version", defs.onnx_opset_version())
         names = [name for name in node.input if name]
         unknown = TensorProto.UNDEFINED
-        values = [
-            [
-                helper.make_tensor_value_info(name, unknown, None)
-                for name in side
-                if name
-            ]
-            for side in (dict.fromkeys(names), node.output)
-        ]
-        graph = helper.make_graph([node], "node", *values)
+        inner, outer = (
+            [helper.make_tensor_value_info(name, unknown, None) for name in side]
+            for side in (dict.fromkeys(names), filter(None, node.output))
+        )
+        graph = helper.make_graph([node], "node", inner, outer)
         imports = [helper.make_opsetid(node.domain, version)]
         model = helper.make_model(graph, opset_imports=imports)
         return cls.prepare(model, device).run(inputs)

@@ -62,6 +62,7 @@ class Operator:
         outputs: names of values; empty where one is left out.
         attributes: by name, as Python values; tensors as arrays.
         opset: version of the operator set.
+        proto: the node in the file.
     """
 
     kind: str
@@ -70,6 +71,7 @@ class Operator:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     opset: int
+    proto: Any = None
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"

@@ -48,7 +48,8 @@ class Element:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(getattr(ml_dtypes, self.storage))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.storage))
+        return found
 
     @property
     def is_float(self) -> bool:
@@ -62,8 +63,8 @@ class Element:
     @property
     def range(self) -> tuple[int, int]:
         """The smallest and the largest integer."""
-        info = ml_dtypes.iinfo(self.dtype)
-        return int(info.min), int(info.max)
+        count = 2**self.bits
+        return (-count // 2, count // 2 - 1) if self.wide is md.int8 else (0, count - 1)
 
     def __str__(self) -> str:
         return self.storage
@@ -135,7 +136,8 @@ def magnitudes(code: int) -> Array:
     Number i has the bits i, so that an even place is an even number.
     """
     dtype = ELEMENTS[code].dtype
-    bits = 2 ** (ml_dtypes.finfo(dtype).bits - 1)
+    info: Any = ml_dtypes.finfo  # which has no annotations
+    count = 2 ** (info(dtype).bits - 1)
     with np.errstate(invalid="ignore"):
-        found = np.arange(bits, dtype=np.uint8).view(dtype).astype(np.float32)
+        found = np.arange(count, dtype=np.uint8).view(dtype).astype(np.float32)
     return found[np.isfinite(found)]

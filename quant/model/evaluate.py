@@ -16,10 +16,17 @@ import numpy.typing as npt
 
 from mdtensor.errors import DataError, MdtensorError, ModelError, type_and_shape
 from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.definitions import definition, is_defined
 from mdtensor.quant.model.graph import Node
 from mdtensor.quant.model.operators import READERS
 from mdtensor.quant.model.operators.table import Reader
-from mdtensor.quant.model.read import apply, initial_arrays, operators_of, reader_of
+from mdtensor.quant.model.read import (
+    apply,
+    initial_arrays,
+    operator,
+    operators_of,
+    reader_of,
+)
 from mdtensor.quant.model.sizes import shape
 from mdtensor.quant.rules import rounding
 
@@ -69,7 +76,11 @@ class Evaluator(Builder):
         return array if element is None else array.astype(element.dtype)
 
     def apply(self, op: Operator, readers: dict[str, Reader]) -> None:
-        """Compute the results of one operator."""
+        """Compute the results of one operator, if need be by its definition."""
+        if op.kind not in readers and is_defined(op):
+            for node, opset in definition(self, op):
+                self.apply(operator(node, opset, Path()), readers)
+            return
         apply(reader_of(op, readers), self, op)
         first = self.elements.get(op.inputs[0] or "") if op.inputs else None
         if first is not None and op.kind in MOVES:
@@ -96,7 +107,8 @@ class Evaluation:
         self.readers = {**READERS, "Shape": shape, **readers}
         self.operators = operators_of(model, place)
         for op in self.operators:
-            reader_of(op, self.readers)
+            if not is_defined(op):
+                reader_of(op, self.readers)
         self.arrays = initial_arrays(model.graph, place)
         names = [value.name for value in model.graph.input]
         self.inputs = [name for name in names if name not in self.arrays]

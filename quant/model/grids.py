@@ -80,14 +80,13 @@ def _grid(g: Builder, op: Operator, code: int, value: str) -> QParams:
         raise op.refusal(f"has scales of {given.dtype}", "Supported is float32")
     scale = given.astype(np.float64)
     zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
-    is_narrow = value in g.narrow
-    options = {"dtype": QUANTIZED[code], "narrow_range": is_narrow}
+    options: dict[str, Any] = {"dtype": QUANTIZED[code]}
+    options["narrow_range"] = value in g.narrow
     axis = op.get("axis", 1) % max(len(g.shape(op.inputs[0])), 1)
-    if size := op.get("block_size", 0):
-        return QParams(scale, zeros, axis=axis, block_size=size, **options)
-    if scale.size == 1:
-        return QParams(scale.item(), zeros.reshape(-1)[0], **options)
-    return QParams(scale, zeros, axis=axis, **options)
+    if scale.size > 1 or op.get("block_size", 0):
+        options |= {"axis": axis, "block_size": op.get("block_size", 0) or None}
+        return QParams(scale, zeros, **options)
+    return QParams(scale.item(), zeros.reshape(-1)[0], **options)
 
 
 READERS: dict[str, Callable[[Builder, Operator], None]] = {

@@ -55,13 +55,12 @@ def _divided(g: Builder, op: Operator) -> tuple[Any, Place]:
     In another type than float32 the quotient is taken here, and the grid is of steps
     of 1.
     """
-    x, place = g.constants[str(op.inputs[0])], _place(g, op, 1)
-    scale = op.get("precision", 0) or g.code(str(op.inputs[1]))
-    dtype = ELEMENT_TYPES[scale]
-    x = md.astype(x, dtype)
+    place = _place(g, op, 1)
+    dtype = ELEMENT_TYPES[op.get("precision", 0) or g.code(str(op.inputs[1]))]
+    x: Any = md.astype(g.constants[str(op.inputs[0])], dtype)
     if dtype is md.float32:
         return x, place
-    divisor = md.astype(_along(place, place["scale"], x.shape), dtype)
+    divisor: Any = md.astype(_along(place, place["scale"], x.shape), dtype)
     steps = np.ones_like(place["scale"], np.float32)
     return md.div(x, divisor), place | {"scale": steps}
 

@@ -67,7 +67,7 @@ def operators_of(model: Any, folder: Path) -> list[Operator]:
         ModelError: they are of an operator set that is not supported.
     """
     opset, nodes = _opset(model), enumerate(model.graph.node)
-    return [_operator(node, opset, folder, number) for number, node in nodes]
+    return [operator(node, opset, folder, number) for number, node in nodes]
 
 
 def _opset(model: Any) -> int:
@@ -142,14 +142,16 @@ def _joined(
     return tuple(max(pair) for pair in pairs)
 
 
-def _operator(node: Any, opset: int, folder: Path, number: int) -> Operator:
+def operator(node: Any, opset: int, folder: Path, number: int = 0) -> Operator:
+    """A node of a file."""
     name = node.name or next(filter(None, node.output), f"number {number}")
     kind = node.op_type
     if node.domain not in DOMAINS:
         kind = f"{node.domain}.{kind}"
     attributes = {a.name: _attribute(a, folder) for a in node.attribute}
     inputs = tuple(i or None for i in node.input)
-    return Operator(kind, name, inputs, tuple(node.output), attributes, opset)
+    outputs = tuple(node.output)
+    return Operator(kind, name, inputs, outputs, attributes, opset, node)
 
 
 def _attribute(proto: Any, folder: Path) -> Any:

@@ -101,6 +101,33 @@ def test_an_unknown_operator_is_named_with_its_node_and_operator_set():
     )
 
 
+def test_an_operator_that_onnx_defines_by_others():
+    """Attention, in products, masks and a softmax; against PyTorch's formula."""
+    rng = np.random.default_rng(2)
+    q, k, v = rng.standard_normal((3, 1, 2, 4, 8)).astype(np.float32)
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(8)
+    scores[..., np.triu(np.ones((4, 4), bool), 1)] = -np.inf
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = shares / shares.sum(-1, keepdims=True) @ v
+    (found,) = onnx_backend.run_node(node, [q, k, v], opset_version=24)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_definition_is_asked_for_what_is_there():
+    model = one_node("Attention", {"q": ROW, "k": ROW, "v": ROW}, opset=24)
+    model.graph.node[0].input[1] = "gone"
+    with pytest.raises(ModelError, match="Attention 'n' reads 'gone', which nothing"):
+        onnx_backend.run_model(model, [np.float32([1, 2, 3])] * 3)
+
+
+def test_a_definition_that_needs_what_is_not_there():
+    """The operator inside is named; this one is a random number."""
+    node = helper.make_node("Bernoulli", ["x"], ["y"])
+    with pytest.raises(ModelError, match="operator 'RandomUniformLike' of node"):
+        onnx_backend.run_node(node, [np.float32([0.5])])
+
+
 def test_a_backend_says_whether_it_can():
     backend = onnx_backend.Backend
     assert backend.is_compatible(one_node("Relu", {"x": ROW}))
@@ -118,6 +145,8 @@ def test_inputs_in_order_or_by_name():
     assert prepared.run({"b": b, "a": a})[0].tolist() == [0, 1, 2]
     with pytest.raises(DataError, match="the model has the inputs 'a', 'b', given are"):
         prepared.run([a])
+    with pytest.raises(DataError, match="has the inputs 'a', 'b', given are 'c'"):
+        prepared.run({"c": a})
     with pytest.raises(DataError, match="'b' is list, which no tensor holds"):
         prepared.run([a, [1, 2]])
 

@@ -144,7 +144,7 @@ def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
         return tuple(op.get("split"))
     if op.opset >= 13 and op.input(1):
         return g.integers(op, 1, "the sizes")
-    count = op.get("num_outputs", len(op.outputs))
+    count = int(op.get("num_outputs", len(op.outputs)))
     part = -(-size // count)
     return (part,) * (count - 1) + (size - part * (count - 1),)
 

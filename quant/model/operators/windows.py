@@ -2,55 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import mdtensor as md
 from mdtensor.quant.model.build import Builder, Operator
 from mdtensor.quant.model.operators.table import reads
 
+#: By how many axes a window slides over.
+CONVOLUTIONS: dict[int, Any] = {1: md.conv1d, 2: md.conv2d}
+MAXIMA: dict[int, Any] = {1: md.max_pool1d, 2: md.max_pool2d}
+MEANS: dict[int, Any] = {1: md.avg_pool1d, 2: md.avg_pool2d}
+
 
 @reads("Conv")
 def conv(g: Builder, op: Operator) -> None:
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    g.call(op, md.conv2d, x, w, b, **conv_options(g, op, w))
+    operation = CONVOLUTIONS[_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
+    g.call(op, operation, x, w, b, **conv_options(g, op, w))
 
 
 def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
-    """The options of `conv2d` with the weights called `w`."""
+    """The options of a convolution with the weights called `w`."""
     kernel = g.shape(w)[2:]
-    _two_dimensional(op, kernel)
-    stride, dilation = _pair(op, "strides"), _pair(op, "dilations")
+    stride, dilation = (
+        tuple(op.get(name, (1,) * len(kernel))) for name in ("strides", "dilations")
+    )
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     return {
-        "stride": stride,
+        "stride": _of_axes(stride),
         "padding": _padding(g, op, reach, stride),
-        "dilation": dilation,
+        "dilation": _of_axes(dilation),
         "groups": op.get("group", 1),
     }
 
 
-def _two_dimensional(op: Operator, kernel: Iterable[int]) -> None:
+def _axes(op: Operator, kernel: Any, known: Any) -> int:
+    """How many axes the window slides over, if that is among the known."""
     size = len(tuple(kernel))
-    if size != 2:
-        raise op.refusal(f"slides over {size} axes", "Supported are 2")
+    if size not in known:
+        listed = " and ".join(map(str, known))
+        raise op.refusal(f"slides over {size} axes", f"Supported are {listed}")
+    return size
 
 
-def _pair(op: Operator, attribute: str) -> tuple[int, int]:
-    first, second = op.get(attribute, (1, 1))
-    return first, second
+def _of_axes(sizes: tuple[int, ...]) -> Any:
+    """A number for one axis, a pair for two."""
+    return sizes if len(sizes) > 1 else sizes[0]
 
 
 def _padding(
-    g: Builder, op: Operator, reach: Any, stride: tuple[int, int]
+    g: Builder, op: Operator, reach: Any, stride: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """(top, left, bottom, right), which is also ONNX's order."""
+    """(top, left, bottom, right), which is also ONNX's order, or (before, after)."""
     kind = op.get("auto_pad", "NOTSET")
     op.require("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+    nothing = (0, 0) * len(stride)
     if kind == "NOTSET":
-        return tuple(op.get("pads", (0, 0, 0, 0)))
+        return tuple(op.get("pads", nothing))
     if kind == "VALID":
-        return (0, 0, 0, 0)
+        return nothing
     sizes = g.shape(op.inputs[0])[2:]
     if min(sizes) < 0:
         raise op.refusal(f"has auto_pad={kind} on a dynamic size", "Give input_shapes")
@@ -66,26 +76,26 @@ def _padding(
 @reads("MaxPool")
 def max_pool(g: Builder, op: Operator) -> None:
     op.require("storage_order", 0)
-    _pool(g, op, md.max_pool2d)
+    _pool(g, op, MAXIMA)
 
 
 @reads("AveragePool")
 def average_pool(g: Builder, op: Operator) -> None:
     included = bool(op.get("count_include_pad", 0))
-    _pool(g, op, md.avg_pool2d, count_include_pad=included)
+    _pool(g, op, MEANS, count_include_pad=included)
 
 
-def _pool(g: Builder, op: Operator, operation: Any, **options: Any) -> None:
+def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) -> None:
     kernel = tuple(op.get("kernel_shape", ()))
-    _two_dimensional(op, kernel)
-    op.require("dilations", (1, 1))
-    stride = _pair(op, "strides")
+    operation, ones = operations[_axes(op, kernel, operations)], (1,) * len(kernel)
+    op.require("dilations", ones)
+    stride = tuple(op.get("strides", ones))
     g.call(
         op,
         operation,
         op.inputs[0],
-        kernel_size=kernel,
-        stride=stride,
+        kernel_size=_of_axes(kernel),
+        stride=_of_axes(stride),
         padding=_padding(g, op, kernel, stride),
         ceil_mode=bool(op.get("ceil_mode", 0)),
         **options,
@@ -104,16 +114,16 @@ def conv_transpose(g: Builder, op: Operator) -> None:
     if "output_shape" in op.attributes:
         raise op.refusal("has an output_shape", "Export it with pads")
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    _two_dimensional(op, g.shape(w)[2:])
+    _axes(op, g.shape(w)[2:], (2,))
     g.call(
         op,
         md.conv_transpose2d,
         x,
         w,
         b,
-        stride=_pair(op, "strides"),
+        stride=tuple(op.get("strides", (1, 1))),
         padding=tuple(op.get("pads", (0, 0, 0, 0))),
         output_padding=tuple(op.get("output_padding", (0, 0))),
         groups=op.get("group", 1),
-        dilation=_pair(op, "dilations"),
+        dilation=tuple(op.get("dilations", (1, 1))),
     )

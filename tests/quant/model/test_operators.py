@@ -176,6 +176,10 @@ READ = [
     case("Gemm", weights(5, 6), shapes=((5, 4),), transA=1),
     case("ConvTranspose", weights(3, 4, 3, 2), strides=[2, 1], pads=[1, 0, 0, 1]),
     case("GlobalMaxPool"),
+    case("Conv", weights(4, 3, 3), shapes=((2, 3, 9),), pads=[1, 0], strides=[2]),
+    case("Conv", weights(4, 3, 2), shapes=((2, 3, 9),), auto_pad="SAME_UPPER"),
+    case("MaxPool", shapes=((2, 3, 9),), kernel_shape=[3], pads=[1, 1], strides=[2]),
+    case("AveragePool", shapes=((2, 3, 9),), kernel_shape=[3], pads=[0, 1]),
     case("Pad", ints(*[1] * 8), mode="reflect"),
     case("Pad", ints(*[1] * 8), mode="edge"),
     case("Reshape", ints(2, -1), allowzero=1),
@@ -218,9 +222,9 @@ def test_every_part_of_a_split(make_model: Any, onnxruntime_of: Any) -> None:
 
 REFUSED = [
     (case("Conv", weights(4, 3, 3, 3), auto_pad="ODD"), "auto_pad=ODD"),
-    (case("Conv", weights(4, 3, 3), shapes=((2, 3, 5),)), "slides over 1 axes"),
+    (case("Conv", weights(4, 3, 3, 3, 3), shapes=((2, 3, 5, 5, 5),)), "over 3 axes"),
     (case("Conv", weights(4, 2, 3, 3)), "the image has 3 channels"),
-    (case("MaxPool", kernel_shape=[2]), "slides over 1 axes"),
+    (case("MaxPool", kernel_shape=[2, 2, 2]), "slides over 3 axes"),
     (case("MaxPool", kernel_shape=[2, 2], dilations=[2, 2]), "dilations=(2, 2)"),
     (case("MaxPool", kernel_shape=[2, 2], storage_order=1), "storage_order=1"),
     (case("Reshape", ints(7, -1)), "180 elements do not fill shape (7, -1)"),
