@@ -47,6 +47,19 @@ class Method:
         """Whether it takes `out=`, the grid to round its result to."""
         return "out" in inspect.signature(self.implementation).parameters
 
+    @functools.cached_property
+    def classes(self) -> tuple[type, ...] | None:
+        """The types of its signature, if each is a class."""
+        types = self.signature.types
+        is_plain = all(isinstance(t, type) for t in types)
+        return types if is_plain and not self.signature.has_varargs else None
+
+    def is_like(self, other: Method) -> bool:
+        """Whether both have the same signature; quickly, where all are classes."""
+        if self.classes is not None and other.classes is not None:
+            return self.classes == other.classes
+        return bool(self.signature == other.signature)
+
     def accepts(self, types: tuple[type, ...]) -> bool:
         """Whether arguments of `types` fit its signature."""
         if any(map(is_of_annotations, types)):
@@ -101,6 +114,23 @@ class Selection:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Invoke the method; the arguments must be of the selected types."""
         return self.method.implementation(*arguments, **options)
+
+    @property
+    def function(self) -> Implementation:
+        """What a call with `types` runs, as it is: to be kept where calls are many.
+
+        Nothing stands before it: it takes every option by name, checks no types, and
+        stays what it is when methods are added or replaced.
+
+        Example:
+            >>> import mdtensor as md
+            >>> run = md.add.select(md.Int32Tensor, md.Int32Tensor).function
+            >>> x = md.asarray([1, 2], dtype=md.int32)
+            >>> run(x, x).tolist()
+            [2, 4]
+        """
+        shorter = self.method.specialize and self.method.specialize(*self.types)
+        return shorter or self.method.implementation
 
     def deduce(self, *specs: Any, **options: Any) -> Any:
         """Type and shape of the result for arguments of the given specs."""

@@ -1,20 +1,17 @@
-"""The rivals: dispatch on element types as one writes it without typed tensors.
+"""Dispatch on an enum, as one writes it without typed tensors.
 
 One tensor class carries a `dtype` attribute; an operation looks the pair of dtypes up.
-All of them end in the same kernel as mdtensor's methods do, with the same unused
-`out=None`, so a difference in time is a difference in dispatch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from typing import Any
 
-Kernel = Callable[[Any, Any], Any]
-NAMES = ("BOOL", "INT8", "INT16", "INT32", "INT64")
-NAMES += ("UINT8", "UINT16", "FLOAT16", "FLOAT32", "FLOAT64")
+from bench.rivals.kernels import KERNELS, NAMES, Kernel
+from bench.rivals.way import Way
 
-DType = Enum("DType", NAMES)  # type: ignore[misc]
-IntDType = IntEnum("IntDType", NAMES)  # type: ignore[misc]
+DType = Enum("DType", [name.upper() for name in NAMES])  # type: ignore[misc]
+IntDType = IntEnum("IntDType", [name.upper() for name in NAMES])  # type: ignore[misc]
 
 
 class TaggedTensor:
@@ -27,10 +24,19 @@ class TaggedTensor:
         self.dtype = dtype
 
 
-def pair_registry(dtypes: type[Enum], kernel: Kernel) -> Callable[..., Any]:
+def tagged(name: str) -> TaggedTensor:
+    return TaggedTensor(None, DType[name.upper()])
+
+
+def int_tagged(name: str) -> TaggedTensor:
+    return TaggedTensor(None, IntDType[name.upper()])
+
+
+def pair_registry(dtypes: type[Enum], kernels: Mapping[str, Kernel]) -> Kernel:
     """A dict keyed by the pair of dtypes: the registry most projects have."""
-    table: dict[tuple[Enum, Enum], Kernel] = {
-        (first, second): kernel for first in dtypes for second in dtypes
+    table = {
+        (dtypes[name.upper()], dtypes[name.upper()]): kernel
+        for name, kernel in kernels.items()
     }
 
     def poke(x1: TaggedTensor, x2: TaggedTensor, /, *, out: Any = None) -> Any:
@@ -43,53 +49,74 @@ def pair_registry(dtypes: type[Enum], kernel: Kernel) -> Callable[..., Any]:
     return poke
 
 
-def match_dispatch(kernel: Kernel) -> Callable[..., Any]:
-    """`match` on the pair: cases are tried one after the other."""
+def match_dispatch(kernels: Mapping[str, Kernel]) -> Kernel:
+    """`match` on the pair, as in Cobalt: cases are tried one after the other."""
+    float32, float64, float16, int64, int32, int16, uint8, uint16, bool_, int8 = (
+        kernels.values()
+    )
 
     def poke(x1: TaggedTensor, x2: TaggedTensor, /, *, out: Any = None) -> Any:
         match (x1.dtype, x2.dtype):
             case (DType.FLOAT32, DType.FLOAT32):
-                return kernel(x1, x2)
+                return float32(x1, x2)
             case (DType.FLOAT64, DType.FLOAT64):
-                return kernel(x1, x2)
+                return float64(x1, x2)
             case (DType.FLOAT16, DType.FLOAT16):
-                return kernel(x1, x2)
+                return float16(x1, x2)
             case (DType.INT64, DType.INT64):
-                return kernel(x1, x2)
+                return int64(x1, x2)
             case (DType.INT32, DType.INT32):
-                return kernel(x1, x2)
+                return int32(x1, x2)
             case (DType.INT16, DType.INT16):
-                return kernel(x1, x2)
+                return int16(x1, x2)
             case (DType.UINT8, DType.UINT8):
-                return kernel(x1, x2)
+                return uint8(x1, x2)
             case (DType.UINT16, DType.UINT16):
-                return kernel(x1, x2)
+                return uint16(x1, x2)
             case (DType.BOOL, DType.BOOL):
-                return kernel(x1, x2)
+                return bool_(x1, x2)
             case (DType.INT8, DType.INT8):
-                return kernel(x1, x2)
+                return int8(x1, x2)
         raise TypeError(f"poke: no kernel for {x1.dtype}, {x2.dtype}")
 
     return poke
 
 
-def class_pairs(types: tuple[type, ...], kernel: Kernel) -> Callable[..., Any]:
-    """A dict keyed by the pair of classes."""
-    table = {(first, second): kernel for first in types for second in types}
+def devices_registry(kernels: Mapping[str, Kernel]) -> Callable[..., Any]:
+    """Operation, then device, then the pair of dtypes; as ACTx, which stops at two."""
+    device = Enum("Device", ["CPU", "CUDA"])  # type: ignore[misc]
+    table = {
+        (DType[name.upper()], DType[name.upper()]): kernel
+        for name, kernel in kernels.items()
+    }
+    registry = {"poke": {device.CPU: table}}
+    here = device.CPU
 
-    def poke(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
-        method = table[type(x1), type(x2)]
+    def call(
+        operation: str, x1: TaggedTensor, x2: TaggedTensor, /, *, out: Any = None
+    ) -> Any:
+        try:
+            method = registry[operation][here][x1.dtype, x2.dtype]
+        except KeyError:
+            raise TypeError(f"{operation}: no kernel for {x1.dtype}") from None
         return method(x1, x2) if out is None else method(x1, x2, out)
 
-    return poke
+    return call
 
 
-def nested_classes(types: tuple[type, ...], kernel: Kernel) -> Callable[..., Any]:
-    """A dict of dicts keyed by class: no tuple to build, no hash to combine."""
-    table = {first: dict.fromkeys(types, kernel) for first in types}
+ENUM, INT_ENUM = "dict of Enum pairs", "dict of IntEnum pairs"
+MATCH = "match on Enum"
 
-    def poke(x1: Any, x2: Any, /, *, out: Any = None) -> Any:
-        method = table[type(x1)][type(x2)]
-        return method(x1, x2) if out is None else method(x1, x2, out)
 
-    return poke
+def ways() -> list[Way]:
+    return [
+        Way(ENUM, pair_registry(DType, KERNELS), tagged),
+        Way(INT_ENUM, pair_registry(IntDType, KERNELS), int_tagged),
+        Way(MATCH, match_dispatch(KERNELS), tagged),
+        Way(
+            "registry by operation, device, Enum pair",
+            devices_registry(KERNELS),
+            tagged,
+            'call("poke", a, b)',
+        ),
+    ]

@@ -2,12 +2,14 @@
 
 import copy
 import inspect
+import itertools
 import pickle
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Union
 
 import numpy as np
+import plum
 import pytest
 
 import mdtensor as md
@@ -373,3 +375,69 @@ def test_a_specialized_method_runs_for_just_its_types() -> None:
     x, n = md.ones((1,)), md.ones((1,), dtype=md.int8)
     assert [twice(x, x), twice(x, n), twice(n, n)] == ["short", "long", "long"]
     assert twice(x, x) == "short"  # from the table
+
+
+def test_a_handle_is_what_the_call_runs() -> None:
+    """It is no wrapper: a call of it is a call of the method."""
+    twice = declare()
+
+    @md.method(twice)
+    def twice_(x: md.FloatingTensor, y: None, /, *, times: int) -> str:
+        return f"{times} times"
+
+    handle = twice.select(F).function
+    assert handle is twice.operation.methods[0].implementation
+    assert handle(md.ones(1), None, times=3) == "3 times"
+    add = md.add.select(F, F).function
+    assert add(md.ones(2), md.ones(2)).tolist() == [2.0, 2.0]
+    x = md.ones(3)
+    assert add(x, x).tolist() == md.add(x, x).tolist()
+
+
+def test_a_method_for_just_these_types_is_found_as_plum_finds_it() -> None:
+    """The short way and plum agree on every pair of a lattice of classes."""
+    top = type("Top", (), {})
+    left, right = type("Left", (top,), {}), type("Right", (top,), {})
+    both = type("Both", (left, right), {})
+    kinds = [top, left, right, both]
+
+    @md.generic
+    def meet(x1, x2, /):
+        """Declared here."""
+
+    for first, second in [(top, top), (left, left), (right, top), (both, right)]:
+
+        def meet_(x1: first, x2: second, /):  # type: ignore[valid-type]
+            return None
+
+        md.method(meet)(meet_)
+    operation = meet.operation
+    for types in itertools.product(kinds, repeat=2):
+        try:
+            found, _ = operation._plum.resolve_method(plum.Signature(*types))
+        except plum.AmbiguousLookupError:
+            assert operation.find(types) is None
+        else:
+            assert operation.find(types).method.implementation is found
+
+
+def test_signatures_are_the_same_however_they_are_written() -> None:
+    """Classes are told apart at once; unions are compared by what they hold."""
+    either, other = Union[md.SignedTensor, None], Union[None, md.SignedTensor]
+
+    @md.generic
+    def keep(x, /):
+        """Declared here."""
+
+    def define(kind: Any) -> None:
+        def keep_(x: kind, /):
+            return x
+
+        md.method(keep)(keep_)
+
+    for kind in (either, md.SignedTensor, md.FloatingTensor):
+        define(kind)
+    for kind in (either, other, md.SignedTensor):
+        with pytest.raises(RegistrationError, match="has the signature of the method"):
+            define(kind)
+    assert len(keep.operation.methods) == 3

@@ -1,0 +1,94 @@
+"""What a call costs before its kernel runs, beside all that is used instead of it."""
+
+from collections.abc import Callable, Iterator
+
+from bench.dispatch import growth, model, ours, threads, warm, whole
+from bench.harness import Bench, Found, Promise, Reason, Row
+from bench.rivals import NAMES, enums, libraries
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    for part in (warm, growth, threads, whole, model):
+        yield from part.rows(quick)
+
+
+def to(rival: str, row: str = warm.WARM) -> Callable[[Found], float]:
+    return lambda found: found.ratio(row, rival)
+
+
+POSITIONS = [f"type {at + 1} of {len(NAMES)}" for at in range(len(NAMES))]
+MANY = [growth.label(count) for count in growth.COUNTS]
+PLUMS = [growth.label(n) for n in growth.COUNTS if n <= growth.PLUM_COUNT]
+BENCH = Bench(
+    "Dispatch: what a call costs before its kernel runs",
+    rows,
+    rounds=200,
+    promises=[
+        Promise("time of a call over a dict of Enum pairs", 0.6, to(enums.ENUM)),
+        Promise(
+            "time of a call over a dict of IntEnum pairs", 1.15, to(enums.INT_ENUM)
+        ),
+        Promise(
+            "over each case of a match on Enum",
+            1.0,
+            lambda found: found.worst(POSITIONS, enums.MATCH),
+        ),
+        Promise(
+            "a selected handle over a direct call", 1.3, to(ours.BARE, warm.SELECTED)
+        ),
+        Promise(
+            "4 to 1,000 methods: over plum",
+            0.4,
+            lambda found: found.worst(PLUMS, libraries.PLUM),
+        ),
+        Promise(
+            "4 to 5,000 methods: over a dict of Enum pairs",
+            0.6,
+            lambda found: found.worst(MANY, enums.ENUM),
+        ),
+        Promise(
+            "a call with 5,000 methods over one with 4", 1.1, to(growth.SMALL, "flat")
+        ),
+        Promise(
+            "one node of a loaded model",
+            150,
+            lambda found: 1e9 * found.value(model.NODE),
+            " ns",
+        ),
+    ],
+    reasons=[
+        Reason("a handle chooses nothing, as its name says", "two*", "handle*"),
+        Reason("a direct call chooses nothing", rival=ours.BARE),
+        Reason("a direct call chooses nothing", rival="kernel*"),
+        Reason("no interpreter: types are known, or compared, in machine code", "no *"),
+        Reason(
+            "two lookups in dicts, as ours, without unknown arguments refused",
+            "*",
+            "nested*",
+        ),
+        Reason("Python finds the method by one object alone", "*", "virtual*"),
+        Reason("a dict of dicts by one class more for each argument", "*argument*"),
+        Reason(
+            "methods are checked against the declaration as they come", "*registered*"
+        ),
+        Reason(
+            "the most specific of all methods is looked for, and refused if two are",
+            "*seen",
+        ),
+        Reason(
+            "a method keeps its place, its rule and its signature for diagnosis",
+            "*bytes",
+        ),
+        Reason(
+            "shapes and types are checked, and it is one more Python call", "addition*"
+        ),
+        Reason("this contains that", whole.PARTS),
+        Reason("the difference is noise", "flat"),
+        Reason("the difference is noise", "two*selected*"),
+    ],
+    notes=(
+        "All ways dispatch among the same ten kernels, and were checked on every pair "
+        "of their types. Kernels return a constant, calls are warm and `out=` is "
+        "unused, where a row says nothing else."
+    ),
+)
