@@ -18,7 +18,7 @@ from bench.harness.row import Row
 from bench.harness.table import tabled
 from bench.harness.turns import QUICK, Effort
 
-NAMES = ("dispatch", "start", "tables", "elementwise", "for_each")
+NAMES = ("dispatch", "expression", "start", "tables", "elementwise", "for_each")
 NAMES += ("kernels", "floats", "inference", "diagnose", "checked")
 
 

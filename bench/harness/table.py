@@ -33,8 +33,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def tabled(readings: Sequence[Reading]) -> str:
     """The readings of one heading: one row as a list of contenders, many as a grid."""
     rows = list(dict.fromkeys(reading.row for reading in readings))
-    ours = [reading.contender for reading in readings if reading.ratio is None]
-    name = ours[0] if len(set(ours)) == 1 else "ours"
+    # The first of each row is ours.
+    ours = {next(one.contender for one in readings if one.row == row) for row in rows}
+    name = ours.pop() if len(ours) == 1 else "ours"
     if len(rows) == 1:
         return _list(readings, name)
     return _grid(readings, rows, name)

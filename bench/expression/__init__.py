@@ -1,0 +1,74 @@
+"""What it costs to add a type, an operation, and one for the other, in edited lines.
+
+Three small libraries do the same: by a match on an enum, by virtual methods, and by
+multiple dispatch. Each is changed by the same three patches, which lie beside it. A
+script applies them, checks that the result works, and counts: what a patch writes into
+new files is new code, what it changes in files that were there is the cost of change.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+from bench.expression import sizes
+from bench.expression.change import CHANGES, Cost, cost
+from bench.harness import Bench, Count, Promise, Reason, Row
+
+#: Ways, by the folders they lie in.
+FOLDERS = {
+    "mdtensor": "multiple_dispatch",
+    "match on Enum": "enum_dispatch",
+    "virtual methods": "virtual_methods",
+}
+NAMES = {
+    "add_type": "a type that mixes with one other",
+    "add_operation": "an operation",
+    "add_both": "the operation for the type, by a third party",
+}
+COSTS: dict[str, Callable[[Cost], int]] = {
+    "files edited": lambda found: found.files,
+    "lines edited": lambda found: found.lines,
+    "new lines": lambda found: found.new,
+}
+
+
+@cache
+def costs(change: str) -> dict[str, Cost]:
+    return {name: cost(folder, change) for name, folder in FOLDERS.items()}
+
+
+def counted(change: str, read: Callable[[Cost], int]) -> dict[str, float]:
+    return {name: read(found) for name, found in costs(change).items()}
+
+
+def label(change: str, kind: str) -> str:
+    return f"{NAMES[change]}: {kind}"
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    for change in CHANGES:
+        for kind, read in COSTS.items():
+            count = partial(counted, change, read)
+            unit = kind.split()[-1] if kind.startswith("new") else kind.split()[0]
+            yield Count(label(change, kind), count, unit, "Cost of change")
+    yield from sizes.rows()
+
+
+BENCH = Bench(
+    "The expression problem: what it costs to add a type, or an operation",
+    rows,
+    rounds=1,
+    promises=[
+        Promise(
+            f"{NAMES[change]}: lines edited in files that were there",
+            0,
+            lambda found, change=change: found.value(label(change, "lines edited")),
+        )
+        for change in CHANGES
+    ],
+    reasons=[Reason("a method says its types in a signature of its own", "*new lines")],
+    notes=(
+        "The libraries are in `bench/expression`, with their patches. They have three "
+        "types, which do not all mix, and four operations; the checks are the same for "
+        "all three."
+    ),
+)
