@@ -1,13 +1,17 @@
-"""What it costs to begin: imports in fresh interpreters.
+"""What it costs to begin: imports, first results, and what a warm-up saves.
 
 One interpreter a sample: a second import would find everything loaded.
 """
 
+import importlib.util
+import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from bench.harness import Bench, Contender, Found, Promise, Race, Reason, Row
 from bench.harness.agreement import gives
@@ -20,12 +24,24 @@ IMPORTS = {
     "bare interpreter": "pass",
 }
 ROW = "import"
+FIRST, INT8 = "first sum, from the start", "first hardswish of codes, from the start"
+HARDSWISH = """
+import mdtensor as md
+from mdtensor.quant import QParams, quantize, quint8
+grid = QParams(0.1, 0, dtype=quint8)
+md.hardswish(quantize(md.ones((2, 2)), grid), out=grid)
+"""
 
 
-def interpreter(code: str) -> None:
-    """Run `code` in a fresh one, away from the checkout."""
-    folder = tempfile.gettempdir()
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+def environment(cache: str) -> dict[str, str]:
+    return {**os.environ, "NUMBA_CACHE_DIR": cache}
+
+
+def interpreter(code: str, cache: str = "") -> None:
+    """Run `code` in a fresh one, away from the checkout; compiled code in `cache`."""
+    folder, variables = tempfile.gettempdir(), environment(cache) if cache else None
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, cwd=folder, env=variables, check=True)
 
 
 def imports() -> list[Contender]:
@@ -47,6 +63,40 @@ def extra(found: Found) -> float:
     return 1e3 * (found.value(ROW) - found.value(ROW, PLUM))
 
 
+def first_results() -> list[Contender]:
+    """From the start of an interpreter to a sum of float32."""
+    texts = {
+        "mdtensor": "import mdtensor as md; md.add(md.ones(2), md.ones(2))",
+        "NumPy": "import numpy as np; np.add(np.ones(2), np.ones(2))",
+    }
+    if importlib.util.find_spec("torch"):
+        texts["torch"] = "import torch; torch.add(torch.ones(2), torch.ones(2))"
+    return [
+        Contender(name, lambda text=text: interpreter(text))
+        for name, text in texts.items()
+    ]
+
+
+def int8_results() -> list[Contender]:
+    """To a sum of int8 codes: with nothing compiled, and after a warm-up."""
+    warm = tempfile.mkdtemp(prefix="warm")
+    for _ in range(2):  # a second warm-up has everything
+        warmed = [sys.executable, "-m", "mdtensor", "warmup", "--json", "--operation"]
+        text = subprocess.check_output(
+            [*warmed, "hardswish"], env=environment(warm), cwd=tempfile.gettempdir()
+        )
+    assert json.loads(text)["warmed"][0]["compiled"] == 0
+    return [
+        Contender("after mdtensor warmup", lambda: interpreter(HARDSWISH, warm)),
+        Contender("nothing compiled", cold),
+    ]
+
+
+def cold() -> None:
+    with tempfile.TemporaryDirectory() as empty:
+        interpreter(HARDSWISH, empty)
+
+
 def rows(quick: bool) -> Iterator[Row]:
     yield Race(
         ROW,
@@ -56,6 +106,16 @@ def rows(quick: bool) -> Iterator[Row]:
         clock=time.perf_counter,
         sample_seconds=0,
         columns=beyond,
+    )
+    once = partial(Race, clock=time.perf_counter, sample_seconds=0)
+    yield once(FIRST, first_results, gives(None), "First result of float32")
+    yield once(
+        INT8,
+        int8_results,
+        gives(None),
+        "First result of int8",
+        ours="after mdtensor warmup",
+        share=0.3,
     )
 
 
@@ -67,5 +127,6 @@ BENCH = Bench(
     reasons=[
         Reason("it contains this import", ROW, PLUM),
         Reason("it contains the start of the interpreter", ROW, "bare interpreter"),
+        Reason("it imports NumPy, plum and its own declarations", FIRST),
     ],
 )

@@ -217,3 +217,22 @@ def stubs(
     emit(result, as_json, report.show_stubs)
     if check and result["changed"]:
         raise typer.Exit(1)
+
+
+@app.command()
+def warmup(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[MODEL]...", help="Float or QDQ ONNX models."),
+    ] = None,
+    operation: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An operation, such as add; repeatable."),
+    ] = None,
+    shape: Shapes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile what models and operations need, so that no later process has to."""
+    from mdtensor.cli.warmup import show_warmup, warm_up
+
+    emit(warm_up(models or (), operation or (), shape or ()), as_json, show_warmup)
