@@ -10,8 +10,8 @@ from numba.extending import intrinsic
 from mdtensor.kernels.cpu import isa, vectors
 from mdtensor.kernels.cpu.jit import kernel
 
-#: Numbers of a vector of the widest kind that the runway of floats has.
-LANES = 8 if "avx2" in isa.FEATURES else 4
+#: Numbers of the widest vector that the CPU multiplies.
+LANES = 16 if "avx512f" in isa.FEATURES else 8 if "avx2" in isa.FEATURES else 4
 CHAINS = 12  # more than latency times throughput
 
 
