@@ -129,7 +129,7 @@ def _pieces(
 
 def _text(given: Any) -> bytes:
     try:
-        data = given.encode()
+        data: bytes = given.encode()
     except (AttributeError, UnicodeEncodeError):
         problem = f"{shown(given)} is no text"
         raise StorageError(problem, "Use str(value)") from None

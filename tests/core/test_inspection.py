@@ -75,7 +75,7 @@ def test_no_such_device_or_kind() -> None:
         INFO.dtypes(kind="float")
 
 
-LATER = {"conformance", "diagnose", "quant", "tables", "wide"}
+LATER = {"conformance", "diagnose", "quant", "safetensors", "tables", "wide"}
 PUBLIC = [name for name in dir(md) if not name.startswith("_")]
 
 
