@@ -23,7 +23,7 @@ FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), -1)
 CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not numba.config.DISABLE_JIT
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone
 EVERYBODY = 2**31 - 1
-MONOTONIC, THREAD_TIME = 1, 3  # clocks
+MONOTONIC = 1  # a clock
 ORDER = "seq_cst"
 
 _futex = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
@@ -133,10 +133,10 @@ def bytes_at(typingctx, address, size):
 
 
 @kernel
-def now(clock):
-    """Nanoseconds by MONOTONIC, or that this thread ran by THREAD_TIME."""
+def now():
+    """Nanoseconds of a clock that only goes forward."""
     time = np.empty(2, np.int64)
-    _clock_gettime(np.int32(clock), address_of(time, 0))
+    _clock_gettime(np.int32(MONOTONIC), address_of(time, 0))
     return time[0] * 1_000_000_000 + time[1]
 
 

@@ -12,7 +12,6 @@ it to change, for a short time spinning, then asleep.
 """
 
 from mdtensor.kernels.cpu import atomics
-from mdtensor.kernels.cpu.atomics import MONOTONIC
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import address_of
 
@@ -90,19 +89,17 @@ def claim(words, role):
 
 @kernel
 def wait(words, known):
-    """Return once DONE is not `known` any more; nanoseconds that it span."""
-    start = now = atomics.now(MONOTONIC)
-    while now - start < SPIN_NANOSECONDS:
+    """Return once DONE is not `known` any more."""
+    stop = atomics.now() + SPIN_NANOSECONDS
+    while atomics.now() < stop:
         for _ in range(PAUSES):
             if atomics.load(words, DONE) != known:
-                return atomics.now(MONOTONIC) - start
+                return
             atomics.pause()
-        now = atomics.now(MONOTONIC)
     atomics.add(words, ASLEEP, 1)
     while atomics.load(words, DONE) == known:
         atomics.sleep_while(words, DONE, known)
     atomics.add(words, ASLEEP, -1)
-    return SPIN_NANOSECONDS
 
 
 @kernel

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.kernels.cpu import invoke, isa
+from mdtensor.kernels.cpu.account import Account
 from mdtensor.kernels.cpu.claims import MOST_GROUPS
 from mdtensor.kernels.cpu.cut import cut
 from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
@@ -21,16 +22,17 @@ LONG_NANOSECONDS = 150_000
 #: Multiply-accumulates a nanosecond in products and depthwise.
 RATES = {"generic": (10, 6), "avx2": (70, 17), "vnni": (180, 45)}
 #: Nanoseconds for each byte of the result of any other kind.
-BYTE_NANOSECONDS = 0.5
+BYTE_NANOSECONDS = 0.25
 
 
 class Job(NamedTuple):
-    """Rows for `run.run` and how they are shared out."""
+    """Rows for `run.run`, how they are shared out, and the rows uncut."""
 
     rows: np.ndarray
     pieces: np.ndarray
     first: np.ndarray
-    work: int
+    whole: np.ndarray
+    account: Account
 
 
 def nanoseconds(row):
@@ -73,14 +75,9 @@ def job(rows):
     if not groups or len(groups) >= MOST_GROUPS:
         return None
     groups += [[chain]] if chain else []
-    return _job(groups)
-
-
-def _job(groups):
     pieces = [piece for group in groups for piece in group]
     ends = np.cumsum([len(piece) for piece in pieces])
-    costs = [max(1, int(sum(map(nanoseconds, piece)))) for piece in pieces]
-    table = np.stack([np.concatenate([[0], ends[:-1]]), ends, costs], axis=1)
+    table = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
     first = np.cumsum([0, *(len(group) for group in groups)])
-    rows = np.stack([row for piece in pieces for row in piece])
-    return Job(rows, table.astype(np.int64), first.astype(np.int64), sum(costs))
+    cut_rows = np.stack([row for piece in pieces for row in piece])
+    return Job(cut_rows, table, first, rows, Account())

@@ -189,7 +189,9 @@ class Executable:
 
     def _run(self, layout, arena, threads):
         job = layout.job() if threads > 1 else None
-        if job is None or not CREW.run(threads, job, arena, self._constants):
+        if job is not None:
+            CREW.run(threads, job, arena, self._constants)
+        else:
             run_alone(layout.rows, arena, self._constants)
 
     def __call__(self, *arrays, threads=1):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from mdtensor.kernels.cpu import atomics, claims, invoke
-from mdtensor.kernels.cpu.atomics import THREAD_TIME
 from mdtensor.kernels.cpu.claims import CALLER, OVER
 from mdtensor.kernels.cpu.invoke import ROW_LENGTH, SLACK
 from mdtensor.kernels.cpu.jit import kernel
@@ -12,7 +11,7 @@ from mdtensor.kernels.cpu.jit import kernel
 KIND, X, X_BYTES, Y, Y_BYTES, OUT, OUT_BYTES, SCRATCH, SCRATCH_BYTES = range(9)
 CONSTANTS, CONSTANTS_BYTES = 9, 10
 ALONE = -1
-BEGIN, END, COST = range(3)  # columns of a piece
+BEGIN, END = 0, 1  # columns of a piece
 
 
 @kernel
@@ -26,20 +25,16 @@ def run(role, words, rows, pieces, first, arena, constants):
         words: int64 1-D of the crew, see `claims`; of its helpers as many take part
             as words[HELPERS] says.
         rows: int64 [rows, 48], columns as in `invoke.Column`.
-        pieces: int64 [pieces, 3], each its first row, the one behind its last, cost.
+        pieces: int64 [pieces, 2], each its first row and the one behind its last.
         first: int64 [groups + 1], the first piece of each group; all pieces.
         arena: uint8 1-D, all values and the scratch; 64 readable bytes behind each.
         constants: uint8 1-D.
-
-    Returns: of a caller, the cost of the pieces that were its own, and nanoseconds
-        that its core worked on them.
     """
-    own = busy = i = stop = 0
+    i = stop = 0
     scratch = arena
     if role == ALONE:
         stop = len(rows)
     elif role == CALLER:
-        busy = -atomics.now(THREAD_TIME)
         claims.publish(words, first, rows, pieces, arena, constants)
     while True:
         if i == stop:
@@ -48,15 +43,13 @@ def run(role, words, rows, pieces, first, arena, constants):
             known = atomics.load(words, claims.DONE)
             piece = claims.claim(words, role)
             if role == CALLER and piece == OVER:
-                busy += atomics.now(THREAD_TIME)
                 break
             if piece < 0:
-                busy -= claims.wait(words, known)
+                claims.wait(words, known)
                 continue
             if role != CALLER:
                 rows, pieces, arena, constants = published(words)
             i, stop = pieces[piece, BEGIN], pieces[piece, END]
-            own += pieces[piece, COST]
         row = rows[i]
         if role <= CALLER:
             scratch = arena[np.uintp(row[SCRATCH]) :][: np.uintp(row[SCRATCH_BYTES])]
@@ -67,7 +60,6 @@ def run(role, words, rows, pieces, first, arena, constants):
         i += 1
         if i == stop and role != ALONE:
             claims.finish(words)
-    return own, busy
 
 
 @kernel
@@ -75,10 +67,10 @@ def published(words):
     """The arrays of the job; they outlive the piece that was claimed."""
     size = words[claims.ROW_COUNT] * ROW_LENGTH * 8
     rows = atomics.bytes_at(words[claims.ROWS], size)
-    pieces = atomics.bytes_at(words[claims.PIECES], words[claims.PIECE_COUNT] * 24)
+    pieces = atomics.bytes_at(words[claims.PIECES], words[claims.PIECE_COUNT] * 16)
     return (
         rows.view(np.int64).reshape((-1, ROW_LENGTH)),
-        pieces.view(np.int64).reshape((-1, 3)),
+        pieces.view(np.int64).reshape((-1, 2)),
         atomics.bytes_at(words[claims.ARENA], words[claims.ARENA_BYTES]),
         atomics.bytes_at(words[claims.CONSTANTS], words[claims.CONSTANTS_BYTES]),
     )

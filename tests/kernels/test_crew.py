@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import claims, crew, jobs
+from mdtensor.kernels.cpu import account, claims, crew, jobs
 from mdtensor.kernels.cpu.atomics import CAN_WAIT
 from mdtensor.kernels.cpu.claims import CALLER, CLAIM, CLOSED, OVER, WAIT
-from mdtensor.kernels.cpu.crew import CREW, NO_BYTES, NO_PIECES, NO_ROWS, Crew, gain
+from mdtensor.kernels.cpu.crew import NO_BYTES, NO_PIECES, NO_ROWS, Crew
 from mdtensor.kernels.cpu.program import Program
 from mdtensor.kernels.cpu.steps import Add, Lookup
 
@@ -29,8 +29,7 @@ pytestmark = pytest.mark.skipif(not CAN_WAIT, reason="threads cannot wait here")
 def small_pieces(monkeypatch):
     """Steps of a few hundred codes are cut, and a loss is no reason to rest."""
     monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 10)
-    monkeypatch.setattr(crew, "LONGEST_REST", 0.0)
-    CREW.rests_until = 0.0
+    monkeypatch.setattr(account, "REST", 0.0)
 
 
 @pytest.fixture
@@ -94,6 +93,19 @@ def test_a_helper_that_never_comes(short, monkeypatch):
     want = short(codes(0))[0]
     for _ in range(50):
         assert np.array_equal(short(codes(0), threads=2)[0], want)
+
+
+def test_a_helper_that_cannot_start(short, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    alone = Crew()
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", alone)
+    want = short(codes(0))[0]
+    assert np.array_equal(short(codes(0), threads=2)[0], want)
+    assert not alone.helpers
+    alone.dismiss()
 
 
 def _run(executable, x, queue):
@@ -248,25 +260,3 @@ def test_an_error_of_the_caller_is_raised(short, monkeypatch):
             with pytest.raises(Failure):
                 short(codes(0), threads=2)
         assert np.array_equal(short(codes(0), threads=2)[0], want)
-
-
-def test_gain_is_what_helpers_saved():
-    assert gain(100, 50, 1.0, 1.0) == pytest.approx(1.0, abs=1e-4)
-    assert gain(100, 50, 1.0, 2.0) == pytest.approx(0.0, abs=1e-4)
-    assert gain(100, 75, 3.0, 5.0) == pytest.approx(-1.0, abs=1e-4)
-    assert gain(100, 0, 0.0, 0.5) == pytest.approx(-0.5, abs=1e-4)
-    assert gain(100, 100, 1.0, 1.0) < 0
-
-
-def test_a_crew_that_lost_rests(short, monkeypatch):
-    monkeypatch.setattr(crew, "LONGEST_REST", 1.0)
-    tired = Crew()
-    tired._settle(1.0)  # no more than SAVINGS count
-    tired._settle(-crew.SAVINGS / 2)
-    assert tired.rests_until == 0.0
-    tired._settle(-crew.SAVINGS)
-    assert tired.rests_until > 0.0
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", tired)
-    want = short(codes(0))[0]
-    assert np.array_equal(short(codes(0), threads=2)[0], want)
-    assert not tired.helpers
