@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -122,6 +122,28 @@ class Module:
     shown: str
     tree: ast.Module
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of the tree, for all rules at once."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def naming(self) -> tuple[ast.AST, ...]:
+        """The nodes that may name a module."""
+        kinds = ast.Import | ast.ImportFrom | ast.Call
+        return tuple(node for node in self.nodes if isinstance(node, kinds))
+
+    @cached_property
+    def lazy_lines(self) -> frozenset[int]:
+        """Those inside of functions."""
+        functions = ast.FunctionDef | ast.AsyncFunctionDef
+        return frozenset(
+            line
+            for node in self.nodes
+            if isinstance(node, functions)
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        )
+
     @property
     def package(self) -> str:
         """What a relative import starts from."""
@@ -170,15 +192,9 @@ def read(root: Path, folders: tuple[tuple[str, str], ...] = FOLDERS) -> Checkout
 
 def imports(module: Module, checkout: Checkout) -> Iterator[Import]:
     """All imports of a file, those inside functions and by literal name included."""
-    lazy_lines = {
-        line
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    for node in ast.walk(module.tree):
+    for node in module.naming:
         for target, name in _targets(node, module, checkout):
-            yield Import(target, name, node.lineno, node.lineno in lazy_lines)
+            yield Import(target, name, node.lineno, node.lineno in module.lazy_lines)
 
 
 def _targets(
@@ -520,7 +536,7 @@ def _methods(
 
 def _walk(checkout: Checkout) -> Iterator[tuple[Module, ast.AST]]:
     for module in checkout.values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             yield module, node
 
 

@@ -169,19 +169,9 @@ def conv2d(
     w: Union[NarrowTensor, ScaledFloatTensor],
     b: Union[FloatingTensor, None],
     /,
-    *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
+    **options: Any,
 ) -> Any:
     """Weight-only: the weights become numbers, the images stay numbers."""
-    options = {
-        "stride": stride,
-        "padding": padding,
-        "dilation": dilation,
-        "groups": groups,
-    }
     return of_numbers(conv2d, x, w, b, **options)
 
 
@@ -191,19 +181,9 @@ def conv2d(
     w: ScaledFloatTensor,
     b: Union[FloatingTensor, None],
     /,
-    *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
+    **options: Any,
 ) -> Any:
     """Products of 8-bit floats, summed in float32."""
-    options = {
-        "stride": stride,
-        "padding": padding,
-        "dilation": dilation,
-        "groups": groups,
-    }
     return of_numbers(conv2d, x, w, b, **options)
 
 

@@ -1,5 +1,6 @@
 """Which operation each rule defines, and by which kernel."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,13 +117,19 @@ def _shifts_on_arm(x: Any, w: Any, *rest: Any, groups: int = 1, **_: Any) -> boo
     return groups > 1 and groups == x.shape[1] and w.qparams.axis is None
 
 
+def _products(
+    rule: str, kernel: Kernel, check: Callable[..., None], *operations: Any
+) -> Row:
+    """What sums products, by one kernel."""
+    named = {operation.__name__: operation for operation in operations}
+    return {n: Products(rule, n, kernel, check, f) for n, f in named.items()}
+
+
 def _onnx(rule: str = "onnx") -> Row:
     pairs = ("add", "sub", "mul", "div", "minimum", "maximum")
     row: Row = {n: Paired(rule, n, getattr(onnx, n), _anything) for n in pairs}
     row |= {n: Curved(rule, n, onnx.curve, _anything) for n in CURVES}
-    for operation in (matmul, linear, conv2d):
-        name = operation.__name__
-        row[name] = Products(rule, name, onnx.products, _anything, operation)
+    row |= _products(rule, onnx.products, _anything, matmul, linear, conv2d)
     moved = (rule, "requantize", onnx.requantize, _anything, onnx.products)
     pooled = (rule, "global_avg_pool2d", onnx.global_avg_pool, _anything, False)
     return row | {
@@ -134,13 +141,9 @@ def _onnx(rule: str = "onnx") -> Row:
 
 
 def _ort(rule: str = "ort_cpu") -> Row:
-    row: Row = {}
-    for operation in (matmul, linear, conv2d):
-        name = operation.__name__
-        row[name] = Products(rule, name, ort.products, _weighted, operation)
     moved = (rule, "requantize", ort.requantize, _anything, ort.products)
     pooled = (rule, "global_avg_pool2d", ort.global_avg_pool, _grids, False)
-    return row | {
+    return _products(rule, ort.products, _weighted, matmul, linear, conv2d) | {
         "quantize": Quantized(rule, "quantize", ort.quantize, _anything),
         "requantize": Requantized(*moved),
         "add": Paired(rule, "add", ort.add, _in_order),
@@ -179,7 +182,9 @@ def _litert_ref(rule: str = "tflite_ref") -> Row:
 
 def _litert_opt(rule: str = "tflite_opt") -> Row:
     moved = (rule, "requantize", tflite.requantize_opt, _move, tflite.products_opt)
-    return _litert(rule, tflite_softmax.softmax_opt) | {
+    row = _litert(rule, tflite_softmax.softmax_opt)
+    row |= _products(rule, tflite.products_opt, _weighted, linear, conv2d)
+    return row | {
         "quantize": Quantized(rule, "quantize", tflite.quantize_opt, _grids),
         "requantize": Requantized(*moved),
         "add": ByType(
@@ -187,8 +192,6 @@ def _litert_opt(rule: str = "tflite_opt") -> Row:
             Paired(rule, "add", tflite.add_opt_u8, _in_order),
             lambda x1, x2, out: out.dtype is quint8,
         ),
-        "linear": Products(rule, "linear", tflite.products_opt, _weighted, linear),
-        "conv2d": Products(rule, "conv2d", tflite.products_opt, _weighted, conv2d),
     }
 
 
@@ -201,9 +204,7 @@ def _xnnpack(rule: str) -> Row:
         "sub": Paired(rule, "sub", xnnpack.sub, _near_sum),
         "mul": Paired(rule, "mul", xnnpack.mul, _near_product),
     }
-    for operation in (linear, conv2d):
-        name = operation.__name__
-        row[name] = Products(rule, name, xnnpack.products, _near_weighted, operation)
+    row |= _products(rule, xnnpack.products, _near_weighted, linear, conv2d)
     for name in ("sigmoid", "tanh"):
         row[name] = Curved(rule, name, xnnpack.curve, _bounded)
     return row
@@ -219,10 +220,9 @@ def _xnnpack_x86(rule: str = "xnnpack_x86") -> Row:
 def _xnnpack_arm(rule: str = "xnnpack_arm") -> Row:
     row = _xnnpack(rule)
     row["mul"] = Paired(rule, "mul", xnnpack.mul_arm, _near_product)
-    for operation in (linear, conv2d):
-        name = operation.__name__
-        shifting = (rule, name, xnnpack.products_arm, _near_weighted, operation)
-        row[name] = ByType(row[name], Products(*shifting), _shifts_on_arm)
+    shifting = _products(rule, xnnpack.products_arm, _near_weighted, linear, conv2d)
+    for name, products in shifting.items():
+        row[name] = ByType(row[name], products, _shifts_on_arm)
     return row
 
 

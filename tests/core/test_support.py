@@ -144,8 +144,15 @@ def test_patterns(pattern: str, names: set[str]) -> None:
     assert {cell.operation for cell in md.support(pattern)} == names
 
 
-def test_a_device_without_kernels_misses_what_runs_on_the_host() -> None:
-    here = {(c.name, c.dtype): c.state for c in md.support("mdtensor.*", device="cpu")}
+@pytest.fixture(scope="module")
+def here() -> dict[Any, str]:
+    """The state of every cell of the host."""
+    return {(c.name, c.dtype): c.state for c in md.support("mdtensor.*", device="cpu")}
+
+
+def test_a_device_without_kernels_misses_what_runs_on_the_host(
+    here: dict[Any, str],
+) -> None:
     there = md.support("mdtensor.*", device="cuda:0")
     assert {cell.device for cell in there} == {md.device("cuda")}
     for cell in there:
@@ -155,14 +162,13 @@ def test_a_device_without_kernels_misses_what_runs_on_the_host() -> None:
     assert why == {"cuda:0: this version of mdtensor has no CUDA kernels"}
 
 
-def test_on_a_device_of_few_methods() -> None:
+def test_on_a_device_of_few_methods(here: dict[Any, str]) -> None:
     """Called on the device of the tests: what runs there, what is missing, refused."""
     with shelved([leaf.dtype for leaf in PLAIN]) as place:
         there = {(c.name, c.dtype): c for c in md.support("mdtensor.*", device=place)}
-        here = {(c.name, c.dtype): c for c in md.support("mdtensor.*", device="cpu")}
         for (name, dtype), cell in there.items():
             found = reached(OPERATIONS[name], md.leaf(dtype), place)
-            assert cell.state == found or here[name, dtype].state == "unknown", cell
+            assert cell.state == found or here[name, dtype] == "unknown", cell
         runs = {cell.operation for cell in there.values() if cell.runs}
     assert {"to", "zeros_like"} <= runs
     assert "add" not in runs

@@ -1,12 +1,20 @@
-"""`pytest --mdt-dispatch`: in a pytest of its own, with the plugin of this checkout."""
+"""`pytest --mdt-dispatch`: in a pytest of its own, inside of this one.
+
+That one forgets what modules it imported, so those of mdtensor must be there before.
+"""
 
 import json
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+import mdtensor.cli.commands
+import mdtensor.cli.dispatch.commands
+import mdtensor.diagnose
+import mdtensor.quant  # noqa: F401
+from mdtensor.cli import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest_plugins = ["pytester"]
@@ -29,19 +37,23 @@ OTHER = "def test_other(): pass\n"
 @pytest.fixture
 def shop(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.syspathinsert()
     pytester.makepyfile(shop=SHOP)
     return pytester
 
 
+OPTIONS = ("-p", "pytest_mdtensor", "-p", "no:cacheprovider")
+
+
 def run(at: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return at.runpytest_subprocess(
-        "-p", "pytest_mdtensor", "-p", "no:cacheprovider", *arguments
-    )
+    return at.runpytest_inprocess(*OPTIONS, *arguments)
 
 
-def accept(at: pytest.Pytester) -> None:
-    command = ["-m", "mdtensor.diagnose", "baseline", "write", "known.json", "shop"]
-    subprocess.run([sys.executable, *command], cwd=at.path, check=True)
+def baseline(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "shop", raising=False)
+        assert execute(["dispatch", "baseline", command, "known.json", "shop"]) == 0
+        sys.modules.pop("shop", None)
 
 
 def test_a_new_ambiguity_fails_with_what_mends_it(shop: pytest.Pytester) -> None:
@@ -59,22 +71,25 @@ def test_a_new_ambiguity_fails_with_what_mends_it(shop: pytest.Pytester) -> None
     assert done.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_an_accepted_one_passes_on_any_line(shop: pytest.Pytester) -> None:
-    accept(shop)
+def test_an_accepted_one_passes_on_any_line(
+    shop: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline("write", monkeypatch)
     shop.makepyfile(shop=f"# another line\n\n{SHOP}")
     shop.makeini("[pytest]\nmdt_baseline = known.json\n")
     run(shop, "--mdt-dispatch", "shop").assert_outcomes(passed=3)
 
 
-def test_a_mended_one_must_be_forgotten(shop: pytest.Pytester) -> None:
-    accept(shop)
+def test_a_mended_one_must_be_forgotten(
+    shop: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline("write", monkeypatch)
     shop.makepyfile(shop=MENDED)
     named = "--mdt-dispatch", "shop", "--mdt-baseline", "known.json"
     done = run(shop, *named)
     done.assert_outcomes(passed=2, failed=1)
     done.stdout.fnmatch_lines(["gone: MDT001 *", "*baseline prune *known.json shop"])
-    command = ["-m", "mdtensor.diagnose", "baseline", "prune", "known.json", "shop"]
-    subprocess.run([sys.executable, *command], cwd=shop.path, check=True)
+    baseline("prune", monkeypatch)
     assert json.loads((shop.path / "known.json").read_text())["findings"] == []
     run(shop, *named).assert_outcomes(passed=3)
 
@@ -130,7 +145,12 @@ def test_nothing_is_imported_unless_it_is_asked_for(shop: pytest.Pytester) -> No
     shop.makepyfile(
         test_other="import sys\ndef test(): assert 'mdtensor' not in sys.modules\n"
     )
-    run(shop).assert_outcomes(passed=1)
+    shop.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
+
+
+def test_in_a_process_of_its_own(shop: pytest.Pytester) -> None:
+    done = shop.runpytest_subprocess(*OPTIONS, "--mdt-dispatch", "shop")
+    done.assert_outcomes(passed=1, failed=1)
 
 
 def test_pytest_finds_it() -> None:
