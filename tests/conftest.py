@@ -1,15 +1,24 @@
 """What every test starts from: seeded randomness, and time for compilation."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
-import mdtensor.quant  # noqa: F401  (its types would leave with whoever loads it first)
+import mdtensor.quant  # (its types would leave with whoever loads it first)
 
 # A first example may compile a kernel, so no example has a deadline; the same
 # examples on every run, so a red suite is red for the next reader too.
 settings.register_profile("mdtensor", deadline=None, derandomize=True)
 settings.load_profile("mdtensor")
+
+
+@pytest.fixture(scope="module")
+def registered_as_before() -> Iterator[None]:
+    """For tests that declare operations: none of them stays."""
+    with mdtensor.registry.restored():
+        yield
 
 
 @pytest.fixture

@@ -101,7 +101,8 @@ def test_docstring_examples(
     monkeypatch.chdir(tmp_path)
     namespace = {"np": np, "md": mdtensor}
     namespace.update(vars(importlib.import_module(name)))
-    tries, failures = run_examples(path, namespace)
+    with mdtensor.registry.restored():
+        tries, failures = run_examples(path, namespace)
     assert not failures, failures
     assert tries, f"{path} shows >>> outside of a docstring"
 

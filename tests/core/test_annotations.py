@@ -7,6 +7,8 @@ import pytest
 import mdtensor as md
 from mdtensor.errors import RegistrationError
 
+pytestmark = pytest.mark.usefixtures("registered_as_before")
+
 
 def declare() -> Any:
     @md.generic

@@ -15,6 +15,8 @@ from mdtensor.dispatch import _OPERATIONS
 from mdtensor.errors import AmbiguousDispatchError, DispatchError, NoMethodError
 from mdtensor.tensor import leaves
 
+pytestmark = pytest.mark.usefixtures("registered_as_before")
+
 
 @md.generic
 def meet(x: Any, y: Any, /, *, mode: str = "") -> Any:

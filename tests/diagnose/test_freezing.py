@@ -7,6 +7,8 @@ import mdtensor as md
 from mdtensor import diagnose
 from mdtensor.errors import RegistrationError
 
+pytestmark = pytest.mark.usefixtures("registered_as_before")
+
 
 @pytest.fixture
 def operation():

@@ -14,6 +14,8 @@ from hypothesis.extra.numpy import mutually_broadcastable_shapes
 
 import mdtensor as md
 
+pytestmark = pytest.mark.usefixtures("registered_as_before")
+
 compiled = pytest.mark.compiled
 
 

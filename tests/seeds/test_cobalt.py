@@ -26,6 +26,8 @@ from mdtensor.errors import (
 )
 from mdtensor.kernels.cpu import for_each
 
+pytestmark = pytest.mark.usefixtures("registered_as_before")
+
 #: The types for which the seed has kernels of add and mul.
 DTYPES = [
     *(md.float16, md.bfloat16, md.float32, md.float64),

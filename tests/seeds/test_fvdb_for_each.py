@@ -19,6 +19,8 @@ from hypothesis import example, given, strategies as st
 import mdtensor as md
 from mdtensor.wide import Wide, exp, log1p
 
+pytestmark = pytest.mark.usefixtures("registered_as_before")
+
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 each_float = pytest.mark.parametrize("name", FLOATS)
 both = pytest.mark.parametrize("scheduling", ["uniform", "adaptive"])

@@ -162,8 +162,11 @@ def test_what_has_no_place(
     assert mine.arrows == DEFAULT_ARROWS
 
 
-def test_a_narrow_float_makes_no_floats_of_integers() -> None:
+def test_a_narrow_float_makes_no_floats_of_integers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It would be the one least bound of int64 and uint64."""
+    monkeypatch.setattr(dtypes, "_REGISTRY", dict(dtypes._REGISTRY))  # it leaves
     tiny = md.DType("tiny", "real floating", 8, ml_dtypes.float8_e5m2)
     mine = lattice()
     mine.add(tiny, [md.int64, md.uint64], [md.float16, md.bfloat16])
