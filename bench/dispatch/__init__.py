@@ -83,6 +83,7 @@ BENCH = Bench(
             "shapes and types are checked, and it is one more Python call", "addition*"
         ),
         Reason("this contains that", whole.PARTS),
+        Reason("a step reads and writes codes; the loop's kernel does nothing", "one*"),
         Reason("the difference is noise", "flat"),
         Reason("the difference is noise", "two*selected*"),
     ],
