@@ -51,6 +51,7 @@ QUANT = {
     "ops": 1,
     "observers": 2,
     "weights": 2,
+    "certificate": 3,
     "model": 3,
     "onnx_backend": 4,
 }

@@ -24,7 +24,8 @@ def cut(row, count):
 
 def _ranges(size, count, grain):
     """Consecutive ranges of about one length, cut at multiples of `grain`."""
-    at = [round(size * i / count / grain) * grain for i in range(count)] + [size]
+    places = (round(size * i / count / grain) * grain for i in range(count))
+    at = [*(min(place, size) for place in places), size]
     return [(a, b) for a, b in pairwise(at) if a < b]
 
 

@@ -193,6 +193,31 @@ def run(
 
 
 @app.command()
+def verify(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only what compiles in a few seconds.")
+    ] = False,
+    emulated: Annotated[
+        bool,
+        typer.Option(
+            "--emulated", help="Also kernels for VNNI, in instructions of this CPU."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do the integer kernels give the same bytes here as on every machine?
+
+    Exit code 1 if not.
+    """
+    from mdtensor.cli import verify as view
+
+    facts = view.describe_verdict(quick, emulated)
+    emit(facts, as_json, view.show_verdict)
+    if not facts["conforms"]:
+        raise typer.Exit(1)
+
+
+@app.command()
 def stubs(
     out: Annotated[
         Path | None,

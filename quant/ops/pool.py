@@ -38,6 +38,8 @@ from mdtensor.quant.tensor import NarrowTensor, quantized, spec_of
 
 #: Sums of this many codes stay inside 32 bits.
 MOST_PIXELS = (2**31 - 1) // 255
+#: A compiled mean has a ratio for each number of codes that a window may hold.
+MOST_COUNTS = 1024
 
 
 def _window(
@@ -124,6 +126,8 @@ def avg_pool2d_step(
     window = _window(x.shape, kernel_size, stride, padding, ceil_mode)
     if count_include_pad and window.padding != padding4(padding):
         raise NotCompiled("a compiled mean counts whole windows")
+    if prod(window.kernel) > MOST_COUNTS:
+        raise NotCompiled(f"a compiled mean is of at most {MOST_COUNTS} codes")
     return compiled(
         lambda: steps.AvgPool(
             window.kernel,

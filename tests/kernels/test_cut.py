@@ -94,6 +94,14 @@ def test_products(shape, oc, exact):
         check(conv(shape[-1], oc, (1, 1), exact=exact), codes(*shape), count=count)
 
 
+@given(st.integers(1, 200), st.integers(1, 8), st.sampled_from([1, 5, 12]))
+def test_ranges_are_a_partition(size, count, grain):
+    ranges = cut._ranges(size, count, grain)
+    assert [i for a, b in ranges for i in range(a, b)] == list(range(size))
+    assert 1 <= len(ranges) <= count
+    assert all(a % grain == 0 for a, _ in ranges)
+
+
 def test_wide_layers_of_few_pixels_are_cut_by_columns():
     if not cut.runway.PANEL_COLUMNS:
         pytest.skip("weights of this runway are not cut")

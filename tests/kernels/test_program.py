@@ -116,7 +116,11 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+#: Compiling all is slow; the quick certificate compiles a part of it.
+SLOW = pytest.param("generic", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [SLOW, *(n for n in RUNS if n != "generic")])
 def test_bytes_on_every_runway(built, name):
     needed = set(isa.NEEDED.get(name, ()))
     if needed - isa.FEATURES or (needed and numba.config.DISABLE_JIT):

@@ -1,0 +1,203 @@
+"""Cases of calls on tensors: the types and signs of codes that steps do not see."""
+
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor.kernels.reference.conv import conv2d_u8s8s32
+from mdtensor.kernels.reference.rounding import round_half_even
+from mdtensor.quant import dtypes
+from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate.digest import Array, Case
+from mdtensor.quant.generics import requantize
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import quantized
+
+#: Types and zero points of activations, and of weights; scales of the latter.
+ACTIVATIONS = (
+    *((dtypes.qint8, 3), (dtypes.qint8, -128), (dtypes.quint8, 131)),
+    *((dtypes.quint8, 255), (dtypes.qint4, -2), (dtypes.quint4, 5)),
+)
+WEIGHTS = (
+    *((dtypes.qint8, 0), (dtypes.qint8, 3), (dtypes.quint8, 120)),
+    *((dtypes.qint4, 0), (dtypes.qint4, 7), (dtypes.quint4, 8)),
+)
+#: Grids that results are rounded to; None: the sums as they are.
+RESULTS = (None, QParams(0.5, -5), QParams(0.3, 131, dtype=dtypes.quint8))
+CURVES = (QParams(0.0625, 3), QParams(0.031, 128, dtype=dtypes.quint8))
+DIGITS = 60  # of e**x; no value of a curve is so near to a tie
+
+
+def cases() -> Iterator[Case]:
+    for x, w, out in product(ACTIVATIONS, WEIGHTS, RESULTS):
+        for multiply in (linear, matmul, conv2d):
+            yield multiply(x, w, out)
+    for grid in CURVES:
+        yield from (curve(name, grid) for name in ("sigmoid", "tanh"))
+        yield softmax(grid)
+        yield from (moved(grid, out) for out in (*CURVES, QParams(7.5, -2)))
+
+
+def grid_of(kind: Any, count: int, axis: int) -> QParams:
+    """Steps for each of `count` weights; weights with a zero point have one step."""
+    dtype, zero = kind
+    scales = [(8 + i % 5) / 512 for i in range(count)]
+    if zero:
+        return QParams(scales[0], zero, dtype=dtype)
+    return QParams(scales, dtype=dtype, axis=axis)
+
+
+def codes_on(grid: QParams, name: str, shape: tuple[int, ...]) -> Any:
+    """A tensor of any codes."""
+    codes = draw.integers(name, shape, grid.minimum, grid.maximum)
+    return quantized(codes.astype(grid.dtype.storage), grid)
+
+
+def title_of(x: Any, w: Any, out: QParams | None) -> str:
+    """A name of the types and zero points of a product."""
+    result = "sums" if out is None else f"to {out.dtype} {out.zero}"
+    return f"{x[0]} {x[1]} and {w[0]} {w[1]}, {result}"
+
+
+def steps_of(x: Any) -> Array:
+    """Codes less the zero point, which is one for the whole tensor."""
+    return np.asarray(x.codes).astype(np.int64) - int(x.qparams.zero_point.flat[0])
+
+
+def rounded(sums: Array, x: Any, w: Any, out: QParams | None, axis: int) -> Array:
+    """Sums of products as int32, or as codes of `out`, by Python's fractions."""
+    if out is None:
+        return sums.astype(np.int32)
+    unit = x.qparams.fraction / out.fraction
+    ratios = [unit * scale for scale in w.qparams.fractions]
+    found = np.empty(sums.shape, np.int64)
+    for place in np.ndindex(*sums.shape):
+        exact = int(sums[place]) * ratios[place[axis] % len(ratios)]
+        found[place] = round_half_even(exact) + out.zero
+    clamped = np.clip(found, out.minimum, out.maximum)
+    return np.asarray(clamped, out.dtype.storage)
+
+
+def linear(x_kind: Any, w_kind: Any, out: QParams | None) -> Case:
+    kernel, name = "linear", title_of(x_kind, w_kind, out)
+    x = codes_on(
+        QParams(0.078125, x_kind[1], dtype=x_kind[0]), f"{kernel}: {name}: x", (5, 37)
+    )
+    w = codes_on(grid_of(w_kind, 11, 0), f"{kernel}: {name}: w", (11, 37))
+    return Case(
+        *(kernel, name),
+        lambda threads: np.asarray(md.linear(x, w, None, **to(out)).codes),
+        lambda: rounded(steps_of(x) @ steps_of(w).T, x, w, out, 1),
+    )
+
+
+def matmul(x_kind: Any, w_kind: Any, out: QParams | None) -> Case:
+    kernel, name = "matmul", title_of(x_kind, w_kind, out)
+    x = codes_on(
+        QParams(0.078125, x_kind[1], dtype=x_kind[0]), f"{kernel}: {name}: x", (3, 29)
+    )
+    w = codes_on(grid_of(w_kind, 17, 1), f"{kernel}: {name}: w", (29, 17))
+    return Case(
+        *(kernel, name),
+        lambda threads: np.asarray(md.matmul(x, w, **to(out)).codes),
+        lambda: rounded(steps_of(x) @ steps_of(w), x, w, out, 1),
+    )
+
+
+def conv2d(x_kind: Any, w_kind: Any, out: QParams | None) -> Case:
+    kernel, name = "conv2d", title_of(x_kind, w_kind, out)
+    grid = QParams(0.078125, x_kind[1], dtype=x_kind[0])
+    x = codes_on(grid, f"{kernel}: {name}: x", (1, 4, 6, 5))
+    w = codes_on(grid_of(w_kind, 6, 0), f"{kernel}: {name}: w", (6, 2, 3, 3))
+
+    def expected() -> Array:
+        images = np.moveaxis(steps_of(x), 1, -1)
+        sums = conv2d_u8s8s32(
+            images, steps_of(w), None, stride=(2, 1), padding=(1,) * 4, groups=2
+        )
+        return rounded(np.moveaxis(sums, -1, 1), x, w, out, 1)
+
+    return Case(
+        *(kernel, name),
+        lambda threads: np.asarray(
+            md.conv2d(x, w, None, stride=(2, 1), padding=1, groups=2, **to(out)).codes
+        ),
+        expected,
+    )
+
+
+def to(out: QParams | None) -> dict[str, Any]:
+    """The argument `out`, if there is one."""
+    return {} if out is None else {"out": out}
+
+
+def every_code(grid: QParams) -> Any:
+    """The 256 codes of a grid."""
+    codes = np.arange(grid.minimum, grid.maximum + 1)
+    return quantized(codes.astype(grid.dtype.storage), grid)
+
+
+def nearest(values: list[Fraction], out: QParams) -> Array:
+    """Codes of fractions on `out`."""
+    found = [round_half_even(v / out.fraction) + out.zero for v in values]
+    clamped = np.clip(found, out.minimum, out.maximum)
+    return np.asarray(clamped, out.dtype.storage)
+
+
+def exp(x: Fraction) -> Fraction:
+    """e**x to `DIGITS` digits."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        return Fraction((Decimal(x.numerator) / Decimal(x.denominator)).exp())
+
+
+def curve(name: str, grid: QParams) -> Case:
+    """sigmoid or tanh of every code; tanh(x) = 2 sigmoid(2x) - 1."""
+    x, factor = every_code(grid), 2 if name == "tanh" else 1
+    out = QParams(2**-8 * factor, 0 if factor == 2 else -128)
+
+    def expected() -> Array:
+        reals = [int(n) * grid.fraction for n in steps_of(x)]
+        shares = [1 / (1 + exp(-factor * real)) for real in reals]
+        return nearest([factor * share - (factor - 1) for share in shares], out)
+
+    return Case(
+        *(name, f"every code of {grid.dtype}"),
+        lambda threads: np.asarray(getattr(md, name)(x, out=out).codes),
+        expected,
+    )
+
+
+def softmax(grid: QParams) -> Case:
+    kernel, name = "softmax", f"rows of {grid.dtype}"
+    x = codes_on(grid, f"{kernel}: {name}: x", (9, 33))
+    out = QParams(2**-8, -128)
+
+    def expected() -> Array:
+        rows = []
+        for row in steps_of(x):
+            weights = [exp(int(n) * grid.fraction) for n in row]
+            rows.append(nearest([w / sum(weights) for w in weights], out))
+        return np.stack(rows)
+
+    return Case(
+        *(kernel, name),
+        lambda threads: np.asarray(md.softmax(x, axis=-1, out=out).codes),
+        expected,
+    )
+
+
+def moved(grid: QParams, out: QParams) -> Case:
+    """Every code to another grid."""
+    x = every_code(grid)
+    return Case(
+        "requantize",
+        f"every code of {grid.dtype} to {out.dtype}, step {float(out.scale):g}",
+        lambda threads: np.asarray(requantize(x, out=out).codes),
+        lambda: nearest([int(n) * grid.fraction for n in steps_of(x)], out),
+    )

@@ -1,0 +1,121 @@
+"""Cases of kernels as they are called, without a step."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from mdtensor.kernels.cpu import elementwise, rounding, runway
+from mdtensor.kernels.reference import conv, matmul
+from mdtensor.kernels.reference.rounding import requantize_s32u8
+from mdtensor.kernels.rescale import rescale
+from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate.digest import Case
+
+SLACK = 64  # readable bytes behind the activations
+# (h, w, c), kernel, stride, (top, left, bottom, right), dilation
+IMAGES = (
+    ((1, 1, 1), (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
+    ((5, 7, 3), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    ((6, 9, 17), (3, 2), (1, 1), (1, 0, 2, 1), (2, 2)),
+)
+
+
+def cases() -> Iterator[Case]:
+    for kind in draw.KINDS:
+        for ties in (False, True):
+            yield product(kind, ties)
+    yield from (rows(*row) for row in IMAGES)
+    yield words()
+    yield from (rescaled(ties) for ties in (False, True))
+
+
+def product(kind: str, ties: bool) -> Case:
+    """A matrix product into rows of a wider matrix."""
+    m, k, n, pitch = 9, 21, 37, 40
+    kernel = "gemm_u8s8u8"
+    name = f"{m} x {k} x {n}, {kind} codes, {'ties' if ties else 'any ratio'}"
+    a = draw.unsigned(kind, f"{kernel}: {name}: a", (m * k + SLACK,))
+    w = draw.signed(kind, f"{kernel}: {name}: w", (n, k))
+    ratios = draw.ratios(f"{kernel}: {name}: ratios", n, k, ties)
+    bias = draw.integers(f"{kernel}: {name}: bias", (n,), -3000, 3000)
+
+    def computed(threads: int) -> Any:
+        padded = int(runway.padded_columns(n))
+        wide = np.zeros(padded, np.int32)
+        wide[:n] = bias
+        scale, limbs = np.zeros(padded, np.float32), np.zeros((padded, 8), np.int64)
+        scale[:n], limbs[:n] = rescale(ratios)
+        out = np.full(m * pitch, 7, np.uint8)
+        packed = runway.pack_s8(w)
+        runway.gemm_u8s8u8(
+            *(a, k, m, k, packed, n, wide, scale, limbs, 131, 5, 250, out, pitch)
+        )
+        return out.reshape(m, pitch)
+
+    def expected() -> Any:
+        out = np.full((m, pitch), 7, np.uint8)
+        codes = a[: m * k].reshape(m, k)
+        out[:, :n] = matmul.gemm_u8s8u8(codes, w, bias, ratios, 131, 5, 250)
+        return out
+
+    return Case(kernel, name, computed, expected, is_quick=True)
+
+
+def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case:
+    kernel, name = "im2col_u8", f"{size}, {taps}, {stride}, {padding}, {dilation}"
+    x = draw.unsigned("any", f"{kernel}: {name}: x", size)
+    window = (taps, stride, padding, dilation)
+
+    def expected() -> Any:
+        return conv.im2col_u8(x[None], *window, 200)
+
+    def computed(threads: int) -> Any:
+        from mdtensor.kernels.cpu.steps import window as geometry_of
+
+        geometry = np.array(geometry_of((1, *size), *window), np.int64)
+        inside = np.zeros(x.size + SLACK, np.uint8)
+        inside[: x.size] = x.reshape(-1)
+        shape = (geometry[11] * geometry[12], taps[0] * taps[1] * size[2])
+        out = np.zeros(shape[0] * shape[1] + SLACK, np.uint8)
+        runway.im2col_u8(inside, geometry, 0, size[2], 200, out)
+        return out[: shape[0] * shape[1]].reshape(shape)
+
+    return Case(kernel, name, computed, expected)
+
+
+def words() -> Case:
+    kernel, name = "lookup_u16", "999 codes"
+    x = draw.integers(f"{kernel}: {name}: x", (999,), 0, 65_535).astype(np.uint16)
+    table = draw.integers(f"{kernel}: {name}: table", (65_536,), -(2**15), 2**15 - 1)
+    entries = table.astype(np.int16)
+
+    def computed(threads: int) -> Any:
+        out = np.empty(x.shape, np.int16)
+        elementwise.lookup_u16(x, entries, out)
+        return out
+
+    return Case(kernel, name, computed, lambda: entries[x], is_quick=True)
+
+
+def rescaled(ties: bool) -> Case:
+    """The rounding of one lane, with sums up to the ends of int32."""
+    kernel, name = "requantize_s32u8", "ties" if ties else "any ratio"
+    small = draw.integers(f"{kernel}: {name}: small", (1500,), -9000, 9000)
+    large = draw.integers(f"{kernel}: {name}: large", (500,), -(2**31), 2**31 - 1)
+    sums = np.concatenate([small, large, [-(2**31), 2**31 - 1, 0]]).astype(np.int32)
+    ratio = Fraction(1, 64) if ties else Fraction(13421773, 2**30)
+
+    def computed(threads: int) -> Any:
+        scale, limbs = rescale([ratio])
+        codes = [
+            rounding.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250) for s in sums
+        ]
+        return np.array(codes, np.uint8)
+
+    return Case(
+        *(kernel, name, computed),
+        lambda: requantize_s32u8(sums, [ratio], 131, 5, 250),
+        is_quick=True,
+    )

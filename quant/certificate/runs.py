@@ -1,0 +1,96 @@
+"""Every runway of this CPU on every number of threads, each in a process of its own."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdtensor.kernels.cpu import isa
+from mdtensor.quant.certificate.digest import Array
+from mdtensor.quant.certificate.stepping import THREADS
+
+
+@dataclass(frozen=True)
+class Run:
+    """One runway on some threads.
+
+    Args:
+        runway: a value of MDTENSOR_ISA.
+        threads: how many.
+        results: one for each case, or none if the process failed.
+        problem: why it failed.
+        seconds: that it took, compilation included.
+    """
+
+    runway: str
+    threads: int
+    results: tuple[Array, ...]
+    problem: str
+    seconds: float
+
+
+def runways(emulated: bool) -> list[str]:
+    """What MDTENSOR_ISA can be on this CPU, the slowest first.
+
+    Args:
+        emulated: with "vnni" in other instructions where the CPU lacks its own.
+    """
+    usable = [name for name in isa.RUNWAYS if not isa.lacking(name, isa.FEATURES)]
+    if isa.IS_JIT_DISABLED:
+        return ["generic"]
+    return usable + [isa.EMULATED] * (emulated and "vnni" not in usable)
+
+
+def compute(
+    names: list[str], quick: bool, done: Callable[[], None] = lambda: None
+) -> list[Run]:
+    """Runs of these runways on every number of threads, as many at once as cores.
+
+    Args:
+        done: is called when a runway is through.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+    def one(runway: str) -> list[Run]:
+        found = _process(runway, quick)
+        done()
+        return found
+
+    with ThreadPoolExecutor(cores) as pool:
+        return [run for runs in pool.map(one, names) for run in runs]
+
+
+def _process(runway: str, quick: bool) -> list[Run]:
+    """The results of one process."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "results.npz"
+        command = [sys.executable, "-P", "-m", "mdtensor.quant.certificate.worker"]
+        ended = subprocess.run(
+            [*command, str(file), *["--quick"] * quick],
+            env=os.environ | {"MDTENSOR_ISA": runway},
+            capture_output=True,
+            text=True,
+        )
+        if ended.returncode:
+            problem = _problem(ended.returncode, ended.stderr)
+            return [Run(runway, threads, (), problem, 0.0) for threads in THREADS]
+        with np.load(file, allow_pickle=False) as found:
+            return [_run(runway, threads, found) for threads in THREADS]
+
+
+def _run(runway: str, threads: int, found: Any) -> Run:
+    count = len(found.files) // len(THREADS) - 1
+    results = tuple(found[f"{threads}/{i}"] for i in range(count))
+    return Run(runway, threads, results, "", float(found[f"{threads}/seconds"]))
+
+
+def _problem(code: int, text: str) -> str:
+    last = (text.strip().splitlines() or ["it said nothing"])[-1]
+    return f"the process ended with {code}: {last}"

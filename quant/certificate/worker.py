@@ -1,0 +1,35 @@
+"""Computes the cases in this process: `python -m mdtensor.quant.certificate.worker`.
+
+A runway is chosen when kernels are imported, so each has a process of its own; one that
+the CPU aborts takes no other with it. The file, an .npz, has for each number of threads
+the seconds that it took, `1/seconds`, and the results in the order of the cases, `1/0`
+and so on.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from mdtensor.quant.certificate.cases import chosen
+from mdtensor.quant.certificate.stepping import THREADS, cut_short_steps
+
+
+def main() -> None:
+    """Write the results to a file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args()
+    cut_short_steps()
+    found = {}
+    for threads in THREADS:
+        start = time.perf_counter()
+        for i, case in enumerate(chosen(given.quick)):
+            found[f"{threads}/{i}"] = case.computed(threads)
+        found[f"{threads}/seconds"] = np.array(time.perf_counter() - start)
+    np.savez(given.file, allow_pickle=False, **found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""The certificate: what it covers, what it hashes, and that it finds what is wrong."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from inspect import getmembers
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdtensor.kernels.cpu import invoke, isa, jobs, plan, runway
+from mdtensor.quant.certificate import cases, draw, published, runs, stepping, verdict
+from mdtensor.quant.certificate.digest import Case, digest
+
+CASES = cases.every_case()
+#: `gemm_u8s8u8`: named by the types of its elements, an integer among them.
+INTEGER_KERNEL = re.compile(r"_(f32)?([us]\d+)+(f32)?$")
+#: Families whose sums are of floats: no rule says their bytes on every CPU.
+SUMS_OF_FLOATS = {"float_matmul", "weight_only"}
+#: Their results are layouts of one runway, which products read.
+PACKERS = {"pack_s8", "pack_depthwise_s8"}
+
+
+def kernels_of(module: ModuleType) -> set[str]:
+    """The integer kernels that a module defines."""
+    own = getmembers(module, lambda x: getattr(x, "__module__", "") == module.__name__)
+    return {n for n, _ in own if INTEGER_KERNEL.search(n) and n[0] != "_"} - PACKERS
+
+
+def integer_kernels() -> set[str]:
+    """Those of every family."""
+    families = vars(runway.families("generic")).items()
+    found = (kernels_of(module) for n, module in families if n not in SUMS_OF_FLOATS)
+    return set().union(*found)
+
+
+@pytest.fixture(scope="module")
+def ran() -> dict[str, Any]:
+    """Every case on this process's runway: its results, and the steps that ran."""
+    patch, seen = pytest.MonkeyPatch(), set()
+    prepared = plan.Step.prepared
+
+    def spy(step: Any, *shapes: Any) -> Any:
+        seen.add(step)
+        return prepared(step, *shapes)
+
+    patch.setattr(plan.Step, "prepared", spy)
+    results = [case.computed(1) for case in CASES]
+    patch.undo()
+    return {"results": results, "steps": seen}
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Any]:
+    return [case.expected() for case in CASES]
+
+
+def subclasses(kind: type) -> set[type]:
+    """All classes below a class."""
+    direct = kind.__subclasses__()
+    return {*direct, *(c for d in direct for c in subclasses(d))}
+
+
+def test_every_step_has_a_case(ran: dict[str, Any]) -> None:
+    assert {step.kind for step in ran["steps"]} == set(range(len(invoke.INVOKE)))
+    ours = {c for c in subclasses(plan.Step) if c.__module__.startswith("mdtensor.")}
+    assert {type(step) for step in ran["steps"]} == ours
+
+
+def test_every_kernel_has_a_case(ran: dict[str, Any]) -> None:
+    seen = {k.__name__ for step in ran["steps"] for k in step.kernels}
+    seen |= {case.kernel for case in CASES}
+    assert {"gemm_u8s8u8", "lookup_u16"} < integer_kernels() <= seen
+
+
+def test_this_runway_gives_the_published_hash(ran: dict[str, Any]) -> None:
+    found = digest(zip([c.title for c in CASES], ran["results"], strict=True))
+    assert found == published.WHOLE
+
+
+@pytest.mark.compiled
+def test_two_threads_give_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", jobs.PIECE_NANOSECONDS)
+    stepping.cut_short_steps()
+    found = digest((case.title, case.computed(2)) for case in CASES)
+    assert found == published.WHOLE
+
+
+def test_the_published_hashes_are_those_of_the_oracle(expected: list[Any]) -> None:
+    pairs = list(zip(CASES, expected, strict=True))
+    assert digest((c.title, e) for c, e in pairs) == published.WHOLE
+    assert digest((c.title, e) for c, e in pairs if c.is_quick) == published.QUICK
+
+
+def test_the_hash_is_as_defined() -> None:
+    array = np.array([[1, -2]], ">i4")
+    text = b"kernel: name int32 1x2\n\x01\0\0\0\xfe\xff\xff\xff"
+    assert digest([("kernel: name", array)]) == hashlib.sha256(text).hexdigest()
+
+
+def test_numbers_come_from_names() -> None:
+    stream = hashlib.shake_256(b"mdtensor certificate 1: x").digest(12)
+    words = [int.from_bytes(stream[i : i + 4], "little") for i in (0, 4, 8)]
+    found = draw.integers("x", (3,), -128, 127)
+    assert found.tolist() == [w % 256 - 128 for w in words]
+    assert set(draw.ends("x", (50,), -128, 127).tolist()) == {-128, 127}
+
+
+def test_the_page_shows_the_published_hash() -> None:
+    page = Path(__file__).parents[2] / "docs" / "verify.md"
+    assert page.read_text().count(published.WHOLE) == 2
+
+
+def of_results(results: list[Any], problem: str = "") -> runs.Run:
+    return runs.Run("generic", 1, tuple(results), problem, 0.0)
+
+
+def small(expected: list[Any]) -> tuple[Case, ...]:
+    """Two cases with known results."""
+    return tuple(
+        replace(CASES[i], kernel=f"k{i}", name="n", expected=lambda e=e: e)
+        for i, e in enumerate(expected)
+    )
+
+
+GOOD = [np.array([[1, 2], [3, 4]], np.uint8), np.array([5.0, np.nan], np.float32)]
+
+
+def judged(*given: runs.Run) -> verdict.Verdict:
+    two = small(GOOD)
+    known = digest(zip([c.title for c in two], GOOD, strict=True))
+    return verdict.judged(two, given, known)
+
+
+def test_equal_results_conform() -> None:
+    found = judged(of_results(GOOD), of_results(GOOD))
+    assert found.conforms and found.first is None
+    assert [t.mismatches for t in found.tallies] == [(0, 0), (0, 0)]
+    assert [(t.kernel, t.elements) for t in found.tallies] == [("k0", 4), ("k1", 2)]
+
+
+def test_the_first_difference_is_named() -> None:
+    bad = [np.array([[1, 2], [9, 9]], np.uint8), GOOD[1]]
+    found = judged(of_results(GOOD), of_results(bad))
+    assert not found.conforms
+    assert found.first == verdict.Difference("k0: n", 1, (1, 0), "3", "9")
+    assert [t.mismatches for t in found.tallies] == [(0, 2), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [(GOOD[0].astype(np.int8), "int8[2,2]"), (GOOD[0][:1], "uint8[1,2]")],
+)
+def test_type_and_shape_count(wrong: Any, got: str) -> None:
+    found = judged(of_results([wrong, GOOD[1]]))
+    assert found.first == verdict.Difference("k0: n", 0, (), "uint8[2,2]", got)
+
+
+def test_zeros_of_both_signs_differ() -> None:
+    assert verdict.unequal(np.array([-0.0]), np.array([0.0])).all()
+    assert not verdict.unequal(np.zeros(0), np.zeros(0)).any()
+
+
+def test_a_process_that_fails_does_not_conform() -> None:
+    found = judged(of_results(GOOD), of_results([], "the process ended with -6"))
+    assert not found.conforms and found.first is None
+    assert found.hashes[1] == ""
+
+
+def test_a_runway_that_cannot_run_says_why() -> None:
+    for threads, found in enumerate(runs.compute(["neon"], True), 1):
+        assert (found.runway, found.threads, found.results) == ("neon", threads, ())
+        assert found.problem.startswith("the process ended with 1: RuntimeError")
+        assert "no such runway" in found.problem
+
+
+def test_runways_are_those_of_this_cpu() -> None:
+    names = runs.runways(False)
+    assert names[0] == "generic"
+    assert all(not isa.lacking(name, isa.FEATURES) for name in names)
+    emulated = set(runs.runways(True)) - set(names)
+    assert emulated <= {isa.EMULATED}
+    assert bool(emulated) == ("vnni" not in names and not isa.IS_JIT_DISABLED)
+
+
+def verified(environment: dict[str, str], *options: str) -> Any:
+    """What `mdtensor verify` says in a process with these variables."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MDTENSOR_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "mdtensor", "verify", "--json", *options],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr or ended.stdout
+    return json.loads(ended.stdout)
+
+
+#: CPUs that numba is told to compile for: no vectors beyond SSE2; SSE4.2; AVX; AVX2
+#: without fused multiply-add.
+CPUS = {
+    "generic": ("generic", ""),
+    "nehalem": ("nehalem", "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt"),
+    "sandybridge": ("sandybridge", "+sse4.1,+sse4.2,+popcnt,+avx"),
+    "haswell without fma": ("haswell", "+sse4.2,+popcnt,+avx,+avx2,-fma"),
+}
+IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
+def as_cpu(name: str) -> dict[str, str]:
+    if not IS_X86 and name != "generic":
+        pytest.skip("a CPU of another kind")
+    cpu, features = CPUS[name]
+    return {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features}
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["generic", "nehalem", "haswell without fma"])
+def test_quick_hash_on_other_cpus(name: str) -> None:
+    found = verified(as_cpu(name), "--quick")
+    kinds = [(run["runway"], run["threads"]) for run in found["runs"]]
+    assert kinds == [("generic", 1), ("generic", 2)]
+    assert {run["hash"] for run in found["runs"]} == {published.QUICK}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CPUS)
+def test_hash_on_other_cpus(name: str) -> None:
+    found = verified(as_cpu(name))
+    assert {run["hash"] for run in found["runs"]} == {published.WHOLE}
+
+
+@pytest.mark.slow
+def test_hash_of_every_runway_emulated_ones_too() -> None:
+    found = verified({}, "--emulated")
+    names = [run["runway"] for run in found["runs"] if run["threads"] == 2]
+    assert names[0] == "generic" and names[-1] in ("vnni", isa.EMULATED)
+    assert {run["hash"] for run in found["runs"]} == {published.WHOLE}
