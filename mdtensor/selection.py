@@ -50,7 +50,7 @@ class Method:
     @functools.cached_property
     def classes(self) -> tuple[type, ...] | None:
         """The types of its signature, if each is a class."""
-        types = self.signature.types
+        types: tuple[Any, ...] = self.signature.types
         is_plain = all(isinstance(t, type) for t in types)
         return types if is_plain and not self.signature.has_varargs else None
 

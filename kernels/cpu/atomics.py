@@ -8,19 +8,19 @@ may be called.
 import platform
 import sys
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I32, I64, address_of
 
 #: Number of the system call futex; little-endian machines of 64 bits.
 FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), -1)
-CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not numba.config.DISABLE_JIT
+CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not IS_JIT_DISABLED
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone
 EVERYBODY = 2**31 - 1
 MONOTONIC = 1  # a clock

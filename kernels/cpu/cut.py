@@ -46,7 +46,7 @@ def _moved(row, x, y, out, out_bytes):
 def _image_parts(row, count, geometry, pixel_bytes):
     """Cut by images, or by output rows; `geometry` is a slice of the parameters."""
     images, g = row[PARAMETERS], row[geometry]
-    h, w, c, oh, ow = *g[:3], *g[11:13]
+    (h, w, c), (oh, ow) = g[:3], g[11:13]
     parts = []
     if images > 1:
         size, length = h * w * c, oh * ow * pixel_bytes

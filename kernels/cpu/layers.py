@@ -6,6 +6,7 @@ A layer is called with float32 [..., k] of any strides and gives new float32 [..
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from mdtensor.kernels.cpu.weight_only import padded_rows
 class Layer:
     """A layer; a subclass sets `_kernel`, and `_weights` as that takes them."""
 
-    _kernel = None
+    _kernel: Any
     _weights: tuple = ()
 
     def __init__(self, n, k, bias):

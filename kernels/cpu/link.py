@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 LARGE = 8192  # bytes of an object file, of which the call from Python takes some 3,000
 PREFIX = "mdtensor.kernel."
-_published = {}  # symbol: (module, name, argument types)
+_published: dict = {}  # symbol: (module, name, argument types)
 
 
 def is_large(compiled):

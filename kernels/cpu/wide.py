@@ -110,7 +110,9 @@ class Wide:
         return not_above(Wide(other), self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Wide | Real) and equal(self, Wide(other))
+        if not isinstance(other, Wide):
+            return isinstance(other, Real) and equal(self, Wide(float(other)))
+        return equal(self, other)
 
     def __hash__(self) -> int:
         return hash(float(self))

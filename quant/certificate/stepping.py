@@ -3,7 +3,6 @@
 from typing import Any
 
 from mdtensor.kernels.cpu import jobs
-from mdtensor.kernels.cpu.crew import CREW
 from mdtensor.kernels.cpu.plan import Step
 from mdtensor.kernels.cpu.program import Program
 
@@ -23,5 +22,4 @@ def run(step: Step, arrays: tuple[Any, ...], threads: int) -> Any:
     program = Program()
     slots = [program.input(array.shape, array.dtype) for array in arrays]
     executable = program.build([program.append(step, *slots)])
-    CREW.rests_until = 0.0  # from steps that lost by sharing
     return executable(*arrays, threads=threads)[0]

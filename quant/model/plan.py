@@ -213,7 +213,7 @@ class Plan:
 
     def __str__(self) -> str:
         heads = ("node", "signature", "kernel", "runway", "pieces", "arithmetic", "why")
-        rows = [("node", "call", *heads[2:])]
+        rows: list[tuple[str, ...]] = [("node", "call", *heads[2:])]
         rows += [tuple(str(getattr(n, head)) for head in heads) for n in self.nodes]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
