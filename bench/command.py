@@ -52,7 +52,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}, or report"
     )
-    parser.add_argument("--quick", action="store_true", help="two rounds, none kept")
+    parser.add_argument("--quick", action="store_true", help="one round, none kept")
     parser.add_argument("--row", default="*", help="a name or a glob pattern")
     parser.add_argument("--rounds", type=int, help="turns of each contender")
     parser.add_argument("--no-save", action="store_true", help="write no result file")

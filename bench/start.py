@@ -3,6 +3,7 @@
 One interpreter a sample: a second import would find everything loaded.
 """
 
+import atexit
 import importlib.util
 import json
 import os
@@ -79,7 +80,9 @@ def first_results() -> list[Contender]:
 
 def int8_results() -> list[Contender]:
     """To a sum of int8 codes: with nothing compiled, and after a warm-up."""
-    warm = tempfile.mkdtemp(prefix="warm")
+    folder = tempfile.TemporaryDirectory(prefix="warm")
+    atexit.register(folder.cleanup)  # the contenders outlive this call
+    warm = folder.name
     for _ in range(2):  # a second warm-up has everything
         warmed = [sys.executable, "-m", "mdtensor", "warmup", "--json", "--operation"]
         text = subprocess.check_output(

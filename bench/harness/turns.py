@@ -24,12 +24,13 @@ class Effort:
     haste: float = 1.0
 
     def of(self, share: float) -> "Effort":
-        """A share of the rounds, for rows that take long; two at least."""
-        return Effort(max(2, round(self.rounds * share)), self.haste)
+        """A share of the rounds, for rows that take long; two, if there are as many."""
+        few = max(2, round(self.rounds * share))
+        return Effort(min(self.rounds, few), self.haste)
 
 
 #: Enough to see that everything runs, too little to judge a number by.
-QUICK = Effort(2, haste=10)
+QUICK = Effort(1, haste=10)
 
 
 def interleave(
@@ -43,7 +44,8 @@ def interleave(
     Args:
         contenders: what takes turns.
         rounds: how often each of them runs.
-        sample_seconds: a sample repeats its call until it lasts about this long.
+        sample_seconds: a sample repeats its call until it lasts about this long; at 0
+            it is a single call, and none comes before.
         clock: by default the processor time of the process, in which nobody else runs.
     """
     timers = {contender.name: contender.timer(clock) for contender in contenders}
@@ -65,6 +67,8 @@ def rotated(names: list[str], turn: int) -> list[str]:
 
 
 def _loops(timer: timeit.Timer, sample_seconds: float) -> int:
+    if sample_seconds == 0:
+        return 1
     timer.timeit(1)
     loops = 1
     while (taken := timer.timeit(loops)) < sample_seconds / 4:

@@ -153,13 +153,13 @@ def sizes(contest: Contest) -> dict[str, int]:
 def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
     """Milliseconds a call, and our int8 against the faster of the peer's two.
 
-    Our int8 runs on one thread in both columns: its calls are shorter than what waking
-    a second thread would save. NumPy's products get as many threads as the peer.
+    All get as many threads; of ours the second has a part of those steps that are long
+    enough for it, as the plan says.
     """
     table: dict[str, Any] = {}
     for threads in THREADS:
         calls = contest.contenders(threads)
-        with limited(threads):
+        with limited(threads), quant.threads(threads):
             bound = {name: partial(call, pixels) for name, call in calls.items()}
             times = timing.interleaved(bound, ROUNDS, SECONDS)
         middle = timing.medians(times)

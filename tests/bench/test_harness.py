@@ -147,6 +147,7 @@ def test_the_first_reason_that_fits_is_given() -> None:
 def test_a_share_of_the_rounds_is_two_at_least() -> None:
     assert Effort(40).of(0.25) == Effort(10)
     assert Effort(4).of(0.25) == Effort(2)
+    assert Effort(1).of(0.25) == Effort(1)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinities here")
