@@ -82,8 +82,10 @@ def _grid(g: Builder, op: Operator, code: int, value: str) -> QParams:
     zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
     options: dict[str, Any] = {"dtype": QUANTIZED[code]}
     options["narrow_range"] = value in g.narrow
-    axis = op.get("axis", 1) % max(len(g.shape(op.inputs[0])), 1)
-    if scale.size > 1 or op.get("block_size", 0):
+    shape = g.shape(op.inputs[0])
+    axis = op.get("axis", 1) % max(len(shape), 1)
+    is_only_channel = op.get("axis") is not None and shape[axis : axis + 1] == (1,)
+    if scale.size > 1 or op.get("block_size", 0) or (scale.ndim and is_only_channel):
         options |= {"axis": axis, "block_size": op.get("block_size", 0) or None}
         return QParams(scale, zeros, **options)
     return QParams(scale.item(), zeros.reshape(-1)[0], **options)

@@ -88,7 +88,7 @@ def dequantize_linear(g: Builder, op: Operator) -> None:
         zeros = _zeros(g, op, 2, place)
         found = dequantize(_on_grid(g, str(op.inputs[0]), place, zeros))
     dtype = ELEMENT_TYPES[wanted]
-    g.constant(op.outputs[0], md.astype(found, dtype, casting="saturate"))
+    g.constant(op.outputs[0], md.astype(found, dtype, casting="wrap"))
 
 
 def _place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:

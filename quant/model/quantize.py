@@ -22,7 +22,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import OptionError
+from mdtensor.errors import DataError, OptionError
 from mdtensor.quant.dtypes import qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.algorithms import WeightAlgorithm
@@ -371,4 +371,12 @@ class _Explicit:
         values = self.algorithm.bias(node, bias, real, found)
         scale = self._bias_scale(node)
         grid = QParams(scale, dtype=qint32, axis=found.qparams.axis)
-        return QInt32Tensor(np.rint(values / scale).astype(np.int32), grid)
+        codes = np.rint(values / scale)
+        largest = float(np.abs(codes).max(initial=0))
+        if not largest < 2.0**31:
+            raise DataError(
+                f"layer {node.name!r}: a corrected bias is {largest:.3g} steps, and "
+                "int32 holds 2147483647",
+                "Use samples of the range that was calibrated",
+            )
+        return QInt32Tensor(codes.astype(np.int32), grid)

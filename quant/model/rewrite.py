@@ -153,6 +153,8 @@ def fold_batch_norms(graph: Graph) -> Graph:
             continue
         if before.operation is md.linear and specs[before.output].ndim != 2:
             continue
+        if specs[before.inputs[1]].qparams is not None:  # codes stay as they are
+            continue
         given = [*before.inputs[1:], *node.inputs[1:]]
         known: list[Any] = [x if x is None else graph.constants[x] for x in given]
         names = (graph.fresh(f"{node.output}.w"), graph.fresh(f"{node.output}.b"))
@@ -190,7 +192,7 @@ def fold_biases(graph: Graph) -> Graph:
             before = _weighted_before(graph, node, value)
             if before is None or specs[node.output] != specs[value]:
                 continue
-            bias = _bias(graph, before, other)
+            bias = _bias(graph, before, other, specs[value])
             if bias is not None:
                 name = graph.fresh(f"{node.output}.b")
                 constants[name] = bias
@@ -200,16 +202,16 @@ def fold_biases(graph: Graph) -> Graph:
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _bias(graph: Graph, layer: Node, value: Any) -> Any:
+def _bias(graph: Graph, layer: Node, value: Any, result: TensorSpec) -> Any:
     """The constant `value` as a bias of `layer`, on top of the one it has."""
-    if value not in graph.constants:
+    if value not in graph.constants or result.qparams is not None:
         return None
     added = graph.constants[value]
     w = graph.constants[layer.inputs[1]]
     channels, trailing = w.shape[0], 2 if layer.operation is md.conv2d else 0
     aligned = (1,) * (1 + trailing - added.ndim) + added.shape
     fits = aligned[len(aligned) - trailing - 1 :] == (channels,) + (1,) * trailing
-    if added.dtype is not w.dtype or not fits or added.size != channels:
+    if added.dtype is not result.dtype or not fits or added.size != channels:
         return None
     flat = md.reshape(added, (channels,))
     old = layer.inputs[2]

@@ -174,6 +174,13 @@ def test_dynamic_quantization_of_zeros():
     assert [x.tolist() for x in found] == [[0, 0, 0], 1.0, 0]
 
 
+def test_too_large_for_float16_is_infinite():
+    inputs = np.array([255, 0], np.uint8), np.float16(60000), np.uint8(0)
+    node = helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"])
+    (found,) = onnx_backend.run_node(node, inputs)
+    assert found.dtype == np.float16 and found.tolist() == [np.inf, 0]
+
+
 def test_a_division_in_float16_is_one():
     """0.35 and 0.1 are other numbers in float16, whose quotient is rounded there."""
     x, scale = np.float16([0.35, 0.25, 0.45]), np.float16(0.1)

@@ -93,6 +93,66 @@ def test_products_with_codes_come_back(
     np.testing.assert_allclose(np.asarray(found), theirs, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ("qint4", "qint8"))
+@pytest.mark.parametrize("shape", [(3, COLUMNS), (2, 3, COLUMNS)], ids=str)
+def test_a_bias_stays_with_its_product(name: str, shape: Any, tmp_path: Path) -> None:
+    """Sums start at the bias: added behind them, it would be rounded otherwise."""
+    rng = np.random.default_rng(6)
+    x, b = (rng.standard_normal(s).astype(np.float32) for s in (shape, ROWS))
+    node = Node("l", md.linear, ("x", "w", "b"), "y")
+    specs = {"x": md.TensorSpec(md.Float32Tensor, shape)}
+    constants = {"w": weights(name, "rows"), "b": md.asarray(b)}
+    made = Graph(specs, (node,), constants, ("y",))
+    write_graph(made, tmp_path / "m.onnx")
+    again = load(tmp_path / "m.onnx")
+    assert [n.operation for n in again.graph.nodes] == [md.linear]
+    assert again(x).tolist() == made.run({"x": x})["y"].tolist()
+
+
+@pytest.mark.parametrize("name", ("qint8", "quint4", "qint16"))
+def test_the_scale_of_an_only_channel_lies_along_its_axis(
+    name: str, tmp_path: Path
+) -> None:
+    dtype = getattr(quant, name)
+    grid = QParams(np.array([0.5]), np.array([0]), dtype=dtype, axis=0)
+    node = Node("q", quantize, ("x",), "y", {"qparams": grid})
+    specs = {"x": md.TensorSpec(md.Float32Tensor, (1, 3))}
+    write_graph(Graph(specs, (node,), {}, ("y",)), tmp_path / "m.onnx")
+    assert load(tmp_path / "m.onnx").graph.specs()["y"].qparams == grid
+
+
+@pytest.mark.parametrize("kind", ("Gemm", "Conv"))
+def test_codes_before_a_normalization_stay(
+    kind: str, onnxruntime_of: Run, tmp_path: Path
+) -> None:
+    rng, is_image = np.random.default_rng(7), kind == "Conv"
+    image, outcome = ((2, 2), (1, 1)) if is_image else ((), ())
+    codes = rng.integers(-127, 128, (ROWS, 5, *image)).astype(np.int8)
+    named = {"c": codes, "s": rng.uniform(0.01, 0.1, ROWS).astype(np.float32)}
+    for name in ("gain", "shift", "mean", "variance"):
+        named[name] = rng.uniform(0.5, 1, ROWS).astype(np.float32)
+    options = {} if is_image else {"transB": 1}
+    node, (shape, to) = onnx.helper.make_node, ((3, 5), (3, ROWS))
+    graph = onnx.helper.make_graph(
+        [
+            node("DequantizeLinear", ["c", "s"], ["w"], axis=0),
+            node(kind, ["x", "w"], ["m"], **options),
+            node("BatchNormalization", ["m", *list(named)[2:]], ["y"]),
+        ],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, (*shape, *image))],
+        [onnx.helper.make_tensor_value_info("y", 1, (*to, *outcome))],
+        [onnx.numpy_helper.from_array(a, name) for name, a in named.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    x = rng.standard_normal((*shape, *image)).astype(np.float32)
+    theirs = onnxruntime_of(tmp_path / "m.onnx", {"x": x})[0]
+    found = np.asarray(load(tmp_path / "m.onnx")(x))
+    np.testing.assert_allclose(found, theirs, rtol=1e-4, atol=1e-4)
+
+
 def test_codes_of_four_bits_share_a_byte(tmp_path: Path) -> None:
     _, path = saved(
         Node("d", dequantize, ("w",), "y"), weights("qint4", "blocks"), tmp_path
