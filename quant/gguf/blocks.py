@@ -8,9 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import Float32Tensor, StorageError, Tensor, cpu, from_numpy
-from mdtensor.errors import describe
+from mdtensor.errors import describe, shown
 from mdtensor.quant.gguf.grids import GRIDS, on_grid, to_bytes
-from mdtensor.quant.gguf.package import block_type, gguf_package, sizes_of
+from mdtensor.quant.gguf.package import (
+    block_type,
+    gguf_package,
+    sizes_of,
+    writable,
+)
 from mdtensor.quant.tensor import QInt4Tensor, QInt8Tensor
 
 Bytes = npt.NDArray[np.uint8]
@@ -72,28 +77,25 @@ class Blocks:
 
         Args:
             x: float32, finite.
-            type: `Q8_0`, `Q4_0`, or another that the package quantizes to.
+            type: one that the package quantizes to: `Q8_0`, `Q4_0`, `Q4_1`, `Q5_0`,
+                `Q5_1`, `TQ1_0`, `TQ2_0`, `MXFP4`; `F32`, `F16`, `BF16`.
 
         Raises:
             StorageError: numbers that are not finite or become so, rows that are no
                 whole blocks, or a type that the package does not write.
         """
-        found, call = block_type(type), describe("Blocks.quantize", x)
-        if not isinstance(x, Float32Tensor) or not np.isfinite(x.buffer).all():
+        call = describe("Blocks.quantize", x)
+        if type not in writable():
             raise StorageError(
-                "blocks are made of finite float32", "Use astype(x, float32)", call
+                f"{shown(type)} is no type of blocks that the package gguf writes",
+                f"Use {', '.join(writable())}",
             )
+        numbers = _finite(x, call)
         elements = sizes_of(type)[0]
         if not x.shape or x.shape[-1] % elements:
             raise StorageError(f"rows are no whole blocks of {elements}", "", call)
-        numbers = np.ascontiguousarray(x.buffer)
-        try:
-            with np.errstate(all="ignore"):
-                made = gguf_package().quants.quantize(_rows(numbers), found)
-        except NotImplementedError:
-            raise StorageError(
-                f"the package gguf does not quantize to {type}", "Use Q8_0 or Q4_0"
-            ) from None
+        with np.errstate(all="ignore"):
+            made = gguf_package().quants.quantize(_rows(numbers), block_type(type))
         blocks = cls(type, made.view(np.uint8)[: numbers.size // elements], x.shape)
         if not np.isfinite(blocks.dequantize().buffer).all():
             raise StorageError(f"a step of {type} overflows float16", "Scale x", call)
@@ -184,6 +186,18 @@ class Blocks:
 
     def __repr__(self) -> str:
         return f"Blocks({self.type}, shape={self.shape}, {self.data.size} bytes)"
+
+
+def _finite(x: Any, call: str) -> npt.NDArray[Any]:
+    """The numbers of a tensor that blocks can be made of."""
+    if isinstance(x, Float32Tensor) and np.isfinite(x.buffer).all():
+        return np.ascontiguousarray(x.buffer)
+    fix = "Use asarray(x)"
+    if isinstance(x, Tensor):
+        fix = "Use astype(x, float32)"
+    if isinstance(x, Float32Tensor):
+        fix = "Replace NaN and infinities first"
+    raise StorageError("blocks are made of a Tensor of finite float32", fix, call)
 
 
 def _rows(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,6 +1,9 @@
 """The package gguf, on use: the types of blocks and what their bits mean."""
 
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from mdtensor import StorageError
 from mdtensor.errors import shown
@@ -34,6 +37,27 @@ def block_type(name: Any) -> Any:
             f"{shown(name)} is no type of blocks", f"Use {', '.join(types.__members__)}"
         )
     return types[name]
+
+
+@cache
+def writable() -> tuple[str, ...]:
+    """The types that the package quantizes to.
+
+    Raises:
+        StorageError: the package is not installed.
+    """
+    package = gguf_package()
+    types = package.GGMLQuantizationType
+    return tuple(t.name for t in types if _is_written(package, t))
+
+
+def _is_written(package: Any, type: Any) -> bool:
+    try:
+        elements = package.GGML_QUANT_SIZES[type][0]
+        package.quants.quantize(np.zeros((1, elements), np.float32), type)
+    except (NotImplementedError, KeyError):
+        return False
+    return True
 
 
 def sizes_of(name: str) -> tuple[int, int]:

@@ -59,7 +59,8 @@ def write_gguf(
             axis (`Q8_0`, `Q4_0`), or `Blocks`: those of `Blocks.quantize`, or of
             another file.
         metadata: by key: `str`, `bool`, NumPy scalars and arrays, whose types are kept;
-            a Python `int` is int32 if that holds it, else int64, a `float` is float64.
+            Python's `int`, or a list of them, is int32 if that holds them, else int64;
+            a `float` is float64.
 
     Raises:
         StorageError: the package gguf is absent, a tensor that no type of blocks holds
@@ -157,7 +158,8 @@ def _value(key: str, value: Any) -> bytes:
 
 
 def _fitting(value: Any) -> Any:
-    """A Python integer in 32 bits, if they hold it; all else as it is."""
-    if type(value) is int and -(2**31) <= value < 2**31:
-        return np.int32(value)
+    """Python integers in 32 bits, if they hold them; all else as it is."""
+    row = value if isinstance(value, list | tuple) and value else [value]
+    if all(type(x) is int and -(2**31) <= x < 2**31 for x in row):
+        return np.asarray(value, np.int32)
     return value

@@ -32,6 +32,11 @@ class Calibration:
     observers: Mapping[str, MinMaxObserver]
     samples: int
 
+    def __repr__(self) -> str:
+        kinds = sorted({type(x).__name__ for x in self.observers.values()})
+        seen = f"values={len(self.observers)}, samples={self.samples}"
+        return f"Calibration({', '.join([seen, *kinds])})"
+
     def range(self, value: str) -> tuple[float, float]:
         """The smallest and the largest number that `value` took."""
         observer = self.observer(value)

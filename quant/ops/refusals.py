@@ -17,6 +17,9 @@ from mdtensor.quant.dtypes import FLOATS, qint16, qint32
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
+#: Operations whose third argument is a bias.
+_WITH_BIAS = ("conv2d", "linear")
+
 
 def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
     """Quantized with anything that is not, or with an accumulator."""
@@ -52,6 +55,12 @@ def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
     others = [kind for kind in kinds if not issubclass(kind, QuantizedTensor)]
     tensors = [kind for kind in others if issubclass(kind, Tensor)]
     if any(kind.dtype.is_floating for kind in tensors):
+        if name in _WITH_BIAS and others == kinds[2:]:
+            return PromotionError(
+                "the bias is a float, codes need an accumulator",
+                "Use quantize(b, QParams(x.qparams.scale * w.qparams.scale, "
+                "axis=w.qparams.axis, dtype=qint32))",
+            )
         return PromotionError(
             "a grid and a float have no common type",
             "Use dequantize(q), or quantize(x, q.qparams)",

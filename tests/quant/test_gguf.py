@@ -134,6 +134,20 @@ def test_types_that_nobody_decodes(name, rng) -> None:
         some(name, rng).dequantize()
 
 
+FINITE = "blocks are made of a Tensor of finite float32."
+UNWRITTEN = (
+    "is no type of blocks that the package gguf writes. Use F32, F16, Q4_0, Q4_1, "
+    "Q5_0, Q5_1, Q8_0, BF16, TQ1_0, TQ2_0, MXFP4."
+)
+
+
+@pytest.mark.parametrize("name", UNWRITTEN.partition("Use ")[2].rstrip(".").split(", "))
+def test_every_type_that_is_offered_can_be_written(name, rng) -> None:
+    x = md.asarray(rng.standard_normal((2, 256)).astype(np.float32))
+    blocks = Blocks.quantize(x, name)
+    assert blocks.type == name and blocks.dequantize().shape == (2, 256)
+
+
 def test_what_is_refused(rng) -> None:
     wide = QParams([[0.1, 0.5]], dtype=quant.qint8, axis=1, block_size=32)
     codes = quant.QInt8Tensor(np.zeros((1, 64), np.int8), wide)
@@ -153,14 +167,20 @@ def test_what_is_refused(rng) -> None:
         "32.": lambda: Blocks("Q8_0", np.zeros(34, np.uint8), (1, 31)),
         "Blocks.quantize(Float32Tensor[1,32]): a step of Q8_0 overflows float16. "
         "Scale x.": lambda: Blocks.quantize(ones * 1e30, "Q8_0"),
-        "Blocks.quantize(Float32Tensor[1,32]): blocks are made of finite float32. "
-        "Use astype(x, float32).": lambda: Blocks.quantize(ones * md.inf, "Q8_0"),
+        f"Blocks.quantize(Float32Tensor[1,32]): {FINITE} Replace NaN and infinities "
+        "first.": lambda: Blocks.quantize(ones * md.inf, "Q8_0"),
+        f"Blocks.quantize(Float64Tensor[1,32]): {FINITE} Use astype(x, float32).": (
+            lambda: Blocks.quantize(md.astype(ones, md.float64), "Q8_0")
+        ),
+        f"Blocks.quantize(ndarray[4,32]): {FINITE} Use asarray(x).": (
+            lambda: Blocks.quantize(np.ones((4, 32), np.float32), "Q4_0")
+        ),
         "Blocks.quantize(Float32Tensor[31]): rows are no whole blocks of 32.": lambda: (
             Blocks.quantize(md.ones(31), "Q8_0")
         ),
-        "the package gguf does not quantize to Q8_K. Use Q8_0 or Q4_0.": lambda: (
-            Blocks.quantize(md.ones(256), "Q8_K")
-        ),
+        f"'Q8_K' {UNWRITTEN}": lambda: Blocks.quantize(md.ones(256), "Q8_K"),
+        f"'q4_0' {UNWRITTEN}": lambda: Blocks.quantize(ones, "q4_0"),
+        f"None {UNWRITTEN}": lambda: Blocks.quantize(ones, None),
         "Blocks.of(QInt8Tensor[1,64]): Q8_0 is codes with a float16 scale for each "
         "32 of the last axis. Use Blocks.quantize(dequantize(x), "
         "'Q8_0').": lambda: Blocks.of(codes),
@@ -169,8 +189,6 @@ def test_what_is_refused(rng) -> None:
         with pytest.raises(md.StorageError) as raised:
             call()
         assert str(raised.value) == text
-    with pytest.raises(md.StorageError, match="'Q9' is no type of blocks"):
-        Blocks.quantize(ones, "Q9")
     with pytest.raises(md.StorageError, match=r"Blocks.of\(BoolTensor\[1\]\): no type"):
         Blocks.of(md.asarray([True]))
 
@@ -245,6 +263,10 @@ def test_a_file_is_read_as_it_was_written(rng, tmp_path) -> None:
     assert file["w"].shape == (3, 64) and file["w"].leaf is quant.QInt8Tensor
     write_gguf(tmp_path / "b.gguf", file, file.metadata)
     assert (tmp_path / "b.gguf").read_bytes() == path.read_bytes()
+    for row, stored in {(1, -2): np.int32, (1, 2**31): np.int64}.items():
+        write_gguf(path, {}, {"row": [*row]})
+        found = read_gguf(path).metadata["row"]
+        assert found.dtype == stored and found.tolist() == [*row]
     write_gguf(path, {"n": file["h"]}, {"i": 3, "f": 0.5})
     assert read_gguf(path).metadata == {"i": 3, "f": 0.5}
 

@@ -116,7 +116,8 @@ def test_repr_is_one_short_line():
 @pytest.mark.parametrize(
     ("arguments", "options", "text"),
     [
-        ((None,), {}, "QParams: a scale is nan"),
+        ((None,), {}, "QParams: scale is a NoneType that holds no numbers"),
+        (([None, 1.0],), {"axis": 0}, "QParams: scale is a list that holds no numbers"),
         (("wide",), {}, "QParams: scale is a str that holds no numbers. Give a number"),
         (
             ([[1], [1, 2]],),

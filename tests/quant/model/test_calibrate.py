@@ -44,6 +44,7 @@ def test_observes_every_float_value() -> None:
     found = calibrate(GRAPH, [rows(4)], MinMaxObserver)
     assert set(found.observers) == {"x", "d", "h"}
     assert found.samples == 1
+    assert repr(found) == "Calibration(values=3, samples=1, MinMaxObserver)"
     assert found.range("d") == (2 * rows(4).min(), 2 * rows(4).max())
     with pytest.raises(DataError, match="does not know the value 'z'"):
         found.range("z")

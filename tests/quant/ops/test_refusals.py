@@ -12,7 +12,9 @@ from mdtensor.quant import (
     QParams,
     QuantizedTensor,
     QUInt8Tensor,
+    dequantize,
     qint32,
+    quantize,
 )
 
 BINARY = [
@@ -119,6 +121,10 @@ NUMBER = (
     "with a Python number is not exact on a grid. "
     "Use mul(q, c) with c > 0, or quantize the number."
 )
+FLOAT_BIAS = (
+    "the bias is a float, codes need an accumulator. Use quantize(b, QParams("
+    "x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
+)
 NO_BIAS = (
     "the bias is no accumulator. "
     "Use a QInt32Tensor with the scale of x times the scale of w."
@@ -128,7 +134,7 @@ TEXTS = [
     (md.add, (Q8, ONE), MIXED),
     (md.sub, (ONE, Q8), MIXED),
     (md.mul, (Q32, ONE), MIXED),
-    (md.linear, (Q8, Q8, ONE), MIXED),
+    (md.linear, (Q8, Q8, ONE), FLOAT_BIAS),
     (md.equal, (Q8, Q8.codes), CODES),
     (md.matmul, (Q8, Q8.codes), CODES),
     (md.linear, (Q8.codes, Q8), CODES),
@@ -268,3 +274,28 @@ def test_shapes_that_do_not_broadcast_are_refused(operation):
 def test_out_is_for_quantized_results():
     with pytest.raises(md.OptionError, match="out= is the grid of a quantized result"):
         md.add(md.ones((1,)), md.ones((1,)), out=QParams(0.5))
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_a_float_bias_is_told_how_to_become_one(axis):
+    """And what the error says gives the exact product."""
+    x = QInt8Tensor(np.ones((1, 2, 1, 1), np.int8), scale=0.5)
+    scales = 0.25 if axis is None else [0.25, 0.125, 0.5]
+    w = QInt8Tensor(np.ones((3, 2, 1, 1), np.int8), QParams(scales, axis=axis))
+    b = md.asarray([1.0, -2.0, 0.0])
+    for operation, shape in ((md.conv2d, None), (md.linear, (2,))):
+        x, w = (x, w) if shape is None else (x[..., 0, 0], w[..., 0, 0])
+        with pytest.raises(md.PromotionError) as raised:
+            operation(x, w, b)
+        assert str(raised.value).endswith(FLOAT_BIAS.partition(". ")[2])
+        bias = quantize(
+            b,
+            QParams(
+                x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32
+            ),
+        )
+        found = operation(x, w, bias)
+        wanted = dequantize(operation(x, w, None)).buffer.reshape(3) + b.buffer
+        assert dequantize(found).buffer.reshape(3).tolist() == wanted.tolist()
+    with pytest.raises(md.PromotionError, match=r"quantize\(x, q.qparams\)"):
+        md.concat([x, x, b], axis=0)
