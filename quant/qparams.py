@@ -244,7 +244,9 @@ class QParams:
         block = np.arange(shape[self.axis]) // self.block_size
         return np.take(values, block, self.axis)
 
-    def _key(self) -> tuple[Any, ...]:
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What equal grids have in common, by value: bytes, numbers and names."""
         return (
             self.scale.tobytes(),
             self.scale.shape,
@@ -256,10 +258,10 @@ class QParams:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, QParams) and self._key() == other._key()
+        return isinstance(other, QParams) and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self.key)
 
     def __reduce__(self) -> Any:
         return _rebuild, (self._arguments(),)

@@ -56,13 +56,15 @@ class QuantizedTensor(Tensor):
         CastError: a code outside the range.
     """
 
-    __slots__ = ("qparams", "rounding")
+    __slots__ = ("kept", "qparams", "rounding")
     #: What a call that no method fits suggests.
     remedy = "Use dequantize(x) to compute with its numbers"
 
     qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes.
     rounding: str | None
+    #: What `ops/keeping.py` made of the codes; neither compared, copied nor stored.
+    kept: tuple[Any, ...]
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class QuantizedTensor(Tensor):
 
     def _become(self, made: Self) -> None:
         self.buffer, self.qparams = made.buffer, made.qparams
-        self.rounding = None
+        self.rounding, self.kept = None, ()
 
     @classmethod
     def wrap(cls, buffer: Any, qparams: QParams | None = None) -> Self:
@@ -111,7 +113,7 @@ class QuantizedTensor(Tensor):
         qparams.check_fit(shape, "codes of shape", cls.__name__)
         # NumPy makes a scalar of an array without axes.
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
-        new.qparams, new.rounding = qparams, qparams.rounding
+        new.qparams, new.rounding, new.kept = qparams, qparams.rounding, ()
         if qparams.rounding is not None:
             new.qparams = qparams.rounded(None)
         return new

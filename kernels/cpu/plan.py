@@ -19,6 +19,9 @@ from mdtensor.kernels.cpu.invoke import (
 )
 from mdtensor.kernels.cpu.runway import runway_of
 
+#: Input shapes whose plans a step keeps; then it begins anew.
+MOST_SHAPES = 64
+
 
 class Plan(NamedTuple):
     """One step for fixed input shapes; offsets are in bytes from constants[0]."""
@@ -106,12 +109,16 @@ class Step:
         return 0
 
     def prepared(self, *shapes):
-        """(plan, row) for these shapes, made once."""
+        """(plan, row) for these shapes, made once; few are kept."""
         plans = self.__dict__.setdefault("_plans", {})
-        if shapes not in plans:
+        found = plans.get(shapes)
+        if found is None:
             plan = self.plan(*shapes)
-            plans[shapes] = plan, row_of(self, plan)
-        return plans[shapes]
+            found = plan, row_of(self, plan)
+            if len(plans) >= MOST_SHAPES:
+                plans.clear()
+            plans[shapes] = found
+        return found
 
     def __call__(self, *arrays):
         """The result as a fresh array; inputs C-contiguous of `input_types`."""

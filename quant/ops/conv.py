@@ -26,6 +26,7 @@ from mdtensor.quant.codes import (
 )
 from mdtensor.quant.deduction import by_rows, rounded_conv, weight_only
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
+from mdtensor.quant.ops.keeping import kept
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
@@ -129,7 +130,12 @@ def conv2d(
     _check("conv2d", x, w, b, out, **options)
     if by_rule := ruled("conv2d", out):
         return by_rule(x, w, b, out, **options)
-    step = attempt(conv2d_step, spec_of(x), w, b, **options, out=out)
+    window = conv_window(w.shape, stride, padding, dilation)
+    key = ("conv2d", x.qparams.key, out and out.key, window, groups)
+    spec = spec_of(x)
+    step = kept(
+        lambda w, b: attempt(conv2d_step, spec, w, b, **options, out=out), key, w, b
+    )
     if step is None:
         return _by_integers(x, w, b, options, out)
     image = channels_first(step(channels_last(unsigned(x))))

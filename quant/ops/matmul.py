@@ -36,6 +36,7 @@ from mdtensor.quant.ops.conv import (
     finish,
     rounding_of,
 )
+from mdtensor.quant.ops.keeping import kept
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
@@ -77,9 +78,20 @@ def linear(x: NarrowTensor, w: SignedWeights, b: Bias, /, *, out: Any = None) ->
     _check_linear(x, w, b, out)
     if by_rule := ruled("linear", out):
         return by_rule(x, w, b, out)
-    step = attempt(linear_step, spec_of(x), w, b, out=out)
+    found = _by_kernel(x, w, b, out, linear_step)
+    return _by_integers(x, w, b, out) if found is None else found
+
+
+def _by_kernel(x: Any, w: Any, b: Any, out: Any, prepare: Any) -> Any:
+    """The product by the step that `prepare` packs; None if no kernel holds it."""
+    spec = spec_of(x)
+    step = kept(
+        lambda w, b: attempt(prepare, spec, w, b, out=out),
+        (prepare, x.qparams.key, out and out.key),
+        *(w, b),
+    )
     if step is None:
-        return _by_integers(x, w, b, out)
+        return None
     product = step(contiguous(unsigned(x)))
     if out is not None:
         return from_unsigned(product, out)
@@ -101,7 +113,9 @@ def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> 
     _check_shapes(x, w, b)
     if not is_single(x, b):
         return of_numbers(linear, x, w, b)
-    return KeptLinear(w, b, type_of_floats(x, b))(x)
+    dtype = type_of_floats(x, b)
+    layer = kept(lambda w, b: KeptLinear(w, b, dtype), ("linear", dtype.name), w, b)
+    return layer(x)
 
 
 @method(linear, deduce=weight_only(affine))
@@ -158,13 +172,22 @@ def matmul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     if by_rule := ruled("matmul", out):
         return by_rule(x1, x2, out)
     if _is_weights(x2) and x1.ndim > 1:
-        grid = x2.qparams.on_axis(0).replace(dtype=qint8)
-        rows = QInt8Tensor.wrap(np.ascontiguousarray(x2.codes.buffer.T), grid)
-        return linear(x1, rows, None, out=out)
+        found = _by_kernel(x1, x2, None, out, _matmul_step)
+        if found is not None:
+            return found
     left, right = (Int64Tensor.wrap(exact.steps_of(x)) for x in (x1, x2))
     sums = matmul(left, right).buffer
     grid = accumulators.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
     return finish("matmul", sums, grid, out, x1, x2)
+
+
+def _matmul_step(
+    x: TensorSpec, w: SignedWeights, b: None, /, *, out: QParams | None
+) -> steps.Linear:
+    """Weights [k, n] packed for this CPU."""
+    grid = w.qparams.on_axis(0).replace(dtype=qint8)
+    rows = QInt8Tensor.wrap(np.ascontiguousarray(w.codes.buffer.T), grid)
+    return linear_step(x, rows, b, out=out)
 
 
 def _is_weights(x: Any) -> bool:
@@ -177,7 +200,9 @@ def matmul(x1: FloatingTensor, x2: Weights, /) -> Any:
     checked("matmul", (x1, x2), lambda: matmul_shape(x1.shape, x2.shape))
     if x2.ndim != 2 or not is_single(x1):
         return of_numbers(matmul, x1, x2)
-    return KeptLinear(x2.T, None, x1.dtype)(x1)
+    dtype = x1.dtype
+    layer = kept(lambda w: KeptLinear(w.T, None, dtype), ("matmul", dtype.name), x2)
+    return layer(x1)
 
 
 @method(matmul, deduce=weight_only(matrix_product))
