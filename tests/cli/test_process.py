@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ def test_a_closed_pipe_is_no_trace() -> None:
     os.close(writer)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Children heed an interrupt, also where a shell runs the tests without."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_quietly_with_130() -> None:
     """The demo says on stderr what it does, so it is met in the middle."""
     command = [*MODULE, "demo", "--json"]
