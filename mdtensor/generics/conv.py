@@ -34,7 +34,8 @@ def conv2d(
         b: [out], or None.
         stride, dilation: one integer or (height, width).
         padding: one integer, (height, width) or (top, left, bottom, right); the
-            image is continued with zeros.
+            image is continued with zeros. PyTorch's "same" and "valid" have no
+            counterpart.
         groups: input and output channels are split into this many groups.
         out, rounding: grid and rule of a quantized result. Without it the
             accumulators are returned: a `QInt32Tensor`, exact.
