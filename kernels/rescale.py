@@ -5,6 +5,7 @@ most, so for |v| <= 512 only a v within 2**-13 of a half can round to the wrong 
 Such a lane is decided by the integers P and Q of ratio = P / Q: `cpu/rounding.py`.
 """
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -53,13 +54,18 @@ def rescale(ratios):
     Raises:
         ValueError: a ratio is out of range or does not fit the limbs.
     """
-    ratios = [_checked(ratio) for ratio in ratios]
-    multiplier = np.array([float32_of(ratio) for ratio in ratios], np.float32)
-    rows = [
-        _limbs(r.numerator, TOP_BITS_P) + _limbs(r.denominator, TOP_BITS_Q)
-        for r in ratios
-    ]
+    ratios = [Fraction(ratio) for ratio in ratios]
+    known = {ratio: _constants(_checked(ratio)) for ratio in dict.fromkeys(ratios)}
+    found = [known[ratio] for ratio in ratios]
+    multiplier = np.array([nearest for nearest, _ in found], np.float32)
+    rows = [limbs for _, limbs in found]
     return multiplier, np.array(rows, np.int64).reshape(len(rows), 2 * LIMBS)
+
+
+def _constants(ratio):
+    """(multiplier, limbs) of one ratio."""
+    p, q = ratio.numerator, ratio.denominator
+    return float32_of(ratio), _limbs(p, TOP_BITS_P) + _limbs(q, TOP_BITS_Q)
 
 
 def rescale_pair(ratio_a, ratio_b):
@@ -95,6 +101,9 @@ def _guard(ratio_a, ratio_b, q, p_a, p_b):
 
 def float32_of(ratio):
     """The float32 nearest to the Fraction `ratio`, half to even, rounded once."""
+    near = float(ratio)
+    if math.frexp(near)[0] * 2**25 % 2 != 1:  # no tie of float32: the side is right
+        return np.float32(near)
     exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
     ulp = Fraction(2) ** (exponent - 24)
     mantissa = round(ratio / ulp)

@@ -42,7 +42,7 @@ class Method:
     name: str = ""
     anywhere: bool = False
 
-    @property
+    @functools.cached_property
     def rounds(self) -> bool:
         """Whether it takes `out=`, the grid to round its result to."""
         return "out" in inspect.signature(self.implementation).parameters

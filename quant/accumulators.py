@@ -75,8 +75,9 @@ def check_bias_grid(x: QParams, w: Any, b: Any) -> None:
     Raises:
         GridError: it is.
     """
-    wanted = of_products(x, w.qparams, 0)
-    given = wanted if b is None else b.qparams
+    if b is None:
+        return
+    wanted, given = of_products(x, w.qparams, 0), b.qparams
     far = np.abs(given.scale - wanted.scale) > BIAS_TOLERANCE * wanted.scale
     if far.any():
         raise GridError(

@@ -31,8 +31,8 @@ def numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
     """`given` as an array of real numbers."""
     try:
         found = np.asarray(given)
-        if any(x is None for x in found.flat):  # of which NumPy would make NaN
-            raise TypeError
+        if found.dtype.kind == "O" and any(x is None for x in found.flat):
+            raise TypeError  # NumPy would make NaN of it
         if found.dtype.kind != "c":  # of which NumPy would drop a part, and warn
             found = np.asarray(given, dtype)
     except (TypeError, ValueError, OverflowError, MdtensorError):

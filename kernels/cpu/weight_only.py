@@ -89,6 +89,8 @@ def interleave(rows, panels):
 
 def pack_rows(rows):
     """Bytes rows[n, width] as panels [n / 16][width][16], 1-D."""
+    if rows.T.flags.c_contiguous and not rows.flags.c_contiguous:
+        return pack_columns(rows.T)
     rows = np.ascontiguousarray(rows)
     n, width = rows.shape
     panels = np.zeros((padded_columns(n) // PANEL, width, PANEL), rows.dtype)
@@ -97,6 +99,17 @@ def pack_rows(rows):
     if whole < len(panels):
         interleave(padded_rows(rows[whole * PANEL :]), panels[whole:])
     return panels.reshape(-1)
+
+
+def pack_columns(columns):
+    """As `pack_rows`, of bytes [width, n]: 16 of them lie side by side already."""
+    width, n = columns.shape
+    if n % PANEL:
+        padded = np.zeros((width, padded_columns(n)), columns.dtype)
+        padded[:, :n] = columns
+        columns = padded
+    lines = np.ascontiguousarray(columns).view(f"V{PANEL}")
+    return np.ascontiguousarray(lines.T).view(columns.dtype).reshape(-1)
 
 
 def pack_grid(values):

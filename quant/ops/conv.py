@@ -88,9 +88,9 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
     if out is not None:
         target = unsigned_grid(narrow(out))
         unit = source.fraction / target.fraction
-        scales = w.qparams.fractions
-        scales = scales if len(scales) > 1 else scales * w.shape[0]
-        found |= {"ratios": [unit * s for s in scales], "zero_point": target.zero}
+        ratios = [unit * scale for scale in w.qparams.fractions]
+        ratios = ratios if len(ratios) > 1 else ratios * w.shape[0]
+        found |= {"ratios": ratios, "zero_point": target.zero}
     return found
 
 

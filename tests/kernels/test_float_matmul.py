@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from mdtensor.kernels.cpu import float_matmul, isa, layers
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.runway import families
-from mdtensor.kernels.cpu.weight_only import padded_rows
+from mdtensor.kernels.cpu.weight_only import pack_rows, padded_rows
 from mdtensor.kernels.reference import float_matmul as oracle, weight_only as of_codes
 from mdtensor.kernels.reference.rounding import round_to_float32
 
@@ -187,6 +187,14 @@ def test_codes_are_the_numbers_they_stand_for(runway, rng, bits, m, k, n, size):
     got = product(gemm, a, family.pack_rows(rows), n, bias, *grid)
     want = of_codes.gemm_f32s8f32(a, codes, scales, zeros, size, bias)
     assert same(got, want)
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 33])
+@pytest.mark.parametrize("width", [0, 1, 2, 16, 31])
+def test_rows_that_lie_as_columns_are_packed_alike(rng, n, width):
+    rows = rng.integers(-128, 128, (n, width), np.int8)
+    columns = pack_rows(np.asfortranarray(rows))
+    assert columns.dtype == np.int8 and np.array_equal(columns, pack_rows(rows))
 
 
 @pytest.mark.compiled

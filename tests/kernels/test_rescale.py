@@ -41,6 +41,24 @@ def test_float32_of_rounds_once(p, q):
     assert abs(Fraction(float(found)) - Fraction(p, q)) <= ulp / 2
 
 
+@given(st.integers(2**24, 2**25 - 1), st.integers(-60, 6), st.integers(-1, 1))
+def test_float32_of_decides_what_float64_cannot_see(mantissa, exponent, side):
+    """Beside a tie of float32, nearer than float64 can tell."""
+    tie = Fraction(mantissa | 1) * Fraction(2) ** exponent
+    low, high = (np.float32(float((mantissa | 1) + i) * 2.0**exponent) for i in (-1, 1))
+    even = high if int((mantissa | 1) // 2) % 2 else low
+    wanted = {-1: low, 0: even, 1: high}[side]
+    assert float32_of(tie + side * Fraction(1, 2**150)) == wanted
+
+
+def test_ratios_that_repeat_are_those_alone():
+    few = [Fraction(1, 3), Fraction(7, 5)]
+    multipliers, limbs = rescale([few[0], few[1], few[0]])
+    for i, ratio in enumerate([few[0], few[1], few[0]]):
+        alone = rescale([ratio])
+        assert multipliers[i] == alone[0][0] and np.array_equal(limbs[i], alone[1][0])
+
+
 def test_exact_sums_need_no_guard():
     assert rescale_pair(Fraction(1, 2), Fraction(3, 4))[2] == 0
     assert rescale_pair(Fraction(10000), Fraction(1, 3))[2] == 1
