@@ -30,7 +30,7 @@ def execute(arguments: Sequence[str]) -> int:
     """
     options = parsed(arguments)
     if options.names == ["report"]:
-        return report.write()
+        return report.write(NAMES)
     results = []
     for name in options.names or NAMES:
         result = run(name, options)
@@ -43,7 +43,7 @@ def execute(arguments: Sequence[str]) -> int:
         print("quick: too few rounds to judge a number by")
         return 0
     if not options.names and options.saves:
-        return report.write()
+        return report.write(NAMES)
     return report.close(results)
 
 

@@ -89,6 +89,7 @@ class Latency:
     name: str
     network: Callable[[], Network]
     threads: int
+    table: str = "One image a call"
 
     def calls(self, network: Network) -> dict[str, Call]:
         pixels = network.pixels
@@ -106,7 +107,7 @@ class Latency:
         with pinned(self.threads), limited(self.threads), our_threads(self.threads):
             samples, singles = taken(self.calls(network), effort)
         more = {name: percentiles(values) for name, values in singles.items()}
-        return timed("One image a call", self.name, samples, OURS, more)
+        return timed(self.table, self.name, samples, OURS, more)
 
 
 @dataclass(frozen=True)

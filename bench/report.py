@@ -3,9 +3,11 @@
 The page is never typed by hand: a number in it comes from a run that can be repeated.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.figures import FIGURES
 from bench.harness.reading import Reading
 from bench.harness.result import RESULTS, Result, command, environment_line, load
 from bench.harness.table import tabled
@@ -20,20 +22,63 @@ resampled rounds. A ratio is our time over theirs: below 1 we are faster.
 """
 
 
-def write() -> int:
-    """Write the page; say what is slower than a rival, and what misses its limit."""
-    results, old = [], []
-    for path in sorted(RESULTS.glob("*.json")):
-        result = load(path)
-        if result is None:
-            old.append(path.stem)
-        else:
-            results.append(result)
-    PAGE.write_text("\n\n".join([HEAD.rstrip(), *map(section, results)]) + "\n")
+def write(names: Sequence[str]) -> int:
+    """Write the page; say what is slower than a rival, and what misses its limit.
+
+    Args:
+        names: of all benches, in the order of the page; what has no result is listed.
+
+    Returns:
+        2 if nothing is written, 1 if a limit is missed, else 0.
+    """
+    results = list(kept(names))
+    if not results:
+        print(f"report: no results, {PAGE.name} stays as it is", file=sys.stderr)
+        return 2
+    found = {result.name for result in results}
+    missing = [name for name in names if name not in found]
+    try:
+        draw(results)
+    except ModuleNotFoundError as error:
+        needed = f"report: figures need {error.name}, {PAGE.name} stays as it is. "
+        print(needed + "Use `pip install -e .[bench]`", file=sys.stderr)
+        return 2
+    parts = [HEAD.rstrip(), *map(section, results), *unmeasured(missing)]
+    PAGE.write_text("\n\n".join(parts) + "\n")
     print(f"report: {len(results)} benchmarks in {PAGE.name}")
-    for name in old:
-        print(f"report: left out {name}.json, which an older harness wrote")
     return close(results)
+
+
+def kept(names: Sequence[str]) -> Iterator[Result]:
+    """Results of these benches; says which file is of another layout."""
+    for name in names:
+        path = RESULTS / f"{name}.json"
+        if path.exists():
+            result = load(path)
+            if result is None:
+                left_out = f"report: left out {path.name}, which has another layout."
+                print(f"{left_out} `{command(name)}` measures it again")
+            else:
+                yield result
+
+
+def draw(results: Sequence[Result]) -> None:
+    """The figures of the page; what only an earlier page had goes."""
+    folder = PAGE.with_suffix("")
+    earlier = set(folder.glob("*.svg"))
+    for result in results:
+        for figure in FIGURES.get(result.name, ()):
+            if readings := figure.readings(result):
+                earlier -= set(figure.write(readings, folder))
+    for path in earlier:
+        path.unlink()
+
+
+def unmeasured(names: Sequence[str]) -> list[str]:
+    """A section of what no whole run is kept of."""
+    if not names:
+        return []
+    return ["## Not measured yet", "\n".join(f"- `{command(name)}`" for name in names)]
 
 
 def close(results: Sequence[Result]) -> int:
@@ -67,7 +112,13 @@ def section(result: Result) -> str:
     """One benchmark: tables, promises, what is slower and why, and where it ran."""
     parts = [f"## {result.title}", result.notes]
     for heading, readings in result.tables():
-        parts += [f"### {heading}" if heading else "", tabled(readings)]
+        parts.append(f"### {heading}" if heading else "")
+        parts += [
+            figure.markdown(PAGE.stem)
+            for figure in FIGURES.get(result.name, ())
+            if figure.table == heading and figure.readings(result)
+        ]
+        parts.append(tabled(readings))
         parts.append(commands(result.name, readings))
     parts.append("\n".join(f"- {limit}." for limit in result.limits))
     worse = list(reasons(result))

@@ -100,12 +100,33 @@ def test_unknown_names_are_refused(
     assert "no bench is called tpy" in capsys.readouterr().err
 
 
-def test_results_of_an_older_layout_are_left_out(
+def test_results_of_another_layout_are_left_out(
     toy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (toy / "old.json").write_text('{"rows": []}')
+    """One sentence says so; without any result the page stays as it is."""
+    (toy / "page.md").write_text("as it was")
+    (toy / "toy.json").write_text('{"rows": []}')
+    assert command.execute(["report"]) == 2
+    told = capsys.readouterr()
+    assert told.out == (
+        "report: left out toy.json, which has another layout. "
+        "`python -m bench toy` measures it again\n"
+    )
+    assert told.err == "report: no results, page.md stays as it is\n"
+    assert (toy / "page.md").read_text() == "as it was"
+
+
+def test_the_page_lists_what_is_not_measured(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "NAMES", ("toy", "other"))
+    assert command.execute(["toy"]) == 0
+    assert not (toy / "page.md").exists()
     assert command.execute(["report"]) == 0
-    assert "left out old.json" in capsys.readouterr().out
+    page = (toy / "page.md").read_text()
+    assert page.endswith("## Not measured yet\n\n- `python -m bench other`\n")
+    assert command.execute(["report"]) == 0
+    assert (toy / "page.md").read_text() == page
 
 
 def test_every_bench_says_what_it_is() -> None:

@@ -1,0 +1,120 @@
+"""Figures of the page of results, each for light and for dark pages.
+
+They are drawn from kept results alone, as its tables are: the same file gives the same
+figure, byte for byte.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from bench.harness.reading import Reading
+from bench.harness.result import Result
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What of a table is drawn, and how.
+
+    Args:
+        name: of the files.
+        table: heading of the table.
+        kind: a function of `kinds`.
+        says: in words, for who does not see it.
+        rows: those drawn, by glob pattern.
+    """
+
+    name: str
+    table: str
+    kind: str
+    says: str
+    rows: str = "*"
+
+    def readings(self, result: Result) -> list[Reading]:
+        """What is drawn; none where the run had no such table."""
+        return [
+            one
+            for one in result.readings
+            if one.table == self.table and fnmatchcase(one.row, self.rows)
+        ]
+
+    def write(self, readings: Sequence[Reading], folder: Path) -> list[Path]:
+        """Draw for both themes; returns the files.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        import matplotlib
+
+        from bench.figures import kinds
+        from bench.figures.theme import DARK, LIGHT, settings
+
+        folder.mkdir(exist_ok=True)
+        paths = []
+        for theme in (LIGHT, DARK):
+            with matplotlib.rc_context(settings(theme)):
+                drawn = getattr(kinds, self.kind)(readings, theme)
+                path = folder / f"{self.name}{theme.suffix}.svg"
+                drawn.savefig(path, metadata={"Date": None, "Creator": None})
+                paths.append(path)
+        return paths
+
+    def markdown(self, folder: str) -> str:
+        """The picture, as the page shows it; dark where the reader's pages are."""
+        path = f"{folder}/{self.name}"
+        dark = f'media="(prefers-color-scheme: dark)" srcset="{path}-dark.svg"'
+        image = f'<img alt="{self.says}" src="{path}.svg">'
+        return f"<picture>\n  <source {dark}>\n  {image}\n</picture>"
+
+
+#: By bench; a figure stands above its table.
+FIGURES = {
+    "dispatch": (
+        Figure(
+            "dispatch-calls",
+            "Warm call of two arguments",
+            "dots",
+            "Time of a warm call by every way of dispatch",
+        ),
+        Figure(
+            "dispatch-growth",
+            "By number of types and methods",
+            "growth",
+            "Time of a call by the number of methods, 4 to 5,000",
+        ),
+    ),
+    "expression": (
+        Figure(
+            "expression-lines",
+            "Cost of change",
+            "bars",
+            "Lines edited in files that were there, by change and way of dispatch",
+            "*lines edited",
+        ),
+    ),
+    "kernels": (
+        Figure(
+            "kernels-ratios",
+            "Layers of mobile networks, integers",
+            "ratios",
+            "Time of each layer over that of its peers",
+        ),
+    ),
+    "floats": (
+        Figure(
+            "floats-ratios",
+            "Products of floats",
+            "ratios",
+            "Time of products of floats over the peak of the CPU and over peers",
+        ),
+    ),
+    "inference": (
+        Figure(
+            "inference-times",
+            "One image a call",
+            "dots",
+            "Time of an image by network, threads and runtime",
+        ),
+    ),
+}
