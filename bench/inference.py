@@ -185,7 +185,7 @@ class Profile:
             seconds = plan.profile({"x": md.asarray(network.pixels)}, repeat=repeat)
         groups: dict[str, list[float]] = {}
         for node in plan.nodes:
-            if node.node in seconds:
+            if node.arithmetic == "integer":
                 name = ", ".join((node.operation, node.kernel, node.runway))
                 group = groups.setdefault(name, [0, 0.0, 0])
                 group[0] += 1

@@ -182,13 +182,17 @@ def run(
     plan: Annotated[
         bool, typer.Option("--plan", help="Show what runs each node, and why.")
     ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Threads; 1, or MDTENSOR_NUM_THREADS."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run MODEL on inputs from files."""
     from mdtensor.cli import report
     from mdtensor.cli.inference import run_file
 
-    result = run_file(model, inputs or (), shape or (), out, labels, plan)
+    result = run_file(model, inputs or (), shape or (), out, labels, plan, threads)
     emit(result, as_json, report.show_run)
 
 

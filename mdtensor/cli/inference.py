@@ -3,11 +3,13 @@
 import io
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mdtensor import quant
 from mdtensor.cli import outputs, report
 from mdtensor.cli.samples import parse_shapes, read_array, read_labels, read_samples
 from mdtensor.errors import ModelError, OptionError
@@ -108,17 +110,20 @@ def run_file(
     out: Path | None,
     labels: Path | None,
     plan: bool,
+    threads: int | None,
 ) -> dict[str, Any]:
-    """Run `model` on the arrays in `inputs`."""
+    """Run `model` on the arrays in `inputs`, on `threads` if they are given."""
+    chosen = nullcontext() if threads is None else quant.threads(threads)
     if out is not None:
         check_writable(out)
     names = read_labels(labels)
     network = load(model, parse_shapes(shapes))
     feeds = network.fed(*map(read_array, inputs))
-    with report.progress() as progress:
+    with report.progress() as progress, chosen:
         progress.add_task("running (the first call compiles)", total=None)
         found = _called(network, feeds)
-    seconds = _least(lambda: network(**feeds))
+    with chosen:
+        seconds = _least(lambda: network(**feeds))
     if out is not None:
         write_arrays(out, found)
     given = {name: tensor.shape for name, tensor in feeds.items()}

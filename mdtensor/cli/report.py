@@ -182,37 +182,25 @@ def _class(found: Facts) -> str:
 
 def show_plan(console: Console, nodes: list[Facts]) -> None:
     """A line for each node; what is float, by reason; the sums."""
-    is_wide = console.width >= WIDE
-    heads = ["node", "operation", "kernel", "runway"]
-    heads += ["types", "result", "MACs"] if is_wide else []
+    from mdtensor.quant.model.plan import COLUMNS, cells
+
+    count, room = len(COLUMNS), UNBOUNDED
+    if console.is_terminal:
+        count, room = (7, 40) if console.width >= WIDE else (4, 20)
     table = Table(box=None, pad_edge=False)
-    for head in heads:
+    for head in COLUMNS[:count]:
         side: Any = "right" if head == "MACs" else "left"
         table.add_column(head, justify=side, no_wrap=True, overflow="ellipsis")
     for node in nodes:
-        table.add_row(*_cells(node, is_wide, console))
+        row = cells(node) | {"node": _tail(node["node"], room)}
+        table.add_row(*(row[head] for head in COLUMNS[:count]))
     console.print(table)
     _show_sums(console, nodes)
-
-
-def _cells(node: Facts, is_wide: bool, console: Console) -> list[str]:
-    room = UNBOUNDED if not console.is_terminal else 40 if is_wide else 20
-    cells = [_tail(node["node"], room), node["operation"], node["kernel"]]
-    cells.append(node["runway"])
-    if is_wide:
-        cells += [_types(node["signature"]), "x".join(map(str, node["shape"]))]
-        cells.append(f"{node['macs']:,}" if node["macs"] else "")
-    return cells
 
 
 def _tail(name: str, room: int) -> str:
     """The end of a long name, which tells it from its neighbours."""
     return name if len(name) <= room else f"...{name[3 - room :]}"
-
-
-def _types(signature: str) -> str:
-    """`QUInt8, QInt8` for `conv2d(QUInt8Tensor, QInt8Tensor)`."""
-    return signature.partition("(")[2].rstrip(")").replace("Tensor", "")
 
 
 def _show_sums(console: Console, nodes: list[Facts]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DataError, ModelError
+from mdtensor.quant.model.feeds import fed
 from mdtensor.quant.model.files import write_file
-from mdtensor.quant.model.graph import Graph, checked_feeds
+from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
 from mdtensor.quant.observers.histogram import HistogramObserver
 
@@ -189,14 +190,7 @@ def checked_sample(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
 
 
 def _feeds(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
-    if not isinstance(sample, Mapping):
-        if len(graph.inputs) != 1:
-            raise DataError(
-                f"{where}: one array for the {len(graph.inputs)} inputs of the model",
-                f"Give an array for each by name: {', '.join(graph.inputs) or 'none'}",
-            )
-        sample = dict.fromkeys(graph.inputs, sample)
     try:
-        return checked_feeds(graph.inputs, sample)
+        return fed(graph.inputs, sample)
     except DataError as error:
         raise DataError(f"{where}: {error.problem}", error.fix) from None

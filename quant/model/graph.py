@@ -12,18 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import (
-    DataError,
-    MdtensorError,
-    ModelError,
-    type_and_shape,
-)
+from mdtensor.errors import MdtensorError, ModelError
+from mdtensor.quant.model.feeds import checked_feeds
 from mdtensor.quant.rules import EXACT, rounding
 
 Observe = Callable[[str, Any], None]
-DYNAMIC = -1
 
 
 @dataclass(frozen=True)
@@ -270,55 +264,6 @@ def deduced(node: Node, specs: Mapping[str, TensorSpec]) -> TensorSpec:
 def _signature(node: Node, specs: Mapping[str, TensorSpec]) -> str:
     given = ", ".join(map(str, (x for x in node.arguments(specs) if x is not None)))
     return f"{node.operation.__name__}({given})"
-
-
-def checked_feeds(
-    inputs: Mapping[str, TensorSpec], feeds: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A tensor for each input.
-
-    Raises:
-        DataError: an input is missing, unknown, or of another type or shape.
-    """
-    if set(feeds) != set(inputs):
-        raise DataError(
-            f"the model has the inputs {_listed(inputs)}, given are {_listed(feeds)}",
-            "Give each input once, by its name",
-        )
-    return {name: _checked(name, spec, feeds[name]) for name, spec in inputs.items()}
-
-
-def _checked(name: str, spec: TensorSpec, value: Any) -> Any:
-    try:
-        tensor = md.asarray(value)
-    except (MdtensorError, TypeError, ValueError):
-        raise DataError(
-            f"input {name!r} is {spec}, given is {type_and_shape(value)}",
-            f"Give an array of {spec.dtype}",
-        ) from None
-    if type(tensor) is not spec.type or not _fits(tensor.shape, spec.shape):
-        raise DataError(
-            f"input {name!r} is {spec}, given is {type_and_shape(tensor)}",
-            _remedy(tensor, spec),
-        )
-    return tensor
-
-
-def _remedy(tensor: Any, spec: TensorSpec) -> str:
-    if type(tensor) is not spec.type:
-        return f"Give an array of {spec.dtype}"
-    return "Give an array of that shape; -1 is any size"
-
-
-def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    if len(shape) != len(wanted):
-        return False
-    pairs = zip(shape, wanted, strict=True)
-    return all(want in (size, DYNAMIC) for size, want in pairs)
-
-
-def _listed(names: Mapping[str, Any]) -> str:
-    return ", ".join(map(repr, names)) or "none"
 
 
 def _check_node(node: Node, known: Mapping[str, Any], names: set[str]) -> None:

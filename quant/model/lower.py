@@ -26,6 +26,7 @@ from mdtensor.quant.codes import (
     unsigned,
 )
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.reasons import STAY_FLOAT
 from mdtensor.quant.ops.weight_only import KeptLinear
 from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import NarrowTensor
@@ -160,7 +161,8 @@ class _Lowering:
         selection = node.select(*node.arguments(self._specs))
         prepare = selection.method.prepare
         if prepare is None:
-            raise OptionError(f"{selection.method} is no compiled step")
+            problem = f"{selection.method} is no compiled step"
+            raise OptionError(STAY_FLOAT.get(node.operation, problem))
         step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
         if isinstance(step, KeptLinear):
             self._flush(self._graph.nodes.index(node))

@@ -21,7 +21,8 @@ from mdtensor import TensorSpec
 from mdtensor.errors import DataError
 from mdtensor.quant.model import algorithms, calibrate, quantize, read, rewrite, weights
 from mdtensor.quant.model.calibrate import Calibration
-from mdtensor.quant.model.graph import Graph, checked_feeds
+from mdtensor.quant.model.feeds import checked_feeds
+from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.plan import Plan
 from mdtensor.quant.model.ruled import ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
@@ -72,7 +73,7 @@ class Model:
             DataError: an input is missing, unknown, or of another type or shape.
         """
         feeds = self.fed(*inputs, **named)
-        found = self._plan_for(feeds)(feeds)
+        found = self._plan_for(feeds).run(feeds)
         results = tuple(found[name] for name in self.outputs)
         return results[0] if len(results) == 1 else results
 

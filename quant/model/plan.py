@@ -6,16 +6,20 @@ invokes what was selected.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mdtensor.errors import OptionError, shown
+from mdtensor.quant.model.feeds import fed
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.lower import (
     Called,
     Compiled,
     Kept,
+    Part,
     from_slot,
     lower,
     slot_shape,
@@ -54,6 +58,22 @@ class PlannedNode:
     pieces: int
 
 
+#: What a printed plan says of each node, here and in `mdtensor run --plan`.
+COLUMNS = ("node", "operation", "kernel", "runway", "types", "result", "MACs")
+COLUMNS += ("pieces", "arithmetic", "why")
+
+
+def cells(node: Mapping[str, Any]) -> dict[str, str]:
+    """The text of each of `COLUMNS` for a PlannedNode as a dictionary."""
+    types = node["signature"].partition("(")[2].rstrip(")").replace("Tensor", "")
+    more = {
+        "types": types,
+        "result": "x".join(map(str, node["shape"])),
+        "MACs": f"{node['macs']:,}" if node["macs"] else "",
+    }
+    return {head: more.get(head, str(node.get(head, ""))) for head in COLUMNS}
+
+
 class Plan:
     """A graph with known shapes, ready to run.
 
@@ -68,8 +88,19 @@ class Plan:
         self._parts = lower(graph)
         self.nodes = tuple(self._planned())
 
-    def __call__(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs for checked inputs."""
+    def __call__(self, feeds: Any) -> dict[str, Any]:
+        """The outputs by name.
+
+        Args:
+            feeds: a tensor or NumPy array for the only input, or for each by name.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        return self.run(fed(self._graph.inputs, feeds))
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs for inputs that are checked."""
         values = {**self._graph.constants, **feeds}
         for part in self._parts:
             part.run(values)
@@ -80,9 +111,16 @@ class Plan:
         is_made = name in self._graph.producers
         return tensor if is_made and tensor.buffer.base is None else deepcopy(tensor)
 
-    def values(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Every result on the way to the outputs, by name; for comparisons."""
-        values = {**self._graph.constants, **feeds}
+    def values(self, feeds: Any) -> dict[str, Any]:
+        """Every result on the way to the outputs, by name; for comparisons.
+
+        Args:
+            feeds: as for a call.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        values = self._fed(feeds)
         seen: dict[str, Any] = {}
         for part in self._parts:
             if isinstance(part, Compiled):
@@ -103,17 +141,40 @@ class Plan:
             found[node.output] = made
         return found
 
-    def profile(self, feeds: Mapping[str, Any], repeat: int = 20) -> dict[str, float]:
-        """Seconds of each compiled node, the least of `repeat` runs."""
-        values = {**self._graph.constants, **feeds}
+    def profile(self, feeds: Any, repeat: int = 20) -> dict[str, float]:
+        """Seconds of each node by its name, the least of `repeat` runs.
+
+        Compiled nodes run on one thread, those that are views take 0. The sum is that
+        of a call without what is between the nodes: checking inputs, copies into and
+        out of compiled parts.
+
+        Args:
+            feeds: as for a call.
+            repeat: runs of each node, after one that compiles.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+            OptionError: `repeat` is no integer from 1.
+        """
+        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+            raise OptionError(
+                f"repeat is {shown(repeat)}", "Use an integer from 1", "profile"
+            )
+        values = self._fed(feeds)
         seconds: dict[str, float] = {}
         for part in self._parts:
+            part.run(values)
             if isinstance(part, Compiled):
                 times = iter(part.profile(values, repeat))
                 pairs = zip(part.nodes, part.steps, strict=True)
-                seconds |= {n.name: float(next(times)) for n, s in pairs if s}
-            part.run(values)
+                seconds |= {n.name: float(next(times)) if s else 0.0 for n, s in pairs}
+            else:
+                seconds[part.node.name] = _least(part, values, repeat)
         return seconds
+
+    def _fed(self, feeds: Any) -> dict[str, Any]:
+        """What the parts read: constants and checked inputs."""
+        return {**self._graph.constants, **fed(self._graph.inputs, feeds)}
 
     def _planned(self) -> Iterator[PlannedNode]:
         for part in self._parts:
@@ -212,9 +273,7 @@ class Plan:
         return f"Plan({len(self.nodes)} nodes, {compiled} without floats)"
 
     def __str__(self) -> str:
-        heads = ("node", "signature", "kernel", "runway", "pieces", "arithmetic", "why")
-        rows: list[tuple[str, ...]] = [("node", "call", *heads[2:])]
-        rows += [tuple(str(getattr(n, head)) for head in heads) for n in self.nodes]
+        rows = [COLUMNS, *(tuple(cells(node).values()) for node in self.as_dicts())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
             "  ".join(
@@ -223,3 +282,13 @@ class Plan:
             for row in rows
         )
         return "\n".join(line.rstrip() for line in lines)
+
+
+def _least(part: Part, values: dict[str, Any], repeat: int) -> float:
+    """Seconds of a part, the least of `repeat` runs."""
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        part.run(values)
+        best = min(best, time.perf_counter() - start)
+    return best

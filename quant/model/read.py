@@ -22,7 +22,7 @@ from mdtensor.quant.model.build import (
 )
 from mdtensor.quant.model.files import initializer_array, onnx_package, read_model
 from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.metadata import narrow_in, rule_in
+from mdtensor.quant.model.metadata import narrow_in, notes_in, rule_in
 from mdtensor.quant.model.operators import READERS
 from mdtensor.quant.model.operators.table import Reader
 
@@ -57,7 +57,7 @@ def read_graph(
     for op in operators_of(model, folder):
         read_operator(g, op)
     made = g.graph(tuple(output.name for output in model.graph.output))
-    return replace(made, rounding=rule_in(model))
+    return replace(made, rounding=rule_in(model), notes=notes_in(model))
 
 
 def operators_of(model: Any, folder: Path) -> list[Operator]:

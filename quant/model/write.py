@@ -99,7 +99,7 @@ class _Writer:
             producer_name="mdtensor",
             producer_version=md.__version__,
         )
-        if said := properties(self.graph.rounding, self._narrow()):
+        if said := properties(self.graph.rounding, self._narrow(), self.graph.notes):
             helper.set_model_props(made, said)
         return made
 

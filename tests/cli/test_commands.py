@@ -202,6 +202,28 @@ def test_what_is_not_finite_is_told_and_is_json(call: Call, files: Path) -> None
     assert "5 NaN or infinite" in call("run", "net.onnx", "large.npy").out
 
 
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_threads_give_the_same(call: Call, files: Path, threads: str) -> None:
+    wanted = as_json(call("run", "net.onnx", "x.npy", "--json"))["outputs"]
+    found = call("run", "net.onnx", "x.npy", "--threads", threads, "--json")
+    assert as_json(found)["outputs"] == wanted
+
+
+def test_no_threads_are_refused(call: Call, files: Path) -> None:
+    ended = call("run", "net.onnx", "x.npy", "--threads", "0")
+    assert ended.code and "0 is no number of threads. Use an integer from 1 to" in (
+        ended.err
+    )
+
+
+def test_a_fixed_shape_is_told_how_to_be_left(call: Call, files: Path) -> None:
+    ended = call("run", "batch.onnx", "samples.npy", "--shape", "1,3,8,8")
+    assert ended.code and ended.err.rstrip().endswith(
+        "Give 1 at a time, or leave the first size open: load and quantize without "
+        "--shape."
+    )
+
+
 def test_a_model_without_inputs_runs(call: Call, files: Path) -> None:
     assert as_json(call("run", "fixed.onnx", "--json"))["outputs"]["y"]["first"] == [
         1.0,

@@ -51,7 +51,7 @@ def test_a_plan_fits_a_terminal(
     assert heads == ["node", "operation", "kernel", "runway"] + wide * (columns > 80)
     stop = next(i for i, line in enumerate(lines) if " nodes: " in line)
     assert lines[stop].startswith(f"{stop - start - 1} nodes: ")  # a line for each
-    assert "float, since softmax" in lines[stop + 1]
+    assert "float, since probabilities stay float: " in lines[stop + 1]
 
 
 def test_no_color(

@@ -37,8 +37,15 @@ def test_inputs_go_by_place_or_by_name(small_classifier, crops):
             lambda x: x[..., :100],
             (
                 "input 'x' is Float32Tensor[1,3,48,192], given is "
-                "Float32Tensor[1,3,48,100]. Give an array of that shape; "
-                "-1 is any size."
+                "Float32Tensor[1,3,48,100]. Give an array of that shape."
+            ),
+        ),
+        (
+            lambda x: np.concatenate([x, x]),
+            (
+                "input 'x' is Float32Tensor[1,3,48,192], given is "
+                "Float32Tensor[2,3,48,192]. Give 1 at a time, or leave the first size "
+                "open: load and quantize without input_shapes."
             ),
         ),
         (

@@ -15,6 +15,7 @@ from mdtensor.kernels.cpu import isa
 from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.model import load
 from mdtensor.quant.model.plan import Plan
 
 GRID = QParams(0.05, 100, dtype=quint8)
@@ -173,13 +174,62 @@ def test_signed_activations_run_on_the_same_kernels(small_classifier, rng):
     assert same(plan(feeds)["c"], graph.run(feeds)["c"])
 
 
-def test_a_profile_times_every_compiled_step(small_classifier, crops):
-    feeds = {"x": md.asarray(crops[1][0].pixels)}
-    plan = small_classifier.plan()
-    seconds = plan.profile(feeds, repeat=2)
-    compiled = [n for n in plan.nodes if n.arithmetic == "integer"]
-    assert set(seconds) == {n.node for n in compiled}
-    assert all(s >= 0 for s in seconds.values())
+@pytest.mark.parametrize("rounding", ["exact", "onnx", None])
+def test_a_profile_times_every_node(classifier, small_classifier, crops, rounding):
+    model = small_classifier.rounded(rounding) if rounding else classifier
+    plan = model.plan()
+    seconds = plan.profile(crops[1][0].pixels, repeat=1)
+    assert list(seconds) == [n.node for n in plan.nodes]
+    floats = [n.node for n in plan.float_nodes]
+    assert floats and all(seconds[name] > 0 for name in floats)
+
+
+def wrong_feeds(good):
+    """What each of them is told."""
+    known = "the model has the inputs 'x', given are"
+    by_name = "Give each input once, by its name."
+    return {
+        "input 'x' is Float32Tensor[1,8,4,6], given is Float32Tensor[1,8,4,5]. "
+        "Give an array of that shape.": {"x": good[..., :5]},
+        "input 'x' is Float32Tensor[1,8,4,6], given is Float32Tensor[6]. "
+        "Give an array of that shape.": good[0, 0, 0],
+        "input 'x' is Float32Tensor[1,8,4,6], given is NoneType. "
+        "Give an array of float32.": None,
+        f"{known} 'zz'. {by_name}": {"zz": good},
+        f"{known} none. {by_name}": {},
+    }
+
+
+@pytest.mark.parametrize("call", ["__call__", "values", "profile"])
+def test_a_plan_checks_what_it_is_given(call, rng):
+    good = rng.standard_normal((1, 8, 4, 6), np.float32)
+    plan = Plan(graph_of(QUANTIZE))
+    for text, feeds in wrong_feeds(good).items():
+        with pytest.raises(md.DataError) as raised:
+            getattr(plan, call)(feeds)
+        assert str(raised.value) == text
+    one, other = getattr(plan, call)(good), getattr(plan, call)({"x": good})
+    assert one.keys() == other.keys() and len(one) == 1
+
+
+@pytest.mark.parametrize("repeat", [0, True, 2.0])
+def test_a_profile_runs_at_least_once(repeat):
+    plan = Plan(graph_of(QUANTIZE))
+    with pytest.raises(md.OptionError) as raised:
+        plan.profile(np.zeros((1, 8, 4, 6), np.float32), repeat=repeat)
+    assert str(raised.value) == f"profile: repeat is {repeat}. Use an integer from 1."
+
+
+def test_a_saved_model_says_why_as_it_did(classifier, crops, tmp_path):
+    kept = [n.name for n in classifier.graph.nodes if n.operation is md.conv2d][:1]
+    seen = classifier.calibrate([crops[0][0].pixels])
+    small = classifier.quantize(seen, keep_float=kept)
+    small.save(tmp_path / "small.onnx")
+    plans = [m.plan() for m in (small, load(tmp_path / "small.onnx"))]
+    why = [{n.node: n.why for n in plan.float_nodes} for plan in plans]
+    assert why[0] == why[1]
+    assert why[1][kept[0]] == "kept float"
+    assert "probabilities stay float" in why[1].values()
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), (2, 2)])
