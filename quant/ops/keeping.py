@@ -61,7 +61,9 @@ def kept(make: Callable[..., Made], key: tuple[Any, ...], w: Any, *rest: Any) ->
     copies = None if old is None else deepcopy(given)
     made = make(*(given if copies is None else copies))
     others = [entry for entry in w.kept if entry.key != full]
-    last = Entry(full) if copies is None else Entry(full, copies, made)
+    last = Entry(full)
+    if copies is not None:  # which say on what grids they are, whoever changed `w` now
+        last = Entry((*key, *map(_facts, copies)), copies, made)
     w.kept = (*others, last)[-MOST:]
     return made
 
