@@ -11,14 +11,15 @@ from typing import Any
 
 from mdtensor.quant.model.build import Builder, Operator
 from mdtensor.quant.model.files import onnx_package
+from mdtensor.quant.model.schemas import schema
 
 Rename = Callable[[str], str]
 
 
 def is_defined(op: Operator) -> bool:
     """Whether the format defines the operator by others."""
-    schema = None if op.proto.domain else _schema(op)
-    return bool(schema and schema.all_function_opset_versions)
+    declared = None if op.proto.domain else schema(op)
+    return bool(declared and declared.all_function_opset_versions)
 
 
 def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
@@ -28,27 +29,19 @@ def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
         ModelError: there is no definition for these inputs.
     """
     g.check(op)
-    onnx, schema = onnx_package(), _schema(op)
+    onnx, declared = onnx_package(), schema(op)
     node = onnx.NodeProto()
     node.CopyFrom(op.proto)
     given = {a.name for a in node.attribute}
-    for name, attribute in schema.attributes.items():
+    for name, attribute in declared.attributes.items():
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
     function = onnx.FunctionProto()
-    function.ParseFromString(_body(schema, op, node, _types(g, op)))
+    function.ParseFromString(_body(declared, op, node, _types(g, op)))
     if not function.node:
         raise op.refusal("has no definition for these inputs", "Check their types")
     (opset,) = (o.version for o in function.opset_import if not o.domain)
     return [(inner, opset) for inner in _inlined(function, node, op)]
-
-
-def _schema(op: Operator) -> Any:
-    onnx, node = onnx_package(), op.proto
-    try:
-        return onnx.defs.get_schema(node.op_type, op.opset, node.domain)
-    except onnx.defs.SchemaError:
-        return None
 
 
 def _types(g: Builder, op: Operator) -> list[bytes]:
@@ -62,14 +55,14 @@ def _types(g: Builder, op: Operator) -> list[bytes]:
     return [found.SerializeToString() for found in types]
 
 
-def _body(schema: Any, op: Operator, node: Any, types: Sequence[bytes]) -> bytes:
+def _body(declared: Any, op: Operator, node: Any, types: Sequence[bytes]) -> bytes:
     """The definition for the newest operator set up to that of the file."""
-    versions = schema.all_function_opset_versions
+    versions = declared.all_function_opset_versions
     version = max((v for v in versions if v <= op.opset), default=min(versions))
-    if version in schema.function_opset_versions:
-        body: bytes = schema.get_function_with_opset_version(version)
+    if version in declared.function_opset_versions:
+        body: bytes = declared.get_function_with_opset_version(version)
     else:
-        body = schema.get_context_dependent_function_with_opset_version(
+        body = declared.get_context_dependent_function_with_opset_version(
             version, node.SerializeToString(), types
         )
     return body

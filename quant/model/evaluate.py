@@ -27,6 +27,7 @@ from mdtensor.quant.model.read import (
     operators_of,
     reader_of,
 )
+from mdtensor.quant.model.schemas import check_attributes, check_types
 from mdtensor.quant.model.sizes import shape
 from mdtensor.quant.rules import rounding
 
@@ -77,6 +78,8 @@ class Evaluator(Builder):
 
     def apply(self, op: Operator, readers: dict[str, Reader]) -> None:
         """Compute the results of one operator, if need be by its definition."""
+        self.check(op)
+        check_types(self, op)
         if op.kind not in readers and is_defined(op):
             for node, opset in definition(self, op):
                 self.apply(operator(node, opset, Path()), readers)
@@ -96,8 +99,8 @@ class Evaluation:
         readers: what an operator means, where that is not what it means in a graph.
 
     Raises:
-        ModelError: an operator that is not supported; the error names it, its node
-            and the operator set.
+        ModelError: an operator that is not supported, or an attribute that it has not;
+            the error names it, its node and the operator set.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Evaluation:
         self.readers = {**READERS, "Shape": shape, **readers}
         self.operators = operators_of(model, place)
         for op in self.operators:
+            check_attributes(op)
             if not is_defined(op):
                 reader_of(op, self.readers)
         self.arrays = initial_arrays(model.graph, place)

@@ -114,6 +114,45 @@ def test_an_operator_that_onnx_defines_by_others():
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+MIXED = [
+    ("Add", (np.float32, np.int64), "'b' of int64", "'a' of float"),
+    ("MatMul", (np.float16, np.float64), "'b' of double", "'a' of float16"),
+    ("Concat", (np.int32, np.int64), "'b' of int64", "'a' of int32"),
+    ("Where", (np.bool_, np.int64, np.float32), "'c' of float", "'b' of int64"),
+]
+
+
+@pytest.mark.parametrize(("kind", "types", "last", "first"), MIXED)
+def test_inputs_of_two_types_are_refused(kind, types, last, first):
+    names = ["a", "b", "c"][: len(types)]
+    options = {"axis": 0} if kind == "Concat" else {}
+    node = helper.make_node(kind, names, ["y"], "n", **options)
+    with pytest.raises(ModelError) as raised:
+        onnx_backend.run_node(node, [np.ones((2, 2), t) for t in types])
+    assert str(raised.value) == (
+        f"{kind} 'n' reads {first} and {last}, which must be of one type. "
+        "Use Cast before it."
+    )
+
+
+def test_inputs_that_may_differ_are_not():
+    node = helper.make_node("Gather", ["a", "b"], ["y"])
+    (found,) = onnx_backend.run_node(node, [np.float32([5, 6]), np.array([1])])
+    assert found.tolist() == [6]
+
+
+def test_an_attribute_that_is_unknown_is_refused():
+    model = one_node("Relu", {"x": ROW}, foo=3)
+    with pytest.raises(ModelError) as raised:
+        onnx_backend.prepare(model)
+    assert str(raised.value) == (
+        "Relu 'n' has an attribute 'foo', which operator set 21 does not know. "
+        "Its attributes are none."
+    )
+    with pytest.raises(ModelError, match="'axes', which operator set 21 does not know"):
+        onnx_backend.prepare(one_node("Softmax", {"x": ROW}, axes=3))
+
+
 def test_a_definition_is_asked_for_what_is_there():
     model = one_node("Attention", {"q": ROW, "k": ROW, "v": ROW}, opset=24)
     model.graph.node[0].input[1] = "gone"
