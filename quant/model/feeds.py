@@ -65,8 +65,8 @@ def _remedy(tensor: Any, spec: TensorSpec) -> str:
         return "Give an array of that shape; -1 is any size"
     if spec.ndim and tensor.shape[1:] == spec.shape[1:]:
         return (
-            f"Give {spec.shape[0]} at a time, or leave the first size open: load and "
-            "quantize without input_shapes"
+            f"Give {spec.shape[0]} at a time, or leave the first size open, in "
+            "the file and in input_shapes"
         )
     return "Give an array of that shape"
 

@@ -45,7 +45,7 @@ ARRAYS = [
 FEEDS = [
     (["folder"], "DataError: folder: Is a directory"),
     (["samples.npz"], "samples.npz holds 2 named arrays, and an input is one array"),
-    (["samples.npy"], "given is Float32Tensor[4,3,8,8]. Give an array of that shape"),
+    (["samples.npy"], "given is Float32Tensor[4,3,8,8]. Give 1 at a time, or leave"),
     ([], "the model has the inputs 'x', given are none"),
     (["x.npy", "x.npy"], "2 inputs given, the model has 1. It has 'x'."),
 ]

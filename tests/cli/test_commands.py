@@ -219,8 +219,7 @@ def test_no_threads_are_refused(call: Call, files: Path) -> None:
 def test_a_fixed_shape_is_told_how_to_be_left(call: Call, files: Path) -> None:
     ended = call("run", "batch.onnx", "samples.npy", "--shape", "1,3,8,8")
     assert ended.code and ended.err.rstrip().endswith(
-        "Give 1 at a time, or leave the first size open: load and quantize without "
-        "--shape."
+        "Give 1 at a time, or leave the first size open, in the file and in --shape."
     )
 
 

@@ -45,7 +45,7 @@ def test_inputs_go_by_place_or_by_name(small_classifier, crops):
             (
                 "input 'x' is Float32Tensor[1,3,48,192], given is "
                 "Float32Tensor[2,3,48,192]. Give 1 at a time, or leave the first size "
-                "open: load and quantize without input_shapes."
+                "open, in the file and in input_shapes."
             ),
         ),
         (
