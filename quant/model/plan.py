@@ -144,9 +144,9 @@ class Plan:
     def profile(self, feeds: Any, repeat: int = 20) -> dict[str, float]:
         """Seconds of each node by its name, the least of `repeat` runs.
 
-        Compiled nodes run on one thread, those that are views take 0. The sum is that
-        of a call without what is between the nodes: checking inputs, copies into and
-        out of compiled parts.
+        Compiled nodes run on one thread, those that are views take 0. The sum is
+        somewhat less than a call takes: each node is repeated by itself, with its data
+        in the cache, and copies into and out of compiled parts are no node's.
 
         Args:
             feeds: as for a call.
