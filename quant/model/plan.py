@@ -59,8 +59,10 @@ class PlannedNode:
 
 
 #: What a printed plan says of each node, here and in `mdtensor run --plan`.
-COLUMNS = ("node", "operation", "kernel", "runway", "types", "result", "MACs")
-COLUMNS += ("pieces", "arithmetic", "why")
+COLUMNS = (
+    *("node", "operation", "kernel", "runway", "types", "result", "MACs"),
+    *("pieces", "arithmetic", "why"),
+)
 
 
 def cells(node: Mapping[str, Any]) -> dict[str, str]:
