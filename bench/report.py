@@ -91,7 +91,9 @@ def close(results: Sequence[Result]) -> int:
     print("\nRatios worse than 1:" if worse else "\nNo ratio is worse than 1.")
     print("\n".join(worse))
     missed = [limit for result in results for limit in result.missed]
-    print("\nLimits:" if missed else "\nAll limits hold.")
+    is_judged = any(result.limits for result in results)
+    held = "All limits hold." if is_judged else "No limit was judged."
+    print("\nLimits:" if missed else f"\n{held}")
     print("\n".join(map(str, missed)))
     return 1 if any(limit.value is not None for limit in missed) else 0
 

@@ -66,6 +66,14 @@ def test_parts_of_a_run_are_not_kept(toy: Path, options: list[str]) -> None:
     assert list(toy.iterdir()) == []
 
 
+def test_a_row_alone_is_not_judged(
+    toy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.execute(["toy", "--row", "large"]) == 0
+    shown = capsys.readouterr().out
+    assert "No limit was judged." in shown and "All limits hold." not in shown
+
+
 def test_a_quick_run_judges_nothing(
     toy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
