@@ -98,6 +98,13 @@ class Operator:
         return ModelError(f"{self} {problem}", fix)
 
 
+def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`inputs`, and None for each operand of the operation that is left out."""
+    declared = operation.operation
+    missing = 0 if declared.sequence else len(declared.dispatched) - len(inputs)
+    return inputs + (None,) * missing
+
+
 @dataclass
 class Builder:
     """What is known of a model up to the operator that is read now.
@@ -212,10 +219,8 @@ class Builder:
         output: str,
         options: dict[str, Any],
     ) -> str:
-        declared = operation.operation
-        missing = 0 if declared.sequence else len(declared.dispatched) - len(inputs)
         self._refuse_sizes(inputs)
-        given = inputs + (None,) * missing
+        given = all_inputs(operation, inputs)
         taken = {node.name for node in self.nodes}
         node = Node(fresh_name(name, taken), operation, given, output, options)
         self._define(output)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import DataError, MdtensorError, ModelError, type_and_shape
-from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.build import Builder, Operator, all_inputs
 from mdtensor.quant.model.definitions import definition, is_defined
 from mdtensor.quant.model.graph import Node
 from mdtensor.quant.model.operators import READERS
@@ -48,9 +48,7 @@ class Evaluator(Builder):
         output: str,
         options: dict[str, Any],
     ) -> str:
-        declared = operation.operation
-        missing = 0 if declared.sequence else len(declared.dispatched) - len(inputs)
-        node = Node(name, operation, inputs + (None,) * missing, output, options)
+        node = Node(name, operation, all_inputs(operation, inputs), output, options)
         return self.constant(output, node(*node.arguments(self.constants)))
 
     def enter(self, name: str, array: Any) -> None:
