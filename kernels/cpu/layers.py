@@ -1,8 +1,9 @@
-"""Linear layers of float32 activations, their weights packed once.
+"""Layers of float32 activations, their weights packed once.
 
     out[..., j] = bias[j] + sum_k x[..., k] * w[j, k]    as in `float_matmul.py`
 
-A layer is called with float32 [..., k] of any strides and gives new float32 [..., n].
+A linear layer is called with float32 [..., k] of any strides and gives new float32
+[..., n]; a convolution is one for each group of channels, of what its window sees.
 """
 
 import math
@@ -12,6 +13,7 @@ import numpy as np
 
 from mdtensor.kernels.cpu import runway
 from mdtensor.kernels.cpu.weight_only import padded_rows
+from mdtensor.kernels.dense.conv import windows
 
 
 class Layer:
@@ -101,3 +103,66 @@ class LinearU4(Layer):
         super().__init__(len(pairs), k, bias)
         grid = runway.pack_grid(scales), runway.pack_grid(zeros)
         self._weights = (runway.pack_rows(pairs), *grid, max(size, 1))
+
+
+class Conv2d:
+    """y[n, o, i, j] = bias[o] + sum_k x[n, c, i s + p d, j s + q d] * w[o, k].
+
+    k counts p, then q, then the channel c of a group, which is the order of the sum.
+    Called with float32 [n, c, h, w] of any strides; gives new float32 [n, o, oh, ow].
+
+    Args:
+        layers: a `Layer` for each group of channels, all alike.
+        kernel, stride, dilation: (height, width).
+        padding: (top, left, bottom, right) zeros around an image.
+    """
+
+    def __init__(self, layers, kernel, stride, padding, dilation):
+        self.layers, self._kernel = layers, kernel
+        self._stride, self._padding, self._dilation = stride, padding, dilation
+
+    def __call__(self, x):
+        seen = self._columns(x)
+        n, oh, ow = seen.shape[:3]
+        depth = seen.shape[-1] // len(self.layers)
+        width = self.layers[0].n
+        y = np.empty((n, len(self.layers) * width, oh, ow), np.float32)
+        for image, target in zip(seen, y, strict=True):  # one image's columns at a time
+            for group, layer in enumerate(self.layers):
+                part = image[..., group * depth : (group + 1) * depth]
+                found = layer(part.reshape(oh * ow, layer.k))
+                target[group * width : (group + 1) * width] = np.moveaxis(
+                    found.reshape(oh, ow, width), -1, 0
+                )
+        return y
+
+    def _columns(self, x):
+        """A view [n, oh, ow, kh, kw, c]: what each position of the window sees."""
+        top, left, bottom, right = self._padding
+        n, c, height, width = x.shape
+        fill = np.zeros if any(self._padding) else np.empty
+        image = fill((n, top + height + bottom, left + width + right, c), x.dtype)
+        image[:, top : top + height, left : left + width] = x.transpose(0, 2, 3, 1)
+        by_channel = image.transpose(0, 3, 1, 2)
+        seen = windows(by_channel, self._kernel, self._stride, self._dilation)
+        return seen.transpose(0, 4, 5, 2, 3, 1)
+
+    @property
+    def kernel(self):
+        """Name of the kernel that does the work."""
+        return self.layers[0].kernel
+
+    @property
+    def runway(self):
+        """Runway of that kernel."""
+        return self.layers[0].runway
+
+    @property
+    def bytes(self):
+        """Bytes of the weights, scales and zeros included."""
+        return sum(layer.bytes for layer in self.layers)
+
+    def macs(self, shape):
+        """Multiply-accumulates of one call."""
+        n, oh, ow = self._columns(np.broadcast_to(np.float32(0), shape)).shape[:3]
+        return n * oh * ow * sum(layer.k * layer.n for layer in self.layers)

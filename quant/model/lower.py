@@ -27,7 +27,7 @@ from mdtensor.quant.codes import (
 )
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.reasons import STAY_FLOAT
-from mdtensor.quant.ops.weight_only import KeptLinear
+from mdtensor.quant.ops.weight_only import KeptLayer
 from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import NarrowTensor
 
@@ -102,7 +102,7 @@ class Kept:
 
     node: Node
     selection: Any
-    layer: KeptLinear
+    layer: KeptLayer
 
     def run(self, values: Values) -> None:
         """Add what the node writes to `values`."""
@@ -164,7 +164,7 @@ class _Lowering:
             problem = f"{selection.method} is no compiled step"
             raise OptionError(STAY_FLOAT.get(node.operation, problem))
         step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
-        if isinstance(step, KeptLinear):
+        if isinstance(step, KeptLayer):
             self._flush(self._graph.nodes.index(node))
             self._done.append(Kept(node, selection, step))
             return

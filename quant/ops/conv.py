@@ -24,7 +24,12 @@ from mdtensor.quant.codes import (
     unsigned,
     unsigned_grid,
 )
-from mdtensor.quant.deduction import by_rows, rounded_conv, weight_only
+from mdtensor.quant.deduction import (
+    by_rows,
+    rounded_conv,
+    type_of_floats,
+    weight_only,
+)
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.keeping import kept
 from mdtensor.quant.ops.refusals import (
@@ -33,7 +38,14 @@ from mdtensor.quant.ops.refusals import (
     refused,
     require_per_tensor,
 )
-from mdtensor.quant.ops.weight_only import of_numbers
+from mdtensor.quant.ops.weight_only import (
+    KeptLayer,
+    conv_layer,
+    is_product,
+    is_single,
+    kept_conv2d,
+    of_numbers,
+)
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -169,16 +181,30 @@ def conv2d(
     return _by_integers(x, w, b, options, out)
 
 
-@method(conv2d, deduce=weight_only(convolution))
+@method(conv2d, deduce=weight_only(convolution), prepare=kept_conv2d)
 def conv2d(
     x: FloatingTensor,
     w: Union[NarrowTensor, ScaledFloatTensor],
     b: Union[FloatingTensor, None],
     /,
-    **options: Any,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
 ) -> Any:
-    """Weight-only: the weights become numbers, the images stay numbers."""
-    return of_numbers(conv2d, x, w, b, **options)
+    """Weight-only: products of what the window sees with the codes."""
+    places = {"stride": stride, "padding": padding, "dilation": dilation}
+    _check_shapes("conv2d", x, w, b, **places, groups=groups)
+    if not (is_single(x, b) and is_product(w, groups)):
+        return of_numbers(conv2d, x, w, b, **places, groups=groups)
+    dtype, window = type_of_floats(x, b), conv_window(w.shape, **places)
+    layer = kept(
+        lambda w, b: KeptLayer(conv_layer(w, b, window, groups), dtype),
+        ("conv2d", dtype.name, window, groups),
+        *(w, b),
+    )
+    return layer(x)
 
 
 @method(conv2d, deduce=weight_only(convolution))
@@ -221,13 +247,19 @@ def _check(
     dilation: Any,
     groups: int,
 ) -> None:
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    _check_shapes(name, x, w, b, **options, groups=groups)
+    check_grids(name, x, w, b, out)
+
+
+def _check_shapes(
+    name: str, x: Any, w: Any, b: Any, *, groups: int, **options: Any
+) -> None:
     def rule() -> None:
-        window = conv_window(w.shape, stride, padding, dilation)
+        window = conv_window(w.shape, **options)
         conv_shape(x.shape, w.shape, None if b is None else b.shape, window, groups)
 
-    given = tuple(t for t in (x, w, b) if t is not None)
-    checked(name, given, rule)
-    check_grids(name, x, w, b, out)
+    checked(name, tuple(t for t in (x, w, b) if t is not None), rule)
 
 
 def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:

@@ -44,9 +44,10 @@ from mdtensor.quant.ops.refusals import (
     require_per_tensor,
 )
 from mdtensor.quant.ops.weight_only import (
-    KeptLinear,
+    KeptLayer,
     is_single,
     kept_linear,
+    linear_layer,
     of_numbers,
 )
 from mdtensor.quant.presets import ruled
@@ -114,7 +115,8 @@ def linear(x: FloatingTensor, w: Weights, b: Union[FloatingTensor, None], /) -> 
     if not is_single(x, b):
         return of_numbers(linear, x, w, b)
     dtype = type_of_floats(x, b)
-    layer = kept(lambda w, b: KeptLinear(w, b, dtype), ("linear", dtype.name), w, b)
+    key = "linear", dtype.name
+    layer = kept(lambda w, b: KeptLayer(linear_layer(w, b), dtype), key, w, b)
     return layer(x)
 
 
@@ -201,7 +203,8 @@ def matmul(x1: FloatingTensor, x2: Weights, /) -> Any:
     if x2.ndim != 2 or not is_single(x1):
         return of_numbers(matmul, x1, x2)
     dtype = x1.dtype
-    layer = kept(lambda w: KeptLinear(w.T, None, dtype), ("matmul", dtype.name), x2)
+    key = "matmul", dtype.name
+    layer = kept(lambda w: KeptLayer(linear_layer(w.T), dtype), key, x2)
     return layer(x1)
 
 
