@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Where `make types` installs the built wheel: outside the checkout, gone at the end.
 WHEEL_VENV ?=
 ARGS ?=
+# A whole suite has a process for each core; a part of it starts sooner in one.
+SPREAD := $(if $(ARGS),,-n auto --dist loadfile)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint stubs types docs bench wheel
@@ -20,8 +22,8 @@ demo: $(VENV)/.demo  ## quantize a real network and run it on a real page
 # ARGS may choose tests of which none are here: pytest's exit status 5.
 test: $(VENV)/.test  ## the whole suite, and the kernel tests without compilation
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels \
-		-m "not slow and not compiled" $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
-	$(BIN)/python -m pytest $(ARGS)
+		-m "not slow and not compiled" $(SPREAD) $(ARGS) $(if $(ARGS),|| [ $$? = 5 ])
+	$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 lint: $(VENV)/.dev  ## ruff: rules and format
 	$(BIN)/ruff check .

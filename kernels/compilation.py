@@ -45,5 +45,7 @@ class Watch(event.Listener):
 
 def loaded() -> int:
     """Specializations that came from the cache on disk, since the process began."""
-    functions = [found for found in gc.get_objects() if isinstance(found, Dispatcher)]
+    found = gc.get_objects()
+    # isinstance would ask a weak proxy for the class of what may be gone.
+    functions = [each for each in found if issubclass(type(each), Dispatcher)]
     return sum(sum(each.stats.cache_hits.values()) for each in functions)

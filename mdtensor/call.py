@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from inspect import Parameter
+from types import CodeType
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
 
 # Names with an underscore, so that a parameter may be called `method` or `type`.
 _CALL = """
-def {name}{signature}:
+def call({signature}):
     {refusal}{checks}
     try:
         _method = _table{lookup}
@@ -30,7 +32,7 @@ def {name}{signature}:
     {body}
 """
 _CALL_SEQUENCE = """
-def {name}{signature}:
+def call({signature}):
     {refusal}{checks}
     if {missing}:
         _refuse((), {{}})
@@ -74,16 +76,6 @@ class _Missing:
 MISSING = _Missing()
 
 
-class _Default:
-    """Stands for a default in the text of a signature: its repr is a name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
 def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., Any]:
     """A function with the declared parameters that selects a method and runs it.
 
@@ -100,10 +92,8 @@ def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., An
     left_out = TARGET if rounds else ()
     options = "".join(f", {o}={o}" for o in operation.options if o not in left_out)
     types = ", ".join(f"_type({name})" for name in names)
-    signature, namespace = _signature(operation)
     parts = {
-        "name": operation.name,
-        "signature": signature,
+        "signature": _signature(operation),
         "refusal": _refusal(operation),
         "names": ", ".join(names),
         "missing": _missing(operation),
@@ -111,6 +101,7 @@ def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., An
         "types": types,
         "options": options,
     }
+    namespace = _defaults(operation)
     checked = operation.checked_options
     parts["checks"] = "".join(_CHECK.format(option=option) for option in checked)
     for option in checked:
@@ -123,8 +114,23 @@ def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., An
     namespace |= {"_refuse": refuse}
     for name in ("table", "implementation", "rounding", "items", "check"):
         namespace[f"_{name}"] = getattr(operation, name)
-    exec(compile(source, f"<call of {operation.name}>", "exec"), namespace)
-    return _dressed(namespace[operation.name], operation)
+    return _dressed(_function(source, operation.name, namespace), operation)
+
+
+def _function(source: str, name: str, namespace: dict[str, Any]) -> Any:
+    """The function of `source`, called `name`, with `namespace` for its globals."""
+    exec(_compiled(source), namespace)
+    call: Any = namespace["call"]
+    file = f"<call of {name}>"
+    call.__code__ = call.__code__.replace(co_name=name, co_filename=file)
+    call.__name__ = name
+    return call
+
+
+@cache
+def _compiled(source: str) -> CodeType:
+    """Most operations look like another: two in three are compiled already."""
+    return compile(source, "<call>", "exec")
 
 
 def _body(operation: Any, parts: dict[str, str]) -> str:
@@ -212,35 +218,35 @@ def _refusal(operation: Any) -> str:
     )
 
 
-def _signature(operation: Any) -> tuple[inspect.Signature, dict[str, Any]]:
-    """The parameters without annotations, defaults by name; and what the names mean.
+def _signature(operation: Any) -> str:
+    """The parameters with the names of their defaults.
 
-    Each has a default, and more are taken than declared: so a call that is not as
-    declared gets as far as our own error.
+    Each has one, and more are taken than declared: so a call that is not as declared
+    gets as far as our own error.
     """
-    bare, namespace = [], {}
-    for parameter in _public(operation).parameters.values():
-        name = "_missing"
-        if parameter.default is not parameter.empty:
-            name = f"_default_{parameter.name}"
-            namespace[name] = parameter.default
-        bare.append(
-            parameter.replace(annotation=parameter.empty, default=_Default(name))
-        )
-    return inspect.Signature(_open(operation, bare)), namespace
-
-
-def _open(operation: Any, bare: list[Parameter]) -> list[Parameter]:
-    """The parameters, and those that take what is not declared."""
-    more = Parameter("_more", Parameter.VAR_POSITIONAL)
-    named = [p for p in bare if p.kind is Parameter.KEYWORD_ONLY]
-    first = [p for p in bare if p.kind is not Parameter.KEYWORD_ONLY]
+    parameters = operation.signature.parameters.values()
+    given = [_with_default(p) for p in parameters if p.kind is not p.KEYWORD_ONLY]
+    named = [_with_default(p) for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if not is_named(operation):
+        given.insert(len(operation.dispatched), "/")
     if _takes_names(operation):
-        return [*first, more, *named, Parameter("_unknown", Parameter.VAR_KEYWORD)]
+        return ", ".join([*given, "*_more", *named, "**_unknown"])
     # By position options are found faster than by name.
-    placed = Parameter.POSITIONAL_OR_KEYWORD
-    extra = Parameter("_extra", placed, default=_Default("_missing"))
-    return [*first, extra, *(p.replace(kind=placed) for p in named), more]
+    return ", ".join([*given, "_extra=_missing", *named, "*_more"])
+
+
+def _with_default(parameter: Parameter) -> str:
+    is_required = parameter.default is parameter.empty
+    default = "_missing" if is_required else f"_default_{parameter.name}"
+    return f"{parameter.name}={default}"
+
+
+def _defaults(operation: Any) -> dict[str, Any]:
+    """What `_with_default` names."""
+    parameters = operation.signature.parameters.values()
+    return {
+        f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty
+    }
 
 
 def _dressed(call: Any, operation: Any) -> Callable[..., Any]:

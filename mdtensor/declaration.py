@@ -179,8 +179,10 @@ class Described:
                 raise RegistrationError(wrong, "Give one of its type", self.name)
 
 
-def check_declaration(declaration: Any, category: Any, sequence: bool) -> None:
-    """Refuse what no operation can be made of.
+def checked_signature(
+    declaration: Any, category: Any, sequence: bool
+) -> inspect.Signature:
+    """The parameters of a declaration, of which an operation can be made.
 
     Raises:
         RegistrationError: no function with a name, nothing to dispatch on, parameters
@@ -196,7 +198,8 @@ def check_declaration(declaration: Any, category: Any, sequence: bool) -> None:
     if not isinstance(category, str):
         problem = f"the category of {name} is {shown(category)}"
         raise RegistrationError(problem, "Use a text")
-    parameters = inspect.signature(declaration).parameters.values()
+    signature = inspect.signature(declaration)
+    parameters = signature.parameters.values()
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             fix = "Name each; sequence=True takes any number of tensors"
@@ -207,6 +210,7 @@ def check_declaration(declaration: Any, category: Any, sequence: bool) -> None:
         problem = more if count else "no positional-only parameter"
         fix = f"Declare it as def {name}(x, /)"
         raise RegistrationError(f"{name} has {problem} to dispatch on", fix)
+    return signature
 
 
 def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 import plum
@@ -32,8 +32,9 @@ from mdtensor import mismatch
 from mdtensor.arguments import refuse
 from mdtensor.call import compile_call, target
 from mdtensor.declaration import (
+    REQUIRED,
     Described,
-    check_declaration,
+    checked_signature,
     parameter_types,
     type_name,
 )
@@ -43,6 +44,7 @@ from mdtensor.selection import (
     Implementation,
     Method,
     Selection,
+    bare,
     implemented,
     refuse_frozen,
     refuse_misfit,
@@ -70,6 +72,7 @@ class Operation(Described):
     def __init__(
         self,
         declaration: Implementation,
+        signature: inspect.Signature,
         rule: Callable[..., Any],
         sequence: bool = False,
         category: str = "",
@@ -77,7 +80,7 @@ class Operation(Described):
     ) -> None:
         self.name = declaration.__name__
         self.declaration = declaration
-        self.signature = inspect.signature(declaration)
+        self.signature = signature
         self.rule = rule
         self.sequence = sequence
         self.frozen = False
@@ -85,22 +88,22 @@ class Operation(Described):
         self.checked = checked
         self.function: Any = None
         self.table: dict[Any, Any] = {}
-        self._plum = plum.Dispatcher().abstract(_bare(declaration))
+        self._plum = plum.Dispatcher().abstract(bare(declaration))
         self._methods: dict[Implementation, Method] = {}
         self._selections: dict[tuple[type, ...], Selection] = {}
         self._lock = threading.RLock()
-        parameters = [self.signature.parameters[name] for name in self.dispatched]
-        given = [p.default for p in parameters if p.default is not p.empty]
+        found = (signature.parameters[name].default for name in self.dispatched)
+        given = [default for default in found if default is not REQUIRED]
         self._required = len(self.dispatched) - len(given)
         self._defaults = tuple(map(type, given))
 
-    @property
+    @cached_property
     def dispatched(self) -> tuple[str, ...]:
         """Names of the parameters whose types choose the method."""
         parameters = self.signature.parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Any]:
         """The parameters that are handed on, with their defaults."""
         parameters = self.signature.parameters.values()
@@ -159,7 +162,7 @@ class Operation(Described):
         """Have these methods and no others; they are trusted to fit."""
         with self._lock:
             self._methods = {kept.implementation: kept for kept in methods}
-            self._plum = plum.Dispatcher().abstract(_bare(self.declaration))
+            self._plum = plum.Dispatcher().abstract(bare(self.declaration))
             for kept in self._methods.values():
                 self._plum.register(kept.implementation, signature=kept.signature)
             self._forget()
@@ -319,11 +322,11 @@ def generic(
         options: dict[str, Any] = {"sequence": sequence, "category": category}
         options |= {"deduce": deduce, "checked": checked}
         return lambda function: generic(function, **options)
-    check_declaration(declaration, category, sequence)
+    signature = checked_signature(declaration, category, sequence)
     if checked is None:
         checked = not declaration.__module__.startswith("mdtensor.")
     rule = no_rule if deduce is None else deduce
-    operation = Operation(declaration, rule, sequence, category, checked)
+    operation = Operation(declaration, signature, rule, sequence, category, checked)
     check_rule(operation, rule)
     if checked:
         operation.check_defaults()
@@ -384,16 +387,6 @@ def method(
 def operations() -> dict[str, Generic]:
     """All declared operations by qualified name."""
     return dict(_OPERATIONS)
-
-
-def _bare(declaration: Implementation) -> Implementation:
-    """A function for plum to hang methods on, without defaults or annotations."""
-
-    def unannotated(*arguments: Any) -> Any: ...
-
-    unannotated.__name__ = unannotated.__qualname__ = declaration.__name__
-    unannotated.__module__ = declaration.__module__
-    return unannotated
 
 
 def no_rule(*_: Any, **__: Any) -> Any:

@@ -8,9 +8,7 @@ from typing import Any
 
 from mdtensor.call import TARGET
 from mdtensor.errors import RegistrationError, shown
-
-_P = inspect.Parameter
-_BY_POSITION = _P.POSITIONAL_ONLY, _P.POSITIONAL_OR_KEYWORD
+from mdtensor.parameters import Parameters
 
 
 def check_rule(operation: Any, rule: Any) -> None:
@@ -71,33 +69,28 @@ def misfits(
         sequence: any number come by position.
     """
     try:
-        given = list(inspect.signature(function).parameters.values())
+        given = Parameters.of(function)
     except (TypeError, ValueError):
         return []
     return [*_misfits(declared, given, least, sequence)]
 
 
 def _misfits(
-    declared: inspect.Signature,
-    given: list[inspect.Parameter],
-    least: int,
-    sequence: bool,
+    declared: inspect.Signature, given: Parameters, least: int, sequence: bool
 ) -> Iterator[str]:
     count, options = len(_dispatched(declared)), _options(declared)
-    kinds = {parameter.kind for parameter in given}
-    named = [p for p in given if p.kind is p.KEYWORD_ONLY]
-    places = [p for p in given if p.kind in _BY_POSITION]
-    if _P.VAR_POSITIONAL not in kinds:
+    if not given.any_placed:
         if sequence:
-            yield f"takes {len(places)} arguments, not any number"
-        elif len(places) < count:
-            yield f"takes {len(places)} of {count} arguments"
-    known = {p.name for p in (*places[count:], *named)}
+            yield f"takes {len(given.placed)} arguments, not any number"
+        elif len(given.placed) < count:
+            yield f"takes {len(given.placed)} of {count} arguments"
+    known = {*given.placed[count:], *given.named}
     untaken = [name for name in options if name not in known]
-    if untaken and _P.VAR_KEYWORD not in kinds:
+    if untaken and not given.any_named:
         yield f"does not take {', '.join(untaken)}"
-    needed = [p.name for p in (*places[least:], *named) if p.default is p.empty]
-    if strange := [name for name in needed if name not in (*options, *TARGET)]:
+    rest = (*given.placed[least:], *given.named)
+    allowed = {*given.optional, *options, *TARGET}
+    if strange := [name for name in rest if name not in allowed]:
         yield f"wants {', '.join(strange)}"
 
 

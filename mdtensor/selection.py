@@ -16,6 +16,7 @@ from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
 from mdtensor.errors import RegistrationError
 from mdtensor.fitting import check_callable, check_rule
+from mdtensor.parameters import Parameters
 
 Implementation = Callable[..., Any]
 
@@ -45,7 +46,7 @@ class Method:
     @functools.cached_property
     def rounds(self) -> bool:
         """Whether it takes `out=`, the grid to round its result to."""
-        return "out" in inspect.signature(self.implementation).parameters
+        return "out" in Parameters.of(self.implementation).named
 
     @functools.cached_property
     def classes(self) -> tuple[type, ...] | None:
@@ -145,6 +146,16 @@ class Selection:
         return f"{call} -> {self.method}  {self.method.location}"
 
 
+def bare(declaration: Implementation) -> Implementation:
+    """A function for plum to hang methods on, without defaults or annotations."""
+
+    def unannotated(*arguments: Any) -> Any: ...
+
+    unannotated.__name__ = unannotated.__qualname__ = declaration.__name__
+    unannotated.__module__ = declaration.__module__
+    return unannotated
+
+
 def implemented(
     operation: Any, implementation: Implementation, types: tuple[Any, ...] | None
 ) -> tuple[Implementation, plum.Signature]:
@@ -206,10 +217,9 @@ def refuse_misfit(operation: Any, new: Method) -> None:
     """
     if new.deduce is not None:
         check_rule(operation, new.deduce)
-    given = inspect.signature(new.implementation).parameters.values()
-    keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in given)
-    missing = set() if takes_any else set(operation.options) - keywords
+    given = Parameters.of(new.implementation)
+    keywords = set(given.named)
+    missing = set() if given.any_named else set(operation.options) - keywords
     if not keywords <= set(operation.options) or missing - _spare(operation):
         wanted = ", ".join(operation.options) or "none"
         raise RegistrationError(
