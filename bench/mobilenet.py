@@ -87,8 +87,8 @@ class Network:
         graph = helper.make_graph(
             self.nodes,
             "MobileNetV2",
-            [helper.make_tensor_value_info("x", kind, [1, 3, size, size])],
-            [helper.make_tensor_value_info(x, kind, [1, CLASSES])],
+            [helper.make_tensor_value_info("x", kind, ["n", 3, size, size])],
+            [helper.make_tensor_value_info(x, kind, ["n", CLASSES])],
             self.constants,
         )
         opset = [helper.make_opsetid("", 17)]
@@ -108,16 +108,25 @@ def images(size: int, seed: int) -> Iterator[np.ndarray]:
 
 
 @cache
-def quantized(size: int) -> tuple[Model, bytes]:
-    """(our model, its file): 8-bit codes, weights per channel, two images seen."""
+def file(size: int) -> bytes:
+    """The float network as an ONNX file, for any number of images."""
+    data: bytes = Network().model(size).SerializeToString()
+    return data
+
+
+@cache
+def floating(size: int) -> Model:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "float.onnx"
-        onnx.save(Network().model(size), path)
-        network = load(path, (1, 3, size, size))
-        seen = images(size, 5)
-        small = network.quantize(network.calibrate([next(seen), next(seen)]))
-        small.save(path)
-        return small, path.read_bytes()
+        path.write_bytes(file(size))
+        return load(path, (-1, 3, size, size))
+
+
+@cache
+def quantized(size: int) -> Model:
+    """The same with 8-bit codes, weights per channel; two images were seen."""
+    network, seen = floating(size), images(size, 5)
+    return network.quantize(network.calibrate([next(seen), next(seen)]))
 
 
 def with_unsigned_weights(model: bytes) -> bytes:

@@ -118,7 +118,7 @@ def section(result: Result) -> str:
         parts += [
             figure.markdown(PAGE.stem)
             for figure in FIGURES.get(result.name, ())
-            if figure.table == heading and figure.readings(result)
+            if figure.heading(result) == heading
         ]
         parts.append(tabled(readings))
         parts.append(commands(result.name, readings))

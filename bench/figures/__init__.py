@@ -19,7 +19,7 @@ class Figure:
 
     Args:
         name: of the files.
-        table: heading of the table.
+        table: heading of the table, or a pattern of several; it stands above the first.
         kind: a function of `kinds`.
         says: in words, for who does not see it.
         rows: those drawn, by glob pattern.
@@ -36,8 +36,12 @@ class Figure:
         return [
             one
             for one in result.readings
-            if one.table == self.table and fnmatchcase(one.row, self.rows)
+            if fnmatchcase(one.table, self.table) and fnmatchcase(one.row, self.rows)
         ]
+
+    def heading(self, result: Result) -> str:
+        """The table that it stands above; none where nothing is drawn."""
+        return next((one.table for one in self.readings(result)), "")
 
     def write(self, readings: Sequence[Reading], folder: Path) -> list[Path]:
         """Draw for both themes; returns the files.
@@ -112,9 +116,10 @@ FIGURES = {
     "inference": (
         Figure(
             "inference-times",
-            "One image a call",
+            "One image a call*",
             "dots",
-            "Time of an image by network, threads and runtime",
+            "Time of an image on one thread by network and runtime",
+            "*, 1 thread(s)",
         ),
     ),
 }

@@ -1,5 +1,6 @@
 """Figures come from kept results alone, and are the same whenever they are drawn."""
 
+import fnmatch
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -106,4 +107,5 @@ def test_without_matplotlib_the_page_stays(
 def test_what_is_drawn_is_measured(bench: str, figure: Figure) -> None:
     """A table that was renamed would lose its figure in silence."""
     rows = command.bench_of(bench).chosen(figure.rows, quick=False)
-    assert figure.table in {getattr(row, "table", "") for row in rows}
+    tables = [getattr(row, "table", "") for row in rows]
+    assert fnmatch.filter(tables, figure.table)
