@@ -13,7 +13,8 @@ Names: as in BLAS and oneDNN, suffix by dtypes, accumulator or result last:
 `gemm_u8s8s32` gives sums, `gemm_u8s8u8` codes.
 
 Files: `reference/` is the oracle, the same names, slow. `cpu/<family>.py` runs on every
-CPU, `cpu/avx2/` needs AVX2 and FMA, `cpu/vnni/` AVX-512 VNNI; `cpu/runway.py` picks.
+CPU, `cpu/avx2/` needs AVX2 and FMA, `cpu/dot/` AVX-512, AVX-VNNI or Arm's dot product;
+`cpu/runway.py` picks.
 `cpu/steps.py` wraps kernels with their constants; `cpu/program.py` runs steps in one
 compiled call.
 """

@@ -1,12 +1,18 @@
 """Which instructions the kernels may use, decided once when this module is imported.
 
-`RUNWAY` is "vnni" (AVX-512 with the 8-bit dot product), "avx2" (16-bit products, fused
-multiply-add) or "generic" (what LLVM makes of plain loops on any CPU). All give the
-same bytes. An intrinsic that the CPU lacks aborts the process, so the features are
-asked first and never assumed.
+`RUNWAY` is one of `RUNWAYS`; all give the same bytes. An intrinsic that the CPU lacks
+aborts the process, so the features are asked first and never assumed.
 
-`MDTENSOR_ISA=vnni-emulated` runs the kernels of "vnni" on a CPU that lacks its
-instructions, each written in others: for tests, the same bytes, slow.
+    vnni      AVX-512 with the 8-bit dot product
+    avx512    AVX-512 without it: bytes are split into 16-bit products
+    avxvnni   the 8-bit dot product in vectors of 256 bits
+    avx2      16-bit products, fused multiply-add
+    neon      Arm with the 8-bit dot product
+    generic   what LLVM makes of plain loops on any CPU
+
+The kernels of `dot/` serve four of them. `MDTENSOR_ISA=vnni-emulated` runs them on a
+CPU that lacks these instructions, each written in others: for tests, the same bytes,
+slow. So do `avx512-emulated`, `avxvnni-emulated` and `neon-emulated`.
 """
 
 import os
@@ -15,12 +21,25 @@ import platform
 import llvmlite.binding as llvm
 import numba
 
-RUNWAYS = ("generic", "avx2", "vnni")
-EMULATED = "vnni-emulated"
+RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
+#: Those whose kernels are in `dot/`. A process has one of them.
+DOT_RUNWAYS = ("neon", "avxvnni", "avx512", "vnni")
+EMULATED = "-emulated"
 AVX2_FEATURES = ("avx2", "fma")
-VNNI_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni")
+AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+VNNI_FEATURES = (*AVX512_FEATURES, "avx512vnni")
+NEON_FEATURES = ("neon", "dotprod")
+#: Those that ran on a CPU with their instructions; others are only emulated so far.
+PROVEN = ("generic", "avx2", "vnni")
 # the fastest one first
-NEEDED = {"vnni": VNNI_FEATURES, "avx2": AVX2_FEATURES, "generic": ()}
+NEEDED = {
+    "vnni": VNNI_FEATURES,
+    "avx512": AVX512_FEATURES,
+    "avxvnni": (*AVX2_FEATURES, "avxvnni"),
+    "avx2": AVX2_FEATURES,
+    "neon": NEON_FEATURES,
+    "generic": (),
+}
 NOTED_FEATURES = (
     *("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512vbmi"),
     *("avx512vnni", "avxvnni", "avx512bf16", "amx-int8", "neon", "dotprod", "i8mm"),
@@ -49,24 +68,37 @@ def lacking(runway, features):
 
 def choose_runway(features, override, is_jit_disabled):
     """(runway, why). An override that the CPU cannot run raises RuntimeError."""
-    if override not in (None, "", *RUNWAYS, EMULATED):
+    if override:
+        return _overridden(features, override, is_jit_disabled)
+    if is_jit_disabled:
+        return "generic", "NUMBA_DISABLE_JIT is set"
+    names = _names_of_architecture(features)
+    runway = next(name for name in names if not lacking(name, features))
+    has = ", ".join(NEEDED[runway])
+    faster = names[: names.index(runway)]
+    lacks = dict.fromkeys(lack for name in faster for lack in lacking(name, features))
+    reasons = [f"has {has}"] * bool(has) + [f"lacks {', '.join(lacks)}"] * bool(lacks)
+    return runway, f"the CPU {' and '.join(reasons)}"
+
+
+def _names_of_architecture(features):
+    """The runways that a CPU of this kind may have, the fastest one first."""
+    is_arm = "neon" in features
+    return [name for name in NEEDED if name == "generic" or is_arm == (name == "neon")]
+
+
+def _overridden(features, override, is_jit_disabled):
+    """(runway, why) for a value of MDTENSOR_ISA."""
+    if override in RUNWAYS:
+        _require(override, features, is_jit_disabled)
+        return override, f"MDTENSOR_ISA={override}"
+    runway = override.removesuffix(EMULATED)
+    if runway not in DOT_RUNWAYS:
         raise RuntimeError(
             f"MDTENSOR_ISA={override}: no such runway. Use one of {', '.join(RUNWAYS)}."
         )
-    if override == EMULATED:
-        _require("vnni", VNNI_FEATURES, is_jit_disabled)
-        return "vnni", "MDTENSOR_ISA=vnni-emulated, for tests: slow"
-    if override:
-        _require(override, features, is_jit_disabled)
-        return override, f"MDTENSOR_ISA={override}"
-    if is_jit_disabled:
-        return "generic", "NUMBA_DISABLE_JIT is set"
-    runway = next(name for name in NEEDED if not lacking(name, features))
-    has = ", ".join(NEEDED[runway])
-    faster = list(NEEDED)[: list(NEEDED).index(runway)]
-    lacks = [lack for name in faster for lack in lacking(name, features)]
-    reasons = [f"has {has}"] * bool(has) + [f"lacks {', '.join(lacks)}"] * bool(lacks)
-    return runway, f"the CPU {' and '.join(reasons)}"
+    _require(runway, NEEDED[runway], is_jit_disabled)
+    return runway, f"MDTENSOR_ISA={override}, for tests: slow"
 
 
 def _require(runway, features, is_jit_disabled):
@@ -85,9 +117,11 @@ def _require(runway, features, is_jit_disabled):
 
 FEATURES = host_features()
 IS_JIT_DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
-RUNWAY, REASON = choose_runway(
-    FEATURES, os.environ.get("MDTENSOR_ISA"), IS_JIT_DISABLED
-)
+OVERRIDE = os.environ.get("MDTENSOR_ISA") or ""
+RUNWAY, REASON = choose_runway(FEATURES, OVERRIDE, IS_JIT_DISABLED)
+#: What `dot/` is compiled for, should anyone ask for it.
+DOT_RUNWAY = RUNWAY if RUNWAY in DOT_RUNWAYS else "vnni"
+IS_EMULATED = OVERRIDE.endswith(EMULATED) or bool(lacking(DOT_RUNWAY, FEATURES))
 
 
 def describe():
@@ -98,5 +132,6 @@ def describe():
         "features": [name for name in NOTED_FEATURES if name in FEATURES],
         "runway": RUNWAY,
         "why": REASON,
+        "proven": RUNWAY in PROVEN and not OVERRIDE.endswith(EMULATED),
         "jit": not numba.config.DISABLE_JIT,
     }

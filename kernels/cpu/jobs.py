@@ -19,8 +19,16 @@ from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
 PIECE_NANOSECONDS = 8_000
 #: A longer step has twice as many, so that a late helper still finds one.
 LONG_NANOSECONDS = 150_000
-#: Multiply-accumulates a nanosecond in products and depthwise.
-RATES = {"generic": (10, 6), "avx2": (70, 17), "vnni": (180, 45)}
+#: Multiply-accumulates a nanosecond in products and depthwise. Not measured but guessed
+#: from instructions: "avx512", "avxvnni" and "neon".
+RATES = {
+    "generic": (10, 6),
+    "neon": (60, 15),
+    "avx2": (70, 17),
+    "avxvnni": (120, 17),
+    "avx512": (80, 20),
+    "vnni": (180, 45),
+}
 #: Nanoseconds for each byte of the result of any other kind.
 BYTE_NANOSECONDS = 0.25
 

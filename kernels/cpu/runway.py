@@ -18,33 +18,40 @@ def families(name):
     """The modules that the runway `name` takes its kernels from.
 
     An intrinsic that the CPU lacks aborts the process when its kernel is compiled, but
-    those of "vnni" are emulated there.
+    those of `dot/` are emulated there. Of the runways in `dot/` a process has one.
     """
     modules = {"conv": conv, "elementwise": elementwise}
     modules |= {"matmul": matmul, "reduction": reduction}
     modules |= {"float_matmul": float_matmul, "weight_only": weight_only}
-    if name == "avx2":
+    if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
         from mdtensor.kernels.cpu import avx2
 
-        modules |= {"conv": avx2.conv, "elementwise": avx2.elementwise}
-        modules |= {"matmul": avx2.matmul}
-        modules |= floats_of(avx2)
-    if name == "vnni":
-        from mdtensor.kernels.cpu import vnni
-
-        modules |= {"conv": vnni.conv, "elementwise": vnni.elementwise}
-        modules |= {"matmul": vnni.matmul, "reduction": vnni.reduction}
-        if not isa.lacking("avx2", isa.FEATURES):
-            from mdtensor.kernels.cpu import avx2
-
-            modules |= floats_of(avx2)
+        modules |= members(avx2, "float_matmul", "weight_only")
+        if name in ("avx2", "avxvnni", "avx512"):
+            modules |= members(avx2, "conv", "elementwise", "matmul")
+    if name in isa.DOT_RUNWAYS:
+        modules |= dot_families(name)
     return SimpleNamespace(**modules)
 
 
-def floats_of(runway):
-    """The families of products of floats."""
-    names = ("float_matmul", "weight_only")
-    return {name: getattr(runway, name) for name in names}
+def dot_families(name):
+    """The families that `name` takes from `dot/`: those that gain by it."""
+    from mdtensor.kernels.cpu import dot
+
+    if name != isa.DOT_RUNWAY:
+        raise ValueError(f"{name}: this process has {isa.DOT_RUNWAY}")
+    if name == "avxvnni":
+        return members(dot, "matmul")
+    if name == "neon":
+        return members(dot, "conv", "matmul")
+    if name == "avx512":
+        return members(dot, "elementwise", "matmul", "reduction")
+    return members(dot, "conv", "elementwise", "matmul", "reduction")
+
+
+def members(package, *names):
+    """These modules of a package, by name."""
+    return {name: getattr(package, name) for name in names}
 
 
 fast = families(isa.RUNWAY)
@@ -79,4 +86,6 @@ gemm_f32u4f32 = fast.weight_only.gemm_f32u4f32
 def runway_of(kernel):
     """The runway that the kernel `kernel` belongs to."""
     folder = kernel.__module__.split(".")[-2]
+    if folder == "dot":
+        return isa.DOT_RUNWAY
     return folder if folder in isa.RUNWAYS else "generic"

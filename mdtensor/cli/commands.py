@@ -204,7 +204,8 @@ def verify(
     emulated: Annotated[
         bool,
         typer.Option(
-            "--emulated", help="Also kernels for VNNI, in instructions of this CPU."
+            "--emulated",
+            help="Also runways that this CPU lacks, in its instructions.",
         ),
     ] = False,
     as_json: AsJson = False,

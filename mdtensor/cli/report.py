@@ -73,6 +73,8 @@ def show_info(console: Console, facts: Facts) -> None:
         ("cpu", f"{cpu['cpu']} ({cpu['machine']})"),
         ("features", " ".join(cpu["features"])),
         ("runway", f"{cpu['runway']}: {cpu['why']}"),
+        *[("", "only emulated so far: `mdtensor verify` checks it here")]
+        * (not cpu["proven"]),
         ("devices", " ".join(facts["devices"])),
         ("tensor types", str(facts["tensor_types"])),
         ("operations", str(facts["operations"])),

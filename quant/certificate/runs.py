@@ -40,12 +40,13 @@ def runways(emulated: bool) -> list[str]:
     """What MDTENSOR_ISA can be on this CPU, the slowest first.
 
     Args:
-        emulated: with "vnni" in other instructions where the CPU lacks its own.
+        emulated: with those that can be emulated where the CPU lacks instructions.
     """
     usable = [name for name in isa.RUNWAYS if not isa.lacking(name, isa.FEATURES)]
     if isa.IS_JIT_DISABLED:
         return ["generic"]
-    return usable + [isa.EMULATED] * (emulated and "vnni" not in usable)
+    lacking = [name for name in isa.DOT_RUNWAYS if name not in usable]
+    return usable + [name + isa.EMULATED for name in lacking if emulated]
 
 
 def compute(

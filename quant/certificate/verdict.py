@@ -81,7 +81,7 @@ def certify(
 
     Args:
         quick: only the cases that compile in seconds.
-        emulated: also "vnni" in other instructions, where the CPU lacks its own.
+        emulated: also runways that the CPU lacks, in other instructions.
         done: is called when a runway is through.
     """
     cases = chosen(quick)

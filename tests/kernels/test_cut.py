@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import avx2, cut, invoke, jobs, matmul, steps, vnni
+from mdtensor.kernels.cpu import avx2, cut, dot, invoke, jobs, matmul, steps
 from mdtensor.kernels.cpu.crew import run_alone
 from mdtensor.kernels.cpu.invoke import Column
 from mdtensor.kernels.cpu.program import Program
@@ -152,7 +152,7 @@ def test_kinds_that_stay_whole():
     }
 
 
-@pytest.mark.parametrize("family", [avx2.matmul, vnni.matmul], ids=["avx2", "vnni"])
+@pytest.mark.parametrize("family", [avx2.matmul, dot.matmul], ids=["avx2", "dot"])
 def test_columns_of_packed_weights_lie_apart(family):
     assert matmul.PANEL_COLUMNS == 0
     for n, k in ((130, 9), (320, 4), (64, 30)):

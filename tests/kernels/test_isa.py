@@ -5,7 +5,12 @@ import pytest
 from mdtensor.kernels.cpu import isa
 
 AVX2 = frozenset(isa.AVX2_FEATURES)
-ALL = AVX2 | frozenset(isa.VNNI_FEATURES)
+AVX512 = AVX2 | frozenset(isa.AVX512_FEATURES)
+ALL = AVX512 | frozenset(isa.VNNI_FEATURES)
+ARM = frozenset(isa.NEON_FEATURES)
+NO_SUCH_RUNWAY = (
+    "no such runway. Use one of generic, neon, avx2, avxvnni, avx512, vnni."
+)
 
 
 @pytest.mark.parametrize(
@@ -18,12 +23,20 @@ ALL = AVX2 | frozenset(isa.VNNI_FEATURES)
         (ALL, None, True, "generic"),
         (ALL, "avx2", False, "avx2"),
         (ALL - {"avx512vl"}, None, False, "avx2"),
+        (ALL - {"avx512vnni"}, None, False, "avx512"),
+        (ALL, "avx512", False, "avx512"),
         (AVX2, None, False, "avx2"),
+        (AVX2 | {"avxvnni"}, None, False, "avxvnni"),
+        (ARM, None, False, "neon"),
+        (ARM - {"dotprod"}, None, False, "generic"),
         (AVX2, None, True, "generic"),
         (AVX2 - {"fma"}, None, False, "generic"),
         (frozenset(), "generic", True, "generic"),
         (AVX2, "vnni-emulated", False, "vnni"),
         (ALL, "vnni-emulated", False, "vnni"),
+        (AVX2, "avx512-emulated", False, "avx512"),
+        (AVX2, "neon-emulated", False, "neon"),
+        (ARM, "avxvnni-emulated", False, "avxvnni"),
     ],
 )
 def test_choice(features, override, is_jit_disabled, runway):
@@ -41,7 +54,11 @@ def test_choice(features, override, is_jit_disabled, runway):
         (AVX2, "avx2", True, "NUMBA_DISABLE_JIT"),
         (ALL, "vnni", True, "NUMBA_DISABLE_JIT"),
         (AVX2, "vnni-emulated", True, "NUMBA_DISABLE_JIT"),
-        (ALL, "neon", False, "no such runway"),
+        (ALL, "neon", False, r"lacks neon, dotprod\. Use MDTENSOR_ISA=vnni\."),
+        (ARM, "avx2", False, r"lacks avx2, fma\. Use MDTENSOR_ISA=neon\."),
+        (AVX512, "vnni", False, r"lacks avx512vnni\. Use MDTENSOR_ISA=avx512\."),
+        (ALL, "sve", False, f"MDTENSOR_ISA=sve: {NO_SUCH_RUNWAY}"),
+        (ALL, "avx2-emulated", False, f"MDTENSOR_ISA=avx2-emulated: {NO_SUCH_RUNWAY}"),
     ],
 )
 def test_impossible_overrides(features, override, is_jit_disabled, message):
@@ -54,7 +71,10 @@ def test_impossible_overrides(features, override, is_jit_disabled, message):
     [
         (AVX2, "the CPU has avx2, fma and lacks avx512f, avx512bw, avx512dq"),
         (ALL, "the CPU has avx512f, avx512bw, avx512dq, avx512vl, avx512vnni"),
-        (ALL - {"fma", "avx512f"}, "the CPU lacks avx512f, fma"),
+        (ALL - {"avx512vnni"}, "the CPU has avx512f, avx512bw, avx512dq, avx512vl and"),
+        (ALL - {"fma", "avx512f"}, "the CPU lacks avx512f, fma, avxvnni"),
+        (ARM, "the CPU has neon, dotprod"),
+        (ARM - {"dotprod"}, "the CPU lacks dotprod"),
     ],
 )
 def test_reason(features, why):
@@ -64,4 +84,6 @@ def test_reason(features, why):
 def test_description():
     found = isa.describe()
     assert found["runway"] == isa.RUNWAY
-    assert set(found) == {"machine", "cpu", "features", "runway", "why", "jit"}
+    names = {"machine", "cpu", "features", "runway", "why", "proven", "jit"}
+    assert set(found) == names
+    assert set(isa.PROVEN) < set(isa.RUNWAYS)

@@ -111,6 +111,7 @@ def test_forked_child(built):
 RUNS = {
     "generic": {"MDTENSOR_ISA": "generic"},
     "avx2": {"MDTENSOR_ISA": "avx2"},
+    "avx512": {"MDTENSOR_ISA": "avx512"},
     "vnni": {"MDTENSOR_ISA": "vnni"},
     "uncompiled": {"NUMBA_DISABLE_JIT": "1"},
 }

@@ -1,6 +1,6 @@
 """The runways with own kernels give the bytes of exact integer arithmetic.
 
-Where the CPU lacks the instructions of "vnni", they are emulated, which takes longer.
+Those in `kernels/cpu/dot` are emulated where the CPU lacks them, which takes longer.
 """
 
 from fractions import Fraction
@@ -17,11 +17,14 @@ from mdtensor.kernels.reference import (
 )
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
+#: Of the runways in `dot/` a process has one, emulated where the CPU lacks it.
+DOT = isa.DOT_RUNWAY if not isa.IS_EMULATED else None
 RUNWAYS = [name for name in isa.NEEDED if not isa.lacking(name, isa.FEATURES)]
-RUNWAYS.remove("generic")
+RUNWAYS = [n for n in RUNWAYS if n not in ("generic", *isa.DOT_RUNWAYS) or n == DOT]
 TESTED = list(RUNWAYS)
-if "vnni" not in RUNWAYS:
-    TESTED.append(pytest.param("vnni", marks=pytest.mark.slow, id="vnni-emulated"))
+if DOT is None:
+    name = isa.DOT_RUNWAY
+    TESTED.append(pytest.param(name, marks=pytest.mark.slow, id=f"{name}-emulated"))
 
 if isa.IS_JIT_DISABLED:
     pytest.skip("the kernels are vectors of LLVM", allow_module_level=True)
@@ -265,13 +268,20 @@ def assembly(kernel, *arguments):
     return "\n".join(fresh.inspect_asm().values())
 
 
-INNER = {"vnni": ("vpdpbusd", "zmm"), "avx2": ("vpmaddwd", "ymm")}
+#: The instruction of the inner loop, its registers, and how many all tiles have.
+INNER = {
+    "vnni": ("vpdpbusd", "zmm", 16 + 4 + 16 + 8 + 16),
+    "avx512": ("vpmaddwd", "zmm", 2 * (16 + 4 + 16 + 8 + 16)),
+    "avxvnni": ("vpdpbusd", "ymm", 8),
+    "avx2": ("vpmaddwd", "ymm", 16 + 4 + 16 + 8 + 16),
+    "neon": ("dot", ".4s", 16),
+}
 
 
 @pytest.mark.parametrize("name", RUNWAYS)
 def test_gemm_uses_the_dot_product_on_full_vectors(name):
     matmul = families(name).matmul
-    instruction, register = INNER[name]
+    instruction, register, count = INNER[name]
     rng = np.random.default_rng(1)
     a, w = draw(rng, "random", 8 * 8 + SLACK, 16, 8)
     _, multiplier, limbs = scaling(rng, "any", 16, 8)
@@ -281,7 +291,7 @@ def test_gemm_uses_the_dot_product_on_full_vectors(name):
         *(0, 0, 255, np.zeros(8 * 16, np.uint8), 16),
     )
     dots = [line for line in text.splitlines() if instruction in line]
-    assert sum(register in line for line in dots) >= 16 + 4 + 16 + 8 + 16
+    assert sum(register in line for line in dots) >= count
 
 
 @pytest.mark.skipif("vnni" not in RUNWAYS, reason="this CPU lacks AVX-512 VNNI")

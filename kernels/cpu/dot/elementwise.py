@@ -6,9 +6,8 @@ Rounding as in `epilogue.py`: float32, and integers for the lanes near a tie.
 import numpy as np
 
 from mdtensor.kernels.cpu import elementwise, rounding
-from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.elementwise_chunk import (
+from mdtensor.kernels.cpu.dot import avx512, simd
+from mdtensor.kernels.cpu.dot.elementwise_chunk import (
     CHUNK,
     permute_chunks,
     product_chunk,
@@ -17,7 +16,8 @@ from mdtensor.kernels.cpu.vnni.elementwise_chunk import (
     scale_chunk,
     sum_chunk,
 )
-from mdtensor.kernels.cpu.vnni.epilogue import lane_mask, limits, trailing_zeros
+from mdtensor.kernels.cpu.dot.epilogue import lane_mask, limits, trailing_zeros
+from mdtensor.kernels.cpu.jit import kernel
 
 
 @kernel
@@ -128,7 +128,7 @@ def mul_u8u8u8(
                     out)  # fmt: skip
 
 
-if simd.HAS_BYTE_PERMUTE:
+if avx512.HAS_BYTE_PERMUTE:
 
     @kernel
     def lookup_u8(x, table, out):

@@ -5,10 +5,10 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from mdtensor.kernels.cpu.dot import simd
+from mdtensor.kernels.cpu.dot.epilogue import lane_mask
+from mdtensor.kernels.cpu.dot.simd import I8
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.epilogue import lane_mask
-from mdtensor.kernels.cpu.vnni.simd import I8
 
 
 @intrinsic(prefer_literal=True)

@@ -1,8 +1,9 @@
-"""Matrix products on vpdpbusd: unsigned activations, signed packed weights.
+"""Matrix products by the product of four bytes: unsigned activations, signed weights.
 
 The activations are read in place: four bytes of a row are broadcast to all lanes, so
 only the weights are packed. Columns go in panels of 64, 32 or 16; a panel of w * 16
-columns is computed in tiles of 16 / w rows, 16 accumulators in all.
+columns is computed in tiles of 16 / w rows, 16 accumulators in all. Where registers
+hold 4 accumulators only, every panel has 16 columns and every tile 4 rows.
 Source: GotoBLAS's panels; oneDNN's vpdpbusd layout [K/4][N][4].
 """
 
@@ -11,9 +12,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.epilogue import (
+from mdtensor.kernels.cpu.dot import simd
+from mdtensor.kernels.cpu.dot.epilogue import (
     QUAD,
     Rescaler,
     lane_mask,
@@ -21,72 +21,85 @@ from mdtensor.kernels.cpu.vnni.epilogue import (
     load_vectors,
     resolve,
 )
-from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I64, S32
+from mdtensor.kernels.cpu.dot.simd import FLOATS, I64, PRODUCT, S32, TILE
+from mdtensor.kernels.cpu.jit import kernel
 
-TILE = 16  # accumulators of a full tile
 SPILL = TILE * 16
+WIDEST = TILE // 4  # vectors of a panel
+HAS_ONE_SHAPE = WIDEST == 1  # of tiles; no other is compiled
+GROUP_BYTES = PRODUCT.packed_bytes  # of 4 weights of a column
+HEAD_BYTES = 4 if PRODUCT.offset else 0  # of a column: offset * sum of its weights
 
 
 #: Columns of packed weights lie apart from those before only at multiples of this.
-PANEL_COLUMNS = 64
+PANEL_COLUMNS = 16 * WIDEST
 
 
 def packed_column_bytes(k):
     """Bytes of a packed column of k weights."""
-    return 4 * ((k + 3) // 4)
+    return HEAD_BYTES + GROUP_BYTES * ((k + 3) // 4)
 
 
 @kernel
 def panel_width(vectors_left):
     """Vectors of 16 columns in the next panel: 4, 2 or 1."""
-    if vectors_left >= 4:
-        return 4
+    if vectors_left >= WIDEST:
+        return WIDEST
     return 2 if vectors_left >= 2 else 1
 
 
-@kernel
 def pack_s8(w):
     """w[n, k] as panels [K/4][width][16][4]; K and the columns are padded with 0.
+
+    `PRODUCT.pack` may change the last two axes. A panel starts with its heads, int32
+    [width][16], if there are any.
 
     Args:
         w: int8 [n, k].
 
-    Returns: int8 [16 * ceil(n / 16) * 4 * ceil(k / 4)].
+    Returns: int8 1-D.
     """
     n, k = w.shape
-    k4 = (k + 3) // 4
-    vectors = (n + 15) // 16
-    packed = np.zeros(vectors * 64 * k4, np.int8)
-    v = 0
-    while v < vectors:
-        width = panel_width(vectors - v)
-        for column in range(16 * v, min(n, 16 * (v + width))):
-            for i in range(k):
-                row = (i // 4) * width * 64
-                place = row + 4 * (column - 16 * v) + i % 4
-                packed[v * 64 * k4 + place] = w[column, i]
-        v += width
-    return packed
+    vectors, k4 = (n + 15) // 16, (k + 3) // 4
+    padded = np.zeros((vectors * 16, 4 * k4), np.int8)
+    padded[:n, :k] = w
+    groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
+    heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
+    parts, first = [np.zeros(0, np.int8)], 0
+    while first < vectors:
+        end = first + panel_width(vectors - first)
+        if HEAD_BYTES:
+            parts.append(heads[16 * first : 16 * end].view(np.int8))
+        panel = np.ascontiguousarray(PRODUCT.pack(groups[:, first:end]))
+        parts.append(panel.reshape(-1).view(np.int8))
+        first = end
+    return np.concatenate(parts)
 
 
 def _accumulate(b, rows, width, a, lda, k4, packed, bias):
     """bias[j] + sum over k of a[r, k] * w[k, j] as rows * width vectors, row-major."""
     starts = [b.add(a, b.mul(lda, I64(r))) for r in range(rows)]
-    biases = load_vectors(b, bias, width, S32)
+    sums = load_vectors(b, bias, width, S32)
+    if HEAD_BYTES:
+        heads = load_vectors(b, packed, width, S32)
+        sums = [b.add(*pair) for pair in zip(sums, heads, strict=True)]
+        packed = b.add(packed, I64(16 * HEAD_BYTES * width))
+    vector = 16 * GROUP_BYTES
 
     def step(i, accumulators):
-        line = b.add(packed, b.mul(i, I64(64 * width)))
-        weights = load_vectors(b, line, width, BYTES)
+        line = b.add(packed, b.mul(i, I64(vector * width)))
+        places = [b.add(line, I64(vector * v)) for v in range(width)]
+        weights = [PRODUCT.packed_at(b, place) for place in places]
         offset = b.mul(i, I64(4))
         results = []
         for r in range(rows):
-            codes = simd.load_broadcast(b, b.add(starts[r], offset))
+            codes = PRODUCT.codes_at(b, b.add(starts[r], offset))
             for v in range(width):
                 old = accumulators[r * width + v]
-                results.append(simd.dpbusd(b, old, codes, weights[v]))
+                results.append(PRODUCT.add(b, old, codes, weights[v]))
         return results
 
-    return simd.repeat(b, k4, biases * rows, step)
+    return simd.repeat(b, k4, sums * rows, step)
 
 
 @intrinsic(prefer_literal=True)
@@ -177,6 +190,7 @@ def gemm_u8s8u8(
     Rounding: half to even (rhe) of the exact rational. Overflow: k <= 66,311.
     """
     k4 = (k + 3) // 4
+    column = HEAD_BYTES + GROUP_BYTES * k4
     low, high = limits(zero_point, lo, hi)
     spill = np.empty(SPILL, np.int32)
     ties = simd.address_of(spill, 0)
@@ -185,7 +199,7 @@ def gemm_u8s8u8(
     while v < vectors:
         width = panel_width(vectors - v)
         mask = lane_mask(n - 16 * v)
-        weights = simd.address_of(packed, v * 64 * k4)
+        weights = simd.address_of(packed, 16 * v * column)
         biases = simd.address_of(bias, 16 * v)
         scales = simd.address_of(multiplier, 16 * v)
         row = 0
@@ -196,7 +210,9 @@ def gemm_u8s8u8(
             dc = apart * ldc
             job = (x, apart * lda, k4, weights, biases, dc, mask, y, scales,
                    low, high, zero_point, ties)  # fmt: skip
-            if width == 4:
+            if HAS_ONE_SHAPE:
+                near = tile_u8(4, 1, job)
+            elif width == 4:
                 near = tile_u8(4, 4, job)
             elif width == 2 and rows == 8:
                 near = tile_u8(8, 2, job)
@@ -220,12 +236,13 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
     Args: as `gemm_u8s8u8`; out: int32, row i starts at i * ldc (elements).
     """
     k4 = (k + 3) // 4
+    column = HEAD_BYTES + GROUP_BYTES * k4
     vectors = (n + 15) // 16
     v = 0
     while v < vectors:
         width = panel_width(vectors - v)
         mask = lane_mask(n - 16 * v)
-        weights = simd.address_of(packed, v * 64 * k4)
+        weights = simd.address_of(packed, 16 * v * column)
         biases = simd.address_of(bias, 16 * v)
         row = 0
         while row < m:
@@ -233,7 +250,9 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
             x = simd.address_of(a, first * lda)
             y = simd.address_of(out, first * ldc + 16 * v)
             job = (x, apart * lda, k4, weights, biases, apart * ldc * 4, mask, y)
-            if width == 4:
+            if HAS_ONE_SHAPE:
+                tile_s32(4, 1, job)
+            elif width == 4:
                 tile_s32(4, 4, job)
             elif width == 2 and rows == 8:
                 tile_s32(8, 2, job)

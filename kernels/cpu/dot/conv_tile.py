@@ -7,29 +7,31 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.epilogue import QUAD, Rescaler, load_vectors
-from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I8, I16, I32, I64, S32
+from mdtensor.kernels.cpu.dot import simd
+from mdtensor.kernels.cpu.dot.epilogue import QUAD, Rescaler, load_vectors
+from mdtensor.kernels.cpu.dot.simd import (
+    BYTES,
+    FLOATS,
+    I8,
+    I16,
+    I32,
+    I64,
+    PRODUCT,
+    S32,
+)
 
-PIXELS = 16  # outputs of one tile, in a row
+PIXELS = simd.TILE  # outputs of one tile, in a row
 GROUP = 4  # pixels in a dword
-TRANSPOSED = tuple(16 * (i % 4) + i // 4 for i in range(64))
 
 
 def _transposed(b, pixels, mask, order):
-    """<64 x i8> [16][4]: 16 channels of 4 pixels by address; `mask` None reads all.
-
-    `order` holds TRANSPOSED in memory: LLVM splits a constant one into 11 shuffles.
-    """
+    """<64 x i8> [16][4]: 16 channels of 4 pixels by address; `mask` None reads all."""
     kind = ir.VectorType(I8, 16)
     if mask is None:
         rows = [simd.load(b, pixel, kind) for pixel in pixels]
     else:
         rows = [simd.load_masked(b, pixel, kind, mask) for pixel in pixels]
-    whole = simd.concat(b, *rows)
-    if simd.HAS_BYTE_PERMUTE:
-        return simd.permute_bytes(b, whole, simd.load(b, order, BYTES))
-    return simd.permute(b, whole, TRANSPOSED)
+    return simd.interleaved(b, rows, order)
 
 
 @intrinsic
@@ -81,7 +83,8 @@ def _shared_groups(b, kw, stride):
     groups = ((PIXELS - 1) * stride + kw - 1) // GROUP + 1
 
     def add_row(line, shifted, sums):
-        pixels = load_vectors(b, line, groups, BYTES)
+        loaded = load_vectors(b, line, groups, BYTES)
+        pixels = [PRODUCT.codes(b, group) for group in loaded]
         sums = list(sums)
         for at, shift in enumerate(range(1 - kw, GROUP)):
             pairs = [
@@ -91,9 +94,10 @@ def _shared_groups(b, kw, stride):
                 if j * stride - GROUP * g == shift
             ]
             if pairs:
-                taps = simd.load(b, b.add(shifted, I64(64 * at)), BYTES)
+                row = simd.load(b, b.add(shifted, I64(64 * at)), BYTES)
+                taps = PRODUCT.weights(b, row)
             for j, g in pairs:
-                sums[j] = simd.dpbusd(b, sums[j], pixels[g], taps)
+                sums[j] = PRODUCT.add(b, sums[j], pixels[g], taps)
         return sums
 
     return add_row
@@ -106,12 +110,14 @@ def _own_groups(b, kw, spread):
         unshifted = b.add(shifted, b.mul(b.sub(kw, I64(1)), I64(64)))
 
         def add_group(g, sums):
-            taps = simd.load(b, b.sub(unshifted, b.mul(g, I64(64 * GROUP))), BYTES)
+            row = simd.load(b, b.sub(unshifted, b.mul(g, I64(64 * GROUP))), BYTES)
+            taps = PRODUCT.weights(b, row)
             results = []
             for j, old in enumerate(sums):
                 place = b.add(g, b.mul(spread, I64(j)))
                 pixels = simd.load(b, b.add(line, b.mul(place, I64(64))), BYTES)
-                results.append(simd.dpbusd(b, old, pixels, taps))
+                pixels = PRODUCT.codes(b, pixels)
+                results.append(PRODUCT.add(b, old, pixels, taps))
             return results
 
         return simd.repeat(b, spread, sums, add_group)

@@ -6,9 +6,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding
-from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.epilogue import (
+from mdtensor.kernels.cpu.dot import simd
+from mdtensor.kernels.cpu.dot.epilogue import (
     QUAD,
     Rescaler,
     lane_mask,
@@ -16,7 +15,8 @@ from mdtensor.kernels.cpu.vnni.epilogue import (
     load_vectors,
     trailing_zeros,
 )
-from mdtensor.kernels.cpu.vnni.simd import BYTES, I8, I32, S32
+from mdtensor.kernels.cpu.dot.simd import BYTES, I8, I32, I64, PRODUCT, S32
+from mdtensor.kernels.cpu.jit import kernel
 
 LINE = 64
 # byte p of every dword counts in sum p
@@ -35,15 +35,18 @@ def sum_lines(typingctx, x, pitch, count, mask, out):
     def emit(context, b, signature, arguments):
         x, pitch, count, mask, out = arguments
 
+        picks = [PRODUCT.weights(b, pick) for pick in PICK]
+        start = b.trunc(b.mul(count, I64(PRODUCT.offset)), I32)
+
         def step(i, sums):
             place = b.add(x, b.mul(i, pitch))
-            codes = simd.load_masked(b, place, BYTES, mask)
+            codes = PRODUCT.codes(b, simd.load_masked(b, place, BYTES, mask))
             return [
-                simd.dpbusd(b, old, codes, pick)
-                for old, pick in zip(sums, PICK, strict=True)
+                PRODUCT.add(b, old, codes, pick)
+                for old, pick in zip(sums, picks, strict=True)
             ]
 
-        sums = simd.repeat(b, count, [ir.Constant(S32, None)] * 4, step)
+        sums = simd.repeat(b, count, [simd.splat(b, start)] * 4, step)
         order = [16 * (i % 4) + i // 4 for i in range(LINE)]
         simd.store(b, simd.permute(b, simd.concat(b, *sums), order), out)
         return context.get_dummy_value()

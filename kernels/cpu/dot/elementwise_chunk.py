@@ -8,9 +8,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.epilogue import QUAD, Rescaler, load_vectors
-from mdtensor.kernels.cpu.vnni.simd import BYTES, FLOATS, I8, I16, I32, I64, S32
+from mdtensor.kernels.cpu.dot import avx512, simd
+from mdtensor.kernels.cpu.dot.epilogue import QUAD, Rescaler, load_vectors
+from mdtensor.kernels.cpu.dot.simd import BYTES, FLOATS, I8, I16, I32, I64, S32
 
 CHUNK = 64
 
@@ -117,7 +117,7 @@ def permute_chunks(typingctx, x, table, out, count, mask):
 
         def looked_up(codes):
             halves = [
-                simd.permute_pair(b, quarters[i], codes, quarters[i + 1])
+                avx512.permute_pair(b, quarters[i], codes, quarters[i + 1])
                 for i in (0, 2)
             ]
             is_low = b.icmp_signed(">=", codes, ir.Constant(BYTES, None))

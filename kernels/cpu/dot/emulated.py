@@ -1,13 +1,22 @@
 """The functions of `instructions.py` in vectors that every CPU has: slow, same bytes.
 
-So the kernels of this runway can be tested where its instructions are absent.
-Source: the operations of the Intel Intrinsics Guide.
+So the kernels of this folder can be tested where their instructions are absent.
+Source: the operations of the Intel Intrinsics Guide and of the Arm manual.
 """
 
 from llvmlite import ir
 
-from mdtensor.kernels.cpu.vectors import I8, I32, I64, call, constant
-from mdtensor.kernels.cpu.vnni.instructions import BYTES, FLOATS, LANES, S32, WORDS
+from mdtensor.kernels.cpu.dot.instructions import BYTES, FLOATS, S32, WORDS
+from mdtensor.kernels.cpu.dot.plain import (
+    larger_magnitude as larger_magnitude,
+    load_masked as load_masked,
+    maximum as maximum,
+    minimum as minimum,
+    rounded,
+    rounding_rest as rounding_rest,
+    store_masked as store_masked,
+)
+from mdtensor.kernels.cpu.vectors import I8, I32, I64, constant, permute
 
 LANE_DWORDS = 4  # of 128 bits
 UNFIT = -(2**31)  # what the conversion gives for a number that int32 lacks
@@ -17,48 +26,50 @@ def _each(kind, value):
     return ir.Constant(kind, [value] * kind.count)
 
 
-def dpbusd(b, accumulator, unsigned, signed):
-    """accumulator[i] += sum over j < 4 of unsigned[4i + j] * signed[4i + j]."""
-    x, y = b.bitcast(unsigned, S32), b.bitcast(signed, S32)
+def _part(b, x, j, extend):
+    """Byte j of every dword of x, extended to 32 bits."""
+    kind = ir.VectorType(I32, x.type.count // 4)
+    top = b.shl(b.bitcast(x, kind), _each(kind, 24 - 8 * j))
+    return extend(top, _each(kind, 24))
+
+
+def _dot(b, sums, x, y, extend):
+    """sums[i] += sum over j < 4 of x[4i + j] * y[4i + j]; y is signed."""
     for j in range(4):
-        code = b.and_(b.lshr(x, _each(S32, 8 * j)), _each(S32, 255))
-        weight = b.ashr(b.shl(y, _each(S32, 24 - 8 * j)), _each(S32, 24))
-        accumulator = b.add(accumulator, b.mul(code, weight))
-    return accumulator
+        product = b.mul(_part(b, x, j, extend), _part(b, y, j, b.ashr))
+        sums = b.add(sums, product)
+    return sums
 
 
-def minimum(b, x, y):
-    """x < y ? x : y per float32 lane, so y where one is NaN."""
-    return b.select(b.fcmp_ordered("<", x, y), x, y)
+def dpbusd(b, sums, unsigned, signed):
+    """sums[i] += sum over j < 4 of unsigned[4i + j] * signed[4i + j]."""
+    return _dot(b, sums, unsigned, signed, b.lshr)
 
 
-def maximum(b, x, y):
-    """x > y ? x : y per float32 lane, so y where one is NaN."""
-    return b.select(b.fcmp_ordered(">", x, y), x, y)
+usdot = dpbusd
 
 
-def _rounded(b, x):
-    return call(b, f"llvm.rint.v{LANES}f32", FLOATS, x)
+def sdot(b, sums, x, y):
+    """sums[i] += sum over j < 4 of x[4i + j] * y[4i + j], int8."""
+    return _dot(b, sums, x, y, b.ashr)
+
+
+def multiply_pairs(b, x, y):
+    """Lane i = x[2i] * y[2i] + x[2i + 1] * y[2i + 1]; int16 to int32, exact."""
+    x, y = b.bitcast(x, S32), b.bitcast(y, S32)
+    half = _each(S32, 16)
+    high = b.mul(b.ashr(x, half), b.ashr(y, half))
+    low = [b.ashr(b.shl(z, half), half) for z in (x, y)]
+    return b.add(b.mul(*low), high)
 
 
 def to_int(b, x):
     """Round float32 lanes half to even to int32; what does not fit is -2**31."""
-    whole = _rounded(b, x)
+    whole = rounded(b, x)
     fits = b.fcmp_ordered("<", whole, _each(FLOATS, 2.0**31))
     fits = b.and_(fits, b.fcmp_ordered(">=", whole, _each(FLOATS, -(2.0**31))))
     inside = b.select(fits, whole, _each(FLOATS, 0.0))
     return b.select(fits, b.fptosi(inside, S32), _each(S32, UNFIT))
-
-
-def rounding_rest(b, x):
-    """x - round_half_even(x) per float32 lane, exact."""
-    return b.fsub(x, _rounded(b, x))
-
-
-def larger_magnitude(b, x, y):
-    """max(|x|, |y|) per float32 lane."""
-    x, y = (call(b, f"llvm.fabs.v{LANES}f32", FLOATS, z) for z in (x, y))
-    return maximum(b, x, y)
 
 
 def _saturated(b, x, low, high):
@@ -115,3 +126,8 @@ def _picked(b, x, order):
         byte = b.load(b.gep(first, [index]))
         result = b.insert_element(result, byte, I32(i))
     return result
+
+
+def shuffle_bytes(b, x, order):
+    """Byte i of the result = byte order[i] of x, in the same 128-bit lane; constant."""
+    return permute(b, x, order)

@@ -11,16 +11,14 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding
+from mdtensor.kernels.cpu.dot import simd
+from mdtensor.kernels.cpu.dot.simd import FLOATS, I16, I64, S32
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import trailing_zeros as trailing_zeros
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.simd import FLOATS, I16, I64, S32
 
 QUAD = 4
 # In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
 NEAR_TIE = 2.0**-14
-# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
-UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(16))
 
 
 class Rescaler:
@@ -32,7 +30,7 @@ class Rescaler:
     def __init__(self, b, low, high, zero_point):
         self.low = simd.splat(b, low)
         self.high = simd.splat(b, high)
-        self.zero_point = simd.splat(b, b.trunc(zero_point, I16), 32)
+        self.zero_point = zero_point
         self.rests = []
 
     def clamped(self, b, v):
@@ -47,10 +45,7 @@ class Rescaler:
         """64 codes of 4 clamped float32 vectors, in their order; keeps their rests."""
         self.rests += [simd.rounding_rest(b, v) for v in quad]
         ints = [simd.to_int(b, v) for v in quad]
-        words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
-        moved = [b.add(pair, self.zero_point) for pair in words]
-        packed = simd.pack_bytes(b, *moved)
-        return b.bitcast(simd.permute_dwords(b, packed, UNPACKED), simd.BYTES)
+        return simd.narrowed(b, ints, self.zero_point)
 
     def codes(self, b, quad, multipliers):
         """64 codes of 4 accumulator vectors with their multipliers."""
@@ -90,12 +85,6 @@ def exceeds(b, rest, limit=None):
     """<16 x i1>: rest > limit; a rest this large is within NEAR_TIE of 1/2."""
     usual = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
     return b.fcmp_ordered(">", rest, usual if limit is None else simd.splat(b, limit))
-
-
-def near_tie_lanes(b, rest):
-    """<16 x i1>: is |rest| within NEAR_TIE of 1/2? `rest` is not negative."""
-    limit = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
-    return b.fcmp_ordered(">", rest, limit)
 
 
 @intrinsic

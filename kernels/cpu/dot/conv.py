@@ -12,9 +12,9 @@ strides and dilations share one: there every output has its taps in groups to it
 
 import numpy as np
 
-from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vnni import simd
-from mdtensor.kernels.cpu.vnni.conv_tile import (
+from mdtensor.kernels.cpu import conv
+from mdtensor.kernels.cpu.dot import im2col, simd
+from mdtensor.kernels.cpu.dot.conv_tile import (
     GROUP,
     PIXELS,
     add_scaled,
@@ -23,10 +23,12 @@ from mdtensor.kernels.cpu.vnni.conv_tile import (
     transpose_pixels,
     transpose_run,
 )
-from mdtensor.kernels.cpu.vnni.epilogue import limits, resolve
-from mdtensor.kernels.cpu.vnni.im2col import im2col_u8 as im2col_u8
+from mdtensor.kernels.cpu.dot.epilogue import limits, resolve
+from mdtensor.kernels.cpu.jit import kernel
 
+im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
 SPILL = PIXELS * 16  # accumulators of a tile
+OFFSET = simd.PRODUCT.offset
 STRIP = 1 << 16  # bytes of transposed rows that stay in the cache
 
 
@@ -176,12 +178,16 @@ def kernel_rows(geometry, oy):
 
 @kernel
 def start_sums(bias, block, kh, kw, first, end, x_zero_point, start):
-    """start = bias + x_zero_point * (weights of the kernel rows that are skipped)."""
+    """start = bias + what each kernel row adds beside its products.
+
+    For rows that are skipped x_zero_point * weights, for others OFFSET * weights.
+    """
     rows = block + kh * row_bytes(kw)
     add_scaled(bias, bias, 0, start)
     for ky in range(kh):
-        if ky < first or ky >= end:
-            add_scaled(start, rows + 64 * ky, x_zero_point, start)
+        code = x_zero_point if ky < first or ky >= end else OFFSET
+        if code != 0:
+            add_scaled(start, rows + 64 * ky, code, start)
 
 
 @kernel

@@ -1,0 +1,111 @@
+"""What kernels do beside products, in vectors that every CPU has.
+
+For CPUs without AVX-512: LLVM makes of them what registers of 128 or 256 bits allow.
+"""
+
+from llvmlite import ir
+
+from mdtensor.kernels.cpu.dot.instructions import BYTES, FLOATS, LANES, S32
+from mdtensor.kernels.cpu.vectors import (
+    I8,
+    I32,
+    I64,
+    call,
+    concat,
+    load,
+    repeat,
+    splat,
+    store,
+)
+
+
+def minimum(b, x, y):
+    """x < y ? x : y per float32 lane, so y where one is NaN."""
+    return b.select(b.fcmp_ordered("<", x, y), x, y)
+
+
+def maximum(b, x, y):
+    """x > y ? x : y per float32 lane, so y where one is NaN."""
+    return b.select(b.fcmp_ordered(">", x, y), x, y)
+
+
+def rounded(b, x):
+    """round_half_even(x) per float32 lane."""
+    return call(b, f"llvm.rint.v{LANES}f32", FLOATS, x)
+
+
+def to_int(b, x):
+    """Round float32 lanes half to even to int32, which holds them."""
+    return b.fptosi(rounded(b, x), S32)
+
+
+def rounding_rest(b, x):
+    """x - round_half_even(x) per float32 lane, exact."""
+    return b.fsub(x, rounded(b, x))
+
+
+def larger_magnitude(b, x, y):
+    """max(|x|, |y|) per float32 lane."""
+    x, y = (call(b, f"llvm.fabs.v{LANES}f32", FLOATS, z) for z in (x, y))
+    return maximum(b, x, y)
+
+
+def narrowed(b, quad, zero_point):
+    """Four vectors of int32 plus `zero_point`, all in 0 .. 255, as 64 codes."""
+    moved = splat(b, b.trunc(zero_point, I32), LANES)
+    part = ir.VectorType(I8, LANES)
+    return concat(b, *[b.trunc(b.add(ints, moved), part) for ints in quad])
+
+
+def interleaved(b, pixels, order):
+    """[16][4]: byte c of each of 4 pixels, for every c."""
+    whole = concat(b, *pixels)
+    lanes = [LANES * (i % 4) + i // 4 for i in range(BYTES.count)]
+    return b.shuffle_vector(whole, whole, ir.Constant(ir.VectorType(I32, 64), lanes))
+
+
+def load_masked(b, address, kind, mask):
+    """The first lanes of `kind` at `address`, as many as `mask` has bits, else 0."""
+    with b.goto_entry_block():
+        place = b.alloca(kind)
+    with b.if_else(_is_all(b, mask), likely=True) as (all_lanes, some):
+        with all_lanes:
+            whole, after_whole = load(b, address, kind), b.block
+        with some:
+            b.store(ir.Constant(kind, None), place)
+            _copy(b, kind.element, address, b.ptrtoint(place, I64), mask)
+            part, after_part = b.load(place), b.block
+    result = b.phi(kind)
+    result.add_incoming(whole, after_whole)
+    result.add_incoming(part, after_part)
+    return result
+
+
+def store_masked(b, value, address, mask):
+    """Write the first lanes of `value`, as many as `mask` has bits."""
+    with b.goto_entry_block():
+        place = b.alloca(value.type)
+    with b.if_else(_is_all(b, mask), likely=True) as (all_lanes, some):
+        with all_lanes:
+            store(b, value, address)
+        with some:
+            b.store(value, place)
+            _copy(b, value.type.element, b.ptrtoint(place, I64), address, mask)
+
+
+def _is_all(b, mask):
+    return b.icmp_signed("==", mask, ir.Constant(mask.type, -1))
+
+
+def _copy(b, element, source, target, mask):
+    """Elements from address to address, one for each bit of `mask`, lowest first."""
+    count = b.ctpop(mask)
+    count = count if count.type == I64 else b.zext(count, I64)
+
+    def copy(i, nothing):
+        offset = b.mul(i, I64(element.width // 8))
+        value = load(b, b.add(source, offset), element)
+        store(b, value, b.add(target, offset))
+        return nothing
+
+    repeat(b, count, [], copy)

@@ -1,0 +1,76 @@
+"""Vectors of 16 lanes for numba intrinsics, on the CPU that this process has.
+
+They join the functions of `cpu/vectors.py`, which fit every width, and those of
+`avx512.py` or `plain.py`.
+"""
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from mdtensor.kernels.cpu import isa, vectors
+from mdtensor.kernels.cpu.dot import avx512, plain
+from mdtensor.kernels.cpu.dot.instructions import (
+    BYTES as BYTES,
+    FLOATS as FLOATS,
+    LANES as LANES,
+    S32 as S32,
+    WORDS as WORDS,
+)
+from mdtensor.kernels.cpu.dot.products import PRODUCT as PRODUCT
+from mdtensor.kernels.cpu.vectors import (
+    I1 as I1,
+    I8 as I8,
+    I16 as I16,
+    I32 as I32,
+    I64 as I64,
+    address_of as address_of,
+    call as call,
+    concat as concat,
+    constant as constant,
+    literals as literals,
+    load as load,
+    permute as permute,
+    repeat as repeat,
+    slice_bytes as slice_bytes,
+    store as store,
+)
+
+#: 32 registers of 512 bits; others are as good as 8 or fewer.
+IS_WIDE = isa.DOT_RUNWAY in ("avx512", "vnni")
+#: Accumulators that the registers hold, with the operands.
+TILE = 16 if IS_WIDE else 4
+
+_family = avx512 if IS_WIDE else plain
+minimum = _family.minimum
+maximum = _family.maximum
+to_int = _family.to_int
+rounding_rest = _family.rounding_rest
+larger_magnitude = _family.larger_magnitude
+narrowed = _family.narrowed
+interleaved = _family.interleaved
+load_masked = _family.load_masked
+store_masked = _family.store_masked
+
+
+def splat(b, scalar, lanes=LANES):
+    """Every lane = scalar."""
+    return vectors.splat(b, scalar, lanes)
+
+
+@intrinsic(prefer_literal=True)
+def copy_bytes(typingctx, width, source, target, mask):
+    """Copy those of `width` (a literal) bytes whose bit in `mask` is set."""
+    shape = literals(width)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        _, source, target, mask = arguments
+        if shape[0] < 64:
+            mask = b.trunc(mask, ir.IntType(shape[0]))
+        line = load_masked(b, source, ir.VectorType(I8, shape[0]), mask)
+        store_masked(b, line, target, mask)
+        return context.get_dummy_value()
+
+    return types.void(width, *[types.int64] * 3), emit
