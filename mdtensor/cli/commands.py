@@ -122,6 +122,9 @@ def quantize(
             metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
         ),
     ] = "rtn",
+    weight_dtype: Annotated[
+        str, typer.Option(metavar="NAME", help="Type of these codes: qint8 or qint4.")
+    ] = "qint8",
     correct_bias: Annotated[
         bool,
         typer.Option(
@@ -151,8 +154,11 @@ def quantize(
         out,
         shape or (),
         observer,
-        weights,
-        correct_bias,
+        {
+            "weights": weights,
+            "weight_dtype": weight_dtype,
+            "correct_bias": correct_bias,
+        },
         keep_float or (),
         check,
     )

@@ -14,7 +14,7 @@ from mdtensor.cli import outputs, report
 from mdtensor.cli.samples import parse_shapes, read_array, read_labels, read_samples
 from mdtensor.errors import ModelError, OptionError
 from mdtensor.quant import QuantizedTensor, dequantize
-from mdtensor.quant.model.algorithms import ALGORITHMS
+from mdtensor.quant.model.algorithms import ALGORITHMS, format_of
 from mdtensor.quant.model.files import check_writable, write_file
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize import reasons
@@ -27,18 +27,19 @@ def quantize_file(
     out: Path,
     shapes: Sequence[str],
     observer: str,
-    weights: str,
-    correct_bias: bool,
+    how: dict[str, Any],
     keep_float: Sequence[str],
     check: bool,
 ) -> dict[str, Any]:
     """Quantize `model` on `data` into `out`; facts about both.
 
-    All that can be wrong with the arguments is found before anything takes time.
+    `how` are the options of `Model.quantize` for weights and biases. All that can be
+    wrong with the arguments is found before anything takes time.
     """
     start = time.perf_counter()
     _check_known("observer", observer, OBSERVERS)
-    _check_known("algorithm for weights", weights, ALGORITHMS)
+    _check_known("algorithm for weights", how["weights"], ALGORITHMS)
+    format_of(how["weight_dtype"])
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
     _check_apart(model, out)
@@ -47,9 +48,8 @@ def quantize_file(
         watched = progress.track(samples, description="calibrating")
         seen = network.calibrate(watched, OBSERVERS[observer])
         again = None
-        if weights == "gptq" or correct_bias:
+        if how["weights"] == "gptq" or how["correct_bias"]:
             again = progress.track(samples, description="weighing inputs")
-        how: dict[str, Any] = {"weights": weights, "correct_bias": correct_bias}
         small = network.quantize(seen, keep_float=keep_float, samples=again, **how)
         small.save(out)
         found = _compared(network, small, samples, progress) if check else None

@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
+from mdtensor import DType, dtype as find_dtype
 from mdtensor.errors import DataError, OptionError, shown
-from mdtensor.quant.generics import quantize
+from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.model.calibrate import checked_sample
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import WEIGHTED
-from mdtensor.quant.model.weights import weight_grid
-from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 from mdtensor.quant.weights.correct import correct_bias
 from mdtensor.quant.weights.format import WeightFormat, matrix
@@ -50,31 +49,32 @@ class WeightAlgorithm:
             of its node; none for algorithms that need none.
         corrects_bias: whether biases make up for what rounding adds to the mean of each
             output.
+        format: which codes weights get.
     """
 
     name: str = "rtn"
     inputs: Mapping[str, list[InputMoments]] = field(default_factory=dict)
     corrects_bias: bool = False
+    format: WeightFormat = field(default_factory=WeightFormat)
 
-    def codes(self, node: Node, weights: Any, axis: int | None, floor: Any) -> Any:
-        """The weights of `node` as QInt8Tensor, -127 to 127.
+    def codes(
+        self, node: Node, weights: Any, axis: int | None = 0, floor: Any = 0.0
+    ) -> Any:
+        """The weights of `node` as a quantized tensor.
 
         Args:
             node: the layer.
             weights: float, output channels first.
-            axis: 0 for a scale for each output channel, None for one.
+            axis: None where all weights share a scale, 0 where the format says.
             floor: scales are at least this large.
         """
-        if self.name == "rtn":
-            return quantize(weights, weight_grid(weights, axis, floor))
-        numbers = matrix(np.asarray(weights))
-        groups = self.inputs.get(node.name, [])
-        layer = Layer(numbers, WeightFormat(axis=axis), floor=floor)
+        format = self.format if axis == 0 else replace(self.format, axis=axis)
+        layer = Layer(matrix(np.asarray(weights)), format, floor=floor)
         if self.name == "gptq":
-            found = _compensated(layer, groups)
+            found = _compensated(layer, self.inputs[node.name])
         else:
             found = [METHODS[self.name](layer)]
-        return _tensor(found, axis, weights.shape)
+        return _tensor(found, weights.shape)
 
     def bias(self, node: Node, bias: Any, weights: Any, found: Any) -> Any:
         """The bias of `node`, as float64.
@@ -112,11 +112,32 @@ def _parts(layer: Layer, groups: list[InputMoments]) -> list[Layer]:
     return [replace(layer, weights=w, inputs=x, floor=f) for w, x, f in given]
 
 
-def _tensor(found: list[Rounded], axis: int | None, shape: tuple[int, ...]) -> Any:
-    scales = np.concatenate([part.grids.scale[:, 0] for part in found])
-    grid = QParams(scales if axis == 0 else scales[0], axis=axis)
+def _tensor(found: list[Rounded], shape: tuple[int, ...]) -> Any:
+    """Groups of outputs as one tensor, whose grid does not say that it is narrow."""
+    grids = [part.grids.qparams() for part in found]
+    grid = grids[0].replace(narrow_range=False)
+    if grid.axis is not None:
+        blank = (1,) * (len(shape) - 2) if grid.block_size else ()
+        places = {
+            "scale": np.concatenate([grid.scale for grid in grids]),
+            "zero_point": np.concatenate([grid.zero_point for grid in grids]),
+        }
+        wide = {name: x.reshape(*x.shape, *blank) for name, x in places.items()}
+        grid = grid.replace(**wide)
     codes = np.concatenate([part.codes for part in found])
-    return quantized(codes.astype(np.int8).reshape(shape), grid)
+    return quantized(codes.astype(grid.dtype.storage).reshape(shape), grid)
+
+
+def format_of(dtype: DType | str) -> WeightFormat:
+    """A scale for each output, and codes that products of codes take.
+
+    Raises:
+        OptionError: they take none of this type.
+    """
+    found = find_dtype(dtype)
+    if found not in (qint8, qint4):
+        raise OptionError(f"weight_dtype is {found}", "Use qint8 or qint4")
+    return WeightFormat(found)
 
 
 def algorithm(
@@ -124,6 +145,8 @@ def algorithm(
     name: str,
     samples: Iterable[Any] | None = None,
     corrects_bias: bool = False,
+    format: WeightFormat | None = None,
+    option: str = "weights",
 ) -> WeightAlgorithm:
     """The algorithm `name` for the layers of a float graph.
 
@@ -133,6 +156,8 @@ def algorithm(
         samples: as `calibrate` takes them; for those that need them, which run the
             graph once more.
         corrects_bias: whether biases are corrected, which needs samples too.
+        format: which codes weights get; None for 8 bits, a scale for each output.
+        option: what the caller calls `name`.
 
     Raises:
         OptionError: there is no such algorithm, or samples are needed and there are
@@ -141,17 +166,20 @@ def algorithm(
     """
     if name not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
-        raise OptionError(f"weights is {shown(name)}", f"Use one of {known}")
+        raise OptionError(f"{option} is {shown(name)}", f"Use one of {known}")
     if not isinstance(corrects_bias, bool):
         problem = f"correct_bias is {shown(corrects_bias)}"
         raise OptionError(problem, "Use True or False")
     if (name == "gptq" or corrects_bias) != (samples is not None):
-        what = "correct_bias=True" if corrects_bias else f"weights={name!r}"
-        needs = "needs samples" if samples is None else "needs no samples"
-        raise OptionError(f"{what} {needs}", "See Model.quantize")
+        what = "correct_bias=True" if corrects_bias else f"{option}={name!r}"
+        if samples is None:
+            raise OptionError(f"{what} needs samples", "Pass samples=[x, ...]")
+        raise OptionError(f"{what} needs no samples", "Leave samples= away")
+    found = WeightAlgorithm(name, format=format or WeightFormat())
     if samples is None:
-        return WeightAlgorithm(name)
-    return WeightAlgorithm(name, input_moments(graph, samples), corrects_bias)
+        return found
+    inputs = input_moments(graph, samples)
+    return replace(found, inputs=inputs, corrects_bias=corrects_bias)
 
 
 def input_moments(

@@ -17,9 +17,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdtensor import TensorSpec
+from mdtensor import DType, TensorSpec, dtype as find_dtype
 from mdtensor.errors import DataError
-from mdtensor.quant.model import algorithms, calibrate, quantize, read, rewrite, weights
+from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.model import (
+    algorithms,
+    calibrate,
+    quantize,
+    read,
+    rewrite,
+    weight_only,
+    weights,
+)
 from mdtensor.quant.model.calibrate import Calibration
 from mdtensor.quant.model.feeds import checked_feeds
 from mdtensor.quant.model.graph import Graph
@@ -27,6 +36,7 @@ from mdtensor.quant.model.plan import Plan
 from mdtensor.quant.model.ruled import ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
+from mdtensor.quant.weights.format import WeightFormat
 
 Path = str | os.PathLike[str]
 
@@ -155,32 +165,82 @@ class Model:
         *,
         keep_float: Sequence[str] = (),
         weights: str = "rtn",
+        weight_dtype: DType | str = qint8,
         samples: Iterable[Any] | None = None,
         correct_bias: bool = False,
         rounding: str = EXACT,
     ) -> Model:
-        """The model on 8-bit grids; see `quantize.quantize_graph`.
+        """The model on 8-bit grids, weights on 8 or 4; see `quantize.quantize_graph`.
 
         Args:
             calibration: of this model.
             keep_float: names of nodes that stay float.
             weights: how they become codes: `rtn`, `mse`, `hqq` or `gptq`.
+            weight_dtype: type of these codes: qint8 or qint4.
             samples: for gptq and correct_bias; the model runs on them once more.
             correct_bias: whether biases make up for what rounding the weights adds to
                 the mean of each output; see `quant.correct_bias`.
             rounding: the rule of all its results, see `quant.rounding`.
 
         Raises:
-            OptionError: a node that is not there, another algorithm, samples that are
-                needed and not given or the other way round, no such rule or one without
-                an answer for an operation here, or the model is quantized already.
+            OptionError: a node that is not there, another algorithm or type, samples
+                that are needed and not given or the other way round, no such rule or
+                one without an answer for an operation here, or the model is quantized
+                already.
             DataError: the calibration is of another model, or bad samples.
             LinAlgError: samples that do not determine what gptq asks of them.
         """
         check_rule(rounding)
-        chosen = algorithms.algorithm(self.graph, weights, samples, correct_bias)
+        format = algorithms.format_of(weight_dtype)
+        chosen = algorithms.algorithm(
+            self.graph, weights, samples, correct_bias, format
+        )
         graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
         return Model(ruled(graph, rounding))
+
+    def quantize_weights(
+        self,
+        *,
+        method: str = "rtn",
+        samples: Iterable[Any] | None = None,
+        dtype: DType | str = qint8,
+        bits: int | None = None,
+        block_size: int | None = None,
+        symmetric: bool = True,
+        keep_float: Sequence[str] = (),
+    ) -> Model:
+        """The model with weights as codes and all else in float.
+
+            y = x · Wᵀ + b,    w = float32(scale · (code - zero point))
+
+        Products read the codes, and turn them into numbers on the way. There is a scale
+        for each output, or with `block_size` one for so many of its inputs, in linear
+        layers and 1 x 1 convolutions. Nothing is calibrated: no activation is rounded.
+        What stays float, and why, is in `plan`: weights of float64 or integers, those
+        that are computed, those of convolutions with one channel a group.
+
+        Args:
+            method: `rtn`, `mse`, `hqq` or `gptq`, see `quant.quantize_weights`.
+            samples: for gptq; the model runs on them.
+            dtype: type of the codes: qint8, quint8, qint4 or quint4.
+            bits: use only so many of the type's bits; None for all.
+            block_size: how many inputs of an output share a scale; None for all.
+            symmetric: zero point 0, and as many codes below as above.
+            keep_float: names of nodes that stay float.
+
+        Raises:
+            OptionError: as of `quantize`; codes that there are not, or no kernel for
+                them.
+            DataError: bad samples.
+            LinAlgError: samples that do not determine what gptq asks of them.
+
+        Source: the papers that `mdtensor.quant.weights` names for each algorithm.
+        """
+        form = WeightFormat(find_dtype(dtype), bits, 0, block_size, symmetric)
+        graph = weight_only.quantize_weights(
+            self.graph, method, form, samples, keep_float
+        )
+        return Model(graph)
 
     @property
     def rounding(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from mdtensor.errors import OptionError, shown
 from mdtensor.quant.model.feeds import fed
 from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.grids import PRODUCTS
 from mdtensor.quant.model.lower import (
     Called,
     Compiled,
@@ -43,6 +44,8 @@ class PlannedNode:
         macs: multiply-accumulates.
         shape: of the result.
         pieces: parts that threads may share, see `quant.threads`; 1: it stays whole.
+        weights: what a product has as weights: their type, and which share a scale;
+            empty for other nodes.
     """
 
     node: str
@@ -56,12 +59,13 @@ class PlannedNode:
     macs: int
     shape: tuple[int, ...]
     pieces: int
+    weights: str
 
 
 #: What a printed plan says of each node, here and in `mdtensor run --plan`.
 COLUMNS = (
     *("node", "operation", "kernel", "runway", "types", "result", "MACs"),
-    *("pieces", "arithmetic", "why"),
+    *("weights", "pieces", "arithmetic", "why"),
 )
 
 
@@ -259,7 +263,22 @@ class Plan:
             macs,
             self._specs[node.output].shape,
             pieces,
+            self._weights(node),
         )
+
+    def _weights(self, node: Any) -> str:
+        """`qint4, blocks of 32 on axis 1`, `qint8, axis 0`, or `float32`."""
+        if (
+            node.operation not in PRODUCTS
+            or node.inputs[1] not in self._graph.constants
+        ):
+            return ""
+        spec = self._specs[node.inputs[1]]
+        grid = spec.qparams
+        if grid is None or grid.axis is None:
+            return str(spec.dtype)
+        blocks = f"blocks of {grid.block_size} on " if grid.block_size else ""
+        return f"{spec.dtype}, {blocks}axis {grid.axis}"
 
     @property
     def float_nodes(self) -> tuple[PlannedNode, ...]:

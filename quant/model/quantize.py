@@ -7,7 +7,8 @@ then turns both into the same graph. The choices made here:
     activations   QUInt8, asymmetric, one grid a tensor, from the calibration; with a
                   constant on the same grid, that too
     weights       QInt8, -127 to 127, one scale an output channel; one a tensor where
-                  the layer works on single vectors, as TFLite has fully connected ones
+                  the layer works on single vectors, as TFLite has fully connected ones.
+                  If asked for, QInt4, -7 to 7, always with one an output channel
     biases        QInt32, scale of x times scale of w
 """
 
@@ -23,7 +24,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, OptionError
-from mdtensor.quant.dtypes import qint32, quint8
+from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.algorithms import WeightAlgorithm
 from mdtensor.quant.model.calibrate import Calibration, copied
@@ -67,13 +68,13 @@ def quantize_graph(
             quantized already.
         DataError: the calibration is of another graph.
     """
-    _check(graph, keep_float)
+    check_float(graph, keep_float)
     graph = _with_reciprocals(graph, keep_float)
     kept = dict.fromkeys(keep_float, "kept float")
     while True:
         notes = float_nodes(graph, kept)
         grids = _grids(graph, _values_on_grids(graph, notes), notes, calibration)
-        unfit = _unfit(graph, grids, notes)
+        unfit = _unfit(graph, grids, notes, weights.format.high)
         if not unfit:
             break
         kept |= dict.fromkeys(unfit, "the scale of its bias leaves float32")
@@ -81,16 +82,19 @@ def quantize_graph(
     return replace(fold_grids(explicit), notes=notes)
 
 
-def _unfit(graph: Graph, grids: dict[str, QParams], notes: dict[str, str]) -> list[str]:
-    """Layers whose bias has no scale."""
+def _unfit(
+    graph: Graph, grids: dict[str, QParams], notes: dict[str, str], high: int
+) -> list[str]:
+    """Layers whose bias has no scale; `high` is the largest code of a weight."""
     found: list[str] = []
     for node in graph.nodes:
         if node.name in notes or node.operation not in WEIGHTED:
             continue
         source, weights, bias = node.inputs
-        if bias is not None and not fits_float32(
-            graph.constants[weights], graph.constants[bias], float(grids[source].scale)
-        ):
+        if bias is None:
+            continue
+        numbers = graph.constants[weights], graph.constants[bias]
+        if not fits_float32(*numbers, float(grids[source].scale), high):
             found.append(node.name)
     return found
 
@@ -107,12 +111,17 @@ def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
         OptionError: `keep_float` names a node that is not there, or the graph is
             quantized already.
     """
-    _check(graph, keep_float)
+    check_float(graph, keep_float)
     graph = _with_reciprocals(graph, keep_float)
     return float_nodes(graph, dict.fromkeys(keep_float, "kept float"))
 
 
-def _check(graph: Graph, keep_float: Collection[str]) -> None:
+def check_float(graph: Graph, keep_float: Collection[str]) -> None:
+    """Refuse a graph that is quantized, and names that no node has.
+
+    Raises:
+        OptionError: it is, or there are.
+    """
     if is_quantized(graph):
         raise OptionError("the graph is quantized already", "Quantize the float one")
     names = [node.name for node in graph.nodes]
@@ -348,7 +357,8 @@ class _Explicit:
 
     def _weights(self, node: Node) -> Any:
         tensor = self.graph.constants[node.inputs[1]]
-        shared = is_on_vectors(node, self.shapes[node.inputs[0]])
+        is_wide = self.algorithm.format.dtype is qint8
+        shared = is_wide and is_on_vectors(node, self.shapes[node.inputs[0]])
         step = float(self.grids[node.inputs[0]].scale)
         floor = floor_of(self.graph.constants.get(node.inputs[2]), step)
         return self.algorithm.codes(node, tensor, None if shared else 0, floor)

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import WEIGHTED
-from mdtensor.quant.qparams import QParams
 
 #: The largest bias code: leaves an accumulator half of its 32 bits.
 BIAS_CODES = 2.0**30
@@ -22,7 +20,7 @@ BIAS_CODES = 2.0**30
 SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), 2.0**127
 
 
-def fits_float32(weights: Any, bias: Any, step: float) -> bool:
+def fits_float32(weights: Any, bias: Any, step: float, high: int) -> bool:
     """Whether the largest scale of a bias, and of weights for it, is a normal float32.
 
     Scales of single channels are widened where it is: see `floor_of`. Beside the
@@ -31,8 +29,9 @@ def fits_float32(weights: Any, bias: Any, step: float) -> bool:
     Args:
         weights, bias: float, output channels first.
         step: the scale of the input.
+        high: the largest code of a weight.
     """
-    largest = np.maximum(_peaks(weights) / 127, _bias_floor(bias, step)).max()
+    largest = np.maximum(_peaks(weights) / high, _bias_floor(bias, step)).max()
     fits = SMALLEST <= largest * step <= LARGEST and largest <= LARGEST
     return bool(fits or largest == 0)
 
@@ -58,28 +57,6 @@ def _peaks(tensor: Any) -> Any:
 def is_on_vectors(node: Node, shape: tuple[int, ...]) -> bool:
     """Whether a layer works on single vectors: a linear one, or on 1 x 1 images."""
     return node.operation is md.linear or shape[2:] == (1, 1)
-
-
-def weight_grid(tensor: Any, axis: int | None, floor: Any = 0.0) -> QParams:
-    """The symmetric grid of weights, -127 to 127.
-
-    Args:
-        tensor: the float weights, output channels first.
-        axis: 0 for a scale for each output channel, None for one.
-        floor: scales are at least this large.
-    """
-    wanted = np.maximum(_peaks(tensor) / 127, floor)
-    if axis is None:
-        wanted = wanted.max()
-    return QParams(_upwards(wanted), dtype=qint8, axis=axis)
-
-
-def _upwards(scales: Any) -> Any:
-    """Scales as normal float32 numbers, none smaller; 1 in place of 0."""
-    scales = np.where(np.equal(scales, 0), 1.0, np.maximum(scales, SMALLEST))
-    near = scales.astype(np.float32)
-    up = np.where(near < scales, np.nextafter(near, np.float32(np.inf)), near)
-    return up.astype(np.float64)
 
 
 def weight_bytes(graph: Graph) -> int:

@@ -136,6 +136,19 @@ def test_algorithms_for_weights(
     assert out.read_bytes() != (tmp_path / "plain.onnx").read_bytes()
 
 
+def test_weights_of_4_bits(call: Call, files: Path, tmp_path: Path) -> None:
+    out, plain = tmp_path / "out.onnx", tmp_path / "plain.onnx"
+    small = quantize(call, "net.onnx", "samples.npy", out, "--weight-dtype=qint4")
+    wide = quantize(call, "net.onnx", "samples.npy", plain)
+    assert small["weight_bytes"]["int8"] < wide["weight_bytes"]["int8"]
+    asked = ("quantize", "net.onnx", "--data", "samples.npy", "-o", out)
+    ended = call(*asked, "--weight-dtype=qint2")
+    assert "no element type qint2" in ended.err
+    assert "weight_dtype is qint16. Use qint8 or qint4." in (
+        call(*asked, "--weight-dtype=qint16").err
+    )
+
+
 def test_the_check_compares_with_float(call: Call, files: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.onnx"
     found = quantize(call, "net.onnx", "samples.npy", out, "--check")["check"]["y"]

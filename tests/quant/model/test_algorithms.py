@@ -7,13 +7,18 @@ import pytest
 
 import mdtensor as md
 from mdtensor import DataError, OptionError
-from mdtensor.quant import MinMaxObserver, QInt8Tensor, quantize_weights
+from mdtensor.quant import (
+    MinMaxObserver,
+    QInt8Tensor,
+    QParams,
+    quantize,
+    quantize_weights,
+)
 from mdtensor.quant.model.algorithms import ALGORITHMS, algorithm, input_moments
 from mdtensor.quant.model.calibrate import calibrate
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize import quantize_graph
-from mdtensor.quant.model.weights import weight_grid
 
 RNG = np.random.default_rng(11)
 MIX = RNG.standard_normal((5, 16 * 9 * 9))
@@ -104,14 +109,23 @@ def test_every_layer_has_codes_of_its_own(name: str) -> None:
         assert np.abs(np.asarray(weights.codes).astype(int)).max() <= 127
 
 
-def test_to_nearest_is_what_it_was() -> None:
+def test_to_nearest_covers_the_weights_and_is_the_default() -> None:
     found = quantized("rtn")
-    wanted = weight_grid(CONSTANTS["w"], 0)
-    assert found.constants["W.w"].qparams == wanted
+    w, codes = np.asarray(CONSTANTS["w"]), found.constants["W.w"]
+    steps = abs(w).reshape(24, -1).max(axis=1).astype(np.float64) / 127
+    wanted = quantize(CONSTANTS["w"], QParams(upwards(steps), axis=0))
+    assert codes.qparams == wanted.qparams
+    assert codes.codes.tolist() == wanted.codes.tolist()
     again = quantize_graph(GRAPH, calibrate(GRAPH, SAMPLES, MinMaxObserver))
     assert again.constants["W.w"].codes.tolist() == (
         found.constants["W.w"].codes.tolist()
     )
+
+
+def upwards(steps: Any) -> Any:
+    """The nearest float32 numbers that are not smaller."""
+    near = steps.astype(np.float32)
+    return np.where(near < steps, np.nextafter(near, np.float32(np.inf)), near)
 
 
 def test_a_layer_has_the_codes_that_it_has_by_itself() -> None:

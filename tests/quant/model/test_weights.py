@@ -7,12 +7,12 @@ from hypothesis import example, given, strategies as st
 
 import mdtensor as md
 from mdtensor.quant import MinMaxObserver
+from mdtensor.quant.model.algorithms import WeightAlgorithm
 from mdtensor.quant.model.calibrate import calibrate
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize import quantize_graph
 from mdtensor.quant.model.read import read_graph
 from mdtensor.quant.model.rewrite import simplify
-from mdtensor.quant.model.weights import weight_grid
 from mdtensor.quant.model.write import write_graph
 
 RNG = np.random.default_rng(9)
@@ -33,13 +33,16 @@ def quantized(made: Graph, x: Any) -> Graph:
     return quantize_graph(made, calibrate(made, [x], MinMaxObserver))
 
 
-def test_weight_grids() -> None:
+def test_scales_cover_the_weights_and_are_at_least_the_floor() -> None:
     w = md.asarray(np.array([[1.0, -127.0], [0.0, 0.0], [0.5, 0.25]], np.float32))
-    grid = weight_grid(w, 0)
-    assert grid.scale[:2].tolist() == [1.0, 1.0]  # nothing but zeros: any scale
-    assert grid.scale[2] >= 0.5 / 127
-    assert float(weight_grid(w, None).scale) == 1.0
-    assert weight_grid(w, 0, floor=np.full(3, 2.0)).scale.tolist() == [2.0] * 3
+    node = Node("l", md.linear, ("x", "w", None), "y")
+    nearest = WeightAlgorithm()
+    scale = nearest.codes(node, w).qparams.scale
+    assert scale[:2].tolist() == [1.0, 1.0]  # nothing but zeros: any scale
+    assert scale[2] >= 0.5 / 127
+    assert float(nearest.codes(node, w, None).qparams.scale) == 1.0
+    floor = np.full(3, 2.0)
+    assert nearest.codes(node, w, 0, floor).qparams.scale.tolist() == [2.0] * 3
 
 
 def test_a_bias_far_above_its_weights_still_fits() -> None:

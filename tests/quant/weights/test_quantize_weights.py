@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor import DataError, LinAlgError, OptionError, ShapeError, quant
-from mdtensor.quant.model.weights import weight_grid
+from mdtensor.quant.model.algorithms import WeightAlgorithm
+from mdtensor.quant.model.graph import Node
 from mdtensor.quant.weights import METHODS
 
 RNG = np.random.default_rng(3)
@@ -76,9 +77,9 @@ def test_rounding_to_nearest_is_off_by_half_a_step(format):
 
 
 def test_8_bits_to_nearest_are_the_codes_of_models():
-    w = md.asarray(W.astype(np.float32))
+    w, node = md.asarray(W.astype(np.float32)), Node("l", md.linear, ("x", "w"), "y")
     for axis in (0, None):
-        wanted = quant.quantize(w, weight_grid(w, axis))
+        wanted = WeightAlgorithm().codes(node, w, axis)
         found = quant.quantize_weights(w, axis=axis).tensor
         assert (found.qparams.scale == wanted.qparams.scale).all()
         assert found.codes.tolist() == wanted.codes.tolist()

@@ -1,0 +1,88 @@
+"""Weights as codes in a graph that stays float otherwise.
+
+A layer reads codes in place of numbers, and no value gets a grid. Which layers:
+
+    linear, conv2d   float32, float16 or bfloat16 weights that are constants, but not
+                     one channel a group: these are few, and no product
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
+
+import mdtensor as md
+from mdtensor.errors import OptionError
+from mdtensor.quant.model.algorithms import WeightAlgorithm, algorithm
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.grids import PRODUCTS, WEIGHTED
+from mdtensor.quant.model.quantize import check_float
+from mdtensor.quant.ops.weight_only import OFFSETS, is_product
+from mdtensor.quant.weights.format import WeightFormat
+
+
+def quantize_weights(
+    graph: Graph,
+    method: str,
+    format: WeightFormat,
+    samples: Iterable[Any] | None = None,
+    keep_float: Collection[str] = (),
+) -> Graph:
+    """The graph with codes in place of weights; its notes say what stays float.
+
+    Args:
+        graph: float, its weights constants.
+        method: how weights become codes, one of `ALGORITHMS`.
+        format: which codes; blocks are for linear layers and 1 x 1 convolutions, other
+            layers have a scale for each output.
+        samples: for gptq.
+        keep_float: names of nodes that stay float.
+
+    Raises:
+        OptionError: see `Model.quantize_weights`.
+        DataError: bad samples.
+    """
+    check_float(graph, keep_float)
+    if format.dtype not in OFFSETS:
+        known = ", ".join(map(str, OFFSETS))
+        raise OptionError(f"no product takes codes of {format.dtype}", f"Use {known}")
+    chosen = algorithm(graph, method, samples, format=format, option="method")
+    whys = {node.name: _reason(graph, node, keep_float) for node in graph.nodes}
+    notes = {name: why for name, why in whys.items() if why}
+    constants = dict(graph.constants)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.operation in WEIGHTED and node.name not in notes:
+            source, weights, bias = node.inputs
+            name = graph.fresh(f"{node.name}.w")
+            constants[name] = _codes(chosen, node, constants[weights])
+            node = replace(node, inputs=(source, name, bias))
+        nodes.append(node)
+    made = replace(graph, nodes=tuple(nodes), constants=constants, notes=notes)
+    return made.pruned()
+
+
+def _codes(chosen: WeightAlgorithm, node: Node, weights: Any) -> Any:
+    """The weights of a layer, in blocks where its kernels have such."""
+    if any(size != 1 for size in weights.shape[2:]):
+        chosen = replace(chosen, format=replace(chosen.format, block_size=None))
+    return chosen.codes(node, weights)
+
+
+def _reason(graph: Graph, node: Node, keep_float: Collection[str]) -> str:
+    """Why the weights of a node stay float; empty if they do not, or there are none."""
+    if node.name in keep_float:
+        return "kept float"
+    if node.operation not in PRODUCTS:
+        return ""
+    weights = graph.constants.get(node.inputs[1])
+    if node.operation is md.matmul:
+        return "" if weights is None else "its weights do not have two axes"
+    if weights is None:
+        return "its weights are not constant"
+    if not weights.dtype.is_floating or weights.dtype is md.float64:
+        return f"its weights are {weights.dtype}"
+    if not is_product(weights, node.options.get("groups", 1)):
+        return "weights of one channel a group become numbers"
+    return ""

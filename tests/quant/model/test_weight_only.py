@@ -1,0 +1,180 @@
+"""Weights of 4 bits, and weights as codes beside activations that stay float."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor import OptionError
+from mdtensor.quant import MinMaxObserver, QInt4Tensor, dequantize, quantize_weights
+from mdtensor.quant.model.algorithms import ALGORITHMS, input_moments
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.model import Model, load
+
+RNG = np.random.default_rng(23)
+MIX = RNG.standard_normal((5, 8 * 6 * 6))
+
+
+def tensor(*shape: int) -> Any:
+    return md.asarray(RNG.standard_normal(shape, np.float32))
+
+
+def images(count: int) -> Any:
+    rows = np.random.default_rng(count).standard_normal((count, 5)) @ MIX
+    return rows.reshape(count, 8, 6, 6).astype(np.float32)
+
+
+CONSTANTS = {
+    "k": tensor(8, 8, 3, 3),
+    "d": tensor(8, 1, 3, 3),
+    "g": tensor(6, 4, 2, 1),
+    "b": tensor(6),
+    "p": tensor(12, 6, 1, 1),
+    "l": tensor(10, 12),
+}
+NODES = (
+    Node("K", md.conv2d, ("x", "k", None), "1", {"padding": 1}),
+    Node("R", md.relu, ("1",), "2"),
+    Node("D", md.conv2d, ("2", "d", None), "3", {"groups": 8, "padding": 1}),
+    Node("G", md.conv2d, ("3", "g", "b"), "4", {"groups": 2, "stride": (2, 1)}),
+    Node("P", md.conv2d, ("4", "p", None), "5"),
+    Node("A", md.global_avg_pool2d, ("5",), "6"),
+    Node("F", md.reshape, ("6",), "7", {"shape": (-1, 12)}),
+    Node("L", md.linear, ("7", "l", None), "y"),
+)
+SPEC = md.TensorSpec(md.Float32Tensor, (-1, 8, 6, 6))
+MODEL = Model(Graph({"x": SPEC}, NODES, CONSTANTS, ("y",)))
+X = images(16)
+
+
+def planned(model: Model) -> dict[str, Any]:
+    return {node.node: node for node in model.plan((1, 8, 6, 6)).nodes}
+
+
+def off(model: Model) -> float:
+    wanted = np.asarray(MODEL(X))
+    return float(np.linalg.norm(np.asarray(model(X)) - wanted) / np.linalg.norm(wanted))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_products_of_codes_take_weights_of_4_bits(name: str, tmp_path: Path) -> None:
+    """By integers throughout, saved, loaded, and the same."""
+    samples = [X] if name == "gptq" else None
+    seen = MODEL.calibrate([X], MinMaxObserver)
+    small = MODEL.quantize(seen, weights=name, weight_dtype="qint4", samples=samples)
+    for node in (n for n in NODES if n.operation in (md.conv2d, md.linear)):
+        codes = small.graph.constants[f"{node.name}.w"]
+        assert type(codes) is QInt4Tensor
+        assert codes.qparams.axis == 0
+        assert np.abs(np.asarray(codes.codes).astype(int)).max() == 7
+        plan = planned(small)[node.name]
+        assert (plan.arithmetic, plan.weights) == ("integer", "qint4, axis 0")
+    assert small.plan((1, 8, 6, 6)).float_nodes == ()
+    assert small.weight_bytes < 0.25 * MODEL.weight_bytes
+    assert off(small) < 0.25
+    small.save(tmp_path / "small.onnx")
+    again = load(tmp_path / "small.onnx")
+    assert np.asarray(again(X)).tolist() == np.asarray(small(X)).tolist()
+    assert planned(again)["L"].weights == "qint4, axis 0"
+
+
+def test_activations_stay_float_beside_codes(tmp_path: Path) -> None:
+    small = MODEL.quantize_weights(dtype="qint4", block_size=4, keep_float=["P"])
+    plan = planned(small)
+    assert {name: plan[name].weights for name in "KDGPL"} == {
+        "K": "qint4, axis 0",
+        "D": "float32",
+        "G": "qint4, axis 0",
+        "P": "float32",
+        "L": "qint4, blocks of 4 on axis 1",
+    }
+    assert {plan[name].kernel for name in "KGL"} == {"gemm_f32u4f32"}
+    assert plan["K"].why == "its activations are floats"
+    assert plan["D"].why == "weights of one channel a group become numbers"
+    assert plan["P"].why == "kept float"
+    assert plan["K"].macs == 8 * 8 * 9 * 36
+    assert small.weight_bytes < 0.5 * MODEL.weight_bytes
+    small.save(tmp_path / "small.onnx")
+    again = load(tmp_path / "small.onnx")
+    assert np.asarray(again(X)).tobytes() == np.asarray(small(X)).tobytes()
+    kinds = {name: node.weights for name, node in planned(again).items()}
+    assert kinds == {name: node.weights for name, node in plan.items()}
+
+
+def test_onnxruntime_computes_the_same(tmp_path: Path, onnxruntime_of: Any) -> None:
+    small = MODEL.quantize_weights(dtype="quint4", symmetric=False, block_size=6)
+    assert planned(small)["P"].weights == "quint4, blocks of 6 on axis 1"
+    small.save(tmp_path / "small.onnx")
+    theirs = onnxruntime_of(tmp_path / "small.onnx", {"x": X})[0]
+    np.testing.assert_allclose(np.asarray(small(X)), theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ALGORITHMS)
+def test_each_layer_has_the_codes_that_it_has_by_itself(method: str) -> None:
+    samples = [X] if method == "gptq" else None
+    form: Any = {"method": method, "dtype": "qint8", "bits": 5}
+    small = MODEL.quantize_weights(samples=samples, **form)
+    moments = input_moments(MODEL.graph, [X]) if samples else {}
+    for name in "KPL":
+        w = CONSTANTS[name.lower()]
+        inputs = moments[name][0] if samples else None
+        alone = quantize_weights(w, samples=inputs, **form).tensor
+        found = small.graph.constants[f"{name}.w"]
+        assert found.codes.tolist() == alone.codes.tolist()
+        assert found.qparams.scale.tolist() == alone.qparams.scale.tolist()
+    assert off(small) < 0.15
+
+
+def test_the_function_is_that_of_the_dequantized_weights() -> None:
+    small = MODEL.quantize_weights()
+    numbers = {
+        name: dequantize(w) if hasattr(w, "qparams") else w
+        for name, w in small.graph.constants.items()
+    }
+    real = Graph({"x": SPEC}, small.graph.nodes, numbers, ("y",))
+    found, wanted = np.asarray(small(X)), np.asarray(Model(real)(X))
+    np.testing.assert_allclose(found, wanted, atol=1e-6 * np.abs(wanted).max())
+    assert off(small) < 0.01
+
+
+def test_narrow_floats_keep_their_type() -> None:
+    w = md.astype(CONSTANTS["l"], md.bfloat16)
+    node = Node("L", md.linear, ("x", "w", None), "y")
+    spec = md.TensorSpec(md.BFloat16Tensor, (3, 12))
+    small = Model(Graph({"x": spec}, (node,), {"w": w}, ("y",))).quantize_weights()
+    assert small(md.ones((3, 12), dtype=md.bfloat16)).dtype is md.bfloat16
+    wide = md.TensorSpec(md.Float64Tensor, (3, 12))
+    w = md.astype(CONSTANTS["l"], md.float64)
+    same = Model(Graph({"x": wide}, (node,), {"w": w}, ("y",))).quantize_weights()
+    assert same.graph.notes == {"L": "its weights are float64"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "awq"}, "method is 'awq'. Use one of rtn, mse, hqq, gptq."),
+        ({"method": "gptq"}, "method='gptq' needs samples. Pass samples=[x, ...]."),
+        ({"samples": [X]}, "method='rtn' needs no samples. Leave samples= away."),
+        ({"dtype": "qint16"}, "no product takes codes of qint16. Use"),
+        ({"dtype": "int8"}, "int8 is no type of weights."),
+        ({"dtype": "quint4"}, "symmetric weights need codes with signs"),
+        ({"bits": 9}, "bits is 9. Use 2 to 8."),
+        ({"block_size": 0}, "block_size is 0. Use a positive integer."),
+        ({"keep_float": ["Q"]}, "keep_float names 'Q', no node of this graph."),
+    ],
+)
+def test_what_is_wrong_is_said(options: Any, said: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        MODEL.quantize_weights(**options)
+    assert said in str(raised.value)
+
+
+def test_codes_that_no_product_of_codes_takes() -> None:
+    seen = MODEL.calibrate([X], MinMaxObserver)
+    with pytest.raises(OptionError) as raised:
+        MODEL.quantize(seen, weight_dtype="quint4")
+    assert str(raised.value) == ("weight_dtype is quint4. Use qint8 or qint4.")
+    with pytest.raises(OptionError, match="is quantized already"):
+        MODEL.quantize_weights().quantize_weights()
