@@ -13,7 +13,7 @@ from bench.harness import Bench, Contender, Race, Reason, Row
 from bench.harness.agreement import near
 from bench.harness.promise import Promise
 from bench.harness.reading import Found
-from bench.rivals import fused, one_product
+from bench.rivals import one_product, peaks
 from mdtensor.kernels.cpu import isa, layers, runway
 from mdtensor.kernels.cpu.plan import aligned_bytes
 
@@ -54,7 +54,7 @@ def product(m: int, k: int, n: int) -> list[Contender]:
     out = np.empty((m, n), np.float32)
     return [
         Contender(OURS, ours),
-        Contender(PEAK, fused.products(m * k * n)),
+        Contender(PEAK, peaks.of_floats(m * k * n)),
         Contender(BLAS, lambda: np.matmul(x, turned, out)),
         Contender(ORT, one_product.of_floats(x, turned)),
     ]

@@ -72,6 +72,14 @@ class Figure:
         return f"<picture>\n  <source {dark}>\n  {image}\n</picture>"
 
 
+#: Tables of time by size: names of figures, headings, what is measured.
+SIZED = (
+    ("elementwise", "Elementwise", "elementwise operations and chains of them"),
+    ("casts", "Casts of float32", "casts of float32 to 16 and 8 bits"),
+    ("reductions", "Reductions", "sums, maxima and means"),
+    ("codes", "To codes and back", "to quantized and back"),
+    ("convolutions", "Convolutions, 3 x 3, 64 channels", "convolutions"),
+)
 #: By bench; a figure stands above its table.
 FIGURES = {
     "dispatch": (
@@ -96,6 +104,10 @@ FIGURES = {
             "Lines edited in files that were there, by change and way of dispatch",
             "*lines edited",
         ),
+    ),
+    "sizes": tuple(
+        Figure(f"sizes-{name}", table, "sizes", f"Time for each element: {what}")
+        for name, table, what in SIZED
     ),
     "kernels": (
         Figure(

@@ -13,6 +13,7 @@ from bench.harness.reading import Reading
 from bench.harness.table import shown
 
 WIDTH, LINE = 7.2, 0.23  # inches: of a figure, and of one line in it
+ACROSS = 3  # panels in a line of small ones
 #: Of the largest over the smallest: beyond it an axis names powers of ten alone.
 WIDE = 30
 
@@ -127,6 +128,34 @@ def growth(readings: Sequence[Reading], theme: Theme) -> Figure:
     in_time(axes.yaxis, [one.value for one in readings])
     axes.set_xlabel(readings[0].row.split(maxsplit=1)[1])
     axes.grid()
+    keyed(figure, styles, theme)
+    return figure
+
+
+def sizes(readings: Sequence[Reading], theme: Theme) -> Figure:
+    """Time per element by size; a panel for each operation: "name, size" is a row."""
+    styles, panels = looks(named(readings), theme), {}
+    for one in readings:
+        name, size = one.row.rsplit(", ", 1)
+        panels.setdefault(name, []).append((int(size.replace(",", "")), one))
+    lines = -(-len(panels) // ACROSS)
+    figure = Figure((WIDTH, 2 * lines + 0.6), layout="constrained")
+    shared = {"sharex": True, "sharey": True, "squeeze": False}
+    grid = figure.subplots(lines, min(ACROSS, len(panels)), **shared)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    for axes, (name, found) in zip(grid.flat, panels.items(), strict=False):
+        for contender, look in styles.items():
+            of = [(n, one.value / n) for n, one in found if one.contender == contender]
+            line = {"linewidth": 0.8, **point(look, theme), "markersize": 4}
+            axes.plot([n for n, _ in of], [each for _, each in of], **line)
+        axes.set_title(name, loc="left")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.grid()
+    in_time(grid[0, 0].yaxis, [one.value / n for f in panels.values() for n, one in f])
+    figure.supxlabel("elements", fontsize="medium")
+    figure.supylabel("time for each element", fontsize="medium")
     keyed(figure, styles, theme)
     return figure
 

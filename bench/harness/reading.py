@@ -63,12 +63,17 @@ def timed(
     samples: Samples,
     ours: str,
     more: Mapping[str, Mapping[str, str]],
+    limit: str = "",
 ) -> list[Reading]:
-    """Readings of what took turns; `more` are further columns by contender."""
+    """Readings of what took turns; `more` are further columns by contender.
+
+    There is no ratio to `limit`.
+    """
     found = []
     for name in medians(samples):
         value = interval(samples[name])
-        over = ratio(samples, ours, name) if name != ours and ours in samples else None
+        is_rival = ours in samples and name not in (ours, limit)
+        over = ratio(samples, ours, name) if is_rival else None
         limits = value.median, value.low, value.high
         columns = more.get(name, {})
         found.append(Reading(table, row, name, *limits, ratio=over, more=columns))

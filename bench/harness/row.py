@@ -46,6 +46,8 @@ class Race:
         sample_seconds: how long one sample takes; 0 for a single call.
         share: of the rounds, for rows that take long.
         columns: further columns, from the median seconds.
+        limit: the contender that does what the machine cannot do faster, and no more:
+            no rival, but a column says which share of its speed is ours.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Race:
     sample_seconds: float = 0.005
     share: float = 1.0
     columns: Columns = no_columns
+    limit: str = ""
 
     def read(self, effort: Effort) -> list[Reading]:
         contenders, effort = self.make(), effort.of(self.share)
@@ -65,8 +68,12 @@ class Race:
             self.check({one.name: one.result() for one in contenders})
             seconds = self.sample_seconds / effort.haste
             samples = interleave(contenders, effort.rounds, seconds, self.clock)
-        more = self.columns(medians(samples))
-        return timed(self.table, self.name, samples, self.ours, more)
+        found = medians(samples)
+        more = {name: dict(self.columns(found).get(name, {})) for name in found}
+        if self.limit in found:
+            share = found[self.limit] / found[self.ours]
+            more[self.ours]["of the limit"] = f"{share:.0%}"
+        return timed(self.table, self.name, samples, self.ours, more, self.limit)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
-OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+from bench.rivals import one_model
 
 
 def of_floats(x: np.ndarray, w: np.ndarray) -> Callable[[], np.ndarray]:
@@ -42,29 +41,5 @@ def of_nibbles(
 def _call(
     node: object, x: np.ndarray, columns: int, constants: dict[str, np.ndarray]
 ) -> Callable[[], np.ndarray]:
-    graph = helper.make_graph(
-        [node],
-        "one",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(v, name) for name, v in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, ["CPUExecutionProvider"]
-    )
-    binding = session.io_binding()
-    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(x))
     out = np.empty((len(x), columns), np.float32)
-    binding.bind_output(
-        "y", element_type=np.float32, shape=out.shape, buffer_ptr=out.ctypes.data
-    )
-
-    def run() -> np.ndarray:
-        session.run_with_iobinding(binding)
-        return out
-
-    return run
+    return one_model.bound([node], {"x": x}, constants, out)

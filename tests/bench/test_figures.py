@@ -32,11 +32,16 @@ def reading(figure: Figure, row: str, name: str, value: float) -> Reading:
     return Reading(figure.table, row, name, value, value, value, unit, over)
 
 
+def row_of(figure: Figure, count: int) -> str:
+    of = figure.rows.replace("*", "of ")
+    return f"{of}, {count:,}" if figure.kind == "sizes" else f"{count} {of}"
+
+
 def result(name: str) -> Result:
     """Two rows of each table that is drawn, with two rivals."""
     contenders = {"mdtensor": 1.0, "rival <a>": 2.0, "rival b": 40.0}
     readings = [
-        reading(figure, f"{count} {figure.rows.replace('*', 'of ')}", who, value)
+        reading(figure, row_of(figure, count), who, value)
         for figure in FIGURES[name]
         for count in (4, 500)
         for who, value in contenders.items()

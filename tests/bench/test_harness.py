@@ -90,6 +90,16 @@ def test_nothing_is_timed_before_all_agree() -> None:
     assert found[1].ratio is not None
 
 
+def test_a_limit_of_the_machine_is_no_rival() -> None:
+    """It has no ratio; a column says which share of its speed is ours."""
+    ways = [Contender(name, lambda x=name: x) for name in ("mdtensor", "limit")]
+    found = Race("row", lambda: ways, dict, sample_seconds=0, limit="limit").read(QUICK)
+    assert [reading.ratio for reading in found] == [None, None]
+    share = found[1].value / found[0].value
+    assert found[0].more == {"of the limit": f"{share:.0%}"}
+    assert not found[1].more
+
+
 def test_arrays_agree_in_shape_and_elements() -> None:
     alike({"a": [1, 2], "b": [1, 2]})
     with pytest.raises(Disagreement, match="b differs from a"):
