@@ -165,6 +165,24 @@ def test_longest_sums_hold(matmul, weight):
     assert sums.tolist() == [k * 255 * weight] * n
 
 
+@pytest.mark.parametrize("ratio", [Fraction(1, 2), Fraction(7), Fraction(2**15, 3)])
+def test_sums_far_beyond_the_codes_saturate(matmul, ratio):
+    m, k, n = 13, 40, 20
+    rng = np.random.default_rng(3)
+    a, w = draw(rng, "random", m * k + SLACK, n, k)
+    bias = biases(rng, w, 3)
+    multiplier, limbs = np.zeros(32, np.float32), np.zeros((32, 8), np.int64)
+    multiplier[:n], limbs[:n] = rescale([ratio] * n)
+    out = np.zeros(m * n, np.uint8)
+    matmul.gemm_u8s8u8(
+        *(a, k, m, k, matmul.pack_s8(w), n, bias, multiplier, limbs),
+        *(9, 0, 255, out, n),
+    )
+    sums = a[: m * k].reshape(m, k).astype(np.int64) @ w.T.astype(np.int64) + bias[:n]
+    want = exact_codes(sums, [ratio] * n, 9, 0, 255)
+    assert np.array_equal(out.reshape(m, n), want)
+
+
 @pytest.mark.parametrize(("m", "k", "n"), [(0, 8, 16), (3, 0, 5), (3, 8, 0)])
 def test_gemm_of_nothing(matmul, m, k, n):
     a, w = np.full(m * k + SLACK, 255, np.uint8), np.ones((n, k), np.int8)

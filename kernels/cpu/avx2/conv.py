@@ -168,22 +168,6 @@ def twin_rows(geometry):
 
 
 @kernel
-def block_weights(packed, bias, kh, kw, j):
-    """Addresses of the weights and of the bias of channels j .. j + 8."""
-    size = (kh // 2 + 1) * kw * TAP
-    return vectors.address_of(packed, j // LANES * size), vectors.address_of(bias, j)
-
-
-@kernel
-def next_outputs(ox, ow, pixels):
-    """(first output, tiles) that go on at column ox; the last tile may start before."""
-    left = ow - ox
-    if left >= pixels or ow < pixels:
-        return ox, max(1, left // pixels)
-    return ow - pixels, 1
-
-
-@kernel
 def tile_pixels(rows, ow):
     """Outputs of a tile in each row."""
     return OUTPUTS if rows == 1 and ow >= OUTPUTS else OUTPUTS // 2
@@ -215,50 +199,62 @@ def run_tiles_s32(rows, pixels, job):
     return tiles_s32(1, 4, 0, job) if pixels == 4 else tiles_s32(1, 8, 0, job)
 
 
-@kernel(inline="always")
-def block_u8(
-    rows, kw, ow, taps, weights, j, c, multiplier, limbs, zero_point, lo, hi, offset,
-    spill, target, at, pitch, row_pitch,
+@kernel
+def tap_places(geometry, table, count):
+    """table, lines, kw and the steps of a `Job`."""
+    kh, kw, stride, dilation = geometry[3], geometry[4], geometry[6], geometry[10]
+    steps = dilation * VECTOR, stride * VECTOR, line_width(geometry) * VECTOR
+    return vectors.address_of(table, 0), count, kw, *steps, (kh // 2 + 1) * kw * TAP
+
+
+@kernel
+def blocks_job(rows, ow, taps, packed, bias, j, blocks):
+    """A `Job` up to the bias, for `blocks` blocks of channels from channel j on."""
+    pixels, block = tile_pixels(rows, ow), j // LANES
+    tiles, last = (ow + pixels - 1) // pixels, max(0, ow - pixels)
+    block_step, weight_step = taps[5], taps[6]
+    weights = vectors.address_of(packed, block * weight_step)
+    places = weights, vectors.address_of(bias, j)
+    return (blocks, tiles, last, block * block_step, *taps, *places)
+
+
+@kernel
+def blocks_u8(
+    rows, kw, ow, taps, packed, bias, j, blocks, c, multiplier, limbs, zero_point, lo,
+    hi, near, spill, target, at, pitch, row_pitch,
 ):  # fmt: skip
-    """Channels j .. j + 8 of one or two rows of outputs, from target[at] on.
+    """Channels from j on, in blocks of 8, of one or two rows of outputs.
 
     Args:
-        taps: x (bytes from a line's address), lines (their addresses), count, kw,
-            tap_step, pixel_step, as in a tile's job.
-        weights: addresses of the block's weights and bias.
+        taps: table, lines, kw and the steps of a `Job`.
+        near: int64, as many as there are tiles.
+        target, at: where the first output goes.
     """
-    pixels, step = tile_pixels(rows, ow), taps[5]
-    y = vectors.address_of(target, at)
-    scales = vectors.address_of(multiplier, j)
-    ox = 0
-    while ox < ow:
-        ox, tiles = next_outputs(ox, ow, pixels)
-        job = (tiles, taps[0] + ox * step, *taps[1:], *weights, row_pitch, pitch,
-               y + ox * pitch, scales, lo, hi, offset)  # fmt: skip
-        done = run_tiles_u8(rows, pixels, kw, job)
-        ox += pixels * (done >> 1)
-        if done & 1:
-            sums = vectors.address_of(spill, 0)
-            again = (1, taps[0] + (ox - pixels) * step, *taps[1:], *weights,
-                     VECTOR * pixels, VECTOR, sums)  # fmt: skip
-            run_tiles_s32(rows, pixels, again)
-            for r in range(rows):
-                first = at + r * row_pitch + (ox - pixels) * pitch - j
-                resolve(spill[r * pixels * LANES :], pixels, 1, j, c, multiplier, limbs,
-                        zero_point, lo, hi, target, first, pitch)  # fmt: skip
-
-
-@kernel(inline="always")
-def block_s32(rows, ow, taps, weights, target, at, pitch, row_pitch):
-    """As `block_u8`, the sums themselves."""
     pixels = tile_pixels(rows, ow)
+    job = blocks_job(rows, ow, taps, packed, bias, j, blocks)
+    y, scales = vectors.address_of(target, at), vectors.address_of(multiplier, j)
+    places = y, scales, lo, hi, vectors.address_of(near, 0), offset_of(zero_point)
+    found = run_tiles_u8(rows, pixels, kw, (*job, row_pitch, pitch, *places))
+    tiles, last = job[1], job[2]
+    for number in near[:found]:
+        n, first = j + number // tiles * LANES, min(number % tiles * pixels, last)
+        own = blocks_job(rows, ow, taps, packed, bias, n, 1)
+        sums = VECTOR * pixels, VECTOR, vectors.address_of(spill, 0)
+        x = own[3] + first * taps[4]
+        run_tiles_s32(rows, pixels, (1, 1, 0, x, *own[4:], *sums))
+        for r in range(rows):
+            start = at - j + r * row_pitch + first * pitch
+            resolve(spill[r * pixels * LANES :], pixels, 1, n, c, multiplier, limbs,
+                    zero_point, lo, hi, target, start, pitch)  # fmt: skip
+
+
+@kernel
+def blocks_s32(rows, ow, taps, packed, bias, j, blocks, target, at, pitch, row_pitch):
+    """As `blocks_u8`, the sums themselves."""
+    pixels = tile_pixels(rows, ow)
+    job = blocks_job(rows, ow, taps, packed, bias, j, blocks)
     y = vectors.address_of(target, at)
-    ox = 0
-    while ox < ow:
-        ox, tiles = next_outputs(ox, ow, pixels)
-        job = (tiles, taps[0] + ox * taps[5], *taps[1:], *weights, 4 * row_pitch,
-               4 * pitch, y + 4 * ox * pitch)  # fmt: skip
-        ox += pixels * (run_tiles_s32(rows, pixels, job) >> 1)
+    run_tiles_s32(rows, pixels, (*job, 4 * row_pitch, 4 * pitch, y))
 
 
 @kernel
@@ -299,31 +295,23 @@ def depthwise_u8s8u8(
     width, wide = line_width(geometry), max(ow, OUTPUTS)
     held, table, outside, spare, image = workspace(geometry, c, x_zero_point)
     stage, spill = np.empty(2 * wide * LANES, np.uint8), np.empty(64, np.int32)
-    steps = kw, geometry[10] * VECTOR, geometry[6] * VECTOR
-    offset = offset_of(zero_point)
+    near = np.empty((c // LANES + 1) * ow, np.int64)
     for oy in range(0, oh, twin_rows(geometry)):
         rows = min(twin_rows(geometry), oh - oy)
         count = line_count(kh, rows)
         find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
-        for j in range(0, c, LANES):
-            taps = (
-                j // LANES * width * VECTOR,
-                vectors.address_of(table, 0),
-                count,
-                *steps,
-            )
-            weights = block_weights(packed, bias, kh, kw, j)
-            at = oy * ow * c + j
-            if ow >= tile_pixels(rows, ow) and c - j >= LANES:
-                block_u8(rows, kw, ow, taps, weights, j, c, multiplier, limbs,
-                         zero_point, lo, hi, offset, spill, out, at, c,
-                         ow * c)  # fmt: skip
-            else:
-                block_u8(rows, kw, ow, taps, weights, j, c, multiplier, limbs,
-                         zero_point, lo, hi, offset, spill, stage, 0, LANES,
-                         wide * LANES)  # fmt: skip
-                size = ow, min(LANES, c - j), c
-                copy_outputs(stage, rows, wide, size, out, at, ow * c)
+        taps = tap_places(geometry, table, count)
+        whole = c // LANES if ow >= tile_pixels(rows, ow) else 0
+        at = oy * ow * c
+        if whole > 0:
+            blocks_u8(rows, kw, ow, taps, packed, bias, 0, whole, c, multiplier, limbs,
+                      zero_point, lo, hi, near, spill, out, at, c, ow * c)  # fmt: skip
+        for j in range(whole * LANES, c, LANES):
+            blocks_u8(rows, kw, ow, taps, packed, bias, j, 1, c, multiplier, limbs,
+                      zero_point, lo, hi, near, spill, stage, 0, LANES,
+                      wide * LANES)  # fmt: skip
+            size = ow, min(LANES, c - j), c
+            copy_outputs(stage, rows, wide, size, out, at + j, ow * c)
 
 
 @kernel
@@ -332,27 +320,21 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
 
     Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
     """
-    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
+    kh, oh, ow = geometry[3], geometry[11], geometry[12]
     width, wide = line_width(geometry), max(ow, OUTPUTS)
     held, table, outside, spare, image = workspace(geometry, c, x_zero_point)
     stage = np.empty(2 * wide * LANES, np.int32)
-    steps = kw, geometry[10] * VECTOR, geometry[6] * VECTOR
     for oy in range(0, oh, twin_rows(geometry)):
         rows = min(twin_rows(geometry), oh - oy)
         count = line_count(kh, rows)
         find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
-        for j in range(0, c, LANES):
-            taps = (
-                j // LANES * width * VECTOR,
-                vectors.address_of(table, 0),
-                count,
-                *steps,
-            )
-            weights = block_weights(packed, bias, kh, kw, j)
-            at = oy * ow * c + j
-            if ow >= tile_pixels(rows, ow) and c - j >= LANES:
-                block_s32(rows, ow, taps, weights, out, at, c, ow * c)
-            else:
-                block_s32(rows, ow, taps, weights, stage, 0, LANES, wide * LANES)
-                size = ow, min(LANES, c - j), c
-                copy_outputs(stage, rows, wide, size, out, at, ow * c)
+        taps = tap_places(geometry, table, count)
+        whole = c // LANES if ow >= tile_pixels(rows, ow) else 0
+        at = oy * ow * c
+        if whole > 0:
+            blocks_s32(rows, ow, taps, packed, bias, 0, whole, out, at, c, ow * c)
+        for j in range(whole * LANES, c, LANES):
+            blocks_s32(rows, ow, taps, packed, bias, j, 1, stage, 0, LANES,
+                       wide * LANES)  # fmt: skip
+            size = ow, min(LANES, c - j), c
+            copy_outputs(stage, rows, wide, size, out, at + j, ow * c)

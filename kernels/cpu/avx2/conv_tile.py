@@ -3,6 +3,8 @@
 See `conv.py` for the lines of paired pixels and for the packed weights.
 """
 
+from typing import NamedTuple
+
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -15,7 +17,7 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
     load_multipliers,
     load_vectors,
 )
-from mdtensor.kernels.cpu.avx2.simd import S32, WORDS
+from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
 from mdtensor.kernels.cpu.vectors import I8, I32, I64
 
 OUTPUTS = 8  # accumulators of a tile at most
@@ -68,102 +70,171 @@ def interleave(typingctx, blocks, job):
     return types.void(blocks, types.UniTuple(types.int64, 10)), emit
 
 
-def _accumulate(b, rows, pixels, taps, job, x):
+class Job(NamedTuple):
+    """Where the tiles of one or two rows of outputs are, as values of LLVM.
+
+    Args:
+        blocks, tiles, last: blocks of 8 channels, tiles in each, and the first output
+            of the last one, which may overlap the one before.
+        x: added to the addresses of lines.
+        table, lines, kw: addresses of the lines, how many, and taps in each.
+        tap_step, pixel_step, block_step: of x; bytes, as all steps and pitches.
+        weight_step: from block to block of the weights.
+        weights, bias, out: addresses.
+    """
+
+    blocks: ir.Value
+    tiles: ir.Value
+    last: ir.Value
+    x: ir.Value
+    table: ir.Value
+    lines: ir.Value
+    kw: ir.Value
+    tap_step: ir.Value
+    pixel_step: ir.Value
+    block_step: ir.Value
+    weight_step: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+    row_pitch: ir.Value
+    pitch: ir.Value
+    out: ir.Value
+
+
+FIELDS = len(Job._fields)
+
+
+def _accumulate(b, rows, pixels, taps, job):
     """bias + taps of `pixels` neighbouring outputs in each row, row-major."""
-    table, lines, kw, tap_step, pixel_step, weights, bias = job
 
     def add_tap(place, weights, sums):
         taps = load_vectors(b, weights, rows, WORDS)
         sums = list(sums)
         for p in range(pixels):
-            codes = vectors.load(b, b.add(place, b.mul(pixel_step, I64(p))), WORDS)
+            codes = vectors.load(b, b.add(place, b.mul(job.pixel_step, I64(p))), WORDS)
             for r in range(rows):
                 product = simd.multiply_pairs(b, codes, taps[r])
                 sums[r * pixels + p] = b.add(sums[r * pixels + p], product)
         return sums
 
     def add_line(i, sums):
-        line = vectors.load(b, b.add(table, b.mul(i, I64(8))), I64)
-        line = b.add(line, x)
-        row = b.add(weights, b.mul(i, b.mul(kw, I64(TAP))))
+        line = vectors.load(b, b.add(job.table, b.mul(i, I64(8))), I64)
+        line = b.add(line, job.x)
+        row = b.add(job.weights, b.mul(i, b.mul(job.kw, I64(TAP))))
 
         def add_nth(j, sums):
-            place = b.add(line, b.mul(tap_step, j))
+            place = b.add(line, b.mul(job.tap_step, j))
             return add_tap(place, b.add(row, b.mul(j, I64(TAP))), sums)
 
         if not taps:
-            return vectors.repeat(b, kw, sums, add_nth)
+            return vectors.repeat(b, job.kw, sums, add_nth)
         for j in range(taps):
             sums = add_nth(I64(j), sums)
         return sums
 
-    start = load_vectors(b, bias, 1, S32) * (rows * pixels)
-    return vectors.repeat(b, lines, start, add_line)
+    start = load_vectors(b, job.bias, 1, S32) * (rows * pixels)
+    return vectors.repeat(b, job.lines, start, add_line)
+
+
+def _each_tile(b, job, pixels, size, carried, enter):
+    """`carried` after all tiles: carried = enter(block)(number, tile's job, carried).
+
+    Args:
+        size: bytes of an output.
+        enter: called with the number of a block before its tiles.
+    """
+
+    def block(j, carried):
+        tile = enter(j)
+        own = job._replace(
+            x=b.add(job.x, b.mul(j, job.block_step)),
+            weights=b.add(job.weights, b.mul(j, job.weight_step)),
+            bias=b.add(job.bias, b.mul(j, I64(4 * LANES))),
+            out=b.add(job.out, b.mul(j, I64(size * LANES))),
+        )
+
+        def nth(i, carried):
+            first = b.mul(i, I64(pixels))
+            first = b.select(b.icmp_signed("<", first, job.last), first, job.last)
+            x = b.add(own.x, b.mul(first, job.pixel_step))
+            out = b.add(own.out, b.mul(first, job.pitch))
+            number = b.add(b.mul(j, job.tiles), i)
+            return tile(number, own._replace(x=x, out=out), carried)
+
+        return vectors.repeat(b, job.tiles, carried, nth)
+
+    return vectors.repeat(b, job.blocks, carried, block)
+
+
+def _store_pixel(b, job, pixels, i, value):
+    """Output i of a tile, row-major."""
+    r, p = divmod(i, pixels)
+    place = b.add(b.mul(job.row_pitch, I64(r)), b.mul(job.pitch, I64(p)))
+    vectors.store(b, value, b.add(job.out, place))
 
 
 @intrinsic(prefer_literal=True)
 def tiles_u8(typingctx, rows, pixels, taps, job):
-    """Tiles of `depthwise_u8s8u8` side by side, up to one with a lane near a tie.
+    """All tiles of `depthwise_u8s8u8` in one or two rows of outputs.
 
     Args:
         rows, pixels, taps: literals; outputs in 1 or 2 rows, `pixels` in each; 3 or 5
             taps in a kernel row, or 0 for any other number.
-        job: count, x, table (addresses of lines), lines, kw, tap_step, pixel_step,
-            weights, bias, row_pitch, pitch, out, multiplier, lo, hi, offset; arrays by
-            address, steps and pitches in bytes; x is added to the lines' addresses.
+        job: as `Job`, then multiplier, lo, hi, near, offset; arrays by address.
 
-    Returns: 2 * tiles done, + 1 if the last one has such a lane.
+    Returns: how many tiles have a lane near a tie; `near`, int64 of as many as there
+        are tiles, gets their numbers, block by block.
     """
     shape = vectors.literals(rows, pixels, taps)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        count, x, *job = cgutils.unpack_tuple(b, arguments[3])
-        row_pitch, pitch, out, multiplier, lo, hi, offset = job[7:]
+        values = cgutils.unpack_tuple(b, arguments[3])
+        job = Job(*values[:FIELDS])
+        multiplier, lo, hi, near, offset = values[FIELDS:]
         pixels = shape[1]
 
-        def tile(x, out):
-            sums = _accumulate(b, *shape, job[:7], x)
-            scales = load_multipliers(b, multiplier, 1) * QUAD
-            rescaler = Rescaler(b, offset, lo, hi)
-            for first in range(0, shape[0] * pixels, QUAD):
-                codes = rescaler.codes(b, sums[first : first + QUAD], scales)
-                codes = b.bitcast(codes, ir.VectorType(I64, QUAD))
-                for i in range(QUAD):
-                    r, p = divmod(first + i, pixels)
-                    place = b.add(b.mul(row_pitch, I64(r)), b.mul(pitch, I64(p)))
-                    pixel = b.extract_element(codes, I32(i))
-                    vectors.store(b, pixel, b.add(out, place))
-            return rescaler.has_near_tie(b)
+        def enter(block):
+            place = b.add(multiplier, b.mul(block, I64(4 * LANES)))
+            scales = load_multipliers(b, place, 1) * QUAD
 
-        steps = [b.mul(step, I64(pixels)) for step in (job[4], pitch)]
-        return vectors.advance(b, count, [x, out], steps, tile)
+            def tile(number, job, carried):
+                sums = _accumulate(b, *shape, job)
+                rescaler = Rescaler(b, offset, lo, hi)
+                for first in range(0, shape[0] * pixels, QUAD):
+                    codes = rescaler.codes(b, sums[first : first + QUAD], scales)
+                    # stored as doubles, since LLVM moves upper integers first
+                    codes = b.bitcast(codes, ir.VectorType(ir.DoubleType(), QUAD))
+                    for i in range(QUAD):
+                        code = b.extract_element(codes, I32(i))
+                        _store_pixel(b, job, pixels, first + i, code)
+                vectors.store(b, number, b.add(near, b.mul(carried[0], I64(8))))
+                return [b.add(carried[0], rescaler.has_near_tie(b))]
 
-    kinds = [*[types.int64] * 15, types.float32]
+            return tile
+
+        return _each_tile(b, job, pixels, 1, [I64(0)], enter)[0]
+
+    kinds = [*[types.int64] * (FIELDS + 4), types.float32]
     return types.int64(rows, pixels, taps, types.Tuple(kinds)), emit
 
 
 @intrinsic(prefer_literal=True)
 def tiles_s32(typingctx, rows, pixels, taps, job):
-    """As `tiles_u8` with the job up to `out`, where the sums are written."""
+    """As `tiles_u8` with a `Job` alone: the sums are written."""
     shape = vectors.literals(rows, pixels, taps)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        count, x, *job = cgutils.unpack_tuple(b, arguments[3])
-        row_pitch, pitch, out = job[7:]
-        pixels = shape[1]
+        def tile(number, job, carried):
+            for i, sums in enumerate(_accumulate(b, *shape, job)):
+                _store_pixel(b, job, shape[1], i, sums)
+            return carried
 
-        def tile(x, out):
-            for i, sums in enumerate(_accumulate(b, *shape, job[:7], x)):
-                r, p = divmod(i, pixels)
-                place = b.add(b.mul(row_pitch, I64(r)), b.mul(pitch, I64(p)))
-                vectors.store(b, sums, b.add(out, place))
-            return I64(0)
+        job = Job(*cgutils.unpack_tuple(b, arguments[3]))
+        _each_tile(b, job, shape[1], 4, [], lambda block: tile)
+        return context.get_dummy_value()
 
-        steps = [b.mul(step, I64(pixels)) for step in (job[4], pitch)]
-        return vectors.advance(b, count, [x, out], steps, tile)
-
-    return types.int64(rows, pixels, taps, types.UniTuple(types.int64, 12)), emit
+    return types.void(rows, pixels, taps, types.UniTuple(types.int64, FIELDS)), emit

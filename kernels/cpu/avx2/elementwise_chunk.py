@@ -10,12 +10,14 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2 import simd
-from mdtensor.kernels.cpu.avx2.epilogue import QUAD, TOP, Rescaler
+from mdtensor.kernels.cpu.avx2.epilogue import ONE, QUAD, Rescaler
 from mdtensor.kernels.cpu.avx2.simd import FLOATS, LANES, S32, WORDS
 from mdtensor.kernels.cpu.vectors import I8, I32, I64
 
 CHUNK = QUAD * LANES
-BOTTOM = -TOP  # below every code; its low half says "not near a tie"
+# beyond every code, far within int32; the low halves say "not near a tie"
+TOP = 1023.5 * ONE
+BOTTOM = -TOP
 
 
 def _codes(b, place):

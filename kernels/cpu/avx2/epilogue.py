@@ -4,7 +4,8 @@ out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). A fused multiply
 gives y = (acc * P / Q + zero_point + 1/2) * 2**16 + SLIP, which errs by less than SLIP
 for every code that does not saturate. The high half of y is the code, and exact, unless
 the low half is at most 2 * SLIP: such a tile (one in a hundred) is summed again, and
-`resolve` decides those lanes with integers.
+`resolve` decides those lanes with integers. So it does where y leaves int32, which the
+conversion makes -2**31: a sum of more than 32,000 steps of the result needs no limit.
 """
 
 import numpy as np
@@ -22,8 +23,6 @@ QUAD = 4
 # |y| <= 257 * 2**16: 2.1 from acc and multiplier, 1 from the sum, 1/2 from the integer
 SLIP = 4
 ONE = 2.0**16
-# above every code, far below 2**31, and its low half says "not near a tie"
-TOP = 1023.5 * ONE
 NEAR = ir.Constant(S32, [2 * SLIP + 1] * LANES)
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it
 UNPACKED = tuple(4 * (i % 2) + i // 2 for i in range(8))
@@ -43,7 +42,7 @@ class Rescaler:
         self.least = ir.Constant(WORDS, [-1] * 16)
 
     def shifted(self, b, v):
-        """The high halves of y, float32 lanes up to TOP; remembers the low halves."""
+        """The high halves of y, float32 lanes; remembers the low halves."""
         y = simd.to_int(b, v)
         self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
         return b.ashr(y, ir.Constant(S32, [16] * LANES))
@@ -52,7 +51,6 @@ class Rescaler:
         """The high halves of y of an accumulator vector."""
         v = b.sitofp(accumulator, FLOATS)
         v = simd.multiply_add(b, v, multiplier, self.offset)
-        v = simd.minimum(b, v, ir.Constant(FLOATS, [TOP] * LANES))
         return self.shifted(b, v)
 
     def codes(self, b, quad, multipliers):
