@@ -26,6 +26,7 @@ from mdtensor.quant.model import (
     quantize,
     read,
     rewrite,
+    scaling,
     weight_only,
     weights,
 )
@@ -158,6 +159,56 @@ class Model:
     ) -> Calibration:
         """What every value does on `samples`; see `calibrate.calibrate`."""
         return calibrate.calibrate(self.graph, samples, observer)
+
+    def equalize(self, *, sweeps: int = 20, powers_of_two: bool = False) -> Model:
+        """The same function by layers whose channels have equal ranges.
+
+        Between two layers with nothing but relu, leaky relu, pools and views of vectors
+        (not relu6, whose 6 would move), each channel is divided by what makes its
+        largest weights equal on both sides, and the layers behind are multiplied by it;
+        see `quant.equalize`. Outputs are those of before but for the rounding of
+        floats. Values whose scale changed have other names: calibrate afterwards.
+
+        Args:
+            sweeps: how often to go through the layers at most.
+            powers_of_two: scales are powers of two: outputs stay equal to the bit, and
+                ranges are equal to a factor of 2.
+
+        Raises:
+            OptionError: fewer than one sweep, or the model is quantized.
+
+        Source: Nagel et al. 2019, "Data-Free Quantization", section 4.1.
+        """
+        return Model(scaling.equalize(self.graph, sweeps, powers_of_two))
+
+    def smooth(
+        self,
+        samples: Iterable[Any],
+        *,
+        strength: float = 0.5,
+        powers_of_two: bool = False,
+    ) -> Model:
+        """The same function by layers that read channels of more equal ranges.
+
+            s_j = max|x_j|ᵃ / max|W_j|¹⁻ᵃ
+
+        Each channel that layers read is divided by s where it is written, by a layer or
+        a normalization with weights, and their weights are multiplied by it; see
+        `quant.smooth`. What may lie between, and what it gives, is as of `equalize`.
+
+        Args:
+            samples: as `calibrate` takes them; the model runs on them.
+            strength: a, from 0 (the ranges of weights become equal) to 1 (those of what
+                layers read).
+            powers_of_two: scales are powers of two: outputs stay equal to the bit.
+
+        Raises:
+            OptionError: another strength, or the model is quantized.
+            DataError: bad samples, or none.
+
+        Source: Xiao et al. 2022, "SmoothQuant", equation 4.
+        """
+        return Model(scaling.smooth(self.graph, samples, strength, powers_of_two))
 
     def quantize(
         self,

@@ -92,8 +92,12 @@ def _peaks(weights: FloatArray) -> FloatArray:
 
 
 def _scale(first: FloatArray, second: FloatArray) -> FloatArray:
-    """What the outputs of the first are divided by; 1 where either side is 0."""
-    ours, theirs = _peaks(first), _peaks(_inputs(second, len(first)))
+    """What the outputs of the first are divided by."""
+    return balance(_peaks(first), _peaks(_inputs(second, len(first))))
+
+
+def balance(ours: FloatArray, theirs: FloatArray) -> FloatArray:
+    """What makes two largest magnitudes one; 1 where either is 0."""
     scale = np.ones_like(ours)
     both = (ours > 0) & (theirs > 0)
     scale[both] = np.sqrt(ours[both] / theirs[both])

@@ -52,13 +52,14 @@ def smooth(
             "Smooth weights of two axes",
         )
     peaks = moments_of(samples, flat.shape[1]).peaks
-    scale = _scale(peaks, np.abs(flat).max(axis=0), strength)
+    scale = share(peaks, np.abs(flat).max(axis=0), strength)
     if powers_of_two:
         scale = rounded_to_powers(scale)
     return alike(flat * scale, weights), alike(scale, weights)
 
 
-def _scale(inputs: FloatArray, weights: FloatArray, strength: float) -> FloatArray:
+def share(inputs: FloatArray, weights: FloatArray, strength: float) -> FloatArray:
+    """What inputs with these largest magnitudes are divided by; 1 where one is 0."""
     found = np.ones_like(inputs)
     both = (inputs > 0) & (weights > 0)
     found[both] = inputs[both] ** strength / weights[both] ** (1 - strength)
