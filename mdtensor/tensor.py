@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -308,10 +309,22 @@ Operators._from_numpy = staticmethod(from_numpy)
 
 def _unknown(x: Tensor, name: str) -> Any:
     """Python asks this for attributes that are not there."""
-    namespace = {} if name.startswith("_") else vars(sys.modules[__package__])
-    calls = [n for n, value in namespace.items() if is_operation(value)]
-    fix = attribute(name, calls) if namespace else ""
+    fix = "" if name.startswith("_") else _advice(name, len(_package()))
     raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
+
+
+def _package() -> dict[str, Any]:
+    return vars(sys.modules[__package__])
+
+
+@lru_cache(256)
+def _advice(name: str, _: int) -> str:
+    """What to write for it; asked anew where the package has more names, or fewer.
+
+    `hasattr` and `getattr` with a default come here too, and show none of it.
+    """
+    calls = [n for n, value in _package().items() if is_operation(value)]
+    return attribute(name, calls)
 
 
 # Not in the class, where a type checker would take every name for an attribute.

@@ -10,7 +10,8 @@ UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 def shown(value: float, unit: str) -> str:
     """Three digits, seconds in a unit of handy size."""
     if unit != "s":
-        return f"{value:,.0f}" if value == round(value) else f"{value:.3g}"
+        is_whole = value == round(value) or abs(value) >= 1000
+        return f"{value:,.0f}" if is_whole else f"{value:.3g}"
     for size, name in UNITS:
         if abs(value) >= size:
             return f"{_digits(value / size)} {name}"

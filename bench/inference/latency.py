@@ -25,7 +25,7 @@ ONE, TWO = "1 thread", "2 threads"
 SETTLE_SECONDS = 0.02
 #: Of one turn: its calls, the first of which find caches that the others have filled,
 #: and how long it lasts at most.
-CALLS, FEWEST, TURN_SECONDS = 100, 3, 0.15
+CALLS, FEWEST, TURN_SECONDS = 100, 3, 0.1
 
 
 @dataclass(frozen=True)

@@ -55,17 +55,30 @@ def _ort(file: bytes, images: Any, threads: int) -> Call:
 
 
 def litert(network: Network, images: Any, threads: int) -> Call:
+    file = tflite_file(network, images.shape)
+    from bench.rivals.litert import Session
+
+    session = Session(file, threads)
+    channels_last = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
+    return lambda: session(channels_last)
+
+
+def tflite_file(network: Network, shape: tuple[int, ...]) -> bytes:
+    """The quantized network for inputs of this shape.
+
+    Raises:
+        LeftOut: a package is not there, or the format has not what it takes.
+    """
     try:
+        import ai_edge_litert.interpreter  # noqa: F401
+
         from bench.rivals import litert
     except ModuleNotFoundError as error:
         raise LeftOut(f"{error.name} is not installed") from None
     try:
-        file = litert.written(for_shape(network.small, images.shape).graph)
+        return litert.written(for_shape(network.small, shape).graph)
     except litert.NotWritten as reason:
         raise LeftOut(str(reason)) from None
-    session = litert.Session(file, threads)
-    channels_last = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
-    return lambda: session(channels_last)
 
 
 def torch_float(network: Network, images: Any, threads: int) -> Call:

@@ -164,9 +164,14 @@ def _quantized_linear(graph: Graph, node: Node, grid: Any) -> Call:
     return lambda x: torch.ops.quantized.linear(x, packed, step, zero)
 
 
-def _quantized_add(graph: Graph, node: Node, grid: Any) -> Call:
-    step, zero = _grid(grid)
-    return lambda x1, x2: torch.ops.quantized.add(x1, x2, step, zero)
+def _on_codes(name: str) -> Callable[[Graph, Node, Any], Call]:
+    """A function of its engine that takes the grid of its result."""
+
+    def make(graph: Graph, node: Node, grid: Any) -> Call:
+        function, (step, zero) = getattr(torch.ops.quantized, name), _grid(grid)
+        return lambda *given: function(*given, step, zero)
+
+    return make
 
 
 def _quantized_mean(graph: Graph, node: Node, grid: Any) -> Call:
@@ -185,7 +190,8 @@ QUANTIZED: Mapping[str, Any] = {
     "dequantize": lambda graph, node, grid: torch.Tensor.dequantize,
     "conv2d": _quantized_conv2d,
     "linear": _quantized_linear,
-    "add": _quantized_add,
+    "add": _on_codes("add"),
+    "hardswish": _on_codes("hardswish"),
     "global_avg_pool2d": _quantized_mean,
     "reshape": _plain(torch.reshape),
 }

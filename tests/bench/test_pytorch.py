@@ -14,9 +14,10 @@ pytorch = pytest.importorskip("bench.rivals.pytorch", reason="needs PyTorch")
 
 @pytest.fixture
 def floating(tmp_path: Path) -> Model:
-    """What MobileNetV2 is made of."""
+    """What MobileNetV2 is made of, and a hard swish."""
     net = mobilenet.Network()
     x = net.block(net.conv("x", (3, 8), 3, stride=2), 8, 8, 2, 1)
+    x = net.append("HardSwish", [x])
     x = net.append("Flatten", [net.append("GlobalAveragePool", [x])])
     weight, bias = np.random.default_rng(3).normal(size=(5, 8)), np.arange(5)
     ends = net.constant(weight), net.constant(bias)

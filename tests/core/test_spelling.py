@@ -48,6 +48,17 @@ def test_of_a_tensor() -> None:
     )
 
 
+def test_what_a_tensor_lacks_is_worked_out_once(monkeypatch: Any) -> None:
+    """`getattr(x, name, None)` is often asked, and shows no text."""
+    x: Any = md.ones((2,))
+    told = text(lambda: x.softmx)
+    monkeypatch.setattr("mdtensor.tensor.attribute", None)
+    assert text(lambda: x.softmx) == told
+    monkeypatch.undo()
+    monkeypatch.setattr(md, "softmxx", md.softmax, raising=False)
+    assert text(lambda: x.softmx).endswith("Use mdtensor.softmxx(x).")
+
+
 @pytest.mark.parametrize("name", ATTRIBUTES)
 def test_every_other_attribute_runs(name: str) -> None:
     """What is left open in the advice has a value here."""
