@@ -13,17 +13,21 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import RegistrationError, shown
 
 
-def check_annotations(implementation: Callable[..., Any], name: str) -> None:
-    """Refuse parameters that say nothing of their type, or name a type of elements.
+def check_annotations(implementation: Callable[..., Any], name: str) -> tuple[Any, ...]:
+    """What a method takes by position; refuse what says nothing of its type.
 
     Args:
         implementation: a method of the operation `name`, which dispatches on all that
             can be given by position.
 
+    Returns:
+        The annotations in their order; nothing of a function that looks like another.
+
     Raises:
-        RegistrationError: naming the parameter.
+        RegistrationError: a parameter without one, or with that of elements.
     """
     annotations = _annotations(implementation, name)
+    found = []
     for parameter in _by_position(implementation):
         place = f"parameter {parameter} of a method of {name}"
         if parameter not in annotations:
@@ -32,6 +36,8 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> None:
                 "Annotate it with a class of tensors; with object to take anything",
             )
         _check(place, annotations[parameter])
+        found.append(annotations[parameter])
+    return tuple(found)
 
 
 def _annotations(implementation: Any, name: str) -> dict[str, Any]:
@@ -61,7 +67,7 @@ def _annotations(implementation: Any, name: str) -> dict[str, Any]:
 
 
 def _is_text(given: Any) -> bool:
-    return any(
+    return not isinstance(given, type) and any(
         isinstance(part, (str, ForwardRef)) for part in (given, *get_args(given))
     )
 

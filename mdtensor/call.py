@@ -1,5 +1,6 @@
 """The public function of an operation, written out from its declaration.
 
+It is written when it is first called: of some hundred operations a program calls few.
 Nothing but dict lookups stands between caller and method. A closure over *args would
 cost more than the lookups, and so would an object with `__call__`.
 
@@ -14,7 +15,7 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from inspect import Parameter
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
@@ -76,7 +77,7 @@ class _Missing:
 MISSING = _Missing()
 
 
-def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., Any]:
+def callable_of(operation: Any, refuse: Callable[..., Any]) -> Callable[..., Any]:
     """A function with the declared parameters that selects a method and runs it.
 
     Args:
@@ -87,6 +88,36 @@ def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., An
             that are dispatched on with the options after them, the options by name,
             and what is too much.
     """
+
+    def write() -> Any:
+        source, namespace = _written(operation)
+        call.__globals__.update(namespace, _refuse=refuse)
+        exec(_compiled(source), namespace)
+        made: Any = namespace["call"]
+        call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        # Last of all: until now calls from other threads write it, too.
+        call.__code__ = made.__code__.replace(**names)
+        return call
+
+    names = {"co_name": operation.name, "co_filename": f"<call of {operation.name}>"}
+    code = _unwritten.__code__.replace(**names)
+    call = FunctionType(code, {"_write": write}, operation.name)
+    return _dressed(call, operation)
+
+
+def _unwritten(*arguments: Any, **options: Any) -> Any:
+    """What stands for every call until its first."""
+    return _write()(*arguments, **options)  # type: ignore[name-defined]  # noqa: F821
+
+
+@cache
+def _compiled(source: str) -> CodeType:
+    """Most operations look like another: two in three are compiled already."""
+    return compile(source, "<call>", "exec")
+
+
+def _written(operation: Any) -> tuple[str, dict[str, Any]]:
+    """The text of the call, and what its names mean."""
     names = operation.dispatched
     rounds = "out" in operation.options
     left_out = TARGET if rounds else ()
@@ -111,26 +142,9 @@ def compile_call(operation: Any, refuse: Callable[..., Any]) -> Callable[..., An
     parts["body"] = _body(operation, parts)
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
     namespace |= {"_type": type, "_map": map, "_target": target, "_missing": MISSING}
-    namespace |= {"_refuse": refuse}
     for name in ("table", "implementation", "rounding", "items", "check"):
         namespace[f"_{name}"] = getattr(operation, name)
-    return _dressed(_function(source, operation.name, namespace), operation)
-
-
-def _function(source: str, name: str, namespace: dict[str, Any]) -> Any:
-    """The function of `source`, called `name`, with `namespace` for its globals."""
-    exec(_compiled(source), namespace)
-    call: Any = namespace["call"]
-    file = f"<call of {name}>"
-    call.__code__ = call.__code__.replace(co_name=name, co_filename=file)
-    call.__name__ = name
-    return call
-
-
-@cache
-def _compiled(source: str) -> CodeType:
-    """Most operations look like another: two in three are compiled already."""
-    return compile(source, "<call>", "exec")
+    return source, namespace
 
 
 def _body(operation: Any, parts: dict[str, str]) -> str:

@@ -30,7 +30,7 @@ import plum
 
 from mdtensor import mismatch
 from mdtensor.arguments import refuse
-from mdtensor.call import compile_call, target
+from mdtensor.call import callable_of, target
 from mdtensor.declaration import (
     REQUIRED,
     Described,
@@ -330,7 +330,7 @@ def generic(
     check_rule(operation, rule)
     if checked:
         operation.check_defaults()
-    call: Any = compile_call(operation, partial(refuse, operation))
+    call: Any = callable_of(operation, partial(refuse, operation))
     call.operation, call.select = operation, operation.select
     call._repr_html_ = operation._repr_html_
     operation.function = call

@@ -6,7 +6,6 @@ str(tag("td", "a < b", class_="wide"))    # <td class="wide">a &lt; b</td>
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 #: Elements that have no end.
 _VOID = {"br", "link", "meta"}
@@ -34,7 +33,7 @@ def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
         '<a href="#x">&lt;script&gt;</a>'
     """
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -49,9 +48,13 @@ def joined(*parts: object) -> Markup:
         >>> joined(tag("b", "x"), " < y")
         '<b>x</b> &lt; y'
     """
-    return Markup(
-        "".join(p if isinstance(p, Markup) else escape(str(p)) for p in parts)
-    )
+    return Markup("".join(p if isinstance(p, Markup) else _escaped(p) for p in parts))
+
+
+def _escaped(value: object) -> str:
+    from html import escape  # brings all names of entities
+
+    return escape(str(value))
 
 
 def small_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:

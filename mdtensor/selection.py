@@ -166,16 +166,29 @@ def implemented(
             takes what the operation declares.
     """
     if types is None:
-        check_annotations(implementation, operation.name)
+        hints = check_annotations(implementation, operation.name)
         # plum would convert every result to the annotated type: 3 us a call.
         implementation.__annotations__.pop("return", None)
-        return implementation, plum.Signature.from_callable(implementation)
+        return implementation, _signature(implementation, hints)
     check_types(types, operation.name)
     check_callable(operation, implementation)
     function = as_function(implementation, operation.name)
     if operation.sequence:
         return function, plum.Signature(varargs=types[0])
     return function, plum.Signature(*types)
+
+
+def _signature(
+    implementation: Implementation, hints: tuple[Any, ...]
+) -> plum.Signature:
+    """The types that a method is for, as plum reads them, in a third of the time."""
+    given = Parameters.of(implementation)
+    if not hints or given.optional:
+        return plum.Signature.from_callable(implementation)
+    types = [plum.resolve_type_hint(hint) for hint in hints]
+    if given.any_placed:
+        return plum.Signature(*types[:-1], varargs=types[-1])
+    return plum.Signature(*types)
 
 
 def as_function(implementation: Implementation, name: str) -> Implementation:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 Work = Callable[[int, int], None]
 Pieces = deque[tuple[int, int]]
@@ -43,7 +43,15 @@ class Team:
 
     def renew(self) -> None:
         """Forget all threads; new ones start when there is work."""
-        self._pool = ThreadPoolExecutor(MOST_THREADS, "mdtensor")
+        self._pool: Any = None
+
+    def _threads(self) -> Any:
+        """Those there are; of two first callers at once, both get some that work."""
+        from concurrent.futures import ThreadPoolExecutor  # with it comes logging
+
+        pool = self._pool or ThreadPoolExecutor(MOST_THREADS, "mdtensor")
+        self._pool = pool
+        return pool
 
     def is_alone(self, count: int) -> bool:
         """Whether so many elements are the caller's own work, in one piece."""
@@ -64,7 +72,7 @@ class Team:
         It ends when nobody works any more, also by an exception, the caller's own or
         the first of the others: they write to arrays that the caller then gives up.
         """
-        others: list[Future[None] | None] = []
+        others: list[Any] = []
         error: BaseException | None = None
         try:
             for _ in range(min(self.size, len(pieces)) - 1):
@@ -77,17 +85,15 @@ class Team:
         if error is not None:
             raise error
 
-    def _ask(self, pieces: Pieces, work: Work) -> Future[None] | None:
+    def _ask(self, pieces: Pieces, work: Work) -> Any:
         """Another thread at the pieces; None when the interpreter ends."""
         try:
-            return self._pool.submit(_drain, pieces, work)
+            return self._threads().submit(_drain, pieces, work)
         except RuntimeError:
             return None
 
 
-def _awaited(
-    others: list[Future[None]], error: BaseException | None
-) -> BaseException | None:
+def _awaited(others: list[Any], error: BaseException | None) -> BaseException | None:
     """The first error, when all are done; an interrupt, too, waits for them."""
     while others:
         try:

@@ -1,6 +1,7 @@
 """The public function of an operation, written out from its declaration."""
 
 import inspect
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,33 @@ def test_has_the_declared_signature(name: str) -> None:
     for parameter in call.operation.signature.parameters.values():
         found = inspect.signature(call).parameters[parameter.name]
         assert found.default is parameter.default
+
+
+def test_threads_may_make_the_first_call_at_once(registered_as_before: None) -> None:
+    """A call is written when it is first made, by whoever makes it."""
+    for _ in range(200):
+
+        @md.generic
+        def twice(x: md.NumericTensor, /, *, by: int = 2) -> md.Tensor:
+            """`x` times `by`."""
+            raise NotImplementedError
+
+        @md.method(twice)
+        def twice(x: md.NumericTensor, /, *, by: Any) -> md.Tensor:
+            return x * by
+
+        start, found = threading.Barrier(4), []
+
+        def call() -> None:
+            start.wait()  # noqa: B023
+            found.append(int(twice(md.asarray(3), by=5)))  # noqa: B023
+
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        assert found == [15] * 4
 
 
 @pytest.fixture
