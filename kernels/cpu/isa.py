@@ -21,6 +21,8 @@ import platform
 import llvmlite.binding as llvm
 import numba
 
+from mdtensor.kernels.cpu import arm
+
 RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
 #: Those whose kernels are in `dot/`. A process has one of them.
 DOT_RUNWAYS = ("neon", "avxvnni", "avx512", "vnni")
@@ -49,6 +51,8 @@ NOTED_FEATURES = (
 def host_features():
     """Names of the features that the host has and that numba may compile for."""
     host = {name for name, has in llvm.get_host_cpu_features().items() if has}
+    if cpu_name() != "generic":  # else LLVM compiles for less than there is
+        host |= arm.features()
     restricted = numba.config.CPU_FEATURES
     if restricted is None:
         return frozenset(host)
@@ -83,7 +87,7 @@ def choose_runway(features, override, is_jit_disabled):
 
 def _names_of_architecture(features):
     """The runways that a CPU of this kind may have, the fastest one first."""
-    is_arm = "neon" in features
+    is_arm = arm.IS_ARM or "neon" in features
     return [name for name in NEEDED if name == "generic" or is_arm == (name == "neon")]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu import arm, isa
 
 AVX2 = frozenset(isa.AVX2_FEATURES)
 AVX512 = AVX2 | frozenset(isa.AVX512_FEATURES)
@@ -87,3 +87,29 @@ def test_description():
     names = {"machine", "cpu", "features", "runway", "why", "proven", "jit"}
     assert set(found) == names
     assert set(isa.PROVEN) < set(isa.RUNWAYS)
+
+
+GRAVITON_2 = (
+    "fp asimd evtstrm aes crc32 atomics fphp asimdhp cpuid asimdrdm asimddp ssbs"
+)
+CORTEX_A72 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
+
+
+@pytest.mark.parametrize(
+    ("processors", "features"),
+    [
+        ([GRAVITON_2, GRAVITON_2], {"neon", "dotprod"}),
+        ([f"{GRAVITON_2} i8mm bf16"], {"neon", "dotprod", "i8mm"}),
+        ([CORTEX_A72], {"neon"}),
+        ([GRAVITON_2, CORTEX_A72], {"neon"}),
+        ([], set()),
+    ],
+)
+def test_features_that_linux_names(processors, features):
+    entry = "processor\t: 0\nFeatures\t: {}\nCPU part\t: 0xd0c\n\n"
+    text = "".join(map(entry.format, processors))
+    assert arm.in_cpuinfo(text) == features
+
+
+def test_other_cpus_are_not_asked():
+    assert arm.IS_ARM or arm.features() == set()

@@ -3,6 +3,9 @@
 Those in `kernels/cpu/dot` are emulated where the CPU lacks them, which takes longer.
 """
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numba
@@ -472,3 +475,21 @@ def test_im2col(conv, shape, rng):
         conv.im2col_u8(x.reshape(-1), geometry, first, channels, 77, out)
         assert np.array_equal(out[:rows], want)
         assert (out[rows:] == 7).all()
+
+
+OTHERS = [name for name in isa.DOT_RUNWAYS if name != isa.DOT_RUNWAY]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("MDTENSOR_ISA" in os.environ, reason="one of these processes")
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_runways_emulated(name):
+    """This file for each of them, in a process that has it."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "slow", __file__],
+        env=os.environ | {"MDTENSOR_ISA": name + isa.EMULATED},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert " passed" in ended.stdout

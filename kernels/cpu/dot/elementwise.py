@@ -5,7 +5,8 @@ Rounding as in `epilogue.py`: float32, and integers for the lanes near a tie.
 
 import numpy as np
 
-from mdtensor.kernels.cpu import elementwise, rounding
+from mdtensor.kernels.cpu import elementwise, isa, rounding
+from mdtensor.kernels.cpu.avx2 import elementwise as avx2
 from mdtensor.kernels.cpu.dot import avx512, simd
 from mdtensor.kernels.cpu.dot.elementwise_chunk import (
     CHUNK,
@@ -140,8 +141,10 @@ if avx512.HAS_BYTE_PERMUTE:
             whole, mask,
         )  # fmt: skip
 
-else:
+elif isa.lacking("avx2", isa.FEATURES):
     lookup_u8 = elementwise.lookup_u8
+else:
+    lookup_u8 = avx2.lookup_u8
 
 
 @kernel
