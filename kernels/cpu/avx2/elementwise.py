@@ -24,7 +24,7 @@ from mdtensor.kernels.cpu.avx2.elementwise_chunk import (
     quantize_chunks,
     sum_chunks,
 )
-from mdtensor.kernels.cpu.avx2.epilogue import ONE, SLIP, load_vectors, offset_of
+from mdtensor.kernels.cpu.avx2.epilogue import NEAR, ONE, load_vectors, offset_of
 from mdtensor.kernels.cpu.avx2.simd import BYTES, LANES, WORDS
 from mdtensor.kernels.cpu.elementwise import STRIP, interleave
 from mdtensor.kernels.cpu.jit import kernel
@@ -174,7 +174,7 @@ def _settle_products(
     """Decide the lanes near a tie of the chunk at `first` by integers."""
     for group in range(first, first + CHUNK, LANES):
         places = address_of(a, group), address_of(b, group)
-        lanes = near_products((*places, 2 * SLIP + 1, *constants))
+        lanes = near_products((*places, NEAR, *constants))
         while lanes != 0:
             i = group + vectors.trailing_zeros(lanes)
             lanes &= lanes - 1
@@ -196,7 +196,7 @@ def _products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
     while done < whole:
         at = done * CHUNK
         job = (whole - done, address_of(a, at), address_of(b, at), address_of(out, at),
-               lo, hi, zero_point, 2 * SLIP + 1, *constants)  # fmt: skip
+               lo, hi, zero_point, NEAR, *constants)  # fmt: skip
         ended = product_chunks(1, job) if is_exact else product_chunks(0, job)
         done += ended >> 1
         if ended & 1:
@@ -259,7 +259,7 @@ def _is_usual(scale):
 def _quotients(x, scale, zero_point, lo, hi, out):
     """The whole chunks of `quantize_f32u8`."""
     is_exact = _is_usual(scale) and math.frexp(scale)[0] == 0.5  # a power of two
-    one, offset, limit = ONE, offset_of(zero_point), 2 * SLIP + 1
+    one, offset, limit = ONE, offset_of(zero_point), NEAR
     if is_exact:
         one, offset = 1.0, np.float32(0)
     elif not _is_usual(scale):

@@ -3,7 +3,7 @@
 out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). A fused multiply-add
 gives y = (acc * P / Q + zero_point + 1/2) * 2**16 + SLIP, which errs by less than SLIP
 for every code that does not saturate. The high half of y is the code, and exact, unless
-the low half is at most 2 * SLIP: such a tile (one in a hundred) is summed again, and
+the low half is below 2 * SLIP: such a tile (one in 170) is summed again, and
 `resolve` decides those lanes with integers. So it does where y leaves int32, which the
 conversion makes -2**31: a sum of more than 32,000 steps of the result needs no limit.
 """
@@ -20,10 +20,11 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I8, I64
 
 QUAD = 4
-# |y| <= 257 * 2**16: 2.1 from acc and multiplier, 1 from the sum, 1/2 from the integer
-SLIP = 4
+# 1 from acc, 1 from the multiplier, 3/4 from the sum and the integer, for a y beside a
+# code of 1 to 255: |acc * P / Q| < 256, y < 2**24. Others saturate on either side.
+SLIP = 3
 ONE = 2.0**16
-NEAR = ir.Constant(S32, [2 * SLIP + 1] * LANES)
+NEAR = 2 * SLIP  # low halves below it are near a tie
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it
 UNPACKED = tuple(4 * (i % 2) + i // 2 for i in range(8))
 
@@ -34,9 +35,9 @@ class Rescaler:
     Low halves below `limit`, int32 lanes, are near a tie.
     """
 
-    def __init__(self, b, offset, lo=None, hi=None, limit=NEAR):
+    def __init__(self, b, offset, lo=None, hi=None, limit=None):
         self.offset = None if offset is None else vectors.splat(b, offset, LANES)
-        self.limit = limit
+        self.limit = ir.Constant(S32, [NEAR] * LANES) if limit is None else limit
         self.low = None if lo is None else vectors.splat(b, b.trunc(lo, I8), 32)
         self.high = None if hi is None else vectors.splat(b, b.trunc(hi, I8), 32)
         self.least = ir.Constant(WORDS, [-1] * 16)
@@ -89,17 +90,27 @@ def load_multipliers(b, address, count):
 
 
 @intrinsic
-def near_tie_mask(typingctx, accumulator, multiplier, offset):
-    """Bits of the lanes that need integers; 8 int32 and 8 float32 by address."""
+def near_tie_lanes(typingctx, sums, count, multiplier, width, offset):
+    """Which of 8 * count sums need integers: bit i for sum i; count <= 8.
+
+    sums: int32 by address; multiplier: float32 by address, again after 8 * width sums.
+    """
 
     def emit(context, b, signature, arguments):
-        accumulator, multiplier, offset = arguments
-        rescaler = Rescaler(b, offset)
-        sums = vectors.load(b, accumulator, S32)
-        rescaler.scaled(b, sums, *load_multipliers(b, multiplier, 1))
-        return b.zext(rescaler.near_ties(b), I64)
+        sums, count, multiplier, width, offset = arguments
 
-    return types.int64(types.int64, types.int64, types.float32), emit
+        def lanes(i, found):
+            rescaler = Rescaler(b, offset)
+            place = b.mul(b.and_(i, b.sub(width, I64(1))), I64(4 * LANES))
+            scales = load_multipliers(b, b.add(multiplier, place), 1)
+            place = b.add(sums, b.mul(i, I64(4 * LANES)))
+            rescaler.scaled(b, vectors.load(b, place, S32), *scales)
+            lanes = b.zext(rescaler.near_ties(b), I64)
+            return [b.or_(found[0], b.shl(lanes, b.mul(i, I64(LANES))))]
+
+        return vectors.repeat(b, count, [I64(0)], lanes)[0]
+
+    return types.int64(*[types.int64] * 4, types.float32), emit
 
 
 @kernel
@@ -120,16 +131,16 @@ def resolve(
         c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
     """
     offset = offset_of(zero_point)
-    for i in range(rows * width):
-        first = n0 + LANES * (i % width)
-        sums = vectors.address_of(spill, LANES * i)
-        mask = near_tie_mask(sums, vectors.address_of(multiplier, first), offset)
-        while mask != 0:
-            lane = vectors.trailing_zeros(mask)
-            mask &= mask - 1
-            column = first + lane
+    scales = vectors.address_of(multiplier, n0)
+    for start in range(0, rows * width, LANES):
+        count = min(LANES, rows * width - start)
+        sums = vectors.address_of(spill, start * LANES)
+        lanes = near_tie_lanes(sums, count, scales, width, offset)
+        while lanes != 0:
+            i = start * LANES + vectors.trailing_zeros(lanes)
+            lanes &= lanes - 1
+            row, column = i // (LANES * width), n0 + i % (LANES * width)
             if column < n:
-                out[c0 + (i // width) * ldc + column] = rounding.requantize_s32u8(
-                    spill[LANES * i + lane], multiplier[column], limbs, column,
-                    zero_point, lo, hi,
-                )  # fmt: skip
+                out[c0 + row * ldc + column] = rounding.requantize_s32u8(
+                    spill[i], multiplier[column], limbs, column, zero_point, lo, hi
+                )

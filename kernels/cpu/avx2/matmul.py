@@ -68,6 +68,8 @@ def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
         offset = b.mul(i, I64(8))
         line = b.add(packed, b.mul(i, I64(64 * width)))
         for pair in range(2):
+            # no instruction: else weights are loaded early, and a sum goes to memory
+            b.fence("acq_rel", "singlethread")
             place = b.add(line, I64(32 * width * pair))
             weights = load_vectors(b, place, width, WORDS)
             for r in range(rows):
@@ -106,10 +108,10 @@ def tiles_u8(typingctx, rows, width, job):
     def emit(context, b, signature, arguments):
         count, a, *rest = cgutils.unpack_tuple(b, arguments[2])
         pitch, k4, packed, bias, ldc, out, multiplier, lo, hi, offset = rest
+        multipliers = load_multipliers(b, multiplier, shape[1])
 
         def tile(a, out):
             accumulators = _accumulate(b, *shape, a, pitch, k4, packed, bias)
-            multipliers = load_multipliers(b, multiplier, shape[1])
             rescaler = Rescaler(b, offset, lo, hi)
             for q, part, quad in _quads(accumulators):
                 scales = multipliers * (QUAD // shape[1])
