@@ -47,10 +47,12 @@ BENCH = Bench(
         ),
     ],
     reasons=[
-        Reason("float64 and int64 on the way: no kernel is called", "*quantize, *"),
-        Reason("its function says how the rest wraps, which takes steps", "as int8, *"),
         Reason("its tanh may be off by 5 units in the last place", "tanh, *", ORT),
         *(Reason(CHECKS, small) for small in SMALL),
+        Reason(
+            "NaN is refused, which takes a pass, and quotients are exact", "quantize*"
+        ),
+        Reason("two passes before it tell whether any number wraps", "as int8, *"),
         Reason("the memory of its result is there before the call", "*", OUT),
         Reason("both call one kernel of OpenBLAS", "matmul float32*", NUMPY),
         Reason(

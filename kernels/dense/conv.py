@@ -12,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.matmul import rounded
+from mdtensor.kernels.dense.memory import empty
 from mdtensor.kernels.dense.ufunc import compute_dtype
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
+#: Bytes of the columns that an image becomes at a time.
+COLUMNS = 1 << 20
 Padding = tuple[int, int, int, int]
 
 
@@ -87,14 +90,17 @@ def _depthwise(taps: Array, w: Array) -> Array:
 def _grouped(taps: Array, w: Array, groups: int) -> Array:
     """Image to columns, then one product a group; of a 1x1 kernel columns are a view.
 
-    Image by image, so that the columns of one image are the only large copy.
+    Some rows of the result at a time, so that their columns stay in the cache.
     """
-    n, _, _, _, oh, ow = taps.shape
-    depth = w.shape[1] * w.shape[2] * w.shape[3]
-    filters = w.reshape(groups, len(w) // groups, depth)
-    y = np.empty((n, groups, len(w) // groups, oh * ow), taps.dtype)
+    n, c, kh, kw, oh, ow = taps.shape
+    filters = w.reshape(groups, len(w) // groups, -1)
+    y = empty((n, groups, len(w) // groups, oh * ow), taps.dtype)
+    row = c * kh * kw * ow * taps.itemsize
+    rows = oh if kh == kw == 1 else min(oh, max(1, COLUMNS // max(1, row)))
     for image, target in zip(taps, y, strict=True):
-        np.matmul(filters, image.reshape(groups, depth, oh * ow), out=target)
+        for top in range(0, oh, rows):
+            part = image[..., top : top + rows, :].reshape(*filters.shape[::2], -1)
+            np.matmul(filters, part, target[..., top * ow : (top + rows) * ow])
     return y.reshape(n, len(w), oh, ow)
 
 

@@ -50,7 +50,7 @@ def outside(x: Array, dtype: DType) -> Array:
 
     A single False where nothing can be.
     """
-    if dtype.kind == "b" or _is_within(x.dtype, dtype):
+    if dtype.kind == "b" or _is_within(x.dtype, dtype) or _cuts_inside(x, dtype):
         return np.zeros((), bool)
     below, above = _beyond(x, dtype)
     return np.asarray(below | above if is_floating(dtype) else below | above | (x != x))
@@ -197,6 +197,15 @@ def _limit(dtype: DType) -> tuple[float, bool]:
     most: float = bounds(dtype)[1]
     step = ldexp(1.0, frexp(most)[1] - 1 - _nmant(dtype))
     return most + step / 2, most / step % 2 == 1
+
+
+def _cuts_inside(x: Array, dtype: DType) -> bool:
+    """Whether floats are all seen to be cut to integers of `dtype`, in two passes."""
+    if not x.size or x.dtype.kind != "f" or dtype.kind not in "iu":
+        return False
+    least, most = bounds(dtype)  # Python compares integers with floats exactly
+    is_above: bool = least - 1 < float(np.min(x))
+    return is_above and float(np.max(x)) < most + 1
 
 
 @cache

@@ -1,6 +1,9 @@
 """Views: the elements that a function of `for_each` reads and writes."""
 
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from mdtensor.dtypes import DType
 from mdtensor.errors import BoundsError, DispatchError, WriteError, describe
@@ -179,9 +182,16 @@ def operand(
         raise DispatchError("no tensor of plain elements", fix, describe(name, x))
     if writes:
         _check_writes(name, x)
-    return Operand(x.buffer, x.buffer.dtype.name, writes, ranked)
+    return Operand(x.buffer, _name(x.buffer.dtype), writes, ranked)
 
 
+@cache
+def _name(dtype: np.dtype[Any]) -> str:
+    """Its name, which NumPy puts together at each look."""
+    return dtype.name
+
+
+@cache
 def _is_known(dtype: DType) -> bool:
     """Whether compiled functions know the elements: plain numbers or truth values."""
     is_number = dtype.is_integer or dtype.is_floating or dtype.is_complex

@@ -15,12 +15,13 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.kernels.cpu import steps
+from mdtensor.kernels.cpu import runway, steps
+from mdtensor.kernels.dense.memory import empty
 from mdtensor.leaves import Float32Tensor
 from mdtensor.quant import exact, floats, tables
-from mdtensor.quant.codes import unsigned_grid
+from mdtensor.quant.codes import OFFSETS, contiguous, unsigned_grid
 from mdtensor.quant.deduction import check_fit
-from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.compiled import NotCompiled, narrow
@@ -54,8 +55,8 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     with np.errstate(invalid="ignore"):  # a signaling NaN warns
-        values = x.buffer.astype(np.float64)
-    if np.isnan(values).any():
+        has_nan = np.isnan(np.max(x.buffer, initial=-inf))
+    if has_nan:
         raise CastError(
             "NaN has no code",
             "Replace NaNs first",
@@ -64,7 +65,26 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     grid = _ruled(qparams, rounding)
     if by_rule := ruled("quantize", grid):
         return by_rule(x, grid)
-    return _rounded(values, grid, x.dtype is dtypes.float64)
+    if x.dtype is dtypes.float32 and _is_plain(grid):
+        return _by_kernel(x.buffer, grid)
+    return _rounded(x.buffer.astype(np.float64), grid, x.dtype is dtypes.float64)
+
+
+def _is_plain(grid: QParams) -> bool:
+    """Whether kernels know the grid: codes of 8 bits, one scale."""
+    return grid.dtype in (qint8, quint8) and grid.axis is None
+
+
+def _by_kernel(values: Any, grid: QParams) -> Any:
+    """The tensor of float32 numbers on a plain grid."""
+    offset = OFFSETS.get(grid.dtype, 0)
+    zero, *ends = (int(grid.zero_point), grid.minimum, grid.maximum)
+    ends = [end + offset for end in ends]
+    codes = empty(values.shape, np.uint8)
+    flat, numbers = codes.reshape(-1), contiguous(values).reshape(-1)
+    runway.quantize_f32u8(numbers, float(grid.scale), zero + offset, *ends, flat)
+    codes ^= np.uint8(offset)
+    return quantized(codes.view(grid.dtype.storage), grid)
 
 
 def _rounded(values: Any, grid: QParams, is_wide: bool) -> Any:
@@ -104,12 +124,23 @@ def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
 
 @method(dequantize, prepare=dequantize_step)
 def dequantize(x: AffineTensor, /) -> Float32Tensor:
+    if _is_plain(x.qparams):
+        return Float32Tensor.wrap(_numbers_of(x))
     found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
     products = np.asarray(found * scale)
     if x.dtype is qint32:
         _settle(products, found, np.broadcast_to(scale, products.shape))
     with np.errstate(over="ignore", under="ignore"):
         return Float32Tensor.wrap(products.astype(np.float32))
+
+
+def _numbers_of(x: Any) -> Any:
+    """What codes on a plain grid stand for."""
+    codes, grid = contiguous(x.codes.buffer), x.qparams
+    out = empty(codes.shape, np.float32)
+    scale, zero = float(grid.scale), int(grid.zero_point)
+    runway.dequantize_u8f32(codes.reshape(-1), scale, zero, out.reshape(-1))
+    return out
 
 
 @method(dequantize)

@@ -66,6 +66,15 @@ def test_any_quotient_rounds_once(exact, value, scale, dtype):
     assert got.buffer == exact.codes(np.array(Fraction(value), object), grid)
 
 
+@pytest.mark.parametrize("dtype", [qint8, quint8])
+def test_a_narrow_range_ends_at_its_smallest_code(dtype, exact):
+    grid = QParams(0.1, 5, dtype=dtype, narrow_range=True)
+    values = awkward(np.dtype(np.float32), 0.1)
+    got = quantize(md.Float32Tensor.wrap(values), grid)
+    assert np.array_equal(got.buffer, rounded(values, grid, exact))
+    assert got.buffer.min() == grid.minimum
+
+
 def test_a_float64_beside_a_tie_is_not_one():
     scale = float(np.float32(0.1))
     tie = 2.5 * scale
