@@ -21,7 +21,7 @@ from mdtensor.quant.model.elements import ELEMENTS, QUANTIZED
 from mdtensor.quant.model.grids import UINT8
 from mdtensor.quant.model.narrow import cast, nearest
 from mdtensor.quant.model.operators.table import Reader
-from mdtensor.quant.model.operators.windows import conv_options
+from mdtensor.quant.model.operators.windows import conv_options, window_axes
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
@@ -172,14 +172,30 @@ def qlinear_matmul(g: Builder, op: Operator) -> None:
     g.constant(op.outputs[0], md.matmul(a, b, out=_out(g, op, 6)).codes)
 
 
+def _convolved(
+    g: Builder, op: Operator, x: Any, at: int, w: Any, bias: Any, **out: Any
+) -> Any:
+    """The codes of a convolution by the weights that are input `at`.
+
+    Over one axis it is one over two, of which the first has one place.
+    """
+    options = conv_options(g, op, str(op.inputs[at]))
+    if window_axes(op, w.shape[2:], (1, 2)) == 2:
+        return md.conv2d(x, w, bias, **options, **out).codes
+    before, after = options["padding"]
+    options["padding"] = (0, before, 0, after)
+    options |= {name: (1, options[name]) for name in ("stride", "dilation")}
+    wide = (md.expand_dims(tensor, axis=2) for tensor in (x, w))
+    found = md.conv2d(*wide, bias, **options, **out)
+    return md.squeeze(found, axis=2).codes
+
+
 def qlinear_conv(g: Builder, op: Operator) -> None:
     x, w, bias = _beside(g, op, 0, 1), _beside(g, op, 3, 0), None
     if op.input(8):
         sums = accumulators.of_products(x.qparams, w.qparams, 0)
         bias = quantized(np.asarray(g.constants[str(op.inputs[8])]), sums)
-    options = conv_options(g, op, str(op.inputs[3]))
-    found = md.conv2d(x, w, bias, **options, out=_out(g, op, 6))
-    g.constant(op.outputs[0], found.codes)
+    g.constant(op.outputs[0], _convolved(g, op, x, 3, w, bias, out=_out(g, op, 6)))
 
 
 def _plain(g: Builder, op: Operator, x: int, zero: int, axis: int) -> Any:
@@ -199,8 +215,7 @@ def matmul_integer(g: Builder, op: Operator) -> None:
 
 def conv_integer(g: Builder, op: Operator) -> None:
     x, w = _plain(g, op, 0, 2, 1), _plain(g, op, 1, 3, 0)
-    options = conv_options(g, op, str(op.inputs[1]))
-    g.constant(op.outputs[0], md.conv2d(x, w, None, **options).codes)
+    g.constant(op.outputs[0], _convolved(g, op, x, 1, w, None))
 
 
 READERS: dict[str, Reader] = {

@@ -207,6 +207,51 @@ def test_a_constant_among_the_inputs_is_not_asked_for():
     assert found[0].tolist() == [2, 3, 4]
 
 
+def over_one_axis(x, w, stride, pads, dilation, groups):
+    """Sums of products of integers [n, c, l] and [out, c / groups, k]."""
+    x = np.pad(x, ((0, 0), (0, 0), pads))
+    per, many, k = w.shape[1], w.shape[0] // groups, w.shape[2]
+    places = (x.shape[2] - dilation * (k - 1) - 1) // stride + 1
+    y = np.zeros((len(x), len(w), places), np.int64)
+    for o, i, j, p in np.ndindex(len(w), per, places, k):
+        y[:, o, j] += x[:, o // many * per + i, j * stride + p * dilation] * w[o, i, p]
+    return y
+
+
+PLACES = {"strides": [2], "pads": [1, 2], "dilations": [2], "group": 2}
+
+
+def test_codes_convolved_over_one_axis(rng):
+    x = rng.integers(0, 256, (2, 4, 9)).astype(np.uint8)
+    w = rng.integers(-128, 128, (6, 2, 3)).astype(np.int8)
+    sums = over_one_axis(x.astype(int) - 7, w.astype(int), 2, (1, 2), 2, 2)
+    node = helper.make_node("ConvInteger", ["x", "w", "z"], ["y"], **PLACES)
+    (found,) = onnx_backend.run_node(node, [x, w, np.uint8(7)])
+    assert found.dtype == np.int32 and found.tolist() == sums.tolist()
+
+    b = rng.integers(-(2**14), 2**14, 6).astype(np.int32)
+    scales = np.exp2(rng.integers(-6, -2, 6)).astype(np.float32)
+    given = {"x": x, "xs": np.float32(0.5), "xz": np.uint8(7)}
+    given |= {"w": w, "ws": scales, "wz": np.zeros(6, np.int8)}
+    given |= {"ys": np.float32(64), "yz": np.int8(-3), "b": b}
+    node = helper.make_node("QLinearConv", list(given), ["y"], **PLACES)
+    (found,) = onnx_backend.run_node(node, list(given.values()))
+    real = (sums + b[:, None]) * 0.5 * scales[:, None].astype(np.float64) / 64
+    assert found.dtype == np.int8
+    assert found.tolist() == np.clip(np.rint(real) - 3, -128, 127).tolist()
+    assert len(np.unique(found)) > 20
+
+
+def test_codes_are_not_convolved_over_three_axes():
+    arrays = [np.zeros((1, 1, 2, 2, 2), np.uint8), np.zeros((1, 1, 1, 1, 1), np.uint8)]
+    node = helper.make_node("ConvInteger", ["x", "w"], ["y"], "n")
+    with pytest.raises(ModelError) as caught:
+        onnx_backend.run_node(node, arrays)
+    assert str(caught.value) == (
+        "ConvInteger 'n' slides over 3 axes. Supported are 1 and 2."
+    )
+
+
 def test_dynamic_quantization_of_zeros():
     node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])
     found = onnx_backend.run_node(node, [np.zeros(3, np.float32)])

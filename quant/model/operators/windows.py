@@ -17,7 +17,7 @@ MEANS: dict[int, Any] = {1: md.avg_pool1d, 2: md.avg_pool2d}
 @reads("Conv")
 def conv(g: Builder, op: Operator) -> None:
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    operation = CONVOLUTIONS[_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
+    operation = CONVOLUTIONS[window_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
     g.call(op, operation, x, w, b, **conv_options(g, op, w))
 
 
@@ -36,7 +36,7 @@ def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
     }
 
 
-def _axes(op: Operator, kernel: Any, known: Any) -> int:
+def window_axes(op: Operator, kernel: Any, known: Any) -> int:
     """How many axes the window slides over, if that is among the known."""
     size = len(tuple(kernel))
     if size not in known:
@@ -87,7 +87,10 @@ def average_pool(g: Builder, op: Operator) -> None:
 
 def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) -> None:
     kernel = tuple(op.get("kernel_shape", ()))
-    operation, ones = operations[_axes(op, kernel, operations)], (1,) * len(kernel)
+    operation, ones = (
+        operations[window_axes(op, kernel, operations)],
+        (1,) * len(kernel),
+    )
     op.require("dilations", ones)
     stride = tuple(op.get("strides", ones))
     g.call(
@@ -114,7 +117,7 @@ def conv_transpose(g: Builder, op: Operator) -> None:
     if "output_shape" in op.attributes:
         raise op.refusal("has an output_shape", "Export it with pads")
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    _axes(op, g.shape(w)[2:], (2,))
+    window_axes(op, g.shape(w)[2:], (2,))
     g.call(
         op,
         md.conv_transpose2d,
