@@ -12,7 +12,7 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError
-from mdtensor.quant.model.elements import Element, element_of, widened
+from mdtensor.quant.model.elements import CODES, Element, element_of, widened
 from mdtensor.quant.model.graph import Graph, Node, deduced, fresh_name, spec_of
 
 Array = npt.NDArray[Any]
@@ -272,6 +272,8 @@ class Builder:
         if name in self.elements:
             return self.elements[name].code
         dtype = self.specs[name].dtype
+        if dtype in CODES:
+            return CODES[dtype]
         return next(code for code, known in ELEMENT_TYPES.items() if known is dtype)
 
     def shape(self, name: Any) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.metadata import narrow_in, notes_in, rule_in
 from mdtensor.quant.model.operators import READERS
 from mdtensor.quant.model.operators.table import Reader
+from mdtensor.quant.model.schemas import check_attributes, check_types
 
 Shapes = Mapping[str, Sequence[int]] | Sequence[int]
 #: Before, attributes and broadcasting differ too much; after, nothing is known.
@@ -174,8 +175,10 @@ def read_operator(g: Builder, op: Operator) -> None:
     """
     readers = {**READERS, **grids.READERS, "Shape": sizes.shape}
     reader = reader_of(op, readers)
+    check_attributes(op)
 
     def read(g: Builder, op: Operator) -> None:
+        check_types(g, op)
         if not sizes.evaluate(g, op):
             reader(g, op)
 

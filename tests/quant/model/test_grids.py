@@ -286,7 +286,11 @@ REFUSED = [
     ([node("QuantizeLinear", "x s wide", "y")], "has codes of uint16"),
     ([node("QuantizeLinear", "x bad z", "y")], "a scale is"),
     ([node("QuantizeLinear", "x s z", "y", block_size=2)], "with axis=1, block_size=2"),
-    ([node("QuantizeLinear", "x half z", "y")], "has scales of float16"),
+    ([node("QuantizeLinear", "x half z", "y")], "which must be of one type"),
+    (
+        [node("Cast", "x", "h", to=10), node("QuantizeLinear", "h half z", "y")],
+        "has scales of float16",
+    ),
 ]
 
 

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from mdtensor.cli import demo_data
 from mdtensor.errors import ModelError
 from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.model import load
 from mdtensor.quant.model.read import read_graph
 
 ONES = {"w": np.ones((3,), np.float32)}
@@ -92,11 +93,30 @@ def test_an_element_type_that_is_not_supported(make_model: Any) -> None:
         read_graph(path)
 
 
-def test_types_that_do_not_promote_name_the_node(make_model: Any) -> None:
+def test_inputs_of_two_types_name_the_node(make_model: Any) -> None:
+    """As in the backend, though they might promote here."""
     nodes = [node("Add", ["x", "z"], ["y"])]
-    path = make_model(nodes, {"x": (7, (2,)), "z": (13, (2,))})
-    with pytest.raises(ModelError, match=r"add\(Int64Tensor\[2\], .* node 'Add.1'"):
-        read_graph(path)
+    path = make_model(nodes, {"x": (1, (2,)), "z": (7, (2,))})
+    with pytest.raises(ModelError) as raised:
+        load(path)
+    assert str(raised.value) == (
+        "Add 'Add.1' reads 'x' of float and 'z' of int64, which must be of one type. "
+        "Use Cast before it."
+    )
+
+
+def test_an_attribute_that_the_operator_set_does_not_know(make_model: Any) -> None:
+    nodes = [node("Softmax", ["x"], ["y"], axes=1)]
+    with pytest.raises(ModelError) as raised:
+        load(make_model(nodes, {"x": (2, 3)}, opset=17))
+    assert str(raised.value) == (
+        "Softmax 'Softmax.1' has an attribute 'axes', which operator set 17 does not "
+        "know. Its attributes are axis."
+    )
+    nodes = [node("Clip", ["x"], ["y"], max=6.0)]
+    read_graph(make_model(nodes, {"x": (2, 3)}, opset=10))  # an input since
+    with pytest.raises(ModelError, match="'max', which operator set 11 does not"):
+        read_graph(make_model(nodes, {"x": (2, 3)}, opset=11))
 
 
 def test_inputs_that_are_no_tensors(make_model: Any) -> None:
