@@ -12,6 +12,7 @@ from mdtensor.quant.model.operators import (
     normalization as normalization,
     products as products,
     reduction as reduction,
+    resize as resize,
     windows as windows,
 )
 from mdtensor.quant.model.operators.table import READERS as READERS

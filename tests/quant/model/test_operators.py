@@ -43,6 +43,11 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, I64)
 
 
+def scales(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+EMPTY = scales()
 UNARY = ["Relu", "Sigmoid", "Tanh", "Exp", "Neg", "HardSigmoid", "HardSwish"]
 UNARY += ["GlobalAveragePool", "Identity", "Flatten"]
 BINARY = ["Add", "Sub", "Mul", "Div"]
@@ -192,6 +197,14 @@ READ = [
     case("DepthToSpace", shapes=((1, 8, 2, 3),), blocksize=2, mode="CRD"),
     case("SpaceToDepth", shapes=((1, 2, 4, 6),), blocksize=2),
     case("Trilu", np.array(1, I64), upper=0),
+    case("Resize", EMPTY, scales(1, 1, 2, 3)),
+    case("Resize", EMPTY, scales(1, 1, 0.5, 1.5), nearest_mode="floor"),
+    case("Resize", EMPTY, EMPTY, ints(2, 3, 7, 4), mode="linear"),
+    case("Resize", EMPTY, scales(1, 1, 0.6, 2), mode="cubic"),
+    case("Resize", EMPTY, EMPTY, ints(9, 4), axes=[3, 2], opset=18),
+    case("Resize", scales(1, 1, 0.5, 3), opset=10),
+    case("Upsample", scales(1, 1, 2, 2), opset=9),
+    case("Upsample", scales=[1.0, 1.0, 3.0, 2.0], opset=8),
     case("LayerNormalization", weights(6), weights(6)),
     case("InstanceNormalization", weights(3), weights(3)),
     case("MeanVarianceNormalization"),
@@ -234,6 +247,11 @@ REFUSED = [
     (case("Squeeze", shapes=(("n", 1, 3),)), "has no axes and a dynamic size"),
     (case("Transpose", perm=[0, 1]), "are no permutation"),
     (case("Softmax", axis=9), "axis 9"),
+    (case("Resize", EMPTY, scales(1, 2, 2, 2), mode="linear"), "along other axes"),
+    (
+        case("Resize", EMPTY, scales(1, 1, 2, 2), mode="linear", antialias=1, opset=18),
+        "antialias=1",
+    ),
 ]
 
 
