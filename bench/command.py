@@ -19,7 +19,7 @@ from bench.harness.table import tabled
 from bench.harness.turns import QUICK, Effort
 
 NAMES = ("dispatch", "expression", "start", "tables", "elementwise", "for_each")
-NAMES += ("sizes", "kernels", "floats", "inference", "diagnose", "checked")
+NAMES += ("sizes", "kernels", "layers", "floats", "inference", "diagnose", "checked")
 
 
 def execute(arguments: Sequence[str]) -> int:

@@ -1,8 +1,7 @@
-"""Integer kernels on the layer shapes of small mobile networks, each runway in turn.
+"""Integer kernels on the layer shapes of a small mobile network, each runway in turn.
 
-Products and depthwise convolutions run beside ONNX Runtime, see `rivals/one_node.py`.
-The runways give the same bytes; ONNX Runtime rounds otherwise, so its results may be
-one step away, and where its kernel saturates they are not compared.
+Products and depthwise convolutions run beside ONNX Runtime, see `rivals/one_node.py`;
+`layers` compares results, and has the shapes of a larger network.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,25 +23,10 @@ from mdtensor.kernels.rescale import rescale
 RNG = np.random.default_rng(1)
 # rows, taps, columns
 PRODUCTS = [(2304, 36, 8), (2304, 8, 8), (1152, 8, 40), (288, 24, 88), (288, 88, 24)]
-PRODUCTS += [
-    (96, 104, 200),
-    (96, 200, 32),
-    (1, 200, 50),
-    (784, 144, 32),
-    (49, 960, 160),
-]
-# pointwise layers of MobileNetV2 from its first to its last, and square ones
-PRODUCTS += [(12544, 32, 16), (12544, 16, 96), (3136, 24, 144), (784, 32, 192)]
-PRODUCTS += [(196, 64, 384), (196, 576, 96), (49, 960, 320), (49, 320, 1280)]
-PRODUCTS += [(256, 256, 256), (512, 512, 512)]
+PRODUCTS += [(96, 104, 200), (96, 200, 32), (1, 200, 50)]
 # h, w, c, kernel, stride
 DEPTHWISES = [(24, 96, 8, 3, (2, 1)), (12, 96, 40, 3, (2, 1)), (6, 96, 48, 5, (2, 1))]
-DEPTHWISES += [
-    (3, 96, 88, 5, (1, 1)),
-    (2, 96, 200, 5, (1, 1)),
-    (28, 28, 192, 3, (1, 1)),
-]
-DEPTHWISES += [(112, 112, 32, 3, (1, 1)), (56, 56, 144, 3, (2, 2))]
+DEPTHWISES += [(3, 96, 88, 5, (1, 1)), (2, 96, 200, 5, (1, 1))]
 VALUES = 96 * 200
 
 
@@ -98,7 +82,8 @@ def product(m: int, k: int, n: int) -> Layer:
 
         return run
 
-    rival = partial(one_node.convolution, (m, 1, k), weight[:, :, None, None])
+    rows = a[: m * k].reshape(1, m, 1, k)
+    rival = partial(one_node.convolution, rows, weight[:, :, None, None])
     return Layer(
         m * k * n / 1e6,
         "GMAC/s",
@@ -130,7 +115,7 @@ def depthwise(h: int, w: int, c: int, kernel: int, stride: tuple[int, int]) -> L
 
     rival = partial(
         one_node.convolution,
-        *((h, w, c), weight[:, None]),
+        *(x[: h * w * c].reshape(1, h, w, c), weight[:, None]),
         stride=stride,
         pad=kernel // 2,
         groups=c,
@@ -205,8 +190,8 @@ def race(name: str, make: Callable[[], Layer]) -> Race:
 
 
 def same_bytes(results: dict[str, Any]) -> None:
-    """Of the runways; `None` is what a bound session of ONNX Runtime returns."""
-    alike({name: found for name, found in results.items() if found is not None})
+    """Of the runways; ONNX Runtime has other grids here."""
+    alike({name: results[name] for name in (isa.RUNWAY, "generic")})
 
 
 def rows(quick: bool) -> Iterator[Row]:

@@ -168,6 +168,18 @@ def test_one_value_read_twice_and_returned():
     assert program.build([y, x])(codes)[0].tolist() == [0, 2, 200, 254, 255]
 
 
+def test_a_bound_call_writes_where_it_wrote_before():
+    program = Program()
+    x = program.input((3,), np.uint8)
+    turned = np.arange(256, dtype=np.uint8)[::-1].copy()
+    y = program.append(Lookup(turned), x)
+    executable, codes = program.build([y]), np.array([1, 2, 3], np.uint8)
+    call = executable.bound(codes)
+    (first,), _ = call(), codes.fill(0)
+    assert call()[0] is first and first.tolist() == [254, 253, 252]
+    assert executable.bound(codes, threads=2)()[0].tolist() == [255] * 3
+
+
 def test_wrong_inputs_are_refused():
     program = Program()
     x = program.input((5,), np.uint8)
