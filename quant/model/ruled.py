@@ -5,14 +5,19 @@ A model runs by its own rule, whatever the context of a call says.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from mdtensor import TensorSpec
 from mdtensor.errors import OptionError
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT, check_rule
+
+#: Nodes whose reason an error tells.
+SHOWN = 5
 
 
 def ruled(graph: Graph, rule: str) -> Graph:
@@ -24,13 +29,13 @@ def ruled(graph: Graph, rule: str) -> Graph:
     """
     if check_rule(rule) == graph.rounding:
         return graph
-    missing = [node for node in graph.nodes if not _is_defined(rule, node)]
-    if missing:
-        names = ", ".join(repr(node.name) for node in missing[:5])
-        kinds = ", ".join(sorted({node.operation.__name__ for node in missing}))
+    refused = _refused(graph, rule)
+    if refused:
+        told = [f"{name!r} ({why})" for name, why in refused.items()]
+        more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
         raise OptionError(
-            f"rounding={rule!r} has no rule for {kinds}: nodes {names}",
-            "Keep them float, keep_float=[...], or use 'exact'",
+            f"rounding={rule!r} does not compute {', '.join(told[:SHOWN])}{more}",
+            f"Keep them float, keep_float={[*refused]}, or use 'exact'",
         )
     nodes = tuple(_stamped(node, rule) for node in graph.nodes)
     return replace(graph, nodes=nodes, rounding=rule)
@@ -41,9 +46,33 @@ def settled(graph: Graph) -> Graph:
     return ruled(replace(graph, rounding=EXACT), graph.rounding)
 
 
-def _is_defined(rule: str, node: Node) -> bool:
-    rounds = any(isinstance(v, QParams) for v in node.options.values())
-    return rule == EXACT or not rounds or node.operation.__name__ in TABLE[rule]
+def _refused(graph: Graph, rule: str) -> dict[str, str]:
+    """By name the nodes that a rule has no answer for, and why."""
+    if rule == EXACT:
+        return {}
+    specs = graph.specs()
+    found: dict[str, str] = {}
+    for node in graph.nodes:
+        grids = [v for v in node.options.values() if isinstance(v, QParams)]
+        if not grids:
+            continue
+        name = node.operation.__name__
+        try:
+            _check(node, rule, specs, grids[0])
+        except OptionError as error:
+            problem = error.problem.removeprefix(f"rounding={rule!r}: ")
+            found[node.name] = f"{name}: {problem}"
+    return found
+
+
+def _check(
+    node: Node, rule: str, specs: Mapping[str, TensorSpec], grid: QParams
+) -> None:
+    call = TABLE[rule].get(node.operation.__name__)
+    if call is None:
+        raise OptionError("it has no rule for it")
+    groups = {k: v for k, v in node.options.items() if k == "groups"}
+    call.allow(*node.arguments(specs), grid, **groups)
 
 
 def _stamped(node: Node, rule: str) -> Node:

@@ -1,6 +1,7 @@
 """From tensors to the kernels of a rule and back: one class a family of operations.
 
-Each takes what the methods of the operation hand it: the tensors, then `out`.
+Each takes what the methods of the operation hand it: the tensors, then `out`. What the
+library does not compute is refused first, by `allow`, which specs do for.
 """
 
 from collections.abc import Callable
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.presets.grid import Grid
+from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.presets.limits import eight_bits
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import QInt32Tensor, quantized
+from mdtensor.quant.tensor import quantized
 
 Kernel = Callable[..., Any]
 Check = Callable[..., None]
@@ -41,6 +43,14 @@ class Call:
     kernel: Kernel
     check: Check
 
+    def allow(self, x: Any, out: QParams) -> None:
+        """Refuse what the library does not compute; a spec is enough.
+
+        Raises:
+            OptionError: with what it does compute.
+        """
+        self.check(self.rule, self.operation, x.qparams, out)
+
     def tensor(self, codes: Any, out: QParams) -> Any:
         """The codes on `out`, which remember their rule."""
         return quantized(codes.astype(out.dtype.storage), out.rounded(self.rule))
@@ -49,8 +59,11 @@ class Call:
 class Quantized(Call):
     """Numbers to codes."""
 
-    def __call__(self, x: Any, out: QParams) -> Any:
+    def allow(self, x: Any, out: QParams) -> None:
         self.check(self.rule, self.operation, out)
+
+    def __call__(self, x: Any, out: QParams) -> Any:
+        self.allow(x, out)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             values = x.buffer.astype(np.float32)
         return self.tensor(self.kernel(values, plain(out, x.shape)), out)
@@ -62,14 +75,19 @@ class Requantized(Call):
 
     products: Kernel
 
-    def __call__(self, x: Any, out: QParams) -> Any:
-        target = plain(out, x.shape)
-        if isinstance(x, QInt32Tensor):
+    def allow(self, x: Any, out: QParams) -> None:
+        if x.dtype is qint32:
             eight_bits(self.rule, self.operation, out)
+        else:
+            self.check(self.rule, self.operation, x.qparams, out)
+
+    def __call__(self, x: Any, out: QParams) -> Any:
+        self.allow(x, out)
+        target = plain(out, x.shape)
+        if x.dtype is qint32:
             scale = x.qparams.along(x.qparams.scale, x.shape)
             found = self.products(x.buffer, Grid(scale, 0), Grid(1.0, 0), target)
         else:
-            self.check(self.rule, self.operation, x.qparams, out)
             found = self.kernel(x.buffer, plain(x.qparams, x.shape), target)
         return self.tensor(found, out)
 
@@ -77,8 +95,11 @@ class Requantized(Call):
 class Paired(Call):
     """Two tensors of codes, element by element."""
 
-    def __call__(self, x1: Any, x2: Any, out: QParams) -> Any:
+    def allow(self, x1: Any, x2: Any, out: QParams) -> None:
         self.check(self.rule, self.operation, x1, x2, out)
+
+    def __call__(self, x1: Any, x2: Any, out: QParams) -> Any:
+        self.allow(x1, x2, out)
         codes = np.broadcast_arrays(x1.buffer, x2.buffer)
         grids = plain(x1.qparams), plain(x2.qparams), plain(out)
         return self.tensor(self.kernel(*codes, *grids), out)
@@ -94,9 +115,12 @@ class Products(Call):
 
     exact: Any
 
+    def allow(self, x: Any, w: Any, *rest: Any, **options: Any) -> None:
+        self.check(self.rule, self.operation, x, w, rest[-1])
+
     def __call__(self, x: Any, w: Any, *rest: Any, **options: Any) -> Any:
         *bias, out = rest
-        self.check(self.rule, self.operation, x, w, out)
+        self.allow(x, w, out)
         sums = self.exact(x, w, *bias, **options)
         weights = w.qparams.on_axis(sums.qparams.axis)
         scales = plain(x.qparams), plain(weights, sums.shape), plain(out)
@@ -111,16 +135,21 @@ class ByType:
     other: Any
     is_other: Callable[..., bool]
 
+    def allow(self, *arguments: Any, **options: Any) -> None:
+        self._chosen(*arguments, **options).allow(*arguments, **options)
+
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        chosen = self.other if self.is_other(*arguments, **options) else self.usual
-        return chosen(*arguments, **options)
+        return self._chosen(*arguments, **options)(*arguments, **options)
+
+    def _chosen(self, *arguments: Any, **options: Any) -> Any:
+        return self.other if self.is_other(*arguments, **options) else self.usual
 
 
 class Pooled(Call):
     """Means of windows."""
 
     def __call__(self, x: Any, window: Any, border: Any, out: QParams) -> Any:
-        self.check(self.rule, self.operation, x.qparams, out)
+        self.allow(x, out)
         taps = _taps(x.buffer.astype(np.int64), window)
         inside = _taps(np.ones((1, 1, *x.shape[2:]), np.int64), window)
         counted = inside
@@ -165,7 +194,7 @@ class PooledWhole(Call):
     is_raw: bool
 
     def __call__(self, x: Any, out: QParams) -> Any:
-        self.check(self.rule, self.operation, x.qparams, out)
+        self.allow(x, out)
         zero = 0 if self.is_raw else x.qparams.zero
         sums = (x.buffer.astype(np.int64) - zero).sum(axis=(2, 3), keepdims=True)
         count = x.shape[2] * x.shape[3]
@@ -176,7 +205,7 @@ class Curved(Call):
     """A function of one code, through a table."""
 
     def __call__(self, function: Any, x: Any, out: QParams) -> Any:
-        self.check(self.rule, self.operation, x.qparams, out)
+        self.allow(x, out)
         table = _table(self.kernel, function, x.qparams, out)
         places = x.buffer.astype(np.int64) - x.qparams.minimum
         return self.tensor(table[places], out)
@@ -196,7 +225,7 @@ class CurvedByCode(Call):
     """A function of one code that the library has integers for."""
 
     def __call__(self, function: Any, x: Any, out: QParams) -> Any:
-        self.check(self.rule, self.operation, x.qparams, out)
+        self.allow(x, out)
         return self.tensor(self.kernel(x.buffer, plain(x.qparams), plain(out)), out)
 
 
@@ -204,7 +233,7 @@ class Shared(Call):
     """Shares of a sum along one axis."""
 
     def __call__(self, x: Any, axis: int, out: QParams) -> Any:
-        self.check(self.rule, self.operation, x.qparams, out)
+        self.allow(x, out)
         codes = np.moveaxis(x.buffer, axis, -1)
         found = self.kernel(codes, plain(x.qparams), plain(out))
         return self.tensor(np.moveaxis(found, -1, axis), out)

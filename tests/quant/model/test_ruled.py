@@ -106,8 +106,44 @@ def test_what_a_rule_has_no_answer_for_is_named(image):
     with pytest.raises(OptionError) as caught:
         model.quantize(seen, rounding="ort_cpu")
     assert str(caught.value) == (
-        "rounding='ort_cpu' has no rule for exp: nodes 'curve'. "
-        "Keep them float, keep_float=[...], or use 'exact'."
+        "rounding='ort_cpu' does not compute 'curve' (exp: it has no rule for it). "
+        "Keep them float, keep_float=['curve'], or use 'exact'."
     )
     with pytest.raises(OptionError, match="rounding is 'nothing'"):
         model.quantize(seen, rounding="nothing")
+
+
+def test_what_a_rule_refuses_is_found_before_it_runs(image):
+    """Each node with the reason that its call would give; kept float, the rest runs."""
+    nodes = (
+        Node("gate", md.sigmoid, ("x",), "a"),
+        Node("swish", md.hardswish, ("x",), "b"),
+        Node("sum", md.add, ("a", "b"), "y"),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (-1, *image.shape[1:]))
+    model = Model(Graph({"x": spec}, nodes, {}, ("y",)))
+    seen = model.calibrate([image])
+    with pytest.raises(OptionError) as caught:
+        model.quantize(seen, rounding="tflite_ref")
+    assert str(caught.value) == (
+        "rounding='tflite_ref' does not compute 'gate' (sigmoid: it is for qint8 "
+        "only), 'swish' (hardswish: it is for qint8 only). Keep them float, "
+        "keep_float=['gate', 'swish'], or use 'exact'."
+    )
+    with pytest.raises(OptionError) as run:
+        grid = quant.QParams(0.1, 3, dtype=quant.quint8, rounding="tflite_ref")
+        md.hardswish(quant.quantize(md.asarray(image), grid), out=grid)
+    assert str(run.value).endswith("it is for qint8 only. Use grids of qint8.")
+    kept = model.quantize(seen, keep_float=["gate", "swish"], rounding="tflite_ref")
+    assert np.allclose(np.asarray(kept(image)), np.asarray(model(image)), atol=0.1)
+
+
+def test_many_refused_nodes_are_counted(image):
+    names = ["x", *(f"v{at}" for at in range(8))]
+    nodes = tuple(
+        Node(f"n{at}", md.hardswish, (names[at],), names[at + 1]) for at in range(8)
+    )
+    spec = md.TensorSpec(md.Float32Tensor, image.shape)
+    model = Model(Graph({"x": spec}, nodes, {}, ("v7",)))
+    with pytest.raises(OptionError, match=r"'n4' \(hardswish: .*\) and 3 more\. Keep"):
+        model.quantize(model.calibrate([image]), rounding="tflite_ref")
