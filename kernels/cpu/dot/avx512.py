@@ -7,7 +7,6 @@ from mdtensor.kernels.cpu.vectors import I16, concat, load, permute, splat
 
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
 UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(LANES))
-TRANSPOSED = tuple(LANES * (i % 4) + i // 4 for i in range(BYTES.count))
 HAS_BYTE_PERMUTE = isa.DOT_RUNWAY == "vnni" and (
     isa.IS_EMULATED or "avx512vbmi" in isa.FEATURES
 )
@@ -34,8 +33,8 @@ def narrowed(b, quad, zero_point):
 def interleaved(b, pixels, order):
     """[16][4]: byte c of each of 4 pixels, for every c.
 
-    `order`: the address of TRANSPOSED as bytes. LLVM splits a constant order into 11
-    shuffles, so it gets one that it does not know.
+    `order`: the address of 64 bytes, 16 * (i % 4) + i // 4 for all i, for CPUs with
+    byte permutes (VBMI). LLVM would split an order that it knows into 11 shuffles.
     """
     whole = concat(b, *pixels)
     if HAS_BYTE_PERMUTE:

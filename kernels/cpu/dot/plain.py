@@ -58,7 +58,7 @@ def narrowed(b, quad, zero_point):
 
 
 def interleaved(b, pixels, order):
-    """[16][4]: byte c of each of 4 pixels, for every c."""
+    """[16][4]: byte c of each of 4 pixels, for every c; `order` is for AVX-512."""
     whole = concat(b, *pixels)
     lanes = [LANES * (i % 4) + i // 4 for i in range(BYTES.count)]
     return b.shuffle_vector(whole, whole, ir.Constant(ir.VectorType(I32, 64), lanes))

@@ -36,7 +36,7 @@ from mdtensor.kernels.cpu.vectors import (
     store as store,
 )
 
-#: 32 registers of 512 bits; others are as good as 8 or fewer.
+#: Are there 32 registers of 512 bits? Else there are as many bits as in 8 of them.
 IS_WIDE = isa.DOT_RUNWAY in ("avx512", "vnni")
 #: Accumulators that the registers hold, with the operands.
 TILE = 16 if IS_WIDE else 4
