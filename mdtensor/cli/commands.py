@@ -222,7 +222,7 @@ def verify(
     """
     from mdtensor.cli import verify as view
 
-    facts = view.describe_verdict(quick, emulated)
+    facts = view.describe_verdict(quick, emulated, as_json)
     emit(facts, as_json, view.show_verdict)
     if not facts["conforms"]:
         raise typer.Exit(1)

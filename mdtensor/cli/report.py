@@ -27,9 +27,9 @@ SHOWN = 6
 BEST = 3
 
 
-def progress() -> Progress:
+def progress(is_quiet: bool = False) -> Progress:
     """A bar on stderr, so that stdout holds the result alone; none in a pipe."""
-    is_terminal = sys.stderr.isatty()
+    is_terminal = sys.stderr.isatty() and not is_quiet
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -7,16 +7,19 @@ from rich.text import Text
 
 from mdtensor.cli.report import Facts, columns, progress
 from mdtensor.kernels.cpu import isa
+from mdtensor.quant.certificate.cases import chosen
 from mdtensor.quant.certificate.draw import EDITION
 from mdtensor.quant.certificate.runs import Run, runways
+from mdtensor.quant.certificate.stepping import THREADS
 from mdtensor.quant.certificate.verdict import Verdict, certify
 
 
-def describe_verdict(quick: bool, emulated: bool) -> Facts:
-    """Run the certificate; plain facts, for JSON."""
+def describe_verdict(quick: bool, emulated: bool, is_quiet: bool = False) -> Facts:
+    """Run the certificate, with a bar unless `is_quiet`; plain facts, for JSON."""
     names = runways(emulated)
-    with progress() as bar:
-        task = bar.add_task(", ".join(names), total=len(names))
+    total = len(chosen(quick)) * (len(names) * len(THREADS) + 1)
+    with progress(is_quiet) as bar:
+        task = bar.add_task(f"{', '.join(names)}, oracle", total=total)
         verdict = certify(quick, emulated, lambda: bar.advance(task))
     return {
         "conforms": verdict.conforms,

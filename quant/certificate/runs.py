@@ -55,35 +55,51 @@ def compute(
     """Runs of these runways on every number of threads, as many at once as cores.
 
     Args:
-        done: is called when a runway is through.
+        done: is called when a case is computed on some threads.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
     def one(runway: str) -> list[Run]:
-        found = _process(runway, quick)
-        done()
-        return found
+        return _process(runway, quick, done)
 
     with ThreadPoolExecutor(cores) as pool:
         return [run for runs in pool.map(one, names) for run in runs]
 
 
-def _process(runway: str, quick: bool) -> list[Run]:
+def _process(runway: str, quick: bool, done: Callable[[], None]) -> list[Run]:
     """The results of one process."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.npz"
         command = [sys.executable, "-P", "-m", "mdtensor.quant.certificate.worker"]
-        ended = subprocess.run(
-            [*command, str(file), *["--quick"] * quick],
-            env=os.environ | {"MDTENSOR_ISA": runway},
-            capture_output=True,
-            text=True,
-        )
-        if ended.returncode:
-            problem = _problem(ended.returncode, ended.stderr)
+        command += [str(file), *["--quick"] * quick]
+        code, text = watched(command, {"MDTENSOR_ISA": runway}, done)
+        if code:
+            problem = _problem(code, text)
             return [Run(runway, threads, (), problem, 0.0) for threads in THREADS]
         with np.load(file, allow_pickle=False) as found:
             return [_run(runway, threads, found) for threads in THREADS]
+
+
+def watched(
+    command: list[str], more: dict[str, str], line: Callable[[], None]
+) -> tuple[int, str]:
+    """The exit code of a process and its stderr; `line` is called for each of stdout.
+
+    Args:
+        more: environment variables besides ours.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as told:
+        with subprocess.Popen(
+            command,
+            env=os.environ | more,
+            stdout=subprocess.PIPE,
+            stderr=told,
+            text=True,
+        ) as child:
+            for _ in child.stdout or ():
+                line()
+        told.seek(0)
+        return child.returncode, told.read()
 
 
 def _run(runway: str, threads: int, found: Any) -> Run:

@@ -82,17 +82,25 @@ def certify(
     Args:
         quick: only the cases that compile in seconds.
         emulated: also runways that the CPU lacks, in other instructions.
-        done: is called when a runway is through.
+        done: is called when a case is computed, by a run or by the oracle.
     """
     cases = chosen(quick)
     runs = tuple(compute(runways(emulated), quick, done))
-    return judged(cases, runs, published.QUICK if quick else published.WHOLE)
+    return judged(cases, runs, published.QUICK if quick else published.WHOLE, done)
 
 
-def judged(cases: tuple[Case, ...], runs: tuple[Run, ...], known: str) -> Verdict:
+def judged(
+    cases: tuple[Case, ...],
+    runs: tuple[Run, ...],
+    known: str,
+    done: Callable[[], None] = lambda: None,
+) -> Verdict:
     """What the results of `runs` say, against the hash that is `known`."""
     titles = [case.title for case in cases]
-    expected = [case.expected() for case in cases]
+    expected: list[Array] = []
+    for case in cases:
+        expected.append(case.expected())
+        done()
     hashes = tuple(_hash(titles, run.results) for run in runs)
     wrong = [
         [unequal(*pair) for pair in zip(run.results, expected, strict=True)]

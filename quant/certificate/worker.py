@@ -3,7 +3,7 @@
 A runway is chosen when kernels are imported, so each has a process of its own; one that
 the CPU aborts takes no other with it. The file, an .npz, has for each number of threads
 the seconds that it took, `1/seconds`, and the results in the order of the cases, `1/0`
-and so on.
+and so on. On stdout each case is a line, as soon as it is computed.
 """
 
 import argparse
@@ -27,6 +27,7 @@ def main() -> None:
         start = time.perf_counter()
         for i, case in enumerate(chosen(given.quick)):
             found[f"{threads}/{i}"] = case.computed(threads)
+            print(case.title, flush=True)
         found[f"{threads}/seconds"] = np.array(time.perf_counter() - start)
     np.savez(given.file, allow_pickle=False, **found)
 

@@ -19,6 +19,7 @@ from mdtensor.quant.gguf.package import (
 from mdtensor.quant.tensor import QInt4Tensor, QInt8Tensor
 
 Bytes = npt.NDArray[np.uint8]
+Leaf = type[Tensor]  # in the class below, `type` is that of its blocks
 #: Types of one element a block, which dense tensors have.
 DENSE: Final[dict[str, Any]] = {
     "F32": np.float32,
@@ -127,7 +128,7 @@ class Blocks:
         )
 
     @property
-    def leaf(self) -> type[Tensor] | None:
+    def leaf(self) -> Leaf | None:
         """What `tensor()` gives; None if only `dequantize()` gives anything."""
         if self.type in DENSE:
             return type(from_numpy(np.empty(0, DENSE[self.type])))

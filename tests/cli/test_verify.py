@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.cli import verify
+from mdtensor.cli import report, verify
 from mdtensor.quant.certificate.digest import Case
 from mdtensor.quant.certificate.runs import Run
 from mdtensor.quant.certificate.verdict import Verdict, judged
@@ -81,3 +81,29 @@ def test_a_process_that_fails(call: Call, certified: Any) -> None:
     words = call("verify").out
     assert "avx2, 1 thread: it ended with -4\n" in words
     assert words.endswith("znver5 does not conform: see above\n")
+
+
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_a_bar_goes_to_a_terminal_alone(
+    call: Call,
+    certified: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    option: tuple[str, ...],
+) -> None:
+    """For each case of each run, and of the oracle."""
+    certified(run_of("generic", GOOD))
+    made: list[Any] = []
+
+    def given(*how: Any) -> Any:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+        made.append(report.progress(*how))
+        return made[-1]
+
+    monkeypatch.setattr(verify, "progress", given)
+    assert call("verify", *option).code == 0
+    (bar,) = made
+    assert bar.disable == bool(option)
+    if not option:
+        cases = len(verify.chosen(False))
+        runs = 2 * len(verify.runways(False)) + 1
+        assert [task.total for task in bar.tasks] == [cases * runs]

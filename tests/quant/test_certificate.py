@@ -182,6 +182,16 @@ def test_a_runway_that_cannot_run_says_why() -> None:
         assert "no such runway" in found.problem
 
 
+def test_each_case_is_told_when_it_is_computed() -> None:
+    told: list[None] = []
+    code = "import sys; print('a'); print('b'); sys.stderr.write('no'); sys.exit(3)"
+    ended = runs.watched([sys.executable, "-c", code], {}, lambda: told.append(None))
+    assert (ended, len(told)) == ((3, "no"), 2)
+    cases = tuple(verdict.chosen(True)[:2])
+    verdict.judged(cases, (), "", lambda: told.append(None))
+    assert len(told) == 4
+
+
 def test_runways_are_those_of_this_cpu() -> None:
     names = runs.runways(False)
     assert names[0] == "generic"

@@ -250,3 +250,12 @@ def test_requantize_of_one_axis_with_scales_of_its_own():
     x = QInt8Tensor([2, 4, 8], scale=[0.5, 0.25, 1.0], axis=0)
     found = requantize(x, out=QParams(0.5))
     assert found.codes.tolist() == [2, 2, 16]
+
+
+def test_an_array_is_to_become_a_tensor_first():
+    with pytest.raises(md.errors.DispatchError) as caught:
+        quantize(np.zeros(3, np.float32), QParams(0.1))
+    assert str(caught.value).startswith(
+        "quantize(ndarray): no method: x is ndarray, not FloatingTensor. "
+        "Use asarray(a) to make it a tensor. Nearest: quantize(FloatingTensor) at "
+    )
