@@ -93,14 +93,17 @@ def _grouped(taps: Array, w: Array, groups: int) -> Array:
     Some rows of the result at a time, so that their columns stay in the cache.
     """
     n, c, kh, kw, oh, ow = taps.shape
-    filters = w.reshape(groups, len(w) // groups, -1)
+    depth = w.shape[1] * kh * kw
+    filters = w.reshape(groups, len(w) // groups, depth)
     y = empty((n, groups, len(w) // groups, oh * ow), taps.dtype)
     row = c * kh * kw * ow * taps.itemsize
     rows = oh if kh == kw == 1 else min(oh, max(1, COLUMNS // max(1, row)))
     for image, target in zip(taps, y, strict=True):
         for top in range(0, oh, rows):
-            part = image[..., top : top + rows, :].reshape(*filters.shape[::2], -1)
-            np.matmul(filters, part, target[..., top * ow : (top + rows) * ow])
+            here = slice(top * ow, min(top + rows, oh) * ow)
+            part = image[..., top : top + rows, :]
+            columns = part.reshape(groups, depth, here.stop - here.start)
+            np.matmul(filters, columns, target[..., here])
     return y.reshape(n, len(w), oh, ow)
 
 

@@ -267,3 +267,12 @@ def test_texts(text: str) -> None:
     with pytest.raises((ShapeError, OptionError)) as caught:
         REFUSED[text]()
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(("count", "channels"), [(3, 0), (0, 2), (0, 0)])
+def test_sums_of_no_channels_are_the_bias(count, channels):
+    x, w = md.ones((2, channels, 4, 5)), md.ones((count, channels, 3, 3))
+    got = md.conv2d(x, w, md.arange(count, dtype=md.float32))
+    assert got.shape == (2, count, 2, 3)
+    wanted = np.arange(count)[:, None, None] + 9.0 * channels
+    assert np.array_equal(got.buffer, np.broadcast_to(wanted, got.shape))
