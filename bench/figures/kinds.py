@@ -152,6 +152,7 @@ def sizes(readings: Sequence[Reading], theme: Theme) -> Figure:
         axes.set_title(name, loc="left")
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.minorticks_off()
         axes.grid()
     in_time(grid[0, 0].yaxis, [one.value / n for f in panels.values() for n, one in f])
     figure.supxlabel("elements", fontsize="medium")

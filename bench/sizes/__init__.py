@@ -52,6 +52,9 @@ BENCH = Bench(
         Reason(
             "NaN is refused, which takes a pass, and quotients are exact", "quantize*"
         ),
+        Reason(
+            "the kernels are as fast, a call takes 20 us more", "as *float16*", TORCH
+        ),
         Reason("two passes before it tell whether any number wraps", "as int8, *"),
         Reason("the memory of its result is there before the call", "*", OUT),
         Reason("both call one kernel of OpenBLAS", "matmul float32*", NUMPY),

@@ -24,7 +24,7 @@ MATRICES, IMAGES = "Products of square matrices", "Convolutions, 3 x 3, 64 chann
 SIDES = (10, 100, 1000, 2000)
 #: Of images of 64 channels; together as many elements as the operands elsewhere.
 IMAGE_SIDES = (2, 12, 125, 395)
-CHANNELS = 64
+CHANNELS, MILLION = 64, 10**6
 RNG = np.random.default_rng(4)
 #: Grids of what goes in and of weights; that of the results fits their spread.
 X_GRID, W_GRID = QParams(0.02, 128, dtype=quint8), QParams(0.01)
@@ -188,8 +188,8 @@ class Kind:
             partial(self.contenders, side),
             partial(check, tolerance=self.tolerance),
             self.table,
-            sample_seconds=0.003,
-            share=0.15 if side > 300 else 0.5,
+            sample_seconds=0.003 if self.elements(side) <= MILLION else 0,
+            share=0.5 if self.elements(side) < MILLION else 0.15,
             limit=LIMIT,
         )
 

@@ -1,7 +1,9 @@
 """`python -m bench`: what runs, what is kept, and what stands in the page."""
 
+import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -9,7 +11,7 @@ import pytest
 
 from bench import command, report
 from bench.harness import Bench, Count, Promise, Reason, Row
-from bench.harness.result import load
+from bench.harness.result import command as printed, load
 
 
 @pytest.fixture
@@ -135,6 +137,20 @@ def test_the_page_lists_what_is_not_measured(
     assert page.endswith("## Not measured yet\n\n- `python -m bench other`\n")
     assert command.execute(["report"]) == 0
     assert (toy / "page.md").read_text() == page
+
+
+def test_the_command_under_a_number_finds_its_row() -> None:
+    """Names hold spaces, quotes, brackets and asterisks."""
+    for name in command.NAMES:
+        bench = command.bench_of(name)
+        rows = list(bench.rows(False))
+        bench = replace(bench, rows=lambda quick, rows=rows: rows)
+        for row in rows:
+            line = printed(name, row.name).removeprefix("python -m bench ")
+            options = command.parsed(shlex.split(line))
+            chosen = bench.chosen(options.row, options.quick)
+            assert options.names == [name]
+            assert [one.name for one in chosen] == [row.name]
 
 
 def test_every_bench_says_what_it_is() -> None:
