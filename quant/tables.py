@@ -62,6 +62,12 @@ def clip(low: float | None, high: float | None) -> Function:
     return function
 
 
+@lru_cache(maxsize=4096)
+def affine(factor: Fraction, offset: Fraction) -> Function:
+    """x -> factor · x + offset."""
+    return lambda x: factor * x + offset
+
+
 def exp(x: Fraction, digits: int = DIGITS) -> Fraction:
     """e**x to `digits` digits."""
     with localcontext() as context:

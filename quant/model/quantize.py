@@ -360,7 +360,7 @@ class _Explicit:
         is_wide = self.algorithm.format.dtype is qint8
         shared = is_wide and is_on_vectors(node, self.shapes[node.inputs[0]])
         step = float(self.grids[node.inputs[0]].scale)
-        floor = floor_of(self.graph.constants.get(node.inputs[2]), step)
+        floor = floor_of(tensor, self.graph.constants.get(node.inputs[2]), step)
         return self.algorithm.codes(node, tensor, None if shared else 0, floor)
 
     def _gets_bias(self, node: Node) -> bool:

@@ -16,6 +16,8 @@ from mdtensor.quant.model.grids import WEIGHTED
 
 #: The largest bias code: leaves an accumulator half of its 32 bits.
 BIAS_CODES = 2.0**30
+#: Of the largest weight: a scale below it makes weights that nothing depends on.
+NEGLIGIBLE = 2.0**-27
 #: The normal numbers of float32, less one power of two for rounding upwards.
 SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), 2.0**127
 
@@ -36,11 +38,17 @@ def fits_float32(weights: Any, bias: Any, step: float, high: int) -> bool:
     return bool(fits or largest == 0)
 
 
-def floor_of(bias: Any, step: float) -> Any:
-    """The smallest weight scales with which a bias and its scale fit; 0 without one."""
+def floor_of(weights: Any, bias: Any, step: float) -> Any:
+    """The smallest weight scales that are of use.
+
+    With them a bias and its scale fit. A channel whose weights are as good as none, as
+    training leaves some, gets about a millionth of the largest scale: the results of
+    all channels lie on one grid, and kernels hold no ratio of scales below 2**-40.
+    """
+    least = _peaks(weights).max(initial=0) * NEGLIGIBLE
     if bias is None:
-        return 0.0
-    return np.maximum(_bias_floor(bias, step), SMALLEST / step)
+        return least
+    return np.maximum(np.maximum(_bias_floor(bias, step), SMALLEST / step), least)
 
 
 def _bias_floor(bias: Any, step: float) -> Any:

@@ -27,7 +27,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.kernels.cpu import steps
-from mdtensor.quant import accumulators, exact
+from mdtensor.quant import accumulators, exact, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
@@ -36,6 +36,7 @@ from mdtensor.quant.deduction import (
     rounded_quotient,
     rounded_sum,
 )
+from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
 from mdtensor.quant.ops.refusals import (
     check_out,
@@ -63,16 +64,32 @@ PythonNumber = Union[int, float]
 
 
 def add_step(
-    a: TensorSpec, b: TensorSpec, /, *, out: QParams | None = None
-) -> steps.Add:
-    """Codes on three grids; shapes are equal."""
+    a: TensorSpec, b: Any, /, *, out: QParams | None = None
+) -> steps.Add | steps.Lookup:
+    """Codes on three grids; b is like a, or a constant number, for which it is a table.
+
+    Args:
+        b: a spec, or the constant itself.
+    """
+    if (number := _number(a, b)) is not None:
+        return lookup_step(tables.affine(Fraction(1), number), a, out)
     if a.shape != b.shape:
-        raise NotCompiled("a compiled sum takes equal shapes")
+        raise NotCompiled("a compiled sum takes equal shapes, or a constant number")
     grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, narrow(out))]
     target = grids[2]
     ratios = [g.fraction / target.fraction for g in grids[:2]]
     zeros = grids[0].zero, grids[1].zero
     return compiled(lambda: steps.Add(ratios, zeros, target.zero))
+
+
+def _number(a: TensorSpec, b: Any) -> Fraction | None:
+    """The number in a constant of one element that leaves the shape of `a` as it is."""
+    if isinstance(b, TensorSpec) or b.size != 1 or b.ndim > a.ndim:
+        return None
+    grid: QParams = b.qparams
+    if grid.axis is not None:
+        return None
+    return (int(np.asarray(b.codes).item()) - grid.zero) * grid.fraction
 
 
 @method(add, deduce=rounded_sum, prepare=add_step)
@@ -135,12 +152,19 @@ def _accumulator(name: str, sums: Any, grid: QParams, *arguments: Any) -> QInt32
 
 
 def mul_step(
-    a: TensorSpec, b: TensorSpec, /, *, out: QParams | None = None
-) -> steps.Mul:
-    """Codes on three grids; b is like a, or a factor per image and channel."""
+    a: TensorSpec, b: Any, /, *, out: QParams | None = None
+) -> steps.Mul | steps.Lookup:
+    """Codes on three grids; b is like a, a factor per image and channel, or a number.
+
+    Args:
+        b: a spec, or the constant itself.
+    """
+    if (number := _number(a, b)) is not None:
+        return lookup_step(tables.affine(number, Fraction(0)), a, out)
     is_factor = len(a.shape) == 4 and b.shape == (*a.shape[:2], 1, 1)
     if not a.shape or not (a.shape == b.shape or is_factor):
-        raise NotCompiled("a compiled product takes equal shapes, or [n, c, 1, 1]")
+        problem = "a compiled product takes equal shapes, [n, c, 1, 1], or a number"
+        raise NotCompiled(problem)
     grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, narrow(out))]
     ratio = grids[0].fraction * grids[1].fraction / grids[2].fraction
     zeros = grids[0].zero, grids[1].zero

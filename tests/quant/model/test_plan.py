@@ -14,8 +14,8 @@ import mdtensor as md
 from mdtensor.kernels.cpu import isa
 from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.graph import Graph, Node, spec_of
+from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.plan import Plan
 
 GRID = QParams(0.05, 100, dtype=quint8)
@@ -327,3 +327,51 @@ def test_codes_beside_floats_are_packed_once(rng, monkeypatch):
     monkeypatch.setattr(type(w), "codes", None)  # the codes are not looked at again
     assert same(plan(feeds)["z"], want["z"])
     assert same(plan.values(feeds)["y"], want["y"])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1, 1)])
+@pytest.mark.parametrize("operation", [md.add, md.mul])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_constant_number_makes_a_table(operation, shape, is_first, rng):
+    """Of one lookup a code, whatever the grid of the number."""
+    number = QUInt8Tensor.from_codes(np.full(shape, 37, np.uint8), WIDE)
+    names = ("c", "x") if is_first else ("x", "c")
+    node = Node("n", operation, names, "y", {"out": WIDE})
+    codes = np.arange(256, dtype=np.uint8).reshape(2, 8, 4, 4)
+    x = QUInt8Tensor.from_codes(codes, GRID)
+    graph = Graph({"x": spec_of(x)}, (node,), {"c": number}, ("y",))
+    plan = Plan(graph)
+    assert plan.nodes[0].kernel == "lookup_u8"
+    assert same(plan({"x": x})["y"], graph.run({"x": x})["y"])
+
+
+def test_a_number_of_more_axes_is_no_table():
+    """It would give the result more axes."""
+    number = QUInt8Tensor.from_codes(np.full((1, 1, 1), 37, np.uint8), WIDE)
+    x = QUInt8Tensor.from_codes(np.arange(6, dtype=np.uint8).reshape(2, 3), GRID)
+    node = Node("n", md.add, ("x", "c"), "y", {"out": WIDE})
+    graph = Graph({"x": spec_of(x)}, (node,), {"c": number}, ("y",))
+    plan = Plan(graph)
+    assert (
+        plan.nodes[0].why == "a compiled sum takes equal shapes, or a constant number"
+    )
+    assert same(plan({"x": x})["y"], graph.run({"x": x})["y"])
+
+
+@pytest.mark.parametrize("bias", [0.0, 1e-30])
+def test_channels_without_weights_run_compiled(bias, rng):
+    """As training leaves some; a scale of theirs alone would be past all kernels."""
+    w = rng.normal(size=(4, 3, 1, 1)).astype(np.float32)
+    w[1], w[2] = 1e-30, 0
+    constants = {"w": md.asarray(w), "b": md.asarray(np.full(4, bias, np.float32))}
+    options = {"stride": (1, 1), "padding": (0, 0, 0, 0)}
+    node = Node("n", md.conv2d, ("x", "w", "b"), "y", options)
+    x = md.asarray(rng.normal(size=(1, 3, 4, 5)).astype(np.float32))
+    model = Model(Graph({"x": spec_of(x)}, (node,), constants, ("y",)))
+    small = model.quantize(model.calibrate([x]))
+    kernels = {n.kernel for n in small.plan().nodes if n.operation == "conv2d"}
+    assert kernels == {"gemm_u8s8u8"}
+    largest = float(np.abs(np.asarray(model(x))).max())
+    np.testing.assert_allclose(
+        np.asarray(small(x)), np.asarray(model(x)), atol=largest / 50
+    )
