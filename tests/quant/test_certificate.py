@@ -11,14 +11,16 @@ from dataclasses import replace
 from inspect import getmembers
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import invoke, isa, jobs, plan, runway
+import mdtensor as md
+from mdtensor.kernels.cpu import invoke, isa, jobs, plan, runway, steps
 from mdtensor.quant.certificate import cases, draw, published, runs, stepping, verdict
 from mdtensor.quant.certificate.digest import Case, digest
+from mdtensor.quant.ops.weight_only import KeptLayer
 
 CASES = cases.every_case()
 #: `gemm_u8s8u8`: named by the types of its elements, an integer among them.
@@ -73,6 +75,30 @@ def test_every_step_has_a_case(ran: dict[str, Any]) -> None:
     assert {step.kind for step in ran["steps"]} == set(range(len(invoke.INVOKE)))
     ours = {c for c in subclasses(plan.Step) if c.__module__.startswith("mdtensor.")}
     assert {type(step) for step in ran["steps"]} == ours
+
+
+def made_for_plans() -> dict[str, set[type]]:
+    """What each operation on codes or of codes can become in a plan, by its method."""
+    found = {}
+    for name in md.ops():
+        for method in md.get_op(name).operation.methods:
+            if method.prepare is not None:
+                made = get_type_hints(method.prepare)["return"]
+                found[f"{name}, {method.location}"] = {*(get_args(made) or (made,))}
+    return found
+
+
+#: What has no case, and why.
+NO_CASE = {
+    KeptLayer: "sums of floats; tests/kernels/test_float_matmul.py holds them to bytes"
+}
+
+
+def test_every_operation_that_becomes_a_step_has_a_case(ran: dict[str, Any]) -> None:
+    known = {type(step) for step in ran["steps"]} | set(NO_CASE)
+    made = made_for_plans()
+    assert set().union(*made.values()) >= {steps.Conv2d, steps.Lookup, KeptLayer}
+    assert {name: kinds - known for name, kinds in made.items() if kinds - known} == {}
 
 
 def test_every_kernel_has_a_case(ran: dict[str, Any]) -> None:
