@@ -6,6 +6,7 @@ constants: it holds no addresses, so it runs uncompiled as well.
 """
 
 import time
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ class Slot(NamedTuple):
 
     @property
     def bytes(self):
-        return int(np.prod(self.shape)) * self.dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
 
 class Program:
@@ -69,7 +70,7 @@ class Program:
 
     def reshape(self, slot, shape):
         """The same bytes in another shape; costs nothing at run time."""
-        assert np.prod(shape) == np.prod(slot.shape), "the number of elements changes"
+        assert prod(shape) == prod(slot.shape), "the number of elements changes"
         return slot._replace(shape=tuple(shape))
 
     def build(self, outputs):

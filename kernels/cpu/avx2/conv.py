@@ -168,9 +168,13 @@ def twin_rows(geometry):
 
 
 @kernel
-def tile_pixels(rows, ow):
-    """Outputs of a tile in each row."""
-    return OUTPUTS if rows == 1 and ow >= OUTPUTS else OUTPUTS // 2
+def tile_pixels(rows, kw, ow):
+    """Outputs of a tile in each row; 7 where 8 would take as many tiles."""
+    if rows == 2 or ow < 7:
+        return OUTPUTS // 2
+    if kw == 3 and ow <= (ow + OUTPUTS - 1) // OUTPUTS * 7:
+        return 7
+    return OUTPUTS if ow >= OUTPUTS else OUTPUTS // 2
 
 
 @kernel
@@ -183,7 +187,9 @@ def run_tiles_u8(rows, pixels, kw, job):
             return tiles_u8(2, 4, 5, job)
         return tiles_u8(2, 4, 0, job)
     if pixels == 4:
-        return tiles_u8(1, 4, 3, job) if kw == 3 else tiles_u8(1, 4, 0, job)
+        return tiles_u8(1, 4, 0, job)
+    if pixels == 7:
+        return tiles_u8(1, 7, 3, job)
     if kw == 3:
         return tiles_u8(1, 8, 3, job)
     if kw == 5:
@@ -196,7 +202,9 @@ def run_tiles_s32(rows, pixels, job):
     """`tiles_s32` for any kernel."""
     if rows == 2:
         return tiles_s32(2, 4, 0, job)
-    return tiles_s32(1, 4, 0, job) if pixels == 4 else tiles_s32(1, 8, 0, job)
+    if pixels == 4:
+        return tiles_s32(1, 4, 0, job)
+    return tiles_s32(1, 7, 0, job) if pixels == 7 else tiles_s32(1, 8, 0, job)
 
 
 @kernel
@@ -208,9 +216,9 @@ def tap_places(geometry, table, count):
 
 
 @kernel
-def blocks_job(rows, ow, taps, packed, bias, j, blocks):
+def blocks_job(pixels, ow, taps, packed, bias, j, blocks):
     """A `Job` up to the bias, for `blocks` blocks of channels from channel j on."""
-    pixels, block = tile_pixels(rows, ow), j // LANES
+    block = j // LANES
     tiles, last = (ow + pixels - 1) // pixels, max(0, ow - pixels)
     block_step, weight_step = taps[5], taps[6]
     weights = vectors.address_of(packed, block * weight_step)
@@ -220,25 +228,25 @@ def blocks_job(rows, ow, taps, packed, bias, j, blocks):
 
 @kernel
 def blocks_u8(
-    rows, kw, ow, taps, packed, bias, j, blocks, c, multiplier, limbs, zero_point, lo,
-    hi, near, spill, target, at, pitch, row_pitch,
+    rows, pixels, ow, taps, packed, bias, j, blocks, c, multiplier, limbs, zero_point,
+    lo, hi, near, spill, target, at, pitch, row_pitch,
 ):  # fmt: skip
     """Channels from j on, in blocks of 8, of one or two rows of outputs.
 
     Args:
+        pixels: outputs of a tile in each row.
         taps: table, lines, kw and the steps of a `Job`.
         near: int64, as many as there are tiles.
         target, at: where the first output goes.
     """
-    pixels = tile_pixels(rows, ow)
-    job = blocks_job(rows, ow, taps, packed, bias, j, blocks)
+    job = blocks_job(pixels, ow, taps, packed, bias, j, blocks)
     y, scales = vectors.address_of(target, at), vectors.address_of(multiplier, j)
     places = y, scales, lo, hi, vectors.address_of(near, 0), offset_of(zero_point)
-    found = run_tiles_u8(rows, pixels, kw, (*job, row_pitch, pitch, *places))
+    found = run_tiles_u8(rows, pixels, taps[2], (*job, row_pitch, pitch, *places))
     tiles, last = job[1], job[2]
     for number in near[:found]:
         n, first = j + number // tiles * LANES, min(number % tiles * pixels, last)
-        own = blocks_job(rows, ow, taps, packed, bias, n, 1)
+        own = blocks_job(pixels, ow, taps, packed, bias, n, 1)
         sums = VECTOR * pixels, VECTOR, vectors.address_of(spill, 0)
         x = own[3] + first * taps[4]
         run_tiles_s32(rows, pixels, (1, 1, 0, x, *own[4:], *sums))
@@ -249,10 +257,11 @@ def blocks_u8(
 
 
 @kernel
-def blocks_s32(rows, ow, taps, packed, bias, j, blocks, target, at, pitch, row_pitch):
+def blocks_s32(
+    rows, pixels, ow, taps, packed, bias, j, blocks, target, at, pitch, row_pitch
+):
     """As `blocks_u8`, the sums themselves."""
-    pixels = tile_pixels(rows, ow)
-    job = blocks_job(rows, ow, taps, packed, bias, j, blocks)
+    job = blocks_job(pixels, ow, taps, packed, bias, j, blocks)
     y = vectors.address_of(target, at)
     run_tiles_s32(rows, pixels, (*job, 4 * row_pitch, 4 * pitch, y))
 
@@ -301,13 +310,15 @@ def depthwise_u8s8u8(
         count = line_count(kh, rows)
         find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
         taps = tap_places(geometry, table, count)
-        whole = c // LANES if ow >= tile_pixels(rows, ow) else 0
+        pixels = tile_pixels(rows, kw, ow)
+        whole = c // LANES if ow >= pixels else 0
         at = oy * ow * c
         if whole > 0:
-            blocks_u8(rows, kw, ow, taps, packed, bias, 0, whole, c, multiplier, limbs,
-                      zero_point, lo, hi, near, spill, out, at, c, ow * c)  # fmt: skip
+            blocks_u8(rows, pixels, ow, taps, packed, bias, 0, whole, c, multiplier,
+                      limbs, zero_point, lo, hi, near, spill, out, at, c,
+                      ow * c)  # fmt: skip
         for j in range(whole * LANES, c, LANES):
-            blocks_u8(rows, kw, ow, taps, packed, bias, j, 1, c, multiplier, limbs,
+            blocks_u8(rows, pixels, ow, taps, packed, bias, j, 1, c, multiplier, limbs,
                       zero_point, lo, hi, near, spill, stage, 0, LANES,
                       wide * LANES)  # fmt: skip
             size = ow, min(LANES, c - j), c
@@ -320,7 +331,7 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
 
     Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
     """
-    kh, oh, ow = geometry[3], geometry[11], geometry[12]
+    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
     width, wide = line_width(geometry), max(ow, OUTPUTS)
     held, table, outside, spare, image = workspace(geometry, c, x_zero_point)
     stage = np.empty(2 * wide * LANES, np.int32)
@@ -329,12 +340,14 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
         count = line_count(kh, rows)
         find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
         taps = tap_places(geometry, table, count)
-        whole = c // LANES if ow >= tile_pixels(rows, ow) else 0
+        pixels = tile_pixels(rows, kw, ow)
+        whole = c // LANES if ow >= pixels else 0
         at = oy * ow * c
         if whole > 0:
-            blocks_s32(rows, ow, taps, packed, bias, 0, whole, out, at, c, ow * c)
+            blocks_s32(rows, pixels, ow, taps, packed, bias, 0, whole, out, at, c,
+                       ow * c)  # fmt: skip
         for j in range(whole * LANES, c, LANES):
-            blocks_s32(rows, ow, taps, packed, bias, j, 1, stage, 0, LANES,
+            blocks_s32(rows, pixels, ow, taps, packed, bias, j, 1, stage, 0, LANES,
                        wide * LANES)  # fmt: skip
             size = ow, min(LANES, c - j), c
             copy_outputs(stage, rows, wide, size, out, at + j, ow * c)

@@ -202,11 +202,13 @@ def tiles_u8(typingctx, rows, pixels, taps, job):
             def tile(number, job, carried):
                 sums = _accumulate(b, *shape, job)
                 rescaler = Rescaler(b, offset, lo, hi)
-                for first in range(0, shape[0] * pixels, QUAD):
-                    codes = rescaler.codes(b, sums[first : first + QUAD], scales)
+                for first in range(0, len(sums), QUAD):
+                    quad = sums[first : first + QUAD]
+                    whole = (quad * QUAD)[:QUAD]
+                    codes = rescaler.codes(b, whole, scales)
                     # stored as doubles, since LLVM moves upper integers first
                     codes = b.bitcast(codes, ir.VectorType(ir.DoubleType(), QUAD))
-                    for i in range(QUAD):
+                    for i in range(len(quad)):
                         code = b.extract_element(codes, I32(i))
                         _store_pixel(b, job, pixels, first + i, code)
                 vectors.store(b, number, b.add(near, b.mul(carried[0], I64(8))))
