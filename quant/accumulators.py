@@ -4,6 +4,7 @@ The zero point is 0; the scale is that of the terms of a sum, or the product of 
 scales, which float64 holds exactly.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ def of_product(x1: Any, x2: Any) -> QParams:
     return QParams(float(x1.qparams.fraction * x2.qparams.fraction), dtype=qint32)
 
 
+@lru_cache(maxsize=1024)
 def of_products(x: QParams, w: QParams, axis: int) -> QParams:
     """The grid of sums of products, `axis` the result's axis of output channels."""
     where = None if w.axis is None else axis
