@@ -179,14 +179,14 @@ def _convolved(
 
     Over one axis it is one over two, of which the first has one place.
     """
-    options = conv_options(g, op, str(op.inputs[at]))
+    options = conv_options(g, op, str(op.inputs[at])) | out
     if window_axes(op, w.shape[2:], (1, 2)) == 2:
-        return md.conv2d(x, w, bias, **options, **out).codes
+        return md.conv2d(x, w, bias, **options).codes
     before, after = options["padding"]
     options["padding"] = (0, before, 0, after)
     options |= {name: (1, options[name]) for name in ("stride", "dilation")}
-    wide = (md.expand_dims(tensor, axis=2) for tensor in (x, w))
-    found = md.conv2d(*wide, bias, **options, **out)
+    image, weights = (md.expand_dims(tensor, axis=2) for tensor in (x, w))
+    found: Any = md.conv2d(image, weights, bias, **options)
     return md.squeeze(found, axis=2).codes
 
 

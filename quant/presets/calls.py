@@ -43,12 +43,17 @@ class Call:
     kernel: Kernel
     check: Check
 
-    def allow(self, x: Any, out: QParams) -> None:
+    def allow(self, *given: Any, **options: Any) -> None:
         """Refuse what the library does not compute; a spec is enough.
+
+        Args:
+            given: the tensors, then `out`.
+            options: of the operation.
 
         Raises:
             OptionError: with what it does compute.
         """
+        x, out = given
         self.check(self.rule, self.operation, x.qparams, out)
 
     def tensor(self, codes: Any, out: QParams) -> Any:
@@ -59,8 +64,8 @@ class Call:
 class Quantized(Call):
     """Numbers to codes."""
 
-    def allow(self, x: Any, out: QParams) -> None:
-        self.check(self.rule, self.operation, out)
+    def allow(self, *given: Any, **options: Any) -> None:
+        self.check(self.rule, self.operation, given[-1])
 
     def __call__(self, x: Any, out: QParams) -> Any:
         self.allow(x, out)
@@ -75,7 +80,8 @@ class Requantized(Call):
 
     products: Kernel
 
-    def allow(self, x: Any, out: QParams) -> None:
+    def allow(self, *given: Any, **options: Any) -> None:
+        x, out = given
         if x.dtype is qint32:
             eight_bits(self.rule, self.operation, out)
         else:
@@ -95,8 +101,8 @@ class Requantized(Call):
 class Paired(Call):
     """Two tensors of codes, element by element."""
 
-    def allow(self, x1: Any, x2: Any, out: QParams) -> None:
-        self.check(self.rule, self.operation, x1, x2, out)
+    def allow(self, *given: Any, **options: Any) -> None:
+        self.check(self.rule, self.operation, *given)
 
     def __call__(self, x1: Any, x2: Any, out: QParams) -> Any:
         self.allow(x1, x2, out)
@@ -115,8 +121,9 @@ class Products(Call):
 
     exact: Any
 
-    def allow(self, x: Any, w: Any, *rest: Any, **options: Any) -> None:
-        self.check(self.rule, self.operation, x, w, rest[-1])
+    def allow(self, *given: Any, **options: Any) -> None:
+        x, w, *_, out = given
+        self.check(self.rule, self.operation, x, w, out)
 
     def __call__(self, x: Any, w: Any, *rest: Any, **options: Any) -> Any:
         *bias, out = rest
