@@ -7,6 +7,7 @@ from bench.harness import Bench, Found, Promise, Reason, Row
 from bench.inference.files import size
 from bench.inference.latency import ONE, Busy, Latency
 from bench.inference.networks import MANY, Network, classifier, mobile
+from bench.inference.ocr import detector, recognizer
 from bench.inference.processes import First, Memory
 from bench.inference.runtimes import ORT_EXACT, ORT_FLOAT, ORT_INT8
 from bench.inference.steps import Profile
@@ -29,6 +30,8 @@ def rows(quick: bool) -> Iterator[Row]:
     images = {side: partial(mobile, side) for side in sides}
     named = {"classifier": small}
     named |= {f"MobileNetV2 1.0/{side}": images[side] for side in sides}
+    if not quick:
+        named |= {"text detector": detector, "text recognizer": recognizer}
     for name, network in named.items():
         for threads in THREADS:
             yield Latency(f"{name}, {threads} thread(s)", network, threads)
@@ -97,6 +100,16 @@ BENCH = Bench(
             "MobileNetV2 1.0/*, 1 thread(s)",
             ORT_INT8,
         ),
+        Reason(
+            "layer norms, means, products of activations and what else NumPy does "
+            "between compiled parts take two fifths of it",
+            "text recognizer, *",
+        ),
+        Reason(
+            "transposed convolutions, resizing, and what becomes floats for them and "
+            "codes again take a third of it",
+            "text detector, *",
+        ),
         Reason("two threads notice losses, and leave the work to one", BUSY),
         Reason(
             "half of it is imports, numba and LLVM among them; the rest is compiled "
@@ -110,9 +123,10 @@ BENCH = Bench(
         "LiteRT runs a .tflite file with the same codes, scales and biases; PyTorch "
         "the same graphs, eagerly. `off by` is the largest difference from our result "
         "of the same kind, over the largest number in it: for MobileNetV2 all but "
-        "those kernels that saturate at int16 do the same work, and the classifier "
-        "was quantized for ONNX Runtime by its own tool. PyTorch has no "
-        "hard sigmoid of codes with this slope, and is left out there. "
+        "those kernels that saturate at int16 do the same work, and the other networks "
+        "were quantized for ONNX Runtime by its own tool. A runtime "
+        "is left out where it, or what writes its file here, has no form of an "
+        "operation; the run says which. "
         "mdtensor float is the slowest of all: its tensors run on NumPy, operation by "
         "operation (decision 0002), where ONNX Runtime has fused float kernels."
     ),

@@ -25,7 +25,8 @@ class Network:
 
     Args:
         floating, small: before and after.
-        images: float32 [MANY, 3, height, width].
+        images: float32 [n, 3, height, width], MANY of them where the network takes
+            several at once.
         float_file: the ONNX file that `floating` was read from.
         int8_file: the quantized one that ONNX Runtime is given.
         is_ours: whether `int8_file` has the codes and scales of `small`.

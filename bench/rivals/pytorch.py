@@ -47,7 +47,7 @@ class Session:
         table = QUANTIZED if is_quantized else FLOATING
         if kind not in table:
             codes = "codes" if is_quantized else "floats"
-            raise NotRun(f"{kind} has no function on {codes}")
+            raise NotRun(f"there is no function for {kind} of {codes}")
         with warnings.catch_warnings():
             # Its quantized tensors go with a later release; this one has them.
             warnings.simplefilter("ignore", UserWarning)
@@ -77,11 +77,6 @@ def _plain(function: Call, **names: str) -> Callable[[Graph, Node, Any], Call]:
     return make
 
 
-def _convolution(graph: Graph, node: Node, grid: Any) -> Call:
-    padding = _even(node)
-    return partial(functional.conv2d, **{**node.options, "padding": padding})
-
-
 def _even(node: Node) -> tuple[int, int]:
     """The padding of a window, equal on opposite sides.
 
@@ -94,9 +89,13 @@ def _even(node: Node) -> tuple[int, int]:
     return top, left
 
 
-def _pool(graph: Graph, node: Node, grid: Any) -> Call:
-    padding = _even(node)
-    return partial(functional.max_pool2d, **{**node.options, "padding": padding})
+def _windowed(function: Call) -> Callable[[Graph, Node, Any], Call]:
+    """A function whose padding is equal on opposite sides."""
+
+    def make(graph: Graph, node: Node, grid: Any) -> Call:
+        return partial(function, **{**node.options, "padding": _even(node)})
+
+    return make
 
 
 def _mean(graph: Graph, node: Node, grid: Any) -> Call:
@@ -108,15 +107,49 @@ def _hardsigmoid(graph: Graph, node: Node, grid: Any) -> Call:
     return lambda x: torch.clamp(x * slope + offset, 0, 1)
 
 
+def _batch_norm(graph: Graph, node: Node, grid: Any) -> Call:
+    return partial(functional.batch_norm, training=False, **node.options)
+
+
+def _concat(graph: Graph, node: Node, grid: Any) -> Call:
+    axis = node.options["axis"]
+    return lambda *given: torch.cat(given, axis)
+
+
+def _getitem(graph: Graph, node: Node, grid: Any) -> Call:
+    key = node.options["key"]
+    return lambda x: x[key]
+
+
+def _take(graph: Graph, node: Node, grid: Any) -> Call:
+    axis = node.options["axis"]
+    return lambda x, places: torch.index_select(x, axis, places)
+
+
 FLOATING: Mapping[str, Any] = {
-    "conv2d": _convolution,
+    "conv2d": _windowed(functional.conv2d),
+    "conv_transpose2d": _windowed(functional.conv_transpose2d),
+    "batch_norm": _batch_norm,
+    "avg_pool2d": _windowed(functional.avg_pool2d),
+    "sigmoid": _plain(torch.sigmoid),
+    "sub": _plain(torch.sub),
+    "div": _plain(torch.div),
+    "pow": _plain(torch.pow),
+    "sqrt": _plain(torch.sqrt),
+    "matmul": _plain(torch.matmul),
+    "mean": _plain(torch.mean, axis="dim", keepdims="keepdim"),
+    "permute_dims": _plain(torch.permute, axes="dims"),
+    "squeeze": _plain(torch.squeeze, axis="dim"),
+    "concat": _concat,
+    "getitem": _getitem,
+    "take": _take,
     "linear": _plain(functional.linear),
     "relu": _plain(functional.relu),
     "relu6": _plain(functional.relu6),
     "hardswish": _plain(functional.hardswish),
     "hardsigmoid": _hardsigmoid,
     "global_avg_pool2d": _mean,
-    "max_pool2d": _pool,
+    "max_pool2d": _windowed(functional.max_pool2d),
     "add": _plain(torch.add),
     "mul": _plain(torch.mul),
     "reshape": _plain(torch.reshape),

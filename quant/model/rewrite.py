@@ -166,10 +166,12 @@ def fold_batch_norms(graph: Graph) -> Graph:
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _weighted_before(graph: Graph, node: Node, value: str) -> Node | None:
+def _weighted_before(
+    graph: Graph, node: Node, value: str, kinds: tuple[Any, ...] = WEIGHTED
+) -> Node | None:
     """The layer with constant weights that writes `value` for `node` alone."""
     before = graph.producers.get(value)
-    if before is None or before.operation not in WEIGHTED:
+    if before is None or before.operation not in kinds:
         return None
     if graph.only_consumer(value) is not node:
         return None
@@ -178,6 +180,9 @@ def _weighted_before(graph: Graph, node: Node, value: str) -> Node | None:
 
 def _are_constants(graph: Graph, inputs: tuple[Any, ...]) -> bool:
     return all(x is None or x in graph.constants for x in inputs)
+
+
+BIASED = (*WEIGHTED, md.conv_transpose2d)
 
 
 def fold_biases(graph: Graph) -> Graph:
@@ -189,7 +194,7 @@ def fold_biases(graph: Graph) -> Graph:
         if node.operation is not md.add:
             continue
         for value, other in (node.inputs, node.inputs[::-1]):
-            before = _weighted_before(graph, node, value)
+            before = _weighted_before(graph, node, value, BIASED)
             if before is None or specs[node.output] != specs[value]:
                 continue
             bias = _bias(graph, before, other, specs[value])
@@ -207,8 +212,8 @@ def _bias(graph: Graph, layer: Node, value: Any, result: TensorSpec) -> Any:
     if value not in graph.constants or result.qparams is not None:
         return None
     added = graph.constants[value]
-    w = graph.constants[layer.inputs[1]]
-    channels, trailing = w.shape[0], 2 if layer.operation is md.conv2d else 0
+    trailing = 0 if layer.operation is md.linear else 2
+    channels = result.shape[-1 - trailing]
     aligned = (1,) * (1 + trailing - added.ndim) + added.shape
     fits = aligned[len(aligned) - trailing - 1 :] == (channels,) + (1,) * trailing
     if added.dtype is not result.dtype or not fits or added.size != channels:

@@ -42,5 +42,5 @@ def test_what_it_has_no_function_for_is_named(tmp_path: Path) -> None:
     net = mobilenet.Network()
     gate = net.append("HardSigmoid", [net.conv("x", (3, 8), is_clipped=False)])
     small = quantized(network(net, gate, tmp_path))
-    with pytest.raises(pytorch.NotRun, match="hardsigmoid has no function on codes"):
+    with pytest.raises(pytorch.NotRun, match="no function for hardsigmoid of codes"):
         pytorch.Session(small.graph, 1)

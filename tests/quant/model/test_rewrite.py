@@ -153,6 +153,19 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ),
         ["conv2d"],
     ),
+    "bias of a transposed convolution": (
+        rewrite.fold_biases,
+        chain(
+            FEATURES,
+            [
+                node(md.conv_transpose2d, "x w -", "c", stride=2, groups=2),
+                node(md.add, "c k", "y"),
+            ],
+            w=weights(4, 3, 2, 2),
+            k=weights(1, 6, 1, 1),
+        ),
+        ["conv_transpose2d"],
+    ),
     "no bias along the width": (
         rewrite.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(5)),
