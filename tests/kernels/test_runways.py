@@ -480,6 +480,12 @@ def test_im2col(conv, shape, rng):
 OTHERS = [name for name in isa.DOT_RUNWAYS if name != isa.DOT_RUNWAY]
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_process_has_one_of_them(name):
+    with pytest.raises(ValueError, match=f"{name}: this process has {isa.DOT_RUNWAY}"):
+        families(name)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif("MDTENSOR_ISA" in os.environ, reason="one of these processes")
 @pytest.mark.parametrize("name", OTHERS)
