@@ -51,8 +51,8 @@ NOTED_FEATURES = (
 def host_features():
     """Names of the features that the host has and that numba may compile for."""
     host = {name for name, has in llvm.get_host_cpu_features().items() if has}
-    if cpu_name() != "generic":  # else LLVM compiles for less than there is
-        host |= arm.features()
+    if cpu_name() == llvm.get_host_cpu_name() != "generic":
+        host |= arm.features()  # else LLVM compiles for less than there is
     restricted = numba.config.CPU_FEATURES
     if restricted is None:
         return frozenset(host)
