@@ -49,13 +49,13 @@ BENCH = Bench(
     reasons=[
         Reason("its tanh may be off by 5 units in the last place", "tanh, *", ORT),
         *(Reason(CHECKS, small) for small in SMALL),
-        Reason(
-            "NaN is refused, which takes a pass, and quotients are exact", "quantize*"
-        ),
-        Reason(
-            "the kernels are as fast, a call takes 20 us more", "as *float16*", TORCH
-        ),
+        Reason("a pass looks for NaN, and quotients are exact", "quantize*"),
+        Reason("kernels are as fast, a call takes 20 us more", "as *float16*", TORCH),
         Reason("two passes before it tell whether any number wraps", "as int8, *"),
+        Reason(
+            "a call of a function of elements takes 40 us, then both wait for memory",
+            "* at once, *",
+        ),
         Reason("the memory of its result is there before the call", "*", OUT),
         Reason("both call one kernel of OpenBLAS", "matmul float32*", NUMPY),
         Reason(
@@ -63,13 +63,13 @@ BENCH = Bench(
             "*int8*",
         ),
         Reason("images become columns in memory first", "conv2d float32*"),
-        Reason("NumPy's own loop is what runs", "*", NUMPY),
+        Reason("NumPy adds to the product where it lies", "a [*] b + c, *", NUMPY),
+        Reason("NumPy's own loop runs, after the checks of a call", "*", NUMPY),
         Reason("NumPy's loop is what runs, and this has a faster one", "exp, *"),
         Reason("NumPy's loop is what runs, and this has a faster one", "sum*"),
         Reason("NumPy's loop is what runs, and this has a faster one", "max*"),
         Reason("NumPy's loop is what runs, and this has a faster one", "mean*"),
         Reason("a new result is made where this writes to the same memory", "*", ORT),
-        Reason("it adds and multiplies in one pass", "a [*] b + c*", TORCH),
     ],
     notes="""All on one thread, called as their users call them. mdtensor, NumPy,
 numexpr and torch make a new result; "NumPy, out=" and ONNX Runtime write to memory

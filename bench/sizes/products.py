@@ -17,7 +17,16 @@ from bench.harness import Contender, Race
 from bench.harness.agreement import near
 from bench.rivals import one_model, peaks
 from bench.sizes.moving import node
-from bench.sizes.task import LIMIT, NUMPY, ORT, OURS, TORCH, as_numbers, torch
+from bench.sizes.task import (
+    LIMIT,
+    NUMPY,
+    ORT,
+    OURS,
+    TORCH,
+    as_numbers,
+    one_thread,
+    torch,
+)
 from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, quint8
 
 MATRICES, IMAGES = "Products of square matrices", "Convolutions, 3 x 3, 64 channels"
@@ -198,7 +207,7 @@ class Kind:
 
     def contenders(self, side: int) -> list[Contender]:
         """With the limit, where that of this CPU is known."""
-        md.set_num_threads(1)
+        one_thread()
         depth = 9 * CHANNELS if self.images else side
         limit = self.peak(self.elements(side) * depth)
         return self.make(side) + ([Contender(LIMIT, limit)] if limit else [])

@@ -111,7 +111,7 @@ class Task:
         }
 
     def contenders(self, count: int) -> list[Contender]:
-        md.set_num_threads(1)
+        one_thread()
         data = self.data(count)
         shape = np.empty(SHAPES[count], np.bool_).any(axis=self.axis).shape
         out = np.empty(shape, DTYPES[self.result])
@@ -134,6 +134,13 @@ class Task:
         wanted = eval(self.statements[NUMPY], NAMES | exact)
         numbers = {n: as_numbers(x)[some] for n, x in results.items() if n != LIMIT}
         near(np.asarray(wanted).astype(np.float64), self.tolerance)(numbers)
+
+
+def one_thread() -> None:
+    """Whatever other benches have asked for before."""
+    for library in (md, torch, numexpr):
+        if library is not None:
+            library.set_num_threads(1)
 
 
 def is_installed(library: str) -> bool:
