@@ -193,7 +193,10 @@ def conv2d(
     dilation: Any,
     groups: int,
 ) -> Any:
-    """Weight-only: products of what the window sees with the codes."""
+    """Weight-only: products of what the window sees with the codes.
+
+    Weights of one channel a group, few and in no product, become numbers.
+    """
     places = {"stride": stride, "padding": padding, "dilation": dilation}
     _check_shapes("conv2d", x, w, b, **places, groups=groups)
     if not (is_single(x, b) and is_product(w, groups)):

@@ -111,8 +111,8 @@ def _rows_of_window(w: Any) -> Any:
     if w.dtype in OFFSETS and grid.is_along(None, 0):
         return quantized(_channels_last(w.codes.buffer), grid)
     if w.dtype in OFFSETS and grid.axis == 1 and _are_whole(grid.block_size, w.shape):
-        flat = map(_channels_last, (grid.scale, grid.zero_point))
-        blocks = grid.replace(**dict(zip(("scale", "zero_point"), flat, strict=True)))
+        scale, zeros = map(_channels_last, (grid.scale, grid.zero_point))
+        blocks = grid.replace(scale=scale, zero_point=zeros)
         return quantized(_channels_last(w.codes.buffer), blocks)
     return Float32Tensor.wrap(_channels_last(dequantize(w).buffer))
 
