@@ -58,6 +58,8 @@ BENCH = Bench(
         ),
         Reason("the memory of its result is there before the call", "*", OUT),
         Reason("both call one kernel of OpenBLAS", "matmul float32*", NUMPY),
+        Reason("its weights are packed before", "matmul float32*", ORT),
+        Reason("its product is MKL's, ours OpenBLAS's", "matmul float32*", TORCH),
         Reason(
             "it adds products of bytes in 16 bits, exact up to 7 bits of weights",
             "*int8*",
@@ -70,6 +72,7 @@ BENCH = Bench(
         Reason("NumPy's loop is what runs, and this has a faster one", "max*"),
         Reason("NumPy's loop is what runs, and this has a faster one", "mean*"),
         Reason("a new result is made where this writes to the same memory", "*", ORT),
+        Reason("a call takes longer, in Python; then both wait for memory", "*", TORCH),
     ],
     notes="""All on one thread, called as their users call them. mdtensor, NumPy,
 numexpr and torch make a new result; "NumPy, out=" and ONNX Runtime write to memory

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from bench.harness.agreement import Disagreement
+from bench.harness.ratio import Ratio
+from bench.harness.reading import Reading
 from bench.rivals import peaks, streams
-from bench.sizes import moving, products, task
+from bench.sizes import BENCH, moving, products, task
 from bench.sizes.task import LIMIT, NUMPY, OURS, SHAPES
 from mdtensor.kernels.cpu import isa
 
@@ -28,6 +30,19 @@ def test_all_libraries_agree(name: str) -> None:
 def test_products_agree(name: str) -> None:
     race = KINDS[name].race(2 if KINDS[name].images else 10)
     race.check({one.name: one.result() for one in race.make()})
+
+
+def test_whatever_is_slower_than_a_peer_has_a_reason() -> None:
+    """But for numexpr on large operands, of which the limits say that nothing is."""
+    races = [(one.race(n), one.statements) for one in moving.TASKS for n in SHAPES]
+    for kind in products.KINDS:
+        names = [one.name for one in kind.contenders(2)]
+        sides = products.IMAGE_SIDES if kind.images else products.SIDES
+        races += [(kind.race(side), names) for side in sides]
+    for race, names in races:
+        for rival in {*names, "ONNX Runtime"} - {OURS, LIMIT, "numexpr"}:
+            worse = Reading("", race.name, rival, 1, 1, 1, ratio=Ratio(2, 2, 2))
+            assert BENCH.explained(worse).why, (race.name, rival)
 
 
 def test_operands_have_as_many_elements_as_the_row_says() -> None:
