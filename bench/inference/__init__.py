@@ -72,7 +72,7 @@ BENCH = Bench(
     promises=[
         Promise(
             f"classifier: time over the faster peer, {threads} thread(s)",
-            1.0,
+            0.8,
             over_best(CLASSIFIER.format(threads), ORT_FLOAT, ORT_INT8),
         )
         for threads in THREADS
