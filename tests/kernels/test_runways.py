@@ -168,6 +168,30 @@ def test_longest_sums_hold(matmul, weight):
     assert sums.tolist() == [k * 255 * weight] * n
 
 
+@pytest.mark.parametrize("zero_point", [0, 131, 255])
+@pytest.mark.parametrize("bits", [8, 19])
+def test_sums_on_both_sides_of_a_tie(matmul, zero_point, bits):
+    """256 neighbours around a tie in each column; bits = 19: sums beyond float32."""
+    n, rng = 512, np.random.default_rng(zero_point)
+    high = 2**35 + rng.integers(1, 2**13, n)  # float32 errs most just above 2**35
+    ratios = [Fraction(int(p), 2 ** (36 + bits)) for p in high]
+    multiplier, limbs = rescale(ratios)
+    tie = rng.integers(1, 256, n) - zero_point - 0.5
+    bias = (np.rint(tie * 2.0 ** (36 + bits) / high) - 128).astype(np.int32)
+    a = np.append(np.arange(256), np.zeros(SLACK)).astype(np.uint8)
+    out = np.zeros(256 * n, np.uint8)
+    matmul.gemm_u8s8u8(
+        *(a, 1, 256, 1, matmul.pack_s8(np.ones((n, 1), np.int8)), n, bias),
+        *(multiplier, limbs, zero_point, 0, 255, out, n),
+    )
+    product = (bias + np.arange(256)[:, None]) * high
+    whole, rest = product >> (36 + bits), product % 2 ** (36 + bits)
+    half = 2 ** (35 + bits)
+    rounded = whole + ((rest > half) | ((rest == half) & (whole % 2 == 1)))
+    want = np.clip(rounded + zero_point, 0, 255)
+    assert np.array_equal(out.reshape(256, n), want)
+
+
 @pytest.mark.parametrize("ratio", [Fraction(1, 2), Fraction(7), Fraction(2**15, 3)])
 def test_sums_far_beyond_the_codes_saturate(matmul, ratio):
     m, k, n = 13, 40, 20
