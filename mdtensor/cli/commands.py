@@ -166,6 +166,46 @@ def quantize(
 
 
 @app.command()
+def quantize_weights(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A float ONNX model.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="PATH", help="ONNX to write.")
+    ],
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
+        ),
+    ] = "rtn",
+    dtype: Annotated[
+        str, typer.Option(metavar="NAME", help="Type of these codes: qint8 or qint4.")
+    ] = "qint8",
+    block_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many inputs of an output share a scale."),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", metavar="PATH", help="For gptq, as of `quantize`."),
+    ] = None,
+    shape: Shapes = None,
+    keep_float: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put the weights of MODEL on few bits, leave activations float, write ONNX."""
+    from mdtensor.cli import weights as view
+
+    how = {"method": method, "dtype": dtype, "block_size": block_size}
+    asked = view.quantize_weights_file(
+        model, data or (), out, shape or (), how, keep_float or ()
+    )
+    emit(asked, as_json, view.show_weights)
+
+
+@app.command()
 def run(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A float or QDQ ONNX model.")

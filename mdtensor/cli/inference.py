@@ -42,7 +42,7 @@ def quantize_file(
     format_of(how["weight_dtype"])
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
-    _check_apart(model, out)
+    check_apart(model, out)
     samples = read_samples(data, network)
     with report.progress() as progress:
         watched = progress.track(samples, description="calibrating")
@@ -71,7 +71,12 @@ def _check_known(what: str, name: str, known: Iterable[str]) -> None:
         raise OptionError(f"no {what} {name!r}", f"Use {', '.join(others)} or {last}")
 
 
-def _check_apart(model: Path, out: Path) -> None:
+def check_apart(model: Path, out: Path) -> None:
+    """Refuse to write over the model, or where nothing can be written.
+
+    Raises:
+        ModelError: that.
+    """
     check_writable(out)
     if out.exists() and out.samefile(model):
         raise ModelError(

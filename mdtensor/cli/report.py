@@ -79,15 +79,16 @@ def show_info(console: Console, facts: Facts) -> None:
         ("tensor types", str(facts["tensor_types"])),
         ("operations", str(facts["operations"])),
     ]
-    _pairs(console, rows)
+    pairs(console, rows)
 
 
 def show_stubs(console: Console, result: Facts) -> None:
     changed = set(result["changed"])
-    _pairs(console, [(p, "new" if p in changed else "same") for p in result["files"]])
+    pairs(console, [(p, "new" if p in changed else "same") for p in result["files"]])
 
 
-def _pairs(console: Console, rows: list[tuple[str, str]]) -> None:
+def pairs(console: Console, rows: list[tuple[str, str]]) -> None:
+    """A line for each name and what there is to say of it."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -100,7 +101,8 @@ def _kilobytes(count: int) -> str:
     return f"{count / 1000:.1f} kB"
 
 
-def _shrunk(before: int, after: int) -> str:
+def shrunk(before: int, after: int) -> str:
+    """Bytes before and after, and their ratio."""
     share = f"{after / before:.3f} of float" if before else "none"
     return f"{_kilobytes(before)} -> {_kilobytes(after)} ({share})"
 
@@ -108,13 +110,13 @@ def _shrunk(before: int, after: int) -> str:
 def show_quantized(console: Console, facts: Facts) -> None:
     files, weights = facts["file_bytes"], facts["weight_bytes"]
     checks = facts["check"] or {}
-    _pairs(
+    pairs(
         console,
         [
             ("written", facts["output"]),
             ("calibrated on", f"{facts['samples']} samples"),
-            ("file", _shrunk(files["float"], files["int8"])),
-            ("weights", _shrunk(weights["float"], weights["int8"])),
+            ("file", shrunk(files["float"], files["int8"])),
+            ("weights", shrunk(weights["float"], weights["int8"])),
             ("nodes", f"{facts['nodes']}, {len(facts['float_nodes'])} in float"),
             *((f"check of {name}", _check(c)) for name, c in checks.items()),
             ("time", f"{facts['seconds']:.2f} s"),
@@ -278,5 +280,5 @@ def _show_sizes(console: Console, sizes: dict[str, int]) -> None:
         f"file: float {_kilobytes(sizes['float file'])}, mdtensor int8 "
         f"{_kilobytes(sizes['mdtensor int8 file'])}, onnxruntime int8 "
         f"{_kilobytes(sizes['onnxruntime int8 file'])}; weights: "
-        f"{_shrunk(sizes['float weights'], sizes['int8 weights'])}"
+        f"{shrunk(sizes['float weights'], sizes['int8 weights'])}"
     )

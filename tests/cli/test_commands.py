@@ -24,16 +24,19 @@ def as_json(ended: Any) -> Any:
     return json.loads(ended.out, parse_constant=refuse)
 
 
+COMMANDS = ["info", "support", "demo", "quantize", "quantize-weights", "run"]
+
+
 def test_alone_it_says_what_there_is(call: Call) -> None:
     for arguments in ([], ["--help"], ["-h"]):
         ended = call(*arguments)
         assert (ended.code, ended.err) == (0, "")
         assert "Usage: mdtensor [OPTIONS] COMMAND" in ended.out
-        for command in ("info", "support", "demo", "quantize", "run"):
+        for command in COMMANDS:
             assert f"\n  {command} " in ended.out
 
 
-@pytest.mark.parametrize("command", ["info", "support", "demo", "quantize", "run"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(call: Call, command: str) -> None:
     ended = call(command, "--help")
     assert (ended.code, ended.err) == (0, "")
@@ -147,6 +150,25 @@ def test_weights_of_4_bits(call: Call, files: Path, tmp_path: Path) -> None:
     assert "weight_dtype is qint16. Use qint8 or qint4." in (
         call(*asked, "--weight-dtype=qint16").err
     )
+
+
+def test_weights_alone(call: Call, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.onnx"
+    asked = ("quantize-weights", "net.onnx", "-o", out, "--dtype=qint4")
+    facts = as_json(call(*asked, "--block-size=4", "--keep-float=conv", "--json"))
+    assert facts["float_layers"] == [{"node": "conv", "why": "kept float"}]
+    assert facts["layers"] == 2
+    assert facts["weight_bytes"]["codes"] < facts["weight_bytes"]["float"]
+    assert facts["file_bytes"]["codes"] == out.stat().st_size
+    found = as_json(call("run", out, "x.npy", "--json", "--plan"))
+    kinds = {node["weights"] for node in found["plan"]}
+    assert "qint4, blocks of 4 on axis 1" in kinds
+    words = call(*asked, "--method=gptq", "--data=samples.npy").out
+    assert "layers   2, 0 in float" in words
+    ended = call(*asked, "--method=gptq")
+    assert "method='gptq' needs samples" in ended.err
+    same = call("quantize-weights", "net.onnx", "-o", files / "net.onnx")
+    assert "is the model itself, which would be lost" in same.err
 
 
 def test_the_check_compares_with_float(call: Call, files: Path, tmp_path: Path) -> None:
