@@ -68,7 +68,7 @@ def over_best(row: str, *names: str) -> Callable[[Found], float]:
 BENCH = Bench(
     "Whole networks",
     rows,
-    rounds=15,
+    rounds=11,
     promises=[
         Promise(
             f"classifier: time over the faster peer, {threads} thread(s)",
@@ -97,7 +97,7 @@ BENCH = Bench(
     reasons=[
         Reason(
             "without the 8-bit dot product its signed kernel saturates at int16",
-            "MobileNetV2 1.0/*, 1 thread(s)",
+            "MobileNetV2 1.0/*",
             ORT_INT8,
         ),
         Reason(
