@@ -204,7 +204,9 @@ BENCH = Bench(
     rounds=25,
     reasons=[
         Reason("its signed kernel may saturate at int16 here", "*", "ORT"),
-        Reason("strides of 2 leave half of each vector unused", "depthwise*"),
+        Reason(
+            "lines are laid out before tiles read them: decision 0035", "depthwise*"
+        ),
         Reason("small work: a call costs as much", "*"),
     ],
     notes=f"Runway: {isa.REASON}. {one_node.FAIRNESS}",

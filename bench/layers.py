@@ -270,7 +270,7 @@ BENCH = Bench(
     ],
     reasons=[
         Reason("its signed kernel may saturate at int16 here", "*", ORT),
-        Reason("as few values as fit a vector", "depthwise*"),
+        Reason("exact products of words bound both: decision 0035", "p*", EXACT),
         Reason("one thread does it: equal work", "threads*"),
         Reason("signs are moved at each call", "signs*"),
     ],
