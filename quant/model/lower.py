@@ -242,9 +242,9 @@ def _smaller(x1: Any, x2: Any) -> bool:
 
 def _to_slot(x: Any) -> Any:
     if not isinstance(x, NarrowTensor):
-        return _without_nan(np.ascontiguousarray(x.buffer))
+        return _without_nan(np.asarray(x.buffer, order="C"))
     codes = unsigned(x)
-    return channels_last(codes) if x.ndim == 4 else np.ascontiguousarray(codes)
+    return channels_last(codes) if x.ndim == 4 else np.asarray(codes, order="C")
 
 
 def _without_nan(array: Any) -> Any:

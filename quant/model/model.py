@@ -34,7 +34,7 @@ from mdtensor.quant.model.calibrate import Calibration
 from mdtensor.quant.model.feeds import checked_feeds
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.plan import Plan
-from mdtensor.quant.model.ruled import ruled, settled
+from mdtensor.quant.model.ruled import refusal, refused, ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat
@@ -247,7 +247,21 @@ class Model:
             self.graph, weights, samples, correct_bias, format
         )
         graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
+        if told := refused(graph, rounding):
+            keep = self._to_keep(calibration, rounding, [*keep_float, *told])
+            raise refusal(rounding, told, keep)
         return Model(ruled(graph, rounding))
+
+    def _to_keep(
+        self, calibration: Calibration, rule: str, names: list[str]
+    ) -> list[str]:
+        """These names, and those that `rule` refuses once these are float, and so on.
+
+        An activation that was a part of its layer stands alone beside a float one.
+        """
+        graph = quantize.quantize_graph(self.graph, calibration, names)
+        more = [name for name in refused(graph, rule) if name not in names]
+        return self._to_keep(calibration, rule, names + more) if more else names
 
     def quantize_weights(
         self,

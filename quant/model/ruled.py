@@ -29,16 +29,20 @@ def ruled(graph: Graph, rule: str) -> Graph:
     """
     if check_rule(rule) == graph.rounding:
         return graph
-    refused = _refused(graph, rule)
-    if refused:
-        told = [f"{name!r} ({why})" for name, why in refused.items()]
-        more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-        raise OptionError(
-            f"rounding={rule!r} does not compute {', '.join(told[:SHOWN])}{more}",
-            f"Keep them float, keep_float={[*refused]}, or use 'exact'",
-        )
+    if told := refused(graph, rule):
+        raise refusal(rule, told, [*told])
     nodes = tuple(_stamped(node, rule) for node in graph.nodes)
     return replace(graph, nodes=nodes, rounding=rule)
+
+
+def refusal(rule: str, told: Mapping[str, str], keep_float: list[str]) -> OptionError:
+    """What to raise for the nodes that `refused` tells, and what to keep float."""
+    lines = [f"{name!r} ({why})" for name, why in told.items()]
+    more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+    return OptionError(
+        f"rounding={rule!r} does not compute {', '.join(lines[:SHOWN])}{more}",
+        f"Keep them float, keep_float={keep_float}, or use 'exact'",
+    )
 
 
 def settled(graph: Graph) -> Graph:
@@ -46,7 +50,7 @@ def settled(graph: Graph) -> Graph:
     return ruled(replace(graph, rounding=EXACT), graph.rounding)
 
 
-def _refused(graph: Graph, rule: str) -> dict[str, str]:
+def refused(graph: Graph, rule: str) -> dict[str, str]:
     """By name the nodes that a rule has no answer for, and why."""
     if rule == EXACT:
         return {}

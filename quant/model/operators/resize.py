@@ -95,7 +95,15 @@ def upsample(g: Builder, op: Operator) -> None:
         scales = g.known(op, 1, "the scales").reshape(-1).tolist()
     shape = fixed_shape(g, op, op.inputs[0])
     axes = _scaled(shape, range(len(shape)), scales)
-    _take(g, op, axes, lambda axis, i: floor(axis.asymmetric(i)))
+    _take(g, op, axes, lambda axis, i: _older(op, axis)(axis.asymmetric(i)))
+
+
+def _older(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
+    """What is nearest before nearest_mode: Resize takes the next one as it shrinks.
+
+    Source: ONNX's test_resize_downsample_nearest of opset 10; ONNX Runtime.
+    """
+    return ceil if op.kind == "Resize" and axis.scale < 1 else floor
 
 
 def _axes(g: Builder, op: Operator) -> dict[int, Axis]:

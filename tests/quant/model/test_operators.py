@@ -203,6 +203,7 @@ READ = [
     case("Resize", EMPTY, scales(1, 1, 0.6, 2), mode="cubic"),
     case("Resize", EMPTY, EMPTY, ints(9, 4), axes=[3, 2], opset=18),
     case("Resize", scales(1, 1, 0.5, 3), opset=10),
+    case("Resize", scales(1, 1, 0.6, 0.7), opset=10),
     case("Upsample", scales(1, 1, 2, 2), opset=9),
     case("Upsample", scales=[1.0, 1.0, 3.0, 2.0], opset=8),
     case("LayerNormalization", weights(6), weights(6)),

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 import mdtensor as md
 from mdtensor.errors import DataError, OptionError
 from mdtensor.quant import MinMaxObserver, QInt8Tensor, QInt32Tensor, QUInt8Tensor
+from mdtensor.quant.model import Model
 from mdtensor.quant.model.calibrate import calibrate
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import WEIGHTED
@@ -351,3 +352,13 @@ def test_the_classifier_agrees(
         wanted = np.asarray(float_graph.run(feeds)[output])
         found = np.asarray(small_graph.run(feeds)[output])
         assert wanted.argmax() == found.argmax() or wanted.max() < 0.8
+
+
+@pytest.mark.parametrize("operation", [md.sigmoid, md.tanh])
+def test_numbers_without_axes(operation):
+    spec = md.TensorSpec(md.Float32Tensor, ())
+    model = Model(Graph({"x": spec}, (Node("f", operation, ("x",), "y"),), {}, ("y",)))
+    x = np.array(0.5, np.float32)
+    small = model.quantize(model.calibrate([x, -x]))
+    found = small(x)
+    assert found.shape == () and abs(float(found) - float(model(x))) < 0.01

@@ -147,3 +147,21 @@ def test_many_refused_nodes_are_counted(image):
     model = Model(Graph({"x": spec}, nodes, {}, ("v7",)))
     with pytest.raises(OptionError, match=r"'n4' \(hardswish: .*\) and 3 more\. Keep"):
         model.quantize(model.calibrate([image]), rounding="tflite_ref")
+
+
+def test_what_an_error_says_to_keep_float_is_enough(image, rng):
+    """A relu is a part of its layer, and alone beside a float one."""
+    w = md.asarray(rng.normal(size=(8, 9)).astype(np.float32))
+    nodes = (
+        Node("layer", md.linear, ("x", "w", None), "a"),
+        Node("positive", md.relu, ("a",), "y"),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, image.shape)
+    model = Model(Graph({"x": spec}, nodes, {"w": w}, ("y",)))
+    seen = model.calibrate([image])
+    with pytest.raises(OptionError, match="does not compute 'layer'") as caught:
+        model.quantize(seen, weight_dtype="qint4", rounding="tflite_ref")
+    keep = ["layer", "positive"]
+    assert f"keep_float={keep}" in str(caught.value)
+    made = model.quantize(seen, rounding="tflite_ref", keep_float=keep)
+    assert np.array_equal(made(image), model(image))
