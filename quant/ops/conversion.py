@@ -55,7 +55,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
     with np.errstate(invalid="ignore"):  # a signaling NaN warns
-        has_nan = np.isnan(np.max(x.buffer, initial=-inf))
+        has_nan = x.size and np.isnan(np.max(x.buffer))
     if has_nan:
         raise CastError(
             "NaN has no code",
