@@ -33,6 +33,8 @@ from mdtensor.quant.tensor import NarrowTensor
 
 Values = dict[str, Any]
 VIEWS = (md.reshape, md.squeeze, md.expand_dims)
+#: Why what reads the last axis of four, or moves it, is not compiled.
+REORDERED = "images change their order of axes here"
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ class _Lowering:
         if node.operation in (md.add, md.mul) and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
             arguments.reverse()
+        self._refuse_rows_of_images(node)
         selection = node.select(*node.arguments(self._specs))
         prepare = selection.method.prepare
         if prepare is None:
@@ -174,6 +177,12 @@ class _Lowering:
         slots = [self._slot(name) for name in moving]
         self._add(node, step, self._program.append(step, *slots))
 
+    def _refuse_rows_of_images(self, node: Node) -> None:
+        """A product takes the last axis, which inside are the channels of an image."""
+        spec = self._specs[node.values[0]] if node.values else None
+        if node.operation is md.linear and spec and spec.qparams and spec.ndim == 4:
+            raise OptionError(REORDERED)
+
     def _argument(self, given: Any) -> Any:
         """A constant itself, the spec of a value, None."""
         if not isinstance(given, str):
@@ -185,7 +194,7 @@ class _Lowering:
         if not isinstance(spec, TensorSpec) or not issubclass(spec.type, NarrowTensor):
             raise OptionError("only views of codes are compiled")
         if not (_orderless(spec) and _orderless(after)):
-            raise OptionError("images change their order of axes here")
+            raise OptionError(REORDERED)
         slot = self._slot(node.inputs[0])
         self._add(node, None, self._program.reshape(slot, slot_shape(after)))
 

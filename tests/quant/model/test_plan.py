@@ -51,6 +51,24 @@ def test_the_call_gives_what_the_graph_gives(small_classifier, crops):
         assert np.array_equal(np.asarray(got), np.asarray(*expected.values()))
 
 
+@pytest.mark.parametrize("shape", [(2, 4, 3, 4), (2, 1, 3, 4), (1, 4, 1, 1)])
+def test_a_product_takes_the_last_of_four_axes(shape):
+    rng = np.random.default_rng(0)
+    names = {"w": (5, shape[-1]), "b": (5,)}
+    known = {n: md.asarray(rng.standard_normal(s, "f4")) for n, s in names.items()}
+    node, spec = Node("L", md.linear, ("x", "w", "b"), "y"), md.Float32Tensor
+    graph = Graph({"x": md.TensorSpec(spec, shape)}, (node,), known, ("y",))
+    x = rng.standard_normal(shape, "f4")
+    model = Model(graph)
+    small = model.quantize(model.calibrate([x]))
+    assert same(small(x), small.graph.run({"x": x})["y"])
+    np.testing.assert_allclose(np.asarray(small(x)), np.asarray(model(x)), atol=0.15)
+    why = {n.node: n.why for n in small.plan().nodes}["L"]
+    assert why == "images change their order of axes here"
+    stored = model.quantize_weights()
+    assert {n.node: n.kernel for n in stored.plan().nodes}["L"] == "gemm_f32s8f32"
+
+
 def test_one_node_is_float_and_says_why(small_classifier):
     plan = small_classifier.plan()
     assert [(n.operation, n.why) for n in plan.float_nodes] == [
