@@ -23,11 +23,15 @@ class Sink(Protocol):
     #: The version of the operator set.
     opset: int
 
-    def emit(self, kind: str, inputs: list[str], **attributes: Any) -> str:
+    def emit(
+        self, kind: str, inputs: list[str], name: str = "", **attributes: Any
+    ) -> str:
         """Add an operator on the way to the result; the name of what it writes."""
 
-    def result(self, kind: str, inputs: list[str], **attributes: Any) -> None:
-        """Add the operator that writes the node's result."""
+    def result(
+        self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
+    ) -> None:
+        """Add the operator that writes the node's result; called as the node is."""
 
     def constant(self, values: Any) -> str:
         """The name of an initializer with these values."""
@@ -94,7 +98,9 @@ def linear(sink: Sink, node: Node, inputs: list[str]) -> None:
     x, w, *bias = inputs
     product = [x, sink.emit("Transpose", [w], perm=(1, 0))]
     if bias:
-        sink.result("Add", [sink.emit("MatMul", product), *bias])
+        # A reader calls the layer as its product is called.
+        value = sink.emit("MatMul", product, name=node.name)
+        sink.result("Add", [value, *bias], name="")
     else:
         sink.result("MatMul", product)
 

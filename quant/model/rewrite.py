@@ -182,6 +182,46 @@ def _are_constants(graph: Graph, inputs: tuple[Any, ...]) -> bool:
     return all(x is None or x in graph.constants for x in inputs)
 
 
+def fold_stored_biases(graph: Graph) -> Graph:
+    """Dequantized numbers, added behind a linear layer of such, become its bias.
+
+    So a file has the bias of a quantized layer of more than two axes.
+    """
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        if node.operation is not md.add:
+            continue
+        for value, bias in (node.inputs, node.inputs[::-1]):
+            before = _unbiased_before(graph, node, value)
+            if before is None or not _is_dequantized(graph, bias, of_constant=True):
+                continue
+            if specs[bias].shape == specs[value].shape[-1:]:
+                inputs = (*before.inputs[:2], bias)
+                nodes[node.output] = replace(before, inputs=inputs, output=node.output)
+                break
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _unbiased_before(graph: Graph, node: Node, value: Any) -> Node | None:
+    """The linear layer of dequantized values that writes `value` for `node` alone."""
+    before = graph.producers.get(value)
+    if before is None or before.operation is not md.linear:
+        return None
+    x, weights, bias = before.inputs
+    if bias is not None or graph.only_consumer(value) is not node:
+        return None
+    stored = _is_dequantized(graph, weights, of_constant=True)
+    return before if stored and _is_dequantized(graph, x) else None
+
+
+def _is_dequantized(graph: Graph, value: Any, *, of_constant: bool = False) -> bool:
+    node = graph.producers.get(value)
+    if node is None or node.operation is not dequantize:
+        return False
+    return not of_constant or node.inputs[0] in graph.constants
+
+
 BIASED = (*WEIGHTED, md.conv_transpose2d)
 
 
@@ -330,6 +370,7 @@ PASSES: tuple[Rewrite, ...] = (
     name_linear,
     fold_batch_norms,
     fold_biases,
+    fold_stored_biases,
     name_activations,
     name_hardswish,
     fold_grids,

@@ -138,18 +138,23 @@ class _Writer:
             return self.constant(storage.type(value))
         return ""
 
-    def emit(self, kind: str, inputs: list[str], **attributes: Any) -> str:
+    def emit(
+        self, kind: str, inputs: list[str], name: str = "", **attributes: Any
+    ) -> str:
         output = self._fresh()
-        self._operator(kind, inputs, output, "", attributes)
+        self._operator(kind, inputs, output, name, attributes)
         return output
 
-    def result(self, kind: str, inputs: list[str], **attributes: Any) -> None:
+    def result(
+        self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
+    ) -> None:
         node = self.node
+        name = node.name if name is None else name
         if self.specs[node.output].qparams is None:
-            self._operator(kind, inputs, self._name(node.output), node.name, attributes)
+            self._operator(kind, inputs, self._name(node.output), name, attributes)
             return
         real = self._fresh()
-        self._operator(kind, inputs, real, node.name, attributes)
+        self._operator(kind, inputs, real, name, attributes)
         self._quantize(real, node.output, "")
 
     def _operator(

@@ -11,7 +11,7 @@ import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8, requantize
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.model import load
+from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.read import read_graph
 from mdtensor.quant.model.rewrite import simplify
 from mdtensor.quant.model.write import serialized, write_graph
@@ -237,6 +237,36 @@ def test_a_quantized_model_with_a_factor(
     small.save(tmp_path / "q.onnx")
     again = np.asarray(load(tmp_path / "q.onnx")(x))
     assert again.tolist() == np.asarray(small(x)).tolist()
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (4, 2, 6), (2, 1, 3, 6)])
+@pytest.mark.parametrize(
+    ("rule", "keep_float"), [("exact", ()), ("tflite_opt", ()), ("exact", ["L"])]
+)
+def test_a_layer_of_any_rank_is_one_layer_again(
+    rule: str, shape: Any, keep_float: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    names = {"w": (5, 6), "b": (5,)}
+    constants = {n: md.asarray(rng.standard_normal(s, "f4")) for n, s in names.items()}
+    layer = Node("L", md.linear, ("x", "w", "b"), "a")
+    nodes = layer, Node("R", md.relu6, ("a",), "y")
+    spec = md.TensorSpec(md.Float32Tensor, shape)
+    model = Model(Graph({"x": spec}, nodes, constants, ("y",)))
+    x = rng.standard_normal(shape, "f4")
+    seen = model.calibrate([x])
+    small = model.quantize(seen, rounding=rule, keep_float=keep_float)
+    small.save(tmp_path / "q.onnx")
+    again = load(tmp_path / "q.onnx")
+    before, after = (
+        [(n.node, n.operation, n.arithmetic, n.why) for n in m.plan().nodes]
+        for m in (small, again)
+    )
+    assert [n[1:] for n in before] == [n[1:] for n in after]
+    assert [n for n in before if n[0] == "L"] == [n for n in after if n[0] == "L"] != []
+    assert np.asarray(again(x)).tobytes() == np.asarray(small(x)).tobytes()
+    again.save(tmp_path / "q2.onnx")
+    assert (tmp_path / "q2.onnx").read_bytes() == (tmp_path / "q.onnx").read_bytes()
 
 
 @pytest.mark.parametrize("seed", range(10))
