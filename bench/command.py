@@ -60,6 +60,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     unknown = [n for n in options.names if n not in NAMES]
     if unknown and options.names != ["report"]:
         parser.error(f"no bench is called {', '.join(unknown)}")
+    if options.rounds is not None and options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: a row takes at least one")
     # What is kept is always the whole of a full run.
     partial = options.quick or options.row != "*" or options.rounds is not None
     options.saves = not (options.no_save or partial)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.errors import DataError, ModelError
+from mdtensor.errors import DataError, ModelError, OptionError, shown
 from mdtensor.quant.model.feeds import fed
 from mdtensor.quant.model.files import write_file
 from mdtensor.quant.model.graph import Graph
@@ -150,7 +150,14 @@ def calibrate(
     Raises:
         DataError: no samples; a sample of another shape or type, or with a NaN or an
             infinity.
+        OptionError: `observer` makes none.
     """
+    if not callable(observer):
+        problem = f"observer is {shown(observer)}, which makes none"
+        raise OptionError(problem, "Give a class, such as quant.PercentileObserver")
+    if not isinstance(samples, Iterable):
+        problem = f"the samples are {shown(samples)}"
+        raise DataError(problem, "Give a list of them")
     observers: dict[str, MinMaxObserver] = {}
     count = 0
 

@@ -8,6 +8,7 @@ inside a compiled part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -246,7 +247,11 @@ def _orderless(spec: TensorSpec) -> bool:
 
 
 def _smaller(x1: Any, x2: Any) -> bool:
-    return bool(np.prod(x1.shape) < np.prod(x2.shape))
+    return _size(x1) < _size(x2)
+
+
+def _size(x: Any) -> int:
+    return math.prod(getattr(x, "shape", ()))  # of a Python number: 1
 
 
 def _to_slot(x: Any) -> Any:

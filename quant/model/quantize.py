@@ -23,7 +23,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import DataError, OptionError
+from mdtensor.errors import DataError, OptionError, shown
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.algorithms import WeightAlgorithm
@@ -68,6 +68,9 @@ def quantize_graph(
             quantized already.
         DataError: the calibration is of another graph.
     """
+    if not isinstance(calibration, Calibration):
+        problem = f"calibration is {type(calibration).__name__}, not Calibration"
+        raise OptionError(problem, "Give model.calibrate(samples)")
     check_float(graph, keep_float)
     graph = _with_reciprocals(graph, keep_float)
     kept = dict.fromkeys(keep_float, "kept float")
@@ -124,10 +127,13 @@ def check_float(graph: Graph, keep_float: Collection[str]) -> None:
     """
     if is_quantized(graph):
         raise OptionError("the graph is quantized already", "Quantize the float one")
+    if isinstance(keep_float, str) or not isinstance(keep_float, Collection):
+        problem = f"keep_float is {shown(keep_float)}"
+        raise OptionError(problem, "Give a list of names of nodes")
     names = [node.name for node in graph.nodes]
     for name in keep_float:
         if name not in names:
-            nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+            nearest = difflib.get_close_matches(f"{name}", names, n=1, cutoff=0.0)
             raise OptionError(
                 f"keep_float names {name!r}, no node of this graph",
                 f"The nearest is {nearest[0]!r}" if nearest else "It has no nodes",

@@ -11,7 +11,7 @@ from typing import Any
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import MdtensorError, ModelError
+from mdtensor.errors import MdtensorError, ModelError, shown
 from mdtensor.quant.model import grids, sizes
 from mdtensor.quant.model.build import (
     Array,
@@ -49,6 +49,9 @@ def read_graph(
     Raises:
         ModelError: no model, or one with parts that are not supported; named each.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        problem = f"{shown(path)} is no path of a file"
+        raise ModelError(problem, "Save it first: onnx.save(model, 'model.onnx')")
     model = read_model(path)
     folder = Path(path).parent
     g = Builder(narrow=narrow_in(model))

@@ -6,7 +6,7 @@ import pytest
 import mdtensor as md
 from mdtensor.quant import MinMaxObserver
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.model import Model
+from mdtensor.quant.model.model import Model, load
 
 
 def test_weights_shrink_to_a_quarter_and_their_scales(classifier, small_classifier):
@@ -122,3 +122,40 @@ def test_an_input_is_given_once(classifier, crops):
     with pytest.raises(md.DataError) as raised:
         classifier(x, x=x)
     assert str(raised.value) == "input 'x' is given twice. Give it once."
+
+
+MISTAKES = {
+    "samples for a calibration": (
+        lambda model, x: model.quantize([x]),
+        "calibration is list, not Calibration. Give model.calibrate(samples).",
+    ),
+    "a name for an observer": (
+        lambda model, x: model.calibrate([x], "percentile"),
+        (
+            "observer is 'percentile', which makes none. Give a class, such as "
+            "quant.PercentileObserver."
+        ),
+    ),
+    "a number for samples": (
+        lambda model, _: model.calibrate(3),
+        "the samples are 3. Give a list of them.",
+    ),
+    "a name for names": (
+        lambda model, x: model.quantize(model.calibrate([x]), keep_float="f"),
+        "keep_float is 'f'. Give a list of names of nodes.",
+    ),
+    "nothing for a path": (
+        lambda *_: load(None),
+        "None is no path of a file. Save it first: onnx.save(model, 'model.onnx').",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_is_easily_mistaken(mistake):
+    call, text = MISTAKES[mistake]
+    spec = md.TensorSpec(md.Float32Tensor, (2,))
+    model = Model(Graph({"x": spec}, (Node("f", md.tanh, ("x",), "y"),), {}, ("y",)))
+    with pytest.raises(md.MdtensorError) as caught:
+        call(model, np.array([0.5, -0.5], np.float32))
+    assert str(caught.value) == text

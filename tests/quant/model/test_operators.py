@@ -209,6 +209,7 @@ READ = [
     case("LayerNormalization", weights(6), weights(6)),
     case("InstanceNormalization", weights(3), weights(3)),
     case("MeanVarianceNormalization"),
+    case("Swish", opset=24),
 ]
 
 
