@@ -9,6 +9,7 @@ import pytest
 from onnx import helper
 
 from mdtensor.errors import ModelError
+from mdtensor.quant.model.model import load
 from mdtensor.quant.model.read import read_graph
 from mdtensor.quant.model.rewrite import simplify
 from mdtensor.quant.model.write import write_graph
@@ -221,7 +222,8 @@ def test_reads_as_onnxruntime_does(
     graph = read_graph(path)
     wanted, found = onnxruntime_of(path, feeds)[0], graph.run(feeds)["y"]
     assert found.shape == wanted.shape == graph.specs()["y"].shape
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=1e-5)
+    for result in (found, load(path)(**feeds)):
+        np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_every_part_of_a_split(make_model: Any, onnxruntime_of: Any) -> None:
