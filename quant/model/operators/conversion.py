@@ -18,10 +18,12 @@ from mdtensor.quant.model.operators.table import reads
 def cast(g: Builder, op: Operator) -> None:
     """Integers keep their low bits in another integer type.
 
-    Of other numbers, one that the new type does not hold becomes the nearest it does.
+    What is too large for a floating type becomes an infinity, and a float that an
+    integer type does not hold the nearest it does.
     """
     dtype = element_type(target_code(g, op), str(op))
-    wraps = dtype.is_integer and g.specs[str(op.inputs[0])].dtype.is_integer
+    before = g.specs[str(op.inputs[0])].dtype
+    wraps = dtype.is_floating or (dtype.is_integer and before.is_integer)
     casting = "wrap" if wraps else "saturate"
     g.call(op, md.astype, op.inputs[0], dtype, casting=casting)
 

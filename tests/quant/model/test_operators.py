@@ -299,3 +299,17 @@ def test_constants_that_are_no_numbers_are_refused(make_model: Any) -> None:
     node = helper.make_node("Constant", [], ["y"], value_string="text")
     with pytest.raises(ModelError, match="has value_string"):
         read_graph(make_model([node], {}))
+
+
+@pytest.mark.parametrize("source", [1, 6, 11])
+def test_what_is_too_large_for_a_float_is_an_infinity(
+    source: int, make_model: Any, onnxruntime_of: Any
+) -> None:
+    nodes = [helper.make_node("Cast", ["x"], ["h"], to=10)]
+    nodes.append(helper.make_node("Cast", ["h"], ["y"], to=1))
+    path = make_model(nodes, {"x": (source, (5,))})
+    x = np.array([65504, 65519, 65520, -70000, 3])
+    x = x.astype(helper.tensor_dtype_to_np_dtype(source))
+    found = read_graph(path).run({"x": x})["y"].tolist()
+    assert found == [65504, 65504, np.inf, -np.inf, 3]
+    assert found == onnxruntime_of(path, {"x": x})[0].tolist()
