@@ -27,6 +27,8 @@ from mdtensor.quant.qparams import QParams
 OLD = 14, 7
 #: Codes of 4 and 16 bits, floats of 8, and blocks came with 21.
 NEW = 21, 10
+#: Floats that are computed in float32, and the number of that in the format.
+NARROW, FLOAT = (md.float16, md.bfloat16), 1
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -77,7 +79,7 @@ class _Writer:
         kept = {*graph.inputs, *graph.outputs}
         self.names = {name: name for name in kept}
         self.taken = set(kept) if self.is_compact else set(self.specs)
-        self.node = Node("", None, (), "")
+        self.node, self.is_mixed = Node("", None, (), ""), False
 
     def model(self) -> Any:
         helper = self.onnx.helper
@@ -114,6 +116,7 @@ class _Writer:
 
     def _write(self, node: Node) -> None:
         self.node = node
+        self.is_mixed = self._reads_codes_and_narrow_floats(node)
         if node.operation is dequantize:
             self._dequantize(node.inputs[0], self._name(node.output), node.name)
         elif node.operation in (quantize, requantize):
@@ -129,14 +132,28 @@ class _Writer:
                 "Keep it out of the graph that is saved",
             )
 
+    def _reads_codes_and_narrow_floats(self, node: Node) -> bool:
+        """Whether it is computed in float32 and rounded once, which a file spells."""
+        specs = [self.specs[name] for name in node.values]
+        is_narrow = any(spec.dtype in NARROW for spec in specs)
+        return is_narrow and any(spec.qparams for spec in specs)
+
     def _argument(self, value: Any) -> str:
         """The name of a float argument; empty for what is an attribute in the file."""
         if isinstance(value, str):
-            return self._real(value)
+            return self._wide(value) if self.is_mixed else self._real(value)
         if isinstance(value, int | float):
             storage = real_storage(self.specs[self.node.output])
             return self.constant(storage.type(value))
         return ""
+
+    def _wide(self, value: str) -> str:
+        """The name of the numbers of a value in float32, as dequantized ones are."""
+        if self.specs[value].dtype not in NARROW:
+            return self._real(value)
+        if (constant := self.graph.constants.get(value)) is not None:
+            return self.constant(md.astype(constant, md.float32).buffer)
+        return self.emit("Cast", [self._name(value)], to=FLOAT)
 
     def emit(
         self, kind: str, inputs: list[str], name: str = "", **attributes: Any
@@ -150,12 +167,18 @@ class _Writer:
     ) -> None:
         node = self.node
         name = node.name if name is None else name
-        if self.specs[node.output].qparams is None:
+        spec = self.specs[node.output]
+        is_rounded = self.is_mixed and spec.dtype in NARROW
+        if spec.qparams is None and not is_rounded:
             self._operator(kind, inputs, self._name(node.output), name, attributes)
             return
         real = self._fresh()
         self._operator(kind, inputs, real, name, attributes)
-        self._quantize(real, node.output, "")
+        if is_rounded:
+            to = {"to": element_code(spec.dtype)}
+            self._operator("Cast", [real], self._name(node.output), "", to)
+        else:
+            self._quantize(real, node.output, "")
 
     def _operator(
         self, kind: str, inputs: list[str], output: str, name: str, attributes: Any

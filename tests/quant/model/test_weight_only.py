@@ -151,6 +151,39 @@ def test_narrow_floats_keep_their_type() -> None:
     assert same.graph.notes == {"L": "its weights are float64"}
 
 
+@pytest.mark.parametrize("size", [1, 3e4])
+@pytest.mark.parametrize("dtype", [md.float16, md.bfloat16], ids=str)
+def test_narrow_floats_are_saved(
+    dtype: Any, size: float, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    """In a file they are float32 for the product, and rounded once behind it."""
+    known = {n: md.astype(CONSTANTS[n], dtype) for n in "kl"}
+    known["b"] = md.astype(tensor(10), dtype)
+    nodes = (
+        Node("K", md.conv2d, ("x", "k", None), "1", {"padding": (1, 3)}),
+        Node("R", md.relu, ("1",), "2"),
+        Node("L", md.linear, ("2", "l", "b"), "y"),
+    )
+    spec = md.TensorSpec(md.leaf(dtype), (2, 8, 6, 8))
+    small = Model(Graph({"x": spec}, nodes, known, ("y",))).quantize_weights()
+    small.save(tmp_path / "h.onnx")
+    again = load(tmp_path / "h.onnx")
+    image = np.random.default_rng(1).standard_normal((2, 8, 6, 8)) * size
+    x = md.astype(md.asarray(image.astype("f4")), dtype, casting="saturate")
+    found = small(x)
+    assert found.dtype is again(x).dtype is dtype
+    assert again(x).buffer.tobytes() == found.buffer.tobytes()
+    if dtype is md.float16:
+        assert np.isinf(found.buffer).any() == (size > 1)
+    if dtype is md.float16 and size == 1:
+        theirs = onnxruntime_of(tmp_path / "h.onnx", {"x": x.buffer})[0]
+        np.testing.assert_allclose(found.buffer, theirs, rtol=2e-3, atol=2e-2)
+    before, after = ({n.node: n for n in m.plan().nodes} for m in (small, again))
+    for name in "KL":
+        assert before[name].kernel == after[name].kernel == "gemm_f32s8f32"
+        assert before[name].weights == after[name].weights == "qint8, axis 0"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
