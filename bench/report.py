@@ -18,7 +18,8 @@ HEAD = """# Benchmarks
 Written by `python -m bench report` from `bench/results/`; run `make bench` to renew it.
 Contenders of a row took turns in one run, pinned to as many processors as they have
 threads, after a check that all give the same; an interval holds 95 % of the medians of
-resampled rounds. A ratio is our time over theirs: below 1 we are faster.
+resampled rounds. A ratio is the median of our time over theirs, turn by turn, and so
+not just the quotient of the medians beside it: below 1 we are faster.
 """
 
 
@@ -102,12 +103,12 @@ def reasons(result: Result) -> Iterator[str]:
     """Each ratio worse than 1, under the line that says why."""
     worse = [reading for reading in result.readings if reading.is_worse]
     for why in dict.fromkeys(reading.why for reading in worse):
-        told = "; ".join(_worse(reading) for reading in worse if reading.why == why)
-        yield f"- {result.name}: {why or 'no reason is known'}: {told}."
+        yield f"- {result.name}: {why or 'no reason is known'}:"
+        yield from (_worse(reading) for reading in worse if reading.why == why)
 
 
 def _worse(reading: Reading) -> str:
-    return f"{reading.row}, over {reading.contender} {reading.ratio}"
+    return f"  - {reading.row}, over {reading.contender}: {reading.ratio}"
 
 
 def section(result: Result) -> str:

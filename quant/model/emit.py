@@ -14,6 +14,8 @@ from mdtensor.generics.shapes import normalize_axes
 from mdtensor.generics.windows import padding4, pair
 from mdtensor.quant.model.build import ELEMENT_TYPES
 from mdtensor.quant.model.graph import Node
+from mdtensor.quant.model.operators import elementwise
+from mdtensor.quant.model.operators.elementwise import CHAINS, WITH_ATTRIBUTE
 
 
 class Sink(Protocol):
@@ -53,28 +55,42 @@ def emits(*operations: Any) -> Callable[[Emitter], Emitter]:
     return enter
 
 
-#: Operations that are an operator of ONNX as they stand.
+#: Operations that are an operator of ONNX as they stand; most are read so, too.
 SAME: dict[Any, str] = {
-    md.add: "Add",
+    **{operation: kind for kind, operation in elementwise.SAME.items()},
+    **{operation: kind for kind, operation in CHAINS.items() if operation != md.add},
     md.div: "Div",
-    md.exp: "Exp",
-    md.global_avg_pool2d: "GlobalAveragePool",
-    md.hardswish: "HardSwish",
-    md.matmul: "MatMul",
-    md.maximum: "Max",
-    md.minimum: "Min",
-    md.mul: "Mul",
-    md.neg: "Neg",
-    md.relu: "Relu",
-    md.sigmoid: "Sigmoid",
-    md.sub: "Sub",
-    md.tanh: "Tanh",
+    md.selu: "Selu",
+}
+#: The operator set that brought an operator; others are as old as files are here.
+SINCE: dict[Any, int] = {
+    md.bitwise_and: 18,
+    md.bitwise_invert: 18,
+    md.bitwise_or: 18,
+    md.bitwise_xor: 18,
+    md.gelu: 20,
+    md.group_norm: 21,
+    md.layer_norm: 17,
+    md.mish: 18,
 }
 
 
 @emits(*SAME)
 def same(sink: Sink, node: Node, inputs: list[str]) -> None:
     sink.result(SAME[node.operation], inputs)
+
+
+@emits(*(operation for operation, *_ in WITH_ATTRIBUTE.values()))
+def with_attribute(sink: Sink, node: Node, inputs: list[str]) -> None:
+    for kind, (operation, theirs, default, ours) in WITH_ATTRIBUTE.items():
+        if operation is node.operation:
+            value = float(node.options.get(ours, default))
+            sink.result(kind, inputs, **{theirs: value})
+
+
+@emits(md.gelu)
+def gelu(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Gelu", inputs, approximate=node.options.get("approximate", "none"))
 
 
 @emits(md.conv2d)
@@ -186,21 +202,44 @@ def hardsigmoid(sink: Sink, node: Node, inputs: list[str]) -> None:
     )
 
 
-@emits(md.softmax)
+@emits(md.softmax, md.log_softmax)
 def softmax(sink: Sink, node: Node, inputs: list[str]) -> None:
-    sink.result("Softmax", inputs, axis=node.options.get("axis", -1))
+    kind = "Softmax" if node.operation is md.softmax else "LogSoftmax"
+    sink.result(kind, inputs, axis=node.options.get("axis", -1))
 
 
-@emits(md.mean, md.max)
+#: Over axes; the operator set in which these became an input.
+REDUCED: dict[Any, tuple[str, int]] = {
+    md.max: ("ReduceMax", 18),
+    md.mean: ("ReduceMean", 18),
+    md.min: ("ReduceMin", 18),
+    md.prod: ("ReduceProd", 18),
+    md.sum: ("ReduceSum", 13),
+}
+
+
+@emits(*REDUCED)
 def reduction(sink: Sink, node: Node, inputs: list[str]) -> None:
-    kind = "ReduceMean" if node.operation is md.mean else "ReduceMax"
+    kind, since = REDUCED[node.operation]
     axes = normalize_axes(node.options.get("axis"), sink.specs[node.inputs[0]].ndim)
     keepdims = int(node.options.get("keepdims", False))
-    if sink.opset < 18:
+    if not axes:  # in the file no axes are all
+        sink.result("Identity", inputs)
+    elif sink.opset < since:
         sink.result(kind, inputs, axes=axes, keepdims=keepdims)
     else:
         over = sink.constant(np.array(axes, np.int64))
         sink.result(kind, [*inputs, over], keepdims=keepdims)
+
+
+@emits(md.square)
+def square(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Mul", inputs * 2)
+
+
+@emits(md.take)
+def take(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Gather", inputs, axis=node.options.get("axis") or 0)
 
 
 @emits(md.batch_norm)
@@ -208,6 +247,44 @@ def batch_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
     x, mean, var, weight, bias = inputs
     eps = float(node.options.get("eps", 1e-5))
     sink.result("BatchNormalization", [x, weight, bias, mean, var], epsilon=eps)
+
+
+@emits(md.layer_norm)
+def layer_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    shape = node.options["normalized_shape"]
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    _normalize(sink, node, inputs, "LayerNormalization", sizes, axis=-len(sizes))
+
+
+@emits(md.instance_norm)
+def instance_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sizes = (sink.specs[node.inputs[0]].shape[1],)
+    _normalize(sink, node, inputs, "InstanceNormalization", sizes)
+
+
+@emits(md.group_norm)
+def group_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sizes = (sink.specs[node.inputs[0]].shape[1],)
+    groups = node.options["num_groups"]
+    _normalize(sink, node, inputs, "GroupNormalization", sizes, num_groups=groups)
+
+
+def _normalize(
+    sink: Sink,
+    node: Node,
+    inputs: list[str],
+    kind: str,
+    sizes: tuple[int, ...],
+    **attributes: Any,
+) -> None:
+    """A normalization with weights and biases; where none are given, 1 and 0."""
+    given, storage = iter(inputs), real_storage(sink.specs[node.inputs[0]])
+    parts = [next(given)]
+    for number, value in zip((1, 0), (*node.inputs[1:], None, None), strict=False):
+        neutral = None if value is not None else np.full(sizes, number, storage)
+        parts.append(next(given) if neutral is None else sink.constant(neutral))
+    eps = float(node.options.get("eps", 1e-5))
+    sink.result(kind, parts, epsilon=eps, **attributes)
 
 
 @emits(md.reshape)

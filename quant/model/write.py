@@ -17,7 +17,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.elements import CODES, as_stored, stored
-from mdtensor.quant.model.emit import EMITTERS, element_code, real_storage
+from mdtensor.quant.model.emit import EMITTERS, SINCE, element_code, real_storage
 from mdtensor.quant.model.files import onnx_package, write_file
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.metadata import properties
@@ -75,7 +75,10 @@ class _Writer:
         self.reals: dict[str, str] = {}
         grids = [spec.qparams for spec in self.specs.values() if spec.qparams]
         self.is_compact = bool(grids)
-        self.opset, self.ir_version = NEW if any(map(_is_new, grids)) else OLD
+        is_new = any(map(_is_new, grids)) or any(
+            SINCE.get(node.operation, 0) > OLD[0] for node in graph.nodes
+        )
+        self.opset, self.ir_version = NEW if is_new else OLD
         kept = {*graph.inputs, *graph.outputs}
         self.names = {name: name for name in kept}
         self.taken = set(kept) if self.is_compact else set(self.specs)
@@ -127,9 +130,8 @@ class _Writer:
             EMITTERS[node.operation](self, node, operands)
         else:
             raise ModelError(
-                f"{node.operation.__name__} of node {node.name!r} has no operator in "
-                "the file format",
-                "Keep it out of the graph that is saved",
+                f"{node.operation.__name__} of node {node.name!r} is not written yet",
+                f"Written are {', '.join(sorted(f.__name__ for f in EMITTERS))}",
             )
 
     def _reads_codes_and_narrow_floats(self, node: Node) -> bool:
@@ -143,9 +145,14 @@ class _Writer:
         if isinstance(value, str):
             return self._wide(value) if self.is_mixed else self._real(value)
         if isinstance(value, int | float):
-            storage = real_storage(self.specs[self.node.output])
-            return self.constant(storage.type(value))
+            return self.constant(self._storage().type(value))
         return ""
+
+    def _storage(self) -> Any:
+        """The NumPy type of numbers beside values: theirs, if the result has none."""
+        spec = self.specs[self.node.output]
+        is_choice = spec.dtype is md.bool
+        return real_storage(self.specs[self.node.values[0]] if is_choice else spec)
 
     def _wide(self, value: str) -> str:
         """The name of the numbers of a value in float32, as dequantized ones are."""

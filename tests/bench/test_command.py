@@ -46,7 +46,7 @@ def test_a_full_run_is_kept_and_written(
     assert command.execute([]) == 0
     shown = capsys.readouterr().out
     assert "    python -m bench toy --row large\n" in shown
-    assert "- toy: it carries its type: large, over rival 1.50." in shown
+    assert "- toy: it carries its type:\n  - large, over rival: 1.50\n" in shown
     assert "All limits hold." in shown
     page = (toy / "page.md").read_text()
     assert page.startswith("# Benchmarks\n")
@@ -97,7 +97,7 @@ def test_a_missed_limit_fails(
     assert command.execute(["toy", "--no-save"]) == 1
     shown = capsys.readouterr().out
     assert "MISSED: small: 0.50 of at most 0.40" in shown
-    assert "- toy: no reason is known: large, over rival 1.50." in shown
+    assert "- toy: no reason is known:\n  - large, over rival: 1.50\n" in shown
 
 
 def test_unknown_names_are_refused(
