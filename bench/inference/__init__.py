@@ -110,6 +110,11 @@ BENCH = Bench(
             "codes again take a third of it",
             "text detector, *",
         ),
+        Reason(
+            "pieces of its layers are too small for a second thread to pay "
+            "(decision 0031)",
+            "MobileNetV2 1.0/64, 2 thread(s)",
+        ),
         Reason("two threads notice losses, and leave the work to one", BUSY),
         Reason(
             "half of it is imports, numba and LLVM among them; the rest is compiled "
@@ -127,6 +132,8 @@ BENCH = Bench(
         "were quantized for ONNX Runtime by its own tool. A runtime "
         "is left out where it, or what writes its file here, has no form of an "
         "operation; the run says which. "
+        "Ratios on two threads move by a third from run to run on a virtual machine "
+        "whose second processor others use, too. "
         "mdtensor float is the slowest of all: its tensors run on NumPy, operation by "
         "operation (decision 0002), where ONNX Runtime has fused float kernels."
     ),
