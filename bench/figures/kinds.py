@@ -108,7 +108,8 @@ def ratios(readings: Sequence[Reading], theme: Theme) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("our time over theirs: left of 1 we are faster")
     axes.grid(axis="x")
-    rivals = {name: styles[name] for name in list(styles)[1:]}
+    compared = {one.contender for one in readings if one.ratio is not None}
+    rivals = {name: look for name, look in styles.items() if name in compared}
     keyed(figure, rivals, theme)
     return figure
 

@@ -219,7 +219,7 @@ class Model:
         weight_dtype: DType | str = qint8,
         samples: Iterable[Any] | None = None,
         correct_bias: bool = False,
-        rounding: str = EXACT,
+        rounding: str | None = None,
     ) -> Model:
         """The model on 8-bit grids, weights on 8 or 4; see `quantize.quantize_graph`.
 
@@ -231,7 +231,8 @@ class Model:
             samples: for gptq and correct_bias; the model runs on them once more.
             correct_bias: whether biases make up for what rounding the weights adds to
                 the mean of each output; see `quant.correct_bias`.
-            rounding: the rule of all its results, see `quant.rounding`.
+            rounding: the rule of all its results, see `quant.rounding`; None for that
+                of this model.
 
         Raises:
             OptionError: a node that is not there, another algorithm or type, samples
@@ -241,16 +242,16 @@ class Model:
             DataError: the calibration is of another model, or bad samples.
             LinAlgError: samples that do not determine what gptq asks of them.
         """
-        check_rule(rounding)
+        rule = check_rule(self.rounding if rounding is None else rounding)
         format = algorithms.format_of(weight_dtype)
         chosen = algorithms.algorithm(
             self.graph, weights, samples, correct_bias, format
         )
         graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
-        if told := refused(graph, rounding):
-            keep = self._to_keep(calibration, rounding, [*keep_float, *told])
-            raise refusal(rounding, told, keep)
-        return Model(ruled(graph, rounding))
+        if told := refused(graph, rule):
+            keep = self._to_keep(calibration, rule, [*keep_float, *told])
+            raise refusal(rule, told, keep)
+        return Model(settled(replace(graph, rounding=rule)))
 
     def _to_keep(
         self, calibration: Calibration, rule: str, names: list[str]

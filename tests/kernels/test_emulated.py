@@ -16,6 +16,9 @@ from mdtensor.kernels.cpu.avx2 import simd as avx2
 from mdtensor.kernels.cpu.dot import emulated, products
 from mdtensor.kernels.cpu.vectors import concat, slice_bytes
 
+#: numba starts LLVM only where it compiles.
+pytestmark = pytest.mark.compiled
+
 ELEMENTS = {"i1": ir.IntType(8), "i2": ir.IntType(16), "i4": ir.IntType(32)}
 ELEMENTS |= {"u1": ir.IntType(8), "f4": ir.FloatType()}
 VOID, WORD = ir.VoidType(), ir.IntType(64)

@@ -56,6 +56,15 @@ def test_every_result_is_rounded_by_the_rule(rule, model, calibration, image):
     assert f"rounding={rule!r}" in repr(made)
 
 
+def test_a_float_model_hands_on_its_rule(model, calibration, image):
+    ruled = model.rounded("tflite_ref")
+    found = ruled.quantize(calibration)
+    assert found.rounding == "tflite_ref"
+    wanted = model.quantize(calibration, rounding="tflite_ref")
+    assert np.array_equal(found(image), wanted(image))
+    assert ruled.quantize(calibration, rounding="exact").rounding == "exact"
+
+
 def test_the_plan_names_the_rule(model, calibration):
     made = model.quantize(calibration, rounding="tflite_ref")
     reasons = {n.operation: n.why for n in made.plan().nodes}
