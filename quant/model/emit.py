@@ -84,8 +84,8 @@ def same(sink: Sink, node: Node, inputs: list[str]) -> None:
 def with_attribute(sink: Sink, node: Node, inputs: list[str]) -> None:
     for kind, (operation, theirs, default, ours) in WITH_ATTRIBUTE.items():
         if operation is node.operation:
-            value = float(node.options.get(ours, default))
-            sink.result(kind, inputs, **{theirs: value})
+            given: dict[str, Any] = {theirs: float(node.options.get(ours, default))}
+            sink.result(kind, inputs, **given)
 
 
 @emits(md.gelu)
@@ -291,7 +291,7 @@ def _normalize(
 def reshape(sink: Sink, node: Node, inputs: list[str]) -> None:
     shape = np.array(node.options["shape"], np.int64)
     # In the file 0 means "as it was", unless allowzero is set.
-    zero = {"allowzero": 1} if (shape == 0).any() else {}
+    zero: dict[str, Any] = {"allowzero": 1} if (shape == 0).any() else {}
     sink.result("Reshape", [*inputs, sink.constant(shape)], **zero)
 
 
