@@ -18,11 +18,10 @@ from bench.harness.turns import Effort, Samples, rotated
 from bench.inference.networks import Network
 from bench.inference.runtimes import OURS, Call, calls, distances
 from mdtensor.cli.demo import limited
+from mdtensor.cli.timing import settle
 from mdtensor.quant import threads as our_threads
 
 ONE, TWO = "1 thread", "2 threads"
-#: Threads of a runtime spin for a while after its last call.
-SETTLE_SECONDS = 0.02
 #: Of one turn: its calls, the first of which find caches that the others have filled,
 #: and how long it lasts at most.
 CALLS, FEWEST, TURN_SECONDS = 100, 3, 0.1
@@ -93,7 +92,7 @@ def taken(ways: Mapping[str, Call], effort: Effort) -> tuple[Samples, Samples]:
     counts = {name: _count(call, effort) for name, call in ways.items()}
     for turn in range(effort.rounds):
         for name in rotated(list(ways), turn):
-            time.sleep(SETTLE_SECONDS)
+            settle()
             seconds = [once(ways[name]) for _ in range(counts[name])]
             turns[name].append(float(np.median(seconds)))
             singles[name] += seconds
