@@ -116,7 +116,7 @@ def quantize(
             help="How ranges are chosen: mse, minmax, average, percentile or entropy.",
         ),
     ] = "mse",
-    weights: Annotated[
+    method: Annotated[
         str,
         typer.Option(
             metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
@@ -155,7 +155,7 @@ def quantize(
         shape or (),
         observer,
         {
-            "weights": weights,
+            "method": method,
             "weight_dtype": weight_dtype,
             "correct_bias": correct_bias,
         },
@@ -177,7 +177,7 @@ def quantize_weights(
             metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
         ),
     ] = "rtn",
-    dtype: Annotated[
+    weight_dtype: Annotated[
         str, typer.Option(metavar="NAME", help="Type of these codes: qint8 or qint4.")
     ] = "qint8",
     block_size: Annotated[
@@ -198,7 +198,7 @@ def quantize_weights(
     """Put the weights of MODEL on few bits, leave activations float, write ONNX."""
     from mdtensor.cli import weights as view
 
-    how = {"method": method, "dtype": dtype, "block_size": block_size}
+    how = {"method": method, "weight_dtype": weight_dtype, "block_size": block_size}
     asked = view.quantize_weights_file(
         model, data or (), out, shape or (), how, keep_float or ()
     )

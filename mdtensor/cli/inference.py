@@ -38,7 +38,7 @@ def quantize_file(
     """
     start = time.perf_counter()
     _check_known("observer", observer, OBSERVERS)
-    _check_known("algorithm for weights", how["weights"], ALGORITHMS)
+    _check_known("method for weights", how["method"], ALGORITHMS)
     format_of(how["weight_dtype"])
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
@@ -48,7 +48,7 @@ def quantize_file(
         watched = progress.track(samples, description="calibrating")
         seen = network.calibrate(watched, OBSERVERS[observer])
         again = None
-        if how["weights"] == "gptq" or how["correct_bias"]:
+        if how["method"] == "gptq" or how["correct_bias"]:
             again = progress.track(samples, description="weighing inputs")
         small = network.quantize(seen, keep_float=keep_float, samples=again, **how)
         small.save(out)

@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 
-import mdtensor as md
 from mdtensor import DType, dtype as find_dtype
-from mdtensor.errors import DataError, OptionError, shown
+from mdtensor.errors import OptionError, shown
 from mdtensor.quant.dtypes import qint4, qint8
-from mdtensor.quant.model.calibrate import checked_sample
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.tensor import quantized
 from mdtensor.quant.weights.correct import correct_bias
 from mdtensor.quant.weights.format import WeightFormat, matrix
@@ -31,7 +29,6 @@ from mdtensor.quant.weights.gptq import compensated
 from mdtensor.quant.weights.layer import Layer, Rounded
 from mdtensor.quant.weights.moments import InputMoments
 from mdtensor.quant.weights.mse import least_squares
-from mdtensor.quant.weights.patches import patches
 from mdtensor.quant.weights.quantize import METHODS
 from mdtensor.quant.weights.result import real_weights
 
@@ -50,12 +47,14 @@ class WeightAlgorithm:
         corrects_bias: whether biases make up for what rounding adds to the mean of each
             output.
         format: which codes weights get.
+        options: of the algorithm.
     """
 
     name: str = "rtn"
     inputs: Mapping[str, list[InputMoments]] = field(default_factory=dict)
     corrects_bias: bool = False
     format: WeightFormat = field(default_factory=WeightFormat)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def codes(
         self, node: Node, weights: Any, axis: int | None = 0, floor: Any = 0.0
@@ -71,9 +70,9 @@ class WeightAlgorithm:
         format = self.format if axis == 0 else replace(self.format, axis=axis)
         layer = Layer(matrix(np.asarray(weights)), format, floor=floor)
         if self.name == "gptq":
-            found = _compensated(layer, self.inputs[node.name])
+            found = _compensated(layer, self.inputs[node.name], self.options)
         else:
-            found = [METHODS[self.name](layer)]
+            found = [METHODS[self.name](layer, **self.options)]
         return _tensor(found, weights.shape)
 
     def bias(self, node: Node, bias: Any, weights: Any, found: Any) -> Any:
@@ -94,13 +93,18 @@ class WeightAlgorithm:
         return np.concatenate([correct_bias(*share) for share in shares])
 
 
-def _compensated(layer: Layer, groups: list[InputMoments]) -> list[Rounded]:
+def _compensated(
+    layer: Layer, groups: list[InputMoments], options: Mapping[str, Any]
+) -> list[Rounded]:
     """Each group of outputs by GPTQ, on the one scale that all share if they do."""
     parts = _parts(layer, groups)
     if layer.format.axis is not None or len(parts) == 1:
-        return [METHODS["gptq"](part) for part in parts]
+        return [METHODS["gptq"](part, **options) for part in parts]
     shared = least_squares(layer, layer.weights)
-    return [compensated(part, replace(shared, groups=part.groups)) for part in parts]
+    return [
+        compensated(part, replace(shared, groups=part.groups), **options)
+        for part in parts
+    ]
 
 
 def _parts(layer: Layer, groups: list[InputMoments]) -> list[Layer]:
@@ -140,13 +144,24 @@ def format_of(dtype: DType | str) -> WeightFormat:
     return WeightFormat(found)
 
 
+def check_method(name: Any) -> None:
+    """Raise unless an algorithm for graphs has this name.
+
+    Raises:
+        OptionError: none has.
+    """
+    if name not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise OptionError(f"method is {shown(name)}", f"Use one of {known}")
+
+
 def algorithm(
     graph: Graph,
     name: str,
     samples: Iterable[Any] | None = None,
     corrects_bias: bool = False,
     format: WeightFormat | None = None,
-    option: str = "weights",
+    options: Mapping[str, Any] | None = None,
 ) -> WeightAlgorithm:
     """The algorithm `name` for the layers of a float graph.
 
@@ -157,74 +172,25 @@ def algorithm(
             graph once more.
         corrects_bias: whether biases are corrected, which needs samples too.
         format: which codes weights get; None for 8 bits, a scale for each output.
-        option: what the caller calls `name`.
+        options: of the algorithm; those that there are.
 
     Raises:
         OptionError: there is no such algorithm, or samples are needed and there are
             none, or there are some and none are needed.
         DataError: bad samples.
     """
-    if name not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise OptionError(f"{option} is {shown(name)}", f"Use one of {known}")
+    check_method(name)
     if not isinstance(corrects_bias, bool):
         problem = f"correct_bias is {shown(corrects_bias)}"
         raise OptionError(problem, "Use True or False")
     if (name == "gptq" or corrects_bias) != (samples is not None):
-        what = "correct_bias=True" if corrects_bias else f"{option}={name!r}"
+        what = "correct_bias=True" if corrects_bias else f"method={name!r}"
         if samples is None:
             raise OptionError(f"{what} needs samples", "Pass samples=[x, ...]")
         raise OptionError(f"{what} needs no samples", "Leave samples= away")
-    found = WeightAlgorithm(name, format=format or WeightFormat())
+    form = format or WeightFormat()
+    found = WeightAlgorithm(name, format=form, options=options or {})
     if samples is None:
         return found
     inputs = input_moments(graph, samples)
     return replace(found, inputs=inputs, corrects_bias=corrects_bias)
-
-
-def input_moments(
-    graph: Graph, samples: Iterable[Any]
-) -> dict[str, list[InputMoments]]:
-    """What every layer with constant weights reads, summed up; samples are not kept.
-
-    Returns:
-        For each node by name: moments for each of its groups.
-
-    Raises:
-        DataError: samples that the graph does not take, or none.
-    """
-    readers: dict[str, list[Node]] = {}
-    found: dict[str, list[InputMoments]] = {}
-    for node in graph.nodes:
-        if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
-            readers.setdefault(node.inputs[0], []).append(node)
-            found[node.name] = []
-
-    def observe(name: str, tensor: Any) -> None:
-        for node in readers.get(name, []):
-            shape = graph.constants[node.inputs[1]].shape
-            _take(found[node.name], _rows(node, np.asarray(tensor), shape))
-
-    count = 0
-    for count, sample in enumerate(samples, start=1):
-        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
-    if not count:
-        raise DataError("there are no samples", "Give at least one")
-    return found
-
-
-def _take(groups: list[InputMoments], rows: Any) -> None:
-    """Take in what each group reads."""
-    if not groups:
-        groups += [InputMoments(rows.shape[-1]) for _ in rows]
-    for moments, batch in zip(groups, rows, strict=True):
-        moments.observe(batch)
-
-
-def _rows(node: Node, x: Any, shape: tuple[int, ...]) -> Any:
-    """What one output is a product of: [groups, positions, inputs of a group]."""
-    if node.operation is md.linear:
-        return x.reshape(1, -1, x.shape[-1])
-    names = ("stride", "padding", "dilation", "groups")
-    options = {name: node.options[name] for name in names if name in node.options}
-    return patches(x, shape[2:], **options)

@@ -38,6 +38,7 @@ from mdtensor.quant.model.ruled import refusal, refused, ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat
+from mdtensor.quant.weights.quantize import check_options
 
 Path = str | os.PathLike[str]
 
@@ -215,27 +216,29 @@ class Model:
         calibration: Calibration,
         *,
         keep_float: Sequence[str] = (),
-        weights: str = "rtn",
+        method: str = "rtn",
         weight_dtype: DType | str = qint8,
         samples: Iterable[Any] | None = None,
         correct_bias: bool = False,
         rounding: str | None = None,
+        **options: Any,
     ) -> Model:
         """The model on 8-bit grids, weights on 8 or 4; see `quantize.quantize_graph`.
 
         Args:
             calibration: of this model.
             keep_float: names of nodes that stay float.
-            weights: how they become codes: `rtn`, `mse`, `hqq` or `gptq`.
+            method: how weights become codes: `rtn`, `mse`, `hqq` or `gptq`.
             weight_dtype: type of these codes: qint8 or qint4.
             samples: for gptq and correct_bias; the model runs on them once more.
             correct_bias: whether biases make up for what rounding the weights adds to
                 the mean of each output; see `quant.correct_bias`.
             rounding: the rule of all its results, see `quant.rounding`; None for that
                 of this model.
+            options: of the method, as `quant.quantize_weights` takes them.
 
         Raises:
-            OptionError: a node that is not there, another algorithm or type, samples
+            OptionError: a node that is not there, another method or type, samples
                 that are needed and not given or the other way round, no such rule or
                 one without an answer for an operation here, or the model is quantized
                 already.
@@ -243,9 +246,11 @@ class Model:
             LinAlgError: samples that do not determine what gptq asks of them.
         """
         rule = check_rule(self.rounding if rounding is None else rounding)
+        algorithms.check_method(method)
+        check_options(Model.quantize, method, options)
         format = algorithms.format_of(weight_dtype)
         chosen = algorithms.algorithm(
-            self.graph, weights, samples, correct_bias, format
+            self.graph, method, samples, correct_bias, format, options
         )
         graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
         if told := refused(graph, rule):
@@ -269,11 +274,12 @@ class Model:
         *,
         method: str = "rtn",
         samples: Iterable[Any] | None = None,
-        dtype: DType | str = qint8,
+        weight_dtype: DType | str = qint8,
         bits: int | None = None,
         block_size: int | None = None,
         symmetric: bool = True,
         keep_float: Sequence[str] = (),
+        **options: Any,
     ) -> Model:
         """The model with weights as codes and all else in float.
 
@@ -288,11 +294,12 @@ class Model:
         Args:
             method: `rtn`, `mse`, `hqq` or `gptq`, see `quant.quantize_weights`.
             samples: for gptq; the model runs on them.
-            dtype: type of the codes: qint8, quint8, qint4 or quint4.
+            weight_dtype: type of the codes: qint8, quint8, qint4 or quint4.
             bits: use only so many of the type's bits; None for all.
             block_size: how many inputs of an output share a scale; None for all.
             symmetric: zero point 0, and as many codes below as above.
             keep_float: names of nodes that stay float.
+            options: of the method, as `quant.quantize_weights` takes them.
 
         Raises:
             OptionError: as of `quantize`; codes that there are not, or no kernel for
@@ -302,9 +309,11 @@ class Model:
 
         Source: the papers that `mdtensor.quant.weights` names for each algorithm.
         """
-        form = WeightFormat(find_dtype(dtype), bits, 0, block_size, symmetric)
+        algorithms.check_method(method)
+        check_options(Model.quantize_weights, method, options)
+        form = WeightFormat(find_dtype(weight_dtype), bits, 0, block_size, symmetric)
         graph = weight_only.quantize_weights(
-            self.graph, method, form, samples, keep_float
+            self.graph, method, form, samples, keep_float, options
         )
         return Model(graph)
 

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.errors import DataError
-from mdtensor.quant.model.calibrate import checked_sample
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.inputs import watch
 from mdtensor.quant.model.links import FloatArray, Link, Weights, links
 from mdtensor.quant.model.quantize import check_float
 from mdtensor.quant.weights.equalize import SETTLED, balance
@@ -98,9 +97,5 @@ def _peaks(
         seen = rows.reshape(len(rows), -1).max(axis=1, initial=0).astype(np.float64)
         peaks[name] = np.maximum(peaks.get(name, 0.0), seen)
 
-    count = 0
-    for count, sample in enumerate(samples, start=1):
-        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
-    if not count:
-        raise DataError("there are no samples", "Give at least one")
+    watch(graph, samples, observe)
     return peaks

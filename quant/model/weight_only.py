@@ -8,7 +8,7 @@ A layer reads codes in place of numbers, and no value gets a grid. Which layers:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ def quantize_weights(
     format: WeightFormat,
     samples: Iterable[Any] | None = None,
     keep_float: Collection[str] = (),
+    options: Mapping[str, Any] | None = None,
 ) -> Graph:
     """The graph with codes in place of weights; its notes say what stays float.
 
@@ -38,6 +39,7 @@ def quantize_weights(
             layers have a scale for each output.
         samples: for gptq.
         keep_float: names of nodes that stay float.
+        options: of the method.
 
     Raises:
         OptionError: see `Model.quantize_weights`.
@@ -47,7 +49,7 @@ def quantize_weights(
     if format.dtype not in OFFSETS:
         known = ", ".join(map(str, OFFSETS))
         raise OptionError(f"no product takes codes of {format.dtype}", f"Use {known}")
-    chosen = algorithm(graph, method, samples, format=format, option="method")
+    chosen = algorithm(graph, method, samples, False, format, options)
     whys = {node.name: _reason(graph, node, keep_float) for node in graph.nodes}
     notes = {name: why for name, why in whys.items() if why}
     constants = dict(graph.constants)

@@ -89,7 +89,8 @@ def quantize_weights(
 
     Source: the papers that `mdtensor.quant.weights` names for each algorithm.
     """
-    chosen = _method(method, options)
+    chosen = _method(method)
+    check_options(quantize_weights, method, options)
     form = WeightFormat(dtype, bits, axis, block_size, symmetric)
     real = real_weights(weights)
     flat = matrix(real)
@@ -111,19 +112,37 @@ def _relative(found: FloatArray, wanted: FloatArray) -> float:
     return float(np.linalg.norm(found - wanted)) / right if right else 0.0
 
 
-def _method(name: Any, options: Mapping[str, Any]) -> Callable[..., Rounded]:
-    """The algorithm, which takes these options.
+def _method(name: Any) -> Callable[..., Rounded]:
+    """The algorithm.
 
     Raises:
-        OptionError: there is none, or it takes others.
+        OptionError: there is none.
     """
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(METHODS)
         raise OptionError(f"no method {shown(name)}", f"There are {known}")
-    chosen = METHODS[name]
-    taken = [*inspect.signature(chosen).parameters][1:]
+    return METHODS[name]
+
+
+def check_options(
+    call: Callable[..., Any], method: str, options: Mapping[str, Any]
+) -> None:
+    """Raise unless a method takes these options.
+
+    Args:
+        call: what was called, with options of its own besides.
+        method: one of `METHODS`.
+        options: by name.
+
+    Raises:
+        OptionError: with all that there are.
+    """
+    own = [*inspect.signature(METHODS[method]).parameters][1:]
     for option in options:
-        if option not in taken:
-            known = f"It takes {', '.join(taken)}" if taken else "It takes none"
-            raise OptionError(f"{name} has no option {option!r}", known)
-    return chosen
+        if option not in own:
+            parameters = inspect.signature(call).parameters.values()
+            known = ", ".join(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+            more = f"{method} has {', '.join(own) or 'no others'}"
+            raise OptionError(
+                f"no option {option!r}", f"There are {known}; {more}", call.__name__
+            )

@@ -140,8 +140,8 @@ def test_observers_and_nodes(call: Call, untouched: Path) -> None:
     refused(
         ended, "no observer 'best'. Use mse, minmax, average, percentile or entropy."
     )
-    ended = quantize(call, "net.onnx", "x.npy", "--weights", "awq")
-    words = "no algorithm for weights 'awq'. Use rtn, mse, hqq or gptq."
+    ended = quantize(call, "net.onnx", "x.npy", "--method", "awq")
+    words = "no method for weights 'awq'. Use rtn, mse, hqq or gptq."
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "convv")
     refused(ended, "--keep-float names 'convv', no node of this graph. The nearest is")

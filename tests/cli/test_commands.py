@@ -125,9 +125,7 @@ def test_nodes_that_are_kept_float(call: Call, files: Path, tmp_path: Path) -> N
     assert found["conv"] == "kept float"
 
 
-@pytest.mark.parametrize(
-    "option", ["--weights=hqq", "--weights=gptq", "--correct-bias"]
-)
+@pytest.mark.parametrize("option", ["--method=hqq", "--method=gptq", "--correct-bias"])
 def test_algorithms_for_weights(
     call: Call, files: Path, tmp_path: Path, option: str
 ) -> None:
@@ -154,7 +152,7 @@ def test_weights_of_4_bits(call: Call, files: Path, tmp_path: Path) -> None:
 
 def test_weights_alone(call: Call, files: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.onnx"
-    asked = ("quantize-weights", "net.onnx", "-o", out, "--dtype=qint4")
+    asked = ("quantize-weights", "net.onnx", "-o", out, "--weight-dtype=qint4")
     facts = as_json(call(*asked, "--block-size=4", "--keep-float=conv", "--json"))
     assert facts["float_layers"] == [{"node": "conv", "why": "kept float"}]
     assert facts["layers"] == 2

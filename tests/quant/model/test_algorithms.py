@@ -14,9 +14,10 @@ from mdtensor.quant import (
     quantize,
     quantize_weights,
 )
-from mdtensor.quant.model.algorithms import ALGORITHMS, algorithm, input_moments
+from mdtensor.quant.model.algorithms import ALGORITHMS, algorithm
 from mdtensor.quant.model.calibrate import calibrate
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize import quantize_graph
 
@@ -199,7 +200,7 @@ def test_a_model_runs_with_better_weights() -> None:
     wrong = {}
     for name in ALGORITHMS:
         samples = SAMPLES if name == "gptq" else None
-        small = model.quantize(seen, weights=name, samples=samples)
+        small = model.quantize(seen, method=name, samples=samples)
         wrong[name] = np.linalg.norm(np.asarray(small(x)) - wanted)
         assert wrong[name] < 0.05 * np.linalg.norm(wanted)
     assert wrong["gptq"] < wrong["rtn"]
@@ -240,27 +241,40 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
     ("options", "error", "said"),
     [
         (
-            {"weights": "awq"},
+            {"method": "awq"},
             OptionError,
-            "weights is 'awq'. Use one of rtn, mse, hqq, gptq.",
+            "method is 'awq'. Use one of rtn, mse, hqq, gptq.",
         ),
-        ({"weights": None}, OptionError, "weights is None. Use one of rtn,"),
-        ({"weights": "gptq"}, OptionError, "weights='gptq' needs samples."),
+        ({"method": None}, OptionError, "method is None. Use one of rtn,"),
         (
-            {"weights": "mse", "samples": SAMPLES},
+            {"weights": "gptq"},
             OptionError,
-            "weights='mse' needs no samples.",
+            (
+                "quantize: no option 'weights'. There are keep_float, method, "
+                "weight_dtype, samples, correct_bias, rounding; rtn has no others."
+            ),
+        ),
+        (
+            {"method": "hqq", "norm": 2},
+            OptionError,
+            "norm is 2. Use a number from 0.1 to 1.",
+        ),
+        ({"method": "gptq"}, OptionError, "method='gptq' needs samples."),
+        (
+            {"method": "mse", "samples": SAMPLES},
+            OptionError,
+            "method='mse' needs no samples.",
         ),
         ({"correct_bias": True}, OptionError, "correct_bias=True needs samples."),
         ({"correct_bias": 1}, OptionError, "correct_bias is 1. Use True or False."),
-        ({"samples": SAMPLES}, OptionError, "weights='rtn' needs no samples."),
+        ({"samples": SAMPLES}, OptionError, "method='rtn' needs no samples."),
         (
-            {"weights": "gptq", "samples": []},
+            {"method": "gptq", "samples": []},
             DataError,
             "there are no samples. Give at least one.",
         ),
         (
-            {"weights": "gptq", "samples": [SAMPLES[0][:, :3]]},
+            {"method": "gptq", "samples": [SAMPLES[0][:, :3]]},
             DataError,
             "sample 1: input 'x' is Float32Tensor[-1,16,9,9], given is",
         ),
@@ -272,3 +286,17 @@ def test_what_is_wrong_is_said(options: Any, error: Any, said: str) -> None:
     with pytest.raises(error) as raised:
         model.quantize(seen, **options)
     assert said in str(raised.value)
+
+
+def test_options_of_a_method_reach_it() -> None:
+    model = Model(GRAPH)
+    seen = model.calibrate(SAMPLES, MinMaxObserver)
+    how: Any = {"method": "gptq", "samples": SAMPLES, "act_order": False}
+    found = model.quantize(seen, **how).graph.constants["W.w"]
+    moments = input_moments(GRAPH, SAMPLES)["W"][0]
+    alone = quantize_weights(CONSTANTS["w"], **how | {"samples": moments})
+    assert found.codes.tolist() == alone.tensor.codes.tolist()
+    stored = model.quantize_weights(**how).graph.constants["W.w"]
+    assert stored.codes.tolist() == alone.tensor.codes.tolist()
+    ordered = model.quantize_weights(**how | {"act_order": True}).graph.constants["W.w"]
+    assert stored.codes.tolist() != ordered.codes.tolist()

@@ -9,8 +9,9 @@ import pytest
 import mdtensor as md
 from mdtensor import OptionError
 from mdtensor.quant import MinMaxObserver, QInt4Tensor, dequantize, quantize_weights
-from mdtensor.quant.model.algorithms import ALGORITHMS, input_moments
+from mdtensor.quant.model.algorithms import ALGORITHMS
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.model.model import Model, load
 
 RNG = np.random.default_rng(23)
@@ -63,7 +64,7 @@ def test_products_of_codes_take_weights_of_4_bits(name: str, tmp_path: Path) -> 
     """By integers throughout, saved, loaded, and the same."""
     samples = [X] if name == "gptq" else None
     seen = MODEL.calibrate([X], MinMaxObserver)
-    small = MODEL.quantize(seen, weights=name, weight_dtype="qint4", samples=samples)
+    small = MODEL.quantize(seen, method=name, weight_dtype="qint4", samples=samples)
     for node in (n for n in NODES if n.operation in (md.conv2d, md.linear)):
         codes = small.graph.constants[f"{node.name}.w"]
         assert type(codes) is QInt4Tensor
@@ -81,7 +82,7 @@ def test_products_of_codes_take_weights_of_4_bits(name: str, tmp_path: Path) -> 
 
 
 def test_activations_stay_float_beside_codes(tmp_path: Path) -> None:
-    small = MODEL.quantize_weights(dtype="qint4", block_size=4, keep_float=["P"])
+    small = MODEL.quantize_weights(weight_dtype="qint4", block_size=4, keep_float=["P"])
     plan = planned(small)
     assert {name: plan[name].weights for name in "KDGPL"} == {
         "K": "qint4, axis 0",
@@ -104,7 +105,7 @@ def test_activations_stay_float_beside_codes(tmp_path: Path) -> None:
 
 
 def test_onnxruntime_computes_the_same(tmp_path: Path, onnxruntime_of: Any) -> None:
-    small = MODEL.quantize_weights(dtype="quint4", symmetric=False, block_size=6)
+    small = MODEL.quantize_weights(weight_dtype="quint4", symmetric=False, block_size=6)
     assert planned(small)["P"].weights == "quint4, blocks of 6 on axis 1"
     small.save(tmp_path / "small.onnx")
     theirs = onnxruntime_of(tmp_path / "small.onnx", {"x": X})[0]
@@ -114,7 +115,7 @@ def test_onnxruntime_computes_the_same(tmp_path: Path, onnxruntime_of: Any) -> N
 @pytest.mark.parametrize("method", ALGORITHMS)
 def test_each_layer_has_the_codes_that_it_has_by_itself(method: str) -> None:
     samples = [X] if method == "gptq" else None
-    form: Any = {"method": method, "dtype": "qint8", "bits": 5}
+    form: Any = {"method": method, "bits": 5}
     small = MODEL.quantize_weights(samples=samples, **form)
     moments = input_moments(MODEL.graph, [X]) if samples else {}
     for name in "KPL":
@@ -190,9 +191,22 @@ def test_narrow_floats_are_saved(
         ({"method": "awq"}, "method is 'awq'. Use one of rtn, mse, hqq, gptq."),
         ({"method": "gptq"}, "method='gptq' needs samples. Pass samples=[x, ...]."),
         ({"samples": [X]}, "method='rtn' needs no samples. Leave samples= away."),
-        ({"dtype": "qint16"}, "no product takes codes of qint16. Use"),
-        ({"dtype": "int8"}, "int8 is no type of weights."),
-        ({"dtype": "quint4"}, "symmetric weights need codes with signs"),
+        ({"weight_dtype": "qint16"}, "no product takes codes of qint16. Use"),
+        ({"weight_dtype": "int8"}, "int8 is no type of weights."),
+        ({"weight_dtype": "quint4"}, "symmetric weights need codes with signs"),
+        (
+            {"dtype": "qint4"},
+            (
+                "quantize_weights: no option 'dtype'. There are method, samples, "
+                "weight_dtype, bits, block_size, symmetric, keep_float; rtn has no "
+                "others."
+            ),
+        ),
+        (
+            {"method": "gptq", "samples": [X], "damp": 1},
+            "keep_float; gptq has damping, act_order.",
+        ),
+        ({"method": "gptq", "samples": [X], "damping": -1}, "damping is -1. Use a"),
         ({"bits": 9}, "bits is 9. Use 2 to 8."),
         ({"block_size": 0}, "block_size is 0. Use a positive integer."),
         ({"keep_float": ["Q"]}, "keep_float names 'Q', no node of this graph."),

@@ -231,11 +231,18 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
     [
         ({"method": "best"}, OptionError, "no method 'best'. There are rtn, mse, hqq,"),
         ({"method": ["rtn"]}, OptionError, "no method ['rtn']."),
-        ({"damping": 1}, OptionError, "rtn has no option 'damping'. It takes none."),
+        (
+            {"damping": 1},
+            OptionError,
+            (
+                "quantize_weights: no option 'damping'. There are method, samples, "
+                "dtype, bits, axis, block_size, symmetric; rtn has no others."
+            ),
+        ),
         (
             {"method": "gptq", "steps": 1},
             OptionError,
-            "gptq has no option 'steps'. It takes damping, act_order.",
+            "block_size, symmetric; gptq has damping, act_order.",
         ),
         ({"method": "gptq"}, OptionError, "gptq needs samples of what the layer reads"),
         ({"method": "awq"}, OptionError, "awq needs samples of what the layer reads."),

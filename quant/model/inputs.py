@@ -1,0 +1,81 @@
+"""What the layers of a graph read, seen on samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor.errors import DataError, shown
+from mdtensor.quant.model.calibrate import checked_sample
+from mdtensor.quant.model.graph import Graph, Node, Observe
+from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.weights.moments import InputMoments
+from mdtensor.quant.weights.patches import patches
+
+
+def watch(graph: Graph, samples: Iterable[Any], observe: Observe) -> None:
+    """Run the graph on samples, which are not kept.
+
+    Args:
+        graph: float.
+        samples: as `calibrate` takes them.
+        observe: is called with each value, see `Graph.run`.
+
+    Raises:
+        DataError: samples that the graph does not take, or none.
+    """
+    if not isinstance(samples, Iterable):
+        problem = f"the samples are {shown(samples)}"
+        raise DataError(problem, "Give a list of them")
+    count = 0
+    for count, sample in enumerate(samples, start=1):
+        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
+    if not count:
+        raise DataError("there are no samples", "Give at least one")
+
+
+def input_moments(
+    graph: Graph, samples: Iterable[Any]
+) -> dict[str, list[InputMoments]]:
+    """What every layer with constant weights reads, summed up; samples are not kept.
+
+    Returns:
+        For each node by name: moments for each of its groups.
+
+    Raises:
+        DataError: samples that the graph does not take, or none.
+    """
+    readers: dict[str, list[Node]] = {}
+    found: dict[str, list[InputMoments]] = {}
+    for node in graph.nodes:
+        if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
+            readers.setdefault(node.inputs[0], []).append(node)
+            found[node.name] = []
+
+    def observe(name: str, tensor: Any) -> None:
+        for node in readers.get(name, []):
+            shape = graph.constants[node.inputs[1]].shape
+            _take(found[node.name], _rows(node, np.asarray(tensor), shape))
+
+    watch(graph, samples, observe)
+    return found
+
+
+def _take(groups: list[InputMoments], rows: Any) -> None:
+    """Take in what each group reads."""
+    if not groups:
+        groups += [InputMoments(rows.shape[-1]) for _ in rows]
+    for moments, batch in zip(groups, rows, strict=True):
+        moments.observe(batch)
+
+
+def _rows(node: Node, x: Any, shape: tuple[int, ...]) -> Any:
+    """What one output is a product of: [groups, positions, inputs of a group]."""
+    if node.operation is md.linear:
+        return x.reshape(1, -1, x.shape[-1])
+    names = ("stride", "padding", "dilation", "groups")
+    options = {name: node.options[name] for name in names if name in node.options}
+    return patches(x, shape[2:], **options)
