@@ -174,7 +174,7 @@ def quantize_weights(
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
+            metavar="NAME", help="How weights become codes: rtn, mse, hqq, gptq or awq."
         ),
     ] = "rtn",
     weight_dtype: Annotated[
@@ -186,7 +186,9 @@ def quantize_weights(
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option("--data", metavar="PATH", help="For gptq, as of `quantize`."),
+        typer.Option(
+            "--data", metavar="PATH", help="For gptq and awq, as of `quantize`."
+        ),
     ] = None,
     shape: Shapes = None,
     keep_float: Annotated[

@@ -4,14 +4,15 @@
     mse    the grid with the least squared error
     hqq    the grid that outliers move least
     gptq   later weights make good what rounding did       needs samples
+    awq    as rtn, once `awq` has moved scales             needs samples
 
 Where a layer has channels in groups, each group reads other inputs and is a layer of
-its own. Algorithms that scale inputs, as awq, are not for graphs.
+its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.tensor import quantized
 from mdtensor.quant.weights.correct import correct_bias
-from mdtensor.quant.weights.format import WeightFormat, matrix
+from mdtensor.quant.weights.format import WeightFormat, check_flag, matrix
 from mdtensor.quant.weights.gptq import compensated
 from mdtensor.quant.weights.layer import Layer, Rounded
 from mdtensor.quant.weights.moments import InputMoments
@@ -32,8 +33,12 @@ from mdtensor.quant.weights.mse import least_squares
 from mdtensor.quant.weights.quantize import METHODS
 from mdtensor.quant.weights.result import real_weights
 
-#: The algorithms that leave inputs alone.
+#: Those for layers that read codes: awq would move ranges that grids are chosen for.
 ALGORITHMS = ("rtn", "mse", "hqq", "gptq")
+#: Those for weights alone.
+WEIGHTS_ALONE = (*ALGORITHMS, "awq")
+#: Those that look at what layers read.
+SAMPLED = ("gptq", "awq")
 
 
 @dataclass(frozen=True)
@@ -144,15 +149,14 @@ def format_of(dtype: DType | str) -> WeightFormat:
     return WeightFormat(found)
 
 
-def check_method(name: Any) -> None:
-    """Raise unless an algorithm for graphs has this name.
+def check_method(name: Any, known: Sequence[str]) -> None:
+    """Raise unless `name` is one of those `known`.
 
     Raises:
-        OptionError: none has.
+        OptionError: it is not.
     """
-    if name not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise OptionError(f"method is {shown(name)}", f"Use one of {known}")
+    if name not in known:
+        raise OptionError(f"method is {shown(name)}", f"Use one of {', '.join(known)}")
 
 
 def algorithm(
@@ -162,28 +166,27 @@ def algorithm(
     corrects_bias: bool = False,
     format: WeightFormat | None = None,
     options: Mapping[str, Any] | None = None,
+    layers: Collection[str] | None = None,
 ) -> WeightAlgorithm:
     """The algorithm `name` for the layers of a float graph.
 
     Args:
         graph: float.
-        name: one of `ALGORITHMS`.
+        name: one of `WEIGHTS_ALONE`.
         samples: as `calibrate` takes them; for those that need them, which run the
             graph once more.
         corrects_bias: whether biases are corrected, which needs samples too.
         format: which codes weights get; None for 8 bits, a scale for each output.
         options: of the algorithm; those that there are.
+        layers: names of those whose weights become codes; None for all.
 
     Raises:
-        OptionError: there is no such algorithm, or samples are needed and there are
-            none, or there are some and none are needed.
+        OptionError: samples are needed and there are none, or there are some and none
+            are needed.
         DataError: bad samples.
     """
-    check_method(name)
-    if not isinstance(corrects_bias, bool):
-        problem = f"correct_bias is {shown(corrects_bias)}"
-        raise OptionError(problem, "Use True or False")
-    if (name == "gptq" or corrects_bias) != (samples is not None):
+    check_flag("correct_bias", corrects_bias)
+    if (name in SAMPLED or corrects_bias) != (samples is not None):
         what = "correct_bias=True" if corrects_bias else f"method={name!r}"
         if samples is None:
             raise OptionError(f"{what} needs samples", "Pass samples=[x, ...]")
@@ -192,5 +195,5 @@ def algorithm(
     found = WeightAlgorithm(name, format=form, options=options or {})
     if samples is None:
         return found
-    inputs = input_moments(graph, samples)
+    inputs = input_moments(graph, samples, layers)
     return replace(found, inputs=inputs, corrects_bias=corrects_bias)

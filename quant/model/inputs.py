@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,14 @@ def watch(graph: Graph, samples: Iterable[Any], observe: Observe) -> None:
 
 
 def input_moments(
-    graph: Graph, samples: Iterable[Any]
+    graph: Graph, samples: Iterable[Any], names: Collection[str] | None = None
 ) -> dict[str, list[InputMoments]]:
-    """What every layer with constant weights reads, summed up; samples are not kept.
+    """What layers with constant weights read, summed up; samples are not kept.
+
+    Args:
+        graph: float.
+        samples: as `calibrate` takes them.
+        names: of the layers; None for all.
 
     Returns:
         For each node by name: moments for each of its groups.
@@ -51,7 +56,7 @@ def input_moments(
     readers: dict[str, list[Node]] = {}
     found: dict[str, list[InputMoments]] = {}
     for node in graph.nodes:
-        if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
+        if _is_layer(graph, node) and (names is None or node.name in names):
             readers.setdefault(node.inputs[0], []).append(node)
             found[node.name] = []
 
@@ -62,6 +67,10 @@ def input_moments(
 
     watch(graph, samples, observe)
     return found
+
+
+def _is_layer(graph: Graph, node: Node) -> bool:
+    return node.operation in WEIGHTED and node.inputs[1] in graph.constants
 
 
 def _take(groups: list[InputMoments], rows: Any) -> None:

@@ -118,6 +118,12 @@ class _Walk:
         return node.operation in POOLS or (node.operation in VIEWS and is_vector)
 
 
+def columns(weights: FloatArray, groups: int) -> FloatArray:
+    """A view [groups, outputs, inputs, taps] of the weights of a layer."""
+    outputs, inputs = weights.shape[:2]
+    return weights.reshape(groups, outputs // groups, inputs, -1)
+
+
 class Weights:
     """The weights of a graph while scales move, as float64.
 
@@ -138,9 +144,7 @@ class Weights:
         return self._arrays[node.name, at]
 
     def _columns(self, node: Node) -> FloatArray:
-        """A view [groups, outputs, inputs, taps] of the weights of a layer."""
-        w, groups = self._array(node, 1), node.options.get("groups", 1)
-        return w.reshape(groups, w.shape[0] // groups, w.shape[1], -1)
+        return columns(self._array(node, 1), node.options.get("groups", 1))
 
     def written(self, link: Link) -> FloatArray:
         """The largest weight of each channel, where it is written."""
@@ -150,8 +154,8 @@ class Weights:
 
     def read(self, link: Link) -> FloatArray:
         """The largest weight of each channel, where it is read."""
-        columns = (np.abs(self._columns(node)) for node in link.readers)
-        peaks: FloatArray = np.max([w.max(axis=(1, 3)).ravel() for w in columns], 0)
+        read = (np.abs(self._columns(node)) for node in link.readers)
+        peaks: FloatArray = np.max([w.max(axis=(1, 3)).ravel() for w in read], 0)
         return peaks
 
     def move(self, link: Link, scale: FloatArray) -> None:
@@ -162,9 +166,13 @@ class Weights:
                 w = self._array(writer, at)
                 w /= scale.reshape(-1, *[1] * (w.ndim - 1))
         for node in link.readers:
-            columns = self._columns(node)
-            columns *= scale.reshape(len(columns), 1, -1, 1)
+            self.multiply(node, scale)
         self._values.update(link.values)
+
+    def multiply(self, node: Node, scale: FloatArray) -> None:
+        """Multiply the weights that read each channel."""
+        read = self._columns(node)
+        read *= scale.reshape(len(read), 1, -1, 1)
 
     def graph_of_them(self) -> Graph:
         """The graph with these weights.

@@ -246,7 +246,7 @@ class Model:
             LinAlgError: samples that do not determine what gptq asks of them.
         """
         rule = check_rule(self.rounding if rounding is None else rounding)
-        algorithms.check_method(method)
+        algorithms.check_method(method, algorithms.ALGORITHMS)
         check_options(Model.quantize, method, options)
         format = algorithms.format_of(weight_dtype)
         chosen = algorithms.algorithm(
@@ -292,8 +292,10 @@ class Model:
         that are computed, those of convolutions with one channel a group.
 
         Args:
-            method: `rtn`, `mse`, `hqq` or `gptq`, see `quant.quantize_weights`.
-            samples: for gptq; the model runs on them.
+            method: `rtn`, `mse`, `hqq`, `gptq` or `awq`, see `quant.quantize_weights`.
+                For awq, channels are scaled where they are written, or by a product
+                of their own if that leaves at most 0.9 of the squared error.
+            samples: for gptq and awq; the model runs on them.
             weight_dtype: type of the codes: qint8, quint8, qint4 or quint4.
             bits: use only so many of the type's bits; None for all.
             block_size: how many inputs of an output share a scale; None for all.
@@ -309,7 +311,7 @@ class Model:
 
         Source: the papers that `mdtensor.quant.weights` names for each algorithm.
         """
-        algorithms.check_method(method)
+        algorithms.check_method(method, algorithms.WEIGHTS_ALONE)
         check_options(Model.quantize_weights, method, options)
         form = WeightFormat(find_dtype(weight_dtype), bits, 0, block_size, symmetric)
         graph = weight_only.quantize_weights(

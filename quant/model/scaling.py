@@ -20,7 +20,7 @@ from mdtensor.quant.model.inputs import watch
 from mdtensor.quant.model.links import FloatArray, Link, Weights, links
 from mdtensor.quant.model.quantize import check_float
 from mdtensor.quant.weights.equalize import SETTLED, balance
-from mdtensor.quant.weights.format import check_number
+from mdtensor.quant.weights.format import check_count, check_flag, check_number
 from mdtensor.quant.weights.smooth import rounded_to_powers, share
 
 
@@ -36,10 +36,11 @@ def equalize(graph: Graph, sweeps: int = 20, powers_of_two: bool = False) -> Gra
         OptionError: fewer than one sweep, or the graph is quantized already.
     """
     check_float(graph, ())
-    check_number("sweeps", sweeps, 1)
+    check_count("sweeps", sweeps, 1)
+    check_flag("powers_of_two", powers_of_two)
     found = [link for link in links(graph) if link.writer.operation in WEIGHTED]
     weights = Weights(graph)
-    for _ in range(int(sweeps)):
+    for _ in range(sweeps):
         moved = 0.0
         for link in found:
             scale = balance(weights.written(link), weights.read(link))
@@ -71,6 +72,7 @@ def smooth(
     """
     check_float(graph, ())
     check_number("strength", strength, 0, 1)
+    check_flag("powers_of_two", powers_of_two)
     found = list(links(graph))
     peaks = _peaks(graph, found, samples)
     weights = Weights(graph)

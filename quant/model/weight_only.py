@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import mdtensor as md
 from mdtensor.errors import OptionError
 from mdtensor.quant.model.algorithms import WeightAlgorithm, algorithm
+from mdtensor.quant.model.awq import Search, scaled
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import PRODUCTS, WEIGHTED
 from mdtensor.quant.model.quantize import check_float
@@ -34,10 +36,10 @@ def quantize_weights(
 
     Args:
         graph: float, its weights constants.
-        method: how weights become codes, one of `ALGORITHMS`.
+        method: how weights become codes, one of `WEIGHTS_ALONE`.
         format: which codes; blocks are for linear layers and 1 x 1 convolutions, other
             layers have a scale for each output.
-        samples: for gptq.
+        samples: for gptq and awq.
         keep_float: names of nodes that stay float.
         options: of the method.
 
@@ -49,13 +51,17 @@ def quantize_weights(
     if format.dtype not in OFFSETS:
         known = ", ".join(map(str, OFFSETS))
         raise OptionError(f"no product takes codes of {format.dtype}", f"Use {known}")
-    chosen = algorithm(graph, method, samples, False, format, options)
     whys = {node.name: _reason(graph, node, keep_float) for node in graph.nodes}
     notes = {name: why for name, why in whys.items() if why}
+    names = [n.name for n in graph.nodes if n.operation in WEIGHTED]
+    names = [name for name in names if name not in notes]
+    chosen = algorithm(graph, method, samples, False, format, options, names)
+    if method == "awq":
+        graph, chosen = _scaled(graph, chosen, names)
     constants = dict(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
-        if node.operation in WEIGHTED and node.name not in notes:
+        if node.name in names:
             source, weights, bias = node.inputs
             name = graph.fresh(f"{node.name}.w")
             constants[name] = _codes(chosen, node, constants[weights])
@@ -63,6 +69,15 @@ def quantize_weights(
         nodes.append(node)
     made = replace(graph, nodes=tuple(nodes), constants=constants, notes=notes)
     return made.pruned()
+
+
+def _scaled(
+    graph: Graph, chosen: WeightAlgorithm, names: list[str]
+) -> tuple[Graph, WeightAlgorithm]:
+    """The graph whose layers of these names are to be rounded to nearest, by that."""
+    nearest = replace(chosen, name="rtn", options={})
+    search = Search(graph, chosen.inputs, partial(_codes, nearest), **chosen.options)
+    return scaled(search, names), nearest
 
 
 def _codes(chosen: WeightAlgorithm, node: Node, weights: Any) -> Any:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdtensor.quant.weights.format import FloatArray, check_number
+from mdtensor.quant.weights.format import FloatArray, check_count
 from mdtensor.quant.weights.layer import Layer, Rounded, seen
 from mdtensor.quant.weights.rtn import rtn
 
@@ -30,12 +30,15 @@ def awq(layer: Layer, *, candidates: int = 20) -> Rounded:
     Source: Lin et al. 2023, "AWQ: Activation-aware Weight Quantization", section 3.2.
     """
     inputs = seen(layer, "awq")
-    check_number("candidates", candidates, 1)
-    magnitude = inputs.mean_magnitude
-    powers = [at / candidates for at in range(int(candidates))]
-    found = [_scaled(layer, _normal(magnitude, power)) for power in powers]
+    found = [_scaled(layer, s) for s in scales(inputs.mean_magnitude, candidates)]
     errors = [inputs.energy(one.numbers - layer.weights) for one in found]
     return found[int(np.argmin(errors))]
+
+
+def scales(magnitude: FloatArray, candidates: int) -> list[FloatArray]:
+    """What is tried for inputs with these mean magnitudes; ones first."""
+    check_count("candidates", candidates, 1)
+    return [_normal(magnitude, at / candidates) for at in range(candidates)]
 
 
 def _normal(magnitude: FloatArray, power: float) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import OptionError, ShapeError
-from mdtensor.quant.weights.format import FloatArray, check_number
+from mdtensor.quant.weights.format import FloatArray, check_count, check_flag
 from mdtensor.quant.weights.result import alike, real_weights
 from mdtensor.quant.weights.smooth import rounded_to_powers
 
@@ -61,8 +61,10 @@ def equalize(
     given = [None] * len(weights) if biases is None else list(biases)
     layers = [real_weights(w).copy() for w in weights]
     offsets = [None if b is None else real_weights(b).copy() for b in given]
-    _check(layers, offsets, sweeps)
-    for _ in range(int(sweeps)):
+    check_count("sweeps", sweeps, 1)
+    check_flag("powers_of_two", powers_of_two)
+    _check(layers, offsets)
+    for _ in range(sweeps):
         moved = 0.0
         for at in range(len(layers) - 1):
             scale = _scale(layers[at], layers[at + 1])
@@ -122,10 +124,7 @@ def _column(scale: FloatArray, ndim: int) -> FloatArray:
     return scale.reshape(-1, *[1] * (ndim - 1))
 
 
-def _check(
-    layers: list[FloatArray], offsets: list[FloatArray | None], sweeps: int
-) -> None:
-    check_number("sweeps", sweeps, 1)
+def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
     if len(layers) < 2 or len(offsets) != len(layers):
         raise OptionError(
             f"{len(layers)} layers and {len(offsets)} biases",

@@ -48,11 +48,10 @@ class WeightFormat:
                 f"axis is {shown(self.axis)}",
                 "Use 0, a scale for each output, or None, one for all",
             )
-        size = self.block_size
-        if size is None:
+        check_flag("symmetric", self.symmetric)
+        if self.block_size is None:
             return
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise OptionError(f"block_size is {shown(size)}", "Use a positive integer")
+        check_count("block_size", self.block_size, 1)
         if self.axis is None:
             raise OptionError(
                 "blocks have scales of their own, axis=None wants one",
@@ -148,6 +147,26 @@ def check_number(name: str, given: Any, least: float, most: float = inf) -> None
     if not is_number or not least <= given <= most:
         ends = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
         raise OptionError(f"{name} is {shown(given)}", f"Use a number {ends}")
+
+
+def check_count(name: str, given: Any, least: int) -> None:
+    """Raise unless an option is an integer from `least`.
+
+    Raises:
+        OptionError: with the range.
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+        raise OptionError(f"{name} is {shown(given)}", f"Use an integer from {least}")
+
+
+def check_flag(name: str, given: Any) -> None:
+    """Raise unless an option is True or False.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if not isinstance(given, bool):
+        raise OptionError(f"{name} is {shown(given)}", "Use True or False")
 
 
 def matrix(weights: Any) -> FloatArray:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mdtensor import LinAlgError
-from mdtensor.quant.weights.format import FloatArray, check_number
+from mdtensor.quant.weights.format import FloatArray, check_flag, check_number
 from mdtensor.quant.weights.layer import Grids, Layer, Rounded, seen
 from mdtensor.quant.weights.moments import InputMoments
 from mdtensor.quant.weights.mse import least_squares
@@ -35,6 +35,7 @@ def gptq(layer: Layer, *, damping: float = 0.01, act_order: bool = True) -> Roun
     """
     seen(layer, "gptq")
     check_number("damping", damping, 0)
+    check_flag("act_order", act_order)
     grids = least_squares(layer, layer.weights)
     return compensated(layer, grids, damping, act_order)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mdtensor.quant.weights.format import FloatArray, check_number
+from mdtensor.quant.weights.format import FloatArray, check_count, check_number
 from mdtensor.quant.weights.layer import Grids, Layer, Rounded
 
 
@@ -36,14 +36,14 @@ def hqq(
     Models", equations 4 to 6.
     """
     check_number("norm", norm, 0.1, 1)
-    check_number("steps", steps, 0)
+    check_count("steps", steps, 0)
     for name, value in (("beta", beta), ("growth", growth)):
         check_number(name, value, 1)
     weights, groups = layer.weights, layer.groups
     grids = best = layer.covering(weights)
     unit = groups.spread(best.scale)
     least = groups.reduce(np.add, np.abs(best.nearest(weights) - weights) ** norm)
-    for _ in range(int(steps)):
+    for _ in range(steps):
         codes = grids.codes(weights)
         let_go = unit * _shrunk((weights - grids.numbers(codes)) / unit, beta, norm)
         grids = _refitted(layer, grids, codes, weights - let_go)

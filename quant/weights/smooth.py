@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import ShapeError
-from mdtensor.quant.weights.format import FloatArray, check_number, matrix
+from mdtensor.quant.weights.format import FloatArray, check_flag, check_number, matrix
 from mdtensor.quant.weights.moments import moments_of
 from mdtensor.quant.weights.result import alike, real_weights
 
@@ -44,6 +44,7 @@ def smooth(
     Source: Xiao et al. 2022, "SmoothQuant", equation 4.
     """
     check_number("strength", strength, 0, 1)
+    check_flag("powers_of_two", powers_of_two)
     real = real_weights(weights)
     flat = matrix(real)
     if real.ndim > 2:

@@ -188,7 +188,7 @@ def test_narrow_floats_are_saved(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"method": "awq"}, "method is 'awq'. Use one of rtn, mse, hqq, gptq."),
+        ({"method": "best"}, "method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
         ({"method": "gptq"}, "method='gptq' needs samples. Pass samples=[x, ...]."),
         ({"samples": [X]}, "method='rtn' needs no samples. Leave samples= away."),
         ({"weight_dtype": "qint16"}, "no product takes codes of qint16. Use"),
@@ -208,7 +208,7 @@ def test_narrow_floats_are_saved(
         ),
         ({"method": "gptq", "samples": [X], "damping": -1}, "damping is -1. Use a"),
         ({"bits": 9}, "bits is 9. Use 2 to 8."),
-        ({"block_size": 0}, "block_size is 0. Use a positive integer."),
+        ({"block_size": 0}, "block_size is 0. Use an integer from 1."),
         ({"keep_float": ["Q"]}, "keep_float names 'Q', no node of this graph."),
     ],
 )

@@ -259,7 +259,7 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         (
             {"method": "awq", "samples": X, "candidates": 0},
             OptionError,
-            "candidates is 0. Use a number from 1 on.",
+            "candidates is 0. Use an integer from 1.",
         ),
         (
             {"method": "hqq", "norm": 2.0},
@@ -269,7 +269,7 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
         ({"bits": 9}, OptionError, "bits is 9. Use 2 to 8."),
         ({"bits": 4.5}, OptionError, "bits is 4.5. Use 2 to 8."),
         ({"axis": 1}, OptionError, "axis is 1. Use 0, a scale for each output, or"),
-        ({"block_size": 0}, OptionError, "block_size is 0. Use a positive integer."),
+        ({"block_size": 0}, OptionError, "block_size is 0. Use an integer from 1."),
         (
             {"block_size": 4, "axis": None},
             OptionError,
