@@ -126,7 +126,8 @@ def _miscounted(declared: Any, places: list[Any], given: int) -> DispatchError:
         return DispatchError(problem, f"Give a list: {declared.name}([x1, x2])")
     names = [p.name for p in places]
     fix = f"They are {', '.join(names)}"
-    named = [o for o in declared.options if o not in (*names, *TARGET)]
+    spare = [o for o in TARGET if declared.options.get(o) is not REQUIRED]
+    named = [o for o in declared.options if o not in (*names, *spare)]
     if given > len(places) and names[-1] in SEVERAL:
         fix += f"; {names[-1]} is a tuple"
     if given > len(places) and named:

@@ -225,7 +225,7 @@ def _refusal(operation: Any) -> str:
         placed="".join(f"{name}, " for name in placed),
         given="".join(f"{name}={name}, " for name in named),
         target="".join(
-            f"*(() if {o} is None else ({o},)), "
+            f"*(() if {o} is None or {o} is _missing else ({o},)), "
             for o in operation.options
             if o in TARGET
         ),

@@ -179,11 +179,24 @@ def dtype(name: object) -> DType:
         return known
     found = _REGISTRY.get(name if isinstance(name, str) else _numpy_name(name))
     if found is None:
-        names = ", ".join(_REGISTRY)
         is_name = isinstance(name, (str, type, np.dtype))
         wanted = name if is_name else f"like a {type(name).__name__}"
-        raise OptionError(f"no element type {wanted}", f"Known are {names}")
+        raise OptionError(f"no element type {wanted}", _known(name))
     return found
+
+
+def _known(name: object) -> str:
+    """All names there are, behind the one that is nearly `name` with its digits."""
+    listed = f"Known are {', '.join(_REGISTRY)}"
+    if not isinstance(name, str):
+        return listed
+    alike = [ours for ours in _REGISTRY if _digits(ours) == _digits(name)]
+    near = get_close_matches(name[:99].lower(), alike, 1, 0.75)
+    return f"Use {near[0]}. {listed}" if near else listed
+
+
+def _digits(name: str) -> str:
+    return "".join(filter(str.isdigit, name))
 
 
 def kinds() -> tuple[str, ...]:

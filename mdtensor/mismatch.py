@@ -1,8 +1,9 @@
 """The error of a call that no method fits, or more than one: types only, no values.
 
 Names the first argument that rules out the nearest method, the nearest methods with
-their places, and a way out: what the type of that argument suggests (`remedy` of its
-class), a cast after which a method is found, or the method that decides a tie.
+their places, and a way out: how the wanted type is made (`offer` of its class), what
+the type of that argument suggests (`remedy`), a cast after which a method is found, or
+the method that decides a tie.
 
 Texts stay below 2,000 characters, however many arguments there are and however long
 their names: a sequence of a thousand tensors is a call, too.
@@ -61,9 +62,11 @@ def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     nearest = sorted(operation.methods, key=lambda m: -sum(m.fitting(types)))[:SHOWN]
     if not nearest:
         return NoMethodError("no method", "Nothing is registered yet", call, types)
-    problem, name, culprit = _culprit(operation, types, nearest[0])
+    problem, name, culprit, hint = _culprit(operation, types, nearest[0])
     casts = tuple(_casts(operation, types, nearest[0], name))
-    remedy = _remedy(culprit) or (f"Use {casts[0]}" if casts else "")
+    # A type that no number has by itself says how its tensors are made.
+    offer = "" if hasattr(culprit, "offer") else _cut(str(getattr(hint, "offer", "")))
+    remedy = offer or _remedy(culprit) or (f"Use {casts[0]}" if casts else "")
     fix = f"{remedy}. Nearest: " if remedy else "Nearest: "
     known = call, types, _places(nearest), name, casts
     return NoMethodError(problem, fix + _listed(nearest), *known)
@@ -133,17 +136,17 @@ def _header(operation: Any, types: tuple[type, ...], fits: list[Any]) -> str:
 
 def _culprit(
     operation: Any, types: tuple[type, ...], nearest: Any
-) -> tuple[str, str, type | None]:
-    """The first argument that does not fit: in words, its name and its type."""
+) -> tuple[str, str, type | None, Any]:
+    """The first argument that does not fit: in words, its name, its type, what fits."""
     one = [f"{operation.dispatched[0]}[{at}]" for at in range(len(types))]
     names = one if operation.sequence else operation.dispatched
-    wanted = nearest.wanted(len(types))
-    columns = zip(names, types, wanted, nearest.fitting(types), strict=False)
-    for name, given, want, fits in columns:
+    hints = nearest.signature.expand_varargs(len(types))
+    columns = zip(names, types, hints, nearest.fitting(types), strict=False)
+    for name, given, hint, fits in columns:
         if not fits:
-            known = _cut(given.__name__, 48)
-            return f"no method: {name} is {known}, not {_cut(want)}", name, given
-    return "no method", "", None
+            known, want = _cut(given.__name__, 48), _cut(type_name(hint))
+            return f"no method: {name} is {known}, not {want}", name, given, hint
+    return "no method", "", None, None
 
 
 def _remedy(given: type | None) -> str:

@@ -73,10 +73,6 @@ class Method:
         pairs = zip(types, wanted, strict=False)
         return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
 
-    def wanted(self, count: int) -> list[str]:
-        """What the first `count` places of the signature take."""
-        return [type_name(hint) for hint in self.signature.expand_varargs(count)]
-
     @property
     def location(self) -> str:
         """`package/file.py:line` of its definition; the bare name of a builtin."""

@@ -76,12 +76,15 @@ from mdtensor.quant.weights import (
 
 del _losses  # its audits are in force
 _OF_MODELS = ("Calibration", "Model", "load")
+_BACKEND = "onnx_backend"
 
 
 def __getattr__(name: str) -> object:
     """What concerns models loads on first use."""
     if name in _OF_MODELS:
         return getattr(importlib.import_module("mdtensor.quant.model"), name)
+    if name == _BACKEND:
+        return importlib.import_module(f"mdtensor.quant.{name}")
     raise AttributeError(f"module 'mdtensor.quant' has no attribute {name!r}")
 
 
@@ -89,4 +92,4 @@ def __dir__() -> list[str]:
     modules = {
         n for n, value in globals().items() if isinstance(value, types.ModuleType)
     }
-    return sorted({*globals(), *_OF_MODELS} - modules)
+    return sorted({*globals(), *_OF_MODELS} - modules | {_BACKEND})

@@ -76,3 +76,4 @@ from mdtensor.quant.weights import (
 from mdtensor.quant.model.calibrate import Calibration as Calibration
 from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.model import load as load
+from mdtensor.quant import onnx_backend as onnx_backend

@@ -15,7 +15,29 @@ qint32: Final = DType("qint32", "quantized", 32, "int32")
 qfloat8_e4m3: Final = DType("qfloat8_e4m3", "quantized", 8, ml_dtypes.float8_e4m3fn)
 qfloat8_e5m2: Final = DType("qfloat8_e5m2", "quantized", 8, ml_dtypes.float8_e5m2)
 
+#: All of them.
+CODES: Final = (
+    qint4,
+    quint4,
+    qint8,
+    quint8,
+    qint16,
+    qint32,
+    qfloat8_e4m3,
+    qfloat8_e5m2,
+)
 #: Those whose codes are floats.
 FLOATS: Final = frozenset({qfloat8_e4m3, qfloat8_e5m2})
 #: Those whose zero point is always 0.
 SYMMETRIC: Final = frozenset({qint16, qint32}) | FLOATS
+
+
+def codes_like(dtype: DType) -> str:
+    """The name of the codes that are stored as `dtype`: `qint8` for int8; empty: none.
+
+    Example:
+        >>> from mdtensor import float32, int16
+        >>> codes_like(int16), codes_like(float32)
+        ('qint16', '')
+    """
+    return next((str(ours) for ours in CODES if str(ours) == f"q{dtype}"), "")

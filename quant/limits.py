@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mdtensor import CastError, DType, GridError, MdtensorError, dtype as find_dtype
 from mdtensor.errors import shown
-from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, qint32
+from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, codes_like, qint32
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -21,9 +21,8 @@ def code_dtype(given: Any) -> DType:
     """The type of codes `given`."""
     dtype = find_dtype(given)
     if dtype.kind != "quantized":
-        raise GridError(
-            f"{dtype} is no type of codes", "Use qint8 or quint8", "QParams"
-        )
+        fix = f"Use {codes_like(dtype) or 'qint8 or quint8'}"
+        raise GridError(f"{dtype} is no type of codes", fix, "QParams")
     return dtype
 
 

@@ -330,6 +330,7 @@ def grid_of(
 
     Source: Jacob et al. 2018, section 3; ONNX Runtime, `compute_scale_zp`.
     """
+    dtype = limits.code_dtype(dtype)
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     if symmetric:
         bound = max(-low, high)

@@ -59,6 +59,11 @@ class QuantizedTensor(Tensor):
     __slots__ = ("kept", "qparams", "rounding")
     #: What a call that no method fits suggests.
     remedy = "Use dequantize(x) to compute with its numbers"
+    #: What a call that wants one of these suggests for anything else.
+    offer = (
+        "Use QInt8Tensor(codes, scale=s) for codes, "
+        "quantize(asarray(a), qparams) for numbers"
+    )
 
     qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes.

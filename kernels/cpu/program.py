@@ -17,6 +17,10 @@ from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
 from mdtensor.kernels.cpu.jobs import job, piece_count
 from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
 
+#: Of a profile: seconds that a step is timed for, unless it takes longer than that, how
+#: often it is run for it at most, and how often a call of no steps is timed.
+TIMED, MOST_RUNS, IDLE_RUNS = 20e-6, 100, 20
+
 
 class Slot(NamedTuple):
     """A value of a Program; `storage` numbers its bytes, which reshapes share."""
@@ -237,21 +241,27 @@ class Executable:
         return [layout.view(arena, slot).copy() for slot in slots]
 
     def profile(self, *arrays, repeat=20):
-        """Seconds of each step, the least of `repeat`, in the order of the run."""
+        """Seconds of each step, the least of `repeat`, in the order of the run.
+
+        A step is run so often in one call that the clock and the call are far less.
+        """
         layout = self._layout
         arena = aligned_bytes(layout.size)
-        best = np.full(len(layout.rows), np.inf)
-        parts = [layout.rows[i : i + 1] for i in range(len(layout.rows))]
+
+        def seconds(rows):
+            start = time.perf_counter()
+            run_alone(rows, arena, self._constants)
+            return time.perf_counter() - start
+
+        self._load(layout, arena, arrays)
         nothing = layout.rows[:0]
-        run_alone(nothing, arena, self._constants)
-        idle = np.inf
+        idle = min(seconds(nothing) for _ in range(IDLE_RUNS))
+        steps = [layout.rows[i : i + 1] for i in range(len(layout.rows))]
+        warm = [seconds(row) - idle for row in steps]
+        counts = [1 + int(min(TIMED / max(t, 1e-9), MOST_RUNS)) for t in warm]
+        rows = [row.repeat(n, axis=0) for row, n in zip(steps, counts, strict=True)]
+        best = np.full(len(rows), np.inf)
         for _ in range(repeat):
             self._load(layout, arena, arrays)
-            start = time.perf_counter()
-            run_alone(nothing, arena, self._constants)
-            idle = min(idle, time.perf_counter() - start)
-            for i, part in enumerate(parts):
-                start = time.perf_counter()
-                run_alone(part, arena, self._constants)
-                best[i] = min(best[i], time.perf_counter() - start)
-        return np.maximum(best - idle, 0.0)
+            best = np.minimum(best, [seconds(part) for part in rows])
+        return np.maximum(best - idle, 0.0) / counts

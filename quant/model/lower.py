@@ -166,7 +166,9 @@ class _Lowering:
         prepare = selection.method.prepare
         if prepare is None:
             problem = f"{selection.method} is no compiled step"
-            raise OptionError(STAY_FLOAT.get(node.operation, problem))
+            is_float = self._specs[node.output].qparams is None
+            known = STAY_FLOAT if is_float else {}
+            raise OptionError(known.get(node.operation, problem))
         step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
         if isinstance(step, KeptLayer):
             self._flush(self._graph.nodes.index(node))

@@ -32,7 +32,9 @@ from mdtensor.quant.model import (
 )
 from mdtensor.quant.model.calibrate import Calibration
 from mdtensor.quant.model.feeds import checked_feeds
+from mdtensor.quant.model.floating import is_quantized
 from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.input_shapes import Shapes, chosen
 from mdtensor.quant.model.plan import Plan
 from mdtensor.quant.model.ruled import refusal, refused, ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
@@ -68,7 +70,7 @@ class Model:
     @property
     def is_quantized(self) -> bool:
         """Whether any of its values is quantized."""
-        return quantize.is_quantized(self.graph)
+        return is_quantized(self.graph)
 
     @property
     def weight_bytes(self) -> int:
@@ -119,9 +121,7 @@ class Model:
                 self._plans[key] = Plan(replace(self.graph, inputs=specs))
             return self._plans[key]
 
-    def plan(
-        self, input_shapes: Mapping[str, Sequence[int]] | Sequence[int] | None = None
-    ) -> Plan:
+    def plan(self, input_shapes: Shapes | None = None) -> Plan:
         """How it runs: for each node the method, kernel, runway, and why.
 
         Args:
@@ -129,12 +129,10 @@ class Model:
                 its sizes are dynamic.
 
         Raises:
-            DataError: a size is still dynamic, or one shape is given for several
-                inputs.
+            DataError: a size is still dynamic; shapes of other inputs or sizes, or
+                one shape for several inputs.
         """
-        shapes = {name: spec.shape for name, spec in self.inputs.items()}
-        for name, shape in self._shapes_by_name(input_shapes).items():
-            shapes[name] = tuple(shape)
+        shapes = chosen(self.inputs, input_shapes)
         for name, shape in shapes.items():
             if -1 in shape:
                 raise DataError(
@@ -142,16 +140,6 @@ class Model:
                     "Give input_shapes to plan for",
                 )
         return self._planned(shapes)
-
-    def _shapes_by_name(self, shapes: Any) -> Mapping[str, Sequence[int]]:
-        if shapes is None or isinstance(shapes, Mapping):
-            return shapes or {}
-        if len(self.inputs) != 1:
-            raise DataError(
-                f"one shape for the inputs {', '.join(map(repr, self.inputs))}",
-                "Give a shape for each, by name",
-            )
-        return dict.fromkeys(self.inputs, shapes)
 
     def calibrate(
         self,
@@ -354,9 +342,7 @@ class Model:
         return f"Model({kind}, {self.graph!r})"
 
 
-def load(
-    path: Path, input_shapes: Mapping[str, Sequence[int]] | Sequence[int] | None = None
-) -> Model:
+def load(path: Path, input_shapes: Shapes | None = None) -> Model:
     """The model in an ONNX file, simplified: constants and batch norms are folded.
 
     Args:

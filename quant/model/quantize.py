@@ -14,7 +14,6 @@ then turns both into the same graph. The choices made here:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,11 +22,12 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import DataError, OptionError, shown
+from mdtensor.errors import DataError, OptionError
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.algorithms import WeightAlgorithm
 from mdtensor.quant.model.calibrate import Calibration, copied
+from mdtensor.quant.model.floating import check_float
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.grids import CUTS, WEIGHTED, fold_grids
 from mdtensor.quant.model.reasons import float_nodes, keeps_grid, other_type
@@ -102,11 +102,6 @@ def _unfit(
     return found
 
 
-def is_quantized(graph: Graph) -> bool:
-    """Whether any of its values is."""
-    return any(spec.qparams is not None for spec in graph.specs().values())
-
-
 def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
     """For each node that stays float, why.
 
@@ -117,27 +112,6 @@ def reasons(graph: Graph, keep_float: Collection[str] = ()) -> dict[str, str]:
     check_float(graph, keep_float)
     graph = _with_reciprocals(graph, keep_float)
     return float_nodes(graph, dict.fromkeys(keep_float, "kept float"))
-
-
-def check_float(graph: Graph, keep_float: Collection[str]) -> None:
-    """Refuse a graph that is quantized, and names that no node has.
-
-    Raises:
-        OptionError: it is, or there are.
-    """
-    if is_quantized(graph):
-        raise OptionError("the graph is quantized already", "Quantize the float one")
-    if isinstance(keep_float, str) or not isinstance(keep_float, Collection):
-        problem = f"keep_float is {shown(keep_float)}"
-        raise OptionError(problem, "Give a list of names of nodes")
-    names = [node.name for node in graph.nodes]
-    for name in keep_float:
-        if name not in names:
-            nearest = difflib.get_close_matches(f"{name}", names, n=1, cutoff=0.0)
-            raise OptionError(
-                f"keep_float names {name!r}, no node of this graph",
-                f"The nearest is {nearest[0]!r}" if nearest else "It has no nodes",
-            )
 
 
 def _with_reciprocals(graph: Graph, keep_float: Collection[str]) -> Graph:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import MdtensorError, ModelError, shown
+from mdtensor.errors import DataError, MdtensorError, ModelError, shown
 from mdtensor.quant.model import grids, sizes
 from mdtensor.quant.model.build import (
     Array,
@@ -20,14 +20,15 @@ from mdtensor.quant.model.build import (
     as_model_error,
     element_type,
 )
+from mdtensor.quant.model.definitions import definition, is_defined
 from mdtensor.quant.model.files import initializer_array, onnx_package, read_model
 from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.input_shapes import Shapes, chosen
 from mdtensor.quant.model.metadata import narrow_in, notes_in, rule_in
 from mdtensor.quant.model.operators import READERS
 from mdtensor.quant.model.operators.table import Reader
 from mdtensor.quant.model.schemas import check_attributes, check_types
 
-Shapes = Mapping[str, Sequence[int]] | Sequence[int]
 #: Before, attributes and broadcasting differ too much; after, nothing is known.
 OPSETS = range(7, 29)
 DOMAINS = ("", "ai.onnx")
@@ -94,29 +95,14 @@ def initial_arrays(proto: Any, folder: Path) -> dict[str, Array]:
 
 
 def _inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
-    found = {i.name: i for i in proto.input if i.name not in g.constants}
-    wanted = _named_shapes(list(found), shapes)
-    for name, value in found.items():
-        spec = _input_spec(name, value.type)
-        g.input(name, spec.with_shape(_joined(name, spec.shape, wanted.get(name))))
-
-
-def _named_shapes(
-    names: list[str], shapes: Shapes | None
-) -> Mapping[str, Sequence[int]]:
-    listed = ", ".join(map(repr, names)) or "none"
-    if shapes is None:
-        return {}
-    if isinstance(shapes, Mapping):
-        for name in shapes:
-            if name not in names:
-                raise ModelError(f"there is no input {name!r}", f"Inputs are {listed}")
-        return shapes
-    if len(names) != 1:
-        raise ModelError(
-            f"one shape for the inputs {listed}", "Give a shape for each, by name"
-        )
-    return {names[0]: shapes}
+    known = {i.name: i.type for i in proto.input if i.name not in g.constants}
+    specs = {name: _input_spec(name, kind) for name, kind in known.items()}
+    try:
+        wanted = chosen(specs, shapes)
+    except DataError as error:
+        raise ModelError(error.problem, error.fix) from None
+    for name, spec in specs.items():
+        g.input(name, spec.with_shape(wanted[name]))
 
 
 def _input_spec(name: str, proto: Any) -> TensorSpec:
@@ -129,21 +115,6 @@ def _input_spec(name: str, proto: Any) -> TensorSpec:
     dims = proto.tensor_type.shape.dim
     fixed = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
     return TensorSpec(md.leaf(dtype), tuple(n if n > 0 else -1 for n in fixed))
-
-
-def _joined(
-    name: str, shape: tuple[int, ...], wanted: Sequence[int] | None
-) -> tuple[int, ...]:
-    """The file's shape with its dynamic sizes replaced by those wanted."""
-    if wanted is None:
-        return shape
-    pairs = list(zip(wanted, shape, strict=False))
-    if len(wanted) != len(shape) or any(-1 not in p and p[0] != p[1] for p in pairs):
-        raise ModelError(
-            f"input {name!r} has shape {shape}, asked for is {tuple(wanted)}",
-            "Only sizes of -1 can be chosen",
-        )
-    return tuple(max(pair) for pair in pairs)
 
 
 def operator(node: Any, opset: int, folder: Path, number: int = 0) -> Operator:
@@ -177,8 +148,12 @@ def read_operator(g: Builder, op: Operator) -> None:
         ModelError: it is not supported, or does not fit what it reads.
     """
     readers = {**READERS, **grids.READERS, "Shape": sizes.shape}
-    reader = reader_of(op, readers)
     check_attributes(op)
+    if op.kind not in readers and is_defined(op):
+        for node, opset in definition(g, op):
+            read_operator(g, operator(node, opset, Path()))
+        return
+    reader = reader_of(op, readers)
 
     def read(g: Builder, op: Operator) -> None:
         check_types(g, op)
@@ -195,11 +170,12 @@ def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
         ModelError: none does.
     """
     if op.kind not in readers:
-        nearest = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.0)
+        near = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.85)
+        known = f"The nearest that is supported is {near[0]!r}" if near else ""
         raise ModelError(
             f"operator {op.kind!r} of node {op.name!r}, operator set {op.opset}, is "
             "not supported",
-            f"The nearest that is supported is {nearest[0]!r}",
+            known or "Supported are those that docs/onnx.md lists",
         )
     return readers[op.kind]
 

@@ -30,19 +30,22 @@ def ruled(graph: Graph, rule: str) -> Graph:
     if check_rule(rule) == graph.rounding:
         return graph
     if told := refused(graph, rule):
-        raise refusal(rule, told, [*told])
+        way = f"Quantize the float model by it, rounding={rule!r}"
+        raise _unruled(rule, told, f"{way}, which says what to keep float")
     nodes = tuple(_stamped(node, rule) for node in graph.nodes)
     return replace(graph, nodes=nodes, rounding=rule)
 
 
 def refusal(rule: str, told: Mapping[str, str], keep_float: list[str]) -> OptionError:
     """What to raise for the nodes that `refused` tells, and what to keep float."""
+    return _unruled(rule, told, f"Keep them float, keep_float={keep_float}")
+
+
+def _unruled(rule: str, told: Mapping[str, str], way: str) -> OptionError:
     lines = [f"{name!r} ({why})" for name, why in told.items()]
     more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
-    return OptionError(
-        f"rounding={rule!r} does not compute {', '.join(lines[:SHOWN])}{more}",
-        f"Keep them float, keep_float={keep_float}, or use 'exact'",
-    )
+    problem = f"rounding={rule!r} does not compute {', '.join(lines[:SHOWN])}{more}"
+    return OptionError(problem, f"{way}, or use 'exact'")
 
 
 def settled(graph: Graph) -> Graph:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
+from mdtensor.quant.model.floating import check_float
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.grids import WEIGHTED
 from mdtensor.quant.model.inputs import watch
 from mdtensor.quant.model.links import FloatArray, Link, Weights, links
-from mdtensor.quant.model.quantize import check_float
 from mdtensor.quant.weights.equalize import SETTLED, balance
 from mdtensor.quant.weights.format import check_count, check_flag, check_number
 from mdtensor.quant.weights.smooth import rounded_to_powers, share

@@ -33,23 +33,27 @@ def evaluate(g: Builder, op: Operator) -> bool:
     arrays = [g.array(name) for name in op.inputs if name]
     if op.kind not in _MOVES | _CALCULATES or not arrays:
         return False
-    known = [a for a in arrays if a is not None and a.dtype.kind in "iuO"]
-    dtype, *others = {g.specs[str(name)].dtype for name in op.inputs[: _operands(op)]}
+    known = [a for a in arrays if a is not None and a.dtype.kind in "biuO"]
+    dtype, *others = {g.specs[str(name)].dtype for name in op.inputs[_elements(op)]}
     if op.kind == "Cast":
         dtype = element_type(op.get("to"), str(op))
-    if len(known) < len(arrays) or others or not dtype.is_integer:
+    elif op.kind in _DECIDES:
+        dtype = md.bool
+    if len(known) < len(arrays) or others or not (dtype.is_integer or dtype is md.bool):
         return False
     g.size(op.outputs[0], _result(op, known), dtype)
     return True
 
 
-def _operands(op: Operator) -> int:
-    """How many inputs hold elements of the result; those behind say what to move."""
-    return 1 if op.kind in _MOVES and op.kind != "Concat" else len(op.inputs)
+def _elements(op: Operator) -> slice:
+    """Which inputs hold elements of the result; the others say what to do with them."""
+    if op.kind == "Where":
+        return slice(1, None)
+    return slice(1 if op.kind in _MOVES and op.kind != "Concat" else None)
 
 
 def _result(op: Operator, arrays: list[Array]) -> Array:
-    movable = _operands(op) if op.kind in _MOVES else 0
+    movable = _elements(op).stop or len(arrays) if op.kind in _MOVES else 0
     if any(map(is_dynamic, arrays[movable:])):
         raise op.refusal(
             "calculates with a size that is dynamic", "Give input_shapes with all sizes"
@@ -125,6 +129,13 @@ def _divide(op: Operator, a: Array, b: Array) -> Array:
     return quotient
 
 
+def _remainder(op: Operator, a: Array, b: Array) -> Array:
+    if not b.all():
+        raise op.refusal("divides an integer by 0")
+    remainder: Array = (np.fmod if op.get("fmod", 0) else np.mod)(a, b)
+    return remainder
+
+
 def _with(ufunc: Any) -> Evaluate:
     return lambda op, *arrays: ufunc(*arrays)
 
@@ -140,10 +151,18 @@ _MOVES: dict[str, Evaluate] = {
     "Reshape": _reshape,
     "Transpose": _transpose,
 }
+_DECIDES: dict[str, Evaluate] = {
+    "Equal": _with(np.equal),
+    "And": _with(np.logical_and),
+    "Or": _with(np.logical_or),
+    "Not": _with(np.logical_not),
+}
 _CALCULATES: dict[str, Evaluate] = {
     "Add": _with(np.add),
     "Sub": _with(np.subtract),
     "Mul": _with(np.multiply),
     "Div": _divide,
+    "Mod": _remainder,
     "Neg": _with(np.negative),
-}
+    "Where": _with(np.where),
+} | _DECIDES

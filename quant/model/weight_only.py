@@ -17,9 +17,9 @@ import mdtensor as md
 from mdtensor.errors import OptionError
 from mdtensor.quant.model.algorithms import WeightAlgorithm, algorithm
 from mdtensor.quant.model.awq import Search, scaled
+from mdtensor.quant.model.floating import check_float
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import PRODUCTS, WEIGHTED
-from mdtensor.quant.model.quantize import check_float
 from mdtensor.quant.ops.weight_only import OFFSETS, is_product
 from mdtensor.quant.weights.format import WeightFormat
 

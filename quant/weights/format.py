@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from mdtensor import DType, OptionError, ShapeError, dtype as find_dtype
 from mdtensor.errors import shown
-from mdtensor.quant.dtypes import SYMMETRIC, qint4, qint8, qint16, quint4, quint8
+from mdtensor.quant.dtypes import (
+    SYMMETRIC,
+    codes_like,
+    qint4,
+    qint8,
+    qint16,
+    quint4,
+    quint8,
+)
 
 #: Types of weights.
 CODES = (qint4, quint4, qint8, quint8, qint16)
@@ -60,7 +68,7 @@ class WeightFormat:
 
     def _check_codes(self) -> None:
         if self.dtype not in CODES:
-            known = ", ".join(map(str, CODES))
+            known = codes_like(self.dtype) or ", ".join(map(str, CODES))
             raise OptionError(f"{self.dtype} is no type of weights", f"Use {known}")
         if self.symmetric and int(self.dtype.minimum) == 0:
             raise OptionError(

@@ -78,6 +78,11 @@ def test_unknown_names() -> None:
     with pytest.raises(OptionError) as caught:
         md.dtype("int7")
     assert str(caught.value).startswith("no element type int7. Known are bool, int8, ")
+    with pytest.raises(OptionError) as caught:
+        md.dtype("Flaot32")
+    assert str(caught.value).startswith(
+        "no element type Flaot32. Use float32. Known are bool, int8, "
+    )
 
 
 def test_a_tensor_is_no_element_type_and_is_not_shown() -> None:

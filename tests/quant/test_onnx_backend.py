@@ -1,6 +1,7 @@
 """The suite that the onnx package writes for backends; integers compared exactly."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,8 +97,9 @@ ROW = (TensorProto.FLOAT, [3])
 def test_an_unknown_operator_is_named_with_its_node_and_operator_set():
     with pytest.raises(ModelError) as caught:
         onnx_backend.prepare(one_node("LSTM", {"x": ROW, "w": ROW, "r": ROW}))
-    assert str(caught.value).startswith(
-        "operator 'LSTM' of node 'n', operator set 21, is not supported. The nearest"
+    assert str(caught.value) == (
+        "operator 'LSTM' of node 'n', operator set 21, is not supported. Supported are "
+        "those that docs/onnx.md lists."
     )
 
 
@@ -290,3 +292,11 @@ def test_the_nearest_small_float(element):
     far = nearest(asarray(np.float32([np.inf, -1e9, np.nan])), element)
     assert np.asarray(far)[:2].tolist() == [largest, -largest]
     assert np.isnan(np.asarray(far)[2])
+
+
+def test_the_backend_loads_on_first_use():
+    code = (
+        "import sys; from mdtensor import quant; assert 'onnx' not in sys.modules; "
+        "assert 'onnx_backend' in dir(quant); quant.onnx_backend.Backend"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -138,7 +138,7 @@ def test_repr_is_one_short_line():
             {"axis": 1.5},
             "QParams: axis is 1.5. Count it from the front, from 0.",
         ),
-        ((1,), {"dtype": "int8"}, "QParams: int8 is no type of codes. Use qint8 or"),
+        ((1,), {"dtype": "int8"}, "QParams: int8 is no type of codes. Use qint8."),
     ],
 )
 def test_what_makes_no_grid_is_refused(arguments, options, text):

@@ -255,3 +255,27 @@ def test_weights_of_4_bits_run_in_the_kernels_of_8():
         four, eight = (md.reshape(v[:, :16], kernel) for v in (w, wide))
         found = [md.conv2d(image, v, **options).buffer for v in (four, eight)]
         assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("int4", "qint4"), ("uint4", "quint4"), ("float8_e4m3fn", "qfloat8_e4m3")],
+)
+def test_the_names_of_others_lead_to_ours(name, ours):
+    with pytest.raises(md.OptionError) as caught:
+        md.dtype(name)
+    start = f"no element type {name}. Use {ours}. Known are bool, int8, "
+    assert str(caught.value).startswith(start)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "int32"])
+def test_a_type_of_storage_leads_to_its_codes(name):
+    for make in (
+        lambda: QParams(1.0, dtype=name),
+        lambda: quant.grid_of(0, 1, dtype=name),
+    ):
+        with pytest.raises(md.GridError) as caught:
+            make()
+        assert str(caught.value) == (
+            f"QParams: {name} is no type of codes. Use q{name}."
+        )

@@ -78,6 +78,37 @@ def test_shapes_are_planned_as_they_come():
     with pytest.raises(md.DataError, match="has the dynamic shape"):
         model.plan()
     assert model.plan((2, 3)).nodes[0].shape == (2, 3)
+    assert model.plan((np.int64(2), -1)).nodes[0].shape == (2, 3)
+
+
+#: What is said of each, behind the name of the input.
+WRONG_SHAPES = [
+    ((2,), " has shape (-1, 3), asked for is (2,). Give 2 sizes, not 1."),
+    (
+        (2, 4),
+        " has shape (-1, 3), asked for is (2, 4). Only sizes of -1 can be chosen.",
+    ),
+    (
+        (-2, 3),
+        " has shape (-1, 3), asked for is (-2, 3). Only sizes of -1 can be chosen.",
+    ),
+    (5, " has shape (-1, 3), asked for is 5. Give 2 integers."),
+    ((1.5, 3), " has shape (-1, 3), asked for is (1.5, 3). Give 2 integers."),
+    ("ab", " has shape (-1, 3), asked for is 'ab'. Give 2 integers."),
+    ((-1, 3), " has the dynamic shape (-1, 3). Give input_shapes to plan for."),
+]
+
+
+@pytest.mark.parametrize(("shape", "text"), WRONG_SHAPES)
+def test_a_plan_for_other_sizes_is_refused(shape, text):
+    spec = md.TensorSpec(md.Float32Tensor, (-1, 3))
+    model = Model(Graph({"x": spec}, (Node("n", md.relu, ("x",), "y"),), {}, ("y",)))
+    with pytest.raises(md.DataError) as caught:
+        model.plan(shape)
+    assert str(caught.value) == f"input 'x'{text}"
+    with pytest.raises(md.DataError) as caught:
+        model.plan({"z": (2, 3)})
+    assert str(caught.value) == "there is no input 'z'. Inputs are 'x'."
 
 
 def two_inputs() -> Model:

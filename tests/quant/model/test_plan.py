@@ -69,6 +69,16 @@ def test_a_product_takes_the_last_of_four_axes(shape):
     assert {n.node: n.kernel for n in stored.plan().nodes}["L"] == "gemm_f32s8f32"
 
 
+def test_a_softmax_of_codes_is_no_float(rng):
+    grid = QParams(1 / 256, -128)
+    nodes = (QUANTIZE, Node("s", md.softmax, ("a",), "y", {"axis": 1, "out": grid}))
+    found = Plan(graph_of(*nodes)).nodes[-1]
+    assert (found.arithmetic, found.why) == (
+        "integer",
+        "softmax(NarrowTensor) is no compiled step",
+    )
+
+
 def test_one_node_is_float_and_says_why(small_classifier):
     plan = small_classifier.plan()
     assert [(n.operation, n.why) for n in plan.float_nodes] == [
@@ -200,6 +210,8 @@ def test_a_profile_times_every_node(classifier, small_classifier, crops, roundin
     assert list(seconds) == [n.node for n in plan.nodes]
     floats = [n.node for n in plan.float_nodes]
     assert floats and all(seconds[name] > 0 for name in floats)
+    views = {n.node for n in plan.nodes if n.arithmetic == "view"}
+    assert {name for name, time in seconds.items() if time == 0} <= views
 
 
 def wrong_feeds(good):

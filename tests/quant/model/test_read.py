@@ -191,3 +191,36 @@ def test_the_batch_of_the_classifier_may_stay_dynamic(float_graph: Graph) -> Non
     both = graph.run(two)[graph.outputs[0]].tolist()
     single = float_graph.run(one)[graph.outputs[0]].tolist()
     np.testing.assert_allclose(both, single * 2, rtol=1e-4)
+
+
+def attention(query: Any, key: Any, value: Any) -> Any:
+    """The formula, in float64."""
+    scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True) @ value
+
+
+def test_an_operator_that_onnx_defines_is_read_as_its_definition(
+    make_model: Any,
+) -> None:
+    """One that mdtensor has no function for; heads of keys are shared by two."""
+    shapes = {"q": (1, 4, 5, 8), "k": (1, 2, 6, 8), "v": (1, 2, 6, 8)}
+    rng = np.random.default_rng(3)
+    given = {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+    path = make_model([node("Attention", ["q", "k", "v"], ["y"])], shapes, opset=23)
+    q, k, v = (np.float64(given[n]) for n in "qkv")
+    wanted = attention(q, k.repeat(2, axis=1), v.repeat(2, axis=1))
+    model = load(path)
+    np.testing.assert_allclose(np.asarray(model(**given)), wanted, rtol=2e-5, atol=1e-6)
+    assert model.quantize(model.calibrate([given])).is_quantized
+
+
+def test_a_definition_is_not_for_dynamic_sizes(make_model: Any) -> None:
+    shapes = dict.fromkeys("qkv", (1, 2, -1, 8))
+    path = make_model([node("Attention", ["q", "k", "v"], ["y"])], shapes, opset=23)
+    with pytest.raises(ModelError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        "ConstantOfShape 'y/AttnBias' needs the shape as a constant. "
+        "Give input_shapes if it is computed from sizes."
+    )

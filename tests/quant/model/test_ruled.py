@@ -174,3 +174,17 @@ def test_what_an_error_says_to_keep_float_is_enough(image, rng):
     assert f"keep_float={keep}" in str(caught.value)
     made = model.quantize(seen, rounding="tflite_ref", keep_float=keep)
     assert np.array_equal(made(image), model(image))
+
+
+def test_a_model_that_is_quantized_is_not_told_to_keep_nodes_float(image):
+    spec = md.TensorSpec(md.Float32Tensor, image.shape)
+    graph = Graph({"x": spec}, (Node("curve", md.exp, ("x",), "y"),), {}, ("y",))
+    model = Model(graph)
+    small = model.quantize(model.calibrate([image]))
+    with pytest.raises(OptionError) as caught:
+        small.rounded("ort_cpu")
+    assert str(caught.value) == (
+        "rounding='ort_cpu' does not compute 'curve' (exp: it has no rule for it). "
+        "Quantize the float model by it, rounding='ort_cpu', which says what to keep "
+        "float, or use 'exact'."
+    )

@@ -86,12 +86,42 @@ def test_a_dynamic_size_cannot_be_calculated_with(make_model: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "wanted"), [("Add", 6), ("Sub", 2), ("Mul", 8), ("Div", 2)]
+    ("kind", "wanted"), [("Add", 6), ("Sub", 2), ("Mul", 8), ("Div", 2), ("Mod", 0)]
 )
 def test_calculates(kind: str, wanted: int, make_model: Any) -> None:
     nodes = [node("Shape", ["x"], "s"), node(kind, ["s", "two"], "y")]
     graph = read_graph(make_model(nodes, {"x": (4,)}, CONSTANTS))
     assert graph.run({"x": np.zeros(4, np.float32)})["y"].tolist() == [wanted]
+
+
+@pytest.mark.parametrize("size", [3, 4, 6])
+def test_decides(size: int, make_model: Any, onnxruntime_of: Any) -> None:
+    """What exporters choose sizes by is evaluated as well, and no node is left."""
+    nodes = [
+        node("Shape", ["x"], "s"),
+        node("Mod", ["s", "two"], "odd"),
+        node("Equal", ["odd", "zero"], "even"),
+        node("Equal", ["s", "four"], "is four"),
+        node("Not", ["is four"], "other"),
+        node("And", ["even", "other"], "both"),
+        node("Where", ["both", "one", "s"], "shape"),
+        node("Expand", ["row", "shape"], "y"),
+    ]
+    constants = {**CONSTANTS, "four": np.array([4]), "row": np.float32([[7]])}
+    path = make_model(nodes, {"x": (size,)}, constants)
+    graph = read_graph(path)
+    assert [n.operation for n in graph.nodes] == [md.broadcast_to]
+    feeds = {"x": np.ones(size, np.float32)}
+    assert graph.run(feeds)["y"].tolist() == onnxruntime_of(path, feeds)[0].tolist()
+
+
+def test_remainders_have_the_sign_that_is_asked_for(make_model: Any) -> None:
+    constants = {"a": np.array([-7, 7, -7]), "b": np.array([2, -2, -2])}
+    for fmod, wanted in ((0, [1, -1, -1]), (1, [-1, 1, -1])):
+        nodes = [node("Mod", ["a", "b"], "y", fmod=fmod)]
+        graph = read_graph(make_model(nodes, {}, constants))
+        assert graph.run({})["y"].tolist() == wanted
+        assert graph.nodes == ()
 
 
 def test_integer_division_truncates(make_model: Any) -> None:
@@ -137,9 +167,10 @@ def set_output_type(path: Any, code: int) -> None:
     onnx.save(model, path)
 
 
-def test_division_by_zero_is_refused(make_model: Any) -> None:
-    path = make_model([node("Div", ["one", "zero"], "y")], {}, CONSTANTS)
-    with pytest.raises(ModelError, match="Div 'y' divides an integer by 0"):
+@pytest.mark.parametrize("kind", ["Div", "Mod"])
+def test_division_by_zero_is_refused(kind: str, make_model: Any) -> None:
+    path = make_model([node(kind, ["one", "zero"], "y")], {}, CONSTANTS)
+    with pytest.raises(ModelError, match=f"{kind} 'y' divides an integer by 0"):
         read_graph(path)
 
 

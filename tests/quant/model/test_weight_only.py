@@ -192,7 +192,7 @@ def test_narrow_floats_are_saved(
         ({"method": "gptq"}, "method='gptq' needs samples. Pass samples=[x, ...]."),
         ({"samples": [X]}, "method='rtn' needs no samples. Leave samples= away."),
         ({"weight_dtype": "qint16"}, "no product takes codes of qint16. Use"),
-        ({"weight_dtype": "int8"}, "int8 is no type of weights."),
+        ({"weight_dtype": "int8"}, "int8 is no type of weights. Use qint8."),
         ({"weight_dtype": "quint4"}, "symmetric weights need codes with signs"),
         (
             {"dtype": "qint4"},

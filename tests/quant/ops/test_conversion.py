@@ -259,3 +259,24 @@ def test_an_array_is_to_become_a_tensor_first():
         "quantize(ndarray): no method: x is ndarray, not FloatingTensor. "
         "Use asarray(a) to make it a tensor. Nearest: quantize(FloatingTensor) at "
     )
+
+
+@pytest.mark.parametrize("x", [np.zeros(3, np.int8), [1], md.zeros((2,))])
+def test_what_has_no_grid_is_told_how_to_get_one(x):
+    with pytest.raises(md.errors.DispatchError) as caught:
+        dequantize(x)
+    name = type(x).__name__
+    assert str(caught.value).startswith(
+        f"dequantize({name}): no method: x is {name}, not AffineTensor. "
+        "Use QInt8Tensor(codes, scale=s) for codes, quantize(asarray(a), qparams) for "
+        "numbers. Nearest: dequantize(AffineTensor) at "
+    )
+
+
+def test_a_grid_by_position_is_told_its_name():
+    with pytest.raises(md.errors.DispatchError) as caught:
+        requantize(QInt8Tensor([1], scale=0.5), QParams(0.25))
+    assert str(caught.value) == (
+        "requantize(QInt8Tensor[1]): expects 1 argument, got 2. "
+        "They are x; by name out=."
+    )

@@ -275,7 +275,7 @@ NAN[2, 3], HUGE[2, 3] = np.nan, 1e39
             OptionError,
             "axis=None wants one.",
         ),
-        ({"dtype": md.int8}, OptionError, "int8 is no type of weights. Use qint4,"),
+        ({"dtype": md.int8}, OptionError, "int8 is no type of weights. Use qint8."),
         ({"dtype": "quint8"}, OptionError, "need codes with signs, quint8 has none."),
         ({"dtype": "qint32"}, OptionError, "qint32 is no type of weights. Use qint4,"),
         ({"dtype": "qfloat8_e4m3"}, OptionError, "qfloat8_e4m3 is no type of weights."),
