@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,9 @@ class WeightAlgorithm:
     ) -> Any:
         """The weights of `node` as a quantized tensor.
 
+        Blocks are of neighbouring channels: in a convolution, of each place of the
+        window by itself.
+
         Args:
             node: the layer.
             weights: float, output channels first.
@@ -73,12 +77,15 @@ class WeightAlgorithm:
             floor: scales are at least this large.
         """
         format = self.format if axis == 0 else replace(self.format, axis=axis)
-        layer = Layer(matrix(np.asarray(weights)), format, floor=floor)
+        order = _order(weights.shape, format)
+        rows = matrix(np.asarray(weights))[:, order]
+        layer = Layer(rows, format, floor=floor)
         if self.name == "gptq":
-            found = _compensated(layer, self.inputs[node.name], self.options)
+            inputs = [group.reordered(order) for group in self.inputs[node.name]]
+            found = _compensated(layer, inputs, self.options)
         else:
             found = [METHODS[self.name](layer, **self.options)]
-        return _tensor(found, weights.shape)
+        return _tensor(found, weights.shape, order)
 
     def bias(self, node: Node, bias: Any, weights: Any, found: Any) -> Any:
         """The bias of `node`, as float64.
@@ -121,20 +128,30 @@ def _parts(layer: Layer, groups: list[InputMoments]) -> list[Layer]:
     return [replace(layer, weights=w, inputs=x, floor=f) for w, x, f in given]
 
 
-def _tensor(found: list[Rounded], shape: tuple[int, ...]) -> Any:
+def _order(shape: tuple[int, ...], format: WeightFormat) -> Any:
+    """The inputs of an output as blocks need them: channels last."""
+    places = np.arange(prod(shape[1:])).reshape(shape[1:])
+    return (places if format.block_size is None else np.moveaxis(places, 0, -1)).ravel()
+
+
+def _tensor(found: list[Rounded], shape: tuple[int, ...], order: Any) -> Any:
     """Groups of outputs as one tensor, whose grid does not say that it is narrow."""
     grids = [part.grids.qparams() for part in found]
     grid = grids[0].replace(narrow_range=False)
     if grid.axis is not None:
-        blank = (1,) * (len(shape) - 2) if grid.block_size else ()
-        places = {
-            "scale": np.concatenate([grid.scale for grid in grids]),
-            "zero_point": np.concatenate([grid.zero_point for grid in grids]),
-        }
-        wide = {name: x.reshape(*x.shape, *blank) for name, x in places.items()}
-        grid = grid.replace(**wide)
-    codes = np.concatenate([part.codes for part in found])
-    return quantized(codes.astype(grid.dtype.storage).reshape(shape), grid)
+        scale = np.concatenate([grid.scale for grid in grids])
+        zero = np.concatenate([grid.zero_point for grid in grids])
+        if grid.block_size is not None:
+            scale, zero = (_channels_first(x, shape) for x in (scale, zero))
+        grid = grid.replace(scale=scale, zero_point=zero)
+    codes = np.empty((shape[0], order.size), grid.dtype.storage)
+    codes[:, order] = np.concatenate([part.codes for part in found])
+    return quantized(codes.reshape(shape), grid)
+
+
+def _channels_first(blocks: Any, shape: tuple[int, ...]) -> Any:
+    """Blocks [outputs, ...], those of a place together, as weights lie."""
+    return np.moveaxis(blocks.reshape(shape[0], *shape[2:], -1), -1, 1)
 
 
 def format_of(dtype: DType | str) -> WeightFormat:

@@ -274,10 +274,12 @@ class Model:
             y = x · Wᵀ + b,    w = float32(scale · (code - zero point))
 
         Products read the codes, and turn them into numbers on the way. There is a scale
-        for each output, or with `block_size` one for so many of its inputs, in linear
-        layers and 1 x 1 convolutions. Nothing is calibrated: no activation is rounded.
-        What stays float, and why, is in `plan`: weights of float64 or integers, those
-        that are computed, those of convolutions with one channel a group.
+        for each output, or with `block_size` one for so many of its inputs, which are
+        neighbouring channels; in a window those of one place, or if they are no whole
+        blocks, a scale for each output all the same. Nothing is calibrated: no
+        activation is rounded. What stays float, and why, is in `plan`: weights of
+        float64 or integers, those that are computed, those of convolutions with one
+        channel a group.
 
         Args:
             method: `rtn`, `mse`, `hqq`, `gptq` or `awq`, see `quant.quantize_weights`.

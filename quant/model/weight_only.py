@@ -37,8 +37,8 @@ def quantize_weights(
     Args:
         graph: float, its weights constants.
         method: how weights become codes, one of `WEIGHTS_ALONE`.
-        format: which codes; blocks are for linear layers and 1 x 1 convolutions, other
-            layers have a scale for each output.
+        format: which codes; blocks are of channels, and in windows of more than one
+            place they have to be whole: other layers have a scale for each output.
         samples: for gptq and awq.
         keep_float: names of nodes that stay float.
         options: of the method.
@@ -82,7 +82,8 @@ def _scaled(
 
 def _codes(chosen: WeightAlgorithm, node: Node, weights: Any) -> Any:
     """The weights of a layer, in blocks where its kernels have such."""
-    if any(size != 1 for size in weights.shape[2:]):
+    size, taps = chosen.format.block_size, weights.shape[2:]
+    if size and any(tap != 1 for tap in taps) and weights.shape[1] % size:
         chosen = replace(chosen, format=replace(chosen.format, block_size=None))
     return chosen.codes(node, weights)
 

@@ -101,6 +101,14 @@ class InputMoments:
         self.peaks = np.maximum(self.peaks, other.peaks)
         self.gram += other.gram
 
+    def reordered(self, order: npt.NDArray[np.int64]) -> "InputMoments":
+        """The moments of the inputs in another order."""
+        found = InputMoments(self.inputs, self.count)
+        for name in ("sums", "magnitudes", "peaks"):
+            setattr(found, name, getattr(self, name)[order])
+        found.gram = self.gram[np.ix_(order, order)]
+        return found
+
     @property
     def mean(self) -> FloatArray:
         """E[x]"""

@@ -8,7 +8,13 @@ import pytest
 
 import mdtensor as md
 from mdtensor import OptionError
-from mdtensor.quant import MinMaxObserver, QInt4Tensor, dequantize, quantize_weights
+from mdtensor.quant import (
+    MinMaxObserver,
+    QInt4Tensor,
+    dequantize,
+    patches,
+    quantize_weights,
+)
 from mdtensor.quant.model.algorithms import ALGORITHMS
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.inputs import input_moments
@@ -82,14 +88,14 @@ def test_products_of_codes_take_weights_of_4_bits(name: str, tmp_path: Path) -> 
 
 
 def test_activations_stay_float_beside_codes(tmp_path: Path) -> None:
-    small = MODEL.quantize_weights(weight_dtype="qint4", block_size=4, keep_float=["P"])
+    small = MODEL.quantize_weights(weight_dtype="qint4", block_size=8, keep_float=["P"])
     plan = planned(small)
     assert {name: plan[name].weights for name in "KDGPL"} == {
-        "K": "qint4, axis 0",
+        "K": "qint4, blocks of 8 on axis 1",
         "D": "float32",
         "G": "qint4, axis 0",
         "P": "float32",
-        "L": "qint4, blocks of 4 on axis 1",
+        "L": "qint4, blocks of 8 on axis 1",
     }
     assert {plan[name].kernel for name in "KGL"} == {"gemm_f32u4f32"}
     assert plan["K"].why == "its activations are floats"
@@ -225,3 +231,42 @@ def test_codes_that_no_product_of_codes_takes() -> None:
     assert str(raised.value) == ("weight_dtype is quint4. Use qint8 or qint4.")
     with pytest.raises(OptionError, match="is quantized already"):
         MODEL.quantize_weights().quantize_weights()
+
+
+@pytest.mark.parametrize("method", ["rtn", "gptq"])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_blocks_of_a_window_are_of_the_channels_of_each_place(
+    size: int, method: str, tmp_path: Path, onnxruntime_of: Any
+) -> None:
+    """As those of a linear layer that reads what the window sees, channels last."""
+    samples = [X] if method == "gptq" else None
+    how: Any = {"method": method, "block_size": size}
+    small = MODEL.quantize_weights(weight_dtype="qint4", samples=samples, **how)
+    plan = planned(small)
+    channels = {"K": 8, "G": 4}
+    for name, count in channels.items():
+        whole = count % size == 0
+        told = f"blocks of {size} on axis 1" if whole else "axis 0"
+        assert plan[name].weights == f"qint4, {told}"
+        assert plan[name].kernel == "gemm_f32u4f32"
+    if 8 % size:
+        return
+    w, codes = np.asarray(CONSTANTS["k"]), small.graph.constants["K.w"]
+    assert codes.qparams.scale.shape == (8, 8 // size, 3, 3)
+    rows = w.transpose(0, 2, 3, 1).reshape(8, -1)
+    seen = patches(X, (3, 3), padding=1)[0].reshape(-1, 8, 9)
+    inputs = seen.transpose(0, 2, 1).reshape(-1, 72) if samples else None
+    alone = quantize_weights(rows, dtype="qint4", samples=inputs, **how)
+    found = np.asarray(codes.codes).transpose(0, 2, 3, 1).reshape(8, -1)
+    assert found.tolist() == alone.tensor.codes.tolist()
+    wanted = np.asarray(dequantize(alone.tensor))
+    numbers = np.asarray(dequantize(codes)).transpose(0, 2, 3, 1).reshape(8, -1)
+    assert numbers.tolist() == wanted.tolist()
+    small.save(tmp_path / "small.onnx")
+    again = load(tmp_path / "small.onnx")
+    assert np.asarray(again(X)).tobytes() == np.asarray(small(X)).tobytes()
+    theirs = onnxruntime_of(tmp_path / "small.onnx", {"x": X})[0]
+    np.testing.assert_allclose(np.asarray(small(X)), theirs, rtol=1e-4, atol=1e-4)
+    plain = dequantize(quantize_weights(rows, dtype="qint4", method="mse").tensor)
+    errors = (float(np.linalg.norm(np.asarray(x) - rows)) for x in (numbers, plain))
+    assert method == "gptq" or next(errors) < 0.9 * next(errors)
