@@ -1,8 +1,9 @@
-"""Matrix products on vpmaddwd: rows widened to int16, weights packed as int16 pairs.
+"""Matrix products on vpmaddwd: rows widened to int16, weights packed as pairs of bytes.
 
 A block of rows is widened once, then every panel of 16 columns passes over it in tiles
 of 6 rows: 12 accumulators, two vectors of weights, one pair of codes in all lanes and
 one product fill the 16 registers. A last panel of 8 columns has tiles of 12 rows.
+Weights are widened as they are loaded: a network reads them from far caches.
 Source: GotoBLAS's panels.
 """
 
@@ -20,7 +21,7 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
     offset_of,
     resolve,
 )
-from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
+from mdtensor.kernels.cpu.avx2.simd import LANES, S32
 from mdtensor.kernels.cpu.avx2.widen import PART, widen_rows
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I64
@@ -35,27 +36,27 @@ PANEL_COLUMNS = 16
 
 def packed_column_bytes(k):
     """Bytes of a packed column of k weights."""
-    return 8 * ((k + 3) // 4)
+    return 4 * ((k + 3) // 4)
 
 
 def pack_s8(w):
-    """w[n, k] as int16 panels [K/4][2][width][8][2]; K and columns padded with 0.
+    """w[n, k] as panels [K/4][2][width][8][2]; K and columns padded with 0.
 
     Args:
         w: int8 [n, k].
 
-    Returns: int8 1-D, a view of the int16 panels.
+    Returns: int8 1-D.
     """
     n, k = w.shape
     k4, columns = (k + 3) // 4, (n + 7) // 8 * 8
-    padded = np.zeros((columns, 4 * k4), np.int16)
+    padded = np.zeros((columns, 4 * k4), np.int8)
     padded[:n, :k] = w
     pairs = padded.reshape(columns, 2 * k4, 2)
     parts = []
     for first in range(0, columns, 16):
         panel = pairs[first : first + 16].transpose(1, 0, 2)
         parts.append(np.ascontiguousarray(panel).reshape(-1))
-    return np.concatenate([*parts, np.zeros(0, np.int16)]).view(np.int8)
+    return np.concatenate([*parts, np.zeros(0, np.int8)])
 
 
 def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
@@ -66,12 +67,12 @@ def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
     def step(i, sums):
         sums = list(sums)
         offset = b.mul(i, I64(8))
-        line = b.add(packed, b.mul(i, I64(64 * width)))
+        line = b.add(packed, b.mul(i, I64(32 * width)))
         for pair in range(2):
             # no instruction: else weights are loaded early, and a sum goes to memory
             b.fence("acq_rel", "singlethread")
-            place = b.add(line, I64(32 * width * pair))
-            weights = load_vectors(b, place, width, WORDS)
+            place = b.add(line, I64(16 * width * pair))
+            weights = simd.load_words(b, place, width)
             for r in range(rows):
                 place = b.add(b.add(starts[r], offset), I64(4 * pair))
                 codes = simd.load_broadcast(b, place)
@@ -222,7 +223,7 @@ def gemm_u8s8u8(
             if is_cut:
                 target = vectors.address_of(stage, 0)
             dc = width * LANES if is_cut else ldc
-            weights = vectors.address_of(packed, j * 8 * k4)
+            weights = vectors.address_of(packed, j * 4 * k4)
             biases = vectors.address_of(bias, j)
             scales = vectors.address_of(multiplier, j)
             row = 0
@@ -313,7 +314,7 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
             if is_cut:
                 target = vectors.address_of(stage, 0)
             dc = width * LANES if is_cut else ldc
-            weights = vectors.address_of(packed, j * 8 * k4)
+            weights = vectors.address_of(packed, j * 4 * k4)
             biases = vectors.address_of(bias, j)
             row = 0
             while row < count:

@@ -8,7 +8,7 @@ Source: Intel Intrinsics Guide; LLVM `IntrinsicsX86.td`.
 from llvmlite import ir
 
 from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.vectors import F32, I8, I16, I32
+from mdtensor.kernels.cpu.vectors import F32, I8, I16, I32, I64
 
 LANES = 8
 S32 = ir.VectorType(I32, LANES)
@@ -25,6 +25,13 @@ def multiply_pairs(b, x, y):
 def load_broadcast(b, address):
     """The dword at `address` in every lane, as words."""
     return b.bitcast(vectors.splat(b, vectors.load(b, address, I32), LANES), WORDS)
+
+
+def load_words(b, address, count):
+    """`count` vectors of words, of the signed bytes at `address`."""
+    codes = ir.VectorType(I8, WORDS.count)
+    places = [b.add(address, I64(codes.count * i)) for i in range(count)]
+    return [b.sext(vectors.load(b, place, codes), WORDS) for place in places]
 
 
 def multiply_add(b, x, y, z):
