@@ -10,8 +10,10 @@ from rich.console import Console
 from mdtensor.cli.inference import check_apart
 from mdtensor.cli.report import Facts, pairs, progress, shrunk
 from mdtensor.cli.samples import parse_shapes, read_samples
+from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.grids import WEIGHTED
 from mdtensor.quant.model.model import load
+from mdtensor.quant.model.weights import described
 
 
 def quantize_weights_file(
@@ -42,8 +44,27 @@ def quantize_weights_file(
         "file_bytes": {"float": model.stat().st_size, "codes": out.stat().st_size},
         "weight_bytes": {"float": network.weight_bytes, "codes": small.weight_bytes},
         "layers": sum(node.operation in WEIGHTED for node in small.graph.nodes),
+        "kinds": _kinds(small.graph),
         "float_layers": [{"node": name, "why": why} for name, why in notes.items()],
     }
+
+
+def _kinds(graph: Graph) -> list[Facts]:
+    """How many layers have which weights, and the bits of one on average."""
+    found: dict[str, list[Any]] = {}
+    for node in graph.nodes:
+        if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
+            weights = graph.constants[node.inputs[1]]
+            found.setdefault(described(weights)[0], []).append(weights)
+    return [
+        {"weights": kind, "layers": len(them), "bits": _bits(them)}
+        for kind, them in found.items()
+    ]
+
+
+def _bits(weights: Sequence[Any]) -> float:
+    size = sum(tensor.size for tensor in weights)
+    return 8 * sum(tensor.nbytes for tensor in weights) / max(size, 1)
 
 
 def show_weights(console: Console, facts: Facts) -> None:
@@ -55,6 +76,11 @@ def show_weights(console: Console, facts: Facts) -> None:
         ("layers", f"{facts['layers']}, {len(facts['float_layers'])} in float"),
         ("time", f"{facts['seconds']:.2f} s"),
     ]
+    for kind in facts["kinds"]:
+        told = (
+            f"{kind['layers']} of {kind['weights']}, {kind['bits']:.3g} bits a weight"
+        )
+        rows.insert(-1, ("", told))
     pairs(console, rows)
     for layer in facts["float_layers"]:
         console.print(f"  {layer['node']} is float; {layer['why']}")

@@ -338,7 +338,7 @@ class Model:
         return Model, (self.graph,)
 
     def __repr__(self) -> str:
-        kind = "quantized" if self.is_quantized else "float"
+        kind = weights.kind(self.graph)
         if self.rounding != EXACT:
             kind += f", rounding={self.rounding!r}"
         return f"Model({kind}, {self.graph!r})"

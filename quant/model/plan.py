@@ -25,6 +25,7 @@ from mdtensor.quant.model.lower import (
     lower,
     slot_shape,
 )
+from mdtensor.quant.model.weights import described
 from mdtensor.quant.tensor import QuantizedTensor
 
 
@@ -46,6 +47,7 @@ class PlannedNode:
         pieces: parts that threads may share, see `quant.threads`; 1: it stays whole.
         weights: what a product has as weights: their type, and which share a scale;
             empty for other nodes.
+        bits: of a weight, with its share of scales.
     """
 
     node: str
@@ -60,12 +62,13 @@ class PlannedNode:
     shape: tuple[int, ...]
     pieces: int
     weights: str
+    bits: float
 
 
 #: What a printed plan says of each node, here and in `mdtensor run --plan`.
 COLUMNS = (
     *("node", "operation", "kernel", "runway", "types", "result", "MACs"),
-    *("weights", "pieces", "arithmetic", "why"),
+    *("weights", "bits", "pieces", "arithmetic", "why"),
 )
 
 
@@ -76,6 +79,7 @@ def cells(node: Mapping[str, Any]) -> dict[str, str]:
         "types": types,
         "result": "x".join(map(str, node["shape"])),
         "MACs": f"{node['macs']:,}" if node["macs"] else "",
+        "bits": f"{node['bits']:.3g}" if node["bits"] else "",
     }
     return {head: more.get(head, str(node.get(head, ""))) for head in COLUMNS}
 
@@ -263,22 +267,14 @@ class Plan:
             macs,
             self._specs[node.output].shape,
             pieces,
-            self._weights(node),
+            *self._weights(node),
         )
 
-    def _weights(self, node: Any) -> str:
-        """`qint4, blocks of 32 on axis 1`, `qint8, axis 0`, or `float32`."""
-        if (
-            node.operation not in PRODUCTS
-            or node.inputs[1] not in self._graph.constants
-        ):
-            return ""
-        spec = self._specs[node.inputs[1]]
-        grid = spec.qparams
-        if grid is None or grid.axis is None:
-            return str(spec.dtype)
-        blocks = f"blocks of {grid.block_size} on " if grid.block_size else ""
-        return f"{spec.dtype}, {blocks}axis {grid.axis}"
+    def _weights(self, node: Any) -> tuple[str, float]:
+        """What a node has as weights, and the bits of each; nothing for most."""
+        is_product = node.operation in PRODUCTS
+        found = self._graph.constants.get(node.inputs[1]) if is_product else None
+        return ("", 0.0) if found is None else described(found)
 
     @property
     def float_nodes(self) -> tuple[PlannedNode, ...]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.graph import Graph, Node, spec_of
+from mdtensor.quant.model.grids import PRODUCTS
 
 #: The largest bias code: leaves an accumulator half of its 32 bits.
 BIAS_CODES = 2.0**30
@@ -69,6 +69,35 @@ def is_on_vectors(node: Node, shape: tuple[int, ...]) -> bool:
 
 def weight_bytes(graph: Graph) -> int:
     """Bytes of the weights of all layers, codes with their scales; no biases."""
-    layers = [n for n in graph.nodes if n.operation in (*WEIGHTED, md.matmul)]
-    names = {node.inputs[1] for node in layers} & set(graph.constants)
-    return sum(graph.constants[name].nbytes for name in names)
+    return sum(graph.constants[name].nbytes for name in _weights(graph))
+
+
+def _weights(graph: Graph) -> set[str]:
+    """The names of the constant weights of layers."""
+    return {n.inputs[1] for n in graph.nodes if n.operation in PRODUCTS} & {
+        *graph.constants
+    }
+
+
+def described(weights: Any) -> tuple[str, float]:
+    """Which weights these are, and the bits of each, with its share of scales.
+
+    `qint4, blocks of 32 on axis 1`, `qint8, axis 0`, or `float32`.
+    """
+    bits = 8 * weights.nbytes / max(weights.size, 1)
+    grid = spec_of(weights).qparams
+    if grid is None or grid.axis is None:
+        return str(weights.dtype), bits
+    blocks = f"blocks of {grid.block_size} on " if grid.block_size else ""
+    return f"{weights.dtype}, {blocks}axis {grid.axis}", bits
+
+
+def kind(graph: Graph) -> str:
+    """`float`; `float, weights qint4` if no other values are codes; `quantized`."""
+    quantized = {name for name, spec in graph.specs().items() if spec.qparams}
+    if not quantized:
+        return "float"
+    if not quantized <= _weights(graph):
+        return "quantized"
+    types = {str(graph.constants[name].dtype) for name in quantized}
+    return f"float, weights {', '.join(sorted(types))}"

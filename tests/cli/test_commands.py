@@ -156,6 +156,11 @@ def test_weights_alone(call: Call, files: Path, tmp_path: Path) -> None:
     facts = as_json(call(*asked, "--block-size=4", "--keep-float=conv", "--json"))
     assert facts["float_layers"] == [{"node": "conv", "why": "kept float"}]
     assert facts["layers"] == 2
+    assert [(k["weights"], k["layers"]) for k in facts["kinds"]] == [
+        ("float32", 1),
+        ("qint4, blocks of 4 on axis 1", 1),
+    ]
+    assert facts["kinds"][0]["bits"] == 32
     assert facts["weight_bytes"]["codes"] < facts["weight_bytes"]["float"]
     assert facts["file_bytes"]["codes"] == out.stat().st_size
     found = as_json(call("run", out, "x.npy", "--json", "--plan"))
@@ -163,6 +168,7 @@ def test_weights_alone(call: Call, files: Path, tmp_path: Path) -> None:
     assert "qint4, blocks of 4 on axis 1" in kinds
     words = call(*asked, "--method=gptq", "--data=samples.npy").out
     assert "layers   2, 0 in float" in words
+    assert "2 of qint4, axis 0, " in words
     ended = call(*asked, "--method=gptq")
     assert "method='gptq' needs samples" in ended.err
     same = call("quantize-weights", "net.onnx", "-o", files / "net.onnx")

@@ -98,6 +98,9 @@ def test_activations_stay_float_beside_codes(tmp_path: Path) -> None:
         "L": "qint4, blocks of 8 on axis 1",
     }
     assert {plan[name].kernel for name in "KGL"} == {"gemm_f32u4f32"}
+    bits = {"R": 0, "K": 4 * 4 / 3 + 4, "D": 32, "P": 32, "L": 4 + 2 * 32 / 12}
+    assert {name: plan[name].bits for name in bits} == pytest.approx(bits)
+    assert repr(small).startswith("Model(float, weights qint4, Graph(x: Float32")
     assert plan["K"].why == "its activations are floats"
     assert plan["D"].why == "weights of one channel a group become numbers"
     assert plan["P"].why == "kept float"
