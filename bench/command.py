@@ -31,14 +31,15 @@ def execute(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
     if options.names == ["report"]:
         return report.write(NAMES)
+    if options.rows:
+        return show_rows(options)
     results = []
     for name in options.names or NAMES:
         result = run(name, options)
         if result is not None:
             results.append(result)
     if not results:
-        print(f"no row is called {options.row!r}", file=sys.stderr)
-        return 2
+        return no_row(options)
     if options.quick:
         print("quick: too few rounds to judge a number by")
         return 0
@@ -53,7 +54,12 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}, or report"
     )
     parser.add_argument("--quick", action="store_true", help="one round, none kept")
-    parser.add_argument("--row", default="*", help="a name or a glob pattern")
+    parser.add_argument(
+        "--row", default="*", help="a name or a glob pattern; --rows prints the names"
+    )
+    parser.add_argument(
+        "--rows", action="store_true", help="print what --row takes; run nothing"
+    )
     parser.add_argument("--rounds", type=int, help="turns of each contender")
     parser.add_argument("--no-save", action="store_true", help="write no result file")
     options = parser.parse_args(arguments)
@@ -66,6 +72,25 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     partial = options.quick or options.row != "*" or options.rounds is not None
     options.saves = not (options.no_save or partial)
     return options
+
+
+def show_rows(options: argparse.Namespace) -> int:
+    """Print the command of each row that is asked for; 2 if there is none."""
+    benches = {name: bench_of(name) for name in options.names or NAMES}
+    found = [
+        command(name, row.name)
+        for name, bench in benches.items()
+        for row in bench.chosen(options.row, options.quick)
+    ]
+    if not found:
+        return no_row(options)
+    print("\n".join(found))
+    return 0
+
+
+def no_row(options: argparse.Namespace) -> int:
+    print(f"no row is called {options.row!r}; see --rows", file=sys.stderr)
+    return 2
 
 
 def bench_of(name: str) -> Bench:

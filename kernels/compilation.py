@@ -1,6 +1,7 @@
 """What numba did in this process: functions compiled, and functions found on disk."""
 
 import gc
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from numba.core import event
@@ -41,6 +42,28 @@ class Watch(event.Listener):
     def __exit__(self, *_: object) -> None:
         event.unregister("numba:compile", self)
         self.counts = Counts(self.compiled, loaded() - self._before)
+
+
+class Notice(event.Listener):
+    """Calls `told` when the first function is compiled: `with Notice(told): ...`."""
+
+    def __init__(self, told: Callable[[], object]) -> None:
+        self._told: Callable[[], object] | None = told
+
+    def on_start(self, event: event.Event) -> None:
+        told, self._told = self._told, None
+        if told is not None:
+            told()
+
+    def on_end(self, event: event.Event) -> None:
+        """Nothing: it is told as it begins."""
+
+    def __enter__(self) -> "Notice":
+        event.register("numba:compile", self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        event.unregister("numba:compile", self)
 
 
 def loaded() -> int:

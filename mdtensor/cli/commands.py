@@ -131,6 +131,27 @@ def quantize(
             "--correct-bias", help="Let biases make up for the rounding of weights."
         ),
     ] = False,
+    equalize: Annotated[
+        bool,
+        typer.Option(
+            "--equalize", help="First give the channels of neighbours equal ranges."
+        ),
+    ] = False,
+    smooth: Annotated[
+        float | None,
+        typer.Option(
+            metavar="STRENGTH",
+            help="First move ranges of activations into weights: 0 to 1, such as 0.5.",
+        ),
+    ] = None,
+    rounding: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="Whose bytes results have: exact (half to even), onnx, ort_cpu, "
+            "tflite_ref, tflite_opt, xnnpack_x86 or xnnpack_arm.",
+        ),
+    ] = "exact",
     keep_float: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
@@ -154,10 +175,12 @@ def quantize(
         out,
         shape or (),
         observer,
+        {"equalize": equalize, "smooth": smooth},
         {
             "method": method,
             "weight_dtype": weight_dtype,
             "correct_bias": correct_bias,
+            "rounding": rounding,
         },
         keep_float or (),
         check,
@@ -178,8 +201,14 @@ def quantize_weights(
         ),
     ] = "rtn",
     weight_dtype: Annotated[
-        str, typer.Option(metavar="NAME", help="Type of these codes: qint8 or qint4.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Type of these codes: qint8, quint8, qint4 or quint4."
+        ),
     ] = "qint8",
+    asymmetric: Annotated[
+        bool, typer.Option("--asymmetric", help="Let 0 be another code than the 0.")
+    ] = False,
     block_size: Annotated[
         int | None,
         typer.Option(metavar="N", help="How many inputs of an output share a scale."),
@@ -201,6 +230,7 @@ def quantize_weights(
     from mdtensor.cli import weights as view
 
     how = {"method": method, "weight_dtype": weight_dtype, "block_size": block_size}
+    how["symmetric"] = not asymmetric
     asked = view.quantize_weights_file(
         model, data or (), out, shape or (), how, keep_float or ()
     )

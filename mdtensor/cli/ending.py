@@ -1,6 +1,7 @@
 """How a command ends that cannot do its work: an exit code, and one line."""
 
-from mdtensor.errors import MdtensorError
+from mdtensor.cli.wording import in_options
+from mdtensor.errors import DataError, MdtensorError, ModelError, OptionError
 
 #: The extra that brings each optional package, by the name that is imported.
 EXTRAS = {
@@ -14,8 +15,8 @@ EXTRAS = {
     "skimage": "demo",
     "threadpoolctl": "demo",
 }
-#: What the library calls its keywords, and what they are called here.
-OPTIONS = {"input_shapes": "--shape", "keep_float": "--keep-float"}
+#: Errors that may speak of the keywords of models.
+OF_MODELS = (DataError, ModelError, OptionError)
 REFUSED, UNIMPORTABLE, INTERRUPTED = 2, 3, 130
 
 
@@ -40,8 +41,10 @@ def ending(error: BaseException) -> tuple[int, str]:
 
 def _text(error: BaseException) -> str | None:
     """What is wrong and what would work; None for what users cannot mend."""
+    if isinstance(error, OF_MODELS):
+        return f"{type(error).__name__}: {in_options(str(error))}"
     if isinstance(error, MdtensorError):
-        return f"{type(error).__name__}: {_in_options(str(error))}"
+        return f"{type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError):
         return _missing(error)
     if isinstance(error, MemoryError):
@@ -52,12 +55,6 @@ def _text(error: BaseException) -> str | None:
     if hasattr(error, "format_message"):
         return _usage(error)
     return None
-
-
-def _in_options(text: str) -> str:
-    for keyword, option in OPTIONS.items():
-        text = text.replace(keyword, option)
-    return text
 
 
 def _missing(error: ModuleNotFoundError) -> str | None:

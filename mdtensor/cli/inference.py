@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor import quant
-from mdtensor.cli import outputs, report
+from mdtensor.cli import outputs
 from mdtensor.cli.samples import parse_shapes, read_array, read_labels, read_samples
+from mdtensor.cli.working import working
 from mdtensor.errors import ModelError, OptionError
 from mdtensor.quant import QuantizedTensor, dequantize
 from mdtensor.quant.model.algorithms import ALGORITHMS, format_of
@@ -19,6 +20,7 @@ from mdtensor.quant.model.files import check_writable, write_file
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize import reasons
 from mdtensor.quant.observers import OBSERVERS
+from mdtensor.quant.rules import check_rule
 
 
 def quantize_file(
@@ -27,30 +29,32 @@ def quantize_file(
     out: Path,
     shapes: Sequence[str],
     observer: str,
+    scaling: dict[str, Any],
     how: dict[str, Any],
     keep_float: Sequence[str],
     check: bool,
 ) -> dict[str, Any]:
     """Quantize `model` on `data` into `out`; facts about both.
 
-    `how` are the options of `Model.quantize` for weights and biases. All that can be
-    wrong with the arguments is found before anything takes time.
+    `scaling` says what is done to the float model: `equalize`, and `smooth` with this
+    strength. `how` are the options of `Model.quantize`. All that can be wrong with the
+    arguments is found before anything takes time.
     """
     start = time.perf_counter()
     _check_known("observer", observer, OBSERVERS)
-    _check_known("method for weights", how["method"], ALGORITHMS)
-    format_of(how["weight_dtype"])
+    _check_options(**how)
     network = load(model, parse_shapes(shapes))
     reasons(network.graph, keep_float)
     check_apart(model, out)
     samples = read_samples(data, network)
-    with report.progress() as progress:
+    with working() as progress:
+        even = _scaled(network, samples, progress, **scaling)
         watched = progress.track(samples, description="calibrating")
-        seen = network.calibrate(watched, OBSERVERS[observer])
+        seen = even.calibrate(watched, OBSERVERS[observer])
         again = None
         if how["method"] == "gptq" or how["correct_bias"]:
             again = progress.track(samples, description="weighing inputs")
-        small = network.quantize(seen, keep_float=keep_float, samples=again, **how)
+        small = even.quantize(seen, keep_float=keep_float, samples=again, **how)
         small.save(out)
         found = _compared(network, small, samples, progress) if check else None
     return {
@@ -63,6 +67,29 @@ def quantize_file(
         **_nodes(small, samples[0]),
         "check": found,
     }
+
+
+def _check_options(
+    method: str, weight_dtype: str, rounding: str, correct_bias: bool
+) -> None:
+    _check_known("method for weights", method, ALGORITHMS)
+    format_of(weight_dtype)
+    check_rule(rounding)
+
+
+def _scaled(
+    network: Model,
+    samples: Sequence[Any],
+    progress: Any,
+    equalize: bool,
+    smooth: float | None,
+) -> Model:
+    """The same function, with scales moved between its layers."""
+    even = network.equalize() if equalize else network
+    if smooth is None:
+        return even
+    watched = progress.track(samples, description="weighing channels")
+    return even.smooth(watched, strength=smooth)
 
 
 def _check_known(what: str, name: str, known: Iterable[str]) -> None:
@@ -124,8 +151,8 @@ def run_file(
     names = read_labels(labels)
     network = load(model, parse_shapes(shapes))
     feeds = network.fed(*map(read_array, inputs))
-    with report.progress() as progress, chosen:
-        progress.add_task("running (the first call compiles)", total=None)
+    with working() as progress, chosen:
+        progress.add_task("running", total=None)
         found = _called(network, feeds)
     with chosen:
         seconds = _least(lambda: network(**feeds))

@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -25,16 +26,22 @@ WIDE = 120
 SHOWN = 6
 #: Classes that are named for a row of scores; --json has some more.
 BEST = 3
+COUNTED = MofNCompleteColumn()
 
 
-def progress(is_quiet: bool = False) -> Progress:
-    """A bar on stderr, so that stdout holds the result alone; none in a pipe."""
+def progress(is_quiet: bool = False, share: ProgressColumn = COUNTED) -> Progress:
+    """A bar on stderr, so that stdout holds the result alone; none in a pipe.
+
+    Args:
+        is_quiet: show none at all.
+        share: how much is done, beside the bar.
+    """
     is_terminal = sys.stderr.isatty() and not is_quiet
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        share,
         TimeElapsedColumn(),
         console=Console(stderr=True, quiet=not is_terminal),  # older ones end a line
         transient=True,

@@ -3,24 +3,22 @@
 from dataclasses import asdict
 
 from rich.console import Console
+from rich.progress import TaskProgressColumn
 from rich.text import Text
 
 from mdtensor.cli.report import Facts, columns, progress
 from mdtensor.kernels.cpu import isa
-from mdtensor.quant.certificate.cases import chosen
 from mdtensor.quant.certificate.draw import EDITION
 from mdtensor.quant.certificate.runs import Run, runways
-from mdtensor.quant.certificate.stepping import THREADS
-from mdtensor.quant.certificate.verdict import Verdict, certify
+from mdtensor.quant.certificate.verdict import Verdict, certify, total_cost
 
 
 def describe_verdict(quick: bool, emulated: bool, is_quiet: bool = False) -> Facts:
     """Run the certificate, with a bar unless `is_quiet`; plain facts, for JSON."""
-    names = runways(emulated)
-    total = len(chosen(quick)) * (len(names) * len(THREADS) + 1)
-    with progress(is_quiet) as bar:
-        task = bar.add_task(f"{', '.join(names)}, oracle", total=total)
-        verdict = certify(quick, emulated, lambda: bar.advance(task))
+    title = f"{', '.join(runways(emulated))}, oracle"
+    with progress(is_quiet, TaskProgressColumn()) as bar:
+        task = bar.add_task(title, total=total_cost(quick, emulated))
+        verdict = certify(quick, emulated, lambda cost: bar.advance(task, cost))
     return {
         "conforms": verdict.conforms,
         "edition": EDITION,

@@ -43,7 +43,9 @@ def warm_up(
     known = {name.rpartition(".")[2]: call for name, call in md.operations().items()}
     for name in operations:
         if name not in known:
-            raise OptionError(f"no operation is called {shown(name)}", "See support")
+            raise OptionError(
+                f"no operation is called {shown(name)}", "See `mdtensor support`"
+            )
     tasks: list[tuple[str, Callable[[], None]]] = [
         (str(path), partial(run_model, path, shapes)) for path in models
     ]

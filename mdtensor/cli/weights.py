@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from mdtensor.cli.inference import check_apart
-from mdtensor.cli.report import Facts, pairs, progress, shrunk
+from mdtensor.cli.report import Facts, pairs, shrunk
 from mdtensor.cli.samples import parse_shapes, read_samples
+from mdtensor.cli.working import working
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.grids import WEIGHTED
 from mdtensor.quant.model.model import load
@@ -32,7 +33,7 @@ def quantize_weights_file(
     network = load(model, parse_shapes(shapes))
     check_apart(model, out)
     samples = read_samples(data, network) if data else None
-    with progress() as bar:
+    with working() as bar:
         seen = samples and bar.track(samples, description="weighing inputs")
         small = network.quantize_weights(samples=seen, keep_float=keep_float, **how)
     small.save(out)

@@ -18,3 +18,15 @@ def every_case() -> tuple[Case, ...]:
 def chosen(quick: bool) -> tuple[Case, ...]:
     """All cases, or those that compile in seconds."""
     return tuple(case for case in every_case() if case.is_quick or not quick)
+
+
+#: About what takes how long, in hundredths of a second: a process until it is ready,
+#: the first case of a kernel, which compiles it, any other, and the oracle.
+STARTS, COMPILES, RUNS, ORACLE = 200, 100, 1, 5
+
+
+def costs(cases: tuple[Case, ...], threads: int) -> list[int]:
+    """Of a process: its start, each case on one thread, then on each other number."""
+    first = {case.kernel: case.title for case in reversed(cases)}
+    alone = [COMPILES if first[c.kernel] == c.title else RUNS for c in cases]
+    return [STARTS, *alone, *[RUNS] * len(cases) * (threads - 1)]

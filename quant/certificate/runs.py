@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.cpu import isa
+from mdtensor.quant.certificate.cases import chosen, costs
 from mdtensor.quant.certificate.digest import Array
 from mdtensor.quant.certificate.stepping import THREADS
 
@@ -50,12 +51,12 @@ def runways(emulated: bool) -> list[str]:
 
 
 def compute(
-    names: list[str], quick: bool, done: Callable[[], None] = lambda: None
+    names: list[str], quick: bool, done: Callable[[int], object] = lambda cost: None
 ) -> list[Run]:
     """Runs of these runways on every number of threads, as many at once as cores.
 
     Args:
-        done: is called when a case is computed on some threads.
+        done: is called when a case is computed on some threads, with its cost.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
@@ -66,13 +67,17 @@ def compute(
         return [run for runs in pool.map(one, names) for run in runs]
 
 
-def _process(runway: str, quick: bool, done: Callable[[], None]) -> list[Run]:
+def _process(runway: str, quick: bool, done: Callable[[int], object]) -> list[Run]:
     """The results of one process."""
+    left = iter(costs(chosen(quick), len(THREADS)))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.npz"
         command = [sys.executable, "-P", "-m", "mdtensor.quant.certificate.worker"]
         command += [str(file), *["--quick"] * quick]
-        code, text = watched(command, {"MDTENSOR_ISA": runway}, done)
+        code, text = watched(
+            command, {"MDTENSOR_ISA": runway}, lambda: done(next(left, 0))
+        )
+        done(sum(left))  # where it failed
         if code:
             problem = _problem(code, text)
             return [Run(runway, threads, (), problem, 0.0) for threads in THREADS]
@@ -81,7 +86,7 @@ def _process(runway: str, quick: bool, done: Callable[[], None]) -> list[Run]:
 
 
 def watched(
-    command: list[str], more: dict[str, str], line: Callable[[], None]
+    command: list[str], more: dict[str, str], line: Callable[[], object]
 ) -> tuple[int, str]:
     """The exit code of a process and its stderr; `line` is called for each of stdout.
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdtensor.quant.certificate import published
-from mdtensor.quant.certificate.cases import chosen
+from mdtensor.quant.certificate.cases import ORACLE, chosen, costs
 from mdtensor.quant.certificate.digest import Array, Case, digest
 from mdtensor.quant.certificate.runs import Run, compute, runways
+from mdtensor.quant.certificate.stepping import THREADS
 
 
 @dataclass(frozen=True)
@@ -75,32 +76,40 @@ class Verdict:
 def certify(
     quick: bool = False,
     emulated: bool = False,
-    done: Callable[[], None] = lambda: None,
+    done: Callable[[int], object] = lambda cost: None,
 ) -> Verdict:
     """Run the certificate on this machine.
 
     Args:
         quick: only the cases that compile in seconds.
         emulated: also runways that the CPU lacks, in other instructions.
-        done: is called when a case is computed, by a run or by the oracle.
+        done: is called when a case is computed, by a run or by the oracle, with a share
+            of what `total_cost` gives.
     """
     cases = chosen(quick)
     runs = tuple(compute(runways(emulated), quick, done))
     return judged(cases, runs, published.QUICK if quick else published.WHOLE, done)
 
 
+def total_cost(quick: bool, emulated: bool) -> int:
+    """What the shares of one certificate come to, about hundredths of a second."""
+    cases = chosen(quick)
+    runs = len(runways(emulated)) * sum(costs(cases, len(THREADS)))
+    return runs + ORACLE * len(cases)
+
+
 def judged(
     cases: tuple[Case, ...],
     runs: tuple[Run, ...],
     known: str,
-    done: Callable[[], None] = lambda: None,
+    done: Callable[[int], object] = lambda cost: None,
 ) -> Verdict:
     """What the results of `runs` say, against the hash that is `known`."""
     titles = [case.title for case in cases]
     expected: list[Array] = []
     for case in cases:
         expected.append(case.expected())
-        done()
+        done(ORACLE)
     hashes = tuple(_hash(titles, run.results) for run in runs)
     wrong = [
         [unequal(*pair) for pair in zip(run.results, expected, strict=True)]

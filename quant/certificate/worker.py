@@ -3,7 +3,8 @@
 A runway is chosen when kernels are imported, so each has a process of its own; one that
 the CPU aborts takes no other with it. The file, an .npz, has for each number of threads
 the seconds that it took, `1/seconds`, and the results in the order of the cases, `1/0`
-and so on. On stdout each case is a line, as soon as it is computed.
+and so on. On stdout there is a line at the start, and one for each case as soon as it
+is computed.
 """
 
 import argparse
@@ -23,6 +24,7 @@ def main() -> None:
     given = parser.parse_args()
     cut_short_steps()
     found = {}
+    print("ready", flush=True)
     for threads in THREADS:
         start = time.perf_counter()
         for i, case in enumerate(chosen(given.quick)):

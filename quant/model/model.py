@@ -80,6 +80,9 @@ class Model:
     def __call__(self, /, *inputs: Any, **named: Any) -> Any:
         """The result for these inputs; a tuple if the model has several.
 
+        The first call on a machine compiles kernels, up to half a minute, and keeps
+        them on disk; `mdtensor warmup FILE` does it beforehand.
+
         Args:
             inputs: tensors or NumPy arrays in the order of `inputs`, or by name.
 

@@ -104,7 +104,7 @@ def test_unknown_names_are_refused(
     toy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.execute(["--row", "medium"]) == 2
-    assert capsys.readouterr().err == "no row is called 'medium'\n"
+    assert capsys.readouterr().err == "no row is called 'medium'; see --rows\n"
     with pytest.raises(SystemExit):
         command.execute(["tpy"])
     assert "no bench is called tpy" in capsys.readouterr().err
@@ -163,3 +163,15 @@ def test_every_bench_says_what_it_is() -> None:
         assert len(set(names)) == len(names), name
         quick = {row.name for row in bench.rows(True)}
         assert quick <= set(names), name
+
+
+def test_rows_are_listed(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.execute(["toy", "--rows"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        """python -m bench toy --row 'it'"'"'s small'""",
+        "python -m bench toy --row large",
+    ]
+    assert command.execute(["--rows", "--row", "l*"]) == 0
+    assert capsys.readouterr().out == "python -m bench toy --row large\n"
+    assert command.execute(["--rows", "--row", "m*"]) == 2
+    assert list(toy.iterdir()) == []

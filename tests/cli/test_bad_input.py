@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mdtensor.cli.ending import _usage
+from mdtensor.cli.wording import in_options
 
 Call = Callable[..., Any]
 
@@ -123,7 +124,10 @@ def test_shapes(call: Call, untouched: Path, options: list[str], words: str) -> 
 
 
 def test_several_inputs(call: Call, untouched: Path) -> None:
-    words = "the model has the inputs 'a', 'b', given are 'a'"
+    words = (
+        "the model has the inputs 'a', 'b', given are 'a'. "
+        "Give a .npy file for each, in this order."
+    )
     refused(call("run", "two.onnx", "pair.npy"), words)
     words = "pair.npy, sample 1: one array for the 2 inputs of the model. Give an array"
     refused(quantize(call, "two.onnx", "pair.npy"), words)
@@ -144,7 +148,48 @@ def test_observers_and_nodes(call: Call, untouched: Path) -> None:
     words = "no method for weights 'awq'. Use rtn, mse, hqq or gptq."
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "convv")
-    refused(ended, "--keep-float names 'convv', no node of this graph. The nearest is")
+    words = "--keep-float names 'convv', no node of this graph. The nearest is 'conv'."
+    refused(ended, words)
+    ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "Z")
+    words = "Its 6 nodes are in `mdtensor run --plan`, as 'conv' and 'soft'."
+    refused(ended, words)
+    ended = quantize(call, "net.onnx", "x.npy", "--rounding", "ort")
+    refused(
+        ended, "--rounding is 'ort'. Did you mean 'ort_cpu'? There are exact, onnx,"
+    )
+    ended = quantize(call, "net.onnx", "x.npy", "--smooth", "2")
+    refused(ended, "--smooth is 2.0. Use a number from 0 to 1.")
+
+
+WEIGHTS = [
+    ("--method=gptq", "--method gptq needs samples. Give --data PATH."),
+    ("--data=samples.npy", "--method rtn needs no samples. Leave --data away."),
+    ("--method=best", "--method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
+    ("--weight-dtype=int4", "no element type int4. Use qint4. Known are bool,"),
+    ("--weight-dtype=quint4", "quint4 has none. Use --asymmetric or a signed type."),
+    ("--block-size=0", "--block-size is 0. Use an integer from 1."),
+]
+
+
+@pytest.mark.parametrize(("option", "words"), WEIGHTS)
+def test_weights_alone(call: Call, untouched: Path, option: str, words: str) -> None:
+    refused(call("quantize-weights", "net.onnx", "-o", "out.onnx", option), words)
+
+
+def test_keywords_are_said_as_options() -> None:
+    """Those that take a rare model to meet."""
+    assert in_options(
+        "qint16 has zero point 0, weights around another need one. "
+        "Use symmetric=True or a narrower type."
+    ).endswith("need one. Leave --asymmetric away or use a narrower type.")
+    assert in_options(
+        "rounding='tflite_ref' does not compute 'a b' (exp: it has no rule for it). "
+        """Keep them float, keep_float=['a b', "it's", 'c[0]'], or use 'exact'."""
+    ) == (
+        "--rounding tflite_ref does not compute 'a b' (exp: it has no rule for it). "
+        "Keep them float, --keep-float 'a b' --keep-float 'it'\"'\"'s' "
+        "--keep-float 'c[0]', or use --rounding exact."
+    )
 
 
 def test_a_quantized_model_is_not_quantized_again(

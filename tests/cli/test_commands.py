@@ -10,6 +10,8 @@ import onnxruntime
 import pytest
 
 import mdtensor
+from mdtensor import quant
+from mdtensor.quant import load
 
 Call = Callable[..., Any]
 
@@ -137,6 +139,26 @@ def test_algorithms_for_weights(
     assert out.read_bytes() != (tmp_path / "plain.onnx").read_bytes()
 
 
+def test_scales_are_moved_first(call: Call, files: Path, tmp_path: Path) -> None:
+    """The file that the library writes with the same options."""
+    out, wanted = tmp_path / "out.onnx", tmp_path / "wanted.onnx"
+    options = ("--equalize", "--smooth=0.25", "--rounding=onnx", "--observer=minmax")
+    quantize(call, "net.onnx", "samples.npy", out, *options)
+    samples = [x[None] for x in np.load("samples.npy")]
+    model = load("net.onnx").equalize().smooth(samples, strength=0.25)
+    seen = model.calibrate(samples, quant.MinMaxObserver)
+    model.quantize(seen, rounding="onnx").save(wanted)
+    assert out.read_bytes() == wanted.read_bytes()
+
+
+def test_what_a_rule_does_not_compute(call: Call, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.onnx"
+    asked = ("quantize", "net.onnx", "--data", "samples.npy", "-o", out)
+    ended = call(*asked, "--rounding=ort_cpu", "--json")
+    assert as_json(ended)["nodes"] == 7
+    assert load(out).rounding == "ort_cpu"
+
+
 def test_weights_of_4_bits(call: Call, files: Path, tmp_path: Path) -> None:
     out, plain = tmp_path / "out.onnx", tmp_path / "plain.onnx"
     small = quantize(call, "net.onnx", "samples.npy", out, "--weight-dtype=qint4")
@@ -145,7 +167,7 @@ def test_weights_of_4_bits(call: Call, files: Path, tmp_path: Path) -> None:
     asked = ("quantize", "net.onnx", "--data", "samples.npy", "-o", out)
     ended = call(*asked, "--weight-dtype=qint2")
     assert "no element type qint2" in ended.err
-    assert "weight_dtype is qint16. Use qint8 or qint4." in (
+    assert "--weight-dtype is qint16. Use qint8 or qint4." in (
         call(*asked, "--weight-dtype=qint16").err
     )
 
@@ -170,7 +192,9 @@ def test_weights_alone(call: Call, files: Path, tmp_path: Path) -> None:
     assert "layers   2, 0 in float" in words
     assert "2 of qint4, axis 0, " in words
     ended = call(*asked, "--method=gptq")
-    assert "method='gptq' needs samples" in ended.err
+    assert "--method gptq needs samples. Give --data PATH." in ended.err
+    facts = as_json(call(*asked[:4], "--weight-dtype=quint4", "--asymmetric", "--json"))
+    assert facts["float_layers"] == []
     same = call("quantize-weights", "net.onnx", "-o", files / "net.onnx")
     assert "is the model itself, which would be lost" in same.err
 

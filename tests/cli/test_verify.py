@@ -90,7 +90,7 @@ def test_a_bar_goes_to_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch,
     option: tuple[str, ...],
 ) -> None:
-    """For each case of each run, and of the oracle."""
+    """As long as all runs and the oracle take; what is done is told as a share."""
     certified(run_of("generic", GOOD))
     made: list[Any] = []
 
@@ -104,6 +104,5 @@ def test_a_bar_goes_to_a_terminal_alone(
     (bar,) = made
     assert bar.disable == bool(option)
     if not option:
-        cases = len(verify.chosen(False))
-        runs = 2 * len(verify.runways(False)) + 1
-        assert [task.total for task in bar.tasks] == [cases * runs]
+        assert [task.total for task in bar.tasks] == [verify.total_cost(False, False)]
+        assert [str(bar.columns[3](task)) for task in bar.tasks] == ["  0%"]

@@ -209,13 +209,27 @@ def test_a_runway_that_cannot_run_says_why() -> None:
 
 
 def test_each_case_is_told_when_it_is_computed() -> None:
-    told: list[None] = []
+    told: list[int | None] = []
     code = "import sys; print('a'); print('b'); sys.stderr.write('no'); sys.exit(3)"
     ended = runs.watched([sys.executable, "-c", code], {}, lambda: told.append(None))
     assert (ended, len(told)) == ((3, "no"), 2)
-    cases = tuple(verdict.chosen(True)[:2])
-    verdict.judged(cases, (), "", lambda: told.append(None))
+    verdict.judged(cases.chosen(True)[:2], (), "", told.append)
     assert len(told) == 4
+
+
+def test_the_shares_of_a_certificate_come_to_its_cost() -> None:
+    """Of a process that fails at once, too: a bar always ends where it should."""
+    quick, told = cases.chosen(True), list[int]()
+    runs.compute(["sve"], True, told.append)
+    assert sum(told) == sum(cases.costs(quick, 2))
+    each, oracle = sum(told), cases.ORACLE * len(quick)
+    assert verdict.total_cost(True, False) == len(runs.runways(False)) * each + oracle
+
+
+def test_a_kernel_costs_most_at_its_first_case() -> None:
+    one, other = (replace(CASES[0], kernel=kernel) for kernel in ("k0", "k1"))
+    given = (one, replace(one, name="m"), other)
+    assert cases.costs(given, 2) == [200, 100, 1, 100, 1, 1, 1]
 
 
 def test_runways_are_those_of_this_cpu() -> None:
