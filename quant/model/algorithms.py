@@ -19,16 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import DType, dtype as find_dtype
+from mdtensor import DType
 from mdtensor.errors import OptionError, shown
 from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.tensor import quantized
 from mdtensor.quant.weights.correct import correct_bias
-from mdtensor.quant.weights.format import WeightFormat, check_flag, matrix
+from mdtensor.quant.weights.format import (
+    WeightFormat,
+    check_flag,
+    matrix,
+    type_of_codes,
+)
 from mdtensor.quant.weights.gptq import compensated
-from mdtensor.quant.weights.layer import Layer, Rounded
+from mdtensor.quant.weights.layer import Grids, Layer, Rounded
 from mdtensor.quant.weights.moments import InputMoments
 from mdtensor.quant.weights.mse import least_squares
 from mdtensor.quant.weights.quantize import METHODS
@@ -108,24 +113,16 @@ class WeightAlgorithm:
 def _compensated(
     layer: Layer, groups: list[InputMoments], options: Mapping[str, Any]
 ) -> list[Rounded]:
-    """Each group of outputs by GPTQ, on the one scale that all share if they do."""
-    parts = _parts(layer, groups)
-    if layer.format.axis is not None or len(parts) == 1:
-        return [METHODS["gptq"](part, **options) for part in parts]
-    shared = least_squares(layer, layer.weights)
-    return [
-        compensated(part, replace(shared, groups=part.groups), **options)
-        for part in parts
-    ]
-
-
-def _parts(layer: Layer, groups: list[InputMoments]) -> list[Layer]:
-    """A layer for each group of outputs."""
-    rows = np.split(layer.weights, len(groups))
-    floor = np.broadcast_to(layer.floor, layer.weights.shape[:1])
-    floors = np.split(floor, len(groups))
-    given = zip(rows, groups, floors, strict=True)
-    return [replace(layer, weights=w, inputs=x, floor=f) for w, x, f in given]
+    """Each group of outputs by GPTQ, on grids that are found for all at once."""
+    grids = least_squares(layer, layer.weights)
+    found: list[Rounded] = []
+    places = np.split(np.arange(len(layer.weights)), len(groups))
+    for rows, inputs in zip(places, groups, strict=True):
+        part = replace(layer, weights=layer.weights[rows], inputs=inputs)
+        at = slice(None) if layer.format.axis is None else rows
+        own = Grids(grids.scale[at], grids.zero[at], part.groups, layer.format)
+        found.append(compensated(part, own, **options))
+    return found
 
 
 def _order(shape: tuple[int, ...], format: WeightFormat) -> Any:
@@ -160,7 +157,7 @@ def format_of(dtype: DType | str) -> WeightFormat:
     Raises:
         OptionError: they take none of this type.
     """
-    found = find_dtype(dtype)
+    found = type_of_codes("weight_dtype", dtype)
     if found not in (qint8, qint4):
         raise OptionError(f"weight_dtype is {found}", "Use qint8 or qint4")
     return WeightFormat(found)
@@ -172,8 +169,12 @@ def check_method(name: Any, known: Sequence[str]) -> None:
     Raises:
         OptionError: it is not.
     """
-    if name not in known:
-        raise OptionError(f"method is {shown(name)}", f"Use one of {', '.join(known)}")
+    if isinstance(name, str) and name in known:
+        return
+    fix = f"Use one of {', '.join(known)}"
+    if name == "awq":
+        fix += "; awq is for quantize_weights, and smooth for activations too"
+    raise OptionError(f"method is {shown(name)}", fix)
 
 
 def algorithm(

@@ -12,7 +12,7 @@ from mdtensor.errors import DataError, shown
 from mdtensor.quant.model.calibrate import checked_sample
 from mdtensor.quant.model.graph import Graph, Node, Observe
 from mdtensor.quant.model.grids import WEIGHTED
-from mdtensor.quant.weights.moments import InputMoments
+from mdtensor.quant.weights.moments import GroupedMoments, InputMoments
 from mdtensor.quant.weights.patches import patches
 
 
@@ -54,31 +54,25 @@ def input_moments(
         DataError: samples that the graph does not take, or none.
     """
     readers: dict[str, list[Node]] = {}
-    found: dict[str, list[InputMoments]] = {}
+    found: dict[str, GroupedMoments] = {}
     for node in graph.nodes:
         if _is_layer(graph, node) and (names is None or node.name in names):
             readers.setdefault(node.inputs[0], []).append(node)
-            found[node.name] = []
 
     def observe(name: str, tensor: Any) -> None:
         for node in readers.get(name, []):
             shape = graph.constants[node.inputs[1]].shape
-            _take(found[node.name], _rows(node, np.asarray(tensor), shape))
+            rows = _rows(node, np.asarray(tensor), shape)
+            if node.name not in found:
+                found[node.name] = GroupedMoments(len(rows), rows.shape[-1])
+            found[node.name].observe(rows)
 
     watch(graph, samples, observe)
-    return found
+    return {name: moments.split() for name, moments in found.items()}
 
 
 def _is_layer(graph: Graph, node: Node) -> bool:
     return node.operation in WEIGHTED and node.inputs[1] in graph.constants
-
-
-def _take(groups: list[InputMoments], rows: Any) -> None:
-    """Take in what each group reads."""
-    if not groups:
-        groups += [InputMoments(rows.shape[-1]) for _ in rows]
-    for moments, batch in zip(groups, rows, strict=True):
-        moments.observe(batch)
 
 
 def _rows(node: Node, x: Any, shape: tuple[int, ...]) -> Any:

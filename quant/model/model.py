@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdtensor import DType, TensorSpec, dtype as find_dtype
+from mdtensor import DType, TensorSpec
 from mdtensor.errors import DataError
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model import (
@@ -39,7 +39,7 @@ from mdtensor.quant.model.plan import Plan
 from mdtensor.quant.model.ruled import refusal, refused, ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
-from mdtensor.quant.weights.format import WeightFormat
+from mdtensor.quant.weights.format import WeightFormat, type_of_codes
 from mdtensor.quant.weights.quantize import check_options
 
 Path = str | os.PathLike[str]
@@ -306,7 +306,8 @@ class Model:
         """
         algorithms.check_method(method, algorithms.WEIGHTS_ALONE)
         check_options(Model.quantize_weights, method, options)
-        form = WeightFormat(find_dtype(weight_dtype), bits, 0, block_size, symmetric)
+        dtype = type_of_codes("weight_dtype", weight_dtype)
+        form = WeightFormat(dtype, bits, 0, block_size, symmetric)
         graph = weight_only.quantize_weights(
             self.graph, method, form, samples, keep_float, options
         )

@@ -1,7 +1,7 @@
 """Which codes weights get, and which of them share a scale."""
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf
 from numbers import Real
 from typing import Any
 
@@ -22,6 +22,7 @@ from mdtensor.quant.dtypes import (
 
 #: Types of weights.
 CODES = (qint4, quint4, qint8, quint8, qint16)
+KNOWN = ", ".join(map(str, CODES))
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -49,14 +50,14 @@ class WeightFormat:
     symmetric: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", find_dtype(self.dtype))
+        object.__setattr__(self, "dtype", type_of_codes("dtype", self.dtype))
+        check_flag("symmetric", self.symmetric)
         self._check_codes()
         if self.axis not in (0, None):
             raise OptionError(
                 f"axis is {shown(self.axis)}",
                 "Use 0, a scale for each output, or None, one for all",
             )
-        check_flag("symmetric", self.symmetric)
         if self.block_size is None:
             return
         check_count("block_size", self.block_size, 1)
@@ -68,7 +69,7 @@ class WeightFormat:
 
     def _check_codes(self) -> None:
         if self.dtype not in CODES:
-            known = codes_like(self.dtype) or ", ".join(map(str, CODES))
+            known = codes_like(self.dtype) or KNOWN
             raise OptionError(f"{self.dtype} is no type of weights", f"Use {known}")
         if self.symmetric and int(self.dtype.minimum) == 0:
             raise OptionError(
@@ -119,6 +120,17 @@ class WeightFormat:
         return f"{self.bits} bits of {self.dtype}"
 
 
+def type_of_codes(name: str, given: Any) -> DType:
+    """The element type of an option.
+
+    Raises:
+        OptionError: there is none like it, or it is None, float64 to NumPy.
+    """
+    if given is None:
+        raise OptionError(f"{name} is None", f"Use {KNOWN}")
+    return find_dtype(given)
+
+
 class Groups:
     """Which weights share a scale: a row, a block of a row, or all.
 
@@ -146,13 +158,13 @@ class Groups:
 
 
 def check_number(name: str, given: Any, least: float, most: float = inf) -> None:
-    """Raise unless an option is a number in a range.
+    """Raise unless an option is a number in a range, and finite.
 
     Raises:
         OptionError: with the range.
     """
     is_number = isinstance(given, Real) and not isinstance(given, bool)
-    if not is_number or not least <= given <= most:
+    if not is_number or not least <= given <= most or isinf(given):
         ends = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
         raise OptionError(f"{name} is {shown(given)}", f"Use a number {ends}")
 

@@ -34,8 +34,6 @@ def gptq(layer: Layer, *, damping: float = 0.01, act_order: bool = True) -> Roun
     Generative Pre-trained Transformers", algorithm 1; `act_order` of its code.
     """
     seen(layer, "gptq")
-    check_number("damping", damping, 0)
-    check_flag("act_order", act_order)
     grids = least_squares(layer, layer.weights)
     return compensated(layer, grids, damping, act_order)
 
@@ -45,6 +43,8 @@ def compensated(
 ) -> Rounded:
     """What `gptq` makes of a layer on grids that are given."""
     inputs = seen(layer, "gptq")
+    check_number("damping", damping, 0)
+    check_flag("act_order", act_order)
     energy = np.diag(inputs.gram)
     order = np.argsort(-energy, kind="stable") if act_order else np.arange(energy.size)
     factor = _factor(inputs, damping, order)

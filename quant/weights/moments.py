@@ -19,6 +19,8 @@ from mdtensor.errors import shown
 from mdtensor.quant.observers.extremes import numbers
 
 FloatArray = npt.NDArray[np.float64]
+#: Of each input by itself.
+SUMMED = ("sums", "magnitudes", "peaks")
 
 
 @dataclass(eq=False)
@@ -64,18 +66,22 @@ class InputMoments:
             DataError: no numbers; a NaN or an infinity; numbers whose squares leave
                 float64.
         """
-        rows = self._rows(samples)
+        self._add(self._rows(samples))
+
+    def _add(self, rows: FloatArray) -> None:
+        """Take in [..., samples, inputs]."""
         with np.errstate(over="ignore", invalid="ignore"):
-            gram = rows.T @ rows
+            gram = rows.swapaxes(-1, -2) @ rows
         if not np.isfinite(gram).all():
             raise DataError(
                 "a sample is NaN, infinite or too large to square",
                 "Clean the samples first",
             )
-        self.count += len(rows)
-        self.sums += rows.sum(axis=0)
-        self.magnitudes += np.abs(rows).sum(axis=0)
-        self.peaks = np.maximum(self.peaks, np.abs(rows).max(axis=0, initial=0))
+        sizes = np.abs(rows)
+        self.count += rows.shape[-2]
+        self.sums += rows.sum(axis=-2)
+        self.magnitudes += sizes.sum(axis=-2)
+        self.peaks = np.maximum(self.peaks, sizes.max(axis=-2, initial=0))
         self.gram += gram
 
     def _rows(self, samples: Any) -> FloatArray:
@@ -104,7 +110,7 @@ class InputMoments:
     def reordered(self, order: npt.NDArray[np.int64]) -> "InputMoments":
         """The moments of the inputs in another order."""
         found = InputMoments(self.inputs, self.count)
-        for name in ("sums", "magnitudes", "peaks"):
+        for name in SUMMED:
             setattr(found, name, getattr(self, name)[order])
         found.gram = self.gram[np.ix_(order, order)]
         return found
@@ -137,6 +143,32 @@ class InputMoments:
         if right <= 0:
             return 0.0 if wrong == 0 else float("inf")
         return float(np.sqrt(wrong / right))
+
+
+class GroupedMoments(InputMoments):
+    """Moments of groups of inputs, which are seen together and do not mix.
+
+    Args:
+        groups: how many.
+        inputs: of each.
+    """
+
+    def __init__(self, groups: int, inputs: int) -> None:
+        super().__init__(inputs)
+        for name in (*SUMMED, "gram"):
+            setattr(self, name, np.array([getattr(self, name)] * groups))
+
+    def observe(self, samples: Any) -> None:
+        """Take in [groups, samples, inputs]."""
+        self._add(np.asarray(samples).astype(np.float64, copy=False))
+
+    def split(self) -> list[InputMoments]:
+        """The moments of each group."""
+        found = [InputMoments(self.inputs, self.count) for _ in self.sums]
+        for name in (*SUMMED, "gram"):
+            for group, values in zip(found, getattr(self, name), strict=True):
+                setattr(group, name, values)
+        return found
 
 
 def moments_of(samples: Any, inputs: int) -> InputMoments:

@@ -243,9 +243,25 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
         (
             {"method": "awq"},
             OptionError,
-            "method is 'awq'. Use one of rtn, mse, hqq, gptq.",
+            (
+                "method is 'awq'. Use one of rtn, mse, hqq, gptq; awq is for "
+                "quantize_weights, and smooth for activations too."
+            ),
         ),
         ({"method": None}, OptionError, "method is None. Use one of rtn,"),
+        ({"method": ["rtn"]}, OptionError, "method is ['rtn']. Use one of rtn,"),
+        (
+            {"weight_dtype": None},
+            OptionError,
+            "weight_dtype is None. Use qint4, quint4",
+        ),
+        ({"keep_float": "W"}, OptionError, "keep_float is 'W'. Give a list of names"),
+        ({"rounding": 5}, OptionError, "rounding is 5. Use one of exact, onnx,"),
+        (
+            {"correct_bias": True, "samples": 5},
+            DataError,
+            "the samples are 5. Give a list of them.",
+        ),
         (
             {"weights": "gptq"},
             OptionError,

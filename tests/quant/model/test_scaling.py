@@ -200,8 +200,33 @@ def test_any_groups(groups: int, per: int, more: int) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda m: m.equalize(sweeps=0), OptionError, "sweeps is 0. Use a"),
-        (lambda m: m.smooth([X], strength=2), OptionError, "strength is 2. Use"),
+        *[
+            (
+                lambda m, n=n: m.equalize(sweeps=n),
+                OptionError,
+                f"sweeps is {n}. Use an integer from 1.",
+            )
+            for n in (0, 2.5, float("inf"), True, None)
+        ],
+        *[
+            (
+                lambda m, a=a: m.smooth([X], strength=a),
+                OptionError,
+                f"strength is {a}. Use a number from 0 to 1.",
+            )
+            for a in (2, -0.1, float("nan"), float("inf"), True, None, [0.5])
+        ],
+        (
+            lambda m: m.smooth([X], powers_of_two=1),
+            OptionError,
+            "powers_of_two is 1. Use True or False.",
+        ),
+        (
+            lambda m: m.equalize(powers_of_two="yes"),
+            OptionError,
+            "powers_of_two is 'yes'. Use True or False.",
+        ),
+        (lambda m: m.smooth(5), DataError, "the samples are 5. Give a list of them."),
         (lambda m: m.smooth([]), DataError, "there are no samples. Give at least one."),
         (lambda m: m.smooth([X[:, :1]]), DataError, "sample 1: input 'x' is"),
         (lambda m: m.quantize_weights().smooth([X]), OptionError, "quantized already"),

@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from mdtensor import DataError, OptionError
 from mdtensor.quant import InputMoments
+from mdtensor.quant.weights.moments import GroupedMoments
 
 X = np.random.default_rng(1).standard_normal((40, 6))
 
@@ -81,3 +82,23 @@ def test_no_samples_have_no_mean():
     for name in ("mean", "mean_magnitude"):
         with pytest.raises(DataError, match="there are no samples"):
             getattr(InputMoments(6), name)
+
+
+def test_groups_that_are_seen_together_are_those_seen_alone() -> None:
+    rng = np.random.default_rng(5)
+    batches = [rng.standard_normal((3, n, 9)).astype(np.float32) for n in (40, 1, 7)]
+    together, alone = GroupedMoments(3, 9), [InputMoments(9) for _ in range(3)]
+    for batch in batches:
+        together.observe(batch)
+        for moments, rows in zip(alone, batch, strict=True):
+            moments.observe(rows)
+    for one, other in zip(together.split(), alone, strict=True):
+        assert one.count == other.count == 48
+        for name in ("sums", "magnitudes", "peaks", "gram"):
+            assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+    order = np.array([4, 0, 8, 1, 2, 3, 7, 6, 5])
+    turned, wanted = alone[0].reordered(order), InputMoments(9)
+    for batch in batches:
+        wanted.observe(batch[0][:, order])
+    assert turned.peaks.tolist() == wanted.peaks.tolist()
+    np.testing.assert_allclose(turned.gram, wanted.gram, rtol=1e-12)
