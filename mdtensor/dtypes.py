@@ -6,6 +6,7 @@ A dtype says what one element *is*; how tensors of it behave is written in metho
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Final
 
 import ml_dtypes
@@ -204,9 +205,14 @@ def kinds() -> tuple[str, ...]:
     return tuple(dict.fromkeys(known.kind for known in _REGISTRY.values()))
 
 
+@lru_cache  # NumPy puts the name together anew at each question
+def _name_of(known: np.dtype[Any]) -> str:
+    return known.name
+
+
 def _numpy_name(name: object) -> str:
     try:
-        return np.dtype(name).name  # type: ignore[call-overload, no-any-return]
+        return _name_of(np.dtype(name))  # type: ignore[call-overload]
     except Exception:  # besides NumPy's own, what a stranger's repr raises
         return ""
 

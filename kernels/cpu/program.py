@@ -13,6 +13,7 @@ import numpy as np
 
 from mdtensor.kernels.cpu import invoke
 from mdtensor.kernels.cpu.crew import CREW, run_alone
+from mdtensor.kernels.cpu.feed import copy_f32
 from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
 from mdtensor.kernels.cpu.jobs import job, piece_count
 from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
@@ -32,6 +33,10 @@ class Slot(NamedTuple):
     @property
     def bytes(self):
         return prod(self.shape) * self.dtype.itemsize
+
+
+class HasNaN(ValueError):
+    """An input has a NaN, and the program was built to refuse it."""
 
 
 class Program:
@@ -77,9 +82,13 @@ class Program:
         assert prod(shape) == prod(slot.shape), "the number of elements changes"
         return slot._replace(shape=tuple(shape))
 
-    def build(self, outputs):
-        """The program as an Executable that returns the values `outputs`."""
-        return Executable(self, list(outputs))
+    def build(self, outputs, refuses_nan=False):
+        """The program as an Executable that returns the values `outputs`.
+
+        Args:
+            refuses_nan: a call raises HasNaN for an input of float32 that has one.
+        """
+        return Executable(self, list(outputs), refuses_nan)
 
 
 def _lifetimes(program, outputs):
@@ -159,8 +168,9 @@ class Layout:
 class Executable:
     """A built Program. Calls from several threads each use an arena of their own."""
 
-    def __init__(self, program, outputs):
+    def __init__(self, program, outputs, refuses_nan=False):
         self._program, self.outputs = program, outputs
+        self._refuses_nan = refuses_nan
         constants, places = Constants(), {}
         for plan, _, _, _ in program.steps:
             if id(plan.constants) not in places:
@@ -190,7 +200,11 @@ class Executable:
         for slot, array in zip(self._program.inputs, arrays, strict=True):
             assert array.shape == slot.shape, f"input shape is {slot.shape}"
             assert array.dtype == slot.dtype, f"input type is {slot.dtype}"
-            layout.view(arena, slot)[...] = array
+            target = layout.view(arena, slot)
+            if not (self._refuses_nan and slot.dtype == np.float32):
+                target[...] = array
+            elif not copy_f32(_bits(array), _bits(target)):
+                raise HasNaN
 
     def _run(self, layout, arena, threads):
         job = layout.job() if threads > 1 else None
@@ -265,3 +279,7 @@ class Executable:
             self._load(layout, arena, arrays)
             best = np.minimum(best, [seconds(part) for part in rows])
         return np.maximum(best - idle, 0.0) / counts
+
+
+def _bits(array):
+    return array.reshape(-1).view(np.uint32)

@@ -9,7 +9,7 @@ inside a compiled part.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import CastError, MdtensorError, OptionError
-from mdtensor.kernels.cpu.program import Executable, Program, Slot
+from mdtensor.kernels.cpu.program import Executable, HasNaN, Program, Slot
 from mdtensor.quant import parallel
 from mdtensor.quant.codes import (
     channels_first,
@@ -56,17 +56,22 @@ class Compiled:
 
     def run(self, values: Values) -> None:
         """Add what the nodes write to `values`."""
-        results = self.executable(*self._arrays(values), threads=parallel.current())
+        results = self._call(self.executable, values, threads=parallel.current())
         for (name, spec), array in zip(self.writes.items(), results, strict=True):
             values[name] = from_slot(array, spec)
 
-    def _arrays(self, values: Values) -> list[Any]:
-        return [_to_slot(values[name]) for name in self.reads]
+    def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
+        arrays = [_to_slot(values[name]) for name in self.reads]
+        try:
+            return act(*arrays, **options)
+        except HasNaN:
+            problem = "NaN has no code", "Replace NaNs first", "quantize"
+            raise CastError(*problem) from None
 
     def intermediate(self, values: Values) -> list[Any]:
         """What every step writes, in order."""
-        arrays = self._arrays(values)
-        found: list[Any] = self.executable.values(*arrays, threads=parallel.current())
+        threads = parallel.current()
+        found: list[Any] = self._call(self.executable.values, values, threads=threads)
         return found
 
     @property
@@ -76,7 +81,7 @@ class Compiled:
 
     def profile(self, values: Values, repeat: int) -> Any:
         """Seconds of every step, in order."""
-        return self.executable.profile(*self._arrays(values), repeat=repeat)
+        return self._call(self.executable.profile, values, repeat=repeat)
 
 
 @dataclass(frozen=True)
@@ -227,7 +232,9 @@ class _Lowering:
                 Compiled(
                     tuple(self._nodes),
                     tuple(self._steps),
-                    self._program.build([self._slots[name] for name in kept]),
+                    self._program.build(
+                        [self._slots[name] for name in kept], refuses_nan=True
+                    ),
                     self._reads,
                     {name: self._specs[name] for name in kept},
                 )
@@ -258,16 +265,9 @@ def _size(x: Any) -> int:
 
 def _to_slot(x: Any) -> Any:
     if not isinstance(x, NarrowTensor):
-        return _without_nan(np.asarray(x.buffer, order="C"))
+        return np.asarray(x.buffer, order="C")
     codes = unsigned(x)
     return channels_last(codes) if x.ndim == 4 else np.asarray(codes, order="C")
-
-
-def _without_nan(array: Any) -> Any:
-    """`array`; a sum of squares is NaN exactly if one of them is."""
-    if np.isnan(np.vdot(array, array)):
-        raise CastError("NaN has no code", "Replace NaNs first", "quantize")
-    return array
 
 
 def from_slot(array: Any, spec: TensorSpec) -> Any:

@@ -11,31 +11,34 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 
 WIDTH = 32  # bytes of a copy; what is too much is written again by the next one
+NARROW = 16  # of a copy of short rows: fewer of them cross a line of the cache
 
 
 @intrinsic(prefer_literal=True)
-def copy_windows(typingctx, rows, job):
+def copy_windows(typingctx, rows, width, job):
     """The kernel rows of neighbouring outputs, one after the other.
 
     Args:
-        rows: literal, 3 for three rows of at most 32 bytes, 0 for all others.
-        job: source, pixel_step, row_step, rows, count (outputs), parts (of 32 bytes in
-            a row), span (bytes in a row), target; steps in bytes, arrays by address.
+        rows: literal, 3 for three rows of at most `width` bytes, 0 for all others.
+        width: literal, bytes of a copy.
+        job: source, pixel_step, row_step, rows, count (outputs), parts (of `width`
+            bytes in a row), span (bytes in a row), target; steps in bytes, arrays by
+            address.
     """
-    shape = vectors.literals(rows)
+    shape = vectors.literals(rows, width)
     if shape is None:
         return None
-    part = ir.VectorType(I8, WIDTH)
+    part = ir.VectorType(I8, shape[1])
 
     def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[1])
+        job = cgutils.unpack_tuple(b, arguments[2])
         source, pixel_step, row_step, rows, count, parts, span, target = job
 
         def copy_row(_, carried):
             line, out = carried
 
             def copy_part(i, nothing):
-                at = b.mul(i, I64(WIDTH))
+                at = b.mul(i, I64(shape[1]))
                 vectors.store(b, vectors.load(b, b.add(line, at), part), b.add(out, at))
                 return nothing
 
@@ -57,7 +60,7 @@ def copy_windows(typingctx, rows, job):
         vectors.repeat(b, count, [source, target], copy_pixel)
         return context.get_dummy_value()
 
-    return types.void(rows, types.UniTuple(types.int64, 8)), emit
+    return types.void(rows, width, types.UniTuple(types.int64, 8)), emit
 
 
 @kernel
@@ -98,10 +101,12 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
                 pixel = (y * w + px * sw - left) * c
                 job = (address_of(x, pixel), sw * c, dh * w * c, kh, count, parts,
                        span, address_of(out, at))  # fmt: skip
-                if kh == 3 and parts == 1:
-                    copy_windows(3, job)
+                if kh == 3 and span <= NARROW:
+                    copy_windows(3, NARROW, job)
+                elif kh == 3 and parts == 1:
+                    copy_windows(3, WIDTH, job)
                 else:
-                    copy_windows(0, job)
+                    copy_windows(0, WIDTH, job)
                 px += count
             else:
                 im2col_pixel(x, geometry, py, px, first_channel, channels, x_zero_point,
