@@ -27,10 +27,14 @@ class Account:
         self.rest = REST
         self.rests_until = 0.0
 
+    def rests(self):
+        """Whether one thread does the job for now, and nobody counts."""
+        return time.perf_counter() < self.rests_until
+
     def wants_crew(self):
-        """Whether this call is for the crew."""
+        """Whether this call is for the crew, not for a probe of one thread."""
         self.calls += 1
-        return self.calls % PROBE != 2 and time.perf_counter() >= self.rests_until
+        return self.calls % PROBE != 2
 
     def took_alone(self, seconds):
         """One thread worked so long; not what it waited for a core."""

@@ -50,7 +50,9 @@ class Crew:
         Raises: what a piece raised, in whichever thread.
         """
         account = job.account
-        is_mine = CAN_WAIT and account.wants_crew() and self._mine.acquire(False)
+        if not CAN_WAIT or account.rests():
+            return run_alone(job.whole, arena, constants)
+        is_mine = account.wants_crew() and self._mine.acquire(False)
         if not is_mine:
             start = time.thread_time()
             run_alone(job.whole, arena, constants)

@@ -31,11 +31,11 @@ def test_losses_beyond_the_credit_bring_a_rest(now):
     found.took(1.0)  # nothing to compare with
     found.took_alone(0.010)
     found.took(0.010 + CREDIT * 0.9)
-    assert found.wants_crew()
+    assert not found.rests()
     found.took(0.010 + CREDIT * 0.2)
-    assert [found.wants_crew() for _ in range(9)] == [False] * 9
+    assert found.rests()
     now[0] += REST
-    assert found.wants_crew()
+    assert not found.rests()
 
 
 def test_rests_double_until_there_are_gains(now):
