@@ -51,6 +51,10 @@ def multiply(x, real, shift_right=shift_away):
         real: float64 multiplier, one or many.
         shift_right: how the second rounding decides ties.
     """
-    q, shift = quantize_multiplier(real)
+    return multiply_by(x, *quantize_multiplier(real), shift_right)
+
+
+def multiply_by(x, q, shift, shift_right=shift_away):
+    """As `multiply`, by q · 2**(shift - 31)."""
     shifted = wrapped(x << np.maximum(shift, 0))
     return shift_right(high_mul(shifted, q), np.maximum(-shift, 0))

@@ -11,6 +11,7 @@ import numpy as np
 from mdtensor.kernels.presets.fixed_point import (
     high_mul,
     multiply,
+    multiply_by,
     quantize_multiplier,
     shift_away,
     shift_up,
@@ -151,6 +152,33 @@ def global_avg_pool(sums, counts, x, out):
     total = sums + np.where(sums > 0, counts // 2, -(counts // 2))
     quotient = np.where(total >= 0, total // counts, -(-total // counts))
     return out.saturated(quotient)
+
+
+def mean_ref(sums, count, x, out):
+    """(sum - count · zero) · (s / s' / count); sums are of raw codes, [n, c, 1, 1].
+
+    The multiplier is divided by the count, of which it first gains as many bits.
+    """
+    real = np.float64(x.scale) / np.float64(out.scale)
+    q, shift = map(int, quantize_multiplier(real))
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    steps = sums - count * x.zero
+    found = multiply_by(steps, np.int64((q << bits) // count), np.int64(shift - bits))
+    return out.saturated(found + out.zero)
+
+
+def mean_opt(sums, count, x, out):
+    """sum · (s / (count · s')) less round_half_away(zero · s / s'), by float32 numbers.
+
+    Ties go up in all but the last c % 16 channels.
+    """
+    real = np.float64(x.scale / (np.float32(count) * out.scale))
+    found = multiply(sums, real)
+    whole = sums.shape[1] - sums.shape[1] % LANES
+    found[:, :whole] = multiply(sums[:, :whole], real, shift_up)
+    zero = np.float32(x.zero) * np.float32(x.scale) / np.float32(out.scale)
+    whole_zero = np.trunc(zero + np.copysign(np.float32(0.5), zero)).astype(np.int64)
+    return out.saturated(found - whole_zero + out.zero)
 
 
 def curve(values, out):

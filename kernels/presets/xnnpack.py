@@ -64,6 +64,17 @@ def _in_float32(acc, scale, out):
     return out.saturated(np.rint(scaled).astype(np.int64) + out.zero)
 
 
+def mean(sums, count, x, out):
+    """round_half_even(sum · m + (zero' - count · zero · m)), m = s / s' · (1 / count).
+
+    All in float32; sums are of raw codes.
+    """
+    ratio = np.float32(x.scale) / np.float32(out.scale)
+    m = ratio * (np.float32(1) / np.float32(count))
+    rest = np.float32(out.zero) - np.float32(count * x.zero) * m
+    return out.saturated(np.rint(sums.astype(np.float32) * m + rest))
+
+
 def curve(values, out):
     """round_half_even(value · float32(1 / scale)) + zero of float32 values."""
     with np.errstate(over="ignore", under="ignore"):

@@ -50,9 +50,18 @@ def read_model(path: str | os.PathLike[str]) -> Any:
             f"{path} is no ONNX model, or is cut short: {len(data)} bytes",
             "Export or copy it again",
         ) from None
-    if not model.graph.output or not model.opset_import:
-        raise ModelError(f"{path} holds no ONNX graph", "Export it again")
+    check_model(model, path)
     return model
+
+
+def check_model(model: Any, what: object) -> None:
+    """Refuse a ModelProto without a graph.
+
+    Raises:
+        ModelError: it has none.
+    """
+    if not model.graph.output or not model.opset_import:
+        raise ModelError(f"{what} holds no ONNX graph", "Export it again")
 
 
 def _bytes(path: Path) -> bytes:

@@ -348,11 +348,11 @@ class Model:
         return f"Model({kind}, {self.graph!r})"
 
 
-def load(path: Path, input_shapes: Shapes | None = None) -> Model:
+def load(path: Path | Any, input_shapes: Shapes | None = None) -> Model:
     """The model in an ONNX file, simplified: constants and batch norms are folded.
 
     Args:
-        path: the file; float, or quantized as QDQ.
+        path: the file, or an `onnx.ModelProto`; float, or quantized as QDQ.
         input_shapes: of each input by name, or of the only input.
 
     Raises:

@@ -21,7 +21,12 @@ from mdtensor.quant.model.build import (
     element_type,
 )
 from mdtensor.quant.model.definitions import definition, is_defined
-from mdtensor.quant.model.files import initializer_array, onnx_package, read_model
+from mdtensor.quant.model.files import (
+    check_model,
+    initializer_array,
+    onnx_package,
+    read_model,
+)
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.input_shapes import Shapes, chosen
 from mdtensor.quant.model.metadata import narrow_in, notes_in, rule_in
@@ -35,12 +40,13 @@ DOMAINS = ("", "ai.onnx")
 
 
 def read_graph(
-    path: str | os.PathLike[str], input_shapes: Shapes | None = None
+    path: str | os.PathLike[str] | Any, input_shapes: Shapes | None = None
 ) -> Graph:
     """The graph in an ONNX file, operator by operator; nothing is simplified.
 
     Args:
-        path: the file. External data is read from its folder only.
+        path: the file, or a ModelProto. External data is read from its folder only, or
+            from the current one.
         input_shapes: shape of each input by name, or of the only input. Sizes of -1
             and inputs not named stay as in the file, where they may be dynamic.
 
@@ -50,11 +56,7 @@ def read_graph(
     Raises:
         ModelError: no model, or one with parts that are not supported; named each.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        problem = f"{shown(path)} is no path of a file"
-        raise ModelError(problem, "Save it first: onnx.save(model, 'model.onnx')")
-    model = read_model(path)
-    folder = Path(path).parent
+    model, folder = _opened(path)
     g = Builder(narrow=narrow_in(model))
     for name, array in initial_arrays(model.graph, folder).items():
         g.enter(name, array)
@@ -63,6 +65,17 @@ def read_graph(
         read_operator(g, op)
     made = g.graph(tuple(output.name for output in model.graph.output))
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
+
+
+def _opened(given: Any) -> tuple[Any, Path]:
+    """A ModelProto, and the folder of its external data."""
+    if isinstance(given, (str, os.PathLike)):
+        return read_model(given), Path(given).parent
+    if not isinstance(given, onnx_package().ModelProto):
+        problem = f"{shown(given)} is neither a path nor an onnx.ModelProto"
+        raise ModelError(problem, "Give load('model.onnx')")
+    check_model(given, "the ModelProto")
+    return given, Path()
 
 
 def operators_of(model: Any, folder: Path) -> list[Operator]:

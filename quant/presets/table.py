@@ -68,6 +68,12 @@ def _raw(rule: str, operation: str, source: QParams, out: QParams) -> None:
     limits.one_grid(rule, operation, source, out)
 
 
+def _mean(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    limits.one_type(rule, operation, source, out)
+    ratio = np.float32(source.scale) / np.float32(out.scale)
+    limits.within(rule, operation, ratio, 2.0**-20, 2.0**20)
+
+
 def _bounded(rule: str, operation: str, source: QParams, out: QParams) -> None:
     limits.signed(rule, operation, source, out)
     limits.bounded(rule, operation, out)
@@ -154,16 +160,25 @@ def _ort(rule: str = "ort_cpu") -> Row:
     }
 
 
-def _litert(rule: str, softmax: Kernel) -> Row:
+def _means(rule: str, mean: Kernel) -> ByType:
+    """Of whole images: AVERAGE_POOL_2D on the grid of the image, MEAN on another."""
+    name = "global_avg_pool2d"
+    return ByType(
+        PooledWhole(rule, name, tflite.global_avg_pool, _raw, True),
+        PooledWhole(rule, name, mean, _mean, True),
+        lambda x, out: x.qparams != out,
+    )
+
+
+def _litert(rule: str, softmax: Kernel, mean: Kernel) -> Row:
     """What no delegate takes: pools, hardswish, softmax; and functions by table."""
-    pooled = (rule, "global_avg_pool2d", tflite.global_avg_pool, _raw, True)
     return {
         "sigmoid": Curved(rule, "sigmoid", tflite.curve, _bounded),
         "tanh": Curved(rule, "tanh", tflite.curve, _bounded),
         "hardswish": CurvedByCode(rule, "hardswish", tflite.hardswish, _gated),
         "softmax": Shared(rule, "softmax", softmax, _bounded),
         "avg_pool2d": Pooled(rule, "avg_pool2d", tflite.avg_pool, _raw),
-        "global_avg_pool2d": PooledWhole(*pooled),
+        "global_avg_pool2d": _means(rule, mean),
         "sub": Paired(rule, "sub", tflite.sub, _grids),
         "mul": Paired(rule, "mul", tflite.mul, _grids),
     }
@@ -171,7 +186,7 @@ def _litert(rule: str, softmax: Kernel) -> Row:
 
 def _litert_ref(rule: str = "tflite_ref") -> Row:
     moved = (rule, "requantize", tflite.requantize_ref, _move, tflite.products_ref)
-    return _litert(rule, tflite_softmax.softmax_ref) | {
+    return _litert(rule, tflite_softmax.softmax_ref, tflite.mean_ref) | {
         "quantize": Quantized(rule, "quantize", tflite.quantize_ref, _grids),
         "requantize": Requantized(*moved),
         "add": Paired(rule, "add", tflite.add_ref, _grids),
@@ -182,7 +197,7 @@ def _litert_ref(rule: str = "tflite_ref") -> Row:
 
 def _litert_opt(rule: str = "tflite_opt") -> Row:
     moved = (rule, "requantize", tflite.requantize_opt, _move, tflite.products_opt)
-    row = _litert(rule, tflite_softmax.softmax_opt)
+    row = _litert(rule, tflite_softmax.softmax_opt, tflite.mean_opt)
     row |= _products(rule, tflite.products_opt, _weighted, linear, conv2d)
     return row | {
         "quantize": Quantized(rule, "quantize", tflite.quantize_opt, _grids),
@@ -213,7 +228,7 @@ def _xnnpack(rule: str) -> Row:
 def _xnnpack_x86(rule: str = "xnnpack_x86") -> Row:
     """Through LiteRT, which runs the rest by its optimized kernels."""
     kept = ("hardswish", "softmax", "avg_pool2d", "global_avg_pool2d")
-    rest = _litert(rule, tflite_softmax.softmax_opt)
+    rest = _litert(rule, tflite_softmax.softmax_opt, xnnpack.mean)
     return {name: rest[name] for name in kept} | _xnnpack(rule)
 
 

@@ -130,6 +130,16 @@ def test_means(fast, slow, x, out, count, seed):
     assert fast(sums, count, x, out).tolist() == wanted
 
 
+@kernels("mean", "mean_ref", "mean_opt")
+@few
+@given(x=GRIDS, out=GRIDS, count=st.integers(1, 500), seed=SEEDS)
+def test_means_on_another_grid(fast, slow, x, out, count, seed):
+    rng = np.random.default_rng(seed)
+    sums = rng.integers(x.lo * count, x.hi * count + 1, (2, 16, 1, 1))
+    wanted = [slow(total, count, x, out) for total in sums.ravel().tolist()]
+    assert fast(sums, count, x, out).ravel().tolist() == wanted
+
+
 @few
 @given(x=GRIDS, y=SCALES, zero=st.integers(-128, 127))
 def test_hardswish(x, y, zero):

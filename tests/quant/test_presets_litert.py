@@ -22,6 +22,9 @@ GRIDS = {
     "generic": ((0.037, -17), (0.0113, 5), (0.041, -1)),
     "far apart": ((1.0, 9), (0.002, 3), (0.5, 1)),
 }
+#: Sizes of images, and the scale of their mean beside theirs.
+IMAGES = ((1, 1), (2, 2), (1, 5), (7, 7), (14, 1), (8, 7), (10, 10))
+RATIOS = (0.5, 0.3, 2.0, 1.0, 0.25, 0.07, 1.7)
 
 
 def tensor(codes, grid):
@@ -214,6 +217,38 @@ def test_average_pools(kernel, stride, pad, rule, rng):
     )
     found = Session(model, rule)(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
     same(ours, found.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", [QInt8Tensor, quant.QUInt8Tensor])
+def test_means_of_images(kind, rule, rng):
+    """MEAN over height and width: of every sum that so many codes have, and images."""
+    low, high = int(kind.dtype.minimum), int(kind.dtype.maximum)
+    for (h, w), ratio in zip(IMAGES, RATIOS, strict=True):
+        scale = float(np.float32(rng.choice([0.25, rng.uniform(0.005, 0.1)])))
+        zeros = rng.integers(low, high + 1, 2).tolist()
+        grids = (scale, zeros[0]), (float(np.float32(scale * ratio)), zeros[1])
+        sums = np.arange(low * h * w, high * h * w + 1)
+        every = sums // (h * w) + (np.arange(h * w)[:, None] < sums % (h * w))
+        some = rng.integers(low, high + 1, (3, 37, h, w))
+        for codes in (every.T.reshape(1, -1, h, w), some):
+            image = codes.astype(kind.dtype.storage)
+            x = kind(image, scale=scale, zero_point=zeros[0])
+            out = QParams(*grids[1], dtype=kind.dtype)
+            ours = md.global_avg_pool2d(x, out=out, rounding=rule)
+            shape = (len(image), h, w, image.shape[1])
+            axes = Value((2,), dtype="int32", data=np.array([1, 2], np.int32))
+            name = str(kind.dtype).removeprefix("q")
+            model = one_operator(
+                "MEAN",
+                [value(shape, grids[0], dtype=name), axes],
+                value((len(image), 1, 1, shape[3]), grids[1], dtype=name),
+                options_of("Reducer", KeepDims=True),
+            )
+            found = Session(model, rule)(
+                np.ascontiguousarray(image.transpose(0, 2, 3, 1))
+            )
+            same(ours, found.transpose(0, 3, 1, 2))
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -118,6 +118,24 @@ def global_avg_pool(total, count, x, out):
     return saturated(half_away(Fraction(total, count)), out)
 
 
+def mean_ref(total, count, x, out):
+    """(total - count · zero) · (s / s'), the multiplier divided by the count."""
+    q, shift = quantize_multiplier(float(x.scale) / float(out.scale))
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    q, shift = q * 2**bits // count, shift - bits
+    steps = wrapped((total - count * x.zero) << max(shift, 0))
+    return saturated(shift_away(high_mul(steps, q), max(-shift, 0)) + out.zero, out)
+
+
+def mean_opt(total, count, x, out):
+    """total · (s / (count · s')) less the rounded zero point: of whole vectors."""
+    real = np.float32(x.scale) / (np.float32(count) * np.float32(out.scale))
+    zero = np.float32(x.zero) * np.float32(x.scale) / np.float32(out.scale)
+    half = np.float32(0.5 if zero > 0 else -0.5)
+    found = multiply(total, float(real), shift_up) - int(zero + half)
+    return saturated(found + out.zero, out)
+
+
 def curve(value, out):
     """round_half_away(value · float32(1 / scale)) + zero of a float32 value."""
     with np.errstate(all="ignore"):

@@ -62,6 +62,17 @@ def mul_arm(a, b, ga, gb, out):
     return products_arm((a - ga.zero) * (b - gb.zero), ga, gb, out)
 
 
+def mean(total, count, x, out):
+    """round_half_even of a float32 product and a float32 sum."""
+    m = (
+        np.float32(x.scale)
+        / np.float32(out.scale)
+        * (np.float32(1) / np.float32(count))
+    )
+    rest = np.float32(out.zero) - np.float32(count * x.zero) * m
+    return saturated(round(float(np.float32(total) * m + rest)), out)
+
+
 def curve(value, out):
     """round_half_even(value · float32(1 / scale)) + zero of a float32 value."""
     return quantize(value, out)

@@ -177,7 +177,7 @@ MISTAKES = {
     ),
     "nothing for a path": (
         lambda *_: load(None),
-        "None is no path of a file. Save it first: onnx.save(model, 'model.onnx').",
+        "None is neither a path nor an onnx.ModelProto. Give load('model.onnx').",
     ),
 }
 

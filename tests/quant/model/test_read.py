@@ -224,3 +224,17 @@ def test_a_definition_is_not_for_dynamic_sizes(make_model: Any) -> None:
         "ConstantOfShape 'y/AttnBias' needs the shape as a constant. "
         "Give input_shapes if it is computed from sizes."
     )
+
+
+def test_a_model_in_memory_is_read_as_its_file(make_model: Any) -> None:
+    path = make_model([node("Add", ["x", "w"], ["y"])], {"x": ("n", 3)}, ONES)
+    proto = onnx.load(path)
+    before = proto.SerializeToString()
+    model = load(proto, (2, 3))
+    assert model.inputs["x"].shape == (2, 3)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert model(x).tolist() == load(path)(x).tolist()
+    assert proto.SerializeToString() == before
+    with pytest.raises(ModelError) as caught:
+        load(onnx.ModelProto())
+    assert str(caught.value) == "the ModelProto holds no ONNX graph. Export it again."
