@@ -65,7 +65,8 @@ def _kinds(graph: Graph) -> list[Facts]:
 
 def _bits(weights: Sequence[Any]) -> float:
     size = sum(tensor.size for tensor in weights)
-    return 8 * sum(tensor.nbytes for tensor in weights) / max(size, 1)
+    bits = 8 * sum(tensor.nbytes for tensor in weights)
+    return float(bits / max(size, 1))
 
 
 def show_weights(console: Console, facts: Facts) -> None:

@@ -56,7 +56,8 @@ class Search:
         """E[|x|] of each channel that a layer reads."""
         size = self.graph.constants[node.inputs[1]].shape[1]
         means = [x.mean_magnitude.reshape(size, -1) for x in self.inputs[node.name]]
-        return np.concatenate(means).mean(axis=1)
+        found: FloatArray = np.concatenate(means).mean(axis=1)
+        return found
 
     def _error(self, node: Node, scale: FloatArray) -> float:
         """|round(W diag(s)) (x / s) - W x|² / |W x|², over the samples."""
@@ -88,7 +89,7 @@ def scaled(search: Search, names: Collection[str]) -> Graph:
         readers = [left.pop(node.name) for node in link.readers if node.name in left]
         if readers:
             weights.move(link, search.best(readers)[0])
-    factors: dict[str, FloatArray] = {}
+    factors: dict[str, Any] = {}  # float32
     for readers in _together(graph, left.values()):
         scale, error = search.best(readers)
         if error <= WORTH:
@@ -114,7 +115,7 @@ def _channels(node: Node) -> tuple[str, bool]:
     return node.inputs[0], node.operation is md.conv2d
 
 
-def _with_factors(graph: Graph, factors: Mapping[str, FloatArray]) -> Graph:
+def _with_factors(graph: Graph, factors: Mapping[str, Any]) -> Graph:
     """The graph with a product before layers by their names, one for the same."""
     nodes: list[Node] = []
     constants, values = dict(graph.constants), set(graph.specs())
