@@ -2,14 +2,21 @@
 
 from functools import cache
 
-from mdtensor.quant.certificate import calls, elementwise, kernels, limits, products
+from mdtensor.quant.certificate import (
+    calls,
+    elementwise,
+    kernels,
+    limits,
+    products,
+    rules,
+)
 from mdtensor.quant.certificate.digest import Case
 
 
 @cache
 def every_case() -> tuple[Case, ...]:
     """The cases by title; titles differ."""
-    parts = (kernels, products, elementwise, calls, limits)
+    parts = (kernels, products, elementwise, calls, limits, rules)
     found = [case for part in parts for case in part.cases()]
     assert len({case.title for case in found}) == len(found), "two cases of one title"
     return tuple(sorted(found, key=lambda case: case.title))

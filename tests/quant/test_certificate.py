@@ -21,6 +21,7 @@ from mdtensor.kernels.cpu import invoke, isa, jobs, plan, runway, steps
 from mdtensor.quant.certificate import cases, draw, published, runs, stepping, verdict
 from mdtensor.quant.certificate.digest import Case, digest
 from mdtensor.quant.ops.weight_only import KeptLayer
+from mdtensor.quant.presets.table import TABLE
 
 CASES = cases.every_case()
 #: `gemm_u8s8u8`: named by the types of its elements, an integer among them.
@@ -105,6 +106,24 @@ def test_every_kernel_has_a_case(ran: dict[str, Any]) -> None:
     seen = {k.__name__ for step in ran["steps"] for k in step.kernels}
     seen |= {case.kernel for case in CASES}
     assert {"gemm_u8s8u8", "lookup_u16"} < integer_kernels() <= seen
+
+
+#: Operations of rules without a case, and why.
+NO_CASE_OF_RULES = {
+    "onnx": {
+        *("relu", "relu6", "clip", "hardsigmoid", "hardswish", "exp", "silu", "mish"),
+        *("gelu", "elu", "selu", "softsign"),  # by a table, as sigmoid and tanh
+    }
+}
+
+
+@pytest.mark.parametrize("rule", TABLE)
+def test_every_operation_of_a_rule_has_a_case(rule: str) -> None:
+    found = {re.split(r"[,:]", c.name)[0] for c in CASES if c.kernel == rule}
+    assert {*TABLE[rule]} - found == NO_CASE_OF_RULES.get(rule, set())
+    assert found <= {*TABLE[rule]}
+    kinds = {tuple(c.name.rsplit(", ", 2)[1:]) for c in CASES if c.kernel == rule}
+    assert kinds == {("qint8", "any scales"), ("quint8", "ties")}
 
 
 def test_this_runway_gives_the_published_hash(ran: dict[str, Any]) -> None:

@@ -50,6 +50,16 @@ def products(acc, x, w, out):
     return saturated(round(float(np.float32(acc) * scale)) + out.zero, out)
 
 
+def avg_pool(codes, x, out):
+    """round_half_even(float32 mean / scale + zero); numbers add up in turn."""
+    total = np.float32(0)
+    for code in codes:
+        total = total + np.float32(code - x.zero) * np.float32(x.scale)
+    mean = total / np.float32(len(codes))
+    scaled = mean / np.float32(out.scale) + np.float32(out.zero)
+    return saturated(round(float(scaled)), out)
+
+
 def global_avg_pool(total, count, x, out):
     """round_half_even(float32(sum of steps) · s_x / (s_y · n)) + zero."""
     scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))

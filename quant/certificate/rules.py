@@ -1,0 +1,379 @@
+"""Cases of the rules of other libraries: codes on tensors, one oracle an element.
+
+Each operation that a rule defines is computed on codes of qint8 with any scales, and on
+those of quint8, if it takes them, with powers of 2: many results lie on a tie then.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import OptionError
+from mdtensor.kernels.presets.grid import Grid
+from mdtensor.kernels.reference.conv import conv2d_u8s8s32
+from mdtensor.kernels.reference.presets import (
+    onnx,
+    ort,
+    tflite,
+    tflite_softmax,
+    xnnpack,
+)
+from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate.calls import codes_on, every_code, exp, steps_of
+from mdtensor.quant.certificate.digest import Array, Case
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.generics import quantize, requantize
+from mdtensor.quant.presets.limits import BOUNDED
+from mdtensor.quant.presets.table import TABLE
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import quantized
+
+Oracle = Callable[..., Any]
+#: Scales of two arguments and a result; zero points for qint8.
+SCALES = {"any scales": (0.0713, 0.0391, 0.0873), "ties": (2.0**-4, 2.0**-5, 2.0**-3)}
+ZEROS = (3, -7, 11)
+#: What has cases; all four would make the certificate a quarter longer.
+KINDS = ((qint8, "any scales"), (quint8, "ties"))
+#: By how much the steps of products are wider than those of other results.
+WIDER = 8
+PAIRS = ("add", "sub", "mul", "div", "minimum", "maximum")
+BY_TABLE = ("sigmoid", "tanh")
+POOL = {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False}
+PADDING = (1, 1, 1, 1)
+
+
+def _named(module: Any, *names: str) -> dict[str, Oracle]:
+    return {name: getattr(module, name) for name in names}
+
+
+_LITERT = _named(tflite, "sub", "mul", "global_avg_pool", "hardswish", "curve")
+_XNNPACK = _named(xnnpack, "quantize", "requantize", "add", "sub", "mul")
+_XNNPACK |= _named(xnnpack, "products", "curve")
+_ORT = _named(ort, "quantize", "requantize", "products", "curve", "global_avg_pool")
+_ONNX = _named(onnx, "quantize", "requantize", "products", "curve", "global_avg_pool")
+#: By rule: what one element is, by its operation or by the family of that.
+ORACLES: dict[str, dict[str, Oracle]] = {
+    "onnx": _ONNX | _named(onnx, *PAIRS),
+    "ort_cpu": _ORT | _named(ort, "add", "mul", "avg_pool"),
+    "tflite_ref": _LITERT
+    | {
+        "quantize": tflite.quantize_ref,
+        "requantize": tflite.requantize_ref,
+        "add": tflite.add_ref,
+        "linear": tflite.linear_ref,
+        "products": tflite.products_ref,
+        "softmax": tflite_softmax.softmax_ref,
+        "mean": tflite.mean_ref,
+    },
+    "tflite_opt": _LITERT
+    | {
+        "quantize": tflite.quantize_opt,
+        "requantize": tflite.requantize_opt,
+        "add": tflite.add_opt,
+        "add of quint8": tflite.add_opt_u8,
+        "products": tflite.products_opt,
+        "softmax": tflite_softmax.softmax_opt,
+        "mean": tflite.mean_opt,
+    },
+    "xnnpack_x86": _LITERT
+    | _XNNPACK
+    | {"softmax": tflite_softmax.softmax_opt, "mean": xnnpack.mean},
+    "xnnpack_arm": _XNNPACK
+    | {"mul": xnnpack.mul_arm, "depthwise, one scale": xnnpack.products_arm},
+}
+
+
+def cases() -> Iterator[Case]:
+    for rule in TABLE:
+        for dtype, scales in KINDS:
+            yield from Rule(rule, dtype, scales).cases()
+
+
+def plain(grid: QParams) -> Grid:
+    """A grid of one scale as oracles take it."""
+    scale, zero = np.float32(grid.scale), int(grid.zero_point)
+    return Grid(scale, zero, grid.minimum, grid.maximum)
+
+
+class Rule:
+    """The cases of a rule on grids of one type.
+
+    Args:
+        rule: its name.
+        dtype: of arguments and results.
+        scales: one of `SCALES`.
+    """
+
+    def __init__(self, rule: str, dtype: Any, scales: str) -> None:
+        self.rule, self.dtype, self.scales = rule, dtype, scales
+        self.middle = 128 if dtype is quint8 else 0
+        self.x, self.y, self.out = (
+            self.grid(scale, zero)
+            for scale, zero in zip(SCALES[scales], ZEROS, strict=True)
+        )
+
+    def grid(self, scale: float, zero: int) -> QParams:
+        """A grid of the type; `zero` is that of qint8."""
+        return QParams(np.float32(scale), zero + self.middle, dtype=self.dtype)
+
+    def cases(self) -> Iterator[Case]:
+        """Those that the rule defines, for this type."""
+        ways = (self.moved, self.mean, self.pooled, self.gated, self.shares)
+        yield from (case for way in ways for case in way())
+        yield from self.numbers()
+        for name in PAIRS:
+            yield from self.pair(name)
+        for name in BY_TABLE:
+            yield from self.curve(name)
+        yield from self.products("linear", (5, 37), (11, 37), 0)
+        yield from self.products("matmul", (3, 29), (29, 17), 1)
+        yield from self.products("conv2d", (1, 4, 6, 5), (6, 2, 3, 3), 0, 2)
+        yield from self.products("conv2d", (1, 4, 6, 5), (4, 1, 3, 3), None, 4)
+
+    def codes(self, name: str, shape: tuple[int, ...], grid: QParams) -> Any:
+        """A tensor of any codes."""
+        return codes_on(grid, f"{self.rule}: {self.told(name)}", shape)
+
+    def told(self, name: str) -> str:
+        """The name of a case."""
+        return f"{name}, {self.dtype}, {self.scales}"
+
+    def oracle(self, *names: str) -> Oracle | None:
+        """The first of these that there is."""
+        known = ORACLES[self.rule]
+        return next((known[name] for name in names if name in known), None)
+
+    def made(
+        self,
+        operation: str,
+        name: str,
+        given: tuple[Any, ...],
+        computed: Callable[[QParams], Any],
+        expected: Callable[[], Any],
+        **options: Any,
+    ) -> Iterator[Case]:
+        """A case, if the rule computes this; `given` ends with the result's grid."""
+        call, out = TABLE[self.rule].get(operation), given[-1]
+        if call is None:
+            return
+        try:
+            call.allow(*given, **options)
+        except OptionError:
+            return
+        yield Case(
+            self.rule,
+            self.told(name),
+            lambda threads: np.asarray(computed(out.rounded(self.rule)).codes),
+            lambda: np.asarray(expected(), out.dtype.storage),
+        )
+
+    def numbers(self) -> Iterator[Case]:
+        """Eighths of a step, and numbers far beyond codes."""
+        name, one = "quantize", self.oracle("quantize")
+        title = f"{self.rule}: {self.told(name)}"
+        steps = draw.integers(title, (254,), -1300, 1300)
+        near = steps.astype(np.float32) * np.float32(self.out.scale / 8)
+        x = np.concatenate([near, np.float32([1e30, -1e30])])
+        yield from self.made(
+            *(name, name, (self.out,)),
+            lambda out: quantize(md.asarray(x), out),
+            lambda: [one(value, plain(self.out)) for value in x],
+        )
+
+    def moved(self) -> Iterator[Case]:
+        name, one, x = "requantize", self.oracle("requantize"), every_code(self.x)
+        grids = plain(self.x), plain(self.out)
+        yield from self.made(
+            *(name, name, (x, self.out)),
+            lambda out: requantize(x, out=out),
+            lambda: [one(code, *grids) for code in codes_of(x)],
+        )
+
+    def pair(self, name: str) -> Iterator[Case]:
+        one = self.oracle(f"{name} of {self.dtype}", name)
+        x1 = self.codes(f"{name}: x1", (64,), self.x)
+        x2 = self.codes(f"{name}: x2", (64,), self.y)
+        if name == "div":
+            x2 = without_zeros(x2)
+        grids = plain(self.x), plain(self.y), plain(self.out)
+        both = [*zip(codes_of(x1), codes_of(x2), strict=True)]
+        yield from self.made(
+            *(name, name, (x1, x2, self.out)),
+            lambda out: getattr(md, name)(x1, x2, out=out),
+            lambda: [one(a, b, *grids) for a, b in both],
+        )
+
+    def products(
+        self,
+        operation: str,
+        shape: tuple[int, ...],
+        weights: tuple[int, ...],
+        axis: int | None,
+        groups: int = 1,
+    ) -> Iterator[Case]:
+        """Sums of products; weights have a scale each along `axis`, or one."""
+        is_single = axis is None
+        name = operation + f", {groups} groups" * (groups > 1)
+        name += ", one scale" * is_single
+        one = self.oracle("depthwise, one scale") if is_single else None
+        one = one or self.oracle(operation, "products")
+        x = self.codes(f"{name}: x", shape, self.x)
+        w = self.codes_of_weights(f"{name}: w", weights, axis)
+        grid = self.out.replace(scale=self.out.scale * np.float32(WIDER))
+        how: dict[str, Any] = {"groups": groups} if operation == "conv2d" else {}
+        places = {"stride": (2, 1), "padding": 1} if how else {}
+        rest = () if operation == "matmul" else (None,)
+        yield from self.made(
+            *(operation, name, (x, w, grid)),
+            lambda out: getattr(md, operation)(x, w, *rest, **how, **places, out=out),
+            lambda: self.rounded(one, sums(operation, x, w, groups), x, w, grid),
+            **how,
+        )
+
+    def codes_of_weights(
+        self, name: str, shape: tuple[int, ...], axis: int | None
+    ) -> Any:
+        """Symmetric weights of qint8."""
+        count = 1 if axis is None else shape[axis]
+        ties = self.scales == "ties"
+        scales = [
+            2.0 ** -(6 + i % 3) if ties else (8 + i % 5) / 512 for i in range(count)
+        ]
+        grid = QParams(scales[0]) if axis is None else QParams(scales, axis=axis)
+        return self.codes(name, shape, grid)
+
+    def rounded(self, one: Any, found: Array, x: Any, w: Any, out: QParams) -> Any:
+        """Sums [n, outputs, ...] as codes, one after the other."""
+        scales = np.broadcast_to(w.qparams.scale, found.shape[1])
+        grids = [Grid(np.float32(scale), 0) for scale in scales]
+        codes = [
+            one(int(found[at]), plain(x.qparams), grids[at[1]], plain(out))
+            for at in np.ndindex(*found.shape)
+        ]
+        return np.reshape(codes, found.shape)
+
+    def mean(self) -> Iterator[Case]:
+        name, shape = "global_avg_pool2d", (1, 16, 3, 5)  # whole vectors
+        x = self.codes(f"{name}: x", shape, self.x)
+        images = np.asarray(x.codes).reshape(16, -1).tolist()
+        yield from self.averages(name, x, images, (1, 16, 1, 1), {})
+
+    def pooled(self) -> Iterator[Case]:
+        name = "avg_pool2d"
+        x = self.codes(f"{name}: x", (1, 3, 7, 6), self.x)
+        seen = [codes for image in np.asarray(x.codes)[0] for codes in windows(image)]
+        yield from self.averages(name, x, seen, (1, 3, 4, 3), POOL)
+
+    def averages(
+        self,
+        name: str,
+        x: Any,
+        seen: list[list[int]],
+        shape: tuple[int, ...],
+        options: dict[str, Any],
+    ) -> Iterator[Case]:
+        """To another grid, where the rule has that, and to that of `x`."""
+        for title, grid in ((name, self.out), (f"{name}, grid kept", self.x)):
+            given = options | {"x": x}
+            yield from self.made(
+                *(name, title, (x, grid)),
+                partial(_pool, getattr(md, name), **given),
+                lambda grid=grid: np.reshape(
+                    [self.average(name, codes, grid) for codes in seen], shape
+                ),
+            )
+
+    def average(self, name: str, codes: list[int], out: QParams) -> Any:
+        """What a window, or an image, of these codes gives."""
+        grids, count = (plain(self.x), plain(out)), len(codes)
+        in_turn = self.oracle("avg_pool") if name == "avg_pool2d" else None
+        if in_turn:
+            return in_turn(codes, *grids)
+        moving = self.oracle("mean") if out is self.out else None
+        if moving:
+            return moving(sum(codes), count, *grids)
+        one = self.oracle("global_avg_pool")
+        zero = 0 if one is tflite.global_avg_pool else int(self.x.zero_point)
+        return one and one(sum(codes) - zero * count, count, *grids)
+
+    def gated(self) -> Iterator[Case]:
+        """Hardswish in 16 bits; where it goes through a table it has no case."""
+        one, x = self.oracle("hardswish"), every_code(self.x)
+        if one is not None:
+            yield from self.made(
+                *("hardswish", "hardswish", (x, self.out)),
+                lambda out: md.hardswish(x, out=out),
+                lambda: [
+                    one(code, plain(self.x), plain(self.out)) for code in codes_of(x)
+                ],
+            )
+
+    def shares(self) -> Iterator[Case]:
+        name, one = "softmax", self.oracle("softmax")
+        x = self.codes(f"{name}: x", (3, 33), self.x)
+        bounded = self.grid(*BOUNDED[name])
+        yield from self.made(
+            *(name, name, (x, bounded)),
+            lambda out: md.softmax(x, axis=-1, out=out),
+            lambda: [
+                one(row, plain(self.x), plain(bounded))
+                for row in np.asarray(x.codes).tolist()
+            ],
+        )
+
+    def curve(self, name: str) -> Iterator[Case]:
+        """sigmoid or tanh of every code: 2 sigmoid(2 x) - 1."""
+        one, x = self.oracle("curve"), every_code(self.x)
+        bounded = self.grid(*BOUNDED[name])
+        scale = float(self.x.scale)
+        yield from self.made(
+            *(name, name, (x, bounded)),
+            lambda out: getattr(md, name)(x, out=out),
+            lambda: [
+                one(value(name, scale, n), plain(bounded)) for n in steps_of(x).tolist()
+            ],
+        )
+
+
+@cache
+def value(name: str, scale: float, steps: int) -> np.float32:
+    """sigmoid or tanh of a float32 number, nearly exact, as a float32 number."""
+    real, factor = np.float32(scale) * np.float32(steps), 1 + (name == "tanh")
+    share = 1 / (1 + exp(-factor * Fraction(float(real))))
+    return np.float32(float(factor * share - (factor - 1)))
+
+
+def _pool(operation: Any, out: QParams, x: Any, **options: Any) -> Any:
+    return operation(x, **options, out=out)
+
+
+def codes_of(x: Any) -> list[int]:
+    return np.asarray(x.codes).tolist()
+
+
+def without_zeros(x: Any) -> Any:
+    """Codes that are no zero point: divisors."""
+    codes = np.asarray(x.codes)
+    return quantized(codes + (codes == x.qparams.zero_point), x.qparams)
+
+
+def windows(image: Array) -> list[list[int]]:
+    """The codes in each window of `POOL`, those inside of the image."""
+    places = [[slice(max(2 * i - 1, 0), 2 * i + 2) for i in range(n)] for n in (4, 3)]
+    return [image[i, j].ravel().tolist() for i in places[0] for j in places[1]]
+
+
+def sums(operation: str, x: Any, w: Any, groups: int) -> Array:
+    """Sums of products of steps, exact."""
+    if operation == "conv2d":
+        images = np.moveaxis(steps_of(x), 1, -1)
+        how: dict[str, Any] = {"stride": (2, 1), "padding": PADDING, "groups": groups}
+        return np.moveaxis(
+            conv2d_u8s8s32(images, np.asarray(w.codes), None, **how), -1, 1
+        )
+    weights = np.asarray(w.codes).astype(np.int64)
+    return steps_of(x) @ (weights if operation == "matmul" else weights.T)
