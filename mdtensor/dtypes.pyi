@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
+from functools import lru_cache
 from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,9 @@ def _known(name: object) -> str: ...
 def _digits(name: str) -> str: ...
 
 def kinds() -> tuple[str, ...]: ...
+
+@lru_cache
+def _name_of(known: np.dtype[Any]) -> str: ...
 
 def _numpy_name(name: object) -> str: ...
 bool_: Final[DType]

@@ -112,9 +112,7 @@ class QuantizedTensor(Tensor):
     @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
-            raise GridError(
-                f"{cls.__name__} needs a grid of {cls.dtype}, got {qparams}"
-            )
+            raise cls._gridless(qparams)
         qparams.check_fit(shape, "codes of shape", cls.__name__)
         # NumPy makes a scalar of an array without axes.
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
@@ -122,6 +120,13 @@ class QuantizedTensor(Tensor):
         if qparams.rounding is not None:
             new.qparams = qparams.rounded(None)
         return new
+
+    @classmethod
+    def _gridless(cls, given: Any) -> GridError:
+        return GridError(
+            f"{cls.__name__} needs a grid of {cls.dtype}, got {given}",
+            f"Use quantize(x, QParams(s, dtype={str(cls.dtype)!r})) for numbers",
+        )
 
     def with_qparams(self, qparams: QParams) -> Self:
         """The same codes on another grid; shares the buffer."""
@@ -256,6 +261,8 @@ class PackedTensor(NarrowTensor):
         shape: tuple[int, ...] | None = None,
     ) -> Self:
         """A tensor of `shape` around packed bytes, which are trusted to be codes."""
+        if qparams is None:
+            raise cls._gridless(None)
         if shape is None or _packed_shape(shape) != buffer.shape:
             raise ShapeError(
                 f"bytes of shape {buffer.shape} do not hold codes of shape {shape}",

@@ -279,3 +279,14 @@ def test_a_type_of_storage_leads_to_its_codes(name):
         assert str(caught.value) == (
             f"QParams: {name} is no type of codes. Use q{name}."
         )
+
+
+@pytest.mark.parametrize("name", ["qint4", "qint8", "qfloat8_e4m3"])
+def test_codes_are_not_made_without_a_grid(name):
+    for make in (md.zeros, md.ones, md.empty):
+        with pytest.raises(md.GridError) as caught:
+            make((2, 3), dtype=name)
+        assert str(caught.value) == (
+            f"{md.leaf(md.dtype(name)).__name__} needs a grid of {name}, got None. "
+            f"Use quantize(x, QParams(s, dtype='{name}')) for numbers."
+        )

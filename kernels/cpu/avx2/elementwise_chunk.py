@@ -94,15 +94,14 @@ def _chunks(lanes, sizes, kinds):
 
             def chunk(*places):
                 rescaler = Rescaler(b, None, lo, hi, edge)
-                ints = []
-                for first in range(0, CHUNK, LANES):
-                    v = group(places[:-1], first)
-                    if literal[0]:
-                        ints.append(b.add(simd.to_int(b, v), zero))
-                    else:
-                        ints.append(rescaler.shifted(b, v))
-                vectors.store(b, rescaler.packed(b, ints), places[-1])
-                return I64(0) if literal[0] else rescaler.has_near_tie(b)
+                found = [group(places[:-1], i) for i in range(0, CHUNK, LANES)]
+                if literal[0]:
+                    ints = [b.add(simd.to_int(b, v), zero) for v in found]
+                    vectors.store(b, rescaler.narrowed(b, ints), places[-1])
+                    return I64(0)
+                ys = [rescaler.rounded(b, v) for v in found]
+                vectors.store(b, rescaler.packed(b, ys), places[-1])
+                return rescaler.has_near_tie(b)
 
             steps = [I64(CHUNK * size) for size in (*sizes, 1)]
             return vectors.advance(b, count, places, steps, chunk)
@@ -127,7 +126,7 @@ def _near(lanes, sizes, kinds):
             edge = vectors.splat(b, b.trunc(job[inputs], I32), LANES)
             rescaler = Rescaler(b, None, limit=edge)
             group = _limited(b, lanes, sizes, job[inputs + 1 :])
-            rescaler.shifted(b, group(job[:inputs], 0))
+            rescaler.rounded(b, group(job[:inputs], 0))
             return b.zext(rescaler.near_ties(b), I64)
 
         whole = types.Tuple([types.int64] * (inputs + 1) + list(kinds))

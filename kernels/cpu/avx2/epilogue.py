@@ -27,6 +27,10 @@ ONE = 2.0**16
 NEAR = 2 * SLIP  # low halves below it are near a tie
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it
 UNPACKED = tuple(4 * (i % 2) + i // 2 for i in range(8))
+# and this, within 128 bits, that `high_halves` leaves those of two vectors alternating
+PAIRED = ir.Constant(
+    BYTES, [i // 8 * 8 + i % 4 * 2 + i // 4 % 2 for i in range(16)] * 2
+)
 
 
 class Rescaler:
@@ -42,30 +46,36 @@ class Rescaler:
         self.high = None if hi is None else vectors.splat(b, b.trunc(hi, I8), 32)
         self.least = ir.Constant(WORDS, [-1] * 16)
 
-    def shifted(self, b, v):
-        """The high halves of y, float32 lanes; remembers the low halves."""
+    def rounded(self, b, v):
+        """y of float32 lanes as integers; remembers their low halves."""
         y = simd.to_int(b, v)
         self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
-        return b.ashr(y, ir.Constant(S32, [16] * LANES))
+        return y
 
     def scaled(self, b, accumulator, multiplier):
-        """The high halves of y of an accumulator vector."""
+        """y of an accumulator vector."""
         v = b.sitofp(accumulator, FLOATS)
         v = simd.multiply_add(b, v, multiplier, self.offset)
-        return self.shifted(b, v)
+        return self.rounded(b, v)
 
     def codes(self, b, quad, multipliers):
         """32 codes of 4 accumulator vectors with their multipliers, in their order."""
         pairs = zip(quad, multipliers, strict=True)
         return self.packed(b, [self.scaled(b, *pair) for pair in pairs])
 
-    def packed(self, b, ints):
+    def packed(self, b, ys):
+        """32 codes, the high halves of 4 vectors, limited."""
+        words = [simd.high_halves(b, *ys[i : i + 2]) for i in (0, 2)]
+        codes = self._limited(b, simd.pack_bytes(b, *words))
+        return _in_order(b, simd.shuffle_bytes(b, codes, PAIRED))
+
+    def narrowed(self, b, ints):
         """32 codes of 4 vectors of int32, limited."""
         words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
-        packed = simd.pack_bytes(b, *words)
-        packed = simd.smaller(b, simd.larger(b, packed, self.low), self.high)
-        whole = vectors.permute(b, b.bitcast(packed, S32), UNPACKED)
-        return b.bitcast(whole, BYTES)
+        return _in_order(b, self._limited(b, simd.pack_bytes(b, *words)))
+
+    def _limited(self, b, codes):
+        return simd.smaller(b, simd.larger(b, codes, self.low), self.high)
 
     def near_ties(self, b):
         """i8: one bit for each dword lane in which a low half was near a tie."""
@@ -75,6 +85,10 @@ class Rescaler:
     def has_near_tie(self, b):
         """i64: 1 if a lane was near a tie, else 0."""
         return b.zext(b.icmp_unsigned("!=", self.near_ties(b), I8(0)), I64)
+
+
+def _in_order(b, codes):
+    return b.bitcast(vectors.permute(b, b.bitcast(codes, S32), UNPACKED), BYTES)
 
 
 def load_vectors(b, address, count, kind):
