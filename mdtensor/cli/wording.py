@@ -18,6 +18,11 @@ KEYWORDS = {
     "block_size": "--block-size",
 }
 Match = re.Match[str]
+#: A keyword, or what looks like one and is a name: in quotes, of a node, in a path.
+KEYWORD = re.compile(
+    r"'[^']*'|--keep-float (?:'[^']*'|\S+)|"
+    rf"(?<![\w./-])({'|'.join(KEYWORDS)})(?![\w/-]|\.\w)"
+)
 
 
 def _nodes(found: Match) -> str:
@@ -45,6 +50,4 @@ def in_options(text: str) -> str:
     """An error of the library, as what was typed has it."""
     for pattern, said in PHRASES:
         text = re.sub(pattern, said, text)
-    for keyword, option in KEYWORDS.items():
-        text = re.sub(rf"\b{keyword}\b", option, text)
-    return text
+    return KEYWORD.sub(lambda found: KEYWORDS.get(found[1], found[0]), text)

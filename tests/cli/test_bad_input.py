@@ -192,6 +192,26 @@ def test_keywords_are_said_as_options() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("block_size is 0.", "--block-size is 0."),
+        ("Give input_shapes to plan for", "Give --shape to plan for"),
+        ("Leave weight_dtype, block_size.", "Leave --weight-dtype, --block-size."),
+        ("no input 'block_size' here", "no input 'block_size' here"),
+        ("weight_dtype.npy: No such file", "weight_dtype.npy: No such file"),
+        ("in/block_size/x.npy is cut", "in/block_size/x.npy is cut"),
+        ("keep_float=['block_size'] helps", "--keep-float block_size helps"),
+        (
+            "keep_float=['a b', 'block_size']",
+            "--keep-float 'a b' --keep-float block_size",
+        ),
+    ],
+)
+def test_names_of_users_stay(text: str, said: str) -> None:
+    assert in_options(text) == said
+
+
 def test_a_quantized_model_is_not_quantized_again(
     call: Call, files: Path, tmp_path: Path
 ) -> None:
