@@ -17,7 +17,7 @@ from mdtensor.kernels.cpu.avx2.conv_tile import (
     tiles_s32,
     tiles_u8,
 )
-from mdtensor.kernels.cpu.avx2.epilogue import offset_of, resolve
+from mdtensor.kernels.cpu.avx2.epilogue import limit_codes, offset_of, resolve
 from mdtensor.kernels.cpu.avx2.im2col import im2col_u8 as im2col_u8
 from mdtensor.kernels.cpu.avx2.simd import LANES
 from mdtensor.kernels.cpu.jit import kernel
@@ -241,7 +241,7 @@ def blocks_u8(
     """
     job = blocks_job(pixels, ow, taps, packed, bias, j, blocks)
     y, scales = vectors.address_of(target, at), vectors.address_of(multiplier, j)
-    places = y, scales, lo, hi, vectors.address_of(near, 0), offset_of(zero_point)
+    places = y, scales, vectors.address_of(near, 0), offset_of(zero_point)
     found = run_tiles_u8(rows, pixels, taps[2], (*job, row_pitch, pitch, *places))
     tiles, last = job[1], job[2]
     for number in near[:found]:
@@ -323,6 +323,8 @@ def depthwise_u8s8u8(
                       wide * LANES)  # fmt: skip
             size = ow, min(LANES, c - j), c
             copy_outputs(stage, rows, wide, size, out, at + j, ow * c)
+        if lo > 0 or hi < 255:  # most often they are not, and tiles know nothing of it
+            limit_codes(out, at, rows * ow * c, lo, hi)
 
 
 @kernel

@@ -180,7 +180,7 @@ def tiles_u8(typingctx, rows, pixels, taps, job):
     Args:
         rows, pixels, taps: literals; outputs in 1 or 2 rows, `pixels` in each; 3 or 5
             taps in a kernel row, or 0 for any other number.
-        job: as `Job`, then multiplier, lo, hi, near, offset; arrays by address.
+        job: as `Job`, then multiplier, near, offset; arrays by address.
 
     Returns: how many tiles have a lane near a tie; `near`, int64 of as many as there
         are tiles, gets their numbers, block by block.
@@ -192,7 +192,7 @@ def tiles_u8(typingctx, rows, pixels, taps, job):
     def emit(context, b, signature, arguments):
         values = cgutils.unpack_tuple(b, arguments[3])
         job = Job(*values[:FIELDS])
-        multiplier, lo, hi, near, offset = values[FIELDS:]
+        multiplier, near, offset = values[FIELDS:]
         pixels = shape[1]
 
         def enter(block):
@@ -201,7 +201,7 @@ def tiles_u8(typingctx, rows, pixels, taps, job):
 
             def tile(number, job, carried):
                 sums = _accumulate(b, *shape, job)
-                rescaler = Rescaler(b, offset, lo, hi)
+                rescaler = Rescaler(b, offset)
                 for first in range(0, len(sums), QUAD):
                     quad = sums[first : first + QUAD]
                     whole = (quad * QUAD)[:QUAD]
@@ -218,7 +218,7 @@ def tiles_u8(typingctx, rows, pixels, taps, job):
 
         return _each_tile(b, job, pixels, 1, [I64(0)], enter)[0]
 
-    kinds = [*[types.int64] * (FIELDS + 4), types.float32]
+    kinds = [*[types.int64] * (FIELDS + 2), types.float32]
     return types.int64(rows, pixels, taps, types.Tuple(kinds)), emit
 
 

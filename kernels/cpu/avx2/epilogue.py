@@ -36,7 +36,8 @@ PAIRED = ir.Constant(
 class Rescaler:
     """What all quads of a tile share: the limits, and the least low half so far.
 
-    Low halves below `limit`, int32 lanes, are near a tie.
+    Without `lo` and `hi` codes are 0 to 255. Low halves below `limit`, int32 lanes, are
+    near a tie.
     """
 
     def __init__(self, b, offset, lo=None, hi=None, limit=None):
@@ -75,6 +76,8 @@ class Rescaler:
         return _in_order(b, self._limited(b, simd.pack_bytes(b, *words)))
 
     def _limited(self, b, codes):
+        if self.low is None:
+            return codes
         return simd.smaller(b, simd.larger(b, codes, self.low), self.high)
 
     def near_ties(self, b):
@@ -158,3 +161,11 @@ def resolve(
                 out[c0 + row * ldc + column] = rounding.requantize_s32u8(
                     spill[i], multiplier[column], limbs, column, zero_point, lo, hi
                 )
+
+
+@kernel
+def limit_codes(codes, first, count, lo, hi):
+    """Limit codes[first : first + count] to lo .. hi."""
+    low, high = np.uint8(lo), np.uint8(hi)
+    for i in range(np.uintp(first), np.uintp(first + count)):
+        codes[i] = min(max(codes[i], low), high)
