@@ -142,8 +142,8 @@ class Rule:
         """The name of a case."""
         return f"{name}, {self.dtype}, {self.scales}"
 
-    def oracle(self, *names: str) -> Oracle | None:
-        """The first of these that there is."""
+    def oracle(self, *names: str) -> Any:
+        """The first of these that there is, or None."""
         known = ORACLES[self.rule]
         return next((known[name] for name in names if name in known), None)
 
@@ -177,7 +177,7 @@ class Rule:
         title = f"{self.rule}: {self.told(name)}"
         steps = draw.integers(title, (254,), -1300, 1300)
         near = steps.astype(np.float32) * np.float32(self.out.scale / 8)
-        x = np.concatenate([near, np.float32([1e30, -1e30])])
+        x = np.concatenate([near, np.array([1e30, -1e30], np.float32)])
         yield from self.made(
             *(name, name, (self.out,)),
             lambda out: quantize(md.asarray(x), out),
@@ -282,10 +282,13 @@ class Rule:
             yield from self.made(
                 *(name, title, (x, grid)),
                 partial(_pool, getattr(md, name), **given),
-                lambda grid=grid: np.reshape(
-                    [self.average(name, codes, grid) for codes in seen], shape
-                ),
+                partial(self.all_averages, name, seen, shape, grid),
             )
+
+    def all_averages(
+        self, name: str, seen: list[list[int]], shape: tuple[int, ...], out: QParams
+    ) -> Array:
+        return np.reshape([self.average(name, codes, out) for codes in seen], shape)
 
     def average(self, name: str, codes: list[int], out: QParams) -> Any:
         """What a window, or an image, of these codes gives."""
@@ -352,7 +355,8 @@ def _pool(operation: Any, out: QParams, x: Any, **options: Any) -> Any:
 
 
 def codes_of(x: Any) -> list[int]:
-    return np.asarray(x.codes).tolist()
+    codes: list[int] = np.asarray(x.codes).tolist()
+    return codes
 
 
 def without_zeros(x: Any) -> Any:
