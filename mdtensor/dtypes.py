@@ -26,6 +26,10 @@ STORED: dict[str, str] = {
 }
 
 
+#: How the names begin that `mdtensor.quant` adds.
+_QUANTIZED = ("qint", "quint", "qfloat")
+
+
 class DType:
     """An element type.
 
@@ -191,6 +195,8 @@ def _known(name: object) -> str:
     listed = f"Known are {', '.join(_REGISTRY)}"
     if not isinstance(name, str):
         return listed
+    if name.startswith(_QUANTIZED) and "quantized" not in kinds():
+        return f"Import mdtensor.quant first. {listed}"
     alike = [ours for ours in _REGISTRY if _digits(ours) == _digits(name)]
     near = get_close_matches(name[:99].lower(), alike, 1, 0.75)
     return f"Use {near[0]}. {listed}" if near else listed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from mdtensor.interchange import Interchange
 from mdtensor.operators import Operators
 from mdtensor.spelling import attribute
 
+Natural = TypeVar("Natural", DType, None)
 _new = object.__new__
 _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
 
@@ -115,6 +116,11 @@ class Tensor(Interchange, Operators):
         new = _new(cls)
         new.buffer = buffer
         return new
+
+    @classmethod
+    def of_numbers(cls) -> type[Self]:
+        """This leaf; an error of one whose tensors numbers alone do not make."""
+        return cls
 
     @classmethod
     def spec(cls, shape: Iterable[int]) -> TensorSpec:
@@ -278,6 +284,15 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
         problem = f"{meant} has no tensor type on {place}"
         raise PromotionError(problem, fix if is_new else "")
     return _LEAVES[meant, place.name]
+
+
+def element(dtype: Any, natural: Natural) -> DType | Natural:
+    """The element type meant where numbers become a tensor; `natural` for None.
+
+    Raises:
+        PromotionError, OptionError: as `leaf` does, and what `of_numbers` raises.
+    """
+    return natural if dtype is None else leaf(dtypes.dtype(dtype)).of_numbers().dtype
 
 
 def leaves() -> tuple[type[Tensor], ...]:

@@ -68,7 +68,8 @@ def finfo(type: Any, /) -> FloatInfo:
     if found.is_complex:
         found = dtypes.dtype(f"float{found.bits // 2}")
     if not found.is_floating:
-        raise OptionError(f"{found} is no floating type", "Use iinfo", "finfo")
+        fix = "Use iinfo" if found.is_integer else ""
+        raise OptionError(f"{found} is no floating type", fix, "finfo")
     numbers: Any = ml_dtypes.finfo(found.storage)  # type: ignore[no-untyped-call]
     return FloatInfo(
         bits=found.bits,
@@ -100,7 +101,8 @@ def iinfo(type: Any, /) -> IntegerInfo:
     """
     found = _element_type(type)
     if not found.is_integer:
-        raise OptionError(f"{found} is no integer type", "Use finfo", "iinfo")
+        fix = "Use finfo" if found.is_floating or found.is_complex else ""
+        raise OptionError(f"{found} is no integer type", fix, "iinfo")
     return IntegerInfo(found.bits, int(found.maximum), int(found.minimum), found)
 
 

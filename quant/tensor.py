@@ -112,7 +112,7 @@ class QuantizedTensor(Tensor):
     @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
-            raise cls._gridless(qparams)
+            raise cls._gridless(f", got {qparams}")
         qparams.check_fit(shape, "codes of shape", cls.__name__)
         # NumPy makes a scalar of an array without axes.
         new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
@@ -122,11 +122,16 @@ class QuantizedTensor(Tensor):
         return new
 
     @classmethod
-    def _gridless(cls, given: Any) -> GridError:
+    def _gridless(cls, given: str = "") -> GridError:
         return GridError(
-            f"{cls.__name__} needs a grid of {cls.dtype}, got {given}",
-            f"Use quantize(x, QParams(s, dtype={str(cls.dtype)!r})) for numbers",
+            f"{cls.__name__} needs a grid of {cls.dtype}{given}",
+            f"Use quantize(x, QParams(s, dtype={str(cls.dtype)!r})) for numbers, "
+            f"{cls.__name__}(codes, scale=s) for codes",
         )
+
+    @classmethod
+    def of_numbers(cls) -> type[Self]:
+        raise cls._gridless()
 
     def with_qparams(self, qparams: QParams) -> Self:
         """The same codes on another grid; shares the buffer."""
@@ -262,7 +267,7 @@ class PackedTensor(NarrowTensor):
     ) -> Self:
         """A tensor of `shape` around packed bytes, which are trusted to be codes."""
         if qparams is None:
-            raise cls._gridless(None)
+            raise cls._gridless()
         if shape is None or _packed_shape(shape) != buffer.shape:
             raise ShapeError(
                 f"bytes of shape {buffer.shape} do not hold codes of shape {shape}",

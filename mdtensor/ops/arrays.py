@@ -12,7 +12,7 @@ from mdtensor.errors import ExchangeError, OptionError, ProtocolError
 from mdtensor.generics.conversion import astype, to
 from mdtensor.host import typed_array
 from mdtensor.ops.answered import answered
-from mdtensor.tensor import Tensor, from_numpy, leaf
+from mdtensor.tensor import Tensor, element, from_numpy, leaf
 
 #: DLPack's number for the memory of the host.
 HOST = 1
@@ -72,7 +72,7 @@ def _typed(values: Any, dtype: DType | None) -> Any:
     """A tensor of Python values, or of an array in foreign byte order."""
     if isinstance(values, np.ndarray):
         return _cast(from_numpy(values), dtype)
-    found, buffer = typed_array(values, dtype)
+    found, buffer = typed_array(values, element(dtype, None))
     return leaf(found).wrap(buffer)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import dtypes
 from mdtensor.device import cpu, device as find_device
 from mdtensor.dispatch import method
 from mdtensor.dtypes import DType
@@ -27,7 +26,7 @@ from mdtensor.ops.arrays import asarray
 from mdtensor.ops.memory import allocated
 from mdtensor.ops.operands import Dense, deduced, on_host
 from mdtensor.promotion import DEFAULT_FLOAT
-from mdtensor.tensor import Tensor, leaf
+from mdtensor.tensor import Tensor, element, leaf
 
 
 @answered
@@ -51,7 +50,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 
     Source: array API 2024.12, `full`.
     """
-    wanted = None if dtype is None else dtypes.dtype(dtype)
+    wanted = element(dtype, None)
     home = cpu if device is None else find_device(device)
     one = asarray(fill_value, dtype=wanted)
     on_host("full", one)
@@ -83,10 +82,6 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     return checked(name, (shape,), lambda: shape_sizes(shape))
 
 
-def _element(dtype: Any) -> DType:
-    return DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
-
-
 @answered
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of zeros, float32 unless another `dtype` is given.
@@ -98,7 +93,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
     Source: array API 2024.12, `zeros`.
     """
-    sizes, found = _sizes("zeros", shape), _element(dtype)
+    sizes, found = _sizes("zeros", shape), element(dtype, DEFAULT_FLOAT)
     made = partial(np.zeros, sizes, found.storage)
     return placed(made, found, device, "zeros", shape)
 
@@ -114,7 +109,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
     Source: array API 2024.12, `ones`.
     """
-    sizes, found = _sizes("ones", shape), _element(dtype)
+    sizes, found = _sizes("ones", shape), element(dtype, DEFAULT_FLOAT)
     made = partial(np.ones, sizes, found.storage)
     return placed(made, found, device, "ones", shape)
 
@@ -130,7 +125,7 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
     Source: array API 2024.12, `empty`.
     """
-    sizes, found = _sizes("empty", shape), _leaf(_element(dtype), device)
+    sizes, found = _sizes("empty", shape), _leaf(element(dtype, DEFAULT_FLOAT), device)
     made = partial(found.device.alloc, sizes, found.dtype.storage)
     return found.wrap(allocated(made, "empty", shape))
 
@@ -161,7 +156,7 @@ def eye(
     Source: array API 2024.12, `eye`.
     """
     shape = n_rows, n_rows if n_cols is None else n_cols
-    (rows, columns), found = _sizes("eye", shape), _element(dtype)
+    (rows, columns), found = _sizes("eye", shape), element(dtype, DEFAULT_FLOAT)
     checked("eye", shape, lambda: check_diagonal(k))
     made = partial(kernel.eye, rows, columns, k, found.storage)
     return placed(made, found, device, "eye", *shape)

@@ -17,6 +17,7 @@ from mdtensor.ops.answered import answered
 from mdtensor.ops.creation import placed
 from mdtensor.ops.manipulation import broadcast_arrays
 from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
+from mdtensor.tensor import element
 
 
 @answered
@@ -56,7 +57,7 @@ def arange(
     if width == 0:
         raise OptionError("a step of 0 never arrives", "Use another step", call)
     is_whole = all(isinstance(value, int) for value in (first, last, width))
-    found = _element(dtype, DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
+    found = element(dtype, DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
     count = max(0, ceil((Fraction(last) - Fraction(first)) / Fraction(width)))
     if is_whole and found.is_integer:
         _check_ends(first, first + max(count - 1, 0) * width, found, call)
@@ -108,7 +109,7 @@ def linspace(
     if dtype is not None and dtypes.dtype(dtype).is_integer:
         return _whole_between(start, stop, int(num), parts, dtypes.dtype(dtype), device)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
-    found = _element(dtype, DEFAULT_COMPLEX if is_complex else DEFAULT_FLOAT)
+    found = element(dtype, DEFAULT_COMPLEX if is_complex else DEFAULT_FLOAT)
     _check_fractions(call, found)
     if is_complex and not found.is_complex:
         raise CastError(f"{found} represents real numbers", "Use complex64", call)
@@ -127,10 +128,6 @@ def _whole_between(
     _check_ends(first, last, dtype, call)
     made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
     return placed(made, dtype, device, "linspace", start, stop, num)
-
-
-def _element(dtype: Any, natural: DType) -> DType:
-    return natural if dtype is None else dtypes.dtype(dtype)
 
 
 def _real(value: Any, call: str) -> Any:

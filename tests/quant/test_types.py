@@ -2,7 +2,10 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from fractions import Fraction
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -281,12 +284,61 @@ def test_a_type_of_storage_leads_to_its_codes(name):
         )
 
 
-@pytest.mark.parametrize("name", ["qint4", "qint8", "qfloat8_e4m3"])
-def test_codes_are_not_made_without_a_grid(name):
-    for make in (md.zeros, md.ones, md.empty):
+NUMBERS = {
+    "asarray": partial(md.asarray, [1.0]),
+    "asarray of integers": partial(md.asarray, [[1, 2]]),
+    "arange": partial(md.arange, 3),
+    "linspace": partial(md.linspace, 0, 1, 3),
+    "zeros": partial(md.zeros, (2, 3)),
+    "ones": partial(md.ones, 3),
+    "empty": partial(md.empty, (2, 3)),
+    "full": partial(md.full, 3, 1.0),
+    "eye": partial(md.eye, 3),
+    "zeros_like": partial(md.zeros_like, md.ones(3)),
+    "full_like": partial(md.full_like, md.ones(3), fill_value=2),
+}
+CASTS = {
+    "astype(Float32Tensor[3], str)": lambda name: md.ones(3).astype(name),
+    "astype(BoolTensor[], DType)": lambda name: md.asarray(np.bool_(1), dtype=name),
+    "astype(Int8Tensor[2], DType)": lambda name: md.astype(
+        md.asarray([1, 2], dtype="int8"), md.dtype(name)
+    ),
+}
+
+
+def of_a_grid(name):
+    leaf = md.leaf(name).__name__
+    return (
+        f"{leaf} needs a grid of {name}. Use quantize(x, QParams(s, dtype='{name}')) "
+        f"for numbers, {leaf}(codes, scale=s) for codes."
+    )
+
+
+@pytest.mark.parametrize("make", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_alone_make_no_codes(make):
+    for name in ("qint4", "qint8", "qfloat8_e4m3"):
         with pytest.raises(md.GridError) as caught:
-            make((2, 3), dtype=name)
-        assert str(caught.value) == (
-            f"{md.leaf(md.dtype(name)).__name__} needs a grid of {name}, got None. "
-            f"Use quantize(x, QParams(s, dtype='{name}')) for numbers."
-        )
+            make(dtype=name)
+        assert str(caught.value) == of_a_grid(name)
+        with pytest.raises(md.GridError):
+            make(dtype=md.dtype(name))
+
+
+@pytest.mark.parametrize(("call", "cast"), CASTS.items(), ids=CASTS)
+def test_numbers_are_not_cast_to_codes(call, cast):
+    for name in ("qint4", "qint8", "qfloat8_e4m3"):
+        with pytest.raises(md.GridError) as caught:
+            cast(name)
+        assert str(caught.value) == f"{call}: {of_a_grid(name)}"
+
+
+def test_what_the_error_says_is_what_works():
+    x = md.asarray([1.0, -0.5])
+    assert quant.quantize(x, QParams(0.5, dtype="qint8")).codes.tolist() == [2, -1]
+    assert quant.QInt8Tensor([2, -1], scale=0.5).codes.tolist() == [2, -1]
+
+
+def test_names_of_codes_ask_for_the_import():
+    code = "import mdtensor as md; md.zeros(2, dtype='qint8')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "no element type qint8. Import mdtensor.quant first. Known" in ended.stderr

@@ -19,9 +19,10 @@ def cast(
     """Another element type, and device if one is given; same shape."""
     flag(copy, "copy")
     wanted = dtypes.dtype(dtype)
-    if not isdtype(wanted, ("bool", "numeric")):
-        raise CastError(f"{wanted} is no type of plain numbers", "Use quantize")
     found = x.with_dtype(wanted)
+    found.type.of_numbers()
+    if not isdtype(wanted, ("bool", "numeric")):
+        raise CastError(f"{wanted} is no type of plain numbers")
     return found if device is None else moved(found, device)
 
 
