@@ -17,8 +17,14 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import GridError
 from mdtensor.quant.generics import dequantize
+from mdtensor.quant.model.fold import (
+    fold_batch_norms,
+    fold_biases,
+    fold_factors,
+    fold_stored_biases,
+)
 from mdtensor.quant.model.graph import Graph, Node, spec_of
-from mdtensor.quant.model.grids import WEIGHTED, fold_grids, fold_weights
+from mdtensor.quant.model.grids import fold_grids, fold_weights
 
 Rewrite = Callable[[Graph], Graph]
 
@@ -137,132 +143,6 @@ def _contiguous(tensor: Any) -> Any:
     return tensor
 
 
-def fold_batch_norms(graph: Graph) -> Graph:
-    """A normalization behind a convolution becomes part of its weights.
-
-    Behind a linear layer too, where the outputs are the channels: the second axis.
-    """
-    specs = graph.specs()
-    nodes: dict[str, Node | None] = {}
-    constants: dict[str, Any] = {}
-    for node in graph.nodes:
-        if node.operation is not md.batch_norm:
-            continue
-        before = _weighted_before(graph, node, node.inputs[0])
-        if before is None or not _are_constants(graph, node.inputs[1:]):
-            continue
-        if before.operation is md.linear and specs[before.output].ndim != 2:
-            continue
-        if specs[before.inputs[1]].qparams is not None:  # codes stay as they are
-            continue
-        given = [*before.inputs[1:], *node.inputs[1:]]
-        known: list[Any] = [x if x is None else graph.constants[x] for x in given]
-        names = (graph.fresh(f"{node.output}.w"), graph.fresh(f"{node.output}.b"))
-        folded = md.fold_batch_norm(*known, **node.options)
-        constants |= dict(zip(names, folded, strict=True))
-        nodes[node.output] = replace(
-            before, inputs=(before.inputs[0], *names), output=node.output
-        )
-    return graph.rewritten(nodes, constants) if nodes else graph
-
-
-def _weighted_before(
-    graph: Graph, node: Node, value: str, kinds: tuple[Any, ...] = WEIGHTED
-) -> Node | None:
-    """The layer with constant weights that writes `value` for `node` alone."""
-    before = graph.producers.get(value)
-    if before is None or before.operation not in kinds:
-        return None
-    if graph.only_consumer(value) is not node:
-        return None
-    return before if _are_constants(graph, before.inputs[1:]) else None
-
-
-def _are_constants(graph: Graph, inputs: tuple[Any, ...]) -> bool:
-    return all(x is None or x in graph.constants for x in inputs)
-
-
-def fold_stored_biases(graph: Graph) -> Graph:
-    """Dequantized numbers, added behind a linear layer of such, become its bias.
-
-    So a file has the bias of a quantized layer of more than two axes.
-    """
-    specs = graph.specs()
-    nodes: dict[str, Node | None] = {}
-    for node in graph.nodes:
-        if node.operation is not md.add:
-            continue
-        for value, bias in (node.inputs, node.inputs[::-1]):
-            before = _unbiased_before(graph, node, value)
-            if before is None or not _is_dequantized(graph, bias, of_constant=True):
-                continue
-            if specs[bias].shape == specs[value].shape[-1:]:
-                inputs = (*before.inputs[:2], bias)
-                nodes[node.output] = replace(before, inputs=inputs, output=node.output)
-                break
-    return graph.rewritten(nodes) if nodes else graph
-
-
-def _unbiased_before(graph: Graph, node: Node, value: Any) -> Node | None:
-    """The linear layer of dequantized values that writes `value` for `node` alone."""
-    before = graph.producers.get(value)
-    if before is None or before.operation is not md.linear:
-        return None
-    x, weights, bias = before.inputs
-    if bias is not None or graph.only_consumer(value) is not node:
-        return None
-    stored = _is_dequantized(graph, weights, of_constant=True)
-    return before if stored and _is_dequantized(graph, x) else None
-
-
-def _is_dequantized(graph: Graph, value: Any, *, of_constant: bool = False) -> bool:
-    node = graph.producers.get(value)
-    if node is None or node.operation is not dequantize:
-        return False
-    return not of_constant or node.inputs[0] in graph.constants
-
-
-BIASED = (*WEIGHTED, md.conv_transpose2d)
-
-
-def fold_biases(graph: Graph) -> Graph:
-    """A constant for each channel, added behind a layer, becomes its bias."""
-    specs = graph.specs()
-    nodes: dict[str, Node | None] = {}
-    constants = {}
-    for node in graph.nodes:
-        if node.operation is not md.add:
-            continue
-        for value, other in (node.inputs, node.inputs[::-1]):
-            before = _weighted_before(graph, node, value, BIASED)
-            if before is None or specs[node.output] != specs[value]:
-                continue
-            bias = _bias(graph, before, other, specs[value])
-            if bias is not None:
-                name = graph.fresh(f"{node.output}.b")
-                constants[name] = bias
-                inputs = (*before.inputs[:2], name)
-                nodes[node.output] = replace(before, inputs=inputs, output=node.output)
-                break
-    return graph.rewritten(nodes, constants) if nodes else graph
-
-
-def _bias(graph: Graph, layer: Node, value: Any, result: TensorSpec) -> Any:
-    """The constant `value` as a bias of `layer`, on top of the one it has."""
-    if value not in graph.constants or result.qparams is not None:
-        return None
-    added = graph.constants[value]
-    trailing = 0 if layer.operation is md.linear else 2
-    channels = result.shape[-1 - trailing]
-    aligned = (1,) * (1 + trailing - added.ndim) + added.shape
-    fits = aligned[len(aligned) - trailing - 1 :] == (channels,) + (1,) * trailing
-    if added.dtype is not result.dtype or not fits or added.size != channels:
-        return None
-    flat = md.reshape(added, (channels,))
-    old = layer.inputs[2]
-    return flat if old is None else graph.constants[old] + flat
-
-
 def name_activations(graph: Graph) -> Graph:
     """clip(0, none) is relu, clip(0, 6) is relu6, clip(x + 3, 0, 6) / 6 hardsigmoid."""
     specs = graph.specs()
@@ -369,6 +249,7 @@ PASSES: tuple[Rewrite, ...] = (
     drop_identities,
     name_linear,
     fold_batch_norms,
+    fold_factors,
     fold_biases,
     fold_stored_biases,
     name_activations,

@@ -136,9 +136,100 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         chain(STACK, [LINEAR, NORM], w=weights(6, 4), **BATCH_NORM),
         ["linear", "batch_norm"],
     ),
+    "batch norm of a transposed convolution": (
+        rewrite.fold_batch_norms,
+        chain(
+            FEATURES,
+            [node(md.conv_transpose2d, "x w -", "c", stride=2), NORM],
+            w=weights(4, 6, 2, 2),
+            **BATCH_NORM,
+        ),
+        ["conv_transpose2d"],
+    ),
+    "batch norm of a transposed convolution in groups": (
+        rewrite.fold_batch_norms,
+        chain(
+            FEATURES,
+            [node(md.conv_transpose2d, "x w -", "c", stride=2, groups=2), NORM],
+            w=weights(4, 3, 2, 2),
+            **BATCH_NORM,
+        ),
+        ["conv_transpose2d", "batch_norm"],
+    ),
+    "factor": (
+        rewrite.fold_factors,
+        chain(FEATURES, [CONV, node(md.mul, "c k", "y")], w=W, k=weights(1)),
+        ["conv2d"],
+    ),
+    "factor of each channel, on the left": (
+        rewrite.fold_factors,
+        chain(FEATURES, [CONV, node(md.mul, "k c", "y")], w=W, k=weights(6, 1, 1)),
+        ["conv2d"],
+    ),
+    "factor of a biased layer": (
+        rewrite.fold_factors,
+        chain(
+            FEATURES, [BIASED, node(md.mul, "c k", "y")], w=W, b=B, k=weights(6, 1, 1)
+        ),
+        ["conv2d"],
+    ),
+    "factor of a linear layer": (
+        rewrite.fold_factors,
+        chain(
+            ROWS,
+            [node(md.linear, "x w -", "c"), node(md.mul, "c k", "y")],
+            w=weights(2, 4),
+            k=weights(2),
+        ),
+        ["linear"],
+    ),
+    "factor of a transposed convolution in groups": (
+        rewrite.fold_factors,
+        chain(
+            FEATURES,
+            [
+                node(md.conv_transpose2d, "x w b", "c", stride=2, groups=2),
+                node(md.mul, "c k", "y"),
+            ],
+            w=weights(4, 3, 2, 2),
+            b=B,
+            k=weights(1, 6, 1, 1),
+        ),
+        ["conv_transpose2d"],
+    ),
+    "no factor along the width": (
+        rewrite.fold_factors,
+        chain(FEATURES, [CONV, node(md.mul, "c k", "y")], w=W, k=weights(5)),
+        ["conv2d", "mul"],
+    ),
+    "no factor that leaves float32": (
+        rewrite.fold_factors,
+        chain(
+            FEATURES,
+            [CONV, node(md.mul, "c k", "y")],
+            w=W,
+            k=md.asarray([float("inf")], dtype=md.float32),
+        ),
+        ["conv2d", "mul"],
+    ),
+    "no factor of a layer with another reader": (
+        rewrite.fold_factors,
+        chain(
+            FEATURES,
+            [CONV, node(md.mul, "c k", "n"), node(md.add, "c n", "y")],
+            w=W,
+            k=weights(1),
+        ),
+        ["conv2d", "mul", "add"],
+    ),
     "bias": (
         rewrite.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1, 6, 1, 1)),
+        ["conv2d"],
+    ),
+    "bias of all channels": (
+        rewrite.fold_biases,
+        chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1)),
         ["conv2d"],
     ),
     "bias on the left": (
