@@ -16,6 +16,7 @@ from mdtensor.kernels.cpu.crew import CREW, run_alone
 from mdtensor.kernels.cpu.feed import copy_f32
 from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
 from mdtensor.kernels.cpu.jobs import job, piece_count
+from mdtensor.kernels.cpu.join import joined
 from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
 
 #: Of a profile: seconds that a step is timed for, unless it takes longer than that, how
@@ -91,23 +92,23 @@ class Program:
         return Executable(self, list(outputs), refuses_nan)
 
 
-def _lifetimes(program, outputs):
+def _lifetimes(program, steps, outputs):
     """(first, last) step at which each storage is needed; inputs begin at -1."""
     first = {slot.storage: -1 for slot in program.inputs}
     last = dict(first)
-    for index, (_, _, slots, result) in enumerate(program.steps):
+    for index, (_, _, slots, result) in enumerate(steps):
         first[result.storage] = last[result.storage] = index
         for slot in slots:
             last[slot.storage] = index
     for slot in outputs:
-        last[slot.storage] = len(program.steps)
+        last[slot.storage] = len(steps)
     return first, last
 
 
-def _place(program, outputs, reuse):
+def _place(program, steps, outputs, reuse):
     """(offset of each storage, arena bytes): the first gap free for its lifetime."""
-    first, last = _lifetimes(program, outputs)
-    scratch = max((plan.scratch for plan, _, _, _ in program.steps), default=0)
+    first, last = _lifetimes(program, steps, outputs)
+    scratch = max((plan.scratch for plan, _, _, _ in steps), default=0)
     start = _rounded(scratch + SLACK)
     offsets, total = {}, start
     by_size = sorted(first, key=lambda s: -program.sizes[s])
@@ -133,15 +134,13 @@ def _rounded(size):
 
 
 class Layout:
-    """Rows and places for one choice of values to keep."""
+    """Rows and places for one choice of steps and of values to keep."""
 
-    def __init__(self, program, outputs, constants_at, reuse):
-        self.offsets, self.size = _place(program, outputs, reuse)
-        scratch = max((plan.scratch for plan, _, _, _ in program.steps), default=0)
-        self.rows = np.zeros((len(program.steps), invoke.ROW_LENGTH), np.int64)
-        for row, (plan, own, slots, result) in zip(
-            self.rows, program.steps, strict=True
-        ):
+    def __init__(self, program, steps, outputs, constants_at, reuse=False):
+        self.offsets, self.size = _place(program, steps, outputs, reuse)
+        scratch = max((plan.scratch for plan, _, _, _ in steps), default=0)
+        self.rows = np.zeros((len(steps), invoke.ROW_LENGTH), np.int64)
+        for row, (plan, own, slots, result) in zip(self.rows, steps, strict=True):
             row[:] = own
             x, y = slots[0], slots[-1]
             row[Column.X], row[Column.X_BYTES] = self.offsets[x.storage], x.bytes
@@ -166,18 +165,25 @@ class Layout:
 
 
 class Executable:
-    """A built Program. Calls from several threads each use an arena of their own."""
+    """A built Program. Calls from several threads each use an arena of their own.
+
+    Attributes:
+        done_by: for each step of the program the number of that which does its work:
+            its own, unless it is a table that another one holds, see `join`.
+    """
 
     def __init__(self, program, outputs, refuses_nan=False):
         self._program, self.outputs = program, outputs
         self._refuses_nan = refuses_nan
+        left, self.done_by = joined(program.steps, outputs)
+        self._numbers, self._steps = list(left), list(left.values())
         constants, places = Constants(), {}
-        for plan, _, _, _ in program.steps:
+        for plan, _, _, _ in (*program.steps, *self._steps):
             if id(plan.constants) not in places:
                 places[id(plan.constants)] = constants.add(plan.constants)[0]
         self._places = places
         self._constants = constants.array()
-        self._layout = Layout(program, outputs, places, True)
+        self._layout = Layout(program, self._steps, outputs, places, reuse=True)
         self._free = []
 
     @property
@@ -193,7 +199,9 @@ class Executable:
     @property
     def pieces(self):
         """Into how many pieces each step is cut, for threads; 1: one does it."""
-        return [piece_count(row) for row in self._layout.rows]
+        counts = map(piece_count, self._layout.rows)
+        found = dict(zip(self._numbers, counts, strict=True))
+        return [found[number] for number in self.done_by]
 
     def _load(self, layout, arena, arrays):
         assert len(arrays) == len(self._program.inputs), "wrong number of inputs"
@@ -234,7 +242,7 @@ class Executable:
 
         Returns: a function; what it returns is overwritten by its next call.
         """
-        layout = Layout(self._program, self.outputs, self._places, False)
+        layout = Layout(self._program, self._steps, self.outputs, self._places)
         arena = aligned_bytes(layout.size)
         self._load(layout, arena, arrays)
         results = [layout.view(arena, slot) for slot in self.outputs]
@@ -247,8 +255,9 @@ class Executable:
 
     def values(self, *arrays, threads=1):
         """The result of every step, in order; for comparisons, no bytes are reused."""
-        slots = [result for _, _, _, result in self._program.steps]
-        layout = Layout(self._program, slots, self._places, False)
+        steps = self._program.steps
+        slots = [result for _, _, _, result in steps]
+        layout = Layout(self._program, steps, slots, self._places)
         arena = aligned_bytes(layout.size)
         self._load(layout, arena, arrays)
         self._run(layout, arena, threads)
@@ -258,6 +267,7 @@ class Executable:
         """Seconds of each step, the least of `repeat`, in the order of the run.
 
         A step is run so often in one call that the clock and the call are far less.
+        One whose work another one does takes none.
         """
         layout = self._layout
         arena = aligned_bytes(layout.size)
@@ -278,7 +288,9 @@ class Executable:
         for _ in range(repeat):
             self._load(layout, arena, arrays)
             best = np.minimum(best, [seconds(part) for part in rows])
-        return np.maximum(best - idle, 0.0) / counts
+        found = np.zeros(len(self._program.steps))
+        found[self._numbers] = np.maximum(best - idle, 0.0) / counts
+        return found
 
 
 def _bits(array):

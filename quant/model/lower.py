@@ -79,6 +79,13 @@ class Compiled:
         """Into how many pieces each step is cut, in order."""
         return list(self.executable.pieces)
 
+    @property
+    def done_by(self) -> list[Node]:
+        """The node whose step does the work of each step, in order; often its own."""
+        pairs = zip(self.nodes, self.steps, strict=True)
+        stepped = [node for node, step in pairs if step is not None]
+        return [stepped[number] for number in self.executable.done_by]
+
     def profile(self, values: Values, repeat: int) -> Any:
         """Seconds of every step, in order."""
         return self._call(self.executable.profile, values, repeat=repeat)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
 from mdtensor.quant.model.feeds import fed
-from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import PRODUCTS
 from mdtensor.quant.model.lower import (
     Called,
@@ -48,6 +48,8 @@ class PlannedNode:
         weights: what a product has as weights: their type, and which share a scale;
             empty for other nodes.
         bits: of a weight, with its share of scales.
+        within: the node whose table holds this one, and does its work; empty if it
+            does its own.
     """
 
     node: str
@@ -63,6 +65,7 @@ class PlannedNode:
     pieces: int
     weights: str
     bits: float
+    within: str = ""
 
 
 #: What a printed plan says of each node, here and in `mdtensor run --plan`.
@@ -76,6 +79,7 @@ def cells(node: Mapping[str, Any]) -> dict[str, str]:
     """The text of each of `COLUMNS` for a PlannedNode as a dictionary."""
     types = node["signature"].partition("(")[2].rstrip(")").replace("Tensor", "")
     more = {
+        "kernel": f"in {node['within']}" if node["within"] else node["kernel"],
         "types": types,
         "result": "x".join(map(str, node["shape"])),
         "MACs": f"{node['macs']:,}" if node["macs"] else "",
@@ -154,9 +158,9 @@ class Plan:
     def profile(self, feeds: Any, repeat: int = 20) -> dict[str, float]:
         """Seconds of each node by its name, the least of `repeat` runs.
 
-        Compiled nodes run on one thread, those that are views take 0. The sum is
-        somewhat less than a call takes: each node is repeated by itself, with its data
-        in the cache, and copies into and out of compiled parts are no node's.
+        Compiled nodes run on one thread; views take 0, as do those within another. The
+        sum is somewhat less than a call takes: each node is repeated by itself, with
+        its data in the cache, and copies into and out of compiled parts are no node's.
 
         Args:
             feeds: as for a call.
@@ -193,9 +197,10 @@ class Plan:
             elif isinstance(part, Kept):
                 yield self._kept(part)
             else:
-                pieces = iter(part.pieces)
+                shares = zip(part.pieces, part.done_by, strict=True)
                 for node, step in zip(part.nodes, part.steps, strict=True):
-                    yield self._compiled(node, step, next(pieces) if step else 1)
+                    pieces, by = next(shares) if step else (1, node)
+                    yield self._compiled(node, step, pieces, by)
 
     def _called(self, part: Called) -> PlannedNode:
         node, method = part.node, part.selection.method
@@ -225,13 +230,13 @@ class Plan:
         values = [self._specs[name] for name in (*node.values, node.output)]
         return all(issubclass(spec.type, QuantizedTensor) for spec in values)
 
-    def _compiled(self, node: Any, step: Any, pieces: int) -> PlannedNode:
+    def _compiled(self, node: Node, step: Any, pieces: int, by: Node) -> PlannedNode:
         selection = node.select(*node.arguments(self._specs))
         if step is None:
             return self._describe(node, selection, "view", "none", "view", "", 0)
         moving = [x for x in node.values if x not in self._graph.constants]
         shapes = [slot_shape(self._specs[name]) for name in moving]
-        return self._describe(
+        planned = self._describe(
             node,
             selection,
             step.kernel,
@@ -241,6 +246,7 @@ class Plan:
             int(step.macs(*shapes)),
             pieces,
         )
+        return planned if by is node else replace(planned, within=by.name)
 
     def _describe(
         self,

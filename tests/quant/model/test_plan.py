@@ -51,6 +51,27 @@ def test_the_call_gives_what_the_graph_gives(small_classifier, crops):
         assert np.array_equal(np.asarray(got), np.asarray(*expected.values()))
 
 
+def test_a_chain_of_tables_is_one_step_and_the_plan_says_whose():
+    nodes = (
+        Node("a", quantize, ("x",), "a", {"qparams": GRID}),
+        Node("b", md.sigmoid, ("a",), "b", {"out": WIDE}),
+        Node("c", md.hardswish, ("b",), "c", {"out": GRID}),
+        Node("d", md.tanh, ("c",), "d", {"out": WIDE}),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (1, 600))
+    plan = Plan(Graph({"x": spec}, nodes, {}, ("d",)))
+    assert [n.within for n in plan.nodes] == ["", "d", "d", ""]
+    assert [n.kernel for n in plan.nodes[1:]] == ["lookup_u8"] * 3
+    lines = str(plan).splitlines()
+    assert [line.split()[2:4] for line in lines[2:4]] == [["in", "d"]] * 2
+    x = np.linspace(-9, 9, 600, dtype="f4")[None]
+    eager = eager_values(plan._graph, {"x": x})
+    assert all(same(y, eager[name]) for name, y in plan.values(x).items())
+    assert same(plan(x)["d"], eager["d"])
+    seconds = plan.profile(x, repeat=1)
+    assert seconds["b"] == seconds["c"] == 0 < seconds["d"]
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 3, 4), (2, 1, 3, 4), (1, 4, 1, 1)])
 def test_a_product_takes_the_last_of_four_axes(shape):
     rng = np.random.default_rng(0)
