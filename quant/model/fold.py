@@ -39,11 +39,10 @@ def fold_batch_norms(graph: Graph) -> Graph:
         if not _takes_channels(before, specs):
             continue
         given = [*before.inputs[1:], *node.inputs[1:]]
-        w, *known = (x if x is None else graph.constants[x] for x in given)
+        known: list[Any] = [x if x is None else graph.constants[x] for x in given]
         names = (graph.fresh(f"{node.output}.w"), graph.fresh(f"{node.output}.b"))
-        folded, bias = md.fold_batch_norm(
-            _outputs_first(before, w), *known, **node.options
-        )
+        known[0] = _outputs_first(before, known[0])
+        folded, bias = md.fold_batch_norm(*known, **node.options)
         made = _outputs_first(before, folded), bias
         constants |= dict(zip(names, made, strict=True))
         nodes[node.output] = replace(
@@ -134,8 +133,8 @@ def fold_factors(graph: Graph) -> Graph:
     for node, before, factors in _constants_behind(graph, md.mul):
         if specs[before.inputs[1]].qparams is not None:  # codes stay as they are
             continue
-        given = [x if x is None else graph.constants[x] for x in before.inputs[1:]]
-        made = _scaled(before, *given, factors)
+        w, b = (x if x is None else graph.constants[x] for x in before.inputs[1:])
+        made = _scaled(before, w, b, factors)
         names = [graph.fresh(f"{node.output}.{letter}") for letter in "wb"]
         if not all(x is None or np.isfinite(np.asarray(x)).all() for x in made):
             continue
