@@ -16,6 +16,7 @@ from mdtensor.wording import (
     describe as describe,
     shown as shown,
     type_and_shape as type_and_shape,
+    written as written,
 )
 
 __all__ = [

@@ -1,9 +1,15 @@
-"""How errors show an argument: its type and shape, and never what an array holds."""
+"""How errors show an argument: its type and shape, and never what an array holds.
+
+Its name, and a value that the error asks for, as the one writes them who calls.
+"""
 
 from __future__ import annotations
 
 import re
 import reprlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class _Shown(reprlib.Repr):
@@ -35,6 +41,37 @@ def shown(value: object) -> str:
         ("(1, 'a')", '[[[...]]]', 'an integer of 16610 bits')
     """
     return _SHOWN.repr(value)
+
+
+def _in_python(name: str, *value: object) -> str:
+    return "=".join([name, *map(repr, value)])
+
+
+_WRITER: ContextVar[Callable[..., str]] = ContextVar("writer", default=_in_python)
+
+
+def written(name: str, *value: object) -> str:
+    """An argument, or what else a caller writes, with the value that is meant, if any.
+
+    Example:
+        >>> written("axis"), written("axis", 0)
+        ('axis', 'axis=0')
+    """
+    return _WRITER.get()(name, *value)
+
+
+@contextmanager
+def writing(writer: Callable[..., str]) -> Iterator[None]:
+    """A context in which errors have arguments as `writer` writes them.
+
+    Args:
+        writer: called as `written` is.
+    """
+    token = _WRITER.set(writer)
+    try:
+        yield
+    finally:
+        _WRITER.reset(token)
 
 
 def describe(operation: str, *arguments: object) -> str:

@@ -18,7 +18,7 @@ import difflib
 from contextvars import ContextVar, Token
 
 from mdtensor import OptionError
-from mdtensor.errors import shown
+from mdtensor.errors import shown, written
 
 EXACT = "exact"
 NAMES = (
@@ -43,7 +43,8 @@ def check_rule(name: object) -> str:
         return name
     near = difflib.get_close_matches(str(name)[:99], NAMES, n=1)
     hint = f"Did you mean {near[0]!r}? There are" if near else "Use one of"
-    raise OptionError(f"rounding is {shown(name)}", f"{hint} {', '.join(NAMES)}")
+    problem = f"{written('rounding')} is {shown(name)}"
+    raise OptionError(problem, f"{hint} {', '.join(NAMES)}")
 
 
 def current() -> str:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdtensor.cli.ending import ending
+from mdtensor.cli.wording import option
+from mdtensor.wording import writing
 
 
 def main() -> None:
@@ -27,7 +29,7 @@ def execute(arguments: Sequence[str]) -> int:
         from mdtensor.cli.commands import app
 
         # What overflows is told by the results, and by calibration's own error.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), writing(option):
             code = app(list(arguments), prog_name="mdtensor", standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:
         code, line = ending(error)

@@ -119,7 +119,9 @@ def quantize(
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="How weights become codes: rtn, mse, hqq or gptq."
+            metavar="NAME",
+            help="How weights become codes: rtn, mse, hqq or gptq; `quantize-weights` "
+            "has awq too.",
         ),
     ] = "rtn",
     weight_dtype: Annotated[

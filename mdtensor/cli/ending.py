@@ -1,7 +1,6 @@
 """How a command ends that cannot do its work: an exit code, and one line."""
 
-from mdtensor.cli.wording import in_options
-from mdtensor.errors import DataError, MdtensorError, ModelError, OptionError
+from mdtensor.errors import MdtensorError
 
 #: The extra that brings each optional package, by the name that is imported.
 EXTRAS = {
@@ -15,8 +14,6 @@ EXTRAS = {
     "skimage": "demo",
     "threadpoolctl": "demo",
 }
-#: Errors that may speak of the keywords of models.
-OF_MODELS = (DataError, ModelError, OptionError)
 REFUSED, UNIMPORTABLE, INTERRUPTED = 2, 3, 130
 
 
@@ -41,8 +38,6 @@ def ending(error: BaseException) -> tuple[int, str]:
 
 def _text(error: BaseException) -> str | None:
     """What is wrong and what would work; None for what users cannot mend."""
-    if isinstance(error, OF_MODELS):
-        return f"{type(error).__name__}: {in_options(str(error))}"
     if isinstance(error, MdtensorError):
         return f"{type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError):

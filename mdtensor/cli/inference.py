@@ -15,7 +15,7 @@ from mdtensor.cli.samples import parse_shapes, read_array, read_labels, read_sam
 from mdtensor.cli.working import working
 from mdtensor.errors import ModelError, OptionError
 from mdtensor.quant import QuantizedTensor, dequantize
-from mdtensor.quant.model.algorithms import ALGORITHMS, format_of
+from mdtensor.quant.model.algorithms import ALGORITHMS, check_method, format_of
 from mdtensor.quant.model.files import check_writable, write_file
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize import reasons
@@ -72,7 +72,7 @@ def quantize_file(
 def _check_options(
     method: str, weight_dtype: str, rounding: str, correct_bias: bool
 ) -> None:
-    _check_known("method for weights", method, ALGORITHMS)
+    check_method(method, ALGORITHMS)
     format_of(weight_dtype)
     check_rule(rounding)
 

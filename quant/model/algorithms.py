@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import DType
-from mdtensor.errors import OptionError, shown
+from mdtensor.errors import OptionError, shown, written
 from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.inputs import input_moments
@@ -159,7 +159,7 @@ def format_of(dtype: DType | str) -> WeightFormat:
     """
     found = type_of_codes("weight_dtype", dtype)
     if found not in (qint8, qint4):
-        raise OptionError(f"weight_dtype is {found}", "Use qint8 or qint4")
+        raise OptionError(f"{written('weight_dtype')} is {found}", "Use qint8 or qint4")
     return WeightFormat(found)
 
 
@@ -173,8 +173,9 @@ def check_method(name: Any, known: Sequence[str]) -> None:
         return
     fix = f"Use one of {', '.join(known)}"
     if name == "awq":
-        fix += "; awq is for quantize_weights, and smooth for activations too"
-    raise OptionError(f"method is {shown(name)}", fix)
+        alone, also = written("Model.quantize_weights"), written("Model.smooth")
+        fix += f"; awq is for {alone}, and {also} for activations too"
+    raise OptionError(f"{written('method')} is {shown(name)}", fix)
 
 
 def algorithm(
@@ -205,10 +206,11 @@ def algorithm(
     """
     check_flag("correct_bias", corrects_bias)
     if (name in SAMPLED or corrects_bias) != (samples is not None):
-        what = "correct_bias=True" if corrects_bias else f"method={name!r}"
+        asked = ("correct_bias", True) if corrects_bias else ("method", name)
+        what, given = written(*asked), written("samples")
         if samples is None:
-            raise OptionError(f"{what} needs samples", "Pass samples=[x, ...]")
-        raise OptionError(f"{what} needs no samples", "Leave samples= away")
+            raise OptionError(f"{what} needs samples", f"Pass them as {given}")
+        raise OptionError(f"{what} needs no samples", f"Leave {given} away")
     form = format or WeightFormat()
     found = WeightAlgorithm(name, format=form, options=options or {})
     if samples is None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import MdtensorError, ModelError
+from mdtensor.errors import MdtensorError, ModelError, written
 from mdtensor.quant.model.elements import CODES, Element, element_of, widened
 from mdtensor.quant.model.graph import Graph, Node, deduced, fresh_name, spec_of
 
@@ -96,6 +96,10 @@ class Operator:
 
     def refusal(self, problem: str, fix: str = "") -> ModelError:
         return ModelError(f"{self} {problem}", fix)
+
+    def unsized(self, problem: str, more: str = "") -> ModelError:
+        """A refusal of sizes that are not known; `more` ends what would work."""
+        return self.refusal(problem, f"Give {written('input_shapes')}{more}")
 
 
 def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -234,7 +238,7 @@ class Builder:
             if name in self.sizes:
                 raise ModelError(
                     f"{name!r} depends on a size that is dynamic",
-                    "Give input_shapes with all sizes",
+                    f"Give {written('input_shapes')} with all sizes",
                 )
 
     def array(self, name: str | None) -> Array | None:
@@ -257,9 +261,8 @@ class Builder:
         """
         found = self.array(op.input(index))
         if found is None or is_dynamic(found):
-            raise op.refusal(
-                f"needs {what} as a constant",
-                "Give input_shapes if it is computed from sizes",
+            raise op.unsized(
+                f"needs {what} as a constant", " if it is computed from sizes"
             )
         return found
 

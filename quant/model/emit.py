@@ -9,7 +9,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import TensorSpec
-from mdtensor.errors import ModelError
+from mdtensor.errors import ModelError, written
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.generics.windows import padding4, pair
 from mdtensor.quant.model.build import ELEMENT_TYPES
@@ -368,7 +368,7 @@ def _cut(node: Node, key: Any, size: int) -> tuple[int, int, int]:
     if size < 0 and step < 0 and start < 0:
         raise ModelError(
             f"node {node.name!r} counts from behind on an axis of dynamic size",
-            "Load the model with input_shapes",
+            f"Load the model with {written('input_shapes')}",
         )
     return start, (last if key.stop is None else int(key.stop)), step
 

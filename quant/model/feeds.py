@@ -7,7 +7,7 @@ from typing import Any
 
 import mdtensor as md
 from mdtensor import DYNAMIC, TensorSpec
-from mdtensor.errors import DataError, MdtensorError, type_and_shape
+from mdtensor.errors import DataError, MdtensorError, type_and_shape, written
 
 
 def fed(inputs: Mapping[str, TensorSpec], given: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def checked_feeds(
     if set(feeds) != set(inputs):
         raise DataError(
             f"the model has the inputs {_listed(inputs)}, given are {_listed(feeds)}",
-            "Give each input once, by its name",
+            "Give each of them once, in this order",
         )
     return {name: _checked(name, spec, feeds[name]) for name, spec in inputs.items()}
 
@@ -66,7 +66,7 @@ def _remedy(tensor: Any, spec: TensorSpec) -> str:
     if spec.ndim and tensor.shape[1:] == spec.shape[1:]:
         return (
             f"Give {spec.shape[0]} at a time, or leave the first size open, in "
-            "the file and in input_shapes"
+            f"the file and in {written('input_shapes')}"
         )
     return "Give an array of that shape"
 

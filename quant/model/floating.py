@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
-from mdtensor.errors import OptionError, shown
+from mdtensor.errors import OptionError, shown, written
 from mdtensor.quant.model.graph import Graph
 
 
@@ -23,14 +23,14 @@ def check_float(graph: Graph, keep_float: Collection[str]) -> None:
     if is_quantized(graph):
         raise OptionError("the graph is quantized already", "Quantize the float one")
     if isinstance(keep_float, str) or not isinstance(keep_float, Collection):
-        problem = f"keep_float is {shown(keep_float)}"
+        problem = f"{written('keep_float')} is {shown(keep_float)}"
         raise OptionError(problem, "Give a list of names of nodes")
     names = [node.name for node in graph.nodes]
     for name in keep_float:
         if name not in names:
             near = difflib.get_close_matches(f"{name}"[:99], names, n=1)
             raise OptionError(
-                f"keep_float names {shown(name)}, no node of this graph",
+                f"{written('keep_float')} names {shown(name)}, no node of this graph",
                 f"The nearest is {near[0]!r}" if near else _named(names),
             )
 
@@ -38,4 +38,4 @@ def check_float(graph: Graph, keep_float: Collection[str]) -> None:
 def _named(names: list[str]) -> str:
     """How nodes are called: the first, the last and where all are."""
     few = " and ".join(map(repr, dict.fromkeys((*names[:1], *names[-1:]))))
-    return f"Its {len(names)} nodes are in model.graph.nodes, as {few}"
+    return f"Its {len(names)} nodes are in {written('model.graph.nodes')}, as {few}"

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import DType, TensorSpec
-from mdtensor.errors import DataError
+from mdtensor.errors import DataError, written
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model import (
     algorithms,
@@ -140,7 +140,7 @@ class Model:
             if -1 in shape:
                 raise DataError(
                     f"input {name!r} has the dynamic shape {shape}",
-                    "Give input_shapes to plan for",
+                    f"Give {written('input_shapes')} to plan for",
                 )
         return self._planned(shapes)
 

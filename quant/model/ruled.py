@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import TensorSpec
-from mdtensor.errors import OptionError
+from mdtensor.errors import OptionError, written
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
@@ -30,7 +30,7 @@ def ruled(graph: Graph, rule: str) -> Graph:
     if check_rule(rule) == graph.rounding:
         return graph
     if told := refused(graph, rule):
-        way = f"Quantize the float model by it, rounding={rule!r}"
+        way = f"Quantize the float model by it, {written('rounding', rule)}"
         raise _unruled(rule, told, f"{way}, which says what to keep float")
     nodes = tuple(_stamped(node, rule) for node in graph.nodes)
     return replace(graph, nodes=nodes, rounding=rule)
@@ -38,14 +38,15 @@ def ruled(graph: Graph, rule: str) -> Graph:
 
 def refusal(rule: str, told: Mapping[str, str], keep_float: list[str]) -> OptionError:
     """What to raise for the nodes that `refused` tells, and what to keep float."""
-    return _unruled(rule, told, f"Keep them float, keep_float={keep_float}")
+    return _unruled(rule, told, f"Keep them float, {written('keep_float', keep_float)}")
 
 
 def _unruled(rule: str, told: Mapping[str, str], way: str) -> OptionError:
     lines = [f"{name!r} ({why})" for name, why in told.items()]
     more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
-    problem = f"rounding={rule!r} does not compute {', '.join(lines[:SHOWN])}{more}"
-    return OptionError(problem, f"{way}, or use 'exact'")
+    ours, theirs = written("rounding", EXACT), written("rounding", rule)
+    problem = f"{theirs} does not compute {', '.join(lines[:SHOWN])}{more}"
+    return OptionError(problem, f"{way}, or use {ours}")
 
 
 def settled(graph: Graph) -> Graph:
@@ -67,7 +68,7 @@ def refused(graph: Graph, rule: str) -> dict[str, str]:
         try:
             _check(node, rule, specs, grids[0])
         except OptionError as error:
-            problem = error.problem.removeprefix(f"rounding={rule!r}: ")
+            problem = error.problem.removeprefix(f"{written('rounding', rule)}: ")
             found[node.name] = f"{name}: {problem}"
     return found
 

@@ -55,9 +55,7 @@ def _elements(op: Operator) -> slice:
 def _result(op: Operator, arrays: list[Array]) -> Array:
     movable = _elements(op).stop or len(arrays) if op.kind in _MOVES else 0
     if any(map(is_dynamic, arrays[movable:])):
-        raise op.refusal(
-            "calculates with a size that is dynamic", "Give input_shapes with all sizes"
-        )
+        raise op.unsized("calculates with a size that is dynamic", " with all sizes")
     if op.kind in _MOVES:
         return np.asarray(_MOVES[op.kind](op, *arrays))
     with np.errstate(over="ignore"):  # the operators wrap around

@@ -7,6 +7,7 @@ has on codes. What it has none of is refused by name, never approximated.
 from typing import Any
 
 from mdtensor import OptionError
+from mdtensor.errors import written
 from mdtensor.quant import rules
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
@@ -26,8 +27,9 @@ def ruled(operation: str, out: QParams | None) -> Any:
     found = TABLE[rule].get(operation)
     if found is None:
         raise OptionError(
-            f"rounding={rule!r} has no rule for {operation}",
-            f"It has one for {', '.join(sorted(TABLE[rule]))}; use 'exact' here",
+            f"{written('rounding', rule)} has no rule for {operation}",
+            f"It has one for {', '.join(sorted(TABLE[rule]))}; "
+            f"use {written('rounding', rules.EXACT)} here",
             operation,
         )
     return found

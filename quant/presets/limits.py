@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mdtensor import OptionError
+from mdtensor.errors import written
 from mdtensor.quant.dtypes import FLOATS, qint8, quint8
 from mdtensor.quant.qparams import QParams
 
@@ -18,7 +19,7 @@ def refuse(rule: str, operation: str, problem: str, fix: str) -> NoReturn:
     Raises:
         OptionError: always.
     """
-    raise OptionError(f"rounding={rule!r}: {problem}", fix, operation)
+    raise OptionError(f"{written('rounding', rule)}: {problem}", fix, operation)
 
 
 def eight_bits(rule: str, operation: str, *grids: QParams) -> None:
@@ -33,7 +34,7 @@ def integers(rule: str, operation: str, *grids: QParams) -> None:
     """Codes that are integers."""
     for grid in grids:
         if grid.dtype in FLOATS:
-            fix = "Use an integer type, or rounding='exact'"
+            fix = f"Use an integer type, or {written('rounding', 'exact')}"
             refuse(rule, operation, f"it has nothing for {grid.dtype}", fix)
 
 
@@ -50,7 +51,7 @@ def one_scale(rule: str, operation: str, *grids: QParams) -> None:
     """One grid a tensor."""
     if any(grid.axis is not None for grid in grids):
         problem = "it has one scale for a whole tensor"
-        refuse(rule, operation, problem, "Use rounding='exact' here")
+        refuse(rule, operation, problem, f"Use {written('rounding', 'exact')} here")
 
 
 def signed(rule: str, operation: str, *grids: QParams) -> None:

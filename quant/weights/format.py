@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DType, OptionError, ShapeError, dtype as find_dtype
-from mdtensor.errors import shown
+from mdtensor.errors import shown, written
 from mdtensor.quant.dtypes import (
     SYMMETRIC,
     codes_like,
@@ -74,12 +74,12 @@ class WeightFormat:
         if self.symmetric and int(self.dtype.minimum) == 0:
             raise OptionError(
                 f"symmetric weights need codes with signs, {self.dtype} has none",
-                "Use symmetric=False or a signed type",
+                f"Use {written('symmetric', False)} or a signed type",
             )
         if not self.symmetric and self.dtype in SYMMETRIC:
             raise OptionError(
                 f"{self.dtype} has zero point 0, weights around another need one",
-                "Use symmetric=True or a narrower type",
+                f"Use {written('symmetric', True)} or a narrower type",
             )
         most = self.dtype.bits
         bits = self.bits
@@ -127,7 +127,7 @@ def type_of_codes(name: str, given: Any) -> DType:
         OptionError: there is none like it, or it is None, float64 to NumPy.
     """
     if given is None:
-        raise OptionError(f"{name} is None", f"Use {KNOWN}")
+        raise OptionError(f"{written(name)} is None", f"Use {KNOWN}")
     return find_dtype(given)
 
 
@@ -166,7 +166,7 @@ def check_number(name: str, given: Any, least: float, most: float = inf) -> None
     is_number = isinstance(given, Real) and not isinstance(given, bool)
     if not is_number or not least <= given <= most or isinf(given):
         ends = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
-        raise OptionError(f"{name} is {shown(given)}", f"Use a number {ends}")
+        raise OptionError(f"{written(name)} is {shown(given)}", f"Use a number {ends}")
 
 
 def check_count(name: str, given: Any, least: int) -> None:
@@ -176,7 +176,8 @@ def check_count(name: str, given: Any, least: int) -> None:
         OptionError: with the range.
     """
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise OptionError(f"{name} is {shown(given)}", f"Use an integer from {least}")
+        problem = f"{written(name)} is {shown(given)}"
+        raise OptionError(problem, f"Use an integer from {least}")
 
 
 def check_flag(name: str, given: Any) -> None:
@@ -186,7 +187,7 @@ def check_flag(name: str, given: Any) -> None:
         OptionError: it is not.
     """
     if not isinstance(given, bool):
-        raise OptionError(f"{name} is {shown(given)}", "Use True or False")
+        raise OptionError(f"{written(name)} is {shown(given)}", "Use True or False")
 
 
 def matrix(weights: Any) -> FloatArray:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mdtensor.cli.ending import _usage
-from mdtensor.cli.wording import in_options
+from mdtensor.cli.wording import option
+from mdtensor.wording import writing, written
 
 Call = Callable[..., Any]
 
@@ -126,7 +127,7 @@ def test_shapes(call: Call, untouched: Path, options: list[str], words: str) -> 
 def test_several_inputs(call: Call, untouched: Path) -> None:
     words = (
         "the model has the inputs 'a', 'b', given are 'a'. "
-        "Give a .npy file for each, in this order."
+        "Give each of them once, in this order."
     )
     refused(call("run", "two.onnx", "pair.npy"), words)
     words = "pair.npy, sample 1: one array for the 2 inputs of the model. Give an array"
@@ -145,7 +146,10 @@ def test_observers_and_nodes(call: Call, untouched: Path) -> None:
         ended, "no observer 'best'. Use mse, minmax, average, percentile or entropy."
     )
     ended = quantize(call, "net.onnx", "x.npy", "--method", "awq")
-    words = "no method for weights 'awq'. Use rtn, mse, hqq or gptq."
+    words = (
+        "--method is 'awq'. Use one of rtn, mse, hqq, gptq; awq is for "
+        "`mdtensor quantize-weights`, and --smooth for activations too."
+    )
     refused(ended, words)
     ended = quantize(call, "net.onnx", "x.npy", "--keep-float", "convv")
     words = "--keep-float names 'convv', no node of this graph. The nearest is 'conv'."
@@ -162,7 +166,7 @@ def test_observers_and_nodes(call: Call, untouched: Path) -> None:
 
 
 WEIGHTS = [
-    ("--method=gptq", "--method gptq needs samples. Give --data PATH."),
+    ("--method=gptq", "--method gptq needs samples. Pass them as --data."),
     ("--data=samples.npy", "--method rtn needs no samples. Leave --data away."),
     ("--method=best", "--method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
     ("--weight-dtype=int4", "no element type int4. Use qint4. Known are bool,"),
@@ -176,40 +180,41 @@ def test_weights_alone(call: Call, untouched: Path, option: str, words: str) -> 
     refused(call("quantize-weights", "net.onnx", "-o", "out.onnx", option), words)
 
 
-def test_keywords_are_said_as_options() -> None:
-    """Those that take a rare model to meet."""
-    assert in_options(
-        "qint16 has zero point 0, weights around another need one. "
-        "Use symmetric=True or a narrower type."
-    ).endswith("need one. Leave --asymmetric away or use a narrower type.")
-    assert in_options(
-        "rounding='tflite_ref' does not compute 'a b' (exp: it has no rule for it). "
-        """Keep them float, keep_float=['a b', "it's", 'c[0]'], or use 'exact'."""
-    ) == (
-        "--rounding tflite_ref does not compute 'a b' (exp: it has no rule for it). "
-        "Keep them float, --keep-float 'a b' --keep-float 'it'\"'\"'s' "
-        "--keep-float 'c[0]', or use --rounding exact."
-    )
+QUOTED = (
+    """--keep-float 'a b' --keep-float 'it'"'"'s' --keep-float 'c[0]' """
+    "--keep-float block_size"
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("argument", "in_python", "here"),
     [
-        ("block_size is 0.", "--block-size is 0."),
-        ("Give input_shapes to plan for", "Give --shape to plan for"),
-        ("Leave weight_dtype, block_size.", "Leave --weight-dtype, --block-size."),
-        ("no input 'block_size' here", "no input 'block_size' here"),
-        ("weight_dtype.npy: No such file", "weight_dtype.npy: No such file"),
-        ("in/block_size/x.npy is cut", "in/block_size/x.npy is cut"),
-        ("keep_float=['block_size'] helps", "--keep-float block_size helps"),
+        (("block_size",), "block_size", "--block-size"),
+        (("input_shapes",), "input_shapes", "--shape"),
+        (("correct_bias", True), "correct_bias=True", "--correct-bias"),
+        (("symmetric", False), "symmetric=False", "--asymmetric"),
+        (("symmetric", True), "symmetric=True", "no --asymmetric"),
+        (("rounding", "exact"), "rounding='exact'", "--rounding exact"),
         (
-            "keep_float=['a b', 'block_size']",
-            "--keep-float 'a b' --keep-float block_size",
+            ("keep_float", ["a b", "it's", "c[0]", "block_size"]),
+            """keep_float=['a b', "it's", 'c[0]', 'block_size']""",
+            QUOTED,
         ),
     ],
 )
-def test_names_of_users_stay(text: str, said: str) -> None:
-    assert in_options(text) == said
+def test_arguments_are_written_as_options(
+    argument: tuple[Any, ...], in_python: str, here: str
+) -> None:
+    assert written(*argument) == in_python
+    with writing(option):
+        assert written(*argument) == here
+    assert written(*argument) == in_python
+
+
+def test_names_of_users_stay(call: Call, untouched: Path) -> None:
+    ended = quantize(call, "net.onnx", "weight_dtype", "--keep-float", "block_size")
+    refused(ended, "--keep-float names 'block_size', no node of this graph.")
+    refused(quantize(call, "net.onnx", "weight_dtype.npy"), "weight_dtype.npy: No such")
 
 
 def test_a_quantized_model_is_not_quantized_again(

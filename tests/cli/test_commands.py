@@ -1,6 +1,7 @@
 """The commands when all is well: what they print, in words and as JSON."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,7 @@ def test_weights_alone(call: Call, files: Path, tmp_path: Path) -> None:
     assert "layers   2, 0 in float" in words
     assert "2 of qint4, axis 0, " in words
     ended = call(*asked, "--method=gptq")
-    assert "--method gptq needs samples. Give --data PATH." in ended.err
+    assert "--method gptq needs samples. Pass them as --data." in ended.err
     facts = as_json(call(*asked[:4], "--weight-dtype=quint4", "--asymmetric", "--json"))
     assert facts["float_layers"] == []
     same = call("quantize-weights", "net.onnx", "-o", files / "net.onnx")
@@ -303,3 +304,16 @@ def test_the_classifier(call: Call, classifier: tuple[Path, Path]) -> None:
     assert [n["operation"] for n in facts["plan"] if n["arithmetic"] == "float"] == [
         "softmax"
     ]
+
+
+def test_the_page_of_weights_names_what_the_commands_have(call: Call) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "weights.md").read_text()
+    rows = page.split("| algorithm | of `model` | command |")[1].split("\n\n")[0]
+    commands = [row.rsplit("|", 2)[1] for row in rows.splitlines()[2:]]
+    assert len(commands) == 8
+    helps = {n: call(n, "--help").out for n in ("quantize", "quantize-weights")}
+    for command in commands:
+        words = " ".join(re.findall("`(.*?)`", command)).split()
+        for name in [word for word in words if word in helps] or helps:
+            told = [word for word in words if word not in (*helps, "0.5")]
+            assert all(word in helps[name] for word in told)

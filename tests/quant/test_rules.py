@@ -102,7 +102,7 @@ def test_a_rule_says_which_operations_it_does_not_define():
     assert str(caught.value) == (
         "div: rounding='ort_cpu' has no rule for div. It has one for add, avg_pool2d, "
         "conv2d, global_avg_pool2d, linear, matmul, mul, quantize, requantize, "
-        "sigmoid; use 'exact' here."
+        "sigmoid; use rounding='exact' here."
     )
 
 

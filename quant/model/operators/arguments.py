@@ -29,7 +29,7 @@ def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int
     if -1 not in columns:
         return (-1 if -1 in rows else prod(rows)), prod(columns)
     if -1 in rows:
-        raise op.refusal("joins axes of dynamic size", "Give input_shapes")
+        raise op.unsized("joins axes of dynamic size")
     return prod(rows), -1
 
 
@@ -41,5 +41,5 @@ def fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
     """
     shape = g.shape(name)
     if min(shape, default=0) < 0:
-        raise op.refusal("works on a dynamic size", "Give input_shapes")
+        raise op.unsized("works on a dynamic size")
     return shape

@@ -20,7 +20,7 @@ def slices(g: Builder, op: Operator) -> None:
     key = [slice(None)] * len(shape)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if shape[axis] < 0:
-            raise op.refusal("cuts an axis of dynamic size", "Give input_shapes")
+            raise op.unsized("cuts an axis of dynamic size")
         key[axis] = cut(start, end, step, shape[axis])
     g.call(op, md.getitem, op.inputs[0], key=tuple(key))
 
@@ -56,7 +56,7 @@ def gather(g: Builder, op: Operator) -> None:
 def _from_front(g: Builder, op: Operator, size: int) -> str:
     """Input 1, whose indices may count from behind, as indices from 0 on."""
     if size < 0:
-        raise op.refusal("picks from a dynamic size", "Give input_shapes")
+        raise op.unsized("picks from a dynamic size")
     index = op.inputs[1]
     is_behind = g.step(op, "is_behind", md.less, index, 0)
     shifted = g.step(op, "shifted", md.add, index, size)

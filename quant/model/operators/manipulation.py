@@ -31,7 +31,7 @@ def reshape(g: Builder, op: Operator) -> None:
     if not op.get("allowzero", 0):
         target = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
     if target.count(-1) > 1:
-        raise op.refusal("has more than one size to work out", "Give input_shapes")
+        raise op.unsized("has more than one size to work out")
     g.call(op, md.reshape, op.inputs[0], shape=target)
 
 
@@ -60,9 +60,9 @@ def squeeze(g: Builder, op: Operator) -> None:
     if axes is None:
         shape = g.shape(op.inputs[0])
         if min(shape, default=0) < 0:
-            raise op.refusal(
+            raise op.unsized(
                 "has no axes and a dynamic size, which may be 1",
-                "Give input_shapes, or export it with axes",
+                ", or export it with axes",
             )
         axes = tuple(i for i, n in enumerate(shape) if n == 1)
     g.call(op, md.squeeze, op.inputs[0], axis=axes)

@@ -63,7 +63,7 @@ def _padding(
         return nothing
     sizes = g.shape(op.inputs[0])[2:]
     if min(sizes) < 0:
-        raise op.refusal(f"has auto_pad={kind} on a dynamic size", "Give input_shapes")
+        raise op.unsized(f"has auto_pad={kind} on a dynamic size")
     total = [
         max((-(-n // s) - 1) * s + r - n, 0)
         for n, s, r in zip(sizes, stride, reach, strict=True)

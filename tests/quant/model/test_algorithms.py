@@ -245,7 +245,7 @@ def test_a_corrected_bias_fits_its_codes_or_is_refused() -> None:
             OptionError,
             (
                 "method is 'awq'. Use one of rtn, mse, hqq, gptq; awq is for "
-                "quantize_weights, and smooth for activations too."
+                "Model.quantize_weights, and Model.smooth for activations too."
             ),
         ),
         ({"method": None}, OptionError, "method is None. Use one of rtn,"),

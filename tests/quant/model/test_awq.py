@@ -177,7 +177,7 @@ def test_it_is_saved_and_others_compute_the_same(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "method='awq' needs samples. Pass samples=[x, ...]."),
+        ({}, "method='awq' needs samples. Pass them as samples."),
         ({"samples": 1, "candidates": 0}, "candidates is 0. Use an integer from 1."),
         ({"samples": 1, "candidates": 2.5}, "candidates is 2.5. Use an integer from 1"),
     ],

@@ -238,7 +238,7 @@ def test_a_profile_times_every_node(classifier, small_classifier, crops, roundin
 def wrong_feeds(good):
     """What each of them is told."""
     known = "the model has the inputs 'x', given are"
-    by_name = "Give each input once, by its name."
+    by_name = "Give each of them once, in this order."
     return {
         "input 'x' is Float32Tensor[1,8,4,6], given is Float32Tensor[1,8,4,5]. "
         "Give an array of that shape.": {"x": good[..., :5]},

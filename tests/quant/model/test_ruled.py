@@ -116,7 +116,7 @@ def test_what_a_rule_has_no_answer_for_is_named(image):
         model.quantize(seen, rounding="ort_cpu")
     assert str(caught.value) == (
         "rounding='ort_cpu' does not compute 'curve' (exp: it has no rule for it). "
-        "Keep them float, keep_float=['curve'], or use 'exact'."
+        "Keep them float, keep_float=['curve'], or use rounding='exact'."
     )
     with pytest.raises(OptionError, match="rounding is 'nothing'"):
         model.quantize(seen, rounding="nothing")
@@ -137,7 +137,7 @@ def test_what_a_rule_refuses_is_found_before_it_runs(image):
     assert str(caught.value) == (
         "rounding='tflite_ref' does not compute 'gate' (sigmoid: it is for qint8 "
         "only), 'swish' (hardswish: it is for qint8 only). Keep them float, "
-        "keep_float=['gate', 'swish'], or use 'exact'."
+        "keep_float=['gate', 'swish'], or use rounding='exact'."
     )
     with pytest.raises(OptionError) as run:
         grid = quant.QParams(0.1, 3, dtype=quant.quint8, rounding="tflite_ref")
@@ -186,5 +186,5 @@ def test_a_model_that_is_quantized_is_not_told_to_keep_nodes_float(image):
     assert str(caught.value) == (
         "rounding='ort_cpu' does not compute 'curve' (exp: it has no rule for it). "
         "Quantize the float model by it, rounding='ort_cpu', which says what to keep "
-        "float, or use 'exact'."
+        "float, or use rounding='exact'."
     )

@@ -198,8 +198,8 @@ def test_narrow_floats_are_saved(
     ("options", "said"),
     [
         ({"method": "best"}, "method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
-        ({"method": "gptq"}, "method='gptq' needs samples. Pass samples=[x, ...]."),
-        ({"samples": [X]}, "method='rtn' needs no samples. Leave samples= away."),
+        ({"method": "gptq"}, "method='gptq' needs samples. Pass them as samples."),
+        ({"samples": [X]}, "method='rtn' needs no samples. Leave samples away."),
         ({"weight_dtype": "qint16"}, "no product takes codes of qint16. Use"),
         ({"weight_dtype": "int8"}, "int8 is no type of weights. Use qint8."),
         ({"weight_dtype": "quint4"}, "symmetric weights need codes with signs"),
