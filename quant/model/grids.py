@@ -15,12 +15,12 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError
-from mdtensor.quant.generics import dequantize, quantize
+from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.build import Builder, Operator, element_type
 from mdtensor.quant.model.elements import CODES, ELEMENTS, QUANTIZED
 from mdtensor.quant.model.graph import Graph, Node, deduced
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import quantized
+from mdtensor.quant.tensor import NarrowTensor, quantized
 
 Specs = Mapping[str, TensorSpec]
 #: Operations with weights and a bias, whose scales may differ by output channel.
@@ -35,28 +35,37 @@ def quantize_linear(g: Builder, op: Operator) -> None:
     code = g.code(zero_point) if zero_point else op.get("output_dtype", 0) or UINT8
     op.require("precision", 0, 1)
     op.require("saturate", 1)
-    grid = _grid(g, op, code, op.outputs[0])
+    grid = grid_of(g, op, code, op.outputs[0])
     g.call(op, quantize, op.inputs[0], qparams=grid)
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
-    name = str(op.inputs[0])
     op.require("output_dtype", 0, 1)
+    g.call(op, dequantize, on_grid(g, op))
+
+
+def on_grid(g: Builder, op: Operator) -> str:
+    """The name of an operator's first input as codes on the grid that it is told.
+
+    A constant becomes one; anything else has to be of this grid.
+    """
+    name = str(op.inputs[0])
     if name in g.constants:
-        grid = _grid(g, op, g.code(name), name)
-        on_grid = quantized(_codes_of(g, name), grid)
-        name = g.constant(g.fresh(f"{name}.{op.outputs[0]}"), on_grid)
-    elif (own := g.specs[name].qparams) is None:
+        codes = quantized(_codes_of(g, name), grid_of(g, op, g.code(name), name))
+        return g.constant(g.fresh(f"{name}.{op.outputs[0]}"), codes)
+    own = g.specs[name].qparams
+    if own is None:
         raise op.refusal(
             f"reads {name!r}, which no QuantizeLinear wrote",
             "Give the model float inputs",
         )
-    elif own != (restated := _grid(g, op, CODES[own.dtype], name)):
+    restated = grid_of(g, op, CODES[own.dtype], name)
+    if own != restated:
         raise op.refusal(
             f"reads {name!r} of {own} as if it were of {restated}",
             "Use one grid on both sides",
         )
-    g.call(op, dequantize, name)
+    return name
 
 
 def _codes_of(g: Builder, name: str) -> Any:
@@ -67,8 +76,11 @@ def _codes_of(g: Builder, name: str) -> Any:
     return array.astype(element.dtype).view(np.uint8)
 
 
-def _grid(g: Builder, op: Operator, code: int, value: str) -> QParams:
-    """The grid of codes called `value`, of the element type with number `code`."""
+def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
+    """The grid of codes called `value`, of the element type with number `code`.
+
+    Its scale is input 1 of the operator, its zero point input 2.
+    """
     if code not in QUANTIZED:
         listed = ", ".join(map(str, QUANTIZED.values()))
         raise op.refusal(
@@ -80,6 +92,12 @@ def _grid(g: Builder, op: Operator, code: int, value: str) -> QParams:
         raise op.refusal(f"has scales of {given.dtype}", "Supported is float32")
     scale = given.astype(np.float64)
     zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
+    if op.input(2) and g.code(op.input(2)) != code:
+        raise op.refusal(
+            f"has codes of {QUANTIZED[code]} and a zero point of "
+            f"{g.specs[str(op.input(2))].dtype}",
+            "Use one type for both",
+        )
     options: dict[str, Any] = {"dtype": QUANTIZED[code]}
     options["narrow_range"] = value in g.narrow
     shape = g.shape(op.inputs[0])
@@ -89,6 +107,30 @@ def _grid(g: Builder, op: Operator, code: int, value: str) -> QParams:
         options |= {"axis": axis, "block_size": op.get("block_size", 0) or None}
         return QParams(scale, zeros, **options)
     return QParams(scale.item(), zeros.reshape(-1)[0], **options)
+
+
+#: Operators that choose and move elements, so that codes come out on their grid.
+KEEPS = frozenset({"ArgMax", "ArgMin", "Concat", "DepthToSpace", "Dropout", "Expand"})
+KEEPS |= {"Flatten", "Gather", "GatherElements", "GlobalMaxPool", "Identity", "MaxPool"}
+KEEPS |= {"Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "Squeeze"}
+KEEPS |= {"SpaceToDepth", "Split", "Tile", "Transpose", "Unsqueeze", "Upsample"}
+KEEPS |= {"Shape", "Size"}
+
+
+def check_codes(g: Builder, op: Operator) -> None:
+    """Refuse an operator that calculates with codes as plain integers.
+
+    Raises:
+        ModelError: it does; what it gives is not what it gives of the numbers.
+    """
+    if op.kind in KEEPS | READERS.keys():
+        return
+    for name in filter(None, op.inputs):
+        if g.specs[name].qparams is not None:
+            raise op.refusal(
+                f"calculates with {name!r}, codes of a QuantizeLinear, as integers",
+                "Put a DequantizeLinear between them",
+            )
 
 
 READERS: dict[str, Callable[[Builder, Operator], None]] = {
@@ -118,22 +160,37 @@ def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
     """The nodes in whose place others stand, for one quantize."""
     value, grid = last.values[0], last.options["qparams"]
     node = graph.producers.get(value)
+    if node is not None and node.operation is dequantize:
+        return _moved(last, node.inputs[0], specs)
     if node is None or graph.only_consumer(value) is not last:
         return {}
-    on_grid = _on_grid(graph, node, grid, specs)
-    if on_grid:
-        return {last.output: replace(on_grid, output=last.output)}
+    found = _on_grid(graph, node, grid, specs)
+    if found:
+        return {last.output: replace(found, output=last.output)}
     before = graph.producers.get(node.values[0]) if node.values else None
     if node.operation not in CUTS or before is None:
         return {}
-    on_grid = _on_grid(graph, before, grid, specs)
-    if on_grid is None or graph.only_consumer(before.output) is not node:
+    found = _on_grid(graph, before, grid, specs)
+    if found is None or graph.only_consumer(before.output) is not node:
         return {}
     if cuts_off(node, grid):
-        return {last.output: replace(on_grid, output=last.output)}
+        return {last.output: replace(found, output=last.output)}
     options = {**node.options, "out": grid}
     cut = replace(node, output=last.output, options=options)
-    return {before.output: on_grid, last.output: cut}
+    return {before.output: found, last.output: cut}
+
+
+def _moved(last: Node, codes: str, specs: Specs) -> dict[str, Node | None]:
+    """Codes that go to another grid, as one call.
+
+    Of 8 bits and fewer, which a table has all of; any others stay two calls.
+    """
+    given, grid = specs[codes], last.options["qparams"]
+    axes = [q.axis for q in (given.qparams, grid) if q is not None]
+    if not issubclass(given.type, NarrowTensor) or axes != [None, None]:
+        return {}
+    moved = replace(last, operation=requantize, inputs=(codes,), options={"out": grid})
+    return {last.output: moved}
 
 
 #: Operations that commute with rounding to a grid, since they cut at real numbers.

@@ -352,7 +352,8 @@ def load(path: Path | Any, input_shapes: Shapes | None = None) -> Model:
     """The model in an ONNX file, simplified: constants and batch norms are folded.
 
     Args:
-        path: the file, or an `onnx.ModelProto`; float, or quantized as QDQ.
+        path: the file, or an `onnx.ModelProto`; float, or quantized as QDQ or as
+            QLinear operators.
         input_shapes: of each input by name, or of the only input.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Any
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, MdtensorError, ModelError, shown
-from mdtensor.quant.model import grids, sizes
+from mdtensor.quant.model import grids, qlinear, sizes
 from mdtensor.quant.model.build import (
     Array,
     Builder,
@@ -160,7 +160,7 @@ def read_operator(g: Builder, op: Operator) -> None:
     Raises:
         ModelError: it is not supported, or does not fit what it reads.
     """
-    readers = {**READERS, **grids.READERS, "Shape": sizes.shape}
+    readers = {**READERS, **grids.READERS, **qlinear.READERS, "Shape": sizes.shape}
     check_attributes(op)
     if op.kind not in readers and is_defined(op):
         for node, opset in definition(g, op):
@@ -170,6 +170,8 @@ def read_operator(g: Builder, op: Operator) -> None:
 
     def read(g: Builder, op: Operator) -> None:
         check_types(g, op)
+        if op.kind not in qlinear.READERS:
+            grids.check_codes(g, op)
         if not sizes.evaluate(g, op):
             reader(g, op)
 

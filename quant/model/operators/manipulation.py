@@ -84,7 +84,9 @@ def pad(g: Builder, op: Operator) -> None:
     mode, value = op.get("mode", "constant"), op.get("value", 0.0)
     if op.opset >= 11:
         value = number(g, op, 2, "the value") or 0
-    widths = _widths(g, op)
+    widths, grid = _widths(g, op), g.specs[str(op.inputs[0])].qparams
+    if grid is not None:  # a code, of what is padded
+        value = float((int(value) - grid.zero) * grid.fraction)
     if mode == "constant":
         g.call(op, md.pad, op.inputs[0], pad_width=widths, value=value)
         return
