@@ -84,6 +84,7 @@ def test_names_are_not_taken_for_markup(call: Call) -> None:
         "why": "[x]",
         "macs": 0,
         "bits": 0.0,
+        "within": "",
         "shape": (1,),
     }
     facts = {"outputs": {"[/a][b]": output}, "seconds": 1.0, "plan": [node]}
