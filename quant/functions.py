@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from mdtensor.quant.tables import DIGITS, Function, exactly, exp, sigmoid, tanh
 
-#: Digits of erf, of which 1 - erf loses as many as erfc(FAR) has zeros.
-ERF_DIGITS = 140
+#: Digits of π, and of erf where 1 - erf loses as many as erfc(FAR) has zeros.
+PI_DIGITS = 140
 #: Past this erfc is below 10**-87.
 FAR = 14
 #: Klambauer et al. 2017, as float64.
@@ -57,22 +57,25 @@ def gelu(x: Fraction) -> Fraction:
 def gelu_tanh(x: Fraction) -> Fraction:
     """x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2."""
     with localcontext() as context:
-        context.prec = ERF_DIGITS
+        context.prec = PI_DIGITS
         root = Fraction((2 / pi()).sqrt())
     return x * (1 + tanh(root * (x + Fraction("0.044715") * x**3))) / 2
 
 
 def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
-    """erf(√square), or its negative: 2/√π · e**-s · sum of 2ⁿ z²ⁿ⁺¹ / (2n + 1)!!."""
+    """erf(√square), or its negative: 2/√π · e**-s · sum of 2ⁿ z²ⁿ⁺¹ / (2n + 1)!!.
+
+    1 - erf is about e**-s, which has s / log(10) zeros: as many digits more.
+    """
     sign = -1 if is_negative else 1
     if square > FAR * FAR:
         return Fraction(sign)
     with localcontext() as context:
-        context.prec = ERF_DIGITS
+        context.prec = digits = DIGITS + 5 + int(square * 7 / 16)
         s = Decimal(square.numerator) / Decimal(square.denominator)
         term = total = s.sqrt()
         n = 0
-        while term > total * Decimal(10) ** -ERF_DIGITS:
+        while term > total * Decimal(10) ** -digits:
             n += 1
             term = term * 2 * s / (2 * n + 1)
             total += term
@@ -83,13 +86,13 @@ def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
 def pi() -> Decimal:
     """π by Machin's formula."""
     with localcontext() as context:
-        context.prec = ERF_DIGITS + 10
+        context.prec = PI_DIGITS + 10
         return 16 * _atan_of_inverse(5) - 4 * _atan_of_inverse(239)
 
 
 def _atan_of_inverse(n: int) -> Decimal:
     total, power, k = Decimal(0), Decimal(1) / n, 0
-    while abs(power) > Decimal(10) ** -(ERF_DIGITS + 10):
+    while abs(power) > Decimal(10) ** -(PI_DIGITS + 10):
         total += power / (2 * k + 1)
         power, k = -power / (n * n), k + 1
     return total

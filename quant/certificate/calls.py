@@ -1,7 +1,6 @@
 """Cases of calls on tensors: the types and signs of codes that steps do not see."""
 
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -13,6 +12,7 @@ from mdtensor.kernels.reference.conv import conv2d_u8s8s32
 from mdtensor.kernels.reference.rounding import round_half_even
 from mdtensor.quant import dtypes
 from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate.curves import FUNCTIONS, exp
 from mdtensor.quant.certificate.digest import Array, Case
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.qparams import QParams
@@ -30,7 +30,6 @@ WEIGHTS = (
 #: Grids that results are rounded to; None: the sums as they are.
 RESULTS = (None, QParams(0.5, -5), QParams(0.3, 131, dtype=dtypes.quint8))
 CURVES = (QParams(0.0625, 3), QParams(0.031, 128, dtype=dtypes.quint8))
-DIGITS = 60  # of e**x; no value of a curve is so near to a tie
 
 
 def cases() -> Iterator[Case]:
@@ -149,22 +148,15 @@ def nearest(values: list[Fraction], out: QParams) -> Array:
     return np.asarray(clamped, out.dtype.storage)
 
 
-def exp(x: Fraction) -> Fraction:
-    """e**x to `DIGITS` digits."""
-    with localcontext() as context:
-        context.prec = DIGITS
-        return Fraction((Decimal(x.numerator) / Decimal(x.denominator)).exp())
-
-
 def curve(name: str, grid: QParams) -> Case:
-    """sigmoid or tanh of every code; tanh(x) = 2 sigmoid(2x) - 1."""
-    x, factor = every_code(grid), 2 if name == "tanh" else 1
-    out = QParams(2**-8 * factor, 0 if factor == 2 else -128)
+    """sigmoid or tanh of every code."""
+    x = every_code(grid)
+    out = QParams(2**-7, 0) if name == "tanh" else QParams(2**-8, -128)
 
     def expected() -> Array:
-        reals = [int(n) * grid.fraction for n in steps_of(x)]
-        shares = [1 / (1 + exp(-factor * real)) for real in reals]
-        return nearest([factor * share - (factor - 1) for share in shares], out)
+        return nearest(
+            [FUNCTIONS[name](int(n) * grid.fraction) for n in steps_of(x)], out
+        )
 
     return Case(
         *(name, f"every code of {grid.dtype}"),

@@ -5,8 +5,7 @@ those of quint8, if it takes them, with powers of 2: many results lie on a tie t
 """
 
 from collections.abc import Callable, Iterator
-from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,8 @@ from mdtensor.kernels.reference.presets import (
     xnnpack,
 )
 from mdtensor.quant.certificate import draw
-from mdtensor.quant.certificate.calls import codes_on, every_code, exp, steps_of
+from mdtensor.quant.certificate.calls import codes_on, every_code, steps_of
+from mdtensor.quant.certificate.curves import FUNCTIONS, NEVER_TIES, OPTIONS, value
 from mdtensor.quant.certificate.digest import Array, Case
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.generics import quantize, requantize
@@ -41,7 +41,8 @@ KINDS = ((qint8, "any scales"), (quint8, "ties"))
 #: By how much the steps of products are wider than those of other results.
 WIDER = 8
 PAIRS = ("add", "sub", "mul", "div", "minimum", "maximum")
-BY_TABLE = ("sigmoid", "tanh")
+#: Grids of functions whose values have ends.
+ENDS = BOUNDED | {"hardsigmoid": BOUNDED["sigmoid"], "softsign": BOUNDED["tanh"]}
 POOL = {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False}
 PADDING = (1, 1, 1, 1)
 
@@ -127,8 +128,9 @@ class Rule:
         yield from self.numbers()
         for name in PAIRS:
             yield from self.pair(name)
-        for name in BY_TABLE:
-            yield from self.curve(name)
+        for name in FUNCTIONS:
+            if self.scales != "ties" or name not in NEVER_TIES:
+                yield from self.curve(name)
         yield from self.products("linear", (5, 37), (11, 37), 0)
         yield from self.products("matmul", (3, 29), (29, 17), 1)
         yield from self.products("conv2d", (1, 4, 6, 5), (6, 2, 3, 3), 0, 2)
@@ -304,7 +306,7 @@ class Rule:
         return one and one(sum(codes) - zero * count, count, *grids)
 
     def gated(self) -> Iterator[Case]:
-        """Hardswish in 16 bits; where it goes through a table it has no case."""
+        """Hardswish in 16 bits, where it is no table."""
         one, x = self.oracle("hardswish"), every_code(self.x)
         if one is not None:
             yield from self.made(
@@ -329,25 +331,19 @@ class Rule:
         )
 
     def curve(self, name: str) -> Iterator[Case]:
-        """sigmoid or tanh of every code: 2 sigmoid(2 x) - 1."""
-        one, x = self.oracle("curve"), every_code(self.x)
-        bounded = self.grid(*BOUNDED[name])
-        scale = float(self.x.scale)
+        """A function of every code, through a table."""
+        if self.oracle(name):
+            return
+        one, x, scale = self.oracle("curve"), every_code(self.x), float(self.x.scale)
+        target = self.grid(*ENDS[name]) if name in ENDS else self.out
+        options = OPTIONS.get(name, {})
         yield from self.made(
-            *(name, name, (x, bounded)),
-            lambda out: getattr(md, name)(x, out=out),
+            *(name, name, (x, target)),
+            lambda out: getattr(md, name)(x, **options, out=out),
             lambda: [
-                one(value(name, scale, n), plain(bounded)) for n in steps_of(x).tolist()
+                one(value(name, scale, n), plain(target)) for n in steps_of(x).tolist()
             ],
         )
-
-
-@cache
-def value(name: str, scale: float, steps: int) -> np.float32:
-    """sigmoid or tanh of a float32 number, nearly exact, as a float32 number."""
-    real, factor = np.float32(scale) * np.float32(steps), 1 + (name == "tanh")
-    share = 1 / (1 + exp(-factor * Fraction(float(real))))
-    return np.float32(float(factor * share - (factor - 1)))
 
 
 def _pool(operation: Any, out: QParams, x: Any, **options: Any) -> Any:
