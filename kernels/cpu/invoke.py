@@ -10,6 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from mdtensor.kernels.cpu.copies import concat_u8, move_u8, take_u8
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.runway import (
     add_u8u8u8,
@@ -53,6 +54,7 @@ PARAMETERS = 11
 # kinds are plain ints: compiled code holds them as constants
 CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
 QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
+MOVE, TAKE, CONCAT = range(11, 14)
 
 
 @kernel
@@ -255,7 +257,26 @@ def dequantize(row, x, y, out, scratch, constants):
     dequantize_u8f32(x, scale, row[PARAMETERS], out.view(np.float32))
 
 
+@kernel
+def move(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    move_u8(x, p[0], p[1:6], p[6:11], p[11], out)
+
+
+@kernel
+def take(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    indices = constants[: np.uintp(p[3] * 8)].view(np.int64)
+    take_u8(x, indices, p[0], p[1], p[2], out)
+
+
+@kernel
+def concat(row, x, y, out, scratch, constants):
+    p = row[PARAMETERS:]
+    concat_u8(x, y, p[0], p[1], p[2], out)
+
+
 INVOKE = (
     *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
-    *(avg_pool, quantize, quantize_nchw, dequantize),
+    *(avg_pool, quantize, quantize_nchw, dequantize, move, take, concat),
 )

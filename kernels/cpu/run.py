@@ -107,3 +107,9 @@ def carry_out(row, arena, scratch, constants):
         invoke.quantize_nchw(row, x, y, z, scratch, c)
     elif kind == invoke.DEQUANTIZE:
         invoke.dequantize(row, x, y, z, scratch, c)
+    elif kind == invoke.MOVE:
+        invoke.move(row, x, y, z, scratch, c)
+    elif kind == invoke.TAKE:
+        invoke.take(row, x, y, z, scratch, c)
+    elif kind == invoke.CONCAT:
+        invoke.concat(row, x, y, z, scratch, c)

@@ -207,7 +207,9 @@ def cuts_off(node: Node, grid: QParams) -> bool:
 
 def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | None:
     """`node` on the quantized values behind its inputs; None if there is no method."""
-    inputs = tuple(_codes_behind(graph, x) for x in node.inputs)
+    inputs = tuple(
+        x if _is_place(node, x, specs) else _codes_behind(graph, x) for x in node.inputs
+    )
     if node.operation in (quantize, dequantize) or "" in inputs:
         return None
     given = [None if x is None else specs[x] for x in inputs]
@@ -220,6 +222,12 @@ def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | No
     except MdtensorError:
         return None
     return replace(node, inputs=inputs) if same else None
+
+
+def _is_place(node: Node, value: Any, specs: Specs) -> bool:
+    """Whether a node takes elements from there, and does not take part with it."""
+    is_index = node.operation is md.take and value != node.inputs[0]
+    return is_index and specs[value].qparams is None
 
 
 def _fit(node: Node, given: list[TensorSpec | None]) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import CastError, MdtensorError, OptionError
+from mdtensor.kernels.cpu.moves import Concat
 from mdtensor.kernels.cpu.program import Executable, HasNaN, Program, Slot
 from mdtensor.quant import parallel
 from mdtensor.quant.codes import (
@@ -45,11 +46,14 @@ class Compiled:
     Args:
         nodes: in order; a view has no step.
         steps: the step of each node, or None.
+        places: of each node its steps in the program, by their numbers; the last
+            writes its result.
         reads, writes: names and specs of what goes in and comes out.
     """
 
     nodes: tuple[Node, ...]
     steps: tuple[Any, ...]
+    places: tuple[range, ...]
     executable: Executable
     reads: Mapping[str, TensorSpec]
     writes: Mapping[str, TensorSpec]
@@ -69,26 +73,29 @@ class Compiled:
             raise CastError(*problem) from None
 
     def intermediate(self, values: Values) -> list[Any]:
-        """What every step writes, in order."""
+        """What every node writes, in order; None for a view."""
         threads = parallel.current()
-        found: list[Any] = self._call(self.executable.values, values, threads=threads)
-        return found
+        found = self._call(self.executable.values, values, threads=threads)
+        return [found[place[-1]] if place else None for place in self.places]
 
     @property
     def pieces(self) -> list[int]:
-        """Into how many pieces each step is cut, in order."""
-        return list(self.executable.pieces)
+        """Into how many pieces each node is cut, in order."""
+        found = self.executable.pieces
+        return [found[place[-1]] if place else 1 for place in self.places]
 
     @property
     def done_by(self) -> list[Node]:
-        """The node whose step does the work of each step, in order; often its own."""
-        pairs = zip(self.nodes, self.steps, strict=True)
-        stepped = [node for node, step in pairs if step is not None]
-        return [stepped[number] for number in self.executable.done_by]
+        """The node whose step does the work of each, in order; often its own."""
+        owners = [n for n, p in zip(self.nodes, self.places, strict=True) for _ in p]
+        by = self.executable.done_by
+        pairs = zip(self.nodes, self.places, strict=True)
+        return [owners[by[place[-1]]] if place else node for node, place in pairs]
 
-    def profile(self, values: Values, repeat: int) -> Any:
-        """Seconds of every step, in order."""
-        return self._call(self.executable.profile, values, repeat=repeat)
+    def profile(self, values: Values, repeat: int) -> list[float]:
+        """Seconds of every node, in order."""
+        found = self._call(self.executable.profile, values, repeat=repeat)
+        return [float(sum(found[i] for i in place)) for place in self.places]
 
 
 @dataclass(frozen=True)
@@ -142,10 +149,11 @@ class _Lowering:
         self._begin()
 
     def _begin(self) -> None:
-        self._program = Program()
+        self._program, self._placed = Program(), 0
         self._slots: dict[str, Slot] = {}
         self._nodes: list[Node] = []
         self._steps: list[Any] = []
+        self._places: list[range] = []
         self._reads: dict[str, TensorSpec] = {}
 
     def parts(self) -> tuple[Part, ...]:
@@ -167,8 +175,10 @@ class _Lowering:
 
     def _compile(self, node: Node) -> None:
         arguments = [self._argument(x) for x in node.inputs]
-        if node.operation in VIEWS:
-            self._view(node, arguments[0])
+        if node.operation in VIEWS and self._is_view(node, arguments[0]):
+            slot = self._slot(node.inputs[0])
+            after = slot_shape(self._specs[node.output])
+            self._add(node, None, self._program.reshape(slot, after))
             return
         if node.operation in (md.add, md.mul) and _smaller(*arguments):
             node = replace(node, inputs=node.inputs[::-1])
@@ -187,10 +197,17 @@ class _Lowering:
             self._done.append(Kept(node, selection, step))
             return
         moving = [x for x in node.values if x not in self._graph.constants]
-        if len(moving) != len(step.input_types):
+        if not _takes(step, len(moving)):
             raise OptionError("a compiled step takes no constant codes here")
-        slots = [self._slot(name) for name in moving]
-        self._add(node, step, self._program.append(step, *slots))
+        self._add(node, step, self._appended(step, *map(self._slot, moving)))
+
+    def _appended(self, step: Any, first: Slot, *rest: Slot) -> Slot:
+        """The result of `step` on these values; of a Concat, of two after two."""
+        if len(step.input_types) == 1:
+            return self._program.append(step, first)
+        for slot in rest:
+            first = self._program.append(step, first, slot)
+        return first
 
     def _refuse_rows_of_images(self, node: Node) -> None:
         """A product takes the last axis, which inside are the channels of an image."""
@@ -204,14 +221,11 @@ class _Lowering:
             return given
         return self._graph.constants.get(given, self._specs[given])
 
-    def _view(self, node: Node, spec: TensorSpec) -> None:
-        after = self._specs[node.output]
+    def _is_view(self, node: Node, spec: Any) -> bool:
+        """Whether codes stay where they are."""
         if not isinstance(spec, TensorSpec) or not issubclass(spec.type, NarrowTensor):
-            raise OptionError("only views of codes are compiled")
-        if not (_orderless(spec) and _orderless(after)):
-            raise OptionError(REORDERED)
-        slot = self._slot(node.inputs[0])
-        self._add(node, None, self._program.reshape(slot, slot_shape(after)))
+            return False
+        return _orderless(spec) and _orderless(self._specs[node.output])
 
     def _slot(self, name: str) -> Slot:
         """The value in the part being built, read from outside if need be."""
@@ -227,6 +241,8 @@ class _Lowering:
     def _add(self, node: Node, step: Any, slot: Slot) -> None:
         self._nodes.append(node)
         self._steps.append(step)
+        self._places.append(range(self._placed, len(self._program.steps)))
+        self._placed = len(self._program.steps)
         self._slots[node.output] = slot
 
     def _flush(self, upto: int) -> None:
@@ -239,6 +255,7 @@ class _Lowering:
                 Compiled(
                     tuple(self._nodes),
                     tuple(self._steps),
+                    tuple(self._places),
                     self._program.build(
                         [self._slots[name] for name in kept], refuses_nan=True
                     ),
@@ -247,6 +264,11 @@ class _Lowering:
                 )
             )
         self._begin()
+
+
+def _takes(step: Any, count: int) -> bool:
+    """Whether a step takes so many values that are computed."""
+    return len(step.input_types) == count or (isinstance(step, Concat) and count > 1)
 
 
 def slot_shape(spec: TensorSpec) -> tuple[int, ...]:

@@ -145,11 +145,10 @@ class Plan:
         return seen
 
     def _inside(self, part: Compiled, values: dict[str, Any]) -> dict[str, Any]:
-        arrays = iter(part.intermediate(values))
         found: dict[str, Any] = {}
-        for node, step in zip(part.nodes, part.steps, strict=True):
-            if step is not None:
-                made = from_slot(next(arrays), self._specs[node.output])
+        for node, array in zip(part.nodes, part.intermediate(values), strict=True):
+            if array is not None:
+                made = from_slot(array, self._specs[node.output])
             else:
                 made = node({**values, **found}[node.values[0]])
             found[node.output] = made
@@ -179,9 +178,8 @@ class Plan:
         for part in self._parts:
             part.run(values)
             if isinstance(part, Compiled):
-                times = iter(part.profile(values, repeat))
-                pairs = zip(part.nodes, part.steps, strict=True)
-                seconds |= {n.name: float(next(times)) if s else 0.0 for n, s in pairs}
+                names = [node.name for node in part.nodes]
+                seconds |= zip(names, part.profile(values, repeat), strict=True)
             else:
                 seconds[part.node.name] = _least(part, values, repeat)
         return seconds
@@ -197,10 +195,9 @@ class Plan:
             elif isinstance(part, Kept):
                 yield self._kept(part)
             else:
-                shares = zip(part.pieces, part.done_by, strict=True)
-                for node, step in zip(part.nodes, part.steps, strict=True):
-                    pieces, by = next(shares) if step else (1, node)
-                    yield self._compiled(node, step, pieces, by)
+                shares = part.pieces, part.done_by
+                for each in zip(part.nodes, part.steps, *shares, strict=True):
+                    yield self._compiled(*each)
 
     def _called(self, part: Called) -> PlannedNode:
         node, method = part.node, part.selection.method

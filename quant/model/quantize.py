@@ -30,7 +30,12 @@ from mdtensor.quant.model.calibrate import Calibration, copied
 from mdtensor.quant.model.floating import check_float
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.grids import CUTS, WEIGHTED, fold_grids
-from mdtensor.quant.model.reasons import float_nodes, keeps_grid, other_type
+from mdtensor.quant.model.reasons import (
+    carried,
+    float_nodes,
+    keeps_grid,
+    other_type,
+)
 from mdtensor.quant.model.weights import (
     SMALLEST,
     fits_float32,
@@ -145,9 +150,9 @@ def _reciprocal(graph: Graph, node: Node, specs: Mapping[str, TensorSpec]) -> An
     return md.asarray(factor) if normal.all() else None
 
 
-def _activations(graph: Graph, node: Node) -> tuple[str, ...]:
-    """What a node reads, less weights and bias."""
-    return node.values[:1] if node.operation in WEIGHTED else node.values
+def _activations(node: Node) -> tuple[str, ...]:
+    """What a node reads, less weights, bias and indices."""
+    return node.values[:1] if node.operation in WEIGHTED else carried(node)
 
 
 def _values_on_grids(graph: Graph, notes: dict[str, str]) -> list[str]:
@@ -155,7 +160,7 @@ def _values_on_grids(graph: Graph, notes: dict[str, str]) -> list[str]:
     found: dict[str, None] = {}
     for node in graph.nodes:
         if node.name not in notes:
-            found |= dict.fromkeys(_activations(graph, node))
+            found |= dict.fromkeys(_activations(node))
             found[node.output] = None
     return [name for name in found if not _is_cut(graph, name, notes)]
 
@@ -188,7 +193,7 @@ def _connected(
     for node in graph.nodes:
         if node.name in notes or node.output not in group or not keeps_grid(node):
             continue
-        for name in node.values:
+        for name in carried(node):
             if group[name] is not group[node.output]:
                 group[node.output].extend(group[name])
                 group |= dict.fromkeys(group[name], group[node.output])
@@ -324,7 +329,7 @@ class _Explicit:
             return self._constant(f"{node.name}.w", self._weights(node))
         if node.operation in WEIGHTED and at == 2:
             return self._constant(f"{node.name}.b", self._bias(node))
-        if value in self.graph.constants:
+        if value in self.graph.constants and value in carried(node):
             codes = quantize(self.graph.constants[value], self.grids[value])
             return self._constant(f"{node.name}.{at}", codes)
         return self._back(value) if value in self.grids else value

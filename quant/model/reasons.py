@@ -43,8 +43,13 @@ def float_nodes(graph: Graph, kept: Mapping[str, str]) -> dict[str, str]:
 
 def other_type(node: Node, specs: Mapping[str, TensorSpec]) -> str:
     """A type besides float32 that a node reads or writes; empty if there is none."""
-    types = [specs[name].type for name in (*node.values, node.output)]
+    types = [specs[name].type for name in (*carried(node), node.output)]
     return next((str(t.dtype) for t in types if t is not md.Float32Tensor), "")
+
+
+def carried(node: Node) -> tuple[str, ...]:
+    """The values that a node reads as numbers, not as places to take them from."""
+    return node.values[:1] if node.operation is md.take else node.values
 
 
 def _reason(
@@ -74,10 +79,9 @@ def _reason(
 
 def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
     """Whether the result has the grid of the arguments, whichever it is."""
-    given = [
-        replace(specs[x], type=QUInt8Tensor, qparams=PROBE) if isinstance(x, str) else x
-        for x in node.inputs
-    ]
+    grid = {"type": QUInt8Tensor, "qparams": PROBE}
+    moving = {name: replace(specs[name], **grid) for name in carried(node)}
+    given = node.arguments({**specs, **moving})
     try:
         return bool(node.deduce(*given).qparams == PROBE)
     except MdtensorError:
@@ -89,6 +93,8 @@ def _types(node: Node) -> list[Any]:
     kinds: list[Any] = [QUInt8Tensor] * len(node.inputs)
     if node.operation in WEIGHTED:
         kinds[1:] = [QInt8Tensor, QInt32Tensor]
+    elif node.operation is md.take:
+        kinds[1:] = [md.Int64Tensor]
     pairs = zip(node.inputs, kinds, strict=True)
     return [kind if isinstance(x, str) else type(x) for x, kind in pairs]
 

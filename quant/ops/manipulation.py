@@ -5,6 +5,8 @@ from math import isfinite
 from numbers import Real
 from typing import Any, Union
 
+import numpy as np
+
 from mdtensor import (
     CastError,
     GridError,
@@ -38,6 +40,7 @@ from mdtensor.generics.shapes import (
 )
 from mdtensor.quant import moving
 from mdtensor.quant.deduction import on_grid, shape_of
+from mdtensor.quant.ops import moved
 from mdtensor.quant.ops.refusals import refuse_mixed, refused, require_per_tensor
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tables import exactly
@@ -132,52 +135,52 @@ def _stacked(*xs: TensorSpec, axis: int) -> TensorSpec:
     return on_grid(shape, moving.stacked(xs, normalize_axis(axis, len(shape))))
 
 
-@method(reshape, deduce=_reshaped)
+@method(reshape, deduce=_reshaped, prepare=moved.views(moved.reshaped))
 def reshape(x: QuantizedTensor, /, *, shape: Any, copy: Any) -> Any:
     return _moved("reshape", reshape, x, shape=shape, copy=copy)
 
 
-@method(permute_dims, deduce=_permuted)
+@method(permute_dims, deduce=_permuted, prepare=moved.views(np.transpose))
 def permute_dims(x: QuantizedTensor, /, *, axes: Any) -> Any:
     return _moved("permute_dims", permute_dims, x, axes=axes)
 
 
-@method(matrix_transpose, deduce=_transposed)
+@method(matrix_transpose, deduce=_transposed, prepare=moved.views(np.matrix_transpose))
 def matrix_transpose(x: QuantizedTensor, /) -> Any:
     return _moved("matrix_transpose", matrix_transpose, x)
 
 
-@method(moveaxis, deduce=_moved_axes)
+@method(moveaxis, deduce=_moved_axes, prepare=moved.views(np.moveaxis))
 def moveaxis(x: QuantizedTensor, source: object, destination: object, /) -> Any:
     return _moved("moveaxis", moveaxis, x, source, destination)
 
 
-@method(squeeze, deduce=_squeezed)
+@method(squeeze, deduce=_squeezed, prepare=moved.views(moved.squeezed))
 def squeeze(x: QuantizedTensor, /, *, axis: Any) -> Any:
     return _moved("squeeze", squeeze, x, axis=axis)
 
 
-@method(expand_dims, deduce=_expanded)
+@method(expand_dims, deduce=_expanded, prepare=moved.views(np.expand_dims))
 def expand_dims(x: QuantizedTensor, /, *, axis: Any) -> Any:
     return _moved("expand_dims", expand_dims, x, axis=axis)
 
 
-@method(broadcast_to, deduce=_broadcast)
+@method(broadcast_to, deduce=_broadcast, prepare=moved.views(np.broadcast_to))
 def broadcast_to(x: QuantizedTensor, /, *, shape: Any) -> Any:
     return _moved("broadcast_to", broadcast_to, x, shape=shape)
 
 
-@method(flip, deduce=_flipped)
+@method(flip, deduce=_flipped, prepare=moved.views(np.flip))
 def flip(x: QuantizedTensor, /, *, axis: Any) -> Any:
     return _moved("flip", flip, x, axis=axis)
 
 
-@method(getitem, deduce=_indexed)
+@method(getitem, deduce=_indexed, prepare=moved.views(moved.indexed))
 def getitem(x: QuantizedTensor, /, *, key: Any) -> Any:
     return _moved("getitem", getitem, x, key=key)
 
 
-@method(take, deduce=_taken)
+@method(take, deduce=_taken, prepare=moved.take_step)
 def take(x: QuantizedTensor, indices: IntegerTensor, /, *, axis: Any) -> Any:
     return _moved("take", take, x, indices, axis=axis)
 
@@ -201,7 +204,7 @@ def _unlike(xs: Sequence[Any]) -> tuple[Any, ...]:
     return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), tuple(xs))
 
 
-@method(concat, deduce=_concatenated)
+@method(concat, deduce=_concatenated, prepare=moved.concat_step)
 def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
     return _joined("concat", concat, arrays, axis)
 

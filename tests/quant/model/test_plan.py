@@ -12,7 +12,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.kernels.cpu import isa
-from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8
+from mdtensor.quant import QParams, QUInt8Tensor, qint8, quantize, quint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.model import Model, load
@@ -186,11 +186,11 @@ QUANTIZE = Node("q", quantize, ("x",), "a", {"qparams": GRID})
 @pytest.mark.parametrize(
     "tail",
     [
-        [Node("n", md.permute_dims, ("a",), "b", {"axes": (0, 2, 3, 1)})],
         [Node("n", md.reshape, ("a",), "b", {"shape": (1, 192)})],
         [Node("n", md.add, ("a", "c"), "b", {"out": WIDE})],
         [Node("n", md.mul, ("c", "a"), "b", {"out": WIDE})],
-        [Node("n", md.concat, ("a", "a"), "b", {"axis": 1})],
+        [Node("n", md.concat, ("a", "k"), "b", {"axis": 1})],
+        [Node("n", md.take, ("a", "i"), "b", {"axis": 1})],
         [Node("n", dequantize, ("a",), "b")],
         [
             Node("n", md.relu, ("a",), "d", {"out": WIDE}),
@@ -202,11 +202,49 @@ QUANTIZE = Node("q", quantize, ("x",), "a", {"qparams": GRID})
 )
 def test_what_is_no_compiled_step_runs_between_them(tail, rng):
     codes = rng.integers(0, 256, (1, 8, 1, 1), dtype=np.uint8)
-    graph = graph_of(QUANTIZE, *tail, c=QUInt8Tensor(codes, GRID)).pruned()
+    known = {"c": QUInt8Tensor(codes, GRID), "i": md.asarray([[0, 7]])}
+    known["k"] = QUInt8Tensor(np.repeat(np.repeat(codes, 4, 2), 6, 3), GRID)
+    graph = graph_of(QUANTIZE, *tail, **known).pruned()
     feeds = {"x": md.asarray(rng.standard_normal((1, 8, 4, 6), np.float32))}
     plan = Plan(graph)
     assert same(plan(feeds)["b"], graph.run(feeds)["b"])
     assert any(node.why for node in plan.nodes)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        Node("n", md.permute_dims, ("a",), "b", {"axes": (0, 2, 3, 1)}),
+        Node("n", md.permute_dims, ("a",), "b", {"axes": (3, 1, 0, 2)}),
+        Node("n", md.matrix_transpose, ("a",), "b"),
+        Node("n", md.moveaxis, ("a", 1, -1), "b"),
+        Node("n", md.reshape, ("a",), "b", {"shape": (1, 8, 24)}),
+        Node("n", md.reshape, ("a",), "b", {"shape": (1, 2, 4, -1, 6)}),
+        Node("n", md.expand_dims, ("a",), "b", {"axis": 2}),
+        Node("n", md.squeeze, ("a",), "b", {"axis": 0}),
+        Node("n", md.flip, ("a",), "b", {"axis": (1, 3)}),
+        Node("n", md.broadcast_to, ("a",), "b", {"shape": (3, 8, 4, 6)}),
+        Node("n", md.getitem, ("a",), "b", {"key": (0, slice(7, 1, -2), ..., None)}),
+        Node("n", md.take, ("a", "i"), "b", {"axis": 1}),
+        Node("n", md.take, ("a", "i"), "b", {"axis": -1}),
+        Node("n", md.concat, ("a", "a", "a"), "b", {"axis": 1}),
+        Node("n", md.concat, ("a", "a"), "b", {"axis": 3}),
+        Node("n", md.concat, ("a", "a"), "b", {"axis": 0}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [quint8, qint8])
+def test_codes_are_moved_in_compiled_steps(node, dtype, rng):
+    grid = QParams(0.05, 10, dtype=dtype)
+    first = Node("q", quantize, ("x",), "a", {"qparams": grid})
+    last = Node("d", dequantize, ("b",), "r")
+    i = md.asarray([5, 0, -1, 5])
+    graph = graph_of(first, node, last, i=i).pruned()
+    feeds = {"x": md.asarray(rng.standard_normal((1, 8, 4, 6), np.float32))}
+    plan, wanted = Plan(graph), eager_values(graph, feeds)
+    assert [n.why for n in plan.nodes[:2]] == ["", ""]
+    assert plan.nodes[1].arithmetic == "integer"
+    assert all(same(y, wanted[name]) for name, y in plan.values(feeds).items())
 
 
 def test_signed_activations_run_on_the_same_kernels(small_classifier, rng):

@@ -1,0 +1,77 @@
+"""Codes in other places: moved by strides, taken along an axis, joined along one."""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.jit import kernel
+
+#: Axes that `move_u8` walks, besides the bytes that lie in a row.
+AXES = 5
+
+
+@kernel
+def copy_row(source, target, size):
+    """target[:size] = source[:size]"""
+    for i in range(np.uintp(size)):
+        target[i] = source[i]
+
+
+@kernel
+def move_u8(x, start, shape, strides, run, out):
+    """out[a, b, c, d, e, r] = x[start + (a, b, c, d, e) · strides + r]
+
+    Args:
+        x: uint8 1-D.
+        shape, strides: int64 [5], of out and, in bytes, of x; a stride may be 0 or
+            negative.
+        run: bytes in a row, the last axis of out.
+        out: uint8 1-D, written.
+    """
+    at = 0
+    for a in range(shape[0]):
+        for b in range(shape[1]):
+            for c in range(shape[2]):
+                for d in range(shape[3]):
+                    place = start + a * strides[0] + b * strides[1]
+                    place += c * strides[2] + d * strides[3]
+                    if run == 1:
+                        for e in range(shape[4]):
+                            out[np.uintp(at + e)] = x[np.uintp(place + e * strides[4])]
+                        at += shape[4]
+                        continue
+                    for e in range(shape[4]):
+                        source = x[np.uintp(place + e * strides[4]) :]
+                        copy_row(source, out[np.uintp(at) :], run)
+                        at += run
+
+
+@kernel
+def take_u8(x, indices, outer, size, inner, out):
+    """out[o, i, r] = x[o, indices[i], r]
+
+    Args:
+        x: uint8 1-D [outer, size, inner].
+        indices: int64 1-D, each from 0 to size - 1.
+        out: uint8 1-D [outer, len(indices), inner], written.
+    """
+    at = 0
+    for o in range(outer):
+        for i in range(len(indices)):
+            source = x[np.uintp((o * size + indices[i]) * inner) :]
+            copy_row(source, out[np.uintp(at) :], inner)
+            at += inner
+
+
+@kernel
+def concat_u8(x, y, outer, of_x, of_y, out):
+    """out[o] = x[o] and y[o], one behind the other
+
+    Args:
+        x, y: uint8 1-D [outer, of_x] and [outer, of_y].
+        out: uint8 1-D [outer, of_x + of_y], written.
+    """
+    at = 0
+    for o in range(outer):
+        copy_row(x[np.uintp(o * of_x) :], out[np.uintp(at) :], of_x)
+        at += of_x
+        copy_row(y[np.uintp(o * of_y) :], out[np.uintp(at) :], of_y)
+        at += of_y

@@ -1,0 +1,107 @@
+"""Steps that only move codes: by strides, by indices along an axis, behind others."""
+
+from math import prod
+
+import numpy as np
+
+from mdtensor.kernels.cpu import copies, invoke
+from mdtensor.kernels.cpu.copies import AXES
+from mdtensor.kernels.cpu.plan import Constants, Plan, Step
+from mdtensor.kernels.cpu.steps import U8
+
+
+class Move(Step):
+    """out = the view of x that `look` gives, in row-major order.
+
+    Args:
+        look: from an array to a view of it, by NumPy; on an array of another shape
+            it may give another view.
+
+    Raises:
+        ValueError: what it gives is no view, or of too many axes.
+    """
+
+    kind = invoke.MOVE
+    kernels = (copies.move_u8,)
+
+    def __init__(self, look):
+        self.look = look
+
+    def output_shape(self, shape):
+        return self.look(np.empty(shape, np.uint8)).shape
+
+    def plan(self, shape):
+        x = np.empty(shape, np.uint8)
+        view = self.look(x)
+        if view.size and not np.may_share_memory(view, x):
+            raise ValueError("what it gives is no view of its argument")
+        start = view.ctypes.data - x.ctypes.data if view.size else 0
+        *axes, run = _merged(view.shape, view.strides)
+        if len(axes) > AXES:
+            raise ValueError(f"it has {len(axes)} axes that do not lie in a row")
+        axes = [(1, 0)] * (AXES - len(axes)) + axes
+        sizes, strides = zip(*axes, strict=True)
+        parameters = [start, *sizes, *strides, run]
+        return Plan(parameters, Constants().array(), view.shape, 0)
+
+
+def _merged(shape, strides):
+    """(size, stride) of axes, neighbours as one; last, how many bytes lie in a row."""
+    axes = []
+    for size, stride in zip(shape, strides, strict=True):
+        if axes and axes[-1][1] == size * stride:
+            axes[-1] = (axes[-1][0] * size, stride)
+        elif size != 1:
+            axes.append((size, stride))
+    run = axes.pop()[0] if axes and axes[-1][1] == 1 else 1
+    return [*axes, run]
+
+
+class Take(Step):
+    """out = x at `indices` along `axis`.
+
+    Args:
+        indices: int64 1-D; negative ones count from behind.
+    """
+
+    kind = invoke.TAKE
+    kernels = (copies.take_u8,)
+
+    def __init__(self, indices, axis):
+        self.indices, self.axis = np.asarray(indices, np.int64), axis
+
+    def output_shape(self, shape):
+        return (*shape[: self.axis], len(self.indices), *shape[self.axis + 1 :])
+
+    def plan(self, shape):
+        size = shape[self.axis]
+        indices = np.where(self.indices < 0, self.indices + size, self.indices)
+        is_inside = (indices >= 0) & (indices < size)
+        assert is_inside.all(), "an index is outside"
+        constants = Constants()
+        constants.add(indices)
+        outer, inner = prod(shape[: self.axis]), prod(shape[self.axis + 1 :])
+        parameters = [outer, size, inner, len(indices)]
+        return Plan(parameters, constants.array(), self.output_shape(shape), 0)
+
+
+class Concat(Step):
+    """out = x, and y behind it along `axis`."""
+
+    kind = invoke.CONCAT
+    kernels = (copies.concat_u8,)
+    input_types = (U8, U8)
+
+    def __init__(self, axis):
+        self.axis = axis
+
+    def output_shape(self, x, y):
+        before, after = x[: self.axis], x[self.axis + 1 :]
+        same = (y[: self.axis], y[self.axis + 1 :]) == (before, after)
+        assert same, "the shapes of a Concat differ along another axis"
+        return (*before, x[self.axis] + y[self.axis], *after)
+
+    def plan(self, x, y):
+        sizes = [prod(shape[self.axis :]) for shape in (x, y)]
+        parameters = [prod(x[: self.axis]), *sizes]
+        return Plan(parameters, Constants().array(), self.output_shape(x, y), 0)
