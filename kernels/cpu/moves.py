@@ -16,6 +16,7 @@ class Move(Step):
     Args:
         look: from an array to a view of it, by NumPy; on an array of another shape
             it may give another view.
+        shape: from the shape of the view to that of the result; as it is, if None.
 
     Raises:
         ValueError: what it gives is no view, or of too many axes.
@@ -24,11 +25,11 @@ class Move(Step):
     kind = invoke.MOVE
     kernels = (copies.move_u8,)
 
-    def __init__(self, look):
-        self.look = look
+    def __init__(self, look, shape=None):
+        self.look, self.shape = look, shape or tuple
 
     def output_shape(self, shape):
-        return self.look(np.empty(shape, np.uint8)).shape
+        return self.shape(self.look(np.empty(shape, np.uint8)).shape)
 
     def plan(self, shape):
         x = np.empty(shape, np.uint8)
@@ -42,7 +43,7 @@ class Move(Step):
         axes = [(1, 0)] * (AXES - len(axes)) + axes
         sizes, strides = zip(*axes, strict=True)
         parameters = [start, *sizes, *strides, run]
-        return Plan(parameters, Constants().array(), view.shape, 0)
+        return Plan(parameters, Constants().array(), self.shape(view.shape), 0)
 
 
 def _merged(shape, strides):

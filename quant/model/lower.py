@@ -203,11 +203,12 @@ class _Lowering:
 
     def _appended(self, step: Any, first: Slot, *rest: Slot) -> Slot:
         """The result of `step` on these values; of a Concat, of two after two."""
-        if len(step.input_types) == 1:
-            return self._program.append(step, first)
+        result: Slot = first
+        if not rest:
+            result = self._program.append(step, first)
         for slot in rest:
-            first = self._program.append(step, first, slot)
-        return first
+            result = self._program.append(step, result, slot)
+        return result
 
     def _refuse_rows_of_images(self, node: Node) -> None:
         """A product takes the last axis, which inside are the channels of an image."""

@@ -79,8 +79,10 @@ def _reason(
 
 def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
     """Whether the result has the grid of the arguments, whichever it is."""
-    grid = {"type": QUInt8Tensor, "qparams": PROBE}
-    moving = {name: replace(specs[name], **grid) for name in carried(node)}
+    moving = {
+        name: replace(specs[name], type=QUInt8Tensor, qparams=PROBE)
+        for name in carried(node)
+    }
     given = node.arguments({**specs, **moving})
     try:
         return bool(node.deduce(*given).qparams == PROBE)

@@ -25,18 +25,20 @@ from mdtensor.quant.model.fold import (
 )
 from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.grids import fold_grids, fold_weights
+from mdtensor.quant.model.norms import name_layer_norms
+from mdtensor.quant.model.shuffle import transposed_as_products
 
 Rewrite = Callable[[Graph], Graph]
 
 
 def simplify(graph: Graph) -> Graph:
-    """All rewrites, again and again until none finds anything."""
+    """All rewrites, until none finds anything more; then, layers as products."""
     while True:
         before = [(n.operation, n.inputs) for n in graph.nodes]
         for rewrite in PASSES:
             graph = rewrite(graph)
         if [(n.operation, n.inputs) for n in graph.nodes] == before:
-            return graph
+            return transposed_as_products(graph)
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -254,6 +256,7 @@ PASSES: tuple[Rewrite, ...] = (
     fold_stored_biases,
     name_activations,
     name_hardswish,
+    name_layer_norms,
     fold_grids,
     fold_weights,
 )

@@ -24,6 +24,8 @@ from mdtensor import (
     moveaxis,
     pad,
     permute_dims,
+    pixel_shuffle,
+    pixel_unshuffle,
     reshape,
     squeeze,
     stack,
@@ -31,7 +33,7 @@ from mdtensor import (
     unstack,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.rules import indexing, linalg, manipulation as rule
+from mdtensor.generics.rules import indexing, linalg, manipulation as rule, resize
 from mdtensor.generics.shapes import (
     moved_axes,
     normalize_axes,
@@ -117,6 +119,21 @@ def _taken(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
     return on_grid(shape, moving.indexed(grid, x.shape, key))
 
 
+def _shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
+    return _of_one_grid(x, shape_of(resize.shuffled, x, upscale_factor=upscale_factor))
+
+
+def _unshuffled(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
+    shape = shape_of(resize.unshuffled, x, downscale_factor=downscale_factor)
+    return _of_one_grid(x, shape)
+
+
+def _of_one_grid(x: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+    if x.qparams.axis is not None:
+        x.qparams.refuse_axis("grid")
+    return on_grid(shape, x.qparams)
+
+
 def _unstacked(x: TensorSpec, *, axis: Any) -> tuple[TensorSpec, ...]:
     rule.unstacked(x, axis=axis)
     at = normalize_axis(axis, x.ndim)
@@ -178,6 +195,17 @@ def flip(x: QuantizedTensor, /, *, axis: Any) -> Any:
 @method(getitem, deduce=_indexed, prepare=moved.views(moved.indexed))
 def getitem(x: QuantizedTensor, /, *, key: Any) -> Any:
     return _moved("getitem", getitem, x, key=key)
+
+
+@method(pixel_shuffle, deduce=_shuffled, prepare=moved.pixel_shuffle_step)
+def pixel_shuffle(x: QuantizedTensor, /, *, upscale_factor: int) -> Any:
+    return _moved("pixel_shuffle", pixel_shuffle, x, upscale_factor=upscale_factor)
+
+
+@method(pixel_unshuffle, deduce=_unshuffled, prepare=moved.pixel_unshuffle_step)
+def pixel_unshuffle(x: QuantizedTensor, /, *, downscale_factor: int) -> Any:
+    options = {"downscale_factor": downscale_factor}
+    return _moved("pixel_unshuffle", pixel_unshuffle, x, **options)
 
 
 @method(take, deduce=_taken, prepare=moved.take_step)

@@ -43,6 +43,44 @@ def views(look: Callable[..., Codes]) -> Callable[..., Move]:
     return prepare
 
 
+def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Move:
+    """Channels c · r² of [n, h, w, c · r²] as pixels of [n, h · r, w · r, c]."""
+    _checked(x)
+    if x.ndim != 4:
+        raise NotCompiled("a compiled pixel_shuffle takes [n, c, h, w]")
+    r = upscale_factor
+
+    def pixels(codes: Codes) -> Codes:
+        n, h, w, c = codes.shape
+        parts = codes.reshape(n, h, w, c // r**2, r, r)
+        return parts.transpose(0, 1, 4, 2, 5, 3)
+
+    def joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+        n, h, _, w, _, c = shape
+        return n, h * r, w * r, c
+
+    return Move(pixels, joined)
+
+
+def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Move:
+    """Pixels of [n, h · r, w · r, c] as channels of [n, h, w, c · r²]."""
+    _checked(x)
+    if x.ndim != 4:
+        raise NotCompiled("a compiled pixel_unshuffle takes [n, c, h, w]")
+    r = downscale_factor
+
+    def channels(codes: Codes) -> Codes:
+        n, h, w, c = codes.shape
+        parts = codes.reshape(n, h // r, r, w // r, r, c)
+        return parts.transpose(0, 1, 3, 5, 2, 4)
+
+    def joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+        n, h, w, c, *_ = shape
+        return n, h, w, c * r**2
+
+    return Move(channels, joined)
+
+
 def take_step(x: TensorSpec, indices: Any, /, *, axis: Any) -> Take:
     """Codes in places that a constant says, along one axis."""
     _checked(x)

@@ -46,8 +46,13 @@ def gather(g: Builder, op: Operator) -> None:
         place = int(g.known(op, 1, "the index"))
         g.call(op, md.getitem, x, key=(slice(None),) * axis + (place,))
         return
-    chosen, shape = fixed_shape(g, op, index), g.shape(x)
-    flat = g.step(op, "flat", md.reshape, _from_front(g, op, shape[axis]), shape=(-1,))
+    shape = g.shape(x)
+    front = _from_front(g, op, shape[axis])
+    if len(g.shape(index)) == 1:
+        g.call(op, md.take, x, front, axis=axis)
+        return
+    chosen = fixed_shape(g, op, index)
+    flat = g.step(op, "flat", md.reshape, front, shape=(-1,))
     taken = g.step(op, "taken", md.take, x, flat, axis=axis)
     target = shape[:axis] + chosen + shape[axis + 1 :]
     g.call(op, md.reshape, taken, shape=target)

@@ -155,10 +155,10 @@ def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
 def depth_to_space(g: Builder, op: Operator) -> None:
     n, c, h, w = fixed_shape(g, op, op.inputs[0])
     b = op.get("blocksize")
-    if op.get("mode", "DCR") == "DCR":
-        split, axes = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
-    else:
-        split, axes = (n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3)
+    if op.get("mode", "DCR") == "CRD":
+        g.call(op, md.pixel_shuffle, op.inputs[0], upscale_factor=b)
+        return
+    split, axes = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
     _regroup(g, op, split, axes, (n, c // b**2, h * b, w * b))
 
 

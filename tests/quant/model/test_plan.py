@@ -227,6 +227,8 @@ def test_what_is_no_compiled_step_runs_between_them(tail, rng):
         Node("n", md.getitem, ("a",), "b", {"key": (0, slice(7, 1, -2), ..., None)}),
         Node("n", md.take, ("a", "i"), "b", {"axis": 1}),
         Node("n", md.take, ("a", "i"), "b", {"axis": -1}),
+        Node("n", md.pixel_shuffle, ("a",), "b", {"upscale_factor": 2}),
+        Node("n", md.pixel_unshuffle, ("a",), "b", {"downscale_factor": 2}),
         Node("n", md.concat, ("a", "a", "a"), "b", {"axis": 1}),
         Node("n", md.concat, ("a", "a"), "b", {"axis": 3}),
         Node("n", md.concat, ("a", "a"), "b", {"axis": 0}),

@@ -224,11 +224,41 @@ def test_pools_of_ceil_mode(
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 2, "output_padding": 1},
+        {"stride": (3, 2), "padding": (1, 0, 2, 1), "groups": 2},
+        {"dilation": (2, 1), "padding": 1},
+    ],
+)
+@pytest.mark.parametrize("bias", ["b", None])
+def test_a_transposed_convolution(
+    options: dict[str, Any], bias: Any, onnxruntime_of: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal((4, 6 // options.get("groups", 1), 3, 2), np.float32)
+    b = rng.standard_normal(6, np.float32)
+    node = Node("n", md.conv_transpose2d, ("x", "w", bias), "y", options)
+    spec = md.TensorSpec(md.Float32Tensor, (2, 4, 5, 4))
+    known = {"w": md.asarray(w), "b": md.asarray(b)}
+    made = Graph({"x": spec}, (node,), known, ("y",)).pruned()
+    write_graph(made, tmp_path / "m.onnx")
+    feeds = {"x": rng.standard_normal(spec.shape, np.float32)}
+    ours = np.asarray(made.run(feeds)["y"])
+    theirs = onnxruntime_of(tmp_path / "m.onnx", feeds)[0]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    again = read_graph(tmp_path / "m.onnx")
+    assert np.array_equal(np.asarray(again.run(feeds)["y"]), ours)
+
+
 @pytest.mark.parametrize("kind", ["Mul", "Div"])
 def test_a_quantized_model_with_a_factor(
     kind: str, make_model: Any, tmp_path: Path
 ) -> None:
-    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["a"])]
+    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["v"])]
+    nodes.append(onnx.helper.make_node("Relu", ["v"], ["a"]))
     nodes.append(onnx.helper.make_node(kind, ["a", "c"], ["y"]))
     constants = {"w": np.ones((2, 3, 1, 1), np.float32), "c": np.array(2.5, np.float32)}
     model = load(make_model(nodes, {"x": (1, 3, 5, 5)}, constants))

@@ -156,12 +156,33 @@ def test_other_grids_do_not_join():
         (lambda x: md.permute_dims(x, (0, 1)), md.ShapeError, "permute_dims(QUInt8"),
         (lambda x: md.permute_dims(x, "abc"), md.OptionError, "permute_dims(QUInt8"),
         (lambda x: md.expand_dims(x, axis=7), md.ShapeError, "expand_dims(QUInt8"),
+        (lambda x: md.pixel_shuffle(x, 2), md.ShapeError, "pixel_shuffle(QUInt8Ten"),
+        (lambda x: md.pixel_shuffle(x, 1), md.GridError, "pixel_shuffle(QUInt8Tens"),
+        (lambda x: md.pixel_unshuffle(x, 1), md.GridError, "pixel_unshuffle(QUInt8"),
     ],
 )
 def test_what_does_not_fit_is_refused(refused, error, text):
     with pytest.raises(error) as raised:
         refused(per_axis(1))
     assert str(raised.value).startswith(text)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_channels_become_pixels_and_channels_again(grid, batch):
+    shape = (*batch, 8, 3, 2)
+    codes = np.arange(np.prod(shape)).reshape(shape).astype(grid.dtype.storage)
+    x = (
+        QInt8Tensor(codes, grid)
+        if grid.dtype.storage == "i1"
+        else QUInt8Tensor(codes, grid)
+    )
+    large = md.pixel_shuffle(x, 2)
+    wanted = md.pixel_shuffle(md.asarray(codes), 2)
+    assert np.array_equal(large.codes.buffer, wanted.buffer)
+    assert large.qparams == grid and type(large) is type(x)
+    again = md.pixel_unshuffle(large, 2)
+    assert np.array_equal(again.codes.buffer, codes) and again.qparams == grid
 
 
 def test_a_scalar_has_no_axis_to_squeeze():
