@@ -27,6 +27,8 @@ from mdtensor.quant.qparams import QParams
 OLD = 14, 7
 #: Codes of 4 and 16 bits, floats of 8, and blocks came with 21.
 NEW = 21, 10
+#: Convolutions, pools and activations of bfloat16 came with 22.
+NEWEST = 22, 10
 #: Floats that are computed in float32, and the number of that in the format.
 NARROW, FLOAT = (md.float16, md.bfloat16), 1
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -59,6 +61,15 @@ def serialized(graph: Graph) -> bytes:
     return data
 
 
+def _version(graph: Graph, specs: Mapping[str, TensorSpec]) -> tuple[int, int]:
+    """The oldest operator set with all that a graph needs, and its format."""
+    if any(spec.dtype is md.bfloat16 for spec in specs.values()):
+        return NEWEST
+    is_new = any(spec.qparams and _is_new(spec.qparams) for spec in specs.values())
+    since = max((SINCE.get(node.operation, 0) for node in graph.nodes), default=0)
+    return NEW if is_new or since > OLD[0] else OLD
+
+
 class _Writer:
     """One file while it is written.
 
@@ -73,12 +84,8 @@ class _Writer:
         self.nodes: list[Any] = []
         self.initializers: dict[Any, Any] = {}
         self.reals: dict[str, str] = {}
-        grids = [spec.qparams for spec in self.specs.values() if spec.qparams]
-        self.is_compact = bool(grids)
-        is_new = any(map(_is_new, grids)) or any(
-            SINCE.get(node.operation, 0) > OLD[0] for node in graph.nodes
-        )
-        self.opset, self.ir_version = NEW if is_new else OLD
+        self.is_compact = any(spec.qparams for spec in self.specs.values())
+        self.opset, self.ir_version = _version(graph, self.specs)
         kept = {*graph.inputs, *graph.outputs}
         self.names = {name: name for name in kept}
         self.taken = set(kept) if self.is_compact else set(self.specs)

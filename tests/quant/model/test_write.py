@@ -358,3 +358,26 @@ def test_an_unwritable_place(tmp_path: Path) -> None:
     made = graph(Node("n", md.relu, ("x",), "y"))
     with pytest.raises(ModelError, match="cannot be written"):
         write_graph(made, tmp_path / "none" / "m.onnx")
+
+
+@pytest.mark.parametrize("wanted", ["float", "codes"])
+def test_layers_of_bfloat16_are_written_in_a_set_that_has_them(
+    wanted: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(9)
+    weights = md.astype(md.asarray(rng.standard_normal((4, 3, 3, 3))), md.bfloat16)
+    nodes = (
+        Node("C", md.conv2d, ("x", "w", None), "1", {"padding": (1, 1)}),
+        Node("R", md.leaky_relu, ("1",), "2", {"negative_slope": 0.25}),
+        Node("S", md.hardswish, ("2",), "3"),
+        Node("P", md.global_avg_pool2d, ("3",), "y"),
+    )
+    spec = md.TensorSpec(md.BFloat16Tensor, (2, 3, 5, 4))
+    model = Model(Graph({"x": spec}, nodes, {"w": weights}, ("y",)))
+    model = model if wanted == "float" else model.quantize_weights()
+    model.save(tmp_path / "b.onnx")
+    assert onnx.load(tmp_path / "b.onnx").opset_import[0].version == 22
+    x = md.astype(md.asarray(rng.standard_normal(spec.shape)), md.bfloat16)
+    found, again = model(x), load(tmp_path / "b.onnx")(x)
+    assert found.dtype is again.dtype is md.bfloat16
+    assert found.buffer.tobytes() == again.buffer.tobytes()
