@@ -3,12 +3,20 @@
     W x = (W diag(s)) (x / s),    s = E[|x|]ᵃ for each channel, a by search
 
 Who divides by s: what writes the channels, if a link says that it can, or else a
-multiplication of its own before the layers, where that is worth it.
+multiplication of its own before the layers, where that is worth it. Beside float16 and
+bfloat16 it is always the latter, and s are powers of two: nothing is rounded by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +28,15 @@ from mdtensor.quant.model.links import FloatArray, Weights, columns, links
 from mdtensor.quant.weights.awq import scales
 from mdtensor.quant.weights.moments import InputMoments
 from mdtensor.quant.weights.result import real_weights
+from mdtensor.quant.weights.smooth import rounded_to_powers
 
 #: The part of the squared error that a multiplication may leave at most.
 WORTH = 0.9
+#: What layers read that are multiplied for, and of these what has few digits.
+FLOATS = (md.float32, md.float16, md.bfloat16)
+NARROW = (md.float16, md.bfloat16)
+#: The largest that seen inputs of few digits are enlarged to: float16 ends at 65504.
+LARGE = 4096.0
 
 
 @dataclass(frozen=True)
@@ -41,23 +55,41 @@ class Search:
     rounded: Callable[[Node, Any], Any]
     candidates: int = 20
 
-    def best(self, readers: Sequence[Node]) -> tuple[FloatArray, float]:
+    def best(
+        self, readers: Sequence[Node], is_narrow: bool = False
+    ) -> tuple[FloatArray, float]:
         """s with the least error of all that read the channels, and what it leaves.
 
         That is in parts of the squared error with s = 1, which is tried too.
+
+        Args:
+            readers: layers that read the same channels.
+            is_narrow: whether these are numbers of few digits.
         """
         magnitude = np.mean([self._magnitude(node) for node in readers], axis=0)
         tried = scales(magnitude, self.candidates)
+        if is_narrow:
+            tried = [self._powers(s, readers[0]) for s in tried]
         errors = [sum(self._error(node, s) for node in readers) for s in tried]
         found = int(np.argmin(errors))
         return tried[found], errors[found] / errors[0] if errors[0] else 1.0
 
+    def _powers(self, scale: FloatArray, node: Node) -> FloatArray:
+        """The nearest powers of two that make no input larger than `LARGE`."""
+        peaks = np.maximum(self._of_channels(node, "peaks").max(axis=1), 1.0)
+        least = np.exp2(np.ceil(np.log2(peaks / LARGE)))
+        return np.maximum(rounded_to_powers(scale), np.minimum(least, 1.0))
+
     def _magnitude(self, node: Node) -> FloatArray:
         """E[|x|] of each channel that a layer reads."""
-        size = self.graph.constants[node.inputs[1]].shape[1]
-        means = [x.mean_magnitude.reshape(size, -1) for x in self.inputs[node.name]]
-        found: FloatArray = np.concatenate(means).mean(axis=1)
+        found: FloatArray = self._of_channels(node, "mean_magnitude").mean(axis=1)
         return found
+
+    def _of_channels(self, node: Node, moment: str) -> FloatArray:
+        """A moment of what a layer reads, [channels, taps]."""
+        size = self.graph.constants[node.inputs[1]].shape[1]
+        seen = [getattr(x, moment).reshape(size, -1) for x in self.inputs[node.name]]
+        return np.concatenate(seen)
 
     def _error(self, node: Node, scale: FloatArray) -> float:
         """|round(W diag(s)) (x / s) - W x|² / |W x|², over the samples."""
@@ -89,25 +121,28 @@ def scaled(search: Search, names: Collection[str]) -> Graph:
         readers = [left.pop(node.name) for node in link.readers if node.name in left]
         if readers:
             weights.move(link, search.best(readers)[0])
-    factors: dict[str, Any] = {}  # float32
-    for readers in _together(graph, left.values()):
-        scale, error = search.best(readers)
+    factors: dict[str, Any] = {}
+    for dtype, readers in _together(graph, left.values()):
+        scale, error = search.best(readers, dtype in NARROW)
         if error <= WORTH:
             factor = (1 / scale).astype(np.float32)
             for node in readers:
                 weights.multiply(node, 1 / factor.astype(np.float64))
-                factors[node.name] = factor
+                factors[node.name] = md.astype(md.asarray(factor), dtype)
     return _with_factors(weights.graph_of_them(), factors)
 
 
-def _together(graph: Graph, nodes: Iterable[Node]) -> list[list[Node]]:
-    """Layers in groups that read the same channels, of float32."""
+def _together(
+    graph: Graph, nodes: Iterable[Node]
+) -> Iterator[tuple[md.DType, list[Node]]]:
+    """Layers in groups that read the same channels, and the type of these."""
     specs = graph.specs()
     found: dict[Any, list[Node]] = {}
     for node in nodes:
-        if specs[node.inputs[0]].dtype is md.float32:
-            found.setdefault(_channels(node), []).append(node)
-    return list(found.values())
+        found.setdefault(_channels(node), []).append(node)
+    for (source, _), readers in found.items():
+        if specs[source].dtype in FLOATS:
+            yield specs[source].dtype, readers
 
 
 def _channels(node: Node) -> tuple[str, bool]:
@@ -118,16 +153,17 @@ def _channels(node: Node) -> tuple[str, bool]:
 def _with_factors(graph: Graph, factors: Mapping[str, Any]) -> Graph:
     """The graph with a product before layers by their names, one for the same."""
     nodes: list[Node] = []
-    constants, values = dict(graph.constants), set(graph.specs())
+    constants = dict(graph.constants)
+    values = {*graph.inputs, *constants, *graph.producers}
     names = {node.name for node in graph.nodes}
     made: dict[Any, str] = {}
     for node in graph.nodes:
         if node.name in factors:
             source, is_image = _channels(node)
             if (source, is_image) not in made:
-                factor = factors[node.name].reshape((-1, 1, 1) if is_image else (-1,))
+                shape = (-1, 1, 1) if is_image else (-1,)
                 by = fresh_name(f"{source}.factor", values)
-                constants[by] = md.asarray(factor)
+                constants[by] = md.reshape(factors[node.name], shape)
                 name = fresh_name(f"{source}.scaled", values | names)
                 nodes.append(Node(name, md.mul, (source, by), name))
                 values |= {by, name}

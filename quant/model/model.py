@@ -287,7 +287,8 @@ class Model:
         Args:
             method: `rtn`, `mse`, `hqq`, `gptq` or `awq`, see `quant.quantize_weights`.
                 For awq, channels are scaled where they are written, or by a product
-                of their own if that leaves at most 0.9 of the squared error.
+                of their own if that leaves at most 0.9 of the squared error; those of
+                float16 and bfloat16 always by the latter, with powers of two.
             samples: for gptq and awq; the model runs on them.
             weight_dtype: type of the codes: qint8, quint8, qint4 or quint4.
             bits: use only so many of the type's bits; None for all.

@@ -143,17 +143,32 @@ def test_who_divides() -> None:
     assert off(small, model, samples[1]) < 0.2
 
 
-def test_narrow_floats_are_rounded_to_nearest() -> None:
-    model, samples = network(5, 50.0)
+@pytest.mark.parametrize("dtype", [md.float16, md.bfloat16], ids=str)
+def test_narrow_floats_are_multiplied_by_powers_of_two(
+    dtype: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    gains = np.where(np.arange(12) % 6 == 4, 4000, 1)
+    samples = rng.standard_normal((2, 4096, 12)) * gains
+    samples[:, 0, 7] = 8000  # small otherwise; float16 ends at 65504
+    seen, x = (md.astype(md.asarray(given), dtype) for given in samples)
+    w = md.astype(md.asarray(rng.standard_normal((24, 12)) / 4), dtype)
     nodes = (Node("L", md.linear, ("x", "l", None), "y"),)
-    w = md.astype(model.graph.constants["l"], md.bfloat16)
-    spec = md.TensorSpec(md.BFloat16Tensor, (-1, 12))
-    narrow = Model(Graph({"x": spec}, nodes, {"l": w}, ("y",)))
-    x = md.astype(md.asarray(samples[0].reshape(-1, 12)), md.bfloat16)
-    found = narrow.quantize_weights(method="awq", samples=[x], weight_dtype="qint4")
-    plain = narrow.quantize_weights(weight_dtype="qint4")
-    assert [node.name for node in found.graph.nodes] == ["L"]
-    assert np.asarray(found(x)).tolist() == np.asarray(plain(x)).tolist()
+    spec = md.TensorSpec(md.leaf(dtype), (-1, 12))
+    model = Model(Graph({"x": spec}, nodes, {"l": w}, ("y",)))
+    found = model.quantize_weights(method="awq", samples=[seen], weight_dtype="qint4")
+    assert [node.name for node in found.graph.nodes] == ["x.scaled", "L"]
+    factor = found.graph.constants["x.factor"]
+    assert factor.dtype is found(x).dtype is dtype
+    numbers = np.asarray(factor, np.float64)
+    assert (np.frexp(numbers)[0] == 0.5).all() and numbers[7] == 1
+    plain = model.quantize_weights(weight_dtype="qint4")
+    wanted = np.asarray(x, np.float64) @ np.asarray(w, np.float64).T
+    lost = [np.asarray(m(x), np.float64) - wanted for m in (found, plain)]
+    assert np.linalg.norm(lost[0]) < 0.7 * np.linalg.norm(lost[1])
+    found.save(tmp_path / "h.onnx")
+    again = load(tmp_path / "h.onnx")(x)
+    assert again.buffer.tobytes() == found(x).buffer.tobytes()
 
 
 def test_it_is_saved_and_others_compute_the_same(
