@@ -1,8 +1,8 @@
 """Products of host arrays: sums of products over shared axes, and the outer and cross.
 
 Operands are cast to `dtype`, the type of the result. Floats and complex numbers go
-through BLAS, narrow floats in float32 and rounded once; integers are multiplied as
-integers and wrap.
+through BLAS, narrow floats in float32 and rounded once. Integers wrap; BLAS adds their
+products where floats hold every sum exactly, which NumPy does one by one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from mdtensor.kernels.dense.ufunc import narrowed
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
+#: Products that NumPy has added one by one before floats are made.
+FEW = 8192
 
 
 def rounded(x: Array, dtype: DType) -> Array:
@@ -28,13 +30,32 @@ def rounded(x: Array, dtype: DType) -> Array:
 
 def matmul(x1: Array, x2: Array, dtype: DType) -> Array:
     """x1 · x2 over [..., m, k] and [..., k, n]; vectors as in `numpy.matmul`."""
+    if dtype.kind in "iu":
+        return _of_integers(*(promoted(x, dtype) for x in (x1, x2)))
     return _product(np.matmul, dtype, x1, x2)
+
+
+def _of_integers(x1: Array, x2: Array) -> Array:
+    """x1 · x2 of one integer type, which wraps."""
+    if x1.size * x2.shape[-1] < FEW:
+        return np.asarray(np.matmul(x1, x2))
+    bound = x1.shape[-1] * _largest(x1) * _largest(x2)
+    for storage, whole in ((np.float32, 2**24), (np.float64, 2**53)):
+        if bound <= whole:
+            sums = np.matmul(x1.astype(storage), x2.astype(storage))
+            return np.asarray(sums.astype(np.int64).astype(x1.dtype))
+    return np.asarray(np.matmul(x1, x2))
+
+
+def _largest(x: Array) -> int:
+    """The largest magnitude in `x`."""
+    return max(int(x.max(initial=0)), -int(x.min(initial=0)))
 
 
 def linear(x: Array, w: Array, b: Array | None, dtype: DType) -> Array:
     """x · wᵀ + b over [..., k], [n, k] and [n]."""
     if b is None:
-        return _product(np.matmul, dtype, x, w.T)
+        return matmul(x, w.T, dtype)
     return _product(lambda x, w, b: np.matmul(x, w) + b, dtype, x, w.T, b)
 
 

@@ -78,7 +78,8 @@ class Search:
         """The nearest powers of two that make no input larger than `LARGE`."""
         peaks = np.maximum(self._of_channels(node, "peaks").max(axis=1), 1.0)
         least = np.exp2(np.ceil(np.log2(peaks / LARGE)))
-        return np.maximum(rounded_to_powers(scale), np.minimum(least, 1.0))
+        found: FloatArray = np.maximum(rounded_to_powers(scale), np.minimum(least, 1.0))
+        return found
 
     def _magnitude(self, node: Node) -> FloatArray:
         """E[|x|] of each channel that a layer reads."""

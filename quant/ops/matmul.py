@@ -161,7 +161,8 @@ def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    sums = exact.steps_of(x) @ exact.steps_of(w).T
+    left, right = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
+    sums = matmul(left, right.T).buffer
     if b is not None:
         sums = sums + b.buffer
     grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)

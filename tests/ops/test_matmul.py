@@ -396,3 +396,33 @@ def test_no_product_without_a_common_type() -> None:
     unsigned, signed = md.ones((1,), dtype=md.uint64), md.ones((1,), dtype=md.int64)
     with pytest.raises(PromotionError, match=r"^matmul\(UInt64Tensor\[1\], Int64"):
         md.matmul(unsigned, signed)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("magnitude", [2**4, 2**10, 2**11, 2**24, 2**25, 2**62])
+@pytest.mark.parametrize("shape", [(16, 64, 16), (3, 1, 8, 64, 8), (64, 256)])
+def test_large_products_of_integers(
+    dtype: md.DType, magnitude: int, shape: tuple[int, ...]
+) -> None:
+    """Around 2**24 and 2**53, up to which floats hold sums exactly."""
+    *left, k, n = shape if len(shape) > 2 else (*shape, 1)
+    low, high = int(dtype.minimum), int(dtype.maximum)
+    given = {max(low, -magnitude), max(low, 1 - magnitude), min(high, magnitude), 0}
+    rng = np.random.default_rng(3)
+    values = np.array(sorted(given), dtype.storage)
+    a, b = rng.choice(values, (*left, k)), rng.choice(values, (k, n))
+    a[..., 0, :], b[:, 0] = values[-1], values[-1]
+    if len(shape) == 2:
+        b = b[:, 0]
+    found = md.matmul(md.asarray(a), md.asarray(b))
+    assert np.array_equal(found.buffer, np.matmul(a, b))
+    assert found.dtype is dtype
+
+
+@pytest.mark.parametrize(("m", "n"), [(521, 521), (2**24 + 1, 2**23 + 2**21 + 1)])
+def test_a_sum_that_floats_would_round(m: int, n: int) -> None:
+    """63 · m · n is odd and beyond 2**24 or 2**53, 64 · m · n less than twice it."""
+    a, b = np.full((16, 64), m), np.full((64, 16), n)
+    a[:, 5] = 0
+    found = md.matmul(md.asarray(a), md.asarray(b)).tolist()
+    assert found == [[63 * m * n] * 16] * 16
