@@ -15,6 +15,8 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.exact import steps_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.build import Builder, Operator, element_type
 from mdtensor.quant.model.elements import CODES, ELEMENTS, QUANTIZED
@@ -26,6 +28,7 @@ Specs = Mapping[str, TensorSpec]
 #: Operations with weights and a bias, whose scales may differ by output channel.
 WEIGHTED = (md.conv2d, md.linear)
 PRODUCTS = (*WEIGHTED, md.matmul)
+EIGHT_BITS = (qint8, quint8)
 #: The number of uint8 in a file, what QuantizeLinear writes if nothing says another.
 UINT8 = 2
 
@@ -270,3 +273,36 @@ def _gives(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
         return deduced(node, specs) == wanted
     except MdtensorError:
         return False
+
+
+def sign_weights(graph: Graph) -> Graph:
+    """Weights of layers of codes become the same numbers with zero points 0.
+
+    Kernels take such weights. It takes 8 signed bits for no code to be farther from its
+    zero point, as of unsigned codes with the zero point 128, or of 7 bits.
+    """
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
+    for node in graph.nodes:
+        if node.operation not in WEIGHTED or specs[node.inputs[0]].qparams is None:
+            continue
+        x, weights, *bias = node.inputs
+        signed = _signed(graph.constants.get(weights))
+        if signed is not None:
+            name = graph.fresh(f"{node.output}.w")
+            constants[name] = signed
+            nodes[node.output] = replace(node, inputs=(x, name, *bias))
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _signed(weights: Any) -> Any:
+    """The same numbers as steps of 8 bits from zero points 0, if there are any."""
+    grid = None if weights is None else weights.qparams
+    if grid is None or grid.dtype not in EIGHT_BITS or not grid.zero_point.any():
+        return None
+    steps = steps_of(weights)
+    if steps.size == 0 or steps.min() < -128 or steps.max() > 127:
+        return None
+    signed = QParams(grid.scale, dtype=qint8, axis=grid.axis, block_size=grid.block_size)
+    return quantized(steps.astype(np.int8), signed)

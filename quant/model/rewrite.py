@@ -24,7 +24,7 @@ from mdtensor.quant.model.fold import (
     fold_stored_biases,
 )
 from mdtensor.quant.model.graph import Graph, Node, spec_of
-from mdtensor.quant.model.grids import fold_grids, fold_weights
+from mdtensor.quant.model.grids import fold_grids, fold_weights, sign_weights
 from mdtensor.quant.model.norms import name_layer_norms
 from mdtensor.quant.model.shuffle import transposed_as_products
 
@@ -259,4 +259,5 @@ PASSES: tuple[Rewrite, ...] = (
     name_layer_norms,
     fold_grids,
     fold_weights,
+    sign_weights,
 )

@@ -96,10 +96,14 @@ def operations(model: Any) -> list[str]:
     return [n.operation.__name__ for n in model.graph.nodes]
 
 
+#: Types of activations and of weights.
+MIXES = [("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8")]
+
+
 @pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(("kind", "weights"), MIXES)
 def test_a_network_of_the_tool_gives_the_bytes_of_onnxruntime(
-    kind: str, per_channel: bool, rng: Any, tmp_path: Path
+    kind: str, weights: str, per_channel: bool, rng: Any, tmp_path: Path
 ) -> None:
     """Weights of 7 bits, so that ONNX Runtime's sums of pairs do not saturate."""
     samples = rng.normal(0, 1, (8, *SHAPE)).astype(F32)
@@ -109,6 +113,7 @@ def test_a_network_of_the_tool_gives_the_bytes_of_onnxruntime(
         tmp_path / "q.onnx",
         per_channel=per_channel,
         activation_type=TYPES[kind],
+        weight_type=TYPES[weights],
         reduce_range=True,
     )
     model, theirs = load(path), session(path)
