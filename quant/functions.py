@@ -32,6 +32,13 @@ def softsign(x: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=256)
+def leaky_relu(slope: float) -> Function:
+    """x -> x where x > 0, else slope · x."""
+    low = exactly(slope)
+    return lambda x: x if x > 0 else low * x
+
+
+@lru_cache(maxsize=256)
 def elu(alpha: float, scale: float = 1.0) -> Function:
     """x -> scale · (x where x > 0, else alpha · (e**x - 1))."""
     low, factor = exactly(alpha), exactly(scale)

@@ -23,7 +23,7 @@ ROUNDED = (
     *(md.div, md.minimum, md.maximum, md.avg_pool2d, md.global_avg_pool2d, md.mean),
     *(md.relu, md.sigmoid, md.tanh, md.hardswish, md.hardsigmoid, requantize),
     *(md.relu6, md.clip, md.exp, md.silu, md.mish, md.gelu, md.elu, md.selu),
-    md.softsign,
+    *(md.softsign, md.leaky_relu),
 )
 BITS = 31
 

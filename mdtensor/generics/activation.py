@@ -113,12 +113,15 @@ def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=tuned())
-def leaky_relu(x: Any, /, *, negative_slope: float = 0.01) -> Any:
+def leaky_relu(
+    x: Any, /, *, negative_slope: float = 0.01, out: Any = None, rounding: Any = None
+) -> Any:
     """x where x > 0, else negative_slope · x.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
         negative_slope: a number.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

@@ -19,6 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "clip": {"min": -0.7, "max": 2.3},
     "hardsigmoid": {"alpha": 0.15625, "beta": 0.375},
     "elu": {"alpha": 1.3},
+    "leaky_relu": {"negative_slope": 0.1},
 }
 
 
@@ -87,6 +88,7 @@ FUNCTIONS: dict[str, Function] = {
     "elu": lambda x: elu(x, Fraction(1.3)),
     "selu": lambda x: SELU_SCALE * elu(x, SELU_ALPHA),
     "softsign": lambda x: x / (1 + abs(x)),
+    "leaky_relu": lambda x: x if x > 0 else x * Fraction(0.1),
 }
 #: Those of which one grid is enough: of other numbers than 0 they are on no tie.
 NEVER_TIES = ("exp", "silu", "mish", "gelu", "elu", "selu")

@@ -304,5 +304,7 @@ def _signed(weights: Any) -> Any:
     steps = steps_of(weights)
     if steps.size == 0 or steps.min() < -128 or steps.max() > 127:
         return None
-    signed = QParams(grid.scale, dtype=qint8, axis=grid.axis, block_size=grid.block_size)
+    signed = QParams(
+        grid.scale, dtype=qint8, axis=grid.axis, block_size=grid.block_size
+    )
     return quantized(steps.astype(np.int8), signed)

@@ -9,6 +9,7 @@ from mdtensor import (
     TensorSpec,
     elu,
     gelu,
+    leaky_relu,
     method,
     mish,
     selu,
@@ -60,11 +61,37 @@ def softsign(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up("softsign", functions.softsign, x, out)
 
 
+def _finite(name: str, value: Any) -> Any:
+    if not isinstance(value, Real) or not isfinite(value):
+        raise OptionError(f"{name} is {shown(value)}", "Pass a finite number")
+    return value
+
+
+def _leaky_relu(negative_slope: Any) -> tables.Function:
+    return functions.leaky_relu(_finite("negative_slope", negative_slope))
+
+
+def leaky_relu_step(
+    x: TensorSpec, /, *, negative_slope: float, out: QParams | None = None
+) -> steps.Lookup:
+    return lookup_step(_leaky_relu(negative_slope), x, out)
+
+
+def _leaky_relu_spec(
+    x: TensorSpec, *, negative_slope: float, **options: Any
+) -> TensorSpec:
+    _leaky_relu(negative_slope)
+    return curve(x, **options)
+
+
+@method(leaky_relu, deduce=_leaky_relu_spec, prepare=leaky_relu_step)
+def leaky_relu(x: NarrowTensor, /, *, negative_slope: float, out: Any = None) -> Any:
+    function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
+    return looked_up("leaky_relu", function, x, out)
+
+
 def _elu(alpha: Any) -> tables.Function:
-    if not isinstance(alpha, Real) or not isfinite(alpha):
-        raise OptionError(f"alpha is {shown(alpha)}", "Pass a finite number")
-    slope: Any = alpha
-    return functions.elu(slope)
+    return functions.elu(_finite("alpha", alpha))
 
 
 def elu_step(

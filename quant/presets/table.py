@@ -28,7 +28,7 @@ from mdtensor.quant.qparams import QParams
 Row = dict[str, Any]
 CURVES = (
     *("relu", "relu6", "clip", "hardsigmoid", "hardswish", "sigmoid", "tanh", "exp"),
-    *("silu", "mish", "gelu", "elu", "selu", "softsign"),
+    *("silu", "mish", "gelu", "elu", "selu", "softsign", "leaky_relu"),
 )
 
 
@@ -157,6 +157,7 @@ def _ort(rule: str = "ort_cpu") -> Row:
         "avg_pool2d": Pooled(rule, "avg_pool2d", ort.avg_pool, _grids),
         "global_avg_pool2d": PooledWhole(*pooled),
         "sigmoid": Curved(rule, "sigmoid", ort.curve, _grids),
+        "leaky_relu": Curved(rule, "leaky_relu", ort.curve, _grids),
     }
 
 

@@ -113,6 +113,7 @@ CURVES = {
     "HardSwish": md.hardswish,
     "Relu": md.relu,
     "Exp": md.exp,
+    "LeakyRelu": md.leaky_relu,
 }
 
 
@@ -143,6 +144,20 @@ def test_sigmoid_by_table(kind, rng):
             md.sigmoid(g.tensor("x", codes), out=g.ours("y"), rounding="ort_cpu"),
             theirs,
         )
+
+
+@KINDS
+def test_leaky_relu_by_table(kind, rng):
+    codes = np.arange(256, dtype=np.uint8).view(kind)
+    inputs = "x sx zx sy zy"
+    for slope in np.float32(rng.uniform(0, 1, 10)):
+        operator = node("QLinearLeakyRelu", inputs, domain=MICROSOFT, alpha=slope)
+        zeros = rng.integers(-128, 128, 2).tolist()
+        scales = np.float32(rng.uniform(0.01, 0.1, 2)).tolist()
+        g = Grids(kind, **dict(zip("xy", zip(scales, zeros, strict=True), strict=True)))
+        theirs = run([operator], {"x": codes}, g.constants, kind)
+        options = {"out": g.ours("y"), "negative_slope": float(slope)}
+        same(md.leaky_relu(g.tensor("x", codes), **options, rounding="ort_cpu"), theirs)
 
 
 @KINDS

@@ -101,8 +101,8 @@ def test_a_rule_says_which_operations_it_does_not_define():
         md.div(X, X, out=UNIT, rounding="ort_cpu")
     assert str(caught.value) == (
         "div: rounding='ort_cpu' has no rule for div. It has one for add, avg_pool2d, "
-        "conv2d, global_avg_pool2d, linear, matmul, mul, quantize, requantize, "
-        "sigmoid; use rounding='exact' here."
+        "conv2d, global_avg_pool2d, leaky_relu, linear, matmul, mul, quantize, "
+        "requantize, sigmoid; use rounding='exact' here."
     )
 
 

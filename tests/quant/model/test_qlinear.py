@@ -52,7 +52,7 @@ def proto(nodes: Any, constants: Any, inputs: Any, outputs: Any, opset: int = 13
 def network(rng: Any) -> Any:
     """A float network of operators that ONNX Runtime rounds by rule."""
     shapes = {"w1": (8, 3, 3, 3), "b1": 8, "w2": (8, 1, 3, 3), "b2": 8}
-    shapes |= {"w3": (10, 8), "b3": 10, "w4": (10, 12)}
+    shapes |= {"w3": (10, 16), "b3": 10, "w4": (10, 12)}
     constants = {k: rng.normal(0, 0.3, s).astype(F32) for k, s in shapes.items()}
     nodes = [
         node("Conv", "x w1 b1", "c1", pads=[1] * 4),
@@ -62,7 +62,9 @@ def network(rng: Any) -> Any:
         node("Add", "c2 p1", "a1"),
         node("Sigmoid", "a1", "s1"),
         node("Mul", "s1 a1", "m1"),
-        node("AveragePool", "m1", "v1", kernel_shape=[2, 2], strides=[2, 2]),
+        node("LeakyRelu", "m1", "l1", alpha=0.1),
+        node("Concat", "l1 p1", "j1", axis=1),
+        node("AveragePool", "j1", "v1", kernel_shape=[2, 2], strides=[2, 2]),
         node("GlobalAveragePool", "v1", "g1"),
         node("Flatten", "g1", "f1"),
         node("Gemm", "f1 w3 b3", "h1", transB=1),
@@ -122,6 +124,7 @@ def test_a_network_of_the_tool_gives_the_bytes_of_onnxruntime(
     assert found.count("quantize") == 1
     nodes = model.plan().nodes
     assert {n.operation for n in nodes if n.arithmetic == "float"} == {"dequantize"}
+    assert not any(n.why for n in nodes if n.operation in ("conv2d", "linear"))
     model.save(tmp_path / "saved.onnx")
     again, ruled = load(tmp_path / "saved.onnx"), model.rounded("ort_cpu")
     for x in rng.normal(0, 1, (10, *SHAPE)).astype(F32):

@@ -21,6 +21,7 @@ REAL = {
     (md.silu, ()): lambda x: x / (1 + math.exp(-x)),
     (md.mish, ()): lambda x: x * math.tanh(math.log1p(math.exp(x))),
     (md.softsign, ()): lambda x: x / (1 + abs(x)),
+    (md.leaky_relu, (("negative_slope", 0.1),)): lambda x: x if x > 0 else 0.1 * x,
     (md.elu, (("alpha", 0.7),)): lambda x: x if x > 0 else 0.7 * math.expm1(x),
     (md.selu, ()): lambda x: (
         1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * math.expm1(x))
@@ -69,6 +70,8 @@ def test_other_options_are_refused():
         md.gelu(x, approximate="erf", out=QParams(1.0))
     with pytest.raises(md.OptionError, match="alpha is nan"):
         md.elu(x, alpha=math.nan, out=QParams(1.0))
+    with pytest.raises(md.OptionError, match="negative_slope is '1'"):
+        md.leaky_relu(x, negative_slope="1", out=QParams(1.0))
     with pytest.raises(md.GridError, match="on no grid exactly"):
         md.silu(x)
 
