@@ -304,7 +304,5 @@ def _signed(weights: Any) -> Any:
     steps = steps_of(weights)
     if steps.size == 0 or steps.min() < -128 or steps.max() > 127:
         return None
-    signed = QParams(
-        grid.scale, dtype=qint8, axis=grid.axis, block_size=grid.block_size
-    )
+    signed = grid.replace(zero_point=0, dtype=qint8, narrow_range=False)
     return quantized(steps.astype(np.int8), signed)

@@ -9,6 +9,7 @@ calls of both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,9 +70,30 @@ def matmul(g: Builder, op: Operator) -> None:
 
 
 def conv(g: Builder, op: Operator) -> None:
+    """A convolution; over one axis it is one of images of one row."""
     x, w = _codes(g, op, 0), _codes(g, op, 3, 0)
-    reals = [_real(g, op, x), _real(g, op, w), _bias(g, op, 8, x, w)]
-    _rounded(g, op, "Conv", reals, 6)
+    bias, is_row = _bias(g, op, 8, x, w), len(g.shape(w)) == 3
+    if is_row:
+        x, w = (g.step(op, f"{v}.row", md.expand_dims, v, axis=2) for v in (x, w))
+    reals = [_real(g, op, x), _real(g, op, w), bias]
+    if not is_row:
+        _rounded(g, op, "Conv", reals, 6)
+        return
+    row = g.fresh(f"{op.outputs[0]}.row")
+    of_rows = replace(op, outputs=(row,), attributes=_of_rows(op.attributes))
+    _rounded(g, of_rows, "Conv", reals, 6)
+    g.call(replace(op, name=f"{op.name}.squeeze"), md.squeeze, row, axis=2)
+
+
+def _of_rows(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a convolution over one axis for one over two."""
+    found = dict(attributes)
+    for name in {"kernel_shape", "strides", "dilations"} & found.keys():
+        found[name] = (1, *found[name])
+    if "pads" in found:
+        before, after = found["pads"]
+        found["pads"] = (0, before, 0, after)
+    return found
 
 
 def gemm(g: Builder, op: Operator) -> None:

@@ -225,6 +225,59 @@ def test_gemm_reads_its_bias_as_products(transposed: int, count: int, rng: Any) 
         np.testing.assert_allclose(np.asarray(ours(x)), theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("window", [{}, {"pads": [2, 1], "strides": [2]}])
+def test_a_convolution_over_one_axis_is_one_of_images(window: Any, rng: Any) -> None:
+    constants = {
+        "sx": F32(0.02),
+        "zx": np.uint8(117),
+        "sy": F32(0.2),
+        "zy": np.uint8(99),
+        "w": rng.integers(-63, 64, (8, 3, 3), np.int8),
+        "sw": rng.uniform(0.01, 0.02, 8).astype(F32),
+        "zw": np.zeros(8, np.int8),
+        "b": rng.integers(-900, 900, 8, np.int32),
+    }
+    x = rng.normal(0, 1, (2, 3, 20)).astype(F32)
+    nodes = [node("QuantizeLinear", "x sx zx", "q")]
+    nodes += [node("QLinearConv", "q sx zx w sw zw sy zy b", **window), left()]
+    model = load(proto(nodes, constants, {"x": x}, {"yf": F32}))
+    assert [n.kernel for n in model.plan().nodes if n.macs] == ["gemm_u8s8u8"]
+    theirs = run(nodes[:2], {"x": x}, constants, np.uint8)
+    wanted = (theirs.astype(F32) - 99) * F32(0.2)
+    assert np.asarray(model.rounded("ort_cpu")(x)).tolist() == wanted.tolist()
+
+
+#: Operators of codes on one grid, each with its attributes and what else it reads.
+MOVES: dict[str, tuple[str, dict[str, Any]]] = {
+    "MaxPool": ("a", {"kernel_shape": [2, 2], "pads": [1, 1, 0, 0]}),
+    "Transpose": ("a", {"perm": [0, 2, 3, 1]}),
+    "Reshape": ("a shape", {}),
+    "Flatten": ("a", {}),
+    "Unsqueeze": ("a axes", {}),
+    "Slice": ("a axes four", {}),
+    "Gather": ("a axes", {"axis": 2}),
+    "Resize": ("a - sizes", {"mode": "nearest"}),
+    "Identity": ("a", {}),
+}
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_codes_that_move_keep_their_grid(kind: str, rng: Any) -> None:
+    given, attributes = MOVES[kind]
+    constants = {"sa": F32(0.5), "za": np.uint8(120), "sy": F32(0.5)}
+    constants |= {"zy": np.uint8(120), "shape": np.array([1, 8, -1])}
+    constants |= {"axes": np.array([2]), "four": np.array([4])}
+    constants |= {"sizes": np.array([1, 1, 2, 2], F32)}
+    inputs = [name.replace("-", "") for name in given.split()]
+    nodes = [*entered("a"), helper.make_node(kind, inputs, ["y"], **attributes)]
+    x = rng.normal(0, 20, (1, 4, 6, 6)).astype(F32)
+    model = load(proto([*nodes, left()], constants, {"af": x}, {"yf": F32}))
+    theirs = run(nodes, {"af": x}, constants, np.uint8)
+    wanted = (theirs.astype(F32) - 120) * F32(0.5)
+    assert np.asarray(model(x)).tolist() == wanted.tolist()
+    assert operations(model).count("dequantize") == 1
+
+
 def test_codes_are_padded_with_a_code(rng: Any) -> None:
     for value in (0, 120, 131):
         constants = {
