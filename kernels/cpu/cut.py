@@ -154,6 +154,51 @@ def _multiplied(row, count):
     return parts
 
 
+def _views(row, count):
+    """Move: along the first axis of the result that has more than one place."""
+    start, *walk, run = row[PARAMETERS : PARAMETERS + 12]
+    shape, strides = walk[:5], walk[5:]
+    axis = next((i for i, size in enumerate(shape) if size > 1), 0)
+    length = run * int(np.prod(shape[axis + 1 :]))
+    parts = []
+    for a, b in _ranges(shape[axis], count, 1):
+        part = _moved(row, 0, 0, a * length, (b - a) * length)
+        part[PARAMETERS] = start + a * strides[axis]
+        part[PARAMETERS + 1 + axis] = b - a
+        parts.append(part)
+    return parts
+
+
+def _taken(row, count):
+    """Take: by what lies before the axis, or by indices where nothing does."""
+    outer, size, inner, places = row[PARAMETERS : PARAMETERS + 4]
+    parts = []
+    for a, b in _ranges(outer if outer > 1 else places, count, 1):
+        if outer > 1:
+            length = places * inner
+            part = _moved(row, a * size * inner, 0, a * length, (b - a) * length)
+            part[PARAMETERS] = b - a
+        else:
+            part = _moved(row, 0, 0, a * inner, (b - a) * inner)
+            part[PARAMETERS + 3] = b - a
+            part[Column.CONSTANTS] += 8 * a
+            part[Column.CONSTANTS_BYTES] -= 8 * a
+        parts.append(part)
+    return parts
+
+
+def _joined(row, count):
+    """Concat: by what lies before the axis."""
+    outer, of_x, of_y = row[PARAMETERS : PARAMETERS + 3]
+    parts = []
+    for a, b in _ranges(outer, count, 1):
+        length = of_x + of_y
+        part = _moved(row, a * of_x, a * of_y, a * length, (b - a) * length)
+        part[PARAMETERS] = b - a
+        parts.append(part)
+    return parts
+
+
 CUTS = {
     invoke.CONV: _products,
     invoke.DEPTHWISE: _windows,
@@ -164,4 +209,7 @@ CUTS = {
     invoke.DEQUANTIZE: _elements,
     invoke.QUANTIZE: _quantized,
     invoke.MUL: _multiplied,
+    invoke.MOVE: _views,
+    invoke.TAKE: _taken,
+    invoke.CONCAT: _joined,
 }

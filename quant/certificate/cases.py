@@ -7,6 +7,7 @@ from mdtensor.quant.certificate import (
     elementwise,
     kernels,
     limits,
+    moves,
     products,
     rules,
 )
@@ -16,7 +17,7 @@ from mdtensor.quant.certificate.digest import Case
 @cache
 def every_case() -> tuple[Case, ...]:
     """The cases by title; titles differ."""
-    parts = (kernels, products, elementwise, calls, limits, rules)
+    parts = (kernels, products, elementwise, moves, calls, limits, rules)
     found = [case for part in parts for case in part.cases()]
     assert len({case.title for case in found}) == len(found), "two cases of one title"
     return tuple(sorted(found, key=lambda case: case.title))

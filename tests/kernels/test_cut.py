@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import avx2, cut, dot, invoke, jobs, matmul, steps
+from mdtensor.kernels.cpu import avx2, cut, dot, invoke, jobs, matmul, moves, steps
 from mdtensor.kernels.cpu.crew import run_alone
 from mdtensor.kernels.cpu.invoke import Column
 from mdtensor.kernels.cpu.program import Program
@@ -110,6 +110,23 @@ def test_wide_layers_of_few_pixels_are_cut_by_columns():
     weight = np.random.default_rng(0).integers(-128, 128, (130, 64), dtype=np.int8)
     linear = steps.Linear(weight, ratios=[Fraction(1, 300)] * 130)
     check(linear, codes(1, 64), count=2, least=2)
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_moves(images):
+    x, y = codes(images, 6, 5, 8), codes(images, 6, 5, 3, seed=1)
+    steps_of_one = [
+        moves.Move(lambda x: x.transpose(0, 3, 1, 2)),
+        moves.Move(lambda x: x[:, ::-1, 1:, None]),
+        moves.Move(lambda x: x[:1, :1, :1, :1]),
+        *(moves.Take([2, 0, 0, -1, 1], axis) for axis in range(1, 4)),
+    ]
+    for count in (2, 4, 7):
+        for step in steps_of_one:
+            check(step, x, count=count)
+        for shape in (x.shape, (images, 6, 40)):
+            other = y if shape == x.shape else y.reshape(images, 6, 15)
+            check(moves.Concat(-1 + len(shape)), x.reshape(shape), other, count=count)
 
 
 @pytest.mark.parametrize("images", [1, 3])

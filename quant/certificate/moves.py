@@ -1,0 +1,64 @@
+"""Cases of steps that move codes, which NumPy moves as well."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mdtensor.kernels.cpu import moves
+from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate.digest import Case
+from mdtensor.quant.certificate.stepping import run
+
+SHAPE = (2, 6, 5, 33)
+#: Views of codes of SHAPE: rows in a row, single bytes, from behind, and one for many.
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "axes reversed": lambda x: x.transpose(3, 2, 1, 0),
+    "channels first": lambda x: x.transpose(0, 3, 1, 2),
+    "pixels cut out": lambda x: x[:, 1:5:2, ::-1],
+    "rows repeated": lambda x: np.broadcast_to(x[:, :, None], (2, 6, 3, 5, 33)),
+    "blocks of pixels": lambda x: (
+        x[..., :32].reshape(2, 6, 5, 2, 4, 4).transpose(0, 1, 4, 2, 5, 3)
+    ),
+}
+#: Of each axis, some more than once.
+PLACES = np.array([3, 0, 0, -1, 2, 1], np.int64)
+
+
+def cases() -> Iterator[Case]:
+    for name, look in VIEWS.items():
+        yield moved(name, look)
+    for axis in range(4):
+        yield taken(axis)
+        yield joined(axis)
+
+
+def moved(name: str, look: Callable[[Any], Any]) -> Case:
+    x = draw.unsigned("any", f"move: {name}: x", SHAPE)
+    step = moves.Move(look)
+    return Case("move", name, lambda threads: run(step, (x,), threads), lambda: look(x))
+
+
+def taken(axis: int) -> Case:
+    name = f"axis {axis}"
+    places = PLACES[SHAPE[axis] > PLACES]
+    x = draw.unsigned("any", f"take: {name}: x", SHAPE)
+    step = moves.Take(places, axis)
+    return Case(
+        *("take", name),
+        lambda threads: run(step, (x,), threads),
+        lambda: np.take(x, places, axis),
+    )
+
+
+def joined(axis: int) -> Case:
+    name = f"axis {axis}"
+    shape = (*SHAPE[:axis], 3, *SHAPE[axis + 1 :])
+    x = draw.unsigned("any", f"concat: {name}: x", SHAPE)
+    y = draw.unsigned("any", f"concat: {name}: y", shape)
+    step = moves.Concat(axis)
+    return Case(
+        *("concat", name),
+        lambda threads: run(step, (x, y), threads),
+        lambda: np.concatenate((x, y), axis),
+    )
