@@ -242,7 +242,7 @@ def quantize_weights(
 @app.command()
 def run(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A float or QDQ ONNX model.")
+        Path, typer.Argument(metavar="MODEL", help="A float or quantized ONNX model.")
     ],
     inputs: Annotated[
         list[Path] | None,
