@@ -107,7 +107,7 @@ def float32_of(ratio):
     exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
     ulp = Fraction(2) ** (exponent - 24)
     mantissa = round(ratio / ulp)
-    if mantissa > 2**24:
+    if abs(mantissa) > 2**24:
         ulp *= 2
         mantissa = round(ratio / ulp)
     return np.float32(float(mantissa * ulp))

@@ -3,8 +3,9 @@
     real = float32(code - zero) · scale
     code = round_half_even(result / scale) + zero
 
-A sum of products is exact and rounds once to float32, as does a function; runtimes add
-up in some order of theirs, and differ where that decides.
+A sum of products is exact, and by its scales a float64, which is rounded to float32; a
+function is rounded once to float32. Runtimes add up in some order of theirs, and differ
+where that decides.
 
 Source: ONNX `DequantizeLinear`, `QuantizeLinear`.
 """

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.kernels.rescale import float32_of
+
 Function = Callable[[Fraction], Fraction]
 #: Of e**x and of erf; no value of a curve is so near to a tie.
 DIGITS = 60
@@ -98,4 +100,5 @@ NEVER_TIES = ("exp", "silu", "mish", "gelu", "elu", "selu")
 def value(name: str, scale: float, steps: int) -> np.float32:
     """A function of a float32 number, nearly exact, as a float32 number."""
     real = np.float32(scale) * np.float32(steps)
-    return np.float32(float(FUNCTIONS[name](Fraction(float(real)))))
+    found: np.float32 = float32_of(FUNCTIONS[name](Fraction(float(real))))
+    return found

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.presets.grid import Grid
+from mdtensor.kernels.rescale import float32_of
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.presets.limits import eight_bits
 from mdtensor.quant.qparams import QParams
@@ -225,7 +226,7 @@ def _table(kernel: Kernel, function: Any, source: QParams, out: QParams) -> Any:
     real = np.float32(source.scale) * steps.astype(np.float32)
     limit = Fraction(float(np.finfo(np.float32).max))
     values = [min(max(function(Fraction(float(v))), -limit), limit) for v in real]
-    return kernel(np.array([float(v) for v in values], np.float32), plain(out))
+    return kernel(np.array([float32_of(v) for v in values]), plain(out))
 
 
 class CurvedByCode(Call):

@@ -48,7 +48,8 @@ def test_float32_of_decides_what_float64_cannot_see(mantissa, exponent, side):
     low, high = (np.float32(float((mantissa | 1) + i) * 2.0**exponent) for i in (-1, 1))
     even = high if int((mantissa | 1) // 2) % 2 else low
     wanted = {-1: low, 0: even, 1: high}[side]
-    assert float32_of(tie + side * Fraction(1, 2**150)) == wanted
+    near = tie + side * Fraction(1, 2**150)
+    assert float32_of(near) == wanted == -float32_of(-near)
 
 
 def test_ratios_that_repeat_are_those_alone():

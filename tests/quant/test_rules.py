@@ -4,6 +4,7 @@ import asyncio
 import copy
 import pickle
 import threading
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -166,3 +167,14 @@ def test_the_rule_on_arm_shifts_where_the_one_on_x86_multiplies():
     }
     assert on["xnnpack_arm"].codes.tolist() == [1, 2, 0, -1]
     assert on["xnnpack_x86"].codes.tolist() == [0, 2, 0, -2]
+
+
+def test_a_function_is_rounded_to_float32_once():
+    """Just past the middle of 94.5 and the next float32, which float64 does not see."""
+    slope = 0.24609375993410748
+    middle = (Fraction(94.5) + Fraction(float(np.nextafter(np.float32(94.5), 99)))) / 2
+    real = 3 * Fraction(slope)
+    assert real > middle / 128 == Fraction(float(real))
+    out = QParams(1 / 128, rounding="onnx")
+    x = QInt8Tensor([3], scale=1.0)
+    assert md.hardsigmoid(x, alpha=slope, beta=0.0, out=out).codes.tolist() == [95]
