@@ -15,20 +15,28 @@ MOST_TAPS = 512  # 512 * 255 * 128 < 2**24: float32 sums stay exact
 
 
 @kernel
-def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
+def im2col_pitch(k):
+    """Bytes from one row of k codes to the next, as products read them best."""
+    return k
+
+
+@kernel
+def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
     Args:
         x: uint8 1-D [h, w, c].
         first_channel, channels: the group's channels; all of them: 0, c.
-        out: uint8 1-D, at least oh * ow * kh * kw * channels, written.
+        pitch: from one p to the next, at least kh * kw * channels; what lies between
+            is not defined.
+        out: uint8 1-D, at least oh * ow * pitch, written.
 
     A negative pad_top starts the rows at a later output row.
     """
     oh, ow = geometry[11], geometry[12]
     size = geometry[3] * geometry[4] * channels
     for p in range(oh * ow):
-        target = out[np.uintp(p * size) : np.uintp((p + 1) * size)]
+        target = out[np.uintp(p * pitch) : np.uintp(p * pitch + size)]
         im2col_pixel(
             *(x, geometry, p // ow, p % ow, first_channel, channels, x_zero_point),
             target,

@@ -20,6 +20,7 @@ from mdtensor.kernels.cpu.runway import (
     dequantize_u8f32,
     gemm_u8s8s32,
     gemm_u8s8u8,
+    im2col_pitch,
     im2col_u8,
     lookup_u8,
     max_pool_u8,
@@ -80,7 +81,8 @@ def _operand(p, geometry, group, image, first, rows, x, scratch):
     strip[7] -= first * geometry[5]
     strip[11] = rows
     source = x[np.uintp(image * geometry[0] * geometry[1] * c) :]
-    im2col_u8(source, strip, group * channels, channels, p[3], scratch)
+    pitch = im2col_pitch(geometry[3] * geometry[4] * channels)
+    im2col_u8(source, strip, group * channels, channels, p[3], pitch, scratch)
     return scratch
 
 
@@ -108,7 +110,7 @@ def convolve(row, x, y, out, scratch, constants):
         has_slack = len(x) >= lines * lda + SLACK
         step = lines if has_slack else max(lines - tail, min(lines, tail))
     else:
-        batch, lines, length, lda = p[0], geometry[11], geometry[12], k
+        batch, lines, length, lda = p[0], geometry[11], geometry[12], im2col_pitch(k)
         step = strip
     for part in range(groups * batch):
         g, image = part // batch, part % batch

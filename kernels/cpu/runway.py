@@ -65,6 +65,7 @@ gemm_u8s8s32 = fast.matmul.gemm_u8s8s32
 pack_depthwise_s8 = fast.conv.pack_depthwise_s8
 depthwise_u8s8u8 = fast.conv.depthwise_u8s8u8
 depthwise_u8s8s32 = fast.conv.depthwise_u8s8s32
+im2col_pitch = fast.conv.im2col_pitch
 im2col_u8 = fast.conv.im2col_u8
 lookup_u8 = fast.elementwise.lookup_u8
 add_u8u8u8 = fast.elementwise.add_u8u8u8

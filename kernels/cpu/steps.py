@@ -118,13 +118,13 @@ class Conv2d(Step):
         _, per_group, kh, kw = self.weight_shape
         assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
         geometry = window(shape, *self.window)
-        k = per_group * kh * kw
+        pitch = int(runway.im2col_pitch(per_group * kh * kw))
         _, stride, padding, _ = self.window
         is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
         ow = geometry[-1]
-        strip = 0 if is_pixelwise else max(1, STRIP_BYTES // (ow * k))
+        strip = 0 if is_pixelwise else max(1, STRIP_BYTES // (ow * pitch))
         strip = min(strip, geometry[-2])
-        scratch = strip * ow * k if strip else 2 * shape[3] + invoke.SLACK
+        scratch = strip * ow * pitch if strip else 2 * shape[3] + invoke.SLACK
         if self.is_depthwise:
             scratch = 0
         first = [shape[0], strip, self.groups, self.x_zero_point]

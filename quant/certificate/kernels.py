@@ -79,7 +79,7 @@ def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case
         inside[: x.size] = x.reshape(-1)
         shape = (geometry[11] * geometry[12], taps[0] * taps[1] * size[2])
         out = np.zeros(shape[0] * shape[1] + SLACK, np.uint8)
-        runway.im2col_u8(inside, geometry, 0, size[2], 200, out)
+        runway.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
         return out[: shape[0] * shape[1]].reshape(shape)
 
     return Case(kernel, name, computed, expected)

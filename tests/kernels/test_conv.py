@@ -40,9 +40,11 @@ def geometry(case):
 def test_im2col(rng, case):
     x = rng.integers(0, 256, (1, *case[0]), dtype=np.uint8)
     want = oracle.im2col_u8(x, *case[1:], 9)
-    out = np.zeros(want.size, np.uint8)
-    conv.im2col_u8(x.reshape(-1), geometry(case), 0, case[0][2], 9, out)
-    assert np.array_equal(out.reshape(want.shape), want)
+    pitch = want.shape[-1] + 3
+    out = np.zeros((want.size // want.shape[-1], pitch), np.uint8)
+    arguments = geometry(case), 0, case[0][2], 9, pitch
+    conv.im2col_u8(x.reshape(-1), *arguments, out.reshape(-1))
+    assert np.array_equal(out[:, :-3].reshape(want.shape), want)
 
 
 @pytest.mark.parametrize("extreme", [False, True])
@@ -102,7 +104,8 @@ def test_random_windows(name, seed):
     places = geometry(case)
     x = rng.integers(0, 256, (1, *case[0]), dtype=np.uint8)
     want = oracle.im2col_u8(x, *case[1:], 9)
-    check(want, x.reshape(-1), RUNWAYS[name].im2col_u8, places, 0, c, 9)
+    pitch = want.shape[-1]
+    check(want, x.reshape(-1), RUNWAYS[name].im2col_u8, places, 0, c, 9, pitch)
 
     weight = rng.integers(-128, 128, (c, *case[1]), dtype=np.int8)
     padded = runway.padded_columns(c)

@@ -492,13 +492,17 @@ def test_im2col(conv, shape, rng):
     c, taps = shape[0][2], int(geometry[3] * geometry[4])
     x = rng.integers(0, 256, shape[0]).astype(np.uint8)
     for first, channels in ((0, c), (c // 2, c - c // 2)):
-        rows = int(geometry[11] * geometry[12]) * taps * channels
-        want = np.empty(rows, np.uint8)
-        generic_conv.im2col_u8(x.reshape(-1), geometry, first, channels, 77, want)
-        out = np.full(rows + SLACK, 7, np.uint8)
-        conv.im2col_u8(x.reshape(-1), geometry, first, channels, 77, out)
-        assert np.array_equal(out[:rows], want)
-        assert (out[rows:] == 7).all()
+        k = taps * channels
+        for pitch in (k, conv.im2col_pitch(k), k + 5):
+            shape = int(geometry[11] * geometry[12]), pitch
+            want, size = np.empty(shape, np.uint8), shape[0] * pitch
+            given = (x.reshape(-1), geometry, first, channels, 77, pitch)
+            generic_conv.im2col_u8(*given, want.reshape(-1))
+            out = np.full(size + SLACK, 7, np.uint8)
+            conv.im2col_u8(*given, out)
+            rows = out[:size].reshape(shape)
+            assert np.array_equal(rows[:, :k], want[:, :k])
+            assert (out[size:] == 7).all()
 
 
 OTHERS = [name for name in isa.DOT_RUNWAYS if name != isa.DOT_RUNWAY]

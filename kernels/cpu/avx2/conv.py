@@ -18,7 +18,10 @@ from mdtensor.kernels.cpu.avx2.conv_tile import (
     tiles_u8,
 )
 from mdtensor.kernels.cpu.avx2.epilogue import limit_codes, offset_of, resolve
-from mdtensor.kernels.cpu.avx2.im2col import im2col_u8 as im2col_u8
+from mdtensor.kernels.cpu.avx2.im2col import (
+    im2col_pitch as im2col_pitch,
+    im2col_u8 as im2col_u8,
+)
 from mdtensor.kernels.cpu.avx2.simd import LANES
 from mdtensor.kernels.cpu.jit import kernel
 

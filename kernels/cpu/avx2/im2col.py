@@ -22,8 +22,8 @@ def copy_windows(typingctx, rows, width, job):
         rows: literal, 3 for three rows of at most `width` bytes, 0 for all others.
         width: literal, bytes of a copy.
         job: source, pixel_step, row_step, rows, count (outputs), parts (of `width`
-            bytes in a row), span (bytes in a row), target; steps in bytes, arrays by
-            address.
+            bytes in a row), span (bytes in a row), gap (bytes behind the rows of an
+            output), target; steps in bytes, arrays by address.
     """
     shape = vectors.literals(rows, width)
     if shape is None:
@@ -32,7 +32,7 @@ def copy_windows(typingctx, rows, width, job):
 
     def emit(context, b, signature, arguments):
         job = cgutils.unpack_tuple(b, arguments[2])
-        source, pixel_step, row_step, rows, count, parts, span, target = job
+        source, pixel_step, row_step, rows, count, parts, span, gap, target = job
 
         def copy_row(_, carried):
             line, out = carried
@@ -55,12 +55,12 @@ def copy_windows(typingctx, rows, width, job):
                 place = copy_row(None, place)
             if not shape[0]:
                 place = vectors.repeat(b, rows, place, copy_row)
-            return [b.add(pixel, pixel_step), place[1]]
+            return [b.add(pixel, pixel_step), b.add(place[1], gap)]
 
         vectors.repeat(b, count, [source, target], copy_pixel)
         return context.get_dummy_value()
 
-    return types.void(rows, width, types.UniTuple(types.int64, 8)), emit
+    return types.void(rows, width, types.UniTuple(types.int64, 9)), emit
 
 
 @kernel
@@ -73,7 +73,13 @@ def inner(size, taps, stride, before, outputs):
 
 
 @kernel
-def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
+def im2col_pitch(k):
+    """Bytes from one row of k codes to the next: whole rows are widened in one go."""
+    return (k + 3) // 4 * 4
+
+
+@kernel
+def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
     Args: as in the generic kernel, which also serves groups and dilated columns.
@@ -81,26 +87,26 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
     h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow = geometry
     reach = (kh - 1) * dh + 1
     if channels != c or dw != 1:
-        plain_im2col(x, geometry, first_channel, channels, x_zero_point, out)
+        plain_im2col(x, geometry, first_channel, channels, x_zero_point, pitch, out)
         return
     first, end = inner(w, kw, sw, left, ow)
     upper, lower = inner(h, reach, sh, top, oh)
     span = kw * c
-    size, parts = kh * span, (span + WIDTH - 1) // WIDTH
+    gap, parts = pitch - kh * span, (span + WIDTH - 1) // WIDTH
     # the copies of the last outputs would write past the end
-    most = oh * ow - (WIDTH + size - 1) // size
+    most = oh * ow - (WIDTH + pitch - 1) // pitch
     for py in range(oh):
         y = py * sh - top
         read = ((y + reach - 1) * w + (end - 1) * sw - left) * c + parts * WIDTH
         is_inside = upper <= py < lower and read <= len(x)
         px = 0
         while px < ow:
-            at = (py * ow + px) * size
+            at = (py * ow + px) * pitch
             count = min(end, most - py * ow) - px
             if is_inside and px >= first and count > 0:
                 pixel = (y * w + px * sw - left) * c
                 job = (address_of(x, pixel), sw * c, dh * w * c, kh, count, parts,
-                       span, address_of(out, at))  # fmt: skip
+                       span, gap, address_of(out, at))  # fmt: skip
                 if kh == 3 and span <= NARROW:
                     copy_windows(3, NARROW, job)
                 elif kh == 3 and parts == 1:

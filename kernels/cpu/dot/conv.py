@@ -26,6 +26,7 @@ from mdtensor.kernels.cpu.dot.conv_tile import (
 from mdtensor.kernels.cpu.dot.epilogue import limits, resolve
 from mdtensor.kernels.cpu.jit import kernel
 
+im2col_pitch = conv.im2col_pitch
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
 SPILL = PIXELS * 16  # accumulators of a tile
 OFFSET = simd.PRODUCT.offset

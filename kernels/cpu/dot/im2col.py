@@ -17,7 +17,8 @@ def copy_windows(typingctx, width, job):
 
     Args:
         width: literal, 16 or 64: bytes copied for each row, `span` of them to stay.
-        job: source, pixel_step, row_step, rows, count, span, target; bytes, addresses.
+        job: source, pixel_step, row_step, rows, count, span, gap (behind the rows of an
+            output), target; bytes, addresses.
     """
     shape = simd.literals(width)
     if shape is None:
@@ -25,7 +26,7 @@ def copy_windows(typingctx, width, job):
 
     def emit(context, b, signature, arguments):
         job = cgutils.unpack_tuple(b, arguments[1])
-        source, pixel_step, row_step, rows, count, span, target = job
+        source, pixel_step, row_step, rows, count, span, gap, target = job
 
         def copy_pixel(_, carried):
             pixel, out = carried
@@ -37,12 +38,12 @@ def copy_windows(typingctx, width, job):
                 return [b.add(line, row_step), b.add(out, span)]
 
             _, out = simd.repeat(b, rows, [pixel, out], copy_row)
-            return [b.add(pixel, pixel_step), out]
+            return [b.add(pixel, pixel_step), b.add(out, gap)]
 
         simd.repeat(b, count, [source, target], copy_pixel)
         return context.get_dummy_value()
 
-    return types.void(width, types.UniTuple(types.int64, 7)), emit
+    return types.void(width, types.UniTuple(types.int64, 8)), emit
 
 
 @kernel
@@ -62,12 +63,13 @@ def inner_columns(geometry):
 
 
 @kernel
-def _copy_columns(x, geometry, part, columns, y, outside, target):
-    """The rows of output columns first .. end, tap by tap."""
+def _copy_columns(x, geometry, part, columns, y, outside, pitch, target):
+    """The rows of output columns first .. end, tap by tap; `target` of the first."""
     h, w, c = geometry[0], geometry[1], geometry[2]
     kw, stride = geometry[4], geometry[6]
     first_channel, channels = part
     for px in range(columns[0], columns[1]):
+        at = target + (px - columns[0]) * pitch
         for i in range(geometry[3]):
             row = y + i * geometry[9]
             line = simd.address_of(x, row * w * c + first_channel)
@@ -76,12 +78,12 @@ def _copy_columns(x, geometry, part, columns, y, outside, target):
                 is_inside = 0 <= row < h and 0 <= column < w
                 border = simd.address_of(outside, 0)
                 source = line + column * c if is_inside else border
-                _copy(source, target, channels)
-                target += channels
+                _copy(source, at, channels)
+                at += channels
 
 
 @kernel
-def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
+def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
     Args: as in the generic kernel. Kernel rows inside the image are copied at once, and
@@ -97,23 +99,24 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, out):
     is_short = geometry[10] == 1 and channels == c and span <= 64
     for py in range(oh):
         y = py * geometry[5] - geometry[7]
-        start = py * ow * kh * span
+        start = py * ow * pitch
         last = y + (kh - 1) * step
         read = (last * w + (end - 1) * stride - left) * c + 64
         is_inside = y >= 0 and last < h and read <= h * w * c
-        has_room = (oh - py - 1) * ow * kh * span >= 64
+        has_room = (oh - py - 1) * ow * pitch >= 64
         if not (is_short and is_inside and has_room and end > 0):
             target = simd.address_of(out, start)
-            _copy_columns(x, geometry, part, (0, ow), y, outside, target)
+            _copy_columns(x, geometry, part, (0, ow), y, outside, pitch, target)
             continue
         target = simd.address_of(out, start)
-        _copy_columns(x, geometry, part, (0, first), y, outside, target)
-        target += first * kh * span
+        _copy_columns(x, geometry, part, (0, first), y, outside, pitch, target)
+        target += first * pitch
         source = simd.address_of(x, (y * w + first * stride - left) * c)
-        job = (source, stride * c, step * w * c, kh, end - first, span, target)
+        gap = pitch - kh * span
+        job = (source, stride * c, step * w * c, kh, end - first, span, gap, target)
         if span <= 16:
             copy_windows(16, job)
         else:
             copy_windows(64, job)
-        target += (end - first) * kh * span
-        _copy_columns(x, geometry, part, (end, ow), y, outside, target)
+        target += (end - first) * pitch
+        _copy_columns(x, geometry, part, (end, ow), y, outside, pitch, target)
