@@ -72,16 +72,18 @@ class Take(Step):
         self.indices, self.axis = np.asarray(indices, np.int64), axis
 
     def output_shape(self, shape):
-        return (*shape[: self.axis], len(self.indices), *shape[self.axis + 1 :])
+        at = self.axis % len(shape)
+        return (*shape[:at], len(self.indices), *shape[at + 1 :])
 
     def plan(self, shape):
-        size = shape[self.axis]
+        at = self.axis % len(shape)
+        size = shape[at]
         indices = np.where(self.indices < 0, self.indices + size, self.indices)
         is_inside = (indices >= 0) & (indices < size)
         assert is_inside.all(), "an index is outside"
         constants = Constants()
         constants.add(indices)
-        outer, inner = prod(shape[: self.axis]), prod(shape[self.axis + 1 :])
+        outer, inner = prod(shape[:at]), prod(shape[at + 1 :])
         parameters = [outer, size, inner, len(indices)]
         return Plan(parameters, constants.array(), self.output_shape(shape), 0)
 

@@ -104,6 +104,11 @@ class Step:
         return runway_of(self.kernels[0])
 
     @property
+    def parts(self):
+        """The steps that a Program holds for it, one behind the other."""
+        return (self,)
+
+    @property
     def bytes(self):
         """Bytes of weights and tables that do not depend on the input's shape."""
         return 0

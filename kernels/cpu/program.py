@@ -69,7 +69,13 @@ class Program:
         return self.inputs[-1]
 
     def append(self, step, *slots):
-        """Add `step` on the values `slots`; returns the slot of its result."""
+        """Add `step` on the values `slots`; returns the slot of its result.
+
+        A step of several `parts` becomes as many, one behind the other.
+        """
+        for part in step.parts[:-1]:
+            slots = (self.append(part, *slots),)
+        step = step.parts[-1]
         assert len(slots) == len(step.input_types), "wrong number of inputs"
         for slot, dtype in zip(slots, step.input_types, strict=True):
             assert slot.dtype == dtype, f"{step.kernel} takes {dtype}"

@@ -15,7 +15,7 @@ from mdtensor import (
 from mdtensor.errors import checked
 from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.windows import conv_shape, conv_window
-from mdtensor.kernels.cpu import steps
+from mdtensor.kernels.cpu import steps, wide_weights
 from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import (
     channels_first,
@@ -67,7 +67,7 @@ AnyBias = Union[NumericTensor, QuantizedTensor, None]
 
 def conv2d_step(
     x: TensorSpec,
-    w: SignedWeights,
+    w: NarrowTensor,
     b: Bias,
     /,
     *,
@@ -76,15 +76,14 @@ def conv2d_step(
     dilation: Any,
     groups: int,
     out: QParams | None = None,
-) -> steps.Conv2d:
+) -> steps.Conv2d | wide_weights.Doubled:
     """Weights packed for this CPU; codes in and out are channels last."""
     window = conv_window(w.shape, stride, padding, dilation)
     options = {"stride": window.stride, "padding": window.padding, "groups": groups}
     options |= rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
-    return compiled(
-        lambda: steps.Conv2d(w.codes.buffer, bias, dilation=window.dilation, **options)
-    )
+    options |= {"dilation": window.dilation}
+    return compiled(lambda: wide_weights.conv2d(exact.steps_of(w), bias, **options))
 
 
 def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, Any]:
@@ -109,11 +108,11 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
 def _check_weights(w: Any, b: Any) -> None:
     if isinstance(w, TensorSpec) or isinstance(b, TensorSpec):
         raise NotCompiled("compiled weights and biases are constants")
-    if w.qparams.zero_point.any() or not w.qparams.is_along(None, 0):
-        raise NotCompiled("compiled weights have zero points 0 and scales on axis 0")
+    if not w.qparams.is_along(None, 0):
+        raise NotCompiled("compiled weights have scales on axis 0")
     if w.size == 0:
         raise NotCompiled("there are no weights")
-    magnitudes = np.abs(w.codes.buffer.astype(np.int64)).reshape(w.shape[0], -1)
+    magnitudes = np.abs(exact.steps_of(w)).reshape(w.shape[0], -1)
     offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
     if worst >= 2**31:
@@ -123,7 +122,7 @@ def _check_weights(w: Any, b: Any) -> None:
 @method(conv2d, deduce=rounded_conv, prepare=conv2d_step)
 def conv2d(
     x: NarrowTensor,
-    w: SignedWeights,
+    w: NarrowTensor,
     b: Bias,
     /,
     *,
@@ -154,31 +153,6 @@ def conv2d(
     if out is not None:
         return from_unsigned(image, out)
     return QInt32Tensor.wrap(image, accumulators.of_products(x.qparams, w.qparams, 1))
-
-
-@method(conv2d, deduce=rounded_conv)
-def conv2d(
-    x: NarrowTensor,
-    w: NarrowTensor,
-    b: Bias,
-    /,
-    *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    out: Any = None,
-) -> Any:
-    options = {
-        "stride": stride,
-        "padding": padding,
-        "dilation": dilation,
-        "groups": groups,
-    }
-    _check("conv2d", x, w, b, out, **options)
-    if by_rule := ruled("conv2d", out):
-        return by_rule(x, w, b, out, **options)
-    return _by_integers(x, w, b, options, out)
 
 
 @method(conv2d, deduce=weight_only(convolution), prepare=kept_conv2d)

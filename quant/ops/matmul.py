@@ -16,7 +16,7 @@ from mdtensor import (
 from mdtensor.errors import checked
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
-from mdtensor.kernels.cpu import steps
+from mdtensor.kernels.cpu import steps, wide_weights
 from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
@@ -66,16 +66,16 @@ Weights = Union[NarrowTensor, ScaledFloatTensor]
 
 
 def linear_step(
-    x: TensorSpec, w: SignedWeights, b: Bias, /, *, out: QParams | None = None
-) -> steps.Linear:
+    x: TensorSpec, w: NarrowTensor, b: Bias, /, *, out: QParams | None = None
+) -> steps.Linear | wide_weights.Doubled:
     """Weights [n, k] packed for this CPU."""
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
-    return compiled(lambda: steps.Linear(w.codes.buffer, bias, **options))
+    return compiled(lambda: wide_weights.linear(exact.steps_of(w), bias, **options))
 
 
 @method(linear, deduce=rounded_linear, prepare=linear_step)
-def linear(x: NarrowTensor, w: SignedWeights, b: Bias, /, *, out: Any = None) -> Any:
+def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> Any:
     _check_linear(x, w, b, out)
     if by_rule := ruled("linear", out):
         return by_rule(x, w, b, out)
@@ -98,14 +98,6 @@ def _by_kernel(x: Any, w: Any, b: Any, out: Any, prepare: Any) -> Any:
         return from_unsigned(product, out)
     grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)
     return QInt32Tensor.wrap(product, grid)
-
-
-@method(linear, deduce=rounded_linear)
-def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> Any:
-    _check_linear(x, w, b, out)
-    if by_rule := ruled("linear", out):
-        return by_rule(x, w, b, out)
-    return _by_integers(x, w, b, out)
 
 
 @method(linear, deduce=weight_only(affine), prepare=kept_linear)

@@ -83,6 +83,8 @@ CASES = [
     *((md.broadcast_to, (x,), {"shape": (2, 3, 4, 4)}) for x in (S8, SPLIT, BLOCKS)),
     *((md.moveaxis, (x, 1, -1), {}) for x in (S8, SPLIT, BLOCKS)),
     *((md.take, (x, md.asarray([2, 0])), {"axis": 1}) for x in (S8, SPLIT, BLOCKS)),
+    (md.pixel_shuffle, (md.permute_dims(S8, (0, 2, 1, 3)),), {"upscale_factor": 2}),
+    (md.pixel_unshuffle, (S8,), {"downscale_factor": 2}),
     (md.pad, (U8,), {"pad_width": [(1, 0)] * 4}),
     *((md.getitem, (x,), {"key": (slice(1), slice(1, None, 2))}) for x in (S8, SPLIT)),
     (md.getitem, (S8,), {"key": (0, ..., None)}),

@@ -233,14 +233,15 @@ def test_scales_along_other_axes_are_refused(random_codes):
         conv2d_step(spec_of(x), w, None, **options)
 
 
-def test_a_step_refuses_weights_with_zero_points(random_codes):
-    x, w = (
-        random_codes((1, 2, 2, 2), IMAGE),
-        random_codes((2, 2, 1, 1), QParams(0.1, 1)),
-    )
+def test_a_step_refuses_weights_that_two_halves_do_not_hold(random_codes):
+    x = random_codes((1, 2, 2, 2), IMAGE)
+    w = QUInt8Tensor(np.full((2, 2, 1, 1), 255, np.uint8), scale=0.1)
     options = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
-    with pytest.raises(NotCompiled, match="zero points 0"):
+    with pytest.raises(NotCompiled, match=r"a weight is past -256 \.\. 254 steps"):
         conv2d_step(spec_of(x), w, None, **options)
+    sums = md.conv2d(x, w)
+    wanted = 255 * (x.codes.buffer.astype(int) - IMAGE.zero).sum(axis=1)
+    assert np.array_equal(sums.codes.buffer, np.stack([wanted] * 2, axis=1))
 
 
 @pytest.mark.parametrize("leaf", [md.Float16Tensor, md.Float32Tensor, md.Float64Tensor])

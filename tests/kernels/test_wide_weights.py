@@ -1,0 +1,71 @@
+"""Products with weights of nine bits, against Python's oracle."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu.wide_weights import HIGHEST, LOWEST, Doubled, conv2d, linear
+from mdtensor.kernels.reference import conv as oracle
+
+#: (outputs, groups, window, options) of images with 24 channels.
+CONVS = {
+    "pixelwise": (10, 1, (1, 1), {}),
+    "3x3": (10, 1, (3, 3), {"stride": (2, 1), "padding": (1, 1, 1, 1)}),
+    "groups": (8, 4, (3, 2), {"dilation": (2, 2), "padding": (1, 0, 2, 1)}),
+    "depthwise": (24, 24, (3, 3), {"padding": (1, 1, 1, 1)}),
+    "depthwise, twofold": (48, 24, (3, 3), {"padding": (0, 1, 1, 0)}),
+}
+
+
+def weights(rng, *shape):
+    made = rng.integers(LOWEST, HIGHEST + 1, shape)
+    made.flat[:2] = LOWEST, HIGHEST
+    return made
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("name", CONVS)
+def test_conv2d(rng, name, images):
+    oc, groups, kernel, options = CONVS[name]
+    options = {**options, "groups": groups, "x_zero_point": 7}
+    x = rng.integers(0, 256, (images, 7, 9, 24), dtype=np.uint8)
+    weight = weights(rng, oc, 24 // groups, *kernel)
+    bias = rng.integers(-5000, 5000, oc, dtype=np.int32)
+    want = oracle.conv2d_u8s8s32(x, weight, bias, **options)
+    exact = conv2d(weight, bias, **options)
+    assert isinstance(exact, Doubled) and exact.output_shape(x.shape) == want.shape
+    assert np.array_equal(exact(x), want)
+    assert exact.macs(x.shape) == want.size * weight[0].size
+
+    ratios = [Fraction(i + 1, 256 * (oc + 3)) for i in range(oc)]
+    rules = {"ratios": ratios, "zero_point": 100, "clamp": (3, 250)}
+    want = oracle.conv2d_u8s8u8(x, weight, bias, ratios, 100, 3, 250, **options)
+    program = Program()
+    step = conv2d(weight, bias, **options, **rules)
+    built = program.build([program.append(step, program.input(x.shape, x.dtype))])
+    assert np.array_equal(step(x), want) and np.array_equal(built(x)[0], want)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3, 5), (1, 2, 2, 5)])
+def test_linear(rng, shape):
+    x = rng.integers(0, 256, shape, dtype=np.uint8)
+    weight = weights(rng, 4, 5)
+    bias = rng.integers(-5000, 5000, 4, dtype=np.int32)
+    step = linear(weight, bias, x_zero_point=9)
+    want = (x.astype(np.int64) - 9) @ weight.T + bias
+    assert np.array_equal(step(x), want)
+    assert step.macs(shape) == want.size * 5
+
+
+def test_eight_bits_are_not_doubled(rng):
+    weight = rng.integers(-128, 128, (4, 6))
+    assert not isinstance(linear(weight), Doubled)
+    assert not isinstance(conv2d(weight[:, :, None, None]), Doubled)
+
+
+@pytest.mark.parametrize("step", [-257, 255])
+def test_what_two_halves_do_not_hold(step):
+    with pytest.raises(ValueError, match=r"a weight is past -256 \.\. 254 steps"):
+        linear(np.full((2, 3), step))
