@@ -236,7 +236,19 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
     return scaled
 
 
-@method(div, deduce=rounded_quotient)
+def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.Lookup:
+    """Codes by a constant number other than 0: a table.
+
+    Args:
+        b: the constant itself; of a spec there is no step.
+    """
+    number = _number(a, b)
+    if not number:
+        raise NotCompiled("a compiled quotient takes a constant number other than 0")
+    return lookup_step(tables.affine(1 / number, Fraction(0)), a, out)
+
+
+@method(div, deduce=rounded_quotient, prepare=div_step)
 def div(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)

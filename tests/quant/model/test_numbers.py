@@ -1,0 +1,90 @@
+"""Numbers beside codes become codes of the same value."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mdtensor as md
+from mdtensor.quant import QParams, quantize, quint8
+from mdtensor.quant.generics import dequantize
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.numbers import code_numbers
+from mdtensor.quant.model.plan import Plan
+from mdtensor.quant.model.rewrite import simplify
+
+GRID, RESULT = QParams(0.05, 100, dtype=quint8), QParams(0.03, 90, dtype=quint8)
+NUMBERS = (6.0, 0.1, -3.0, 1e-30, 2.0**100)
+
+
+def graph(
+    operation: Any, number: Any, *, is_first: bool = False, outputs: Any = ()
+) -> Graph:
+    """Codes, an operation with a number, codes."""
+    inputs = ("k", "x.dq") if is_first else ("x.dq", "k")
+    nodes = (
+        Node("q", quantize, ("x",), "x.q", {"qparams": GRID}),
+        Node("d", dequantize, ("x.q",), "x.dq"),
+        Node("n", operation, inputs, "r"),
+        Node("y", quantize, ("r",), "y", {"qparams": RESULT}),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (256,))
+    constant = md.asarray(np.asarray(number, np.float32))
+    return Graph({"x": spec}, nodes, {"k": constant}, ("y", *outputs))
+
+
+def exactly(operation: Any, number: float) -> list[int]:
+    """Every code of GRID by Python's fractions, rounded once to RESULT."""
+    k, found = Fraction(float(np.float32(number))), []
+    for code in range(256):
+        x = (code - GRID.zero) * GRID.fraction
+        value = {md.add: x + k, md.mul: x * k, md.div: x / k}[operation]
+        found.append(min(max(round(value / RESULT.fraction) + RESULT.zero, 0), 255))
+    return found
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize(
+    ("operation", "is_first"),
+    [(md.div, False), *((f, i) for f in (md.add, md.mul) for i in (False, True))],
+)
+def test_a_number_makes_a_table(operation: Any, is_first: bool, number: float) -> None:
+    made = simplify(graph(operation, [number], is_first=is_first))
+    plan = Plan(made)
+    assert [n.kernel for n in plan.nodes] == ["quantize_f32u8", "lookup_u8"]
+    codes = np.arange(256) - GRID.zero
+    x = (codes * float(GRID.scale)).astype(np.float32)
+    wanted = exactly(operation, number)
+    assert plan(x)["y"].codes.tolist() == made.run({"x": x})["y"].codes.tolist()
+    assert plan(x)["y"].codes.tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        graph(md.div, 0.0),
+        graph(md.div, np.inf),
+        graph(md.mul, np.nan),
+        graph(md.div, 2.0, is_first=True),
+        graph(md.mul, np.full(256, 2.0)),
+        graph(md.add, 2.0, outputs=("r",)),
+        graph(md.sub, 2.0),
+    ],
+    ids=["0", "inf", "nan", "over codes", "many", "an output", "a difference"],
+)
+def test_what_stays_float(left: Graph) -> None:
+    assert code_numbers(left) is left
+
+
+def test_a_quotient_of_codes_that_are_computed_is_no_table() -> None:
+    nodes = (
+        Node("q", quantize, ("x",), "a", {"qparams": GRID}),
+        Node("s", md.exp, ("a",), "b", {"out": QParams(0.1, dtype=quint8)}),
+        Node("n", md.div, ("a", "b"), "y", {"out": RESULT}),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (3,))
+    plan = Plan(Graph({"x": spec}, nodes, {}, ("y",)))
+    why = "a compiled quotient takes a constant number other than 0"
+    assert plan.nodes[-1].why == why
+    assert plan(np.array([0, 1, 2], np.float32))["y"].codes.tolist() == [90, 102, 99]
