@@ -83,7 +83,10 @@ def conv2d_step(
     options |= rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
-    return compiled(lambda: wide_weights.conv2d(exact.steps_of(w), bias, **options))
+    made: steps.Conv2d | wide_weights.Doubled = compiled(
+        lambda: wide_weights.conv2d(exact.steps_of(w), bias, **options)
+    )
+    return made
 
 
 def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, Any]:

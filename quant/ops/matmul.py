@@ -71,7 +71,10 @@ def linear_step(
     """Weights [n, k] packed for this CPU."""
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
-    return compiled(lambda: wide_weights.linear(exact.steps_of(w), bias, **options))
+    made: steps.Linear | wide_weights.Doubled = compiled(
+        lambda: wide_weights.linear(exact.steps_of(w), bias, **options)
+    )
+    return made
 
 
 @method(linear, deduce=rounded_linear, prepare=linear_step)
@@ -178,7 +181,7 @@ def matmul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
 
 def _matmul_step(
     x: TensorSpec, w: SignedWeights, b: None, /, *, out: QParams | None
-) -> steps.Linear:
+) -> steps.Linear | wide_weights.Doubled:
     """Weights [k, n] packed for this CPU."""
     grid = w.qparams.on_axis(0).replace(dtype=qint8)
     rows = QInt8Tensor.wrap(np.ascontiguousarray(w.codes.buffer.T), grid)
