@@ -64,7 +64,7 @@ def piece_count(row):
 
 def _pieces(row):
     time = nanoseconds(row)
-    if time < 2 * PIECE_NANOSECONDS:
+    if time < 2 * PIECE_NANOSECONDS or not row[Column.OUT_BYTES]:
         return [row]
     return cut(row, 4 if time > LONG_NANOSECONDS else 2)
 
@@ -73,7 +73,7 @@ def job(rows):
     """The Job of all rows, or None where one thread is as fast."""
     groups, chain = [], []  # of pieces, which are lists of rows
     for row in rows:
-        parts = _pieces(row) if row[Column.OUT_BYTES] else [row]
+        parts = _pieces(row)
         if len(parts) == 1:
             chain += parts
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ def fold_batch_norms(graph: Graph) -> Graph:
         known[0] = _outputs_first(before, known[0])
         folded, bias = md.fold_batch_norm(*known, **node.options)
         made = _outputs_first(before, folded), bias
+        if not _are_finite(made):
+            continue
         constants |= dict(zip(names, made, strict=True))
         nodes[node.output] = replace(
             before, inputs=(before.inputs[0], *names), output=node.output
@@ -136,7 +139,7 @@ def fold_factors(graph: Graph) -> Graph:
         w, b = (x if x is None else graph.constants[x] for x in before.inputs[1:])
         made = _scaled(before, w, b, factors)
         names = [graph.fresh(f"{node.output}.{letter}") for letter in "wb"]
-        if not all(x is None or np.isfinite(np.asarray(x)).all() for x in made):
+        if made is None or not _are_finite(made):
             continue
         constants |= {n: x for n, x in zip(names, made, strict=True) if x is not None}
         inputs = [None if x is None else n for n, x in zip(names, made, strict=True)]
@@ -146,17 +149,27 @@ def fold_factors(graph: Graph) -> Graph:
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _scaled(layer: Node, w: Any, b: Any, factors: Any) -> tuple[Any, Any]:
-    """Weights and bias of a layer whose channels are multiplied by `factors`."""
+def _are_finite(tensors: tuple[Any, ...]) -> bool:
+    return all(x is None or np.isfinite(np.asarray(x)).all() for x in tensors)
+
+
+def _scaled(layer: Node, w: Any, b: Any, factors: Any) -> tuple[Any, Any] | None:
+    """Weights and bias of a layer whose channels are multiplied by `factors`.
+
+    None if the largest weight of a channel is too small to keep its digits.
+    """
     wide, scale = np.asarray(w).astype(np.float64), np.asarray(factors, np.float64)
+    groups = layer.options.get("groups", 1) if _is_transposed(layer) else 1
     if _is_transposed(layer):  # [in, out / groups, ...]
-        groups = layer.options.get("groups", 1)
-        parts = wide.reshape(groups, -1, *wide.shape[1:])
-        scaled = parts * scale.reshape(groups, 1, -1, 1, 1)
+        shape = (groups, len(wide) // groups, w.shape[1], prod(w.shape[2:]))
     else:
-        scaled = wide * scale.reshape(-1, *(1,) * (wide.ndim - 1))
-    with np.errstate(over="ignore", under="ignore"):
+        shape = (1, 1, w.shape[0], prod(w.shape[1:]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        scaled = wide.reshape(shape) * scale.reshape(groups, 1, -1, 1)
         weights = w.wrap(scaled.reshape(w.shape).astype(w.dtype.storage))
+    peaks = np.abs(scaled).max(axis=(1, 3), initial=0)
+    if ((peaks > 0) & (peaks < md.finfo(w.dtype).smallest_normal)).any():
+        return None
     return weights, None if b is None else md.mul(b, factors)
 
 

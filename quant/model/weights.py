@@ -58,7 +58,8 @@ def _bias_floor(bias: Any, step: float) -> Any:
 
 def _peaks(tensor: Any) -> Any:
     """The largest magnitude of each output channel."""
-    peaks = np.abs(np.asarray(tensor).reshape(tensor.shape[0], -1)).max(axis=1)
+    others = tuple(range(1, tensor.ndim))
+    peaks = np.abs(np.asarray(tensor)).max(axis=others, initial=0)
     return peaks.astype(np.float64)
 
 

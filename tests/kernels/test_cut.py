@@ -200,3 +200,11 @@ def test_a_program_of_short_steps_is_no_job():
     x = program.input((1, 4, 4, 8), np.uint8)
     y = program.append(steps.Mean(Fraction(1), 9), x)
     assert program.build([y])._layout.job() is None
+
+
+def test_a_step_of_no_elements_is_one_piece() -> None:
+    program = Program()
+    x = program.input((1, 100_000), np.uint8)
+    program.append(moves.Take([], 1), x)
+    program.append(moves.Move(lambda x: x[:, :0]), x)
+    assert program.build([x]).pieces == [1, 1]

@@ -197,7 +197,11 @@ def reshape(sink: Sink, node: Node, inputs: list[str]) -> None:
 
 @emits(md.permute_dims)
 def permute_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
-    sink.result("Transpose", inputs, perm=tuple(node.options["axes"]))
+    axes = tuple(node.options["axes"])
+    if axes:
+        sink.result("Transpose", inputs, perm=axes)
+    else:  # an attribute without elements has no type
+        sink.result("Identity", inputs)
 
 
 @emits(md.concat)

@@ -153,11 +153,11 @@ def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
 
 @reads("DepthToSpace")
 def depth_to_space(g: Builder, op: Operator) -> None:
-    n, c, h, w = fixed_shape(g, op, op.inputs[0])
     b = op.get("blocksize")
     if op.get("mode", "DCR") == "CRD":
         g.call(op, md.pixel_shuffle, op.inputs[0], upscale_factor=b)
         return
+    n, c, h, w = fixed_shape(g, op, op.inputs[0])
     split, axes = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
     _regroup(g, op, split, axes, (n, c // b**2, h * b, w * b))
 

@@ -131,6 +131,16 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         chain(ROWS, [LINEAR, NORM], w=weights(6, 4), **BATCH_NORM),
         ["linear"],
     ),
+    "no batch norm whose weights leave float32": (
+        rewrite.fold_batch_norms,
+        chain(
+            FEATURES,
+            [CONV, NORM],
+            w=md.asarray(np.asarray(W) * np.float32(1e20)),
+            **{**BATCH_NORM, "gain": md.asarray(np.full(6, 1e20, "f4"))},
+        ),
+        ["conv2d", "batch_norm"],
+    ),
     "batch norm of another axis than that of the outputs": (
         rewrite.fold_batch_norms,
         chain(STACK, [LINEAR, NORM], w=weights(6, 4), **BATCH_NORM),
@@ -207,10 +217,38 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         chain(
             FEATURES,
             [CONV, node(md.mul, "c k", "y")],
-            w=W,
+            w=md.maximum(W, 0),  # 0 times an infinity is no number
             k=md.asarray([float("inf")], dtype=md.float32),
         ),
         ["conv2d", "mul"],
+    ),
+    "no factor so small that its digits are lost": (
+        rewrite.fold_factors,
+        chain(
+            FEATURES,
+            [CONV, node(md.mul, "c k", "y")],
+            w=W,
+            k=md.asarray(np.float32([1, 1, 1, 1, 1, 1e-39])[:, None, None]),
+        ),
+        ["conv2d", "mul"],
+    ),
+    "no factor so small in a group of a transposed convolution": (
+        rewrite.fold_factors,
+        chain(
+            FEATURES,
+            [
+                node(md.conv_transpose2d, "x w -", "c", stride=2, groups=2),
+                node(md.mul, "c k", "y"),
+            ],
+            w=weights(4, 3, 2, 2),
+            k=md.asarray(np.float32([1, 1, 1, 1, 1e-39, 1])[:, None, None]),
+        ),
+        ["conv_transpose2d", "mul"],
+    ),
+    "a factor of 0": (
+        rewrite.fold_factors,
+        chain(FEATURES, [CONV, node(md.mul, "c k", "y")], w=W, k=number(0)),
+        ["conv2d"],
     ),
     "no factor of a layer with another reader": (
         rewrite.fold_factors,
@@ -390,6 +428,19 @@ def test_finds_and_keeps(case: Any) -> None:
     after = find(before)
     assert names(after) == left
     same_results(before, after)
+
+
+def test_a_small_factor_of_float16_takes_no_digits() -> None:
+    """The products are 1e-7 and less, of which float16 has one digit."""
+    w = RNG.standard_normal((2, 64, 1, 1)) * 1e-3
+    x = np.abs(RNG.standard_normal((1, 64, 2, 2))).astype("f2") * np.float16(100)
+    known = {"w": md.asarray(w.astype("f2")), "k": md.asarray(np.float16(1e-4))}
+    nodes = [node(md.conv2d, "x w -", "c"), node(md.mul, "c k", "y")]
+    before = chain(md.TensorSpec(md.Float16Tensor, x.shape), nodes, **known)
+    ((_, found),) = rewrite.simplify(before).run({"x": x}).items()
+    exact = np.einsum("oc,nchw->nohw", w.astype("f2")[..., 0, 0].astype(float), x)
+    exact *= float(np.float16(1e-4))
+    np.testing.assert_allclose(np.asarray(found), exact, rtol=0.01, atol=1e-7)
 
 
 def test_a_pass_that_finds_nothing_changes_nothing() -> None:

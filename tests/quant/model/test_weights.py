@@ -13,6 +13,7 @@ from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.quantize import quantize_graph
 from mdtensor.quant.model.read import read_graph
 from mdtensor.quant.model.rewrite import simplify
+from mdtensor.quant.model.weights import floor_of
 from mdtensor.quant.model.write import write_graph
 
 RNG = np.random.default_rng(9)
@@ -43,6 +44,11 @@ def test_scales_cover_the_weights_and_are_at_least_the_floor() -> None:
     assert float(nearest.codes(node, w, None).qparams.scale) == 1.0
     floor = np.full(3, 2.0)
     assert nearest.codes(node, w, 0, floor).qparams.scale.tolist() == [2.0] * 3
+
+
+def test_weights_without_elements_have_no_floor() -> None:
+    assert floor_of(md.zeros((2, 0)), None, 0.1) == 0
+    assert floor_of(md.zeros((0, 3)), None, 0.1) == 0
 
 
 def test_a_bias_far_above_its_weights_still_fits() -> None:

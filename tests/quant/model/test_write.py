@@ -188,6 +188,32 @@ def test_slices_with_and_without_dynamic_sizes(
     assert ours.tolist() == theirs.tolist()
 
 
+IMAGES = md.TensorSpec(md.Float32Tensor, (-1, 4, -1, 3))
+REREAD = [
+    Node("n", md.getitem, ("x",), "y", {"key": (slice(None),) * 3 + (slice(1, 3),)}),
+    Node("n", md.pixel_shuffle, ("x",), "y", {"upscale_factor": 2}),
+]
+
+
+@pytest.mark.parametrize("node", REREAD, ids=str)
+def test_what_leaves_a_dynamic_size_as_it_is_can_be_read(
+    node: Node, tmp_path: Path
+) -> None:
+    made = Graph({"x": IMAGES}, (node,), {}, ("y",))
+    write_graph(made, tmp_path / "m.onnx")
+    x = np.arange(48, dtype=np.float32).reshape(2, 4, 2, 3)
+    again, wanted = read_graph(tmp_path / "m.onnx").run({"x": x}), made.run({"x": x})
+    assert np.asarray(again["y"]).tolist() == np.asarray(wanted["y"]).tolist()
+
+
+def test_no_axes_in_another_order(onnxruntime_of: Any, tmp_path: Path) -> None:
+    spec = md.TensorSpec(md.Float32Tensor, ())
+    node = Node("n", md.permute_dims, ("x",), "y", {"axes": ()})
+    write_graph(Graph({"x": spec}, (node,), {}, ("y",)), tmp_path / "m.onnx")
+    x = np.array(3, np.float32)
+    assert onnxruntime_of(tmp_path / "m.onnx", {"x": x})[0] == 3
+
+
 def test_a_fixed_axis_is_cut_before_its_first_element(
     onnxruntime_of: Any, tmp_path: Path
 ) -> None:
