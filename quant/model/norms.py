@@ -59,7 +59,9 @@ class _Spelled:
         for variance, added in self._pairs(shifted, md.add):
             eps, squares = self._number(added), self._mean_of(variance)
             is_centred = x != "" and self._mean_of(mean) == x
-            if is_centred and eps is not None and self._is_square(squares, centred):
+            if eps is None or not eps >= 0:  # layer_norm takes no other
+                continue
+            if is_centred and self._is_square(squares, centred):
                 return x, eps
         return "", 0.0
 

@@ -36,7 +36,7 @@ def spelled(**changed: Node) -> Graph:
         "w": node(md.mul, "q weight", "w"),
         "y": node(md.add, "w bias", "y"),
     }
-    known = {"two": 2.0, "eps": 1e-5, "three": 3.0}
+    known = {"two": 2.0, "eps": 1e-5, "three": 3.0, "minus": -1.0}
     constants = {name: md.asarray(np.float32(n)) for name, n in known.items()}
     constants |= {"weight": numbers(8), "bias": numbers(8), "rows": numbers(3, 8)}
     nodes |= changed
@@ -63,6 +63,7 @@ LEFT = {
     "the root above": spelled(q=node(md.div, "r d", "q")),
     "a weight of rows": spelled(w=node(md.mul, "q rows", "w")),
     "a bias of rows": spelled(y=node(md.add, "w rows", "y")),
+    "an eps below 0": spelled(a=node(md.add, "v minus", "a")),
     "no root": spelled(r=node(md.abs, "a", "r")),
     "a weight that is computed": spelled(w=node(md.mul, "q x", "w")),
 }
