@@ -101,13 +101,12 @@ BENCH = Bench(
             ORT_INT8,
         ),
         Reason(
-            "layer norms, means, products of activations and what else NumPy does "
-            "between compiled parts take two fifths of it",
+            "softmax and products of activations run in NumPy, on one thread, between "
+            "compiled parts",
             "text recognizer, *",
         ),
         Reason(
-            "transposed convolutions, resizing, and what becomes floats for them and "
-            "codes again take a third of it",
+            "between its products are short steps, which one thread does",
             "text detector, *",
         ),
         Reason(
