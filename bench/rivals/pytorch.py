@@ -111,6 +111,11 @@ def _batch_norm(graph: Graph, node: Node, grid: Any) -> Call:
     return partial(functional.batch_norm, training=False, **node.options)
 
 
+def _layer_norm(graph: Graph, node: Node, grid: Any) -> Call:
+    shape, eps = node.options["normalized_shape"], node.options["eps"]
+    return lambda x, *affine: functional.layer_norm(x, shape, *affine, eps=eps)
+
+
 def _concat(graph: Graph, node: Node, grid: Any) -> Call:
     axis = node.options["axis"]
     return lambda *given: torch.cat(given, axis)
@@ -130,6 +135,8 @@ FLOATING: Mapping[str, Any] = {
     "conv2d": _windowed(functional.conv2d),
     "conv_transpose2d": _windowed(functional.conv_transpose2d),
     "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "pixel_shuffle": _plain(functional.pixel_shuffle),
     "avg_pool2d": _windowed(functional.avg_pool2d),
     "sigmoid": _plain(torch.sigmoid),
     "sub": _plain(torch.sub),

@@ -15,6 +15,14 @@ from mdtensor.generics.windows import padding4, pair
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.grids import CUTS
 
+#: Of a convolution that sees each pixel by itself.
+PLAIN: dict[str, Any] = {
+    "stride": (1, 1),
+    "padding": (0, 0, 0, 0),
+    "dilation": (1, 1),
+    "groups": 1,
+}
+
 
 def transposed_as_products(graph: Graph) -> Graph:
     """The graph with such convolutions as products, and a relu behind before them."""
@@ -41,7 +49,7 @@ def _layer(graph: Graph, node: Node) -> tuple[Node, dict[str, Any]]:
     tensors = _weights(*(None if n is None else graph.constants[n] for n in (w, b)))
     made = {n: t for n, t in zip(names, tensors, strict=True) if n is not None}
     channels = graph.fresh(f"{node.output}.channels")
-    return Node(node.name, md.conv2d, (x, *names), channels), made
+    return Node(node.name, md.conv2d, (x, *names), channels, dict(PLAIN)), made
 
 
 def _chain(
