@@ -79,7 +79,9 @@ def test_what_stays_as_it_is(graph: Graph) -> None:
     assert names(simplify(graph)) == ["conv_transpose2d"]
 
 
-@pytest.mark.parametrize("behind", [(), (md.relu,), (md.sigmoid,)], ids=str)
+@pytest.mark.parametrize(
+    "behind", [(), (md.relu,), (md.sigmoid,)], ids=["nothing", "relu", "sigmoid"]
+)
 def test_quantized_it_runs_by_integers(
     behind: Any, onnxruntime_of: Any, tmp_path: Path
 ) -> None:
