@@ -45,9 +45,7 @@ def views(look: Callable[..., Codes]) -> Callable[..., Move]:
 
 def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Move:
     """Channels c · r² of [n, h, w, c · r²] as pixels of [n, h · r, w · r, c]."""
-    _checked(x)
-    if x.ndim != 4:
-        raise NotCompiled("a compiled pixel_shuffle takes [n, c, h, w]")
+    _check_image(x)
     r = upscale_factor
 
     def pixels(codes: Codes) -> Codes:
@@ -64,9 +62,7 @@ def pixel_shuffle_step(x: TensorSpec, /, *, upscale_factor: int) -> Move:
 
 def pixel_unshuffle_step(x: TensorSpec, /, *, downscale_factor: int) -> Move:
     """Pixels of [n, h · r, w · r, c] as channels of [n, h, w, c · r²]."""
-    _checked(x)
-    if x.ndim != 4:
-        raise NotCompiled("a compiled pixel_unshuffle takes [n, c, h, w]")
+    _check_image(x)
     r = downscale_factor
 
     def channels(codes: Codes) -> Codes:
@@ -89,7 +85,10 @@ def take_step(x: TensorSpec, indices: Any, /, *, axis: Any) -> Take:
             "a compiled take has indices that are constant, along an axis"
         )
     at = 0 if axis is None else normalize_axis(axis, x.ndim)
-    return Take(indices.buffer, LAST[at] if x.ndim == 4 else at)
+    places = indices.buffer
+    if ((places < -x.shape[at]) | (places >= x.shape[at])).any():
+        raise NotCompiled("a compiled take has indices inside the axis")
+    return Take(places, LAST[at] if x.ndim == 4 else at)
 
 
 def concat_step(*xs: TensorSpec, axis: Any) -> Concat:
@@ -100,6 +99,12 @@ def concat_step(*xs: TensorSpec, axis: Any) -> Concat:
         _checked(x)
     at = normalize_axis(axis, xs[0].ndim)
     return Concat(LAST[at] if xs[0].ndim == 4 else at)
+
+
+def _check_image(x: TensorSpec) -> None:
+    _checked(x)
+    if x.ndim != 4:
+        raise NotCompiled("compiled pixels are those of [n, c, h, w]")
 
 
 def _checked(x: Any) -> tuple[int, ...]:

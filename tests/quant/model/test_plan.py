@@ -249,6 +249,14 @@ def test_codes_are_moved_in_compiled_steps(node, dtype, rng):
     assert all(same(y, wanted[name]) for name, y in plan.values(feeds).items())
 
 
+def test_an_index_outside_is_our_error_when_it_is_called(rng):
+    node = Node("n", md.take, ("a", "i"), "b", {"axis": 1})
+    plan = Plan(graph_of(QUANTIZE, node, i=md.asarray([0, 8])))
+    assert plan.nodes[1].why == "a compiled take has indices inside the axis"
+    with pytest.raises(md.BoundsError, match="8"):
+        plan(rng.standard_normal((1, 8, 4, 6), np.float32))
+
+
 def test_signed_activations_run_on_the_same_kernels(small_classifier, rng):
     signed = QParams(0.05, -28)
     nodes = (
