@@ -123,8 +123,8 @@ def depthwise(h: int, w: int, c: int, kernel: int, stride: tuple[int, int]) -> L
     return Layer(
         outputs * kernel * kernel / 1e6,
         "GMAC/s",
-        call(runway.depthwise_u8s8u8, aligned(runway.pack_depthwise_s8(weight))),
-        call(conv.depthwise_u8s8u8, aligned(conv.pack_depthwise_s8(weight))),
+        call(runway.depthwise_u8s8u8, aligned(runway.pack_depthwise(weight))),
+        call(conv.depthwise_u8s8u8, aligned(conv.pack_depthwise(weight))),
         {"ORT": rival(), "ORT exact": rival(is_exact=True)},
     )
 

@@ -11,7 +11,9 @@ from mdtensor.kernels.cpu.matmul import EXACT_MATH
 from mdtensor.kernels.cpu.rounding import requantize_row
 
 BLOCK = 256  # lanes of a depthwise block: whole pixels, at least so many channels
-MOST_TAPS = 512  # 512 * 255 * 128 < 2**24: float32 sums stay exact
+#: Bits of depthwise weights, with the sign: codes of 8 bits less a zero point have 9.
+DEPTHWISE_BITS = 9
+MOST_SUM = 1 << 24  # of the terms of a depthwise output: float32 sums stay exact
 
 
 @kernel
@@ -81,16 +83,16 @@ def block_channels(c):
     return (BLOCK + c - 1) // c * c
 
 
-def pack_depthwise_s8(weight):
+def pack_depthwise(weight):
     """Weights in the layout of this runway: float32 [kh * kw padded to 3][block].
 
     Args:
-        weight: int8 [c, kh, kw], kh * kw <= 512.
+        weight: integers [c, kh, kw] of DEPTHWISE_BITS; 255 times the sizes of those
+            of a channel are MOST_SUM together at most.
 
     Returns: int8 1-D, a view of the float32 rows; each row repeats the c channels.
     """
     c, kh, kw = weight.shape
-    assert kh * kw <= MOST_TAPS, "depthwise kernels hold at most 512 taps"
     taps = kh * kw
     packed = np.zeros((-(-taps // 3) * 3, block_channels(c)), np.float32)
     packed[:taps] = np.tile(weight.reshape(c, taps).T, block_channels(c) // c)
@@ -210,7 +212,7 @@ def depthwise_u8s8u8(
 
     Args:
         x: uint8 1-D [h, w, c].
-        packed: weights int8 [c, kh, kw] from `pack_depthwise_s8`.
+        packed: weights int8 [c, kh, kw] from `pack_depthwise`.
         bias: int32 [>= c], holds b - x_zero_point * sum of the channel's weights.
         multiplier, limbs: float32 [>= c], int64 [>= c, 8], from `rescale`.
         x_zero_point: int in 0 .. 255, also the value of padding.

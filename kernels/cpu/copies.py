@@ -45,20 +45,24 @@ def move_u8(x, start, shape, strides, run, out):
 
 
 @kernel
-def take_u8(x, indices, outer, size, inner, out):
-    """out[o, i, r] = x[o, indices[i], r]
+def take_u8(x, places, outer, size, inner, out):
+    """out[o, i, r] = x[o, places[i, 0], r]
 
     Args:
         x: uint8 1-D [outer, size, inner].
-        indices: int64 1-D, each from 0 to size - 1.
-        out: uint8 1-D [outer, len(indices), inner], written.
+        places: int64 [n, 2], each index from 0 to size - 1, and how many from there on
+            are neighbours, itself included; what lies behind n does not count.
+        out: uint8 1-D [outer, n, inner], written.
     """
-    at = 0
+    at, n = 0, len(places)
     for o in range(outer):
-        for i in range(len(indices)):
-            source = x[np.uintp((o * size + indices[i]) * inner) :]
-            copy_row(source, out[np.uintp(at) :], inner)
-            at += inner
+        i = 0
+        while i < n:
+            index, run = places[np.uintp(i), 0], min(places[np.uintp(i), 1], n - i)
+            source = x[np.uintp((o * size + index) * inner) :]
+            copy_row(source, out[np.uintp(at) :], run * inner)
+            at += run * inner
+            i += run
 
 
 @kernel

@@ -181,8 +181,8 @@ def _taken(row, count):
         else:
             part = _moved(row, 0, 0, a * inner, (b - a) * inner)
             part[PARAMETERS + 3] = b - a
-            part[Column.CONSTANTS] += 8 * a
-            part[Column.CONSTANTS_BYTES] -= 8 * a
+            part[Column.CONSTANTS] += 16 * a
+            part[Column.CONSTANTS_BYTES] -= 16 * a
         parts.append(part)
     return parts
 

@@ -268,8 +268,8 @@ def move(row, x, y, out, scratch, constants):
 @kernel
 def take(row, x, y, out, scratch, constants):
     p = row[PARAMETERS:]
-    indices = constants[: np.uintp(p[3] * 8)].view(np.int64)
-    take_u8(x, indices, p[0], p[1], p[2], out)
+    places = constants[: np.uintp(p[3] * 16)].view(np.int64).reshape((p[3], 2))
+    take_u8(x, places, p[0], p[1], p[2], out)
 
 
 @kernel

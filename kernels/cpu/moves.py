@@ -82,10 +82,17 @@ class Take(Step):
         is_inside = (indices >= 0) & (indices < size)
         assert is_inside.all(), "an index is outside"
         constants = Constants()
-        constants.add(indices)
+        constants.add(np.stack([indices, _runs(indices)], axis=1))
         outer, inner = prod(shape[:at]), prod(shape[at + 1 :])
         parameters = [outer, size, inner, len(indices)]
         return Plan(parameters, constants.array(), self.output_shape(shape), 0)
+
+
+def _runs(indices):
+    """How many indices from each on are neighbours, itself included."""
+    ends = np.flatnonzero(np.diff(indices, append=-1) != 1)
+    places = np.arange(len(indices))
+    return ends[np.searchsorted(ends, places)] + 1 - places
 
 
 class Concat(Step):

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from mdtensor.kernels.cpu import invoke, runway
-from mdtensor.kernels.cpu.conv import MOST_TAPS
+from mdtensor.kernels.cpu.conv import MOST_SUM
 from mdtensor.kernels.cpu.plan import Constants, Plan, Step
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
@@ -39,11 +39,21 @@ def padded_scales(ratios, groups, n, padded):
     return multiplier, limbs
 
 
+def is_depthwise(weight, groups):
+    """Do the depthwise kernels of this CPU take weights [oc, ic / groups, kh, kw]?"""
+    if weight.shape[1] != 1 or groups != len(weight) or groups == 1:
+        return False
+    limit = 1 << (runway.DEPTHWISE_BITS - 1)
+    sizes = np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
+    is_held = weight.min() >= -limit and weight.max() < limit
+    return is_held and 255 * sizes.max() <= MOST_SUM
+
+
 class Conv2d(Step):
     """out = clamp(round((sum of (x - x_zero_point) * w + bias) * ratio) + zero_point).
 
     Args:
-        weight: int8 [oc, ic / groups, kh, kw].
+        weight: int8 [oc, ic / groups, kh, kw], or integers that are `is_depthwise`.
         bias: int32 [oc] in accumulator steps, or None.
         padding: (top, left, bottom, right), filled with x_zero_point.
         ratios: Fraction per output channel, or None for the exact int32 sums.
@@ -63,13 +73,11 @@ class Conv2d(Step):
         zero_point=0,
         clamp=(0, 255),
     ):
-        assert weight.dtype == np.int8 and weight.ndim == 4, "weight: int8, 4 axes"
+        self.is_depthwise = is_depthwise(weight, groups)
+        assert self.is_depthwise or weight.dtype == np.int8, "weight: int8"
         self.weight_shape = weight.shape
         self.window = (weight.shape[2:], stride, padding, dilation)
         self.groups, self.x_zero_point = groups, x_zero_point
-        oc, _, kh, kw = weight.shape
-        self.is_depthwise = weight.shape[1] == 1 and groups == oc > 1
-        self.is_depthwise &= kh * kw <= MOST_TAPS
         self.kind = invoke.DEPTHWISE if self.is_depthwise else invoke.CONV
         self.output_type = U8 if ratios is not None else S32
         self.kernels = self._kernels(ratios is not None)
@@ -77,7 +85,7 @@ class Conv2d(Step):
         shifted = (0 if bias is None else np.asarray(bias, np.int64)) - total
         assert np.abs(shifted).max(initial=0) < 2**31, "the bias leaves int32"
         self._pack(weight, shifted.astype(np.int32), ratios)
-        self._tail += [zero_point, *clamp, oc]
+        self._tail += [zero_point, *clamp, len(weight)]
 
     def _kernels(self, is_rounded):
         if self.is_depthwise:
@@ -92,7 +100,7 @@ class Conv2d(Step):
         n = oc // groups
         padded = runway.padded_columns(n)
         if self.is_depthwise:
-            packed = [runway.pack_depthwise_s8(np.ascontiguousarray(weight[:, 0]))]
+            packed = [runway.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
         else:
             rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
             packed = [runway.pack_s8(np.ascontiguousarray(part)) for part in rows]

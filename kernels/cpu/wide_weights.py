@@ -1,7 +1,8 @@
-"""Products with weights of nine bits: as two of eight, of channels that are doubled.
+"""Products with weights of more than eight bits: channels that have such are repeated.
 
-Codes of weights with a zero point are up to 255 steps from it. Both halves of such a
-step have its sign and 8 bits, so no sum is larger than with the whole.
+Codes of weights with a zero point are up to 255 steps from it. A step is a sum of
+int8 of its sign, so no sum of products is larger than with the whole; channels whose
+steps are int8 everywhere stay alone.
 """
 
 from math import gcd, prod
@@ -10,16 +11,14 @@ import numpy as np
 
 from mdtensor.kernels.cpu.moves import Take
 from mdtensor.kernels.cpu.plan import Step
-from mdtensor.kernels.cpu.steps import Conv2d, Linear
+from mdtensor.kernels.cpu.steps import Conv2d, Linear, is_depthwise
 
-#: Steps whose halves are int8.
-LOWEST, HIGHEST = -256, 254
 #: Columns that products have at least.
 PANEL = 8
 
 
-class Doubled(Step):
-    """A step behind one that doubles its channels, as two steps of a Program."""
+class Repeated(Step):
+    """A step behind one that repeats channels, as two steps of a Program."""
 
     def __init__(self, take, product, depth):
         self._parts, self._depth = (take, product), depth
@@ -47,27 +46,27 @@ class Doubled(Step):
 
 
 def conv2d(weight, bias=None, *, groups=1, **options):
-    """A `Conv2d` of weights from LOWEST to HIGHEST, int64 [oc, ic / groups, kh, kw]."""
-    made = _whole(weight)
+    """A `Conv2d` of weights int64 [oc, ic / groups, kh, kw]."""
+    made = weight if is_depthwise(weight, groups) else _whole(weight)
     if made is not None:
         return Conv2d(made, bias, groups=groups, **options)
     depth = prod(weight.shape[1:])
     if weight.shape[1] == 1:
         weight, groups = _blocks(weight, groups)
-    channels = np.arange(groups * weight.shape[1]).reshape(groups, 1, -1)
-    twice = np.repeat(channels, 2, axis=1).reshape(-1)
-    product = Conv2d(_halves(weight), bias, groups=groups, **options)
-    return Doubled(Take(twice, 3), product, depth)
+    places, parts = _parts(weight)
+    channels = np.arange(groups * weight.shape[1]).reshape(groups, -1)
+    product = Conv2d(parts, bias, groups=groups, **options)
+    return Repeated(Take(channels[:, places].reshape(-1), 3), product, depth)
 
 
 def linear(weight, bias=None, **options):
-    """A `Linear` of weights from LOWEST to HIGHEST, int64 [n, k]."""
+    """A `Linear` of weights int64 [n, k]."""
     made = _whole(weight)
     if made is not None:
         return Linear(made, bias, **options)
-    product = Linear(_halves(weight), bias, **options)
-    twice = np.tile(np.arange(weight.shape[1]), 2)
-    return Doubled(Take(twice, -1), product, weight.shape[1])
+    places, parts = _parts(weight)
+    product = Linear(parts, bias, **options)
+    return Repeated(Take(places, -1), product, weight.shape[1])
 
 
 def _blocks(weight, groups):
@@ -88,9 +87,15 @@ def _whole(weight):
     return narrow if np.array_equal(narrow, weight) else None
 
 
-def _halves(weight):
-    """Two int8 in place of each weight, side by side along axis 1."""
-    if weight.min() < LOWEST or weight.max() > HIGHEST:
-        raise ValueError(f"a weight is past {LOWEST} .. {HIGHEST} steps from 0")
-    low = weight >> 1
-    return np.concatenate([low, weight - low], axis=1).astype(np.int8)
+def _parts(weight):
+    """(places along axis 1, int8 there) that are the weights together."""
+    others = tuple(axis for axis in range(weight.ndim) if axis != 1)
+    left, at = weight, np.arange(weight.shape[1])
+    places, parts = [], []
+    while at.size:
+        part = left.clip(-128, 127)
+        places.append(at)
+        parts.append(part)
+        is_left = (left != part).any(axis=others)
+        left, at = (left - part)[:, is_left], at[is_left]
+    return np.concatenate(places), np.concatenate(parts, axis=1).astype(np.int8)

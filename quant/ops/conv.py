@@ -76,14 +76,14 @@ def conv2d_step(
     dilation: Any,
     groups: int,
     out: QParams | None = None,
-) -> steps.Conv2d | wide_weights.Doubled:
+) -> steps.Conv2d | wide_weights.Repeated:
     """Weights packed for this CPU; codes in and out are channels last."""
     window = conv_window(w.shape, stride, padding, dilation)
     options = {"stride": window.stride, "padding": window.padding, "groups": groups}
     options |= rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
-    made: steps.Conv2d | wide_weights.Doubled = compiled(
+    made: steps.Conv2d | wide_weights.Repeated = compiled(
         lambda: wide_weights.conv2d(exact.steps_of(w), bias, **options)
     )
     return made

@@ -52,13 +52,13 @@ def test_im2col(rng, case):
 def test_depthwise(rng, case, extreme):
     (h, w, c), (kh, kw) = case[:2]
     codes, weights = (
-        ([0, 255], [-128, 127]) if extreme else (range(256), range(-128, 128))
+        ([0, 255], [-256, 255]) if extreme else (range(256), range(-128, 128))
     )
     x = rng.choice(codes, (1, h, w, c)).astype(np.uint8)
-    weight = rng.choice(weights, (c, kh, kw)).astype(np.int8)
+    weight = rng.choice(weights, (c, kh, kw))
     bias = rng.integers(-3000, 3000, c).astype(np.int32)
-    shifted = (bias - 37 * weight.astype(np.int64).sum(axis=(1, 2))).astype(np.int32)
-    packed, flat = conv.pack_depthwise_s8(weight), x.reshape(-1)
+    shifted = (bias - 37 * weight.sum(axis=(1, 2))).astype(np.int32)
+    packed, flat = conv.pack_depthwise(weight), x.reshape(-1)
     rules = {**options(case), "x_zero_point": 37}
     want = oracle.depthwise_u8s8s32(x, weight, bias, **rules)
     sums = np.zeros(want.size, np.int32)
@@ -107,15 +107,16 @@ def test_random_windows(name, seed):
     pitch = want.shape[-1]
     check(want, x.reshape(-1), RUNWAYS[name].im2col_u8, places, 0, c, 9, pitch)
 
-    weight = rng.integers(-128, 128, (c, *case[1]), dtype=np.int8)
+    limit = 1 << (RUNWAYS[name].DEPTHWISE_BITS - 1)
+    weight = rng.integers(-limit, limit, (c, *case[1]))
     padded = runway.padded_columns(c)
     bias, multiplier = np.zeros(padded, np.int32), np.zeros(padded, np.float32)
     limbs = np.zeros((padded, 8), np.int64)
-    bias[:c] = -37 * weight.astype(np.int64).sum(axis=(1, 2))
+    bias[:c] = -37 * weight.sum(axis=(1, 2))
     ratios = [Fraction(int(n), 1024) for n in rng.integers(1, 9, c)]
     multiplier[:c], limbs[:c] = rescale(ratios)
     rules = {**options(case), "x_zero_point": 37}
-    packed = RUNWAYS[name].pack_depthwise_s8(weight)
+    packed = RUNWAYS[name].pack_depthwise(weight)
     want = oracle.depthwise_u8s8s32(x, weight, None, **rules).astype(np.int32)
     constants = (places, c, packed, bias)
     check(want, x.reshape(-1), RUNWAYS[name].depthwise_u8s8s32, *constants, 37)

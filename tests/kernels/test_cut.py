@@ -119,7 +119,7 @@ def test_moves(images):
         moves.Move(lambda x: x.transpose(0, 3, 1, 2)),
         moves.Move(lambda x: x[:, ::-1, 1:, None]),
         moves.Move(lambda x: x[:1, :1, :1, :1]),
-        *(moves.Take([2, 0, 0, -1, 1], axis) for axis in range(1, 4)),
+        *(moves.Take([2, 0, 0, -1, 1, 2, 3, 4], axis) for axis in range(1, 4)),
     ]
     for count in (2, 4, 7):
         for step in steps_of_one:

@@ -287,7 +287,7 @@ def test_depthwise_is_exact(conv, shape, ratio_kind, kind):
     bias = biases(rng, weights, 77)
     ratios, multiplier, limbs = scaling(rng, ratio_kind, c, kh * kw)
     weights = weights.reshape(c, kh, kw)
-    packed = conv.pack_depthwise_s8(weights)
+    packed = conv.pack_depthwise(weights)
     want = exact_depthwise(x.reshape(h, w, c), weights, bias, geometry, 77)
 
     sums = np.full(want.size + SLACK, 7, np.int32)
@@ -349,7 +349,7 @@ def test_no_tile_counts_references():
     _, multiplier, limbs = scaling(rng, "any", 16, 25)
     text = assembly(
         conv.depthwise_u8s8u8,
-        *(x, geometry, 16, conv.pack_depthwise_s8(weights.reshape(16, 5, 5))),
+        *(x, geometry, 16, conv.pack_depthwise(weights.reshape(16, 5, 5))),
         *(biases(rng, weights, 3), multiplier, limbs, 3, 0, 0, 255, np.zeros_like(x)),
     )
     body = text[: text.index("Lfunc_end0")]

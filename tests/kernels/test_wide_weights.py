@@ -1,12 +1,13 @@
-"""Products with weights of nine bits, against Python's oracle."""
+"""Products with weights of more than eight bits, against Python's oracle."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from mdtensor.kernels.cpu import runway
 from mdtensor.kernels.cpu.program import Program
-from mdtensor.kernels.cpu.wide_weights import HIGHEST, LOWEST, Doubled, conv2d, linear
+from mdtensor.kernels.cpu.wide_weights import Repeated, conv2d, linear
 from mdtensor.kernels.reference import conv as oracle
 
 #: (outputs, groups, window, options) of images with 24 channels.
@@ -20,14 +21,22 @@ CONVS = {
 
 
 def weights(rng, *shape):
-    made = rng.integers(LOWEST, HIGHEST + 1, shape)
-    made.flat[:2] = LOWEST, HIGHEST
+    """Of a code of 8 bits less another, both ends among them."""
+    made = rng.integers(-255, 256, shape)
+    made.flat[:2] = -255, 255
     return made
+
+
+@pytest.fixture(params=[runway.DEPTHWISE_BITS, 8])
+def bits(request, monkeypatch):
+    """Of depthwise weights in kernels: as here, and as on a CPU that has no more."""
+    monkeypatch.setattr(runway, "DEPTHWISE_BITS", request.param)
+    return request.param
 
 
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize("name", CONVS)
-def test_conv2d(rng, name, images):
+def test_conv2d(rng, name, images, bits):
     oc, groups, kernel, options = CONVS[name]
     options = {**options, "groups": groups, "x_zero_point": 7}
     x = rng.integers(0, 256, (images, 7, 9, 24), dtype=np.uint8)
@@ -35,7 +44,8 @@ def test_conv2d(rng, name, images):
     bias = rng.integers(-5000, 5000, oc, dtype=np.int32)
     want = oracle.conv2d_u8s8s32(x, weight, bias, **options)
     exact = conv2d(weight, bias, **options)
-    assert isinstance(exact, Doubled) and exact.output_shape(x.shape) == want.shape
+    assert isinstance(exact, Repeated) != (name == "depthwise" and bits > 8)
+    assert exact.output_shape(x.shape) == want.shape
     assert np.array_equal(exact(x), want)
     assert exact.macs(x.shape) == want.size * weight[0].size
 
@@ -59,13 +69,26 @@ def test_linear(rng, shape):
     assert step.macs(shape) == want.size * 5
 
 
-def test_eight_bits_are_not_doubled(rng):
+def test_eight_bits_are_not_repeated(rng):
     weight = rng.integers(-128, 128, (4, 6))
-    assert not isinstance(linear(weight), Doubled)
-    assert not isinstance(conv2d(weight[:, :, None, None]), Doubled)
+    assert not isinstance(linear(weight), Repeated)
+    assert not isinstance(conv2d(weight[:, :, None, None]), Repeated)
 
 
-@pytest.mark.parametrize("step", [-257, 255])
-def test_what_two_halves_do_not_hold(step):
-    with pytest.raises(ValueError, match=r"a weight is past -256 \.\. 254 steps"):
-        linear(np.full((2, 3), step))
+def test_channels_are_repeated_as_often_as_their_weights_ask_for(rng):
+    weight = rng.integers(-128, 128, (4, 5))
+    weight[2] = -128, 128, 0, 127, -257
+    x = rng.integers(0, 256, (3, 5), np.uint8)
+    step = linear(weight)
+    assert step.parts[0].indices.tolist() == [0, 1, 2, 3, 4, 1, 4, 4]
+    assert np.array_equal(step(x), x.astype(int) @ weight.T)
+
+
+def test_depthwise_sums_that_float32_does_not_hold_are_products():
+    groups, taps = 2, 2**24 // 255 // 255
+    x = np.full((1, taps + 1, 1, groups), 255, np.uint8)
+    for more in (0, 1):
+        weight = np.full((groups, 1, taps + more, 1), -255)
+        step = conv2d(weight, groups=groups)
+        assert isinstance(step, Repeated) == (more == 1 or runway.DEPTHWISE_BITS == 8)
+        assert (step(x) == -255 * 255 * (taps + more)).all()

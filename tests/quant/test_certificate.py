@@ -18,7 +18,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.kernels.cpu import invoke, isa, jobs, plan, runway, steps
-from mdtensor.kernels.cpu.wide_weights import Doubled
+from mdtensor.kernels.cpu.wide_weights import Repeated
 from mdtensor.quant.certificate import cases, draw, published, runs, stepping, verdict
 from mdtensor.quant.certificate.digest import Case, digest
 from mdtensor.quant.ops.weight_only import KeptLayer
@@ -30,7 +30,7 @@ INTEGER_KERNEL = re.compile(r"_(f32)?([us]\d+)+(f32)?$")
 #: Families whose sums are of floats: no rule says their bytes on every CPU.
 SUMS_OF_FLOATS = {"float_matmul", "weight_only"}
 #: Their results are layouts of one runway, which products read.
-PACKERS = {"pack_s8", "pack_depthwise_s8"}
+PACKERS = {"pack_s8", "pack_depthwise"}
 
 
 def kernels_of(module: ModuleType) -> set[str]:
@@ -56,14 +56,14 @@ def ran() -> dict[str, Any]:
         seen.add(step)
         return prepared(step, *shapes)
 
-    whole = Doubled.__call__
+    whole = Repeated.__call__
 
     def spy_on_parts(step: Any, x: Any) -> Any:
         seen.add(step)
         return whole(step, x)
 
     patch.setattr(plan.Step, "prepared", spy)
-    patch.setattr(Doubled, "__call__", spy_on_parts)
+    patch.setattr(Repeated, "__call__", spy_on_parts)
     results = [case.computed(1) for case in CASES]
     patch.undo()
     return {"results": results, "steps": seen}

@@ -23,17 +23,18 @@ from mdtensor.kernels.cpu.avx2.im2col import (
     im2col_u8 as im2col_u8,
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES
+from mdtensor.kernels.cpu.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
 
 
-def pack_depthwise_s8(w):
+def pack_depthwise(w):
     """w[c, kh, kw] as int16 [c / 8][kh // 2 + 1][kw][2][8][2].
 
     Line q holds kernel rows 2q and 2q + 1 for the upper row of outputs, and 2q - 1 and
     2q for the lower one; rows and channels that do not exist are 0.
 
     Args:
-        w: int8 [c, kh, kw].
+        w: integers [c, kh, kw] of DEPTHWISE_BITS.
 
     Returns: int8 1-D, a view of the int16.
     """
@@ -296,7 +297,7 @@ def depthwise_u8s8u8(
         x: uint8 [h, w, c], flat; pixels outside it count as x_zero_point.
         geometry: int64 [h, w, c, kh, kw, stride_h, stride_w, pad_top, pad_left,
             dilation_h, dilation_w, oh, ow].
-        packed: int8, by `pack_depthwise_s8`.
+        packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 8], holds b - x_zero_point * sum of w[c].
         multiplier, limbs: float32 [c padded to 8], int64 [>= c, 8], from `rescale`.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.

@@ -30,6 +30,7 @@ im2col_pitch = conv.im2col_pitch
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
 SPILL = PIXELS * 16  # accumulators of a tile
 OFFSET = simd.PRODUCT.offset
+DEPTHWISE_BITS = 8
 STRIP = 1 << 16  # bytes of transposed rows that stay in the cache
 
 
@@ -45,7 +46,7 @@ def block_bytes(kh, kw):
     return kh * row_bytes(kw) + kh * 64
 
 
-def pack_depthwise_s8(w):
+def pack_depthwise(w):
     """w[c, kh, kw] as [c / 16][kh][kw + 3][16][4], each block followed by row sums.
 
     Vector i of a kernel row meets pixels that lie s = i + 1 - kw left of the output's
@@ -235,7 +236,7 @@ def depthwise_u8s8u8(
         x: uint8 [h, w, c], flat; pixels outside it count as x_zero_point.
         geometry: int64 [h, w, c, kh, kw, stride_h, stride_w, pad_top, pad_left,
             dilation_h, dilation_w, oh, ow].
-        packed: int8, by `pack_depthwise_s8`.
+        packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 16], holds b - x_zero_point * sum of w[c].
         multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.
