@@ -1,7 +1,8 @@
 """Plain numbers between quantized values, as codes that are exactly these numbers.
 
 A file may say `dequantize, divide by 6, quantize`. The number is one step of a grid of
-that scale, so nothing is rounded, and the operation is one on codes.
+that scale, so nothing is rounded, and the operation is one on codes. A product with a
+number that several read is such codes again, on a grid of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import mdtensor as md
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.weights import SMALLEST
+from mdtensor.quant.model.weights import LARGEST, SMALLEST
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
@@ -43,12 +44,65 @@ def code_numbers(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), constants=constants).pruned()
 
 
+def scale_codes(graph: Graph) -> Graph:
+    """Dequantized values times a number that several read, as the codes they are.
+
+    Codes stay what they are on a grid of that many times the step, which is rounded to
+    float32 as each number would be; no reader whose result is quantized needs floats.
+    """
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        grid = _scaled(graph, node)
+        if grid is None:
+            nodes.append(node)
+            continue
+        real, codes = (graph.fresh(f"{node.output}.{what}") for what in ("real", "q"))
+        nodes.append(replace(node, output=real))
+        nodes.append(Node(codes, quantize, (real,), codes, {"qparams": grid}))
+        back = graph.fresh(f"{node.output}.dq")
+        nodes.append(Node(back, dequantize, (codes,), node.output))
+    if len(nodes) == len(graph.nodes):
+        return graph
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _scaled(graph: Graph, node: Node) -> QParams | None:
+    """The grid on which a product with a number keeps its codes, if several read it."""
+    readers = graph.consumers[node.output]
+    if node.operation not in (md.mul, md.div) or node.output in graph.outputs:
+        return None
+    if len(readers) < 2 or not all(_becomes_codes(graph, reader) for reader in readers):
+        return None
+    at = _number_beside_codes(graph, node)
+    if at is None:
+        return None
+    number = float(np.asarray(graph.constants[node.inputs[at]]).reshape(()))
+    codes = graph.producers[node.inputs[1 - at]].inputs[0]
+    grid: QParams | None = graph.specs()[codes].qparams
+    if grid is None or grid.axis is not None:
+        return None
+    scale = float(grid.scale) * (number if node.operation is md.mul else 1 / number)
+    return grid.replace(scale=scale) if SMALLEST <= scale <= LARGEST else None
+
+
+def _becomes_codes(graph: Graph, node: Node) -> bool:
+    """Whether a node writes codes, or what is quantized and nothing else."""
+    after = graph.only_consumer(node.output)
+    is_quantized = after is not None and after.operation is quantize
+    return node.operation is quantize or is_quantized
+
+
 def _number_of(graph: Graph, node: Node) -> int | None:
     """The place of a number that becomes codes; None if there is none."""
     reader = graph.only_consumer(node.output)
     if node.operation not in SCALAR or reader is None:
         return None
-    if reader.operation is not quantize or len(node.values) != 2:
+    return _number_beside_codes(graph, node) if reader.operation is quantize else None
+
+
+def _number_beside_codes(graph: Graph, node: Node) -> int | None:
+    """The place of a number beside dequantized values; None if there is none."""
+    if len(node.values) != 2:
         return None
     for at, other in ((1, 0), (0, 1)):
         if at == 0 and node.operation is md.div:
@@ -64,8 +118,7 @@ def _is_step(tensor: Any) -> bool:
     """Whether it is one number that can be a scale, or its negative."""
     if tensor is None or tensor.size != 1 or tensor.dtype is not md.float32:
         return False
-    size = abs(float(np.asarray(tensor).reshape(())))
-    return SMALLEST <= size <= float(np.finfo(np.float32).max)
+    return SMALLEST <= abs(float(np.asarray(tensor).reshape(()))) <= LARGEST
 
 
 def _codes(tensor: Any) -> Any:

@@ -26,7 +26,7 @@ from mdtensor.quant.model.fold import (
 from mdtensor.quant.model.graph import Graph, Node, spec_of
 from mdtensor.quant.model.grids import fold_grids, fold_weights, sign_weights
 from mdtensor.quant.model.norms import name_layer_norms
-from mdtensor.quant.model.numbers import code_numbers
+from mdtensor.quant.model.numbers import code_numbers, scale_codes
 from mdtensor.quant.model.shuffle import transposed_as_products
 
 Rewrite = Callable[[Graph], Graph]
@@ -258,6 +258,7 @@ PASSES: tuple[Rewrite, ...] = (
     name_activations,
     name_hardswish,
     name_layer_norms,
+    scale_codes,
     code_numbers,
     fold_grids,
     fold_weights,

@@ -10,7 +10,7 @@ import mdtensor as md
 from mdtensor.quant import QParams, quantize, quint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.numbers import code_numbers
+from mdtensor.quant.model.numbers import code_numbers, scale_codes
 from mdtensor.quant.model.plan import Plan
 from mdtensor.quant.model.rewrite import simplify
 
@@ -75,6 +75,56 @@ def test_a_number_makes_a_table(operation: Any, is_first: bool, number: float) -
 )
 def test_what_stays_float(left: Graph) -> None:
     assert code_numbers(left) is left
+
+
+def shared(
+    operation: Any, number: float, *, after: Any = quantize, outputs: Any = ()
+) -> Graph:
+    """A number beside codes, read by a quantize and by a mean that `after` follows."""
+    grid = {"qparams": RESULT}
+    nodes = (
+        Node("q", quantize, ("x",), "x.q", {"qparams": GRID}),
+        Node("d", dequantize, ("x.q",), "x.dq"),
+        Node("n", operation, ("x.dq", "k"), "r"),
+        Node("y", quantize, ("r",), "y", grid),
+        Node("p", md.global_avg_pool2d, ("r",), "p"),
+        Node("z", after, ("p",), "z", grid if after is quantize else {}),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, (1, 16, 4, 4))
+    constant = md.asarray(np.float32(number))
+    return Graph({"x": spec}, nodes, {"k": constant}, ("y", "z", *outputs))
+
+
+@pytest.mark.parametrize("operation", [md.mul, md.div])
+def test_a_number_that_several_read_keeps_the_codes(operation: Any) -> None:
+    plan = Plan(simplify(shared(operation, 6.0)))
+    assert [n.kernel for n in plan.nodes] == [
+        *("quantize_nchw_f32u8", "lookup_u8", "lookup_u8", "mean_u8u8")
+    ]
+    codes = np.arange(256).reshape(1, 16, 4, 4)
+    found = plan(((codes - GRID.zero) * float(GRID.scale)).astype(np.float32))
+    assert found["y"].codes.reshape(-1).tolist() == exactly(operation, 6.0)
+    step = GRID.fraction * (6 if operation is md.mul else Fraction(1, 6))
+    for got, block in zip(found["z"].codes.reshape(-1), range(16), strict=True):
+        mean = Fraction(2 * 16 * block + 15, 2) - GRID.zero
+        wanted = round(mean * step / RESULT.fraction) + RESULT.zero
+        assert got == min(max(wanted, 0), 255)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        shared(md.mul, -6.0),
+        shared(md.mul, 2.0**-126),
+        shared(md.add, 6.0),
+        shared(md.mul, 6.0, after=md.exp),
+        shared(md.mul, 6.0, outputs=("r",)),
+        graph(md.mul, 6.0),
+    ],
+    ids=["negative", "past float32", "a sum", "read as floats", "an output", "once"],
+)
+def test_what_is_on_no_grid_of_its_own(left: Graph) -> None:
+    assert scale_codes(left) is left
 
 
 def test_a_quotient_of_codes_that_are_computed_is_no_table() -> None:
