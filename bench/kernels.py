@@ -16,8 +16,8 @@ from bench.harness import Bench, Contender, Race, Reason, Row
 from bench.harness.agreement import alike
 from bench.rivals import one_node
 from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, runway
+from mdtensor.kernels.cpu.conv import window
 from mdtensor.kernels.cpu.plan import aligned_bytes
-from mdtensor.kernels.cpu.steps import window
 from mdtensor.kernels.rescale import rescale
 
 RNG = np.random.default_rng(1)

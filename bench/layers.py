@@ -20,8 +20,8 @@ from bench.harness.agreement import Disagreement, alike
 from bench.rivals import one_node, peaks
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.plan import Step
+from mdtensor.kernels.cpu.products import Conv2d
 from mdtensor.kernels.cpu.program import Program
-from mdtensor.kernels.cpu.steps import Conv2d
 from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, quint8
 
 OURS, ORT, EXACT, PEAK = "mdtensor", "ORT", "ORT exact", "peak"

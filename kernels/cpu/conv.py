@@ -16,6 +16,16 @@ DEPTHWISE_BITS = 9
 MOST_SUM = 1 << 24  # of the terms of a depthwise output: float32 sums stay exact
 
 
+def window(shape, kernel, stride, padding, dilation):
+    """The geometry for an input [n, h, w, c]; padding (top, left, bottom, right)."""
+    _, h, w, c = shape
+    top, left, bottom, right = padding
+    oh = (h + top + bottom - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
+    ow = (w + left + right - dilation[1] * (kernel[1] - 1) - 1) // stride[1] + 1
+    assert oh > 0 and ow > 0, "the window does not fit the padded input"
+    return [h, w, c, *kernel, *stride, top, left, *dilation, oh, ow]
+
+
 @kernel
 def im2col_pitch(k):
     """Bytes from one row of k codes to the next, as products read them best."""

@@ -88,7 +88,7 @@ def _operand(p, geometry, group, image, first, rows, x, scratch):
 
 @kernel
 def convolve(row, x, y, out, scratch, constants):
-    """Convolution as a matrix product; parameters as in `steps.Conv2d.plan`.
+    """Convolution as a matrix product; parameters as in `products.Conv2d.plan`.
 
     strip = 0: the pixels of x are the rows; without slack behind x its last rows go
     through scratch. Else im2col of `strip` output lines at a time.
@@ -136,7 +136,7 @@ def convolve(row, x, y, out, scratch, constants):
 
 @kernel
 def convolve_depthwise(row, x, y, out, scratch, constants):
-    """Depthwise convolution; parameters as in `steps.Conv2d.plan`."""
+    """Depthwise convolution; parameters as in `products.Conv2d.plan`."""
     p = row[PARAMETERS:]
     images, x_zero_point = p[0], p[3]
     geometry = p[4:17]

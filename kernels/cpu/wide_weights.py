@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor.kernels.cpu.moves import Take
 from mdtensor.kernels.cpu.plan import Step
-from mdtensor.kernels.cpu.steps import Conv2d, Linear, is_depthwise
+from mdtensor.kernels.cpu.products import Conv2d, Linear, is_depthwise
 
 #: Columns that products have at least.
 PANEL = 8

@@ -72,7 +72,7 @@ def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case
         return conv.im2col_u8(x[None], *window, 200)
 
     def computed(threads: int) -> Any:
-        from mdtensor.kernels.cpu.steps import window as geometry_of
+        from mdtensor.kernels.cpu.conv import window as geometry_of
 
         geometry = np.array(geometry_of((1, *size), *window), np.int64)
         inside = np.zeros(x.size + SLACK, np.uint8)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.cpu import steps
+from mdtensor.kernels.cpu import products
 from mdtensor.kernels.reference import conv, matmul
 from mdtensor.quant.certificate import draw
 from mdtensor.quant.certificate.digest import Case
@@ -100,7 +100,7 @@ def product(
 
     return Case(
         *(kernel, name),
-        lambda threads: run(steps.Linear(w, b, **rules), (x,), threads),
+        lambda threads: run(products.Linear(w, b, **rules), (x,), threads),
         expected,
     )
 
@@ -124,7 +124,7 @@ def longest(weight: int) -> Case:
     return Case(
         "matrix product, sums",
         f"{LONGEST} products of 255 and {weight}",
-        lambda threads: run(steps.Linear(w), (x,), threads),
+        lambda threads: run(products.Linear(w), (x,), threads),
         lambda: np.full((1, 3), LONGEST * 255 * weight, np.int32),
     )
 
@@ -161,6 +161,6 @@ def convolution(
 
     return Case(
         *(kernel, name),
-        lambda threads: run(steps.Conv2d(w, b, **options, **rules), (x,), threads),
+        lambda threads: run(products.Conv2d(w, b, **options, **rules), (x,), threads),
         expected,
     )

@@ -15,7 +15,7 @@ from mdtensor import (
 from mdtensor.errors import checked
 from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.windows import conv_shape, conv_window
-from mdtensor.kernels.cpu import steps, wide_weights
+from mdtensor.kernels.cpu import products, wide_weights
 from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import (
     channels_first,
@@ -76,14 +76,14 @@ def conv2d_step(
     dilation: Any,
     groups: int,
     out: QParams | None = None,
-) -> steps.Conv2d | wide_weights.Repeated:
+) -> products.Conv2d | wide_weights.Repeated:
     """Weights packed for this CPU; codes in and out are channels last."""
     window = conv_window(w.shape, stride, padding, dilation)
     options = {"stride": window.stride, "padding": window.padding, "groups": groups}
     options |= rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
-    made: steps.Conv2d | wide_weights.Repeated = compiled(
+    made: products.Conv2d | wide_weights.Repeated = compiled(
         lambda: wide_weights.conv2d(exact.steps_of(w), bias, **options)
     )
     return made

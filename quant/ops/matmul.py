@@ -16,7 +16,7 @@ from mdtensor import (
 from mdtensor.errors import checked
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
-from mdtensor.kernels.cpu import steps, wide_weights
+from mdtensor.kernels.cpu import products, wide_weights
 from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
@@ -67,11 +67,11 @@ Weights = Union[NarrowTensor, ScaledFloatTensor]
 
 def linear_step(
     x: TensorSpec, w: NarrowTensor, b: Bias, /, *, out: QParams | None = None
-) -> steps.Linear | wide_weights.Repeated:
+) -> products.Linear | wide_weights.Repeated:
     """Weights [n, k] packed for this CPU."""
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
-    made: steps.Linear | wide_weights.Repeated = compiled(
+    made: products.Linear | wide_weights.Repeated = compiled(
         lambda: wide_weights.linear(exact.steps_of(w), bias, **options)
     )
     return made
@@ -181,7 +181,7 @@ def matmul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
 
 def _matmul_step(
     x: TensorSpec, w: SignedWeights, b: None, /, *, out: QParams | None
-) -> steps.Linear | wide_weights.Repeated:
+) -> products.Linear | wide_weights.Repeated:
     """Weights [k, n] packed for this CPU."""
     grid = w.qparams.on_axis(0).replace(dtype=qint8)
     rows = QInt8Tensor.wrap(np.ascontiguousarray(w.codes.buffer.T), grid)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.cpu import steps
+from mdtensor.kernels.cpu import products, steps
 from mdtensor.kernels.cpu.program import Program
 
 SHAPE = (2, 3, 10, 14)
@@ -31,7 +31,7 @@ class Recorder:
         steps_ = self.rng.uniform(0.5, 1, oc) / (100 * kernel * ic**0.5)
         ratios = [Fraction(1, 512), *(Fraction(float(np.float32(s))) for s in steps_)]
         return self(
-            steps.Conv2d(
+            products.Conv2d(
                 *(weight, bias),
                 stride=stride,
                 padding=(kernel // 2,) * 4,
@@ -72,7 +72,7 @@ def record(images=SHAPE[0]):
     depthwise = net.conv(v, 16, 3, groups=16, exact=True)
     v = net(steps.Mean(Fraction(1), 9, 9, keepdims=False), v)
     weight = net.rng.integers(-128, 128, (10, 16), dtype=np.int8)
-    linear = steps.Linear(
+    linear = products.Linear(
         weight, x_zero_point=9, ratios=[Fraction(1, 300)] * 10, zero_point=100
     )
     v = net(steps.Dequantize(0.1, 100), net(linear, v))

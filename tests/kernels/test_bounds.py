@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import steps
+from mdtensor.kernels.cpu import products, steps
 
 draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
 WIDTHS = (1, 3, 8, 24, 40, 88, 200)
@@ -41,7 +41,7 @@ def cases(c):
             -128, 128, (oc, c // groups, kernel, kernel), dtype=np.int8
         )
         for ratios in (None, [Fraction(1, 300)] * oc):
-            yield steps.Conv2d(
+            yield products.Conv2d(
                 weight,
                 padding=(kernel // 2,) * 4,
                 groups=groups,
@@ -80,7 +80,7 @@ def random_windows(rng, c):
         weight = rng.integers(-128, 128, (c, c // groups, *kernel), dtype=np.int8)
         window = {"stride": stride, "padding": padding, "dilation": dilation}
         for ratios in (None, [Fraction(1, 300)] * c):
-            step = steps.Conv2d(weight, groups=groups, ratios=ratios, **window)
+            step = products.Conv2d(weight, groups=groups, ratios=ratios, **window)
             yield step, [(2, *size, c)]
 
 

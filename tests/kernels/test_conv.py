@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import conv, isa, runway
-from mdtensor.kernels.cpu.steps import window
+from mdtensor.kernels.cpu.conv import window
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import avx2, cut, dot, invoke, jobs, matmul, moves, steps
+from mdtensor.kernels.cpu import (
+    avx2,
+    cut,
+    dot,
+    invoke,
+    jobs,
+    matmul,
+    moves,
+    products,
+    steps,
+)
 from mdtensor.kernels.cpu.crew import run_alone
 from mdtensor.kernels.cpu.invoke import Column
 from mdtensor.kernels.cpu.program import Program
@@ -51,7 +61,7 @@ def conv(ic, oc, kernel, seed=0, **options):
     groups, exact = options.get("groups", 1), options.pop("exact", False)
     weight = rng.integers(-128, 128, (oc, ic // groups, *kernel), dtype=np.int8)
     bias = rng.integers(-999, 999, oc, dtype=np.int32)
-    return steps.Conv2d(
+    return products.Conv2d(
         *(weight, bias),
         x_zero_point=120,
         ratios=None if exact else [Fraction(1, 700)] * oc,
@@ -108,7 +118,7 @@ def test_wide_layers_of_few_pixels_are_cut_by_columns():
     parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=4, least=2)
     assert {part[Column.X_BYTES] for part in parts} == {3 * 3 * 32}
     weight = np.random.default_rng(0).integers(-128, 128, (130, 64), dtype=np.int8)
-    linear = steps.Linear(weight, ratios=[Fraction(1, 300)] * 130)
+    linear = products.Linear(weight, ratios=[Fraction(1, 300)] * 130)
     check(linear, codes(1, 64), count=2, least=2)
 
 

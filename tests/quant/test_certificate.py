@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.cpu import invoke, isa, jobs, plan, runway, steps
+from mdtensor.kernels.cpu import invoke, isa, jobs, plan, products, runway, steps
 from mdtensor.kernels.cpu.wide_weights import Repeated
 from mdtensor.quant.certificate import cases, draw, published, runs, stepping, verdict
 from mdtensor.quant.certificate.digest import Case, digest
@@ -107,7 +107,7 @@ NO_CASE = {
 def test_every_operation_that_becomes_a_step_has_a_case(ran: dict[str, Any]) -> None:
     known = {type(step) for step in ran["steps"]} | set(NO_CASE)
     made = made_for_plans()
-    assert set().union(*made.values()) >= {steps.Conv2d, steps.Lookup, KeptLayer}
+    assert set().union(*made.values()) >= {products.Conv2d, steps.Lookup, KeptLayer}
     assert {name: kinds - known for name, kinds in made.items() if kinds - known} == {}
 
 

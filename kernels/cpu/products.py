@@ -1,0 +1,156 @@
+"""Products of codes with weights, as steps: convolutions and linear layers.
+
+See `steps.py` for codes, ratios and clamps.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu import invoke, runway
+from mdtensor.kernels.cpu.conv import MOST_SUM, window
+from mdtensor.kernels.cpu.plan import Constants, Plan, Step
+from mdtensor.kernels.cpu.steps import S32, U8
+from mdtensor.kernels.rescale import rescale
+
+STRIP_BYTES = 1 << 16  # an im2col strip stays in the first cache levels
+
+
+def padded_scales(ratios, groups, n, padded):
+    """(multiplier, limbs) of `rescale`, each group of n padded with zero ratios."""
+    multiplier = np.zeros((groups, padded), np.float32)
+    limbs = np.zeros((groups, padded, 8), np.int64)
+    multipliers, rows = rescale(ratios)
+    multiplier[:, :n] = multipliers.reshape(groups, n)
+    limbs[:, :n] = rows.reshape(groups, n, 8)
+    return multiplier, limbs
+
+
+def is_depthwise(weight, groups):
+    """Do the depthwise kernels of this CPU take weights [oc, ic / groups, kh, kw]?"""
+    if weight.shape[1] != 1 or groups != len(weight) or groups == 1:
+        return False
+    limit = 1 << (runway.DEPTHWISE_BITS - 1)
+    sizes = np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
+    is_held = weight.min() >= -limit and weight.max() < limit
+    return is_held and 255 * sizes.max() <= MOST_SUM
+
+
+class Conv2d(Step):
+    """out = clamp(round((sum of (x - x_zero_point) * w + bias) * ratio) + zero_point).
+
+    Args:
+        weight: int8 [oc, ic / groups, kh, kw], or integers that are `is_depthwise`.
+        bias: int32 [oc] in accumulator steps, or None.
+        padding: (top, left, bottom, right), filled with x_zero_point.
+        ratios: Fraction per output channel, or None for the exact int32 sums.
+    """
+
+    def __init__(
+        self,
+        weight,
+        bias=None,
+        *,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        x_zero_point=0,
+        ratios=None,
+        zero_point=0,
+        clamp=(0, 255),
+    ):
+        self.is_depthwise = is_depthwise(weight, groups)
+        assert self.is_depthwise or weight.dtype == np.int8, "weight: int8"
+        self.weight_shape = weight.shape
+        self.window = (weight.shape[2:], stride, padding, dilation)
+        self.groups, self.x_zero_point = groups, x_zero_point
+        self.kind = invoke.DEPTHWISE if self.is_depthwise else invoke.CONV
+        self.output_type = U8 if ratios is not None else S32
+        self.kernels = self._kernels(ratios is not None)
+        total = x_zero_point * weight.astype(np.int64).sum(axis=(1, 2, 3))
+        shifted = (0 if bias is None else np.asarray(bias, np.int64)) - total
+        assert np.abs(shifted).max(initial=0) < 2**31, "the bias leaves int32"
+        self._pack(weight, shifted.astype(np.int32), ratios)
+        self._tail += [zero_point, *clamp, len(weight)]
+
+    def _kernels(self, is_rounded):
+        if self.is_depthwise:
+            rounded, exact = runway.depthwise_u8s8u8, runway.depthwise_u8s8s32
+        else:
+            rounded, exact = runway.gemm_u8s8u8, runway.gemm_u8s8s32
+        return (rounded if is_rounded else exact,)
+
+    def _pack(self, weight, bias, ratios):
+        oc = len(weight)
+        groups = 1 if self.is_depthwise else self.groups
+        n = oc // groups
+        padded = runway.padded_columns(n)
+        if self.is_depthwise:
+            packed = [runway.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
+        else:
+            rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
+            packed = [runway.pack_s8(np.ascontiguousarray(part)) for part in rows]
+        wide = np.zeros((groups, padded), np.int32)
+        wide[:, :n] = bias.reshape(groups, n)
+        constants = Constants()
+        places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
+        places.append(constants.add(wide)[0])
+        if ratios is not None:
+            assert len(ratios) == oc, "one ratio per output channel"
+            for array in padded_scales(ratios, groups, n, padded):
+                places.append(constants.add(array)[0])
+        else:
+            places += [0, 0]
+        self._tail = [n, padded, int(ratios is None), *places]
+        self.constants = constants.array()
+
+    def output_shape(self, shape):
+        oh, ow = window(shape, *self.window)[-2:]
+        return (shape[0], oh, ow, self.weight_shape[0])
+
+    def plan(self, shape):
+        _, per_group, kh, kw = self.weight_shape
+        assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
+        geometry = window(shape, *self.window)
+        pitch = int(runway.im2col_pitch(per_group * kh * kw))
+        _, stride, padding, _ = self.window
+        is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
+        ow = geometry[-1]
+        strip = 0 if is_pixelwise else max(1, STRIP_BYTES // (ow * pitch))
+        strip = min(strip, geometry[-2])
+        scratch = strip * ow * pitch if strip else 2 * shape[3] + invoke.SLACK
+        if self.is_depthwise:
+            scratch = 0
+        first = [shape[0], strip, self.groups, self.x_zero_point]
+        parameters = [*first, *geometry, *self._tail]
+        return Plan(parameters, self.constants, self.output_shape(shape), scratch)
+
+    def macs(self, shape):
+        _, per_group, kh, kw = self.weight_shape
+        return int(np.prod(self.output_shape(shape))) * per_group * kh * kw
+
+    @property
+    def bytes(self):
+        return self.constants.size
+
+
+class Linear(Conv2d):
+    """out[..., n] = rounded (x - x_zero_point) @ weight.T + bias; weight int8 [n, k].
+
+    Args: as `Conv2d`. x: [..., k].
+    """
+
+    def __init__(self, weight, bias=None, **options):
+        super().__init__(weight[:, :, None, None], bias, **options)
+        # one column of weights is a matrix product too, not a depthwise convolution
+        assert self.groups == 1, "Linear has no groups"
+
+    def output_shape(self, shape):
+        return (*shape[:-1], self.weight_shape[0])
+
+    def plan(self, shape):
+        rows = int(np.prod(shape[:-1]))
+        plan = super().plan((rows, 1, 1, shape[-1]))
+        return plan._replace(shape=self.output_shape(shape))
+
+    def macs(self, shape):
+        return int(np.prod(shape)) * self.weight_shape[0]
