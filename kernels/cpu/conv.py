@@ -13,6 +13,8 @@ from mdtensor.kernels.cpu.rounding import requantize_row
 BLOCK = 256  # lanes of a depthwise block: whole pixels, at least so many channels
 #: Bits of depthwise weights, with the sign: codes of 8 bits less a zero point have 9.
 DEPTHWISE_BITS = 9
+#: What depthwise weights may be multiplied by, see `certain.py`; 0: by nothing.
+MOST_FACTOR = 0
 MOST_SUM = 1 << 24  # of the terms of a depthwise output: float32 sums stay exact
 
 

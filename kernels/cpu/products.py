@@ -6,6 +6,7 @@ See `steps.py` for codes, ratios and clamps.
 import numpy as np
 
 from mdtensor.kernels.cpu import invoke, runway
+from mdtensor.kernels.cpu.certain import multiples
 from mdtensor.kernels.cpu.conv import MOST_SUM, window
 from mdtensor.kernels.cpu.plan import Constants, Plan, Step
 from mdtensor.kernels.cpu.steps import S32, U8
@@ -14,14 +15,25 @@ from mdtensor.kernels.rescale import rescale
 STRIP_BYTES = 1 << 16  # an im2col strip stays in the first cache levels
 
 
-def padded_scales(ratios, groups, n, padded):
-    """(multiplier, limbs) of `rescale`, each group of n padded with zero ratios."""
-    multiplier = np.zeros((groups, padded), np.float32)
-    limbs = np.zeros((groups, padded, 8), np.int64)
-    multipliers, rows = rescale(ratios)
-    multiplier[:, :n] = multipliers.reshape(groups, n)
-    limbs[:, :n] = rows.reshape(groups, n, 8)
-    return multiplier, limbs
+def padded_groups(array, groups, n, padded):
+    """The rows of `array`, each group of n padded with zeros."""
+    wide = np.zeros((groups, padded, *array.shape[1:]), array.dtype)
+    wide[:, :n] = array.reshape(groups, n, *array.shape[1:])
+    return wide
+
+
+def product_constants(weight, bias, ratios, zero_point):
+    """(weight, bias, multiplier, limbs): what a kernel needs to round its sums."""
+    return weight, bias, *rescale(ratios)
+
+
+def depthwise_constants(weight, bias, ratios, zero_point):
+    """As `product_constants`; without limbs, which are 0, if `multiples` has some."""
+    given, most = (weight, bias, ratios, zero_point), runway.MOST_FACTOR
+    found = multiples(*given, most) if most else None
+    if found is None:
+        return product_constants(*given)
+    return *found, np.zeros((len(weight), 8), np.int64)
 
 
 def is_depthwise(weight, groups):
@@ -69,7 +81,7 @@ class Conv2d(Step):
         total = x_zero_point * weight.astype(np.int64).sum(axis=(1, 2, 3))
         shifted = (0 if bias is None else np.asarray(bias, np.int64)) - total
         assert np.abs(shifted).max(initial=0) < 2**31, "the bias leaves int32"
-        self._pack(weight, shifted.astype(np.int32), ratios)
+        self._pack(weight, shifted.astype(np.int32), ratios, zero_point)
         self._tail += [zero_point, *clamp, len(weight)]
 
     def _kernels(self, is_rounded):
@@ -79,27 +91,26 @@ class Conv2d(Step):
             rounded, exact = runway.gemm_u8s8u8, runway.gemm_u8s8s32
         return (rounded if is_rounded else exact,)
 
-    def _pack(self, weight, bias, ratios):
-        oc = len(weight)
+    def _pack(self, weight, bias, ratios, zero_point):
         groups = 1 if self.is_depthwise else self.groups
-        n = oc // groups
+        n = len(weight) // groups
         padded = runway.padded_columns(n)
+        scales = ()
+        if ratios is not None:
+            assert len(ratios) == len(weight), "one ratio per output channel"
+            make = depthwise_constants if self.is_depthwise else product_constants
+            weight, bias, *scales = make(weight, bias, ratios, zero_point)
         if self.is_depthwise:
             packed = [runway.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
         else:
             rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
             packed = [runway.pack_s8(np.ascontiguousarray(part)) for part in rows]
-        wide = np.zeros((groups, padded), np.int32)
-        wide[:, :n] = bias.reshape(groups, n)
         constants = Constants()
         places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
-        places.append(constants.add(wide)[0])
-        if ratios is not None:
-            assert len(ratios) == oc, "one ratio per output channel"
-            for array in padded_scales(ratios, groups, n, padded):
-                places.append(constants.add(array)[0])
-        else:
-            places += [0, 0]
+        for array in (bias, *scales):
+            wide = padded_groups(array, groups, n, padded)
+            places.append(constants.add(wide)[0])
+        places += [0] * (5 - len(places))
         self._tail = [n, padded, int(ratios is None), *places]
         self.constants = constants.array()
 

@@ -63,6 +63,7 @@ packed_column_bytes = fast.matmul.packed_column_bytes
 gemm_u8s8u8 = fast.matmul.gemm_u8s8u8
 gemm_u8s8s32 = fast.matmul.gemm_u8s8s32
 DEPTHWISE_BITS = fast.conv.DEPTHWISE_BITS
+MOST_FACTOR = fast.conv.MOST_FACTOR
 pack_depthwise = fast.conv.pack_depthwise
 depthwise_u8s8u8 = fast.conv.depthwise_u8s8u8
 depthwise_u8s8s32 = fast.conv.depthwise_u8s8s32

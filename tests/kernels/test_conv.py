@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import conv, isa, runway
+from mdtensor.kernels.cpu import certain, conv, isa, runway
 from mdtensor.kernels.cpu.conv import window
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
@@ -124,4 +124,34 @@ def test_random_windows(name, seed):
     check(
         *(want.astype(np.uint8), x.reshape(-1), RUNWAYS[name].depthwise_u8s8u8),
         *(*constants, multiplier, limbs, 37, 99, 2, 251),
+    )
+
+
+CERTAIN = [name for name in RUNWAYS if RUNWAYS[name].MOST_FACTOR]
+
+
+@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("name", CERTAIN)
+def test_sums_that_are_near_no_tie(name, seed):
+    rng = np.random.default_rng([seed, 1])
+    size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
+    c, zero_point = int(rng.choice([1, 3, 16, 18])), int(rng.choice([0, 99, 255]))
+    case = ((*size, c), *window)
+    extreme = rng.random() < 0.3
+    codes, steps = ([0, 255], [-256, 255]) if extreme else (256, range(-128, 128))
+    x = rng.choice(codes, (1, *case[0])).astype(np.uint8)
+    weight = rng.choice(steps, (c, *case[1]))
+    bias = -37 * weight.sum(axis=(1, 2))
+    ratios = [Fraction(x) for x in rng.uniform(0.5, 1, c) / rng.choice([100, 200])]
+    given = weight, bias, ratios, zero_point, RUNWAYS[name].MOST_FACTOR
+    many, wide, found = certain.multiples(*given)
+    constants = np.zeros((2, runway.padded_columns(c)), np.int32)
+    constants[0, :c], constants[1, :c] = wide, found.view(np.int32)
+    rules = {**options(case), "x_zero_point": 37}
+    want = oracle.depthwise_u8s8u8(x, weight, None, ratios, zero_point, 2, 251, **rules)
+    check(
+        *(want.astype(np.uint8), x.reshape(-1), RUNWAYS[name].depthwise_u8s8u8),
+        *(geometry(case), c, RUNWAYS[name].pack_depthwise(many), constants[0]),
+        *(constants[1].view(np.float32), np.zeros((c, 8), np.int64)),
+        *(37, zero_point, 2, 251),
     )

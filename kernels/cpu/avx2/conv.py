@@ -17,14 +17,23 @@ from mdtensor.kernels.cpu.avx2.conv_tile import (
     tiles_s32,
     tiles_u8,
 )
-from mdtensor.kernels.cpu.avx2.epilogue import limit_codes, offset_of, resolve
+from mdtensor.kernels.cpu.avx2.epilogue import (
+    certain_offset,
+    limit_codes,
+    offset_of,
+    resolve,
+)
 from mdtensor.kernels.cpu.avx2.im2col import (
     im2col_pitch as im2col_pitch,
     im2col_u8 as im2col_u8,
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES
+from mdtensor.kernels.cpu.certain import is_certain
 from mdtensor.kernels.cpu.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
+
+#: Weights of DEPTHWISE_BITS are int16 after so many times their size.
+MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
 
 
 def pack_depthwise(w):
@@ -34,7 +43,7 @@ def pack_depthwise(w):
     2q for the lower one; rows and channels that do not exist are 0.
 
     Args:
-        w: integers [c, kh, kw] of DEPTHWISE_BITS.
+        w: integers [c, kh, kw] that int16 holds.
 
     Returns: int8 1-D, a view of the int16.
     """
@@ -186,19 +195,39 @@ def run_tiles_u8(rows, pixels, kw, job):
     """`tiles_u8` for this kernel."""
     if rows == 2:
         if kw == 3:
-            return tiles_u8(2, 4, 3, job)
+            return tiles_u8(2, 4, 3, 0, job)
         if kw == 5:
-            return tiles_u8(2, 4, 5, job)
-        return tiles_u8(2, 4, 0, job)
+            return tiles_u8(2, 4, 5, 0, job)
+        return tiles_u8(2, 4, 0, 0, job)
     if pixels == 4:
-        return tiles_u8(1, 4, 0, job)
+        return tiles_u8(1, 4, 0, 0, job)
     if pixels == 7:
-        return tiles_u8(1, 7, 3, job)
+        return tiles_u8(1, 7, 3, 0, job)
     if kw == 3:
-        return tiles_u8(1, 8, 3, job)
+        return tiles_u8(1, 8, 3, 0, job)
     if kw == 5:
-        return tiles_u8(1, 8, 5, job)
-    return tiles_u8(1, 8, 0, job)
+        return tiles_u8(1, 8, 5, 0, job)
+    return tiles_u8(1, 8, 0, 0, job)
+
+
+@kernel
+def run_certain_tiles(rows, pixels, kw, job):
+    """`tiles_u8` where no sum is near a tie."""
+    if rows == 2:
+        if kw == 3:
+            return tiles_u8(2, 4, 3, 1, job)
+        if kw == 5:
+            return tiles_u8(2, 4, 5, 1, job)
+        return tiles_u8(2, 4, 0, 1, job)
+    if pixels == 4:
+        return tiles_u8(1, 4, 0, 1, job)
+    if pixels == 7:
+        return tiles_u8(1, 7, 3, 1, job)
+    if kw == 3:
+        return tiles_u8(1, 8, 3, 1, job)
+    if kw == 5:
+        return tiles_u8(1, 8, 5, 1, job)
+    return tiles_u8(1, 8, 0, 1, job)
 
 
 @kernel
@@ -245,8 +274,13 @@ def blocks_u8(
     """
     job = blocks_job(pixels, ow, taps, packed, bias, j, blocks)
     y, scales = vectors.address_of(target, at), vectors.address_of(multiplier, j)
-    places = y, scales, vectors.address_of(near, 0), offset_of(zero_point)
-    found = run_tiles_u8(rows, pixels, taps[2], (*job, row_pitch, pitch, *places))
+    places = row_pitch, pitch, y, scales, vectors.address_of(near, 0)
+    if is_certain(limbs):
+        offset = certain_offset(zero_point)
+        run_certain_tiles(rows, pixels, taps[2], (*job, *places, offset))
+        return
+    offset = offset_of(zero_point)
+    found = run_tiles_u8(rows, pixels, taps[2], (*job, *places, offset))
     tiles, last = job[1], job[2]
     for number in near[:found]:
         n, first = j + number // tiles * LANES, min(number % tiles * pixels, last)
@@ -299,7 +333,8 @@ def depthwise_u8s8u8(
             dilation_h, dilation_w, oh, ow].
         packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 8], holds b - x_zero_point * sum of w[c].
-        multiplier, limbs: float32 [c padded to 8], int64 [>= c, 8], from `rescale`.
+        multiplier, limbs: float32 [c padded to 8], int64 [>= c, 8], from `rescale`, or
+            as `certain.py` has them.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.
 
     Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.

@@ -13,6 +13,7 @@ from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2 import simd
 from mdtensor.kernels.cpu.avx2.epilogue import (
     QUAD,
+    Certain,
     Rescaler,
     load_multipliers,
     load_vectors,
@@ -174,34 +175,37 @@ def _store_pixel(b, job, pixels, i, value):
 
 
 @intrinsic(prefer_literal=True)
-def tiles_u8(typingctx, rows, pixels, taps, job):
+def tiles_u8(typingctx, rows, pixels, taps, is_certain, job):
     """All tiles of `depthwise_u8s8u8` in one or two rows of outputs.
 
     Args:
         rows, pixels, taps: literals; outputs in 1 or 2 rows, `pixels` in each; 3 or 5
             taps in a kernel row, or 0 for any other number.
+        is_certain: literal, 1 if multipliers and `offset` are those of `Certain`.
         job: as `Job`, then multiplier, near, offset; arrays by address.
 
     Returns: how many tiles have a lane near a tie; `near`, int64 of as many as there
         are tiles, gets their numbers, block by block.
     """
-    shape = vectors.literals(rows, pixels, taps)
-    if shape is None:
+    literals = vectors.literals(rows, pixels, taps, is_certain)
+    if literals is None:
         return None
+    *shape, certain = literals
+    kind = Certain if certain else Rescaler
 
     def emit(context, b, signature, arguments):
-        values = cgutils.unpack_tuple(b, arguments[3])
+        values = cgutils.unpack_tuple(b, arguments[4])
         job = Job(*values[:FIELDS])
         multiplier, near, offset = values[FIELDS:]
         pixels = shape[1]
 
         def enter(block):
             place = b.add(multiplier, b.mul(block, I64(4 * LANES)))
-            scales = load_multipliers(b, place, 1) * QUAD
+            scales = load_multipliers(b, place, 1, kind.unit) * QUAD
 
             def tile(number, job, carried):
                 sums = _accumulate(b, *shape, job)
-                rescaler = Rescaler(b, offset)
+                rescaler = kind(b, offset)
                 for first in range(0, len(sums), QUAD):
                     quad = sums[first : first + QUAD]
                     whole = (quad * QUAD)[:QUAD]
@@ -211,6 +215,8 @@ def tiles_u8(typingctx, rows, pixels, taps, job):
                     for i in range(len(quad)):
                         code = b.extract_element(codes, I32(i))
                         _store_pixel(b, job, pixels, first + i, code)
+                if certain:
+                    return carried
                 vectors.store(b, number, b.add(near, b.mul(carried[0], I64(8))))
                 return [b.add(carried[0], rescaler.has_near_tie(b))]
 
@@ -219,7 +225,7 @@ def tiles_u8(typingctx, rows, pixels, taps, job):
         return _each_tile(b, job, pixels, 1, [I64(0)], enter)[0]
 
     kinds = [*[types.int64] * (FIELDS + 2), types.float32]
-    return types.int64(rows, pixels, taps, types.Tuple(kinds)), emit
+    return types.int64(rows, pixels, taps, is_certain, types.Tuple(kinds)), emit
 
 
 @intrinsic(prefer_literal=True)

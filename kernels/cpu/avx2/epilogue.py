@@ -33,12 +33,35 @@ PAIRED = ir.Constant(
 )
 
 
+class Certain:
+    """Codes by multipliers of `certain.py`, of which none needs a test.
+
+    offset: `certain_offset`, so that the low half of a float32 is the code.
+    """
+
+    unit = 1.0
+
+    def __init__(self, b, offset):
+        self.offset = vectors.splat(b, offset, LANES)
+
+    def codes(self, b, quad, multipliers):
+        """32 codes of 4 accumulator vectors with their multipliers, in their order."""
+        floats = [b.sitofp(accumulator, FLOATS) for accumulator in quad]
+        pairs = zip(floats, multipliers, strict=True)
+        ys = [simd.multiply_add(b, *pair, self.offset) for pair in pairs]
+        ys = [b.bitcast(y, S32) for y in ys]
+        words = [simd.low_halves(b, *ys[i : i + 2]) for i in (0, 2)]
+        return _paired(b, simd.pack_bytes(b, *words))
+
+
 class Rescaler:
     """What all quads of a tile share: the limits, and the least low half so far.
 
     Without `lo` and `hi` codes are 0 to 255. Low halves below `limit`, int32 lanes, are
     near a tie.
     """
+
+    unit = ONE
 
     def __init__(self, b, offset, lo=None, hi=None, limit=None):
         self.offset = None if offset is None else vectors.splat(b, offset, LANES)
@@ -67,8 +90,7 @@ class Rescaler:
     def packed(self, b, ys):
         """32 codes, the high halves of 4 vectors, limited."""
         words = [simd.high_halves(b, *ys[i : i + 2]) for i in (0, 2)]
-        codes = self._limited(b, simd.pack_bytes(b, *words))
-        return _in_order(b, simd.shuffle_bytes(b, codes, PAIRED))
+        return _paired(b, self._limited(b, simd.pack_bytes(b, *words)))
 
     def narrowed(self, b, ints):
         """32 codes of 4 vectors of int32, limited."""
@@ -90,6 +112,11 @@ class Rescaler:
         return b.zext(b.icmp_unsigned("!=", self.near_ties(b), I8(0)), I64)
 
 
+def _paired(b, codes):
+    """32 codes of 4 vectors whose halves were words that alternate, in order."""
+    return _in_order(b, simd.shuffle_bytes(b, codes, PAIRED))
+
+
 def _in_order(b, codes):
     return b.bitcast(vectors.permute(b, b.bitcast(codes, S32), UNPACKED), BYTES)
 
@@ -100,9 +127,9 @@ def load_vectors(b, address, count, kind):
     return [vectors.load(b, place, kind) for place in places]
 
 
-def load_multipliers(b, address, count):
-    """`count` vectors of multipliers in units of y."""
-    one = ir.Constant(FLOATS, [ONE] * LANES)
+def load_multipliers(b, address, count, unit=ONE):
+    """`count` vectors of multipliers, times `unit`."""
+    one = ir.Constant(FLOATS, [unit] * LANES)
     return [b.fmul(v, one) for v in load_vectors(b, address, count, FLOATS)]
 
 
@@ -134,6 +161,12 @@ def near_tie_lanes(typingctx, sums, count, multiplier, width, offset):
 def offset_of(zero_point):
     """The addend of the fused multiply-add, an integer below 2**24."""
     return np.float32((zero_point + 0.5) * ONE + SLIP)
+
+
+@kernel
+def certain_offset(zero_point):
+    """The addend that leaves an integer in the low bits of a float32."""
+    return np.float32(zero_point + 1.5 * 2.0**23)
 
 
 @kernel

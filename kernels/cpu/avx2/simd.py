@@ -67,6 +67,14 @@ def high_halves(b, x, y):
     return b.shuffle_vector(*halves, vectors.constant(I32, order))
 
 
+def low_halves(b, x, y):
+    """The low halves of int32 lanes as words: x[0], y[0], x[1], y[1], .."""
+    y = b.shl(y, ir.Constant(S32, [16] * LANES))
+    order = [i + WORDS.count * (i % 2) for i in range(WORDS.count)]
+    halves = [b.bitcast(v, WORDS) for v in (x, y)]
+    return b.shuffle_vector(*halves, vectors.constant(I32, order))
+
+
 def pack_bytes(b, x, y):
     """int16 lanes of x and y, saturated to uint8, interleaved by 128-bit lanes."""
     return vectors.call(b, "llvm.x86.avx2.packuswb", BYTES, x, y)

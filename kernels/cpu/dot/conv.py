@@ -30,7 +30,7 @@ im2col_pitch = conv.im2col_pitch
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
 SPILL = PIXELS * 16  # accumulators of a tile
 OFFSET = simd.PRODUCT.offset
-DEPTHWISE_BITS = 8
+DEPTHWISE_BITS, MOST_FACTOR = 8, 0
 STRIP = 1 << 16  # bytes of transposed rows that stay in the cache
 
 
