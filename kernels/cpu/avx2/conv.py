@@ -13,7 +13,6 @@ from mdtensor.kernels.cpu.avx2.conv_tile import (
     OUTPUTS,
     TAP,
     VECTOR,
-    interleave,
     tiles_s32,
     tiles_u8,
 )
@@ -26,6 +25,12 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
 from mdtensor.kernels.cpu.avx2.im2col import (
     im2col_pitch as im2col_pitch,
     im2col_u8 as im2col_u8,
+)
+from mdtensor.kernels.cpu.avx2.lines import (
+    find_lines,
+    line_count,
+    line_width,
+    workspace,
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES
 from mdtensor.kernels.cpu.certain import is_certain
@@ -57,124 +62,6 @@ def pack_depthwise(w):
 
 
 @kernel
-def line_count(kh, rows):
-    """Lines that `rows` rows of outputs need."""
-    return kh // 2 + 1 if rows == 2 else (kh + 1) // 2
-
-
-@kernel
-def line_width(geometry):
-    """Pixels of a line: all that a tile reads, and at least one tile."""
-    kw, stride, dilation, ow = geometry[4], geometry[6], geometry[10], geometry[12]
-    return (max(ow, OUTPUTS) - 1) * stride + (kw - 1) * dilation + 1
-
-
-@kernel
-def line_number(geometry, oy, q):
-    """Number of line q of output row oy; equal numbers are equal lines."""
-    if geometry[9] == 1 and geometry[5] <= 2:
-        return oy * geometry[5] // 2 + q
-    return oy * (geometry[3] // 2 + 1) + q
-
-
-@kernel
-def row_place(geometry, channels, y, border):
-    """(address, bytes to the next pixel, bytes to the next 8 channels) of row y."""
-    h, w, c = geometry[0], geometry[1], geometry[2]
-    if y < 0 or y >= h:
-        return border, 0, 0
-    return channels + y * w * c, c, LANES
-
-
-@kernel
-def fill_segment(upper, lower, count, blocks, target, block_step):
-    """`count` pixels of `blocks` whole blocks of 8 channels."""
-    u, us, ub = upper
-    v, vs, vb = lower
-    pairs = blocks // 2
-    job = (u, us, 2 * ub, v, vs, 2 * vb, count, pairs, target, block_step)
-    interleave(2, job)
-    if blocks % 2:
-        last = blocks - 1
-        target += last * block_step
-        interleave(
-            1, (u + last * ub, us, ub, v + last * vb, vs, vb, count, 1, target, 0)
-        )
-
-
-@kernel
-def fill_spare(x, geometry, y, outside, spare):
-    """Place of the last channels of row y, less than 8, copied to pixels of 8."""
-    h, w, c = geometry[0], geometry[1], geometry[2]
-    if y < 0 or y >= h:
-        return vectors.address_of(outside, 0), 0, 0
-    first = c // LANES * LANES
-    for p in range(np.uintp(w)):
-        source = x[np.uintp(y * w * c + first) + p * np.uintp(c) :]
-        for n in range(np.uintp(c - first)):
-            spare[p * np.uintp(LANES) + n] = source[n]
-    return vectors.address_of(spare, 0), LANES, 0
-
-
-@kernel
-def fill_line(x, geometry, y, width, outside, spare, line):
-    """line[c / 8][width][8][2] = rows y and y + dilation of the image."""
-    w, c, left = geometry[1], geometry[2], geometry[8]
-    before = min(left, width)
-    inside = max(0, min(w, width - left))
-    after = width - before - inside
-    size, below = width * VECTOR, y + geometry[9]
-    blocks = c // LANES
-    channels = vectors.address_of(x, 0)
-    border = vectors.address_of(outside, 0)
-    edge = border, 0, 0
-    target = vectors.address_of(line, 0)
-    middle, end = target + before * VECTOR, target + (before + inside) * VECTOR
-    fill_segment(edge, edge, before, blocks, target, size)
-    upper = row_place(geometry, channels, y, border)
-    lower = row_place(geometry, channels, below, border)
-    fill_segment(upper, lower, inside, blocks, middle, size)
-    fill_segment(edge, edge, after, blocks, end, size)
-    if c % LANES:
-        upper = fill_spare(x, geometry, y, outside, spare)
-        lower = fill_spare(x, geometry, below, outside, spare[w * LANES :])
-        fill_segment(edge, edge, before, 1, target + blocks * size, size)
-        fill_segment(upper, lower, inside, 1, middle + blocks * size, size)
-        fill_segment(edge, edge, after, 1, end + blocks * size, size)
-
-
-@kernel
-def find_lines(x, geometry, oy, count, width, outside, spare, held, image, table):
-    """table[q] = address of line q of output row oy, in its slot of the ring."""
-    size = (geometry[2] + LANES - 1) // LANES * width * 2 * LANES
-    top = oy * geometry[5] - geometry[7]
-    for q in range(count):
-        number = line_number(geometry, oy, q)
-        slot = number % len(held)
-        if held[slot] != number:
-            held[slot] = number
-            line = image[slot * size : (slot + 1) * size]
-            y = top + 2 * q * geometry[9]
-            fill_line(x, geometry, y, width, outside, spare, line)
-        table[q] = vectors.address_of(image, slot * size)
-
-
-@kernel
-def workspace(geometry, c, x_zero_point):
-    """held, table, outside, spare and image: what finds and holds lines.
-
-    The image starts at a line of the cache: a vector that crosses one is read twice.
-    """
-    lines, blocks = geometry[3] // 2 + 1, (c + LANES - 1) // LANES
-    held, table = np.full(lines, -1), np.empty(lines, np.int64)
-    outside = np.full(2 * LANES, x_zero_point, np.uint8)
-    spare = np.empty(2 * geometry[1] * LANES, np.uint8)
-    image = np.empty(lines * blocks * line_width(geometry) * 2 * LANES + 32, np.int16)
-    start = (-vectors.address_of(image, 0) & 63) // 2
-    return held, table, outside, spare, image[start:]
-
-
-@kernel
 def twin_rows(geometry):
     """Rows of outputs that share their lines: 2 or 1."""
     return 2 if geometry[5] == 1 and geometry[9] == 1 else 1
@@ -191,43 +78,54 @@ def tile_pixels(rows, kw, ow):
 
 
 @kernel
+def last_pixels(rows, pixels, kw, ow):
+    """Outputs of the last tile in each row, where no sum is near a tie."""
+    rest = ow % pixels
+    return max(rest, 2) if rest and rows == 2 and kw == 3 and ow > pixels else pixels
+
+
+@kernel
 def run_tiles_u8(rows, pixels, kw, job):
     """`tiles_u8` for this kernel."""
     if rows == 2:
         if kw == 3:
-            return tiles_u8(2, 4, 3, 0, job)
+            return tiles_u8(2, 4, 4, 3, 0, job)
         if kw == 5:
-            return tiles_u8(2, 4, 5, 0, job)
-        return tiles_u8(2, 4, 0, 0, job)
+            return tiles_u8(2, 4, 4, 5, 0, job)
+        return tiles_u8(2, 4, 4, 0, 0, job)
     if pixels == 4:
-        return tiles_u8(1, 4, 0, 0, job)
+        return tiles_u8(1, 4, 4, 0, 0, job)
     if pixels == 7:
-        return tiles_u8(1, 7, 3, 0, job)
+        return tiles_u8(1, 7, 7, 3, 0, job)
     if kw == 3:
-        return tiles_u8(1, 8, 3, 0, job)
+        return tiles_u8(1, 8, 8, 3, 0, job)
     if kw == 5:
-        return tiles_u8(1, 8, 5, 0, job)
-    return tiles_u8(1, 8, 0, 0, job)
+        return tiles_u8(1, 8, 8, 5, 0, job)
+    return tiles_u8(1, 8, 8, 0, 0, job)
 
 
 @kernel
-def run_certain_tiles(rows, pixels, kw, job):
+def run_certain_tiles(rows, pixels, end, kw, job):
     """`tiles_u8` where no sum is near a tie."""
     if rows == 2:
+        if end == 2:
+            return tiles_u8(2, 4, 2, 3, 1, job)
+        if end == 3:
+            return tiles_u8(2, 4, 3, 3, 1, job)
         if kw == 3:
-            return tiles_u8(2, 4, 3, 1, job)
+            return tiles_u8(2, 4, 4, 3, 1, job)
         if kw == 5:
-            return tiles_u8(2, 4, 5, 1, job)
-        return tiles_u8(2, 4, 0, 1, job)
+            return tiles_u8(2, 4, 4, 5, 1, job)
+        return tiles_u8(2, 4, 4, 0, 1, job)
     if pixels == 4:
-        return tiles_u8(1, 4, 0, 1, job)
+        return tiles_u8(1, 4, 4, 0, 1, job)
     if pixels == 7:
-        return tiles_u8(1, 7, 3, 1, job)
+        return tiles_u8(1, 7, 7, 3, 1, job)
     if kw == 3:
-        return tiles_u8(1, 8, 3, 1, job)
+        return tiles_u8(1, 8, 8, 3, 1, job)
     if kw == 5:
-        return tiles_u8(1, 8, 5, 1, job)
-    return tiles_u8(1, 8, 0, 1, job)
+        return tiles_u8(1, 8, 8, 5, 1, job)
+    return tiles_u8(1, 8, 8, 0, 1, job)
 
 
 @kernel
@@ -249,10 +147,10 @@ def tap_places(geometry, table, count):
 
 
 @kernel
-def blocks_job(pixels, ow, taps, packed, bias, j, blocks):
+def blocks_job(pixels, end, ow, taps, packed, bias, j, blocks):
     """A `Job` up to the bias, for `blocks` blocks of channels from channel j on."""
     block = j // LANES
-    tiles, last = (ow + pixels - 1) // pixels, max(0, ow - pixels)
+    tiles, last = (ow + pixels - 1) // pixels, max(0, ow - end)
     block_step, weight_step = taps[5], taps[6]
     weights = vectors.address_of(packed, block * weight_step)
     places = weights, vectors.address_of(bias, j)
@@ -272,19 +170,21 @@ def blocks_u8(
         near: int64, as many as there are tiles.
         target, at: where the first output goes.
     """
-    job = blocks_job(pixels, ow, taps, packed, bias, j, blocks)
+    alone = is_certain(limbs)
+    end = last_pixels(rows, pixels, taps[2], ow) if alone else pixels
+    job = blocks_job(pixels, end, ow, taps, packed, bias, j, blocks)
     y, scales = vectors.address_of(target, at), vectors.address_of(multiplier, j)
     places = row_pitch, pitch, y, scales, vectors.address_of(near, 0)
-    if is_certain(limbs):
+    if alone:
         offset = certain_offset(zero_point)
-        run_certain_tiles(rows, pixels, taps[2], (*job, *places, offset))
+        run_certain_tiles(rows, pixels, end, taps[2], (*job, *places, offset))
         return
     offset = offset_of(zero_point)
     found = run_tiles_u8(rows, pixels, taps[2], (*job, *places, offset))
     tiles, last = job[1], job[2]
     for number in near[:found]:
         n, first = j + number // tiles * LANES, min(number % tiles * pixels, last)
-        own = blocks_job(pixels, ow, taps, packed, bias, n, 1)
+        own = blocks_job(pixels, pixels, ow, taps, packed, bias, n, 1)
         sums = VECTOR * pixels, VECTOR, vectors.address_of(spill, 0)
         x = own[3] + first * taps[4]
         run_tiles_s32(rows, pixels, (1, 1, 0, x, *own[4:], *sums))
@@ -299,7 +199,7 @@ def blocks_s32(
     rows, pixels, ow, taps, packed, bias, j, blocks, target, at, pitch, row_pitch
 ):
     """As `blocks_u8`, the sums themselves."""
-    job = blocks_job(pixels, ow, taps, packed, bias, j, blocks)
+    job = blocks_job(pixels, pixels, ow, taps, packed, bias, j, blocks)
     y = vectors.address_of(target, at)
     run_tiles_s32(rows, pixels, (*job, 4 * row_pitch, 4 * pitch, y))
 

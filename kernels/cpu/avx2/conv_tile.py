@@ -1,6 +1,6 @@
 """The tiles of depthwise convolution: 8 channels of outputs in one row or in two.
 
-See `conv.py` for the lines of paired pixels and for the packed weights.
+See `lines.py` for the lines of paired pixels and `conv.py` for the packed weights.
 """
 
 from typing import NamedTuple
@@ -19,56 +19,11 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
     load_vectors,
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
-from mdtensor.kernels.cpu.vectors import I8, I32, I64
+from mdtensor.kernels.cpu.vectors import I32, I64
 
 OUTPUTS = 8  # accumulators of a tile at most
 VECTOR = 32  # bytes of 8 channels of a pixel and the one below it, as int16
 TAP = 2 * VECTOR  # bytes of the weights of one tap, for either row of outputs
-
-
-@intrinsic(prefer_literal=True)
-def interleave(typingctx, blocks, job):
-    """out[groups][blocks][..][8][2] = pixels of an upper and a lower row, as int16.
-
-    Args:
-        blocks: literal, 1 or 2: how many blocks of 8 channels a group has.
-        job: upper, upper_step, upper_group, lower, lower_step, lower_group, count
-            (pixels), groups, out, block_step; addresses, and bytes to the next pixel,
-            to the next group and from block to block of `out`.
-    """
-    width = vectors.literals(blocks)
-    if width is None:
-        return None
-
-    def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[1])
-        upper, upper_step, upper_group, lower, lower_step, lower_group = job[:6]
-        count, groups, out, block_step = job[6:]
-        codes = ir.VectorType(I8, 8 * width[0])
-
-        def group(i, places):
-            *sources, out = places
-
-            def pair(i, sources):
-                rows = [vectors.load(b, source, codes) for source in sources]
-                for k in range(width[0]):
-                    order = [8 * k + n // 2 + codes.count * (n % 2) for n in range(16)]
-                    both = b.shuffle_vector(*rows, vectors.constant(I32, order))
-                    place = b.add(out, b.mul(i, I64(VECTOR)))
-                    place = b.add(place, b.mul(block_step, I64(k)))
-                    vectors.store(b, b.zext(both, WORDS), place)
-                steps = (upper_step, lower_step)
-                return [b.add(*moved) for moved in zip(sources, steps, strict=True)]
-
-            vectors.repeat(b, count, sources, pair)
-            out_group = b.mul(block_step, I64(width[0]))
-            steps = (upper_group, lower_group, out_group)
-            return [b.add(*moved) for moved in zip(places, steps, strict=True)]
-
-        vectors.repeat(b, groups, [upper, lower, out], group)
-        return context.get_dummy_value()
-
-    return types.void(blocks, types.UniTuple(types.int64, 10)), emit
 
 
 class Job(NamedTuple):
@@ -137,10 +92,13 @@ def _accumulate(b, rows, pixels, taps, job):
     return vectors.repeat(b, job.lines, start, add_line)
 
 
-def _each_tile(b, job, pixels, size, carried, enter):
-    """`carried` after all tiles: carried = enter(block)(number, tile's job, carried).
+def _each_tile(b, job, pixels, end, size, carried, enter):
+    """`carried` after all tiles.
+
+    carried = enter(block)(pixels of the tile, number, tile's job, carried)
 
     Args:
+        pixels, end: outputs in a row of a tile, and of the last one of a block.
         size: bytes of an output.
         enter: called with the number of a block before its tiles.
     """
@@ -154,15 +112,22 @@ def _each_tile(b, job, pixels, size, carried, enter):
             out=b.add(job.out, b.mul(j, I64(size * LANES))),
         )
 
-        def nth(i, carried):
-            first = b.mul(i, I64(pixels))
-            first = b.select(b.icmp_signed("<", first, job.last), first, job.last)
+        def at(first, pixels, i, carried):
             x = b.add(own.x, b.mul(first, job.pixel_step))
             out = b.add(own.out, b.mul(first, job.pitch))
             number = b.add(b.mul(j, job.tiles), i)
-            return tile(number, own._replace(x=x, out=out), carried)
+            return tile(pixels, number, own._replace(x=x, out=out), carried)
 
-        return vectors.repeat(b, job.tiles, carried, nth)
+        def nth(i, carried):
+            first = b.mul(i, I64(pixels))
+            if end == pixels:
+                first = b.select(b.icmp_signed("<", first, job.last), first, job.last)
+            return at(first, pixels, i, carried)
+
+        if end == pixels:
+            return vectors.repeat(b, job.tiles, carried, nth)
+        most = b.sub(job.tiles, I64(1))
+        return at(job.last, end, most, vectors.repeat(b, most, carried, nth))
 
     return vectors.repeat(b, job.blocks, carried, block)
 
@@ -175,36 +140,36 @@ def _store_pixel(b, job, pixels, i, value):
 
 
 @intrinsic(prefer_literal=True)
-def tiles_u8(typingctx, rows, pixels, taps, is_certain, job):
+def tiles_u8(typingctx, rows, pixels, end, taps, is_certain, job):
     """All tiles of `depthwise_u8s8u8` in one or two rows of outputs.
 
     Args:
-        rows, pixels, taps: literals; outputs in 1 or 2 rows, `pixels` in each; 3 or 5
-            taps in a kernel row, or 0 for any other number.
+        rows, pixels, end, taps: literals; outputs in 1 or 2 rows, `pixels` in each,
+            `end` in the last tile of a block; 3 or 5 taps in a kernel row, or 0 for
+            any other number.
         is_certain: literal, 1 if multipliers and `offset` are those of `Certain`.
         job: as `Job`, then multiplier, near, offset; arrays by address.
 
     Returns: how many tiles have a lane near a tie; `near`, int64 of as many as there
         are tiles, gets their numbers, block by block.
     """
-    literals = vectors.literals(rows, pixels, taps, is_certain)
+    literals = vectors.literals(rows, pixels, end, taps, is_certain)
     if literals is None:
         return None
-    *shape, certain = literals
+    height, width, last, width_of_kernel, certain = literals
     kind = Certain if certain else Rescaler
 
     def emit(context, b, signature, arguments):
-        values = cgutils.unpack_tuple(b, arguments[4])
+        values = cgutils.unpack_tuple(b, arguments[5])
         job = Job(*values[:FIELDS])
         multiplier, near, offset = values[FIELDS:]
-        pixels = shape[1]
 
         def enter(block):
             place = b.add(multiplier, b.mul(block, I64(4 * LANES)))
             scales = load_multipliers(b, place, 1, kind.unit) * QUAD
 
-            def tile(number, job, carried):
-                sums = _accumulate(b, *shape, job)
+            def tile(pixels, number, job, carried):
+                sums = _accumulate(b, height, pixels, width_of_kernel, job)
                 rescaler = kind(b, offset)
                 for first in range(0, len(sums), QUAD):
                     quad = sums[first : first + QUAD]
@@ -222,10 +187,11 @@ def tiles_u8(typingctx, rows, pixels, taps, is_certain, job):
 
             return tile
 
-        return _each_tile(b, job, pixels, 1, [I64(0)], enter)[0]
+        return _each_tile(b, job, width, last, 1, [I64(0)], enter)[0]
 
     kinds = [*[types.int64] * (FIELDS + 2), types.float32]
-    return types.int64(rows, pixels, taps, is_certain, types.Tuple(kinds)), emit
+    signature = types.int64(rows, pixels, end, taps, is_certain, types.Tuple(kinds))
+    return signature, emit
 
 
 @intrinsic(prefer_literal=True)
@@ -236,13 +202,15 @@ def tiles_s32(typingctx, rows, pixels, taps, job):
         return None
 
     def emit(context, b, signature, arguments):
-        def tile(number, job, carried):
-            for i, sums in enumerate(_accumulate(b, *shape, job)):
-                _store_pixel(b, job, shape[1], i, sums)
+        rows, pixels, taps = shape
+
+        def tile(pixels, number, job, carried):
+            for i, sums in enumerate(_accumulate(b, rows, pixels, taps, job)):
+                _store_pixel(b, job, pixels, i, sums)
             return carried
 
         job = Job(*cgutils.unpack_tuple(b, arguments[3]))
-        _each_tile(b, job, shape[1], 4, [], lambda block: tile)
+        _each_tile(b, job, pixels, pixels, 4, [], lambda block: tile)
         return context.get_dummy_value()
 
     return types.void(rows, pixels, taps, types.UniTuple(types.int64, FIELDS)), emit
