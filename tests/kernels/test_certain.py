@@ -65,14 +65,19 @@ def test_most_layers_have_some(rng, zero_point):
 
 @pytest.mark.parametrize(
     "ratio",
-    [Fraction(1, 2), Fraction(1, 256), Fraction(3, 10), Fraction(1, 10**6)],
+    [
+        Fraction(1, 2),
+        Fraction(1, 256),
+        Fraction(3, 10),
+        Fraction(float(np.float32(1.2345e-6))),
+    ],
     ids=["a half", "a power of two", "ties that are sums", "sums past float32"],
 )
 def test_where_there_are_none(ratio):
     assert found([Fraction(0.1234567), ratio], 128) is None
 
 
-def test_multiples_are_checked_for_their_size():
+def test_multiples_are_checked_for_their_size(monkeypatch):
     weight, ratio = np.full((2, 3), 100), [Fraction(0.1234567), Fraction(1, 3) + 2**-30]
     options = ratio, 7, MOST
     many, bias, multipliers = certain.multiples(weight, np.array([5, -5]), *options)
@@ -84,6 +89,8 @@ def test_multiples_are_checked_for_their_size():
         assert certain.multiples(weight, np.array([0, bias]), *options) is None
     tiny = [Fraction(0.1234567), Fraction(1, 2**1080)]
     assert certain.multiples(weight, np.array([0, 0]), tiny, 7, MOST) is None
+    monkeypatch.setattr(certain, "MOST_SUM", 255 * 300 * factors.max() - 1)
+    assert certain.multiples(weight, np.array([0, 0]), *options) is None
 
 
 @pytest.mark.skipif(

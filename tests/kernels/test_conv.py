@@ -130,15 +130,9 @@ def test_random_windows(name, seed):
 CERTAIN = [name for name in RUNWAYS if RUNWAYS[name].MOST_FACTOR]
 
 
-@pytest.mark.parametrize("seed", range(200))
-@pytest.mark.parametrize("name", CERTAIN)
-def test_sums_that_are_near_no_tie(name, seed):
-    rng = np.random.default_rng([seed, 1])
-    size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
-    c, zero_point = int(rng.choice([1, 3, 16, 18])), int(rng.choice([0, 99, 255]))
-    case = ((*size, c), *window)
-    extreme = rng.random() < 0.3
-    codes, steps = ([0, 255], [-256, 255]) if extreme else (256, range(-128, 128))
+def check_certain(name, rng, case, codes, steps, zero_point):
+    """Depthwise outputs of weights that multipliers of `certain` round."""
+    c = case[0][2]
     x = rng.choice(codes, (1, *case[0])).astype(np.uint8)
     weight = rng.choice(steps, (c, *case[1]))
     bias = -37 * weight.sum(axis=(1, 2))
@@ -155,3 +149,25 @@ def test_sums_that_are_near_no_tie(name, seed):
         *(constants[1].view(np.float32), np.zeros((c, 8), np.int64)),
         *(37, zero_point, 2, 251),
     )
+
+
+@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("name", CERTAIN)
+def test_sums_that_are_near_no_tie(name, seed):
+    rng = np.random.default_rng([seed, 1])
+    size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
+    c, zero_point = int(rng.choice([1, 3, 16, 18])), int(rng.choice([0, 99, 255]))
+    extreme = rng.random() < 0.3
+    codes, steps = ([0, 255], [-256, 255]) if extreme else (256, range(-128, 128))
+    check_certain(name, rng, ((*size, c), *window), codes, steps, zero_point)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("width", range(1, 19))
+@pytest.mark.parametrize("name", CERTAIN)
+def test_last_tiles_of_every_width(name, width, size, stride, rng):
+    for height, c in ((4, 8), (3, 19)):
+        window = (size, size), (stride, stride), (size // 2,) * 4, (1, 1)
+        case = ((height, width, c), *window)
+        check_certain(name, rng, case, 256, range(-128, 128), 99)
