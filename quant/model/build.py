@@ -81,6 +81,9 @@ class Operator:
         return self.inputs[index] if index < len(self.inputs) else None
 
     def get(self, attribute: str, default: Any = None) -> Any:
+        """An attribute; of floats, as a default too, a float32."""
+        if isinstance(default, float):
+            default = float(np.float32(default))
         return self.attributes.get(attribute, default)
 
     def require(self, attribute: str, *allowed: Any) -> None:

@@ -206,8 +206,8 @@ class Graph:
         return pruned(self, self.nodes, self.constants, self.outputs)
 
     def fresh(self, stem: str) -> str:
-        """A name for a value that no value has yet."""
-        return fresh_name(stem, set(self._values()))
+        """A name that no value and no node has yet."""
+        return fresh_name(stem, {*self._values(), *(node.name for node in self.nodes)})
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {spec}" for name, spec in self.inputs.items())

@@ -220,7 +220,7 @@ def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | No
         return None
     try:
         if node.select(*given).method.rounds:
-            return replace(node, inputs=inputs, options={**node.options, "out": grid})
+            node = replace(node, options={**node.options, "out": grid})
         same = node.deduce(*given).qparams == grid
     except MdtensorError:
         return None

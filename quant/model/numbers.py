@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.weights import LARGEST, SMALLEST
@@ -33,7 +33,7 @@ def code_numbers(graph: Graph) -> Graph:
         if at is not None:
             name, number = graph.fresh(f"{node.output}.number"), node.inputs[at]
             constants[name] = _codes(graph.constants[number])
-            real = f"{name}.dq"
+            real = graph.fresh(f"{name}.dq")
             nodes.append(Node(real, dequantize, (name,), real))
             inputs = [*node.inputs]
             inputs[at] = real
@@ -45,51 +45,68 @@ def code_numbers(graph: Graph) -> Graph:
 
 
 def scale_codes(graph: Graph) -> Graph:
-    """Dequantized values times a number that several read, as the codes they are.
+    """A product of codes with a number that several read, once for each that is codes.
 
-    Codes stay what they are on a grid of that many times the step, which is rounded to
-    float32 as each number would be; no reader whose result is quantized needs floats.
+    One that a quantize reads is a table then. One that a mean reads, whose result is
+    quantized, is the codes as they are, on a grid of that many times the step, which is
+    rounded to float32 as each number would be.
     """
+    before: dict[str, list[Node]] = {}
+    readers: dict[str, Node] = {}
+    for node in graph.nodes:
+        for reader in _readers_of_codes(graph, node):
+            own = graph.fresh(f"{reader.output}.{node.output}")
+            made = [replace(node, name=own, output=own)]
+            if reader.operation is not quantize:
+                grid = _scaled(graph, node)
+                if grid is None:
+                    continue
+                codes, real = graph.fresh(f"{own}.q"), graph.fresh(f"{own}.dq")
+                made.append(Node(codes, quantize, (own,), codes, {"qparams": grid}))
+                made.append(Node(real, dequantize, (codes,), real))
+            before[reader.output] = made
+            readers[reader.output] = replace(reader, inputs=(made[-1].output,))
+    if not readers:
+        return graph
     nodes: list[Node] = []
     for node in graph.nodes:
-        grid = _scaled(graph, node)
-        if grid is None:
-            nodes.append(node)
-            continue
-        real, codes = (graph.fresh(f"{node.output}.{what}") for what in ("real", "q"))
-        nodes.append(replace(node, output=real))
-        nodes.append(Node(codes, quantize, (real,), codes, {"qparams": grid}))
-        back = graph.fresh(f"{node.output}.dq")
-        nodes.append(Node(back, dequantize, (codes,), node.output))
-    if len(nodes) == len(graph.nodes):
-        return graph
-    return replace(graph, nodes=tuple(nodes))
+        nodes += [*before.get(node.output, ()), readers.get(node.output, node)]
+    return replace(graph, nodes=tuple(nodes)).pruned()
+
+
+#: Of one operand; their results change as it does, and by no more.
+MEANS = (md.global_avg_pool2d,)
+
+
+def _readers_of_codes(graph: Graph, node: Node) -> list[Node]:
+    """Who reads a product with a number and becomes codes; not the only quantize."""
+    if node.operation not in (md.mul, md.div):
+        return []
+    if _number_beside_codes(graph, node) is None:
+        return []
+    only = graph.only_consumer(node.output)
+    if only is not None and only.operation is quantize:
+        return []
+    return [one for one in graph.consumers[node.output] if _becomes_codes(graph, one)]
+
+
+def _becomes_codes(graph: Graph, reader: Node) -> bool:
+    after = graph.only_consumer(reader.output)
+    is_quantized = after is not None and after.operation is quantize
+    return reader.operation is quantize or (reader.operation in MEANS and is_quantized)
 
 
 def _scaled(graph: Graph, node: Node) -> QParams | None:
-    """The grid on which a product with a number keeps its codes, if several read it."""
-    readers = graph.consumers[node.output]
-    if node.operation not in (md.mul, md.div) or node.output in graph.outputs:
-        return None
-    if len(readers) < 2 or not all(_becomes_codes(graph, reader) for reader in readers):
-        return None
+    """The grid on which a product of 8 bits with a number keeps its codes."""
     at = _number_beside_codes(graph, node)
-    if at is None:
-        return None
+    assert at is not None, "it has a number"
     number = float(np.asarray(graph.constants[node.inputs[at]]).reshape(()))
     codes = graph.producers[node.inputs[1 - at]].inputs[0]
     grid: QParams | None = graph.specs()[codes].qparams
-    if grid is None or grid.axis is not None:
+    if grid is None or grid.axis is not None or grid.dtype not in (qint8, quint8):
         return None
     scale = float(grid.scale) * (number if node.operation is md.mul else 1 / number)
     return grid.replace(scale=scale) if SMALLEST <= scale <= LARGEST else None
-
-
-def _becomes_codes(graph: Graph, node: Node) -> bool:
-    """Whether a node writes codes, or what is quantized and nothing else."""
-    after = graph.only_consumer(node.output)
-    is_quantized = after is not None and after.operation is quantize
-    return node.operation is quantize or is_quantized
 
 
 def _number_of(graph: Graph, node: Node) -> int | None:

@@ -179,12 +179,14 @@ def _named_gate(graph: Graph, node: Node) -> Node | None:
 
 
 def name_hardswish(graph: Graph) -> Graph:
-    """x · hardsigmoid(x), in each order in which exporters spell it out."""
+    """x · hardsigmoid(x) of floats, in each order in which exporters spell it out."""
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in graph.nodes:
         x = _swished(graph, node)
-        if x is not None and specs[x] == specs[node.output]:
+        if x is None or specs[x].qparams is not None:
+            continue
+        if specs[x] == specs[node.output]:
             nodes[node.output] = replace(
                 node, operation=md.hardswish, inputs=(x,), options={}
             )

@@ -1,5 +1,6 @@
 """Numbers beside codes become codes of the same value."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.quant import QParams, quantize, quint8
+from mdtensor.quant import QParams, qint16, quantize, quint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.numbers import code_numbers, scale_codes
@@ -78,17 +79,23 @@ def test_what_stays_float(left: Graph) -> None:
 
 
 def shared(
-    operation: Any, number: float, *, after: Any = quantize, outputs: Any = ()
+    operation: Any,
+    number: float,
+    *,
+    after: Any = quantize,
+    outputs: Any = (),
+    mean: Any = md.global_avg_pool2d,
+    grid: QParams = GRID,
 ) -> Graph:
     """A number beside codes, read by a quantize and by a mean that `after` follows."""
-    grid = {"qparams": RESULT}
+    on_result = {"qparams": RESULT}
     nodes = (
-        Node("q", quantize, ("x",), "x.q", {"qparams": GRID}),
+        Node("q", quantize, ("x",), "x.q", {"qparams": grid}),
         Node("d", dequantize, ("x.q",), "x.dq"),
         Node("n", operation, ("x.dq", "k"), "r"),
-        Node("y", quantize, ("r",), "y", grid),
-        Node("p", md.global_avg_pool2d, ("r",), "p"),
-        Node("z", after, ("p",), "z", grid if after is quantize else {}),
+        Node("y", quantize, ("r",), "y", on_result),
+        Node("p", mean, ("r",), "p"),
+        Node("z", after, ("p",), "z", on_result if after is quantize else {}),
     )
     spec = md.TensorSpec(md.Float32Tensor, (1, 16, 4, 4))
     constant = md.asarray(np.float32(number))
@@ -98,9 +105,9 @@ def shared(
 @pytest.mark.parametrize("operation", [md.mul, md.div])
 def test_a_number_that_several_read_keeps_the_codes(operation: Any) -> None:
     plan = Plan(simplify(shared(operation, 6.0)))
-    assert [n.kernel for n in plan.nodes] == [
-        *("quantize_nchw_f32u8", "lookup_u8", "lookup_u8", "mean_u8u8")
-    ]
+    kernels = sorted(n.kernel for n in plan.nodes)
+    kinds = ["lookup_u8", "lookup_u8", "mean_u8u8", "quantize_nchw_f32u8"]
+    assert kernels == kinds
     codes = np.arange(256).reshape(1, 16, 4, 4)
     found = plan(((codes - GRID.zero) * float(GRID.scale)).astype(np.float32))
     assert found["y"].codes.reshape(-1).tolist() == exactly(operation, 6.0)
@@ -111,6 +118,16 @@ def test_a_number_that_several_read_keeps_the_codes(operation: Any) -> None:
         assert got == min(max(wanted, 0), 255)
 
 
+def operations(graph: Graph, name: str) -> list[str]:
+    """From an output back to the quantize of the input, by what comes first."""
+    found = []
+    while name in graph.producers:
+        node = graph.producers[name]
+        found.append(node.operation.__name__)
+        name = node.inputs[0]
+    return found
+
+
 @pytest.mark.parametrize(
     "left",
     [
@@ -118,13 +135,40 @@ def test_a_number_that_several_read_keeps_the_codes(operation: Any) -> None:
         shared(md.mul, 2.0**-126),
         shared(md.add, 6.0),
         shared(md.mul, 6.0, after=md.exp),
-        shared(md.mul, 6.0, outputs=("r",)),
-        graph(md.mul, 6.0),
+        shared(md.mul, 6.0, grid=QParams(0.001, dtype=qint16)),
     ],
-    ids=["negative", "past float32", "a sum", "read as floats", "an output", "once"],
+    ids=["negative", "past float32", "a sum", "read as floats", "of 16 bits"],
 )
-def test_what_is_on_no_grid_of_its_own(left: Graph) -> None:
-    assert scale_codes(left) is left
+def test_means_that_read_floats(left: Graph) -> None:
+    made = simplify(left)
+    assert operations(made, "y")[-1] == "quantize"
+    assert "global_avg_pool2d" in operations(made, "z")
+    mean = made.producers[made.producers["z"].inputs[0]]
+    assert made.specs()[mean.inputs[0]].qparams is None
+    x = np.linspace(-9, 9, 256, dtype=np.float32).reshape(1, 16, 4, 4)
+    assert same(made.run({"x": x})["z"], left.run({"x": x})["z"])
+
+
+def same(one: Any, other: Any) -> bool:
+    one, other = (getattr(x, "codes", x) for x in (one, other))
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_every_quantize_has_a_number_of_its_own() -> None:
+    two = shared(md.mul, 10.0, after=md.exp, outputs=("r",))
+    made = scale_codes(two)
+    assert scale_codes(made) is made and made.producers["r"].inputs == ("x.dq", "k")
+    assert operations(made, "y") == ["quantize", "mul", "dequantize", "quantize"]
+    rounded = shared(md.mul, 10.0, mean=md.round)  # it would move values past a half
+    assert operations(simplify(rounded), "z")[1:3] == ["round", "mul"]
+
+
+def test_a_node_of_the_name_that_a_new_one_would_get() -> None:
+    left = shared(md.div, 6.0)
+    taken = [replace(left.nodes[0], name="y.r"), replace(left.nodes[1], name="p.r.q")]
+    named = replace(left, nodes=(*taken, *left.nodes[2:]))
+    made = simplify(named)
+    assert len({node.name for node in made.nodes}) == len(made.nodes)
 
 
 def test_a_quotient_of_codes_that_are_computed_is_no_table() -> None:
