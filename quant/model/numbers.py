@@ -55,8 +55,9 @@ def scale_codes(graph: Graph) -> Graph:
     readers: dict[str, Node] = {}
     for node in graph.nodes:
         for reader in _readers_of_codes(graph, node):
-            own = graph.fresh(f"{reader.output}.{node.output}")
-            made = [replace(node, name=own, output=own)]
+            name = graph.fresh(f"{node.name}.{reader.name}")
+            own = graph.fresh(f"{node.output}.{reader.output}")
+            made = [replace(node, name=name, output=own)]
             if reader.operation is not quantize:
                 grid = _scaled(graph, node)
                 if grid is None:

@@ -165,7 +165,7 @@ def test_every_quantize_has_a_number_of_its_own() -> None:
 
 def test_a_node_of_the_name_that_a_new_one_would_get() -> None:
     left = shared(md.div, 6.0)
-    taken = [replace(left.nodes[0], name="y.r"), replace(left.nodes[1], name="p.r.q")]
+    taken = [replace(left.nodes[0], name="n.y"), replace(left.nodes[1], name="r.p.q")]
     named = replace(left, nodes=(*taken, *left.nodes[2:]))
     made = simplify(named)
     assert len({node.name for node in made.nodes}) == len(made.nodes)
