@@ -12,6 +12,7 @@ from bench.inference.processes import First, Memory
 from bench.inference.runtimes import ORT_EXACT, ORT_FLOAT, ORT_INT8
 from bench.inference.steps import Profile
 from bench.inference.throughput import Throughput
+from bench.inference.tool_files import tool_files
 
 Make = Callable[[], Network]
 CLASSIFIER = "classifier, {} thread(s)"
@@ -36,6 +37,7 @@ def rows(quick: bool) -> Iterator[Row]:
         for threads in THREADS:
             yield Latency(f"{name}, {threads} thread(s)", network, threads)
         yield Profile(f"{name}, steps", network)
+    yield from tool_files(quick)
     yield Busy(BUSY, small)
     yield from throughputs("classifier", small, quick)
     yield from once("classifier", small)

@@ -47,24 +47,21 @@ def session(model: Path | bytes, threads: int, optimize: bool = True) -> Any:
     return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def quantized(model: Path, samples: Sequence[Any], name: str) -> bytes:
+def quantized(model: Path, samples: Sequence[Any], name: str, **options: Any) -> bytes:
     """The model as `quantize_static` writes it: u8 activations, s8 per channel.
 
-    These are its settings for x86 with VNNI; the samples are the caller's.
+    These are its settings for x86 with VNNI; the samples are the caller's. Options of
+    the tool take the place of these.
     """
     runtime()
     from onnxruntime.quantization import QuantType, quantize_static
 
+    types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    options = {"per_channel": True, **types, **options}
     with tempfile.TemporaryDirectory() as folder, _silenced():
         target = Path(folder) / "int8.onnx"
-        quantize_static(
-            _preprocessed(model, Path(folder)),
-            target,
-            _reader(samples, name),
-            per_channel=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-        )
+        prepared = _preprocessed(model, Path(folder))
+        quantize_static(prepared, target, _reader(samples, name), **options)
         return target.read_bytes()
 
 

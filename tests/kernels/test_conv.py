@@ -2,6 +2,7 @@
 
 import runpy
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -151,8 +152,7 @@ def check_certain(name, rng, case, codes, steps, zero_point):
     )
 
 
-@pytest.mark.parametrize("seed", range(200))
-@pytest.mark.parametrize("name", CERTAIN)
+@pytest.mark.parametrize(("name", "seed"), list(product(CERTAIN, range(200))))
 def test_sums_that_are_near_no_tie(name, seed):
     rng = np.random.default_rng([seed, 1])
     size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
@@ -162,10 +162,10 @@ def test_sums_that_are_near_no_tie(name, seed):
     check_certain(name, rng, ((*size, c), *window), codes, steps, zero_point)
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("size", [3, 5])
-@pytest.mark.parametrize("width", range(1, 19))
-@pytest.mark.parametrize("name", CERTAIN)
+@pytest.mark.parametrize(
+    ("name", "width", "size", "stride"),
+    list(product(CERTAIN, range(1, 19), (3, 5), (1, 2))),
+)
 def test_last_tiles_of_every_width(name, width, size, stride, rng):
     for height, c in ((4, 8), (3, 19)):
         window = (size, size), (stride, stride), (size // 2,) * 4, (1, 1)
