@@ -32,7 +32,7 @@ AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 VNNI_FEATURES = (*AVX512_FEATURES, "avx512vnni")
 NEON_FEATURES = ("neon", "dotprod")
 #: Those that ran on a CPU with their instructions; others are only emulated so far.
-PROVEN = ("generic", "avx2", "vnni")
+PROVEN = ("generic", "avx2", "avx512", "vnni")
 # the fastest one first
 NEEDED = {
     "vnni": VNNI_FEATURES,

@@ -52,13 +52,17 @@ def tiles(runway: str) -> dict[str, tuple[Any, tuple[int, ...]]]:
     )
 
     found = {
-        "product": (matmul.tile_u8, (4, matmul.WIDEST)),
-        "sums": (matmul.tile_s32, (4, matmul.WIDEST)),
-        "depthwise": (conv_tile.tile_u8, (3, 1)),
-        "strided": (conv_tile.tile_s32, (5, 2)),
-        "any_shape": (conv_tile.tile_s32, (0, 0)),
-        "transpose": (conv_tile.transpose_run, (1,)),
+        "product": (matmul.tiles_u8, (4, 1 if matmul.HAS_ONE_SHAPE else 4)),
+        "sums": (matmul.tiles_s32, (4, 1 if matmul.HAS_ONE_SHAPE else 4)),
+        "depthwise": (conv_tile.tiles_u8, (1, 1, 0, 0, 0)),
+        "certain": (conv_tile.tiles_u8, (1, 1, 0, 0, 1)),
+        "filtered": (conv_tile.tile_s32, ()),
+        "arrange": (conv_tile.arrange, ()),
     }
+    if not matmul.HAS_ONE_SHAPE:
+        shapes = (24, 1), (12, 2), (8, 3), (6, 4), (5, 5), (4, 6)
+        found |= {f"{rows}x{n}": (matmul.tiles_u8, (rows, n)) for rows, n in shapes}
+        found["twins"] = conv_tile.tiles_u8, (2, 2, 3, 1, 1)
     if runway in ("neon", "avxvnni"):
         return found
     chunks = ["scale_chunk", "product_chunk", "sum_chunk", "quantize_chunk"]

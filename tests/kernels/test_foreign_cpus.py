@@ -36,10 +36,11 @@ def function(folder, cpu, name):
     """The instructions of one function."""
     text = (folder / f"{cpu}.s").read_text()
     body = re.search(rf"^{name}:\n(.*?)^\.Lfunc_end", text, re.MULTILINE | re.DOTALL)
-    return [line.strip() for line in body[1].splitlines() if line.startswith("\t")]
+    lines = body[1].splitlines()
+    return [line.strip() for line in lines if line.startswith(("\t", ".L"))]
 
 
-#: By CPU: the instruction, its registers, and how many 4 rows of a panel take.
+#: By CPU: the instruction, its registers, and how many a step of 4 rows takes.
 INNER = {
     "Neoverse N1": (r"sdot\tv", 16),
     "Neoverse V1": (r"usdot\tv", 16),
@@ -50,24 +51,51 @@ INNER = {
 }
 
 
+def loops_of(lines, instruction):
+    """The stretches from label to label in which `instruction` is."""
+    part, found = [], []
+    for line in [*lines, ".L"]:
+        if line.startswith(".L"):
+            found += [part] if any(re.search(instruction, x) for x in part) else []
+            part = []
+        part.append(line)
+    return found
+
+
 @pytest.mark.parametrize("name", INNER)
 def test_sums_stay_in_registers(folder, name):
     instruction, count = INNER[name]
     for tile in ("product", "sums"):
         lines = function(folder, name, tile)
+        counts = [
+            sum(bool(re.search(instruction, line)) for line in loop)
+            for loop in loops_of(lines, instruction)
+        ]
+        assert counts == [2 * count, count], "two steps at once, then one"
         places = [i for i, line in enumerate(lines) if re.search(instruction, line)]
-        loop = lines[places[0] : places[-1] + 1]
-        assert len(places) == count
+        loop = lines[places[0] : places[2 * count - 1] + 1]
         assert not [line for line in loop if re.search(r"\[?%?[er]?sp\b", line)]
 
 
+@pytest.mark.parametrize("name", ["Cascade Lake", "Ice Lake"])
+@pytest.mark.parametrize("shape", ["24x1", "12x2", "8x3", "6x4", "5x5", "4x6"])
+def test_the_largest_tiles_fit_the_registers(folder, name, shape):
+    lines = function(folder, name, shape)
+    places = [i for i, line in enumerate(lines) if "vpdpbusd" in line]
+    loop = lines[places[0] : places[len(places) * 2 // 3 - 1] + 1]
+    assert not [line for line in loop if "zmm" in line and "rsp" in line]
+    rows, width = map(int, shape.split("x"))
+    assert len(places) == 3 * rows * width
+
+
 def test_four_pixels_are_interleaved_by_few_instructions(folder):
-    # Arm's has two loops: all channels, or those that exist
-    counts = {"Neoverse N1": 2, "Skylake": 2, "Cascade Lake": 2, "Ice Lake": 1}
-    for name, count in counts.items():
-        lines = function(folder, name, "transpose")
-        moves = [line for line in lines if re.match("vperm|vpshuf|st4", line)]
-        assert len(moves) == count
+    # each of 4 rows of pixels: 8 for 256 bytes, and products with 2 outputs in 2 rows
+    for name in ("Cascade Lake", "Ice Lake"):
+        lines = function(folder, name, "twins")
+        assert sum(line.startswith("vpunpck") for line in lines) == 4 * 8
+        assert sum("vpdpbusd" in line for line in lines) == 3 * 2 * 2 * 4
+    lines = function(folder, "Neoverse N1", "certain")
+    assert len([line for line in lines if re.match(r"zip[12]\t", line)]) == 4 * 8
 
 
 @pytest.fixture
@@ -96,7 +124,7 @@ def job_of(cpu, product):
 def test_sums_on_arm(cpu, product, columns):
     out = np.full((4, 16), 7, np.int32)
     at = cpu.place(out)
-    cpu.call("sums", *job_of(cpu, product), 4 * 16, (1 << columns) - 1, at)
+    cpu.call("sums", 1, *job_of(cpu, product), 4 * 16, columns, at)
     found = cpu.read(at, out)
     assert np.array_equal(found[:, :columns], product[3][:, :columns])
     assert (found[:, columns:] == 7).all()
@@ -115,92 +143,98 @@ def test_codes_on_arm(cpu, product, scale, has_ties, columns):
     out, spill = np.full((4, 16), 7, np.uint8), np.zeros((4, 16), np.int32)
     at, spilled = cpu.place(out), cpu.place(spill)
     scales = cpu.place(np.full(16, scale))
-    flag = cpu.call(
-        *("product", *job_of(cpu, product), 16, (1 << columns) - 1, at, scales),
-        *(float(lo - zero_point), float(hi - zero_point), zero_point, spilled),
+    ended = cpu.call(
+        *("product", 1, *job_of(cpu, product), 16, columns, at, scales, lo, hi),
+        *(float((zero_point + 0.5) * 2**16 + 3), spilled),
     )
     found = cpu.read(at, out)
     decided = ~near[:, :columns]
     assert np.array_equal(found[:, :columns][decided], want[:, :columns][decided])
     assert (found[:, columns:] == 7).all()
-    assert flag == has_ties
+    assert ended == 2 + has_ties
     assert np.array_equal(cpu.read(spilled, spill), sums if has_ties else spill)
 
 
+CHANNELS = 64
+
+
 def depthwise(rng, rows, taps, stride, outputs):
-    """Pixels [row][x][16], weights [16][row][tap] and their exact sums [x][16]."""
-    reach = (outputs - 1) * stride + taps
-    x = rng.integers(*CODES, (rows, -(-reach // 4) * 4, 16), endpoint=True)
-    w = rng.integers(*WEIGHTS, (16, rows, taps), endpoint=True)
-    sums = np.zeros((outputs, 16), np.int64)
+    """Pixels [row][x][64], weights [64][row][tap] and their exact sums [x][64]."""
+    reach = (outputs - 1) * stride + (taps + 3) // 4 * 4
+    x = rng.integers(*CODES, (rows, reach, CHANNELS), endpoint=True)
+    w = rng.integers(*WEIGHTS, (CHANNELS, rows, taps), endpoint=True)
+    sums = np.zeros((outputs, CHANNELS), np.int64)
     for j, y, t in np.ndindex(outputs, rows, taps):
         sums[j] += x[y, j * stride + t] * w[:, y, t]
     return x.astype(np.uint8), w.astype(np.int8), sums
 
 
+def in_tiles(values):
+    """[.., 64] as [.., 4][16]: every 16 channels are 4 of each vector."""
+    split = values.reshape(*values.shape[:-1], 4, 4, 4)
+    return np.ascontiguousarray(np.swapaxes(split, -3, -2))
+
+
 def shifted(w):
-    """[row][shift][16][4]: byte p of shift s holds tap p - s, or 0."""
+    """[row][shift][4][16][4]: byte p of shift s holds tap p - s, or 0."""
     _, rows, taps = w.shape
-    packed = np.zeros((rows, taps + 3, 16, 4), np.int8)
+    packed = np.zeros((rows, taps + 3, CHANNELS, 4), np.int8)
     for at, p in np.ndindex(taps + 3, 4):
         tap = p - (at + 1 - taps)
         if 0 <= tap < taps:
             packed[:, at, :, p] = w[:, :, tap].T
-    return packed
+    return np.moveaxis(in_tiles(np.moveaxis(packed, 2, -1)), 2, -1).copy()
 
 
-def in_fours(x):
-    """[row][x / 4][16][4] of [row][x][16]."""
-    return x.reshape(len(x), -1, 4, 16).transpose(0, 1, 3, 2).copy()
+def filter_job(cpu, x, w, stride, outputs, pitch, at):
+    """A `Job` for these pixels, as the emulator has them."""
+    rows, width, _ = x.shape
+    first = cpu.place(x)
+    pixels = first + CHANNELS * np.arange(rows * width).reshape(rows, width)
+    table = cpu.place(np.array([cpu.place(line) for line in pixels]))
+    bias = cpu.place(in_tiles(128 * w.sum((1, 2), dtype=np.int32)))
+    window = table, rows, w.shape[2], 8, 8 * stride
+    weights = cpu.place(shifted(w))
+    return (outputs, 0, outputs - 1, *window, 0, weights, bias, 0, pitch, at)
 
 
-@pytest.mark.parametrize(
-    ("tile", "taps", "stride"), [("strided", 5, 2), ("any_shape", 6, 8)]
-)
-def test_depthwise_sums_on_arm(cpu, tile, taps, stride, rng):
-    # outputs of any shape own their groups of 4 pixels: here, 2 of them
-    x, w, want = depthwise(rng, 3, taps, stride, 4)
-    image, spread = in_fours(x), stride // 4
-    start = 128 * w.sum((1, 2), dtype=np.int32)
-    out = np.full((4, 16), 7, np.int32)
+@pytest.mark.parametrize(("taps", "stride"), [(3, 1), (5, 2), (6, 8)])
+def test_depthwise_sums_on_arm(cpu, taps, stride, rng):
+    x, w, want = depthwise(rng, 3, taps, stride, 1)
+    out = np.full(CHANNELS, 7, np.int32)
     at = cpu.place(out)
-    cpu.call(
-        *(tile, taps, spread, 3, cpu.place(image), image[0].nbytes),
-        *(cpu.place(shifted(w)), cpu.place(start), 3, 64, EVERY, at),
-    )
-    found = cpu.read(at, out)
-    assert np.array_equal(found[:3], want[:3])
-    assert (found[3] == 7).all()
+    cpu.call("filtered", *filter_job(cpu, x, w, stride, 1, 0, at))
+    assert np.array_equal(cpu.read(at, out), want[0])
 
 
-def test_depthwise_codes_on_arm(cpu, rng):
-    x, w, sums = depthwise(rng, 3, 3, 1, 4)
-    image, scale = in_fours(x), np.float32(1 / 1021)
-    start = 128 * w.sum((1, 2), dtype=np.int32)
-    out = np.full((4, 20), 7, np.uint8)
+@pytest.mark.parametrize("channels", [CHANNELS, 7])
+@pytest.mark.parametrize("tile", ["depthwise", "certain"])
+def test_depthwise_codes_on_arm(cpu, tile, channels, rng):
+    x, w, sums = depthwise(rng, 3, 3, 2, 4)
+    scale = np.float32(1 / 1021)
+    out, spill = np.full((4, 70), 7, np.uint8), np.zeros(CHANNELS, np.int32)
     at = cpu.place(out)
-    flag = cpu.call(
-        *("depthwise", 3, 0, 3, cpu.place(image), image[0].nbytes),
-        *(cpu.place(shifted(w)), cpu.place(start), 4, 20, EVERY, at),
-        *(cpu.place(np.full(16, scale)), -100.0, 155.0, 100, cpu.place(sums)),
+    is_certain = tile == "certain"
+    unit, offset = (1, 1.5 * 2**23 + 100) if is_certain else (2**16, 100.5 * 2**16 + 3)
+    ended = cpu.call(
+        *(tile, *filter_job(cpu, x, w, 2, 4, 70, at)),
+        *(cpu.place(np.full(CHANNELS, scale * np.float32(unit))),),
+        *((1 << channels) - 1 if channels < CHANNELS else EVERY, offset),
+        cpu.place(spill),
     )
     want = np.clip(np.rint(sums * np.float64(scale)) + 100, 0, 255)
     found = cpu.read(at, out)
-    assert flag == 0 and np.array_equal(found[:, :16], want)
-    assert (found[:, 16:] == 7).all()
+    assert ended == 8 and np.array_equal(found[:, :channels], want[:, :channels])
+    assert (found[:, channels:] == 7).all()
 
 
-@pytest.mark.parametrize("channels", [16, 3])
-def test_pixels_are_interleaved_on_arm(cpu, channels, rng):
-    pixels = rng.integers(0, 256, (8, channels)).astype(np.uint8)
-    out = np.full((2, 16, 4), 7, np.uint8)
+@pytest.mark.parametrize("channels", [CHANNELS, 20])
+def test_channels_are_arranged_on_arm(cpu, channels, rng):
+    given = rng.integers(-(2**31), 2**31, channels).astype(np.int32)
+    out = np.full((4, 4, 4), 7, np.int32)
     at = cpu.place(out)
-    mask = (1 << channels) - 1
-    cpu.call("transpose", cpu.place(pixels), channels, 2, mask, 0, at)
-    found = cpu.read(at, out)
-    assert np.array_equal(found[:, :channels], in_fours_of(pixels))
-    assert (found[:, channels:] == 0).all()
-
-
-def in_fours_of(pixels):
-    return pixels.reshape(2, 4, -1).transpose(0, 2, 1)
+    mask = (1 << channels) - 1 if channels < CHANNELS else EVERY
+    cpu.call("arrange", cpu.place(given), mask, at)
+    whole = np.zeros(CHANNELS, np.int32)
+    whole[:channels] = given
+    assert np.array_equal(cpu.read(at, out), in_tiles(whole))

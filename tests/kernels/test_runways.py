@@ -4,6 +4,7 @@ Those in `kernels/cpu/dot` are emulated where the CPU lacks them, which takes lo
 """
 
 import os
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -11,6 +12,7 @@ from fractions import Fraction
 import numba
 import numpy as np
 import pytest
+from numba.core import types
 
 from mdtensor.kernels.cpu import conv as generic_conv, isa
 from mdtensor.kernels.cpu.runway import families
@@ -306,56 +308,29 @@ def test_depthwise_is_exact(conv, shape, ratio_kind, kind):
         assert (out[want.size :] == 7).all()
 
 
-def assembly(kernel, *arguments):
-    """The machine code of `kernel` for these arguments (compiled anew, no cache)."""
-    fresh = numba.njit(kernel.py_func)
-    fresh(*arguments)
-    return "\n".join(fresh.inspect_asm().values())
-
-
-#: The instruction of the inner loop, its registers, and how many all tiles have.
+#: The kernel that runs tiles of products, with its integers beside the float; the
+#: instruction of the inner loop, its registers, and how many all tiles have.
+SHAPES = 24, 12 * 2, 8 * 3, 6 * 4, 5 * 5, 4 * 6, 4, 4 * 2, 4 * 3, 4 * 4, 4 * 5
 INNER = {
-    "vnni": ("vpdpbusd", "zmm", 16 + 4 + 16 + 8 + 16),
-    "avx512": ("vpmaddwd", "zmm", 2 * (16 + 4 + 16 + 8 + 16)),
-    "avxvnni": ("vpdpbusd", "ymm", 8),
-    "avx2": ("vpmaddwd", "ymm", 16 + 4 + 16 + 8 + 16),
-    "neon": ("dot", ".4s", 16),
+    "vnni": ("run_tiles", (12, 1), "vpdpbusd", "zmm", 3 * sum(SHAPES)),
+    "avx512": ("run_tiles", (12, 1), "vpmaddwd", "zmm", 6 * sum(SHAPES)),
+    "avxvnni": ("run_tiles", (12, 1), "vpdpbusd", "ymm", 3 * 8),
+    # one instruction with the addition, where a CPU has it
+    "avx2": ("run_tiles_u8", (11, 0), "vpmaddwd|vpdpwssd", "ymm", 16 + 4 + 16 + 8 + 16),
+    "neon": ("run_tiles", (12, 1), "dot", ".4s", 3 * 16),
 }
 
 
 @pytest.mark.parametrize("name", RUNWAYS)
 def test_gemm_uses_the_dot_product_on_full_vectors(name):
-    matmul = families(name).matmul
-    instruction, register, count = INNER[name]
-    rng = np.random.default_rng(1)
-    a, w = draw(rng, "random", 8 * 8 + SLACK, 16, 8)
-    _, multiplier, limbs = scaling(rng, "any", 16, 8)
-    text = assembly(
-        matmul.gemm_u8s8u8,
-        *(a, 8, 8, 8, matmul.pack_s8(w), 16, biases(rng, w, 0), multiplier, limbs),
-        *(0, 0, 255, np.zeros(8 * 16, np.uint8), 16),
-    )
-    dots = [line for line in text.splitlines() if instruction in line]
+    kernel, (before, after), instruction, register, count = INNER[name]
+    whole, real = types.int64, types.float32
+    job = types.Tuple([*[whole] * before, real, *[whole] * after])
+    fresh = numba.njit(getattr(families(name).matmul, kernel).py_func)
+    fresh.compile((whole, whole, job))
+    text = "\n".join(fresh.inspect_asm().values())
+    dots = [line for line in text.splitlines() if re.search(instruction, line)]
     assert sum(register in line for line in dots) >= count
-
-
-@pytest.mark.skipif("vnni" not in RUNWAYS, reason="this CPU lacks AVX-512 VNNI")
-def test_no_tile_counts_references():
-    """An atomic add in a loop over rows costs more than the row."""
-    conv = families("vnni").conv
-    rng = np.random.default_rng(2)
-    geometry = window((4, 40, 16), (5, 5), (1, 1), (2, 2, 2, 2), (1, 1))
-    x, weights = draw(rng, "random", 4 * 40 * 16, 16, 25)
-    _, multiplier, limbs = scaling(rng, "any", 16, 25)
-    text = assembly(
-        conv.depthwise_u8s8u8,
-        *(x, geometry, 16, conv.pack_depthwise(weights.reshape(16, 5, 5))),
-        *(biases(rng, weights, 3), multiplier, limbs, 3, 0, 0, 255, np.zeros_like(x)),
-    )
-    body = text[: text.index("Lfunc_end0")]
-    tiles = body[body.index("vpdpbusd") : body.rindex("vpdpbusd")]
-    assert "NRT_" not in tiles
-    assert tiles.count("vpdpbusd") >= 2 * (24 + 32)
 
 
 def fraction(value):

@@ -16,12 +16,7 @@ from mdtensor.kernels.cpu.avx2.conv_tile import (
     tiles_s32,
     tiles_u8,
 )
-from mdtensor.kernels.cpu.avx2.epilogue import (
-    certain_offset,
-    limit_codes,
-    offset_of,
-    resolve,
-)
+from mdtensor.kernels.cpu.avx2.epilogue import resolve
 from mdtensor.kernels.cpu.avx2.im2col import (
     im2col_pitch as im2col_pitch,
     im2col_u8 as im2col_u8,
@@ -36,6 +31,7 @@ from mdtensor.kernels.cpu.avx2.simd import LANES
 from mdtensor.kernels.cpu.certain import is_certain
 from mdtensor.kernels.cpu.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.ties import certain_offset, limit_codes, offset_of
 
 #: Weights of DEPTHWISE_BITS are int16 after so many times their size.
 MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)

@@ -24,10 +24,11 @@ from mdtensor.kernels.cpu.avx2.elementwise_chunk import (
     quantize_chunks,
     sum_chunks,
 )
-from mdtensor.kernels.cpu.avx2.epilogue import NEAR, ONE, load_vectors, offset_of
+from mdtensor.kernels.cpu.avx2.epilogue import load_vectors
 from mdtensor.kernels.cpu.avx2.simd import BYTES, LANES, WORDS
 from mdtensor.kernels.cpu.elementwise import STRIP, interleave
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.ties import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I64, address_of
 
 PARTS = 16  # of the table, each of 16 entries

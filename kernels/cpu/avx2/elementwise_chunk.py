@@ -10,8 +10,9 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2 import simd
-from mdtensor.kernels.cpu.avx2.epilogue import ONE, QUAD, Rescaler
+from mdtensor.kernels.cpu.avx2.epilogue import QUAD, Rescaler
 from mdtensor.kernels.cpu.avx2.simd import FLOATS, LANES, S32, WORDS
+from mdtensor.kernels.cpu.ties import ONE
 from mdtensor.kernels.cpu.vectors import I8, I32, I64
 
 CHUNK = QUAD * LANES

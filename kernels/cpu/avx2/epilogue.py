@@ -1,14 +1,9 @@
 """Requantization of accumulator tiles: four vectors of int32 become 32 codes.
 
-out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). A fused multiply-add
-gives y = (acc * P / Q + zero_point + 1/2) * 2**16 + SLIP, which errs by less than SLIP
-for every code that does not saturate. The high half of y is the code, and exact, unless
-the low half is below 2 * SLIP: such a tile (one in 170) is summed again, and
-`resolve` decides those lanes with integers. So it does where y leaves int32, which the
-conversion makes -2**31: a sum of more than 32,000 steps of the result needs no limit.
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), by `ties.py`. A tile
+with a lane near a tie (one in 170) is summed again, and `resolve` decides it.
 """
 
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -17,14 +12,10 @@ from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.avx2 import simd
 from mdtensor.kernels.cpu.avx2.simd import BYTES, FLOATS, LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.ties import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I8, I64
 
 QUAD = 4
-# 1 from acc, 1 from the multiplier, 3/4 from the sum and the integer, for a y beside a
-# code of 1 to 255: |acc * P / Q| < 256, y < 2**24. Others saturate on either side.
-SLIP = 3
-ONE = 2.0**16
-NEAR = 2 * SLIP  # low halves below it are near a tie
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it
 UNPACKED = tuple(4 * (i % 2) + i // 2 for i in range(8))
 # and this, within 128 bits, that `high_halves` leaves those of two vectors alternating
@@ -158,18 +149,6 @@ def near_tie_lanes(typingctx, sums, count, multiplier, width, offset):
 
 
 @kernel
-def offset_of(zero_point):
-    """The addend of the fused multiply-add, an integer below 2**24."""
-    return np.float32((zero_point + 0.5) * ONE + SLIP)
-
-
-@kernel
-def certain_offset(zero_point):
-    """The addend that leaves an integer in the low bits of a float32."""
-    return np.float32(zero_point + 1.5 * 2.0**23)
-
-
-@kernel
 def resolve(
     spill, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
 ):
@@ -194,11 +173,3 @@ def resolve(
                 out[c0 + row * ldc + column] = rounding.requantize_s32u8(
                     spill[i], multiplier[column], limbs, column, zero_point, lo, hi
                 )
-
-
-@kernel
-def limit_codes(codes, first, count, lo, hi):
-    """Limit codes[first : first + count] to lo .. hi."""
-    low, high = np.uint8(lo), np.uint8(hi)
-    for i in range(np.uintp(first), np.uintp(first + count)):
-        codes[i] = min(max(codes[i], low), high)

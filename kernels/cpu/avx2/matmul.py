@@ -18,12 +18,12 @@ from mdtensor.kernels.cpu.avx2.epilogue import (
     Rescaler,
     load_multipliers,
     load_vectors,
-    offset_of,
     resolve,
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES, S32
 from mdtensor.kernels.cpu.avx2.widen import PART, widen_rows
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.ties import offset_of
 from mdtensor.kernels.cpu.vectors import I64
 
 TILE = 12  # accumulators of a full tile

@@ -1,9 +1,17 @@
 """What kernels do beside products, on AVX-512."""
 
+from llvmlite import ir
+
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.dot import emulated, instructions
-from mdtensor.kernels.cpu.dot.instructions import BYTES, LANES, S32
-from mdtensor.kernels.cpu.vectors import I16, concat, load, permute, splat
+from mdtensor.kernels.cpu.dot.instructions import BYTES, LANES, S32, WORDS
+from mdtensor.kernels.cpu.vectors import (
+    I16,
+    I32,
+    constant,
+    permute,
+    splat,
+)
 
 # vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
 UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(LANES))
@@ -22,23 +30,39 @@ load_masked = machine.load_masked
 store_masked = machine.store_masked
 
 
+def high_codes(b, quad):
+    """64 codes, the high halves of 4 vectors of int32, saturated.
+
+    128 bits of them are a dword of codes of each vector.
+    """
+    half = ir.Constant(S32, [16] * LANES)
+    words = [_alternating(b, b.lshr(quad[i], half), quad[i + 1]) for i in (0, 2)]
+    return _paired(b, words)
+
+
+def low_codes(b, quad):
+    """As `high_codes`, of the low halves."""
+    half = ir.Constant(S32, [16] * LANES)
+    words = [_alternating(b, quad[i], b.shl(quad[i + 1], half)) for i in (0, 2)]
+    return _paired(b, words)
+
+
+def _alternating(b, x, y):
+    """Even words of x, odd ones of y."""
+    order = [i + WORDS.count * (i % 2) for i in range(WORDS.count)]
+    halves = [b.bitcast(v, WORDS) for v in (x, y)]
+    return b.shuffle_vector(*halves, constant(I32, order))
+
+
+def _paired(b, words):
+    packed = machine.pack_bytes(b, *words)
+    places = [i // 16 * 16 + i // 8 % 2 * 8 + i % 4 * 2 + i // 4 % 2 for i in range(64)]
+    return machine.shuffle_bytes(b, packed, places)
+
+
 def narrowed(b, quad, zero_point):
     """Four vectors of int32 plus `zero_point`, saturated, as 64 codes."""
     moved = splat(b, b.trunc(zero_point, I16), 2 * LANES)
     words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
     packed = machine.pack_bytes(b, *[b.add(pair, moved) for pair in words])
     return b.bitcast(permute(b, b.bitcast(packed, S32), UNPACKED), BYTES)
-
-
-def interleaved(b, pixels, order):
-    """[16][4]: byte c of each of 4 pixels, for every c.
-
-    `order`: the address of 64 bytes, 16 * (i % 4) + i // 4 for all i, for CPUs with
-    byte permutes (VBMI). LLVM would split an order that it knows into 11 shuffles.
-    """
-    whole = concat(b, *pixels)
-    if HAS_BYTE_PERMUTE:
-        return machine.permute_bytes(b, whole, load(b, order, BYTES))
-    quarters = permute(b, b.bitcast(whole, S32), UNPACKED)
-    within = [16 * (i // 16) + 4 * (i % 4) + i // 4 % 4 for i in range(BYTES.count)]
-    return machine.shuffle_bytes(b, b.bitcast(quarters, BYTES), within)

@@ -1,228 +1,277 @@
-"""Depthwise convolution on vpdpbusd: a dword holds 4 neighbouring pixels of a channel.
+"""Depthwise convolution by the product of four bytes: those of 4 neighbours in a row.
 
-Sixteen channels at a time, strips of the image are transposed to [h][x / 4][16][4],
-borders filled with the zero point. Then every group of 4 pixels meets an output pixel
-in one dot product, with the kernel row shifted by the distance of the two: a row of 5
-taps costs 2 products per output, a row of 3 taps 1.5. Kernel rows outside the image are
-skipped, their share of the bias is put back.
+The image stays where it is. A line of addresses says where the pixels of a row are, and
+those outside are one border pixel; so a tile knows of no edge. It takes 64 channels of
+4 pixels, puts the four bytes of each channel together, and meets every output that they
+belong to in one product, with weights shifted by the distance of the two. At stride 1 a
+group of 4 pixels has two outputs of 3 taps, in each of two rows.
 
-Rows of 3 and 5 taps at stride 1 and 2 have tiles of their own. All other widths,
-strides and dilations share one: there every output has its taps in groups to itself.
+The last block of channels may overlap the one before. Weights of more than 8 bits are
+sums of several, each with kernel rows of its own.
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu import conv
+from mdtensor.kernels.cpu.certain import is_certain
+from mdtensor.kernels.cpu.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.dot import im2col, simd
 from mdtensor.kernels.cpu.dot.conv_tile import (
+    BLOCK,
     GROUP,
-    PIXELS,
-    add_scaled,
+    QUAD,
+    SHIFT,
+    arrange,
     tile_s32,
-    tile_u8,
-    transpose_pixels,
-    transpose_run,
+    tiles_u8,
 )
-from mdtensor.kernels.cpu.dot.epilogue import limits, resolve
+from mdtensor.kernels.cpu.dot.epilogue import lane_mask, resolve
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.ties import ONE, certain_offset, limit_codes, offset_of
+from mdtensor.kernels.cpu.vectors import address_of
 
 im2col_pitch = conv.im2col_pitch
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
-SPILL = PIXELS * 16  # accumulators of a tile
 OFFSET = simd.PRODUCT.offset
-DEPTHWISE_BITS, MOST_FACTOR = 8, 0
-STRIP = 1 << 16  # bytes of transposed rows that stay in the cache
+#: Weights are bytes: there is no room for a multiple.
+MOST_FACTOR = 1
+TWINS = simd.IS_WIDE  # are there registers for two rows of outputs?
 
 
 @kernel
-def row_bytes(kw):
-    """Bytes of one packed kernel row of 16 channels: a vector for every shift."""
-    return (kw + GROUP - 1) * 64
+def block_count(c):
+    """Blocks of 64 channels."""
+    return max(1, (c + BLOCK - 1) // BLOCK)
 
 
 @kernel
-def block_bytes(kh, kw):
-    """Bytes of the packed weights of 16 channels: shifted rows, then the row sums."""
-    return kh * row_bytes(kw) + kh * 64
+def block_start(c, i):
+    """First channel of block i: the last one ends with the channels."""
+    return max(0, min(BLOCK * i, c - BLOCK))
+
+
+def parts_of(w):
+    """int8 arrays whose sum is w, as few as there can be."""
+    parts, rest = [], w.astype(np.int32)
+    while rest.any() or not parts:
+        part = np.clip(rest, -128, 127)
+        parts.append(part.astype(np.int8))
+        rest = rest - part
+    return parts
 
 
 def pack_depthwise(w):
-    """w[c, kh, kw] as [c / 16][kh][kw + 3][16][4], each block followed by row sums.
+    """w[c, kh, kw] as [block][part][kh][kw + 3][4][16][4], each block with its sums.
 
     Vector i of a kernel row meets pixels that lie s = i + 1 - kw left of the output's
-    first pixel: its byte p holds tap p - s, or 0. The sums are int32 [kh][16].
+    first pixel: its byte p holds tap p - s, or 0. Sums are int32 [4][16], of `OFFSET`
+    times all weights. Channels are those of a tile, see `conv_tile.group_of`.
 
     Args:
-        w: int8 [c, kh, kw].
+        w: integers [c, kh, kw] of DEPTHWISE_BITS.
 
     Returns: int8, 1-D.
     """
+    c = len(w)
+    parts, blocks = parts_of(w), []
+    for i in range(block_count(c)):
+        first = block_start(c, i)
+        rows = [shifted_rows(part[first : first + BLOCK]) for part in parts]
+        sums = np.zeros((BLOCK, 1), np.int32)
+        own = w[first : first + BLOCK].astype(np.int32).sum((1, 2), dtype=np.int32)
+        sums[: len(own), 0] = own * np.int32(OFFSET)
+        rows.append(in_tiles(sums[None]).view(np.int8))
+        blocks += [part.reshape(-1) for part in rows]
+    return np.concatenate(blocks)
+
+
+def shifted_rows(w):
+    """w[c, kh, kw] of a block as [kh, kw + 3, 4, 16, 4], see `pack_depthwise`."""
     c, kh, kw = w.shape
-    blocks = (c + 15) // 16
-    padded = np.zeros((blocks * 16, kh, kw), np.int8)
-    padded[:c] = w
-    rows = np.zeros((blocks, kh, kw + GROUP - 1, 16, GROUP), np.int8)
+    rows = np.zeros((kh, kw + GROUP - 1, BLOCK, GROUP), np.int8)
     for i in range(kw + GROUP - 1):
         for p in range(GROUP):
             tap = p - (i + 1 - kw)
             if 0 <= tap < kw:
-                rows[:, :, i, :, p] = (
-                    padded[:, :, tap].reshape(blocks, 16, kh).transpose(0, 2, 1)
-                )
-    sums = padded.astype(np.int32).sum(2, dtype=np.int32).reshape(blocks, 16, kh)
-    sums = np.ascontiguousarray(sums.transpose(0, 2, 1)).view(np.int8)
-    parts = [rows.reshape(blocks, -1), sums.reshape(blocks, -1)]
-    return np.ascontiguousarray(np.concatenate(parts, axis=1)).reshape(-1)
+                rows[:, i, :c, p] = w[:, :, tap].T
+    return in_tiles(rows)
+
+
+def in_tiles(values):
+    """[.., 64, n] as [.., 4, 16, n], in the order of a tile's channels."""
+    split = values.reshape(*values.shape[:-2], QUAD, QUAD, QUAD, -1)
+    return np.ascontiguousarray(np.swapaxes(split, -4, -3))
 
 
 @kernel
-def shape_of(geometry):
-    """(taps, stride) of the tile that covers this geometry; (0, 0) covers all."""
-    kw, stride, dilation = geometry[4], geometry[6], geometry[10]
-    if (kw == 3 or kw == 5) and (stride == 1 or stride == 2) and dilation == 1:
-        return kw, stride
-    return 0, 0
+def tile_of(geometry, kernel_rows, oy):
+    """(rows, pixels, taps, stride) of the tiles that start at output row oy."""
+    kh, kw, sh, sw = geometry[3], geometry[4], geometry[5], geometry[6]
+    dh, dw, oh, ow = geometry[9], geometry[10], geometry[11], geometry[12]
+    if not TWINS or dw != 1 or (kw != 3 and kw != 5) or sw > 2:
+        return 1, 1, 0, 0
+    is_square = kw == 3 and kernel_rows == 3 and kh == 3
+    if is_square and sh == 1 and sw == 1 and dh == 1 and ow >= 2 and oy + 1 < oh:
+        return 2, 2, 3, 1
+    pixels = 4 if sw == 1 else 2
+    return (1, pixels, kw, sw) if ow >= pixels else (1, 1, 0, 0)
 
 
 @kernel
-def spread_of(geometry):
-    """Groups that an output owns in the tile for any shape."""
-    return (geometry[4] + GROUP - 1) // GROUP
+def line_width(geometry):
+    """Pixels of a line: all that a tile reads."""
+    kw, sw, dw, ow = geometry[4], geometry[6], geometry[10], geometry[12]
+    taps = (kw + GROUP - 1) // GROUP * GROUP
+    return (ow - 1) * sw + (taps - 1) * dw + 1 + GROUP
 
 
 @kernel
-def group_count(geometry):
-    """Groups of 4 pixels in a transposed row: all that the last tile reads."""
-    taps, stride = shape_of(geometry)
-    outputs = (geometry[12] + PIXELS - 1) // PIXELS * PIXELS
-    if taps == 0:
-        return outputs * spread_of(geometry)
-    return ((outputs - 1) * stride + taps - 1) // GROUP + 1
+def fill_line(x, geometry, y, border, spare, line):
+    """Addresses of the pixels of row y, with those left and right of the image.
 
-
-@kernel
-def pixel_column(geometry, taps, g, p):
-    """Column of the image that byte p of group g holds; it may lie outside."""
-    stride, left, dilation = geometry[6], geometry[8], geometry[10]
-    if taps != 0:
-        return GROUP * g + p - left
-    spread = spread_of(geometry)
-    return g // spread * stride + (g % spread * GROUP + p) * dilation - left
-
-
-@kernel
-def border_pixel(x_zero_point):
-    """16 channels of a pixel outside the image; then the order of a transposition."""
-    outside = np.full(16 + 64, x_zero_point, np.uint8)
-    for i in range(64):
-        outside[16 + i] = np.uint8(16 * (i % GROUP) + i // GROUP)
-    return outside
-
-
-@kernel
-def inner_groups(geometry):
-    """(first, end) of the groups whose pixels are neighbours inside the image."""
-    w, left = geometry[1], geometry[8]
-    if shape_of(geometry)[0] == 0:
-        return 0, 0
-    first = (left + GROUP - 1) // GROUP
-    end = min((left + w) // GROUP, group_count(geometry))
-    return (first, end) if first < end else (0, 0)
-
-
-@kernel
-def transpose_rows(x, geometry, first, mask, outside, groups, rows, image):
-    """image[row][groups][16][4]: channels first .. first + 16, borders = outside.
-
-    A pixel's missing channels may be the next one's: their weights are 0.
+    A tile reads 64 bytes; the last pixels of few channels are read from `spare`.
     """
-    h, w, c = geometry[0], geometry[1], geometry[2]
-    taps = shape_of(geometry)[0]
-    border = simd.address_of(outside, 0)
-    order = simd.address_of(outside, 16)
-    inner, end = inner_groups(geometry)
-    for y in range(rows[0], rows[1]):
-        line = simd.address_of(x, y * w * c + first)
-        target = simd.address_of(image, (y - rows[0]) * groups * 64)
-        pixel = line + pixel_column(geometry, taps, inner, 0) * c
-        run = (pixel, c, end - inner, mask, order, target + inner * 64)
-        if (y * w + w - 1) * c + first + 16 <= h * w * c:
-            transpose_run(0, run)
-        else:
-            transpose_run(1, run)
-        for g in range(groups):
-            if inner <= g < end:
-                continue
-            x0 = pixel_column(geometry, taps, g, 0)
-            x1 = pixel_column(geometry, taps, g, 1)
-            x2 = pixel_column(geometry, taps, g, 2)
-            x3 = pixel_column(geometry, taps, g, 3)
-            p0 = line + x0 * c if 0 <= x0 < w else border
-            p1 = line + x1 * c if 0 <= x1 < w else border
-            p2 = line + x2 * c if 0 <= x2 < w else border
-            p3 = line + x3 * c if 0 <= x3 < w else border
-            transpose_pixels(p0, p1, p2, p3, mask, order, target + g * 64)
+    w, c, left = geometry[1], geometry[2], geometry[8]
+    first = address_of(x, y * w * c)
+    inside = max(0, min(w, len(line) - left))
+    for i in range(np.uintp(min(left, len(line)))):
+        line[i] = border
+    for i in range(np.uintp(max(0, left + inside)), np.uintp(len(line))):
+        line[i] = border
+    target = line[np.uintp(left) :]
+    for i in range(np.uintp(inside)):
+        target[i] = first + np.int64(i) * c
+    room = geometry[0] * w * c - (BLOCK - c if c < BLOCK else 0)
+    if (y + 1) * w * c > room:
+        for i in range(inside):
+            over = (y * w + i + 1) * c - room
+            if over > 0:
+                target[i] = address_of(spare, over)
 
 
 @kernel
-def kernel_rows(geometry, oy):
-    """(first, end) of the kernel rows that lie inside the image for output row oy."""
-    h, kh, dilation = geometry[0], geometry[3], geometry[9]
-    top = oy * geometry[5] - geometry[7]
-    first = 0
-    while first < kh and top + first * dilation < 0:
-        first += 1
-    end = kh
-    while end > first and top + (end - 1) * dilation >= h:
-        end -= 1
-    return first, end
+def find_lines(x, geometry, oy, count, room, table):
+    """table[i] = address of the line of the image's row under kernel row i, from `oy`.
 
-
-@kernel
-def start_sums(bias, block, kh, kw, first, end, x_zero_point, start):
-    """start = bias + what each kernel row adds beside its products.
-
-    For rows that are skipped x_zero_point * weights, for others OFFSET * weights.
+    room: by `room_of`.
     """
-    rows = block + kh * row_bytes(kw)
-    add_scaled(bias, bias, 0, start)
-    for ky in range(kh):
-        code = x_zero_point if ky < first or ky >= end else OFFSET
-        if code != 0:
-            add_scaled(start, rows + 64 * ky, code, start)
+    border, spare, outside, held, lines = room
+    h, width = geometry[0], len(outside)
+    top, dilation = oy * geometry[5] - geometry[7], geometry[9]
+    parts = len(table) // count
+    for i in range(count):
+        y = top + i * dilation
+        place = address_of(outside, 0)
+        if 0 <= y < h:
+            slot = y % len(held)
+            if held[slot] != y:
+                held[slot] = y
+                line = lines[slot * width : (slot + 1) * width]
+                edge = address_of(border, 0)
+                fill_line(x, geometry, y, edge, spare, line)
+            place = address_of(lines, slot * width)
+        for part in range(parts):
+            table[part * count + i] = place
 
 
 @kernel
-def image_row(geometry, oy, ky):
-    """Row of the image that meets kernel row ky in output row oy."""
-    return oy * geometry[5] - geometry[7] + ky * geometry[9]
+def room_of(x, geometry, x_zero_point):
+    """What finds pixels: the border, the last 64 codes, lines of addresses.
 
-
-@kernel
-def strip_height(geometry, groups):
-    """Rows of a transposed strip: what one output row needs, more if they are short."""
-    reach = (geometry[3] - 1) * geometry[9] + 1
-    return min(geometry[0], max(reach, STRIP // (groups * 64)))
-
-
-@kernel
-def next_strip(geometry, height, oy, ky, end, rows):
-    """`rows` if they hold what output row oy needs, else a strip that starts there.
-
-    It starts at kernel row 0 or the image's top, which only moves down as oy grows. The
-    first kernel row inside the image, ky, may move up if rows are dilated.
+    Returns: border, spare (the codes, then 0), outside (a line of the border), held
+        (the image's row that is in each slot of the ring), lines (the ring).
     """
-    if ky >= end or image_row(geometry, oy, end - 1) < rows[1]:
-        return rows
-    top = max(image_row(geometry, oy, 0), 0)
-    return top, min(top + height, geometry[0])
+    h, w, c, kh = geometry[0], geometry[1], geometry[2], geometry[3]
+    border = np.full(max(c, BLOCK), x_zero_point, np.uint8)
+    spare, size = np.zeros(2 * BLOCK, np.uint8), h * w * c
+    for i in range(min(BLOCK, size)):
+        spare[BLOCK - 1 - i] = x[size - 1 - i]
+    width = line_width(geometry)
+    outside = np.full(width, address_of(border, 0))
+    held = np.full(min(h, (kh - 1) * geometry[9] + 2), -1)
+    return border, spare, outside, held, np.empty(len(held) * width, np.int64)
 
 
 @kernel
-def tile_group(geometry, ox):
-    """First group of the tile that starts at output column ox."""
-    taps, stride = shape_of(geometry)
-    return ox * spread_of(geometry) if taps == 0 else ox * stride // GROUP
+def kernel_rows_of(geometry, packed):
+    """Rows of all the parts that weights are the sum of."""
+    size = len(packed) // block_count(geometry[2])
+    return (size // SHIFT - 1) // (geometry[4] + GROUP - 1)
+
+
+@kernel
+def arranged_bias(packed, bias, c):
+    """int32 [block][4][16]: the bias of a block and what products leave out."""
+    size = len(packed) // block_count(c)
+    found = np.empty(block_count(c) * BLOCK, np.int32)
+    for i in range(block_count(c)):
+        source = address_of(bias, block_start(c, i))
+        arrange(source, lane_mask(c), address_of(found, i * BLOCK))
+        if OFFSET:
+            sums = packed[(i + 1) * size - SHIFT : (i + 1) * size].view(np.int32)
+            for n in range(BLOCK):
+                found[i * BLOCK + n] += sums[n]
+    return found
+
+
+@kernel
+def arranged_scales(multiplier, c, unit):
+    """float32 [block][4][16]: multipliers times `unit`."""
+    found = np.empty(block_count(c) * BLOCK, np.float32)
+    for i in range(block_count(c)):
+        source = address_of(multiplier, block_start(c, i))
+        arrange(source, lane_mask(c), address_of(found, i * BLOCK))
+    for n in range(len(found)):
+        found[n] *= np.float32(unit)
+    return found
+
+
+@kernel
+def run_tiles(pixels, taps, stride, rows, job):
+    """`tiles_u8` for what `tile_of` gives."""
+    if TWINS:
+        if rows == 2:
+            return tiles_u8(2, 2, 3, 1, 0, job)
+        if taps == 3:
+            if stride == 1:
+                return tiles_u8(1, 4, 3, 1, 0, job)
+            return tiles_u8(1, 2, 3, 2, 0, job)
+        if taps == 5:
+            if stride == 1:
+                return tiles_u8(1, 4, 5, 1, 0, job)
+            return tiles_u8(1, 2, 5, 2, 0, job)
+    return tiles_u8(1, 1, 0, 0, 0, job)
+
+
+@kernel
+def run_certain_tiles(pixels, taps, stride, rows, job):
+    """`tiles_u8` where no sum is near a tie."""
+    if TWINS:
+        if rows == 2:
+            return tiles_u8(2, 2, 3, 1, 1, job)
+        if taps == 3:
+            if stride == 1:
+                return tiles_u8(1, 4, 3, 1, 1, job)
+            return tiles_u8(1, 2, 3, 2, 1, job)
+        if taps == 5:
+            if stride == 1:
+                return tiles_u8(1, 4, 5, 1, 1, job)
+            return tiles_u8(1, 2, 5, 2, 1, job)
+    return tiles_u8(1, 1, 0, 0, 1, job)
+
+
+@kernel
+def places_of(geometry, table, kernel_rows):
+    """Of a `Job`: lines, rows, taps, dilation and step."""
+    lines = address_of(table, 0)
+    return lines, kernel_rows, geometry[4], 8 * geometry[10], 8 * geometry[6]
+
+
+@kernel
+def block_of(packed, biases, i, c):
+    """Of a `Job`: weights and bias of block i."""
+    weights = address_of(packed, i * (len(packed) // block_count(c)))
+    return weights, address_of(biases, i * BLOCK)
 
 
 @kernel
@@ -238,57 +287,51 @@ def depthwise_u8s8u8(
             dilation_h, dilation_w, oh, ow].
         packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 16], holds b - x_zero_point * sum of w[c].
-        multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`.
+        multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`, or
+            as `certain.py` has them.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.
 
-    Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 66,311.
+    Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
     """
-    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
-    taps, stride = shape_of(geometry)
-    spread, groups = spread_of(geometry), group_count(geometry)
-    low, high = limits(zero_point, lo, hi)
-    height = strip_height(geometry, groups)
-    image = np.empty(height * groups * 64, np.uint8)
-    outside = border_pixel(x_zero_point)
-    start, spill = np.empty(16, np.int32), np.empty(SPILL, np.int32)
-    ties = simd.address_of(spill, 0)
-    pitch = geometry[9] * groups * 64
-    for first in range(0, c, 16):
-        mask = (1 << min(16, c - first)) - 1
-        rows = 0, 0
-        block = simd.address_of(packed, first // 16 * block_bytes(kh, kw))
-        biases = simd.address_of(bias, first)
-        scales = simd.address_of(multiplier, first)
-        for oy in range(oh):
-            ky, end = kernel_rows(geometry, oy)
-            strip = next_strip(geometry, height, oy, ky, end, rows)
-            if strip != rows:
-                rows = strip
-                transpose_rows(x, geometry, first, mask, outside, groups, rows, image)
-            sums = simd.address_of(start, 0)  # taken in the loop, so `start` lives on
-            start_sums(biases, block, kh, kw, ky, end, x_zero_point, sums)
-            weights = block + ky * row_bytes(kw)
-            line = (image_row(geometry, oy, ky) - rows[0]) * groups
-            for ox in range(0, ow, PIXELS):
-                at = (oy * ow + ox) * c
-                count = min(PIXELS, ow - ox)
-                pixels = simd.address_of(image, (line + tile_group(geometry, ox)) * 64)
-                y = simd.address_of(out, at + first)
-                job = (kw, spread, end - ky, pixels, pitch, weights, sums, count, c,
-                       mask, y, scales, low, high, zero_point, ties)  # fmt: skip
-                if taps == 0:
-                    near = tile_u8(0, 0, job)
-                elif taps == 3 and stride == 1:
-                    near = tile_u8(3, 1, job)
-                elif taps == 3:
-                    near = tile_u8(3, 2, job)
-                elif stride == 1:
-                    near = tile_u8(5, 1, job)
-                else:
-                    near = tile_u8(5, 2, job)
-                if near:
-                    resolve(spill, count, 1, first, c, multiplier, limbs,
-                            zero_point, lo, hi, out, at, c)  # fmt: skip
+    kh, oh, ow = geometry[3], geometry[11], geometry[12]
+    kernel_rows = kernel_rows_of(geometry, packed)
+    room, table = (
+        room_of(x, geometry, x_zero_point),
+        np.empty(kernel_rows + 1, np.int64),
+    )
+    alone = is_certain(limbs)
+    offset = certain_offset(zero_point) if alone else offset_of(zero_point)
+    biases = arranged_bias(packed, bias, c)
+    scales = arranged_scales(multiplier, c, 1.0 if alone else ONE)
+    spill = np.empty(QUAD * BLOCK, np.int32)
+    oy = 0
+    while oy < oh:
+        rows, pixels, taps, stride = tile_of(geometry, kernel_rows, oy)
+        held = table[: kernel_rows + rows - 1]
+        find_lines(x, geometry, oy, kh + rows - 1, room, held)
+        places = places_of(geometry, table, kernel_rows)
+        tiles, last = (ow + pixels - 1) // pixels, ow - pixels
+        for i in range(block_count(c)):
+            first, done = block_start(c, i), 0
+            own = block_of(packed, biases, i, c)
+            scale, sums = address_of(scales, i * BLOCK), address_of(spill, 0)
+            y = address_of(out, oy * ow * c + first)
+            while done < tiles:
+                job = (tiles - done, done, last, *places, first, *own, ow * c, c, y,
+                       scale, lane_mask(c), offset, sums)  # fmt: skip
+                if alone:
+                    run_certain_tiles(pixels, taps, stride, rows, job)
+                    break
+                ended = run_tiles(pixels, taps, stride, rows, job)
+                done += ended >> 1
+                for r in range(rows if ended & 1 else 0):
+                    at = (oy + r) * ow + min((done - 1) * pixels, last)
+                    resolve(spill[r * pixels * BLOCK :], pixels, QUAD, first, c,
+                            multiplier, limbs, zero_point, lo, hi, out, at * c,
+                            c)  # fmt: skip
+        if lo > 0 or hi < 255:
+            limit_codes(out, oy * ow * c, rows * ow * c, lo, hi)
+        oy += rows
 
 
 @kernel
@@ -297,42 +340,20 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
 
     Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
     """
-    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
-    taps, stride = shape_of(geometry)
-    spread, groups = spread_of(geometry), group_count(geometry)
-    height = strip_height(geometry, groups)
-    image = np.empty(height * groups * 64, np.uint8)
-    outside = border_pixel(x_zero_point)
-    start = np.empty(16, np.int32)
-    pitch = geometry[9] * groups * 64
-    for first in range(0, c, 16):
-        mask = (1 << min(16, c - first)) - 1
-        rows = 0, 0
-        block = simd.address_of(packed, first // 16 * block_bytes(kh, kw))
-        biases = simd.address_of(bias, first)
-        for oy in range(oh):
-            ky, end = kernel_rows(geometry, oy)
-            strip = next_strip(geometry, height, oy, ky, end, rows)
-            if strip != rows:
-                rows = strip
-                transpose_rows(x, geometry, first, mask, outside, groups, rows, image)
-            sums = simd.address_of(start, 0)  # taken in the loop, so `start` lives on
-            start_sums(biases, block, kh, kw, ky, end, x_zero_point, sums)
-            weights = block + ky * row_bytes(kw)
-            line = (image_row(geometry, oy, ky) - rows[0]) * groups
-            for ox in range(0, ow, PIXELS):
-                count = min(PIXELS, ow - ox)
-                pixels = simd.address_of(image, (line + tile_group(geometry, ox)) * 64)
-                y = simd.address_of(out, (oy * ow + ox) * c + first)
-                job = (kw, spread, end - ky, pixels, pitch, weights, sums, count, 4 * c,
-                       mask, y)  # fmt: skip
-                if taps == 0:
-                    tile_s32(0, 0, job)
-                elif taps == 3 and stride == 1:
-                    tile_s32(3, 1, job)
-                elif taps == 3:
-                    tile_s32(3, 2, job)
-                elif stride == 1:
-                    tile_s32(5, 1, job)
-                else:
-                    tile_s32(5, 2, job)
+    oh, ow = geometry[11], geometry[12]
+    kernel_rows = kernel_rows_of(geometry, packed)
+    room, table = room_of(x, geometry, x_zero_point), np.empty(kernel_rows, np.int64)
+    biases, stage = arranged_bias(packed, bias, c), np.empty(BLOCK, np.int32)
+    for oy in range(oh):
+        find_lines(x, geometry, oy, geometry[3], room, table)
+        places = places_of(geometry, table, kernel_rows)
+        for i in range(block_count(c)):
+            first, own = block_start(c, i), block_of(packed, biases, i, c)
+            for ox in range(ow):
+                at = (oy * ow + ox) * c
+                target = address_of(out, at + first)
+                if c < BLOCK:
+                    target = address_of(stage, 0)
+                tile_s32((1, ox, 0, *places, first, *own, 0, 0, target))
+                for n in range(c if c < BLOCK else 0):
+                    out[at + n] = stage[n]

@@ -1,217 +1,289 @@
-"""The tiles of depthwise convolution: PIXELS neighbouring outputs of 16 channels.
+"""The tiles of depthwise convolution: neighbouring outputs of 64 channels.
 
-See `conv.py` for the layout of the transposed image and of the packed weights.
+See `conv.py` for how pixels are found and for the layout of the packed weights.
 """
+
+from typing import NamedTuple
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.dot import simd
-from mdtensor.kernels.cpu.dot.epilogue import QUAD, Rescaler, load_vectors
-from mdtensor.kernels.cpu.dot.simd import (
-    BYTES,
-    FLOATS,
-    I8,
-    I16,
-    I32,
-    I64,
-    PRODUCT,
-    S32,
-)
+from mdtensor.kernels.cpu.dot.epilogue import QUAD, Certain, Rescaler, load_vectors
+from mdtensor.kernels.cpu.dot.simd import BYTES, FLOATS, I32, I64, PRODUCT, S32, WORDS
 
-PIXELS = simd.TILE  # outputs of one tile, in a row
-GROUP = 4  # pixels in a dword
+GROUP = 4  # pixels whose bytes share a dword
+BLOCK = 64  # channels of a tile
+SHIFT = 4 * BLOCK  # bytes of the weights of one tap's shift, for 64 channels
+PART = 4  # dwords of 128 bits
 
 
-def _transposed(b, pixels, mask, order):
-    """<64 x i8> [16][4]: 16 channels of 4 pixels by address; `mask` None reads all."""
-    kind = ir.VectorType(I8, 16)
-    if mask is None:
-        rows = [simd.load(b, pixel, kind) for pixel in pixels]
-    else:
-        rows = [simd.load_masked(b, pixel, kind, mask) for pixel in pixels]
-    return simd.interleaved(b, rows, order)
+class Job(NamedTuple):
+    """Where a row of tiles is, as values of LLVM; arrays by address.
 
-
-@intrinsic
-def transpose_pixels(typingctx, p0, p1, p2, p3, mask, order, out):
-    """out[16][4] = 16 channels of 4 pixels, all given by address; 64 bytes written.
-
-    `mask` has one bit per channel that may be read.
+    Args:
+        count, tile, last: how many tiles, the number of the first one, and the output
+            that the last one of a row starts with, which may overlap the one before.
+        lines: addresses of the lines of pixel addresses, one for each kernel row.
+        rows, taps: of the kernel.
+        dilation, step: bytes of a line from tap to tap, and from output to output.
+        channel: bytes of a pixel before the first channel.
+        weights, bias: of the block; int32 [4][16].
+        row_pitch, pitch: bytes from row to row of outputs, and from output to output.
+        out: of output 0 of the row.
     """
 
-    def emit(context, b, signature, arguments):
-        *pixels, mask, order, out = arguments
-        simd.store(b, _transposed(b, pixels, b.trunc(mask, I16), order), out)
-        return context.get_dummy_value()
+    count: ir.Value
+    tile: ir.Value
+    last: ir.Value
+    lines: ir.Value
+    rows: ir.Value
+    taps: ir.Value
+    dilation: ir.Value
+    step: ir.Value
+    channel: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+    row_pitch: ir.Value
+    pitch: ir.Value
+    out: ir.Value
 
-    return types.void(*[types.int64] * 7), emit
+
+FIELDS = len(Job._fields)
+
+
+def _interleaved(b, x, y, kind):
+    """Elements of x and y in turn, within 128 bits: of their lower and upper halves."""
+    x, y = b.bitcast(x, kind), b.bitcast(y, kind)
+    size = kind.count // (kind.count * kind.element.width // 128)
+    order = [i // 2 + kind.count * (i % 2) for i in range(size)]
+    lanes = range(0, kind.count, size)
+    return [
+        b.shuffle_vector(
+            *(x, y),
+            vectors.constant(I32, [lane + half + i for lane in lanes for i in order]),
+        )
+        for half in (0, size // 2)
+    ]
+
+
+def group_of(b, pixels):
+    """4 pixels of 64 channels by address, as 4 vectors of [channel][pixel].
+
+    Vector k has channels 4 * k to 4 * k + 3 of every 16.
+    """
+    rows = [simd.load(b, pixel, BYTES) for pixel in pixels]
+    pairs = [_interleaved(b, *rows[i : i + 2], BYTES) for i in (0, 2)]
+    found = []
+    for first, second in zip(*pairs, strict=True):
+        found += _interleaved(b, first, second, WORDS)
+    return [PRODUCT.codes(b, b.bitcast(vector, BYTES)) for vector in found]
+
+
+def _load_group(b, job, place, step):
+    """The group whose first pixel's address is at `place`, and the next at a step."""
+    places = [b.add(place, b.mul(step, I64(i))) for i in range(GROUP)]
+    pixels = [simd.load(b, at, I64) for at in places]
+    return group_of(b, [b.add(pixel, job.channel) for pixel in pixels])
+
+
+def _add(b, sums, group, weights):
+    """sums + group * weights of one shift, 4 vectors each."""
+    found = []
+    for k, (old, codes) in enumerate(zip(sums, group, strict=True)):
+        packed = simd.load(b, b.add(weights, I64(64 * k)), BYTES)
+        found.append(PRODUCT.add(b, old, codes, PRODUCT.weights(b, packed)))
+    return found
+
+
+def starts_of(taps, stride, pixels):
+    """First pixels of the groups of `pixels` outputs: 3 taps have one group each."""
+    reach = (pixels - 1) * stride + taps
+    step = 2 if taps == 3 else GROUP
+    return range(0, reach - GROUP + step, step)
+
+
+def shifts_of(taps, stride, pixels):
+    """(output, number of its group, pixels from the group's first to its own)."""
+    starts = starts_of(taps, stride, pixels)
+    for p in range(pixels):
+        own = [(g, p * stride - first) for g, first in enumerate(starts)]
+        meets = [(g, shift) for g, shift in own if -taps < shift < GROUP]
+        whole = [(g, shift) for g, shift in meets if 0 <= shift <= GROUP - taps]
+        for g, shift in whole[:1] or meets:
+            yield p, g, shift
+
+
+def _add_line(b, job, shape, line, weights, sums):
+    """`sums` of one row of outputs and one of the kernel; or of several, see `weights`.
+
+    weights: address of a kernel row for each row of outputs, None where it has none.
+    """
+    _, pixels, taps, stride = shape
+    sums, step = list(sums), I64(8)
+    starts = starts_of(taps, stride, pixels)
+    places = [b.add(line, I64(8 * first)) for first in starts]
+    groups = [_load_group(b, job, place, step) for place in places]
+    for r, row in enumerate(weights):
+        for p, g, shift in shifts_of(taps, stride, pixels):
+            if row is not None:
+                at, own = QUAD * (r * pixels + p), I64(SHIFT * (shift + taps - 1))
+                part = _add(b, sums[at : at + QUAD], groups[g], b.add(row, own))
+                sums[at : at + QUAD] = part
+    return sums
+
+
+def _add_any(b, job, line, weights, sums):
+    """`sums` of one output, whatever its taps are: groups of 4 of them."""
+    own = b.add(weights, b.mul(b.sub(job.taps, I64(1)), I64(SHIFT)))
+
+    def add_group(g, sums):
+        place = b.add(line, b.mul(b.mul(job.dilation, I64(GROUP)), g))
+        group = _load_group(b, job, place, job.dilation)
+        return _add(b, sums, group, b.sub(own, b.mul(g, I64(GROUP * SHIFT))))
+
+    count = b.sdiv(b.add(job.taps, I64(GROUP - 1)), I64(GROUP))
+    return vectors.repeat(b, count, sums, add_group)
+
+
+def _accumulate(b, shape, job, x):
+    """bias + taps, 4 vectors for each output of a tile, row-major."""
+    rows, pixels, taps, _ = shape
+    row_bytes = b.mul(b.add(job.taps, I64(GROUP - 1)), I64(SHIFT))
+    start = load_vectors(b, job.bias, QUAD, S32) * (rows * pixels)
+
+    def line_of(i):
+        return b.add(vectors.load(b, b.add(job.lines, b.mul(i, I64(8))), I64), x)
+
+    def add_row(i, sums):
+        weights = b.add(job.weights, b.mul(row_bytes, i))
+        if not taps:
+            return _add_any(b, job, line_of(i), weights, sums)
+        return _add_line(b, job, shape, line_of(i), [weights], sums)
+
+    if rows == 1:
+        return vectors.repeat(b, job.rows, start, add_row)
+    kernel_rows = [b.add(job.weights, b.mul(row_bytes, I64(i))) for i in range(taps)]
+    for i in range(taps + rows - 1):
+        own = [i - r for r in range(rows)]
+        weights = [kernel_rows[ky] if 0 <= ky < taps else None for ky in own]
+        start = _add_line(b, job, shape, line_of(I64(i)), weights, start)
+    return start
+
+
+def _store_sums(b, quad, place):
+    """64 sums in the order of their channels."""
+    part = [range(PART * i, PART * i + PART) for i in range(simd.LANES // PART)]
+    for k, sums in enumerate(quad):
+        for i, lanes in enumerate(part):
+            four = b.shuffle_vector(sums, sums, vectors.constant(I32, lanes))
+            simd.store(b, four, b.add(place, I64(4 * (16 * i + PART * k))))
+
+
+def _rows_of(b, job, pixels, count, out):
+    """Addresses of `count` outputs of a tile, row-major."""
+    for i in range(count):
+        r, p = divmod(i, pixels)
+        row = b.add(out, b.mul(job.row_pitch, I64(r)))
+        yield b.add(row, b.mul(job.pitch, I64(p)))
+
+
+def _each_tile(b, job, shape, tile):
+    """`tile(x, out)` for tiles side by side, until one says 1, as `advance` has it.
+
+    x: bytes of a line before the tile's first pixel; out: of its first output.
+    """
+
+    def numbered(i):
+        first = b.mul(i, I64(shape[1]))
+        first = b.select(b.icmp_signed("<", first, job.last), first, job.last)
+        return tile(b.mul(first, job.step), b.add(job.out, b.mul(first, job.pitch)))
+
+    return vectors.advance(b, job.count, [job.tile], [I64(1)], numbered)
 
 
 @intrinsic(prefer_literal=True)
-def transpose_run(typingctx, is_masked, job):
-    """out[count][16][4] = 16 channels of 4 * count pixels that lie `step` apart.
+def tiles_u8(typingctx, rows, pixels, taps, stride, is_certain, job):
+    """Tiles of `depthwise_u8s8u8` side by side, up to one with a lane near a tie.
 
     Args:
-        is_masked: literal; 0 reads 16 channels whatever `mask` says.
-        job: first pixel, step, count, mask, order, out; addresses.
+        rows, pixels: literals; outputs of a tile, in 1 or 2 rows, `pixels` in each.
+        taps, stride: literals; 3 or 5 and 1 or 2; 0 and 0 for any, with 1 output in
+            each tile. Two rows are of 3 by 3 taps at stride 1.
+        is_certain: literal, 1 if multipliers and `offset` are those of `Certain`.
+        job: as `Job`, then multiplier (float32 [4][16], in the unit of its class),
+            mask (a bit for each of 64 channels), offset, spill; arrays by address.
+
+    Returns: 2 * tiles done, + 1 if the last one has such a lane; then its sums are in
+        `spill`, int32 [rows][pixels][64].
     """
-    flag = simd.literals(is_masked)
-    if flag is None:
+    literals = vectors.literals(rows, pixels, taps, stride, is_certain)
+    if literals is None:
         return None
+    *shape, certain = literals
 
     def emit(context, b, signature, arguments):
-        first, step, count, mask, order, out = cgutils.unpack_tuple(b, arguments[1])
-        mask = b.trunc(mask, I16) if flag[0] else None
-        steps = [b.mul(step, I64(p)) for p in range(GROUP)]
+        values = cgutils.unpack_tuple(b, arguments[5])
+        job = Job(*values[:FIELDS])
+        multiplier, mask, offset, spill = values[FIELDS:]
+        outputs = shape[0] * shape[1]
 
-        def transpose(g, pixel):
-            pixels = [b.add(pixel[0], step) for step in steps]
-            place = b.add(out, b.mul(g, I64(64)))
-            simd.store(b, _transposed(b, pixels, mask, order), place)
-            return [b.add(pixel[0], b.mul(step, I64(GROUP)))]
+        def tile(x, out):
+            sums = _accumulate(b, shape, job, x)
+            rescaler = (Certain if certain else Rescaler)(b, offset)
+            scales = load_vectors(b, multiplier, QUAD, FLOATS)
+            for i, place in enumerate(_rows_of(b, job, shape[1], outputs, out)):
+                codes = rescaler.codes(b, sums[QUAD * i : QUAD * i + QUAD], scales)
+                simd.store_masked(b, codes, place, mask)
+            if certain:
+                return I64(0)
+            flag = rescaler.has_near_tie(b)
+            with b.if_then(flag, likely=False):
+                for i in range(outputs):
+                    place = b.add(spill, I64(4 * BLOCK * i))
+                    _store_sums(b, sums[QUAD * i : QUAD * i + QUAD], place)
+            return b.zext(flag, I64)
 
-        simd.repeat(b, count, [first], transpose)
-        return context.get_dummy_value()
-
-    return types.void(is_masked, types.UniTuple(types.int64, 6)), emit
-
-
-def _shared_groups(b, kw, stride):
-    """Per kernel row: groups of pixels serve all outputs they overlap, by shift."""
-    groups = ((PIXELS - 1) * stride + kw - 1) // GROUP + 1
-
-    def add_row(line, shifted, sums):
-        loaded = load_vectors(b, line, groups, BYTES)
-        pixels = [PRODUCT.codes(b, group) for group in loaded]
-        sums = list(sums)
-        for at, shift in enumerate(range(1 - kw, GROUP)):
-            pairs = [
-                (j, g)
-                for j in range(PIXELS)
-                for g in range(groups)
-                if j * stride - GROUP * g == shift
-            ]
-            if pairs:
-                row = simd.load(b, b.add(shifted, I64(64 * at)), BYTES)
-                taps = PRODUCT.weights(b, row)
-            for j, g in pairs:
-                sums[j] = PRODUCT.add(b, sums[j], pixels[g], taps)
-        return sums
-
-    return add_row
-
-
-def _own_groups(b, kw, spread):
-    """Per kernel row: output j owns the groups j * spread .. (j + 1) * spread - 1."""
-
-    def add_row(line, shifted, sums):
-        unshifted = b.add(shifted, b.mul(b.sub(kw, I64(1)), I64(64)))
-
-        def add_group(g, sums):
-            row = simd.load(b, b.sub(unshifted, b.mul(g, I64(64 * GROUP))), BYTES)
-            taps = PRODUCT.weights(b, row)
-            results = []
-            for j, old in enumerate(sums):
-                place = b.add(g, b.mul(spread, I64(j)))
-                pixels = simd.load(b, b.add(line, b.mul(place, I64(64))), BYTES)
-                pixels = PRODUCT.codes(b, pixels)
-                results.append(PRODUCT.add(b, old, pixels, taps))
-            return results
-
-        return simd.repeat(b, spread, sums, add_group)
-
-    return add_row
-
-
-def _accumulate(b, shape, kw, spread, rows, image, pitch, weights, start):
-    """Sums of PIXELS neighbouring outputs over `rows` kernel rows, 16 channels each."""
-    row_bytes = b.mul(b.add(kw, I64(GROUP - 1)), I64(64))
-    add_row = _shared_groups(b, *shape) if shape[0] else _own_groups(b, kw, spread)
-
-    def step(i, sums):
-        line = b.add(image, b.mul(i, pitch))
-        return add_row(line, b.add(weights, b.mul(i, row_bytes)), sums)
-
-    return simd.repeat(b, rows, [simd.load(b, start, S32)] * PIXELS, step)
-
-
-def _store_pixels(b, codes, first, out, step, masks):
-    for i, mask in enumerate(masks):
-        place = b.add(out, b.mul(step, I64(first + i)))
-        simd.store_masked(b, simd.slice_bytes(b, codes, 16 * i, 16), place, mask)
-
-
-@intrinsic(prefer_literal=True)
-def tile_u8(typingctx, taps, stride, job):
-    """`count` <= PIXELS neighbouring outputs of 16 channels, `step` bytes apart.
-
-    Args:
-        taps, stride: literals: 3 or 5 and 1 or 2, or 0 and 0 for any other shape.
-        job: kw, spread, rows, image, pitch, weights, start, count, step, mask, out,
-            multiplier, low, high, zero_point, spill; all arrays by address.
-
-    Returns: 1 if a lane is near a tie and the tile is in `spill` as well, else 0.
-    """
-    shape = simd.literals(taps, stride)
-    if shape is None:
-        return None
-
-    def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[2])
-        count, step, mask, out, multiplier, low, high, zero_point, spill = job[7:]
-        sums = _accumulate(b, shape, *job[:7])
-        multipliers = load_vectors(b, multiplier, 1, FLOATS)
-        rescaler = Rescaler(b, low, high, zero_point)
-        mask = b.trunc(mask, I16)
-        for j in range(0, PIXELS, QUAD):
-            codes = rescaler.codes(b, sums[j : j + QUAD], multipliers * QUAD)
-            is_whole = b.icmp_signed("<=", I64(j + QUAD), count)
-            with b.if_else(is_whole, likely=True) as (whole, cut):
-                with whole:
-                    _store_pixels(b, codes, j, out, step, [mask] * QUAD)
-                with cut:
-                    exist = [b.icmp_signed("<", I64(j + i), count) for i in range(QUAD)]
-                    masks = [b.select(bit, mask, I16(0)) for bit in exist]
-                    _store_pixels(b, codes, j, out, step, masks)
-        return rescaler.spill_near_ties(b, sums, spill)
+        return _each_tile(b, job, shape, tile)
 
     whole, real = types.int64, types.float32
-    kinds = [*[whole] * 12, real, real, whole, whole]
-    return whole(taps, stride, types.Tuple(kinds)), emit
-
-
-@intrinsic(prefer_literal=True)
-def tile_s32(typingctx, taps, stride, job):
-    """As `tile_u8` with the job up to `out`, where the sums themselves are written."""
-    shape = simd.literals(taps, stride)
-    if shape is None:
-        return None
-
-    def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[2])
-        count, step, mask, out = job[7:]
-        sums = _accumulate(b, shape, *job[:7])
-        mask = b.trunc(mask, I16)
-        for j, accumulator in enumerate(sums):
-            bits = b.select(b.icmp_signed("<", I64(j), count), mask, I16(0))
-            place = b.add(out, b.mul(step, I64(j)))
-            simd.store_masked(b, accumulator, place, bits)
-        return context.get_dummy_value()
-
-    return types.void(taps, stride, types.UniTuple(types.int64, 11)), emit
+    kinds = [*[whole] * (FIELDS + 2), real, whole]
+    return whole(rows, pixels, taps, stride, is_certain, types.Tuple(kinds)), emit
 
 
 @intrinsic
-def add_scaled(typingctx, x, y, factor, out):
-    """out[16] = x[16] + y[16] * factor, int32, all by address; wraps."""
+def tile_s32(typingctx, job):
+    """The sums of output `tile`, int32 [64]; `job` as `Job`."""
 
     def emit(context, b, signature, arguments):
-        x, y, factor, out = arguments
-        factor = simd.splat(b, b.trunc(factor, I32))
-        product = b.mul(simd.load(b, y, S32), factor)
-        simd.store(b, b.add(simd.load(b, x, S32), product), out)
+        job = Job(*cgutils.unpack_tuple(b, arguments[0]))
+        x = b.mul(job.tile, job.step)
+        _store_sums(b, _accumulate(b, (1, 1, 0, 0), job, x), job.out)
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 4), emit
+    return types.void(types.UniTuple(types.int64, FIELDS)), emit
+
+
+@intrinsic
+def arrange(typingctx, source, mask, target):
+    """target[4][16] = source[64], dwords as the vectors of a tile have their channels.
+
+    Those without a bit in `mask` are not read, and become 0. Arrays by address.
+    """
+
+    def emit(context, b, signature, arguments):
+        source, mask, target = arguments
+        rows = []
+        for i in range(QUAD):
+            bits = b.trunc(b.lshr(mask, I64(16 * i)), ir.IntType(16))
+            rows.append(simd.load_masked(b, b.add(source, I64(64 * i)), S32, bits))
+        whole = simd.concat(b, *rows)
+        for k in range(QUAD):
+            lanes = [16 * (i // PART) + PART * k + i % PART for i in range(simd.LANES)]
+            part = simd.permute(b, whole, lanes)
+            simd.store(b, part, b.add(target, I64(64 * k)))
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), emit

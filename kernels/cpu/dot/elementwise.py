@@ -17,7 +17,8 @@ from mdtensor.kernels.cpu.dot.elementwise_chunk import (
     scale_chunk,
     sum_chunk,
 )
-from mdtensor.kernels.cpu.dot.epilogue import lane_mask, limits, trailing_zeros
+from mdtensor.kernels.cpu.dot.epilogue import lane_mask
+from mdtensor.kernels.cpu.dot.floats import limits, trailing_zeros
 from mdtensor.kernels.cpu.jit import kernel
 
 

@@ -9,7 +9,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu.dot import avx512, simd
-from mdtensor.kernels.cpu.dot.epilogue import QUAD, Rescaler, load_vectors
+from mdtensor.kernels.cpu.dot.epilogue import QUAD, load_vectors
+from mdtensor.kernels.cpu.dot.floats import Rescaler
 from mdtensor.kernels.cpu.dot.simd import BYTES, FLOATS, I8, I16, I32, I64, S32
 
 CHUNK = 64

@@ -102,11 +102,6 @@ def pack_bytes(b, x, y):
     return _packed(b, x, y, 0, 255, BYTES)
 
 
-def permute_bytes(b, x, order):
-    """Byte i of the result = byte order[i] % 64 of x."""
-    return _picked(b, x, order)
-
-
 def permute_pair(b, x, order, y):
     """Byte i of the result = byte order[i] % 128 of x and y in a row."""
     both = constant(I32, range(2 * BYTES.count))

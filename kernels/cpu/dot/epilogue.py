@@ -1,107 +1,78 @@
 """Requantization of accumulator tiles: four vectors of int32 become 64 codes.
 
-out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), in float32 as long as no
-lane is near a tie. A tile with such a lane (one in thousands) spills its accumulators
-and a bit mask per vector, and `resolve` decides those lanes with integers.
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), by `ties.py`. A tile
+with a lane near a tie (one in 85) spills its accumulators, and `resolve` decides it.
 """
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import rounding
+from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.dot import simd
-from mdtensor.kernels.cpu.dot.simd import FLOATS, I16, I64, S32
+from mdtensor.kernels.cpu.dot.simd import FLOATS, I8, I16, I64, LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vectors import trailing_zeros as trailing_zeros
+from mdtensor.kernels.cpu.ties import NEAR, ONE, offset_of
 
 QUAD = 4
-# In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
-NEAR_TIE = 2.0**-14
+
+
+class Certain:
+    """Codes by multipliers of `certain.py`, of which none needs a test.
+
+    offset: `certain_offset`, so that the low half of a float32 is the code.
+    """
+
+    unit = 1.0
+
+    def __init__(self, b, offset):
+        self.offset = simd.splat(b, offset)
+
+    def codes(self, b, quad, multipliers):
+        """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
+        pairs = zip(quad, multipliers, strict=True)
+        floats = [(b.sitofp(sums, FLOATS), scale) for sums, scale in pairs]
+        ys = [simd.multiply_add(b, *pair, self.offset) for pair in floats]
+        return simd.low_codes(b, [b.bitcast(y, S32) for y in ys])
 
 
 class Rescaler:
-    """What all quads of a tile share: the limits as vectors, and the rests so far.
+    """What all quads of a tile share: the least low half so far."""
 
-    `low` and `high` are lo - zero_point and hi - zero_point: clamping there is exact.
-    """
+    unit = ONE
 
-    def __init__(self, b, low, high, zero_point):
-        self.low = simd.splat(b, low)
-        self.high = simd.splat(b, high)
-        self.zero_point = zero_point
-        self.rests = []
-
-    def clamped(self, b, v):
-        """v within the limits; NaN becomes the low one."""
-        return simd.minimum(b, simd.maximum(b, v, self.low), self.high)
+    def __init__(self, b, offset):
+        self.offset = simd.splat(b, offset)
+        self.least = ir.Constant(WORDS, [-1] * WORDS.count)
 
     def scaled(self, b, accumulator, multiplier):
-        """clamp(float32(acc) * multiplier)."""
-        return self.clamped(b, b.fmul(b.sitofp(accumulator, FLOATS), multiplier))
-
-    def quad_codes(self, b, quad):
-        """64 codes of 4 clamped float32 vectors, in their order; keeps their rests."""
-        self.rests += [simd.rounding_rest(b, v) for v in quad]
-        ints = [simd.to_int(b, v) for v in quad]
-        return simd.narrowed(b, ints, self.zero_point)
+        """y of an accumulator vector; remembers its low halves."""
+        v = b.sitofp(accumulator, FLOATS)
+        y = simd.to_int(b, simd.multiply_add(b, v, multiplier, self.offset))
+        self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
+        return y
 
     def codes(self, b, quad, multipliers):
-        """64 codes of 4 accumulator vectors with their multipliers."""
+        """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
         pairs = zip(quad, multipliers, strict=True)
-        return self.quad_codes(b, [self.scaled(b, *pair) for pair in pairs])
+        return simd.high_codes(b, [self.scaled(b, *pair) for pair in pairs])
 
-    def has_near_tie(self, b, limit=None):
-        """i1: does a rest exceed `limit` (1/2 - NEAR_TIE)?"""
-        worst = ir.Constant(FLOATS, None)
-        for rest in self.rests:
-            worst = simd.larger_magnitude(b, worst, rest)
-        bits = b.bitcast(exceeds(b, worst, limit), I16)
-        return b.icmp_unsigned("!=", bits, I16(0))
+    def near_ties(self, b):
+        """i16: one bit for each dword lane in which a low half was near a tie."""
+        low = b.and_(b.bitcast(self.least, S32), ir.Constant(S32, [0xFFFF] * LANES))
+        near = b.icmp_signed("<", low, ir.Constant(S32, [NEAR] * LANES))
+        return b.bitcast(near, I16)
 
-    def spill_near_ties(self, b, accumulators, address):
-        """i64: 1 if a lane is near a tie; then the accumulators are at `address`."""
-        flag = self.has_near_tie(b)
-        with b.if_then(flag, likely=False):
-            for i, accumulator in enumerate(accumulators):
-                simd.store(b, accumulator, b.add(address, I64(64 * i)))
-        return b.zext(flag, I64)
-
-    def near_tie_bits(self, b, limit=None):
-        """i64: one bit for each of the 64 lanes of the one quad that is near a tie."""
-        slot = cgutils.alloca_once_value(b, I64(0))
-        with b.if_then(self.has_near_tie(b, limit), likely=False):
-            bits = I64(0)
-            for i, rest in enumerate(self.rests):
-                near = exceeds(b, simd.larger_magnitude(b, rest, rest), limit)
-                near = b.zext(b.bitcast(near, I16), I64)
-                bits = b.or_(bits, b.shl(near, I64(16 * i)))
-            b.store(bits, slot)
-        return b.load(slot)
+    def has_near_tie(self, b):
+        """i1: was a lane near a tie?"""
+        return b.icmp_unsigned("!=", self.near_ties(b), I16(0))
 
 
-def exceeds(b, rest, limit=None):
-    """<16 x i1>: rest > limit; a rest this large is within NEAR_TIE of 1/2."""
-    usual = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
-    return b.fcmp_ordered(">", rest, usual if limit is None else simd.splat(b, limit))
-
-
-@intrinsic
-def near_tie_mask(typingctx, accumulator, multiplier, low, high):
-    """Bits of the lanes that need integers; 16 int32 and 16 float32 by address."""
-
-    def emit(context, b, signature, arguments):
-        accumulator, multiplier, low, high = arguments
-        rescaler = Rescaler(b, low, high, I64(0))
-        sums = simd.load(b, accumulator, S32)
-        v = rescaler.scaled(b, sums, simd.load(b, multiplier, FLOATS))
-        rest = simd.rounding_rest(b, v)
-        near = exceeds(b, simd.larger_magnitude(b, rest, rest))
-        return b.zext(b.bitcast(near, I16), I64)
-
-    whole, real = types.int64, types.float32
-    return whole(whole, whole, real, real), emit
+def limited(b, codes, lo, hi):
+    """64 codes within lo .. hi."""
+    low, high = (simd.splat(b, b.trunc(x, I8), codes.type.count) for x in (lo, hi))
+    return simd.smaller(b, simd.larger(b, codes, low), high)
 
 
 def load_vectors(b, address, count, kind):
@@ -109,16 +80,46 @@ def load_vectors(b, address, count, kind):
     return [simd.load(b, b.add(address, I64(64 * i)), kind) for i in range(count)]
 
 
+def load_multipliers(b, address, count, unit=ONE):
+    """`count` vectors of multipliers, times `unit`."""
+    one = ir.Constant(FLOATS, [unit] * LANES)
+    return [b.fmul(v, one) for v in load_vectors(b, address, count, FLOATS)]
+
+
+@intrinsic
+def near_tie_lanes(typingctx, sums, count, multiplier, first, width, offset):
+    """Which of 16 * count sums need integers: bit i for sum i; count <= 4.
+
+    sums: int32 by address, of vectors `first` and on of a tile; multiplier: float32 by
+    address, again after `width` vectors.
+    """
+
+    def emit(context, b, signature, arguments):
+        sums, count, multiplier, first, width, offset = arguments
+
+        def lanes(i, carried):
+            found, column = carried
+            rescaler = Rescaler(b, offset)
+            place = b.add(multiplier, b.mul(column, I64(64)))
+            (scale,) = load_multipliers(b, place, 1)
+            place = b.add(sums, b.mul(i, I64(64)))
+            rescaler.scaled(b, simd.load(b, place, S32), scale)
+            near = b.zext(rescaler.near_ties(b), I64)
+            found = b.or_(found, b.shl(near, b.mul(i, I64(LANES))))
+            after = b.add(column, I64(1))
+            is_last = b.icmp_signed("==", after, width)
+            return [found, b.select(is_last, I64(0), after)]
+
+        column = b.srem(first, width)
+        return vectors.repeat(b, count, [I64(0), column], lanes)[0]
+
+    return types.int64(*[types.int64] * 5, types.float32), emit
+
+
 @kernel
 def lane_mask(left):
     """One bit for each of the next 64 lanes that exist."""
     return np.int64(-1) if left >= 64 else (np.int64(1) << left) - np.int64(1)
-
-
-@kernel
-def limits(zero_point, lo, hi):
-    """(lo - zero_point, hi - zero_point) as float32: clamping there is exact."""
-    return np.float32(lo - zero_point), np.float32(hi - zero_point)
 
 
 @kernel
@@ -132,18 +133,17 @@ def resolve(
         n0, n: first column of the tile and number of columns of the matrix.
         c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
     """
-    low, high = limits(zero_point, lo, hi)
-    for i in range(rows * width):
-        first = n0 + 16 * (i % width)
-        sums = simd.address_of(spill, 16 * i)
-        scales = simd.address_of(multiplier, first)
-        mask = near_tie_mask(sums, scales, low, high)
-        while mask != 0:
-            lane = trailing_zeros(mask)
-            mask &= mask - 1
-            column = first + lane
+    offset = offset_of(zero_point)
+    scales = vectors.address_of(multiplier, n0)
+    for start in range(0, rows * width, QUAD):
+        count = min(QUAD, rows * width - start)
+        sums = vectors.address_of(spill, 16 * start)
+        lanes = near_tie_lanes(sums, count, scales, start, width, offset)
+        while lanes != 0:
+            i = 16 * start + vectors.trailing_zeros(lanes)
+            lanes &= lanes - 1
+            row, column = i // (16 * width), n0 + i % (16 * width)
             if column < n:
-                out[c0 + (i // width) * ldc + column] = rounding.requantize_s32u8(
-                    spill[16 * i + lane], multiplier[column], limbs, column,
-                    zero_point, lo, hi,
-                )  # fmt: skip
+                out[c0 + row * ldc + column] = rounding.requantize_s32u8(
+                    spill[i], multiplier[column], limbs, column, zero_point, lo, hi
+                )

@@ -99,11 +99,6 @@ def pack_bytes(b, x, y):
     return call(b, "llvm.x86.avx512.packuswb.512", BYTES, x, y)
 
 
-def permute_bytes(b, x, order):
-    """Byte i of the result = byte order[i] of x, `order` a vector (AVX512_VBMI)."""
-    return call(b, "llvm.x86.avx512.permvar.qi.512", BYTES, x, order)
-
-
 def permute_pair(b, x, order, y):
     """Byte i of the result = byte order[i] % 128 of x and y in a row (AVX512_VBMI)."""
     return call(b, "llvm.x86.avx512.vpermi2var.qi.512", BYTES, x, order, y)

@@ -1,9 +1,10 @@
 """Matrix products by the product of four bytes: unsigned activations, signed weights.
 
 The activations are read in place: four bytes of a row are broadcast to all lanes, so
-only the weights are packed. Columns go in panels of 64, 32 or 16; a panel of w * 16
-columns is computed in tiles of 16 / w rows, 16 accumulators in all. Where registers
-hold 4 accumulators only, every panel has 16 columns and every tile 4 rows.
+only the weights are packed. Columns go in panels of up to 6 vectors of 16, each
+computed in tiles of 24 accumulators; some hundred rows stay in the second cache while
+all panels pass over them. Where registers hold 4 accumulators only, every panel has 16
+columns and every tile 4 rows.
 Source: GotoBLAS's panels; oneDNN's vpdpbusd layout [K/4][N][4].
 """
 
@@ -12,27 +13,29 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.dot import simd
 from mdtensor.kernels.cpu.dot.epilogue import (
     QUAD,
     Rescaler,
-    lane_mask,
-    limits,
+    limited,
+    load_multipliers,
     load_vectors,
     resolve,
 )
-from mdtensor.kernels.cpu.dot.simd import FLOATS, I64, PRODUCT, S32, TILE
+from mdtensor.kernels.cpu.dot.simd import I64, PRODUCT, S32, TILE
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.ties import offset_of
 
-SPILL = TILE * 16
-WIDEST = TILE // 4  # vectors of a panel
-HAS_ONE_SHAPE = WIDEST == 1  # of tiles; no other is compiled
+HAS_ONE_SHAPE = TILE == 4  # of tiles; no other is compiled
+SPILL = 16 * (TILE if HAS_ONE_SHAPE else TILE + 1)  # 5 by 5 are one more
 GROUP_BYTES = PRODUCT.packed_bytes  # of 4 weights of a column
 HEAD_BYTES = 4 if PRODUCT.offset else 0  # of a column: offset * sum of its weights
-
-
-#: Columns of packed weights lie apart from those before only at multiples of this.
-PANEL_COLUMNS = 16 * WIDEST
+UNROLLED = 2  # steps of k: addresses of rows take an instruction each
+FEW = 4  # rows of the smaller tile of each width
+DEEP = 96  # groups of k from which narrow panels pay: they stay in the first cache
+BLOCK = 1 << 18  # bytes of rows that stay in the second cache
+WHOLE = 120  # rows, a multiple of those of every tile
 
 
 def packed_column_bytes(k):
@@ -40,12 +43,24 @@ def packed_column_bytes(k):
     return HEAD_BYTES + GROUP_BYTES * ((k + 3) // 4)
 
 
+#: Columns of packed weights lie apart from those before only at multiples of this.
+PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 96
+
+
 @kernel
-def panel_width(vectors_left):
-    """Vectors of 16 columns in the next panel: 4, 2 or 1."""
-    if vectors_left >= WIDEST:
-        return WIDEST
-    return 2 if vectors_left >= 2 else 1
+def panel_width(vectors_left, k4):
+    """Vectors of 16 columns in the next panel."""
+    if HAS_ONE_SHAPE:
+        return 1
+    return min(vectors_left, 2 if k4 >= DEEP else 6)
+
+
+@kernel
+def tile_rows(width):
+    """Rows of a tile: 24 accumulators, or 25."""
+    if HAS_ONE_SHAPE:
+        return FEW
+    return 5 if width == 5 else TILE // width
 
 
 def pack_s8(w):
@@ -67,7 +82,7 @@ def pack_s8(w):
     heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
     parts, first = [np.zeros(0, np.int8)], 0
     while first < vectors:
-        end = first + panel_width(vectors - first)
+        end = first + panel_width(vectors - first, k4)
         if HEAD_BYTES:
             parts.append(heads[16 * first : 16 * end].view(np.int8))
         panel = np.ascontiguousarray(PRODUCT.pack(groups[:, first:end]))
@@ -86,91 +101,190 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
         packed = b.add(packed, I64(16 * HEAD_BYTES * width))
     vector = 16 * GROUP_BYTES
 
-    def step(i, accumulators):
+    def step(i, sums):
         line = b.add(packed, b.mul(i, I64(vector * width)))
         places = [b.add(line, I64(vector * v)) for v in range(width)]
         weights = [PRODUCT.packed_at(b, place) for place in places]
-        offset = b.mul(i, I64(4))
-        results = []
+        offset, results = b.mul(i, I64(4)), []
         for r in range(rows):
             codes = PRODUCT.codes_at(b, b.add(starts[r], offset))
             for v in range(width):
-                old = accumulators[r * width + v]
+                old = sums[r * width + v]
                 results.append(PRODUCT.add(b, old, codes, weights[v]))
         return results
 
-    return simd.repeat(b, k4, sums * rows, step)
+    def steps(i, sums):
+        for part in range(UNROLLED):
+            sums = step(b.add(b.mul(i, I64(UNROLLED)), I64(part)), sums)
+        return sums
+
+    whole = b.sdiv(k4, I64(UNROLLED))
+    sums = simd.repeat(b, whole, sums * rows, steps)
+    done = b.mul(whole, I64(UNROLLED))
+    return simd.repeat(b, b.sub(k4, done), sums, lambda i, c: step(b.add(done, i), c))
+
+
+def _bits(b, left, first, count):
+    """A bit for each column of vectors first .. first + count, of those that exist."""
+    size = 16 * count
+    rest = b.sub(left, I64(16 * first))
+    rest = b.select(b.icmp_signed("<", rest, I64(0)), I64(0), rest)
+    some = b.sub(b.shl(I64(1), rest), I64(1))
+    bits = b.select(b.icmp_signed(">=", rest, I64(size)), I64(-1), some)
+    return b.trunc(bits, ir.IntType(size)) if size < 64 else bits
+
+
+def _runs(rows, width):
+    """Fours of a tile's vectors, as runs (row, first, count) of neighbours in a row."""
+    whole = [[(r, v, QUAD)] for r in range(rows) for v in range(0, width - 3, QUAD)]
+    for bit in (2, 1):
+        first, count = width // (2 * bit) * (2 * bit), QUAD // bit
+        runs = [(r, first, bit) for r in range(rows) if width & bit]
+        whole += [runs[i : i + count] for i in range(0, len(runs), count)]
+    return whole
+
+
+def _store_runs(b, codes, runs, masks, ldc, out):
+    """16 codes of each vector of the runs, those that exist."""
+    at = 0
+    for r, first, count in runs:
+        line = simd.slice_bytes(b, codes, at, 16 * count)
+        row = b.add(out, b.mul(ldc, I64(r)))
+        simd.store_masked(b, line, b.add(row, I64(16 * first)), masks[first, count])
+        at += 16 * count
 
 
 @intrinsic(prefer_literal=True)
-def tile_u8(typingctx, rows, width, job):
-    """One tile of `gemm_u8s8u8` with `rows` rows and 16 * `width` columns, literals.
+def tiles_u8(typingctx, rows, width, job):
+    """Tiles of `gemm_u8s8u8`, one below the other, up to one with a lane near a tie.
 
     Args:
-        job: a, lda, k4, packed, bias, ldc, mask, out, multiplier, low, high,
-            zero_point, spill; arrays by address, `mask` has a bit for each column.
+        rows, width: literals; a tile has `rows` rows and 16 * `width` columns.
+        job: count, a, lda, k4, packed, bias, ldc, left (columns), out, multiplier, lo,
+            hi, offset, spill; arrays by address.
 
-    Returns: 1 if a lane is near a tie and the tile is in `spill` as well, else 0.
+    Returns: 2 * tiles done, + 1 if the last one has such a lane; then its sums are in
+        `spill`.
     """
     shape = simd.literals(rows, width)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        job = cgutils.unpack_tuple(b, arguments[2])
-        ldc, mask, out, multiplier, low, high, zero_point, spill = job[5:]
-        accumulators = _accumulate(b, *shape, *job[:5])
-        w_count = shape[1]
-        multipliers = load_vectors(b, multiplier, w_count, FLOATS)
-        rescaler = Rescaler(b, low, high, zero_point)
-        size = 16 * w_count
-        mask = b.trunc(mask, ir.IntType(size)) if size < 64 else mask
-        for q in range(0, len(accumulators), QUAD):
-            scales = multipliers * (QUAD // w_count)
-            codes = rescaler.codes(b, accumulators[q : q + QUAD], scales)
-            for part in range(QUAD // w_count):
-                row = b.mul(ldc, I64(q // w_count + part))
-                line = simd.slice_bytes(b, codes, part * size, size)
-                simd.store_masked(b, line, b.add(out, row), mask)
-        return rescaler.spill_near_ties(b, accumulators, spill)
+        rows, width = shape
+        count, a, lda, *job = cgutils.unpack_tuple(b, arguments[2])
+        k4, packed, bias, ldc, left, out, multiplier, lo, hi, offset, spill = job
+        multipliers = load_multipliers(b, multiplier, width)
+        groups = _runs(rows, width)
+        kinds = {(first, count) for runs in groups for _, first, count in runs}
+        masks = {kind: _bits(b, left, *kind) for kind in sorted(kinds)}
 
-    whole, real = types.int64, types.float32
-    kinds = [*[whole] * 9, real, real, whole, whole]
-    return whole(rows, width, types.Tuple(kinds)), emit
+        def tile(a, out):
+            sums = _accumulate(b, rows, width, a, lda, k4, packed, bias)
+            rescaler = Rescaler(b, offset)
+            for runs in groups:
+                places = [(r, v + i) for r, v, count in runs for i in range(count)]
+                whole = (places * QUAD)[:QUAD]
+                quad = [sums[r * width + v] for r, v in whole]
+                codes = rescaler.codes(b, quad, [multipliers[v] for _, v in whole])
+                codes = limited(b, simd.in_order(b, codes), lo, hi)
+                _store_runs(b, codes, runs, masks, ldc, out)
+            flag = rescaler.has_near_tie(b)
+            with b.if_then(flag, likely=False):
+                for i, accumulator in enumerate(sums):
+                    simd.store(b, accumulator, b.add(spill, I64(64 * i)))
+            return b.zext(flag, I64)
+
+        steps = [b.mul(step, I64(rows)) for step in (lda, ldc)]
+        return vectors.advance(b, count, [a, out], steps, tile)
+
+    kinds = [*[types.int64] * 12, types.float32, types.int64]
+    return types.int64(rows, width, types.Tuple(kinds)), emit
 
 
 @intrinsic(prefer_literal=True)
-def tile_s32(typingctx, rows, width, job):
-    """As `tile_u8` with the job up to `out`, where sums are written; `ldc` in bytes."""
+def tiles_s32(typingctx, rows, width, job):
+    """As `tiles_u8` with the job up to `out`, where the sums go; `ldc` in bytes."""
     shape = simd.literals(rows, width)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
+        rows, width = shape
         job = cgutils.unpack_tuple(b, arguments[2])
-        ldc, mask, out = job[5:]
-        for i, sums in enumerate(_accumulate(b, *shape, *job[:5])):
-            r, v = divmod(i, shape[1])
-            place = b.add(b.add(out, b.mul(ldc, I64(r))), I64(64 * v))
-            bits = b.trunc(b.lshr(mask, I64(16 * v)), ir.IntType(16))
-            simd.store_masked(b, sums, place, bits)
-        return context.get_dummy_value()
+        count, a, lda, k4, packed, bias, ldc, left, out = job
+        masks = [_bits(b, left, v, 1) for v in range(width)]
 
-    return types.void(rows, width, types.UniTuple(types.int64, 8)), emit
+        def tile(a, out):
+            sums = _accumulate(b, rows, width, a, lda, k4, packed, bias)
+            for i, accumulator in enumerate(sums):
+                r, v = divmod(i, width)
+                place = b.add(b.add(out, b.mul(ldc, I64(r))), I64(64 * v))
+                simd.store_masked(b, accumulator, place, masks[v])
+            return I64(0)
+
+        steps = [b.mul(step, I64(rows)) for step in (lda, ldc)]
+        return vectors.advance(b, count, [a, out], steps, tile)
+
+    return types.int64(rows, width, types.UniTuple(types.int64, 9)), emit
 
 
 @kernel
-def tile_rows(width, m, row):
-    """(rows, first row, how far apart) of the next tile of `m` rows.
+def next_tiles(full, m, row, end):
+    """(rows of a tile, first row, tiles, how far rows lie apart) from `row` to `end`.
 
-    The last tile overlaps the one before; below 4 rows one row fills all 4.
+    Tiles overlap those before where they would pass row m; fewer than 4 rows in all are
+    done one by one, each by all rows of a tile.
     """
-    full = TILE // width
-    if row + full <= m:
-        return full, row, 1
-    if m >= 4:
-        return 4, min(row, m - 4), 1
-    return 4, row, 0
+    if row + full <= end:
+        return full, row, (end - row) // full, 1
+    if m >= full and m - row > FEW:
+        return full, m - full, 1, 1
+    if m >= FEW:
+        return FEW, min(row, m - FEW), max(1, (m - row) // FEW), 1
+    return FEW, row, 1, 0
+
+
+@kernel
+def run_tiles(width, rows, job):
+    """`tiles_u8` for a shape that `next_tiles` gives."""
+    if HAS_ONE_SHAPE:
+        return tiles_u8(4, 1, job)
+    if width == 6:
+        return tiles_u8(4, 6, job)
+    if width == 5:
+        return tiles_u8(5, 5, job) if rows == 5 else tiles_u8(4, 5, job)
+    if width == 4:
+        return tiles_u8(6, 4, job) if rows == 6 else tiles_u8(4, 4, job)
+    if width == 3:
+        return tiles_u8(8, 3, job) if rows == 8 else tiles_u8(4, 3, job)
+    if width == 2:
+        return tiles_u8(12, 2, job) if rows == 12 else tiles_u8(4, 2, job)
+    return tiles_u8(24, 1, job) if rows == 24 else tiles_u8(4, 1, job)
+
+
+@kernel
+def run_tiles_s32(width, rows, job):
+    """`tiles_s32` for a shape that `next_tiles` gives."""
+    if HAS_ONE_SHAPE:
+        return tiles_s32(4, 1, job)
+    if width == 6:
+        return tiles_s32(4, 6, job)
+    if width == 5:
+        return tiles_s32(5, 5, job) if rows == 5 else tiles_s32(4, 5, job)
+    if width == 4:
+        return tiles_s32(6, 4, job) if rows == 6 else tiles_s32(4, 4, job)
+    if width == 3:
+        return tiles_s32(8, 3, job) if rows == 8 else tiles_s32(4, 3, job)
+    if width == 2:
+        return tiles_s32(12, 2, job) if rows == 12 else tiles_s32(4, 2, job)
+    return tiles_s32(24, 1, job) if rows == 24 else tiles_s32(4, 1, job)
+
+
+@kernel
+def block_rows(k):
+    """Rows that all panels pass over before the next ones."""
+    return max(1, BLOCK // max(k, 1) // WHOLE) * WHOLE
 
 
 @kernel
@@ -187,46 +301,36 @@ def gemm_u8s8u8(
         zero_point, lo, hi: ints in 0 .. 255; output steps.
         out: uint8, row i starts at i * ldc, written, must not alias `a`.
 
-    Rounding: half to even (rhe) of the exact rational. Overflow: k <= 66,311.
+    Rounding: half to even (rhe) of the exact rational. Overflow: k <= 65,793.
     """
     k4 = (k + 3) // 4
     column = HEAD_BYTES + GROUP_BYTES * k4
-    low, high = limits(zero_point, lo, hi)
+    offset = offset_of(zero_point)
     spill = np.empty(SPILL, np.int32)
-    ties = simd.address_of(spill, 0)
-    vectors = (n + 15) // 16
-    v = 0
-    while v < vectors:
-        width = panel_width(vectors - v)
-        mask = lane_mask(n - 16 * v)
-        weights = simd.address_of(packed, 16 * v * column)
-        biases = simd.address_of(bias, 16 * v)
-        scales = simd.address_of(multiplier, 16 * v)
-        row = 0
-        while row < m:
-            rows, first, apart = tile_rows(width, m, row)
-            x = simd.address_of(a, first * lda)
-            y = simd.address_of(out, first * ldc + 16 * v)
-            dc = apart * ldc
-            job = (x, apart * lda, k4, weights, biases, dc, mask, y, scales,
-                   low, high, zero_point, ties)  # fmt: skip
-            if HAS_ONE_SHAPE:
-                near = tile_u8(4, 1, job)
-            elif width == 4:
-                near = tile_u8(4, 4, job)
-            elif width == 2 and rows == 8:
-                near = tile_u8(8, 2, job)
-            elif width == 2:
-                near = tile_u8(4, 2, job)
-            elif rows == 16:
-                near = tile_u8(16, 1, job)
-            else:
-                near = tile_u8(4, 1, job)
-            if near:
-                resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
-                        zero_point, lo, hi, out, first * ldc, dc)  # fmt: skip
-            row = first + rows if apart else row + 1
-        v += width
+    step, count = block_rows(k), (n + 15) // 16
+    for start in range(0, m, step):
+        end = min(m, start + step)
+        v = 0
+        while v < count:
+            width = panel_width(count - v, k4)
+            weights = vectors.address_of(packed, 16 * v * column)
+            biases = vectors.address_of(bias, 16 * v)
+            scales = vectors.address_of(multiplier, 16 * v)
+            row = start
+            while row < end:
+                rows, first, tiles, apart = next_tiles(tile_rows(width), m, row, end)
+                x = vectors.address_of(a, first * lda)
+                y = vectors.address_of(out, first * ldc + 16 * v)
+                sums = vectors.address_of(spill, 0)
+                job = (tiles, x, apart * lda, k4, weights, biases, apart * ldc,
+                       n - 16 * v, y, scales, lo, hi, offset, sums)  # fmt: skip
+                ended = run_tiles(width, rows, job)
+                row = first + rows * (ended >> 1) if apart else row + 1
+                if ended & 1:
+                    at = (row - rows if apart else row - 1) * ldc
+                    resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
+                            zero_point, lo, hi, out, at, apart * ldc)  # fmt: skip
+            v += width
 
 
 @kernel
@@ -237,30 +341,21 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
     """
     k4 = (k + 3) // 4
     column = HEAD_BYTES + GROUP_BYTES * k4
-    vectors = (n + 15) // 16
-    v = 0
-    while v < vectors:
-        width = panel_width(vectors - v)
-        mask = lane_mask(n - 16 * v)
-        weights = simd.address_of(packed, 16 * v * column)
-        biases = simd.address_of(bias, 16 * v)
-        row = 0
-        while row < m:
-            rows, first, apart = tile_rows(width, m, row)
-            x = simd.address_of(a, first * lda)
-            y = simd.address_of(out, first * ldc + 16 * v)
-            job = (x, apart * lda, k4, weights, biases, apart * ldc * 4, mask, y)
-            if HAS_ONE_SHAPE:
-                tile_s32(4, 1, job)
-            elif width == 4:
-                tile_s32(4, 4, job)
-            elif width == 2 and rows == 8:
-                tile_s32(8, 2, job)
-            elif width == 2:
-                tile_s32(4, 2, job)
-            elif rows == 16:
-                tile_s32(16, 1, job)
-            else:
-                tile_s32(4, 1, job)
-            row = first + rows if apart else row + 1
-        v += width
+    step, count = block_rows(k), (n + 15) // 16
+    for start in range(0, m, step):
+        end = min(m, start + step)
+        v = 0
+        while v < count:
+            width = panel_width(count - v, k4)
+            weights = vectors.address_of(packed, 16 * v * column)
+            biases = vectors.address_of(bias, 16 * v)
+            row = start
+            while row < end:
+                rows, first, tiles, apart = next_tiles(tile_rows(width), m, row, end)
+                x = vectors.address_of(a, first * lda)
+                y = vectors.address_of(out, first * ldc + 16 * v)
+                job = (tiles, x, apart * lda, k4, weights, biases, 4 * apart * ldc,
+                       n - 16 * v, y)  # fmt: skip
+                ended = run_tiles_s32(width, rows, job)
+                row = first + rows * (ended >> 1) if apart else row + 1
+            v += width

@@ -13,6 +13,7 @@ from mdtensor.kernels.cpu.vectors import (
     call,
     concat,
     load,
+    permute,
     repeat,
     splat,
     store,
@@ -35,8 +36,9 @@ def rounded(b, x):
 
 
 def to_int(b, x):
-    """Round float32 lanes half to even to int32, which holds them."""
-    return b.fptosi(rounded(b, x), S32)
+    """Round float32 lanes half to even to int32, the nearest there is."""
+    name = f"llvm.fptosi.sat.v{LANES}i32.v{LANES}f32"
+    return call(b, name, S32, rounded(b, x))
 
 
 def rounding_rest(b, x):
@@ -50,18 +52,35 @@ def larger_magnitude(b, x, y):
     return maximum(b, x, y)
 
 
+def high_codes(b, quad):
+    """64 codes, the high halves of 4 vectors of int32, saturated.
+
+    128 bits of them are a dword of codes of each vector.
+    """
+    half = ir.Constant(S32, [16] * LANES)
+    return _saturated(b, [b.ashr(v, half) for v in quad])
+
+
+def low_codes(b, quad):
+    """As `high_codes`, of the low halves."""
+    half = ir.Constant(S32, [16] * LANES)
+    return _saturated(b, [b.ashr(b.shl(v, half), half) for v in quad])
+
+
+def _saturated(b, quad):
+    low, high = ir.Constant(S32, None), ir.Constant(S32, [255] * LANES)
+    quad = [call(b, "llvm.smax.v16i32", S32, v, low) for v in quad]
+    quad = [call(b, "llvm.smin.v16i32", S32, v, high) for v in quad]
+    part = ir.VectorType(I8, LANES)
+    order = [16 * (i // 4 % 4) + 4 * (i // 16) + i % 4 for i in range(BYTES.count)]
+    return permute(b, concat(b, *[b.trunc(v, part) for v in quad]), order)
+
+
 def narrowed(b, quad, zero_point):
     """Four vectors of int32 plus `zero_point`, all in 0 .. 255, as 64 codes."""
     moved = splat(b, b.trunc(zero_point, I32), LANES)
     part = ir.VectorType(I8, LANES)
     return concat(b, *[b.trunc(b.add(ints, moved), part) for ints in quad])
-
-
-def interleaved(b, pixels, order):
-    """[16][4]: byte c of each of 4 pixels, for every c; `order` is for AVX-512."""
-    whole = concat(b, *pixels)
-    lanes = [LANES * (i % 4) + i // 4 for i in range(BYTES.count)]
-    return b.shuffle_vector(whole, whole, ir.Constant(ir.VectorType(I32, 64), lanes))
 
 
 def load_masked(b, address, kind, mask):

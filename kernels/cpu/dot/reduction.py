@@ -7,14 +7,8 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding
 from mdtensor.kernels.cpu.dot import simd
-from mdtensor.kernels.cpu.dot.epilogue import (
-    QUAD,
-    Rescaler,
-    lane_mask,
-    limits,
-    load_vectors,
-    trailing_zeros,
-)
+from mdtensor.kernels.cpu.dot.epilogue import QUAD, lane_mask, load_vectors
+from mdtensor.kernels.cpu.dot.floats import Rescaler, limits, trailing_zeros
 from mdtensor.kernels.cpu.dot.simd import BYTES, I8, I32, I64, PRODUCT, S32
 from mdtensor.kernels.cpu.jit import kernel
 

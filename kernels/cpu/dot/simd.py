@@ -39,7 +39,7 @@ from mdtensor.kernels.cpu.vectors import (
 #: Are there 32 registers of 512 bits? Else there are as many bits as in 8 of them.
 IS_WIDE = isa.DOT_RUNWAY in ("avx512", "vnni")
 #: Accumulators that the registers hold, with the operands.
-TILE = 16 if IS_WIDE else 4
+TILE = 24 if IS_WIDE else 4
 
 _family = avx512 if IS_WIDE else plain
 minimum = _family.minimum
@@ -48,7 +48,8 @@ to_int = _family.to_int
 rounding_rest = _family.rounding_rest
 larger_magnitude = _family.larger_magnitude
 narrowed = _family.narrowed
-interleaved = _family.interleaved
+high_codes = _family.high_codes
+low_codes = _family.low_codes
 load_masked = _family.load_masked
 store_masked = _family.store_masked
 
@@ -56,6 +57,29 @@ store_masked = _family.store_masked
 def splat(b, scalar, lanes=LANES):
     """Every lane = scalar."""
     return vectors.splat(b, scalar, lanes)
+
+
+def multiply_add(b, x, y, z):
+    """x * y + z per float32 lane, rounded once."""
+    return call(b, f"llvm.fma.v{LANES}f32", FLOATS, x, y, z)
+
+
+def smaller(b, x, y):
+    """min per unsigned integer lane."""
+    kind = x.type
+    return call(b, f"llvm.umin.v{kind.count}i{kind.element.width}", kind, x, y)
+
+
+def larger(b, x, y):
+    """max per unsigned integer lane."""
+    kind = x.type
+    return call(b, f"llvm.umax.v{kind.count}i{kind.element.width}", kind, x, y)
+
+
+def in_order(b, codes):
+    """64 codes of 4 vectors, as `high_codes` has them, vector by vector."""
+    order = [4 * (i % 4) + i // 4 for i in range(LANES)]
+    return b.bitcast(permute(b, b.bitcast(codes, S32), order), BYTES)
 
 
 @intrinsic(prefer_literal=True)
