@@ -32,9 +32,17 @@ def numbers(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape, np.float32)
 
 
+def at_a_line(packed: np.ndarray) -> np.ndarray:
+    """A copy of packed weights where a plan has them: at a line of the cache."""
+    room = aligned_bytes(packed.nbytes).view(packed.dtype)
+    room[:] = packed
+    return room
+
+
 def product_of(x: np.ndarray, w: np.ndarray) -> Callable[[], np.ndarray]:
     """The kernel alone, into memory that is there; weights packed once."""
-    (m, k), n, packed = x.shape, len(w), runway.pack_f32(w)
+    (m, k), n = x.shape, len(w)
+    packed = at_a_line(runway.pack_f32(w))
     bias = np.zeros(runway.padded_columns(n), np.float32)
     out = np.empty((m, n), np.float32)
 
@@ -65,9 +73,7 @@ def beside_codes(m: int, k: int, n: int) -> list[Contender]:
     floats = product_of(numbers(m, k), numbers(n, k))
     codes = RNG.integers(0, 256, m * k + 64, dtype=np.uint8)
     weights = RNG.integers(-128, 128, (n, k), dtype=np.int8)
-    packed = runway.pack_s8(weights)
-    room = aligned_bytes(packed.size).view(np.int8)
-    room[:] = packed
+    room = at_a_line(runway.pack_s8(weights))
     bias = np.zeros(runway.padded_columns(n), np.int32)
     sums = np.empty(m * n, np.int32)
 

@@ -1,34 +1,42 @@
-"""Products of float32 matrices on AVX2 with FMA: tiles of 6 rows by 16 columns.
+"""Products of float32 matrices on AVX2 with FMA, or on AVX-512.
 
-A tile keeps its 12 vectors of sums in registers and takes two vectors of weights and 6
-numbers of `a`, each in all lanes, a step. Some panels of weights stay in the second
-cache while all rows pass over them, 6 in the first cache at a time; between two blocks
-of k the sums rest in `out`.
+A tile of AVX2 has 6 rows by one panel of 16 columns, one of AVX-512 12 rows by two: 12
+or 24 vectors of sums stay in registers, and a step takes two vectors of weights and a
+number of each row of `a`, in all lanes. Some panels of weights stay in the second cache
+while all rows pass over them, a tile's in the first cache; between two blocks of k the
+sums rest in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
 """
 
 import numpy as np
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.avx2 import simd
-from mdtensor.kernels.cpu.avx2.simd import FLOATS, LANES
+from mdtensor.kernels.cpu import isa, vectors
 from mdtensor.kernels.cpu.float_matmul import PANEL, pack_f32 as pack_f32
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
 
-ROWS = 6
+#: A process has one size of vectors: all products of floats are alike.
+IS_WIDE = isa.RUNWAY in ("avx512", "vnni")
+LANES = 16 if IS_WIDE else 8
+FLOATS = ir.VectorType(F32, LANES)
+WIDTH = PANEL // LANES  # vectors of a panel
+ROWS = 12 if IS_WIDE else 6
+PAIRED = 2 if IS_WIDE else 1  # panels of a tile
+UNROLLED = 2 if IS_WIDE else 1  # steps at once: addresses of 12 rows take instructions
 LINE = 4 * PANEL  # bytes of one step of k in a panel
-DEPTH = 1024  # steps of a block: 6 rows of `a` stay in the first cache
-PANELS = 4  # of a block: with DEPTH steps they fill half of the second cache
+DEPTH = 512 if IS_WIDE else 1024  # steps of a block: its rows stay in the first cache
+PANELS = 8 if IS_WIDE else 4  # of a block: 256 KB of the second cache with DEPTH steps
 
 
 def load_floats(b, address, count):
-    """`count` vectors of 8 numbers, one after the other."""
-    return [vectors.load(b, b.add(address, I64(32 * v)), FLOATS) for v in range(count)]
+    """`count` vectors of numbers, one after the other."""
+    places = [b.add(address, I64(4 * LANES * v)) for v in range(count)]
+    return [vectors.load(b, place, FLOATS) for place in places]
 
 
 def add_products(b, sums, lines, offset, weights):
@@ -39,69 +47,123 @@ def add_products(b, sums, lines, offset, weights):
         x = vectors.splat(b, number, LANES)
         row = sums[r * width : (r + 1) * width]
         pairs = zip(weights, row, strict=True)
-        added += [simd.multiply_add(b, x, w, s) for w, s in pairs]
+        added += [multiply_add(b, x, w, s) for w, s in pairs]
     return added
 
 
-def _tile(b, rows, job, a, start, out):
+def multiply_add(b, x, y, z):
+    """x * y + z per float32 lane, rounded once."""
+    return vectors.call(b, f"llvm.fma.v{LANES}f32", FLOATS, x, y, z)
+
+
+def _tile(b, rows, panels, job, a, packed, start, out):
     """One tile: its sums go on from `start`, and are written to `out`."""
-    pitch, k, packed, start_pitch, ldc = job
+    pitch, k, panel, start_pitch, ldc = job
+    width = WIDTH * panels
     lines = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
     begins = [b.add(start, b.mul(start_pitch, I64(r))) for r in range(rows)]
-    first = [v for begin in begins for v in load_floats(b, begin, 2)]
+    first = [v for begin in begins for v in load_floats(b, begin, width)]
+    places = [b.add(packed, b.mul(panel, I64(p))) for p in range(panels)]
 
     def step(i, sums):
-        weights = load_floats(b, b.add(packed, b.mul(i, I64(LINE))), 2)
+        at = b.mul(i, I64(LINE))
+        weights = [v for p in places for v in load_floats(b, b.add(p, at), WIDTH)]
         return add_products(b, sums, lines, b.mul(i, I64(4)), weights)
 
-    sums = vectors.repeat(b, k, first, step)
+    def steps(i, sums):
+        for part in range(UNROLLED):
+            sums = step(b.add(b.mul(i, I64(UNROLLED)), I64(part)), sums)
+        return sums
+
+    whole = b.sdiv(k, I64(UNROLLED))
+    sums, done = vectors.repeat(b, whole, first, steps), b.mul(whole, I64(UNROLLED))
+    if UNROLLED > 1:
+        rest = b.sub(k, done)
+        sums = vectors.repeat(b, rest, sums, lambda i, c: step(b.add(done, i), c))
     for i, value in enumerate(sums):
-        row = b.add(out, b.mul(ldc, I64(i // 2)))
-        vectors.store(b, value, b.add(row, I64(32 * (i % 2))))
+        row = b.add(out, b.mul(ldc, I64(i // width)))
+        vectors.store(b, value, b.add(row, I64(4 * LANES * (i % width))))
 
 
 @intrinsic(prefer_literal=True)
-def tiles_f32(typingctx, rows, job):
+def tiles_f32(typingctx, rows, panels, job):
     """`count` tiles side by side, of the same rows.
 
     Args:
-        rows: a literal; a tile has `rows` rows and 16 columns.
+        rows, panels: literals; a tile has `rows` rows and 16 * `panels` columns.
         job: count, packed, start, out, a, pitch, k, panel, start_pitch, ldc; arrays by
             address, pitches in bytes. `panel` is the way to the next panel; `start` is
             the bias, with a pitch of 0, or `out`.
     """
-    shape = vectors.literals(rows)
+    shape = vectors.literals(rows, panels)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        count, packed, start, out, *rest = cgutils.unpack_tuple(b, arguments[1])
-        a, pitch, k, panel, start_pitch, ldc = rest
+        count, packed, start, out, a, *job = cgutils.unpack_tuple(b, arguments[2])
 
         def tile(packed, start, out):
-            _tile(b, shape[0], (pitch, k, packed, start_pitch, ldc), a, start, out)
+            _tile(b, *shape, job, a, packed, start, out)
             return I64(0)
 
-        steps = [panel, I64(LINE), I64(LINE)]
+        steps = [b.mul(step, I64(shape[1])) for step in (job[2], I64(LINE), I64(LINE))]
         return vectors.advance(b, count, [packed, start, out], steps, tile)
 
-    return types.int64(rows, types.UniTuple(types.int64, 10)), emit
+    return types.int64(rows, panels, types.UniTuple(types.int64, 10)), emit
+
+
+@kernel
+def tile_rows(left):
+    """Rows of the next tile, of those left: all that `run_panels` has."""
+    if left >= ROWS:
+        return ROWS
+    return min(left, 6)
+
+
+@kernel
+def run_panels(rows, panels, job):
+    """`tiles_f32` for what `tile_rows` gives."""
+    if panels == PAIRED:
+        if rows == ROWS:
+            return tiles_f32(ROWS, PAIRED, job)
+        if rows == 6:
+            return tiles_f32(6, PAIRED, job)
+        if rows == 5:
+            return tiles_f32(5, PAIRED, job)
+        if rows == 4:
+            return tiles_f32(4, PAIRED, job)
+        if rows == 3:
+            return tiles_f32(3, PAIRED, job)
+        if rows == 2:
+            return tiles_f32(2, PAIRED, job)
+        return tiles_f32(1, PAIRED, job)
+    if rows == ROWS:
+        return tiles_f32(ROWS, 1, job)
+    if rows == 6:
+        return tiles_f32(6, 1, job)
+    if rows == 5:
+        return tiles_f32(5, 1, job)
+    if rows == 4:
+        return tiles_f32(4, 1, job)
+    if rows == 3:
+        return tiles_f32(3, 1, job)
+    if rows == 2:
+        return tiles_f32(2, 1, job)
+    return tiles_f32(1, 1, job)
 
 
 @kernel
 def run_tiles(rows, job):
-    """`tiles_f32` for 1 to 6 rows."""
-    if rows == 6:
-        return tiles_f32(6, job)
-    if rows == 5:
-        return tiles_f32(5, job)
-    if rows == 4:
-        return tiles_f32(4, job)
-    if rows == 3:
-        return tiles_f32(3, job)
-    if rows == 2:
-        return tiles_f32(2, job)
-    return tiles_f32(1, job)
+    """Tiles over job[0] panels."""
+    count, packed, start, out, a, pitch, k, panel, start_pitch, ldc = job
+    tiles, done = count // PAIRED, 0
+    rest = a, pitch, k, panel, start_pitch, ldc
+    if tiles > 0:
+        run_panels(rows, PAIRED, (tiles, packed, start, out, *rest))
+        done = tiles * PAIRED
+    if done < count:
+        at = done * LINE
+        run_panels(rows, 1, (1, packed + done * panel, start + at, out + at, *rest))
 
 
 @kernel
@@ -122,12 +184,13 @@ def multiply_block(a, lda, m, block, weights, panel, n, bias, out, ldc, stage):
         block: k: first, steps; columns: first.
         weights: of the first panel at the first step, by address; `panel` bytes on is
             the next panel. They are of columns up to `n`.
-        stage: float32 [6 * 16], for columns that do not fill a panel.
+        stage: float32 [ROWS * 16], for columns that do not fill a panel.
     """
     begin, depth, first = block
     whole, cut = (n - first) // PANEL, (n - first) % PANEL
-    for i in range(0, m, ROWS):
-        rows = min(ROWS, m - i)
+    i = 0
+    while i < m:
+        rows = tile_rows(m - i)
         x = vectors.address_of(a, i * lda + begin)
         at = i * ldc + first
         y = vectors.address_of(out, at)
@@ -147,6 +210,7 @@ def multiply_block(a, lda, m, block, weights, panel, n, bias, out, ldc, stage):
             run_tiles(rows, (1, weights + whole * panel, start, y, x, 4 * lda, depth,
                              panel, start_pitch, LINE))  # fmt: skip
             copy_columns(stage, 0, PANEL, rows, cut, out, at, ldc)
+        i += rows
 
 
 @kernel

@@ -13,18 +13,20 @@ from numba.extending import intrinsic
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2.float_matmul import (
     DEPTH,
+    FLOATS,
+    LANES,
     LINE,
     PANELS,
     ROWS,
+    WIDTH,
     add_products,
     copy_columns,
     load_floats,
     multiply_block,
 )
-from mdtensor.kernels.cpu.avx2.simd import FLOATS, LANES, S32
 from mdtensor.kernels.cpu.float_matmul import PANEL
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vectors import I8, I64
+from mdtensor.kernels.cpu.vectors import I8, I32, I64
 from mdtensor.kernels.cpu.weight_only import (
     pack_grid as pack_grid,
     pack_rows as pack_rows,
@@ -33,6 +35,7 @@ from mdtensor.kernels.cpu.weight_only import (
 # rows up to which codes go straight to registers, of 8 and of 4 bits
 FEW_S8, FEW_U4 = 4, 3
 CODES = ir.VectorType(I8, LANES)
+S32 = ir.VectorType(I32, LANES)
 
 
 class Grid:
@@ -40,8 +43,8 @@ class Grid:
 
     def __init__(self, b, scales, zeros, panels, panel_bytes):
         ways = [b.mul(panel_bytes, I64(p)) for p in range(panels)]
-        self.scales = [v for w in ways for v in load_floats(b, b.add(scales, w), 2)]
-        self.zeros = [v for w in ways for v in load_floats(b, b.add(zeros, w), 2)]
+        self.scales = [v for w in ways for v in load_floats(b, b.add(scales, w), WIDTH)]
+        self.zeros = [v for w in ways for v in load_floats(b, b.add(zeros, w), WIDTH)]
 
     def numbers(self, b, codes):
         """scale * (code - zero) of int32 vectors, rounded once."""
@@ -53,8 +56,9 @@ class Grid:
 
 
 def _load_codes(b, panels, offset):
-    """Two vectors of 8 bytes from each of `panels`."""
-    places = [b.add(b.add(p, offset), I64(LANES * v)) for p in panels for v in (0, 1)]
+    """16 bytes from each of `panels`, as vectors."""
+    firsts = [b.add(panel, offset) for panel in panels]
+    places = [b.add(p, I64(LANES * v)) for p in firsts for v in range(WIDTH)]
     return [vectors.load(b, place, CODES) for place in places]
 
 
@@ -112,7 +116,7 @@ def tile_few(typingctx, bits, rows, panels, job):
         job = cgutils.unpack_tuple(b, arguments[3])
         a, pitch, packed, panel_bytes, scales, zeros, grid_bytes, size, k = job[:9]
         bias, out, ldc = job[9:]
-        width = 2 * panels
+        width = WIDTH * panels
         lines = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
         places = [b.add(packed, b.mul(panel_bytes, I64(p))) for p in range(panels)]
 
@@ -131,7 +135,7 @@ def tile_few(typingctx, bits, rows, panels, job):
         sums = vectors.repeat(b, blocks, first, on_grid)
         for i, value in enumerate(sums):
             row = b.add(out, b.mul(ldc, I64(i // width)))
-            vectors.store(b, value, b.add(row, I64(32 * (i % width))))
+            vectors.store(b, value, b.add(row, I64(4 * LANES * (i % width))))
         return context.get_dummy_value()
 
     kinds = types.UniTuple(types.int64, 12)
@@ -156,7 +160,7 @@ def unpack_block(typingctx, bits, panel, first, count, scales, zeros, weights):
         def use(at, numbers, carried):
             place = b.add(weights, b.mul(b.sub(at, first), I64(LINE)))
             for v, number in enumerate(numbers):
-                vectors.store(b, number, b.add(place, I64(32 * v)))
+                vectors.store(b, number, b.add(place, I64(4 * LANES * v)))
             return carried
 
         grid = Grid(b, scales, zeros, 1, I64(0))
