@@ -19,13 +19,12 @@ from mdtensor.kernels.cpu.dot import im2col, simd
 from mdtensor.kernels.cpu.dot.conv_tile import (
     BLOCK,
     GROUP,
-    QUAD,
     SHIFT,
     arrange,
     tile_s32,
     tiles_u8,
 )
-from mdtensor.kernels.cpu.dot.epilogue import lane_mask, resolve
+from mdtensor.kernels.cpu.dot.epilogue import QUAD, lane_mask, resolve
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.ties import ONE, certain_offset, limit_codes, offset_of
 from mdtensor.kernels.cpu.vectors import address_of

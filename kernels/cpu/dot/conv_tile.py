@@ -112,7 +112,7 @@ def shifts_of(taps, stride, pixels):
         own = [(g, p * stride - first) for g, first in enumerate(starts)]
         meets = [(g, shift) for g, shift in own if -taps < shift < GROUP]
         whole = [(g, shift) for g, shift in meets if 0 <= shift <= GROUP - taps]
-        for g, shift in whole[:1] or meets:
+        for g, shift in whole or meets:
             yield p, g, shift
 
 
