@@ -150,6 +150,12 @@ SQUARES = tuple(map(square, SIDES))
 SIGNS = [(512, 512, 512), (3136, 24, 144), (196, 576, 96), (49, 960, 320)]
 
 
+#: Why ONNX Runtime's default kernel may be faster.
+BEHIND = "its signed kernel may saturate at int16 here"
+if isa.RUNWAY == "vnni":
+    BEHIND = "why is not known, ours is far from the peak there"
+
+
 def near_exact(results: Mapping[str, np.ndarray]) -> None:
     """Ours is at most a code away from the exact kernel's: it rounds differently."""
     ours, theirs = (results[name].astype(np.int64) for name in (OURS, EXACT))
@@ -269,7 +275,7 @@ BENCH = Bench(
         Promise("two threads over one, less work", 1.05, of_threads(False)),
     ],
     reasons=[
-        Reason("its signed kernel may saturate at int16 here", "*", ORT),
+        Reason(BEHIND, "*", ORT),
         Reason("exact products of words bound both: decision 0035", "p*", EXACT),
         Reason("one thread does it: equal work", "threads*"),
         Reason("signs are moved at each call", "signs*"),
