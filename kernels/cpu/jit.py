@@ -115,8 +115,11 @@ def _identity(function):
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
     cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
     text = repr((function.__module__, function.__qualname__, constants, scalars))
-    if ".dot." in function.__module__:  # the same sources for several sets
+    # the same sources for several sets
+    if ".dot." in function.__module__:
         text += repr((isa.DOT_RUNWAY, isa.IS_EMULATED))
+    if ".avx2." in function.__module__:  # products of floats have its vectors
+        text += repr(isa.RUNWAY)
     closure = dumps(cells) if cells else b""
     return b"|".join((code.co_code, text.encode(), closure, callees.digest()))
 

@@ -1,4 +1,7 @@
-"""Kernels on AVX2 with FMA; what lacks here is taken from the generic runway."""
+"""Kernels on AVX2 with FMA; what lacks here is taken from the generic runway.
+
+Products of floats have vectors of 512 bits on the runways of AVX-512.
+"""
 
 from mdtensor.kernels.cpu.avx2 import (
     conv as conv,
