@@ -182,7 +182,7 @@ def test_kinds_that_stay_whole():
 @pytest.mark.parametrize("family", [avx2.matmul, dot.matmul], ids=["avx2", "dot"])
 def test_columns_of_packed_weights_lie_apart(family):
     assert matmul.PANEL_COLUMNS == 0
-    for n, k in ((130, 9), (320, 4), (64, 30)):
+    for n, k in ((130, 9), (320, 4), (64, 30), (112, 260), (250, 256)):
         weight = np.random.default_rng(n).integers(-128, 128, (n, k), dtype=np.int8)
         packed = family.pack_s8(weight)
         for first in range(0, n, family.PANEL_COLUMNS):

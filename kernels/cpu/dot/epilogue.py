@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.dot import simd
-from mdtensor.kernels.cpu.dot.simd import FLOATS, I8, I16, I64, LANES, S32, WORDS
+from mdtensor.kernels.cpu.dot.simd import FLOATS, I16, I64, LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.ties import NEAR, ONE, offset_of
 
@@ -69,12 +69,6 @@ class Rescaler:
         return b.icmp_unsigned("!=", self.near_ties(b), I16(0))
 
 
-def limited(b, codes, lo, hi):
-    """64 codes within lo .. hi."""
-    low, high = (simd.splat(b, b.trunc(x, I8), codes.type.count) for x in (lo, hi))
-    return simd.smaller(b, simd.larger(b, codes, low), high)
-
-
 def load_vectors(b, address, count, kind):
     """`count` vectors of 16 lanes at `address`, one after the other."""
     return [simd.load(b, b.add(address, I64(64 * i)), kind) for i in range(count)]
@@ -87,33 +81,25 @@ def load_multipliers(b, address, count, unit=ONE):
 
 
 @intrinsic
-def near_tie_lanes(typingctx, sums, count, multiplier, first, width, offset):
+def near_tie_lanes(typingctx, sums, count, multiplier, offset):
     """Which of 16 * count sums need integers: bit i for sum i; count <= 4.
 
-    sums: int32 by address, of vectors `first` and on of a tile; multiplier: float32 by
-    address, again after `width` vectors.
+    sums, multiplier: int32 and float32, by address.
     """
 
     def emit(context, b, signature, arguments):
-        sums, count, multiplier, first, width, offset = arguments
+        sums, count, multiplier, offset = arguments
 
-        def lanes(i, carried):
-            found, column = carried
-            rescaler = Rescaler(b, offset)
-            place = b.add(multiplier, b.mul(column, I64(64)))
-            (scale,) = load_multipliers(b, place, 1)
-            place = b.add(sums, b.mul(i, I64(64)))
-            rescaler.scaled(b, simd.load(b, place, S32), scale)
+        def lanes(i, found):
+            rescaler, ahead = Rescaler(b, offset), b.mul(i, I64(64))
+            (scale,) = load_multipliers(b, b.add(multiplier, ahead), 1)
+            rescaler.scaled(b, simd.load(b, b.add(sums, ahead), S32), scale)
             near = b.zext(rescaler.near_ties(b), I64)
-            found = b.or_(found, b.shl(near, b.mul(i, I64(LANES))))
-            after = b.add(column, I64(1))
-            is_last = b.icmp_signed("==", after, width)
-            return [found, b.select(is_last, I64(0), after)]
+            return [b.or_(found[0], b.shl(near, b.mul(i, I64(LANES))))]
 
-        column = b.srem(first, width)
-        return vectors.repeat(b, count, [I64(0), column], lanes)[0]
+        return vectors.repeat(b, count, [I64(0)], lanes)[0]
 
-    return types.int64(*[types.int64] * 5, types.float32), emit
+    return types.int64(*[types.int64] * 3, types.float32), emit
 
 
 @kernel
@@ -134,16 +120,18 @@ def resolve(
         c0: index in `out` of the tile's first row, column 0; `ldc`: its row pitch.
     """
     offset = offset_of(zero_point)
-    scales = vectors.address_of(multiplier, n0)
-    for start in range(0, rows * width, QUAD):
-        count = min(QUAD, rows * width - start)
-        sums = vectors.address_of(spill, 16 * start)
-        lanes = near_tie_lanes(sums, count, scales, start, width, offset)
-        while lanes != 0:
-            i = 16 * start + vectors.trailing_zeros(lanes)
-            lanes &= lanes - 1
-            row, column = i // (16 * width), n0 + i % (16 * width)
-            if column < n:
-                out[c0 + row * ldc + column] = rounding.requantize_s32u8(
-                    spill[i], multiplier[column], limbs, column, zero_point, lo, hi
-                )
+    for row in range(rows):
+        for v in range(0, width, QUAD):
+            at, first = LANES * (row * width + v), n0 + LANES * v
+            sums = vectors.address_of(spill, at)
+            scales = vectors.address_of(multiplier, first)
+            lanes = near_tie_lanes(sums, min(QUAD, width - v), scales, offset)
+            while lanes != 0:
+                i = vectors.trailing_zeros(lanes)
+                lanes &= lanes - 1
+                column = first + i
+                if column < n:
+                    out[c0 + row * ldc + column] = rounding.requantize_s32u8(
+                        spill[at + i], multiplier[column], limbs, column, zero_point,
+                        lo, hi,
+                    )  # fmt: skip

@@ -18,14 +18,13 @@ from mdtensor.kernels.cpu.dot import simd
 from mdtensor.kernels.cpu.dot.epilogue import (
     QUAD,
     Rescaler,
-    limited,
     load_multipliers,
     load_vectors,
     resolve,
 )
 from mdtensor.kernels.cpu.dot.simd import I64, PRODUCT, S32, TILE
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.ties import offset_of
+from mdtensor.kernels.cpu.ties import limit_codes, offset_of
 
 HAS_ONE_SHAPE = TILE == 4  # of tiles; no other is compiled
 SPILL = 16 * (TILE if HAS_ONE_SHAPE else TILE + 1)  # 5 by 5 are one more
@@ -33,7 +32,8 @@ GROUP_BYTES = PRODUCT.packed_bytes  # of 4 weights of a column
 HEAD_BYTES = 4 if PRODUCT.offset else 0  # of a column: offset * sum of its weights
 UNROLLED = 2  # steps of k: addresses of rows take an instruction each
 FEW = 4  # rows of the smaller tile of each width
-DEEP = 96  # groups of k from which narrow panels pay: they stay in the first cache
+DEEP = 64  # groups of k from which narrow panels pay: they stay in the first cache
+WIDEST = 6  # vectors of a panel of fewer
 BLOCK = 1 << 18  # bytes of rows that stay in the second cache
 WHOLE = 120  # rows, a multiple of those of every tile
 
@@ -44,15 +44,18 @@ def packed_column_bytes(k):
 
 
 #: Columns of packed weights lie apart from those before only at multiples of this.
-PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 96
+PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 16 * WIDEST
 
 
 @kernel
-def panel_width(vectors_left, k4):
-    """Vectors of 16 columns in the next panel."""
+def panel_width(first, count, k4):
+    """Vectors of 16 columns in the panel from vector `first` of `count` on."""
     if HAS_ONE_SHAPE:
         return 1
-    return min(vectors_left, 2 if k4 >= DEEP else 6)
+    left = count - first
+    if k4 < DEEP:
+        return min(left, WIDEST)
+    return left if left == 4 and first % WIDEST == 0 else min(left, WIDEST // 2)
 
 
 @kernel
@@ -82,7 +85,7 @@ def pack_s8(w):
     heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
     parts, first = [np.zeros(0, np.int8)], 0
     while first < vectors:
-        end = first + panel_width(vectors - first, k4)
+        end = first + panel_width(first, vectors, k4)
         if HEAD_BYTES:
             parts.append(heads[16 * first : 16 * end].view(np.int8))
         panel = np.ascontiguousarray(PRODUCT.pack(groups[:, first:end]))
@@ -160,8 +163,8 @@ def tiles_u8(typingctx, rows, width, job):
 
     Args:
         rows, width: literals; a tile has `rows` rows and 16 * `width` columns.
-        job: count, a, lda, k4, packed, bias, ldc, left (columns), out, multiplier, lo,
-            hi, offset, spill; arrays by address.
+        job: count, a, lda, k4, packed, bias, ldc, left (columns), out, multiplier,
+            offset, spill; arrays by address.
 
     Returns: 2 * tiles done, + 1 if the last one has such a lane; then its sums are in
         `spill`.
@@ -173,7 +176,7 @@ def tiles_u8(typingctx, rows, width, job):
     def emit(context, b, signature, arguments):
         rows, width = shape
         count, a, lda, *job = cgutils.unpack_tuple(b, arguments[2])
-        k4, packed, bias, ldc, left, out, multiplier, lo, hi, offset, spill = job
+        k4, packed, bias, ldc, left, out, multiplier, offset, spill = job
         multipliers = load_multipliers(b, multiplier, width)
         groups = _runs(rows, width)
         kinds = {(first, count) for runs in groups for _, first, count in runs}
@@ -187,8 +190,7 @@ def tiles_u8(typingctx, rows, width, job):
                 whole = (places * QUAD)[:QUAD]
                 quad = [sums[r * width + v] for r, v in whole]
                 codes = rescaler.codes(b, quad, [multipliers[v] for _, v in whole])
-                codes = limited(b, simd.in_order(b, codes), lo, hi)
-                _store_runs(b, codes, runs, masks, ldc, out)
+                _store_runs(b, simd.in_order(b, codes), runs, masks, ldc, out)
             flag = rescaler.has_near_tie(b)
             with b.if_then(flag, likely=False):
                 for i, accumulator in enumerate(sums):
@@ -198,7 +200,7 @@ def tiles_u8(typingctx, rows, width, job):
         steps = [b.mul(step, I64(rows)) for step in (lda, ldc)]
         return vectors.advance(b, count, [a, out], steps, tile)
 
-    kinds = [*[types.int64] * 12, types.float32, types.int64]
+    kinds = [*[types.int64] * 10, types.float32, types.int64]
     return types.int64(rows, width, types.Tuple(kinds)), emit
 
 
@@ -312,25 +314,31 @@ def gemm_u8s8u8(
         end = min(m, start + step)
         v = 0
         while v < count:
-            width = panel_width(count - v, k4)
+            width = panel_width(v, count, k4)
             weights = vectors.address_of(packed, 16 * v * column)
             biases = vectors.address_of(bias, 16 * v)
             scales = vectors.address_of(multiplier, 16 * v)
+            sums = vectors.address_of(spill, 0)
             row = start
             while row < end:
                 rows, first, tiles, apart = next_tiles(tile_rows(width), m, row, end)
-                x = vectors.address_of(a, first * lda)
-                y = vectors.address_of(out, first * ldc + 16 * v)
-                sums = vectors.address_of(spill, 0)
-                job = (tiles, x, apart * lda, k4, weights, biases, apart * ldc,
-                       n - 16 * v, y, scales, lo, hi, offset, sums)  # fmt: skip
-                ended = run_tiles(width, rows, job)
-                row = first + rows * (ended >> 1) if apart else row + 1
-                if ended & 1:
-                    at = (row - rows if apart else row - 1) * ldc
-                    resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
-                            zero_point, lo, hi, out, at, apart * ldc)  # fmt: skip
+                row = first + rows * tiles if apart else row + 1
+                while tiles > 0:
+                    x = vectors.address_of(a, first * lda)
+                    y = vectors.address_of(out, first * ldc + 16 * v)
+                    job = (tiles, x, apart * lda, k4, weights, biases, apart * ldc,
+                           n - 16 * v, y, scales, offset, sums)  # fmt: skip
+                    ended = run_tiles(width, rows, job)
+                    tiles -= ended >> 1
+                    first += rows * (ended >> 1)
+                    if ended & 1:
+                        at = (first - rows) * ldc
+                        resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
+                                zero_point, lo, hi, out, at, apart * ldc)  # fmt: skip
             v += width
+    if lo > 0 or hi < 255:
+        for row in range(m):
+            limit_codes(out, row * ldc, n, lo, hi)
 
 
 @kernel
@@ -346,7 +354,7 @@ def gemm_u8s8s32(a, lda, m, k, packed, n, bias, out, ldc):
         end = min(m, start + step)
         v = 0
         while v < count:
-            width = panel_width(count - v, k4)
+            width = panel_width(v, count, k4)
             weights = vectors.address_of(packed, 16 * v * column)
             biases = vectors.address_of(bias, 16 * v)
             row = start
