@@ -1,10 +1,10 @@
 """Products of float32 matrices on AVX2 with FMA, or on AVX-512.
 
-A tile of AVX2 has 6 rows by one panel of 16 columns, one of AVX-512 12 rows by two: 12
-or 24 vectors of sums stay in registers, and a step takes two vectors of weights and a
-number of each row of `a`, in all lanes. Some panels of weights stay in the second cache
-while all rows pass over them, a tile's in the first cache; between two blocks of k the
-sums rest in `out`.
+A tile of AVX2 has 6 rows by one panel of 16 columns, one of AVX-512 8 rows by three: 12
+or 24 vectors of sums stay in registers, and a step takes two or three vectors of weights
+and a number of each row of `a`, in all lanes. Some panels of weights stay in the second
+cache while all rows pass over them, a tile's in the first cache; between two blocks of
+k the sums rest in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -25,12 +25,19 @@ IS_WIDE = isa.RUNWAY in ("avx512", "vnni")
 LANES = 16 if IS_WIDE else 8
 FLOATS = ir.VectorType(F32, LANES)
 WIDTH = PANEL // LANES  # vectors of a panel
-ROWS = 12 if IS_WIDE else 6
-PAIRED = 2 if IS_WIDE else 1  # panels of a tile
-UNROLLED = 2 if IS_WIDE else 1  # steps at once: addresses of 12 rows take instructions
+ROWS = 8 if IS_WIDE else 6
+MOST = 3 if IS_WIDE else 1  # panels of a tile
+UNROLLED = 2 if IS_WIDE else 1  # steps at once: addresses of 8 rows take instructions
 LINE = 4 * PANEL  # bytes of one step of k in a panel
-DEPTH = 512 if IS_WIDE else 1024  # steps of a block: its rows stay in the first cache
-PANELS = 8 if IS_WIDE else 4  # of a block: 256 KB of the second cache with DEPTH steps
+DEPTH = 1024  # steps of a block: its rows stay in the first cache
+BLOCK = (384 if IS_WIDE else 256) << 10  # bytes of panels in the second cache
+
+
+@kernel
+def block_columns(depth):
+    """Columns of a block of `depth` steps."""
+    panels = BLOCK // (LINE * max(depth, 1))
+    return PANEL * MOST * max(panels // MOST, 1)
 
 
 def load_floats(b, address, count):
@@ -114,31 +121,17 @@ def tiles_f32(typingctx, rows, panels, job):
 
 @kernel
 def tile_rows(left):
-    """Rows of the next tile, of those left: all that `run_panels` has."""
+    """Rows of the next tile, of those left."""
     if left >= ROWS:
         return ROWS
-    return min(left, 6)
+    if not IS_WIDE:
+        return left
+    return 4 if left >= 4 else min(left, 2)
 
 
 @kernel
-def run_panels(rows, panels, job):
-    """`tiles_f32` for what `tile_rows` gives."""
-    if panels == PAIRED:
-        if rows == ROWS:
-            return tiles_f32(ROWS, PAIRED, job)
-        if rows == 6:
-            return tiles_f32(6, PAIRED, job)
-        if rows == 5:
-            return tiles_f32(5, PAIRED, job)
-        if rows == 4:
-            return tiles_f32(4, PAIRED, job)
-        if rows == 3:
-            return tiles_f32(3, PAIRED, job)
-        if rows == 2:
-            return tiles_f32(2, PAIRED, job)
-        return tiles_f32(1, PAIRED, job)
-    if rows == ROWS:
-        return tiles_f32(ROWS, 1, job)
+def run_narrow(rows, job):
+    """`tiles_f32` of one panel, for what `tile_rows` gives on AVX2."""
     if rows == 6:
         return tiles_f32(6, 1, job)
     if rows == 5:
@@ -153,17 +146,42 @@ def run_panels(rows, panels, job):
 
 
 @kernel
+def run_wide(rows, panels, job):
+    """`tiles_f32` of up to 3 panels, for what `tile_rows` gives on AVX-512."""
+    if panels == 3:
+        if rows == 8:
+            return tiles_f32(8, 3, job)
+        if rows == 4:
+            return tiles_f32(4, 3, job)
+        return tiles_f32(2, 3, job) if rows == 2 else tiles_f32(1, 3, job)
+    if panels == 2:
+        if rows == 8:
+            return tiles_f32(8, 2, job)
+        if rows == 4:
+            return tiles_f32(4, 2, job)
+        return tiles_f32(2, 2, job) if rows == 2 else tiles_f32(1, 2, job)
+    if rows == 8:
+        return tiles_f32(8, 1, job)
+    if rows == 4:
+        return tiles_f32(4, 1, job)
+    return tiles_f32(2, 1, job) if rows == 2 else tiles_f32(1, 1, job)
+
+
+@kernel
 def run_tiles(rows, job):
     """Tiles over job[0] panels."""
+    if not IS_WIDE:
+        return run_narrow(rows, job)
     count, packed, start, out, a, pitch, k, panel, start_pitch, ldc = job
-    tiles, done = count // PAIRED, 0
+    tiles, left = count // MOST, count % MOST
     rest = a, pitch, k, panel, start_pitch, ldc
     if tiles > 0:
-        run_panels(rows, PAIRED, (tiles, packed, start, out, *rest))
-        done = tiles * PAIRED
-    if done < count:
+        run_wide(rows, MOST, (tiles, packed, start, out, *rest))
+    if left > 0:
+        done = tiles * MOST
         at = done * LINE
-        run_panels(rows, 1, (1, packed + done * panel, start + at, out + at, *rest))
+        run_wide(rows, left, (1, packed + done * panel, start + at, out + at, *rest))
+    return 2 * count
 
 
 @kernel
@@ -229,8 +247,9 @@ def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
     stage = np.empty(ROWS * PANEL, np.float32)
     for begin in range(0, max(k, 1), DEPTH):
         depth = min(DEPTH, k - begin)
-        for j in range(0, n, PANELS * PANEL):
+        columns = block_columns(depth)
+        for j in range(0, n, columns):
             weights = vectors.address_of(packed, j * k + begin * PANEL)
-            last = min(n, j + PANELS * PANEL)
+            last = min(n, j + columns)
             multiply_block(a, lda, m, (begin, depth, j), weights, k * LINE, last, bias,
                            out, ldc, stage)  # fmt: skip

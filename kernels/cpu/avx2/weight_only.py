@@ -12,14 +12,15 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2.float_matmul import (
+    BLOCK,
     DEPTH,
     FLOATS,
     LANES,
     LINE,
-    PANELS,
     ROWS,
     WIDTH,
     add_products,
+    block_columns,
     copy_columns,
     load_floats,
     multiply_block,
@@ -238,14 +239,17 @@ def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
 @kernel
 def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
     """The product for more rows: a block of panels becomes numbers, then tiles."""
-    weights = aligned_f32(PANELS * PANEL * min(k, DEPTH))
+    weights = aligned_f32(
+        min(BLOCK // 4, (n + PANEL - 1) // PANEL * PANEL * min(k, DEPTH))
+    )
     stage = np.empty(ROWS * PANEL, np.float32)
     blocks = (k + size - 1) // size
     column = k if bits == 8 else (k + 1) // 2
     for begin in range(0, max(k, 1), DEPTH):
         depth = min(DEPTH, k - begin)
-        for j in range(0, n, PANELS * PANEL):
-            last = min(n, j + PANELS * PANEL)
+        columns = block_columns(depth)
+        for j in range(0, n, columns):
+            last = min(n, j + columns)
             numbers = vectors.address_of(weights, 0)
             for i in range(j, last, PANEL):
                 panel = vectors.address_of(packed, i * column)
