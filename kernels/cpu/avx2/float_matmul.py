@@ -1,10 +1,10 @@
 """Products of float32 matrices on AVX2 with FMA, or on AVX-512.
 
 A tile of AVX2 has 6 rows by one panel of 16 columns, one of AVX-512 8 rows by three: 12
-or 24 vectors of sums stay in registers, and a step takes two or three vectors of weights
-and a number of each row of `a`, in all lanes. Some panels of weights stay in the second
-cache while all rows pass over them, a tile's in the first cache; between two blocks of
-k the sums rest in `out`.
+or 24 vectors of sums stay in registers, and a step takes two or three vectors of
+weights and a number of each row of `a`, in all lanes. Some panels of weights stay in
+the second cache while all rows pass over them, a tile's in the first cache; between two
+blocks of k the sums rest in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -173,14 +173,16 @@ def run_tiles(rows, job):
     if not IS_WIDE:
         return run_narrow(rows, job)
     count, packed, start, out, a, pitch, k, panel, start_pitch, ldc = job
-    tiles, left = count // MOST, count % MOST
+    is_one_over = count % MOST == 1 and count > MOST  # one panel alone is slow
+    tiles = count // MOST - is_one_over
+    left, done = count - MOST * tiles, MOST * tiles
     rest = a, pitch, k, panel, start_pitch, ldc
     if tiles > 0:
         run_wide(rows, MOST, (tiles, packed, start, out, *rest))
     if left > 0:
-        done = tiles * MOST
-        at = done * LINE
-        run_wide(rows, left, (1, packed + done * panel, start + at, out + at, *rest))
+        width, at = min(left, 2), done * LINE
+        places = packed + done * panel, start + at, out + at
+        run_wide(rows, width, (left // width, *places, *rest))
     return 2 * count
 
 
