@@ -175,3 +175,9 @@ def test_last_tiles_of_every_width(name, width, size, stride, rng):
         window = (size, size), (stride, stride), (size // 2,) * 4, (1, 1)
         case = ((height, width, c), *window)
         check_certain(name, rng, case, 256, range(-128, 128), 99)
+
+
+@pytest.mark.parametrize(("name", "stride"), list(product(CERTAIN, (1, 2))))
+def test_blocks_of_channels_take_tiles_in_turns(name, stride, rng):
+    case = ((3, 101, 68), (3, 3), (stride, stride), (1,) * 4, (1, 1))
+    check_certain(name, rng, case, 256, range(-128, 128), 99)

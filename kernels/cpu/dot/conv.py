@@ -34,6 +34,7 @@ im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
 OFFSET = simd.PRODUCT.offset
 #: Weights are bytes: there is no room for a multiple.
 MOST_FACTOR = 1
+ROOM = 1 << 14  # bytes of the image that stay in the first cache for all blocks
 TWINS = simd.IS_WIDE  # are there registers for two rows of outputs?
 
 
@@ -114,6 +115,17 @@ def tile_of(geometry, kernel_rows, oy):
         return 2, 2, 3, 1
     pixels = 4 if sw == 1 else 2
     return (1, pixels, kw, sw) if ow >= pixels else (1, 1, 0, 0)
+
+
+@kernel
+def tiles_at_once(geometry, rows, pixels, tiles):
+    """Tiles of a row that a block takes before the next one: all, unless they share
+    lines of the cache, as those of 96 channels do."""
+    c = geometry[2]
+    if c < BLOCK or c % BLOCK == 0:
+        return max(1, tiles)
+    tile_bytes = (geometry[3] + rows - 1) * pixels * geometry[6] * c
+    return max(4, ROOM // tile_bytes)
 
 
 @kernel
@@ -310,24 +322,27 @@ def depthwise_u8s8u8(
         find_lines(x, geometry, oy, kh + rows - 1, room, held)
         places = places_of(geometry, table, kernel_rows)
         tiles, last = (ow + pixels - 1) // pixels, ow - pixels
-        for i in range(block_count(c)):
-            first, done = block_start(c, i), 0
-            own = block_of(packed, biases, i, c)
-            scale, sums = address_of(scales, i * BLOCK), address_of(spill, 0)
-            y = address_of(out, oy * ow * c + first)
-            while done < tiles:
-                job = (tiles - done, done, last, *places, first, *own, ow * c, c, y,
-                       scale, lane_mask(c), offset, sums)  # fmt: skip
-                if alone:
-                    run_certain_tiles(pixels, taps, stride, rows, job)
-                    break
-                ended = run_tiles(pixels, taps, stride, rows, job)
-                done += ended >> 1
-                for r in range(rows if ended & 1 else 0):
-                    at = (oy + r) * ow + min((done - 1) * pixels, last)
-                    resolve(spill[r * pixels * BLOCK :], pixels, QUAD, first, c,
-                            multiplier, limbs, zero_point, lo, hi, out, at * c,
-                            c)  # fmt: skip
+        some = tiles_at_once(geometry, rows, pixels, tiles)
+        for start in range(0, tiles, some):
+            end = min(tiles, start + some)
+            for i in range(block_count(c)):
+                first, done = block_start(c, i), start
+                own = block_of(packed, biases, i, c)
+                scale, sums = address_of(scales, i * BLOCK), address_of(spill, 0)
+                y = address_of(out, oy * ow * c + first)
+                while done < end:
+                    job = (end - done, done, last, *places, first, *own, ow * c, c, y,
+                           scale, lane_mask(c), offset, sums)  # fmt: skip
+                    if alone:
+                        run_certain_tiles(pixels, taps, stride, rows, job)
+                        break
+                    ended = run_tiles(pixels, taps, stride, rows, job)
+                    done += ended >> 1
+                    for r in range(rows if ended & 1 else 0):
+                        at = (oy + r) * ow + min((done - 1) * pixels, last)
+                        resolve(spill[r * pixels * BLOCK :], pixels, QUAD, first, c,
+                                multiplier, limbs, zero_point, lo, hi, out, at * c,
+                                c)  # fmt: skip
         if lo > 0 or hi < 255:
             limit_codes(out, oy * ow * c, rows * ow * c, lo, hi)
         oy += rows
