@@ -153,7 +153,7 @@ SIGNS = [(512, 512, 512), (3136, 24, 144), (196, 576, 96), (49, 960, 320)]
 #: Why ONNX Runtime's default kernel may be faster.
 BEHIND = "its signed kernel may saturate at int16 here"
 if isa.RUNWAY == "vnni":
-    BEHIND = "why is not known, ours is far from the peak there"
+    BEHIND = "why is not known"
 
 
 def near_exact(results: Mapping[str, np.ndarray]) -> None:

@@ -1,7 +1,8 @@
 """Requantization of accumulator tiles: four vectors of int32 become 32 codes.
 
 out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), by `ties.py`. A tile
-with a lane near a tie (one in 170) is summed again, and `resolve` decides it.
+with a lane near a tie (one in 114, of 12 vectors) is summed again, and `resolve`
+decides it.
 """
 
 from llvmlite import ir

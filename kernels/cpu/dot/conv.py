@@ -119,8 +119,10 @@ def tile_of(geometry, kernel_rows, oy):
 
 @kernel
 def tiles_at_once(geometry, rows, pixels, tiles):
-    """Tiles of a row that a block takes before the next one: all, unless they share
-    lines of the cache, as those of 96 channels do."""
+    """Tiles of a row that a block takes before the next one: at least 4, as calls cost.
+
+    All of them, unless blocks share lines of the cache, as those of 96 channels do.
+    """
     c = geometry[2]
     if c < BLOCK or c % BLOCK == 0:
         return max(1, tiles)

@@ -1,7 +1,8 @@
 """Requantization of accumulator tiles: four vectors of int32 become 64 codes.
 
 out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), by `ties.py`. A tile
-with a lane near a tie (one in 85) spills its accumulators, and `resolve` decides it.
+with a lane near a tie (one in 28, of 24 vectors) spills its accumulators, and `resolve`
+decides it.
 """
 
 import numpy as np
