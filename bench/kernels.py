@@ -17,6 +17,7 @@ from bench.harness.agreement import alike
 from bench.rivals import one_node
 from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, runway
 from mdtensor.kernels.cpu.conv import window
+from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS
 from mdtensor.kernels.cpu.plan import aligned_bytes
 from mdtensor.kernels.rescale import rescale
 
@@ -59,13 +60,16 @@ def aligned(packed: np.ndarray) -> np.ndarray:
     return room
 
 
-def scaling(channels: int, taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(bias, multiplier, limbs) of ordinary size, padded to whole panels."""
+def scaling(channels: int, taps: int) -> tuple[np.ndarray, ...]:
+    """(bias, multiplier, limbs, exceptions) of ordinary size, padded to panels.
+
+    Sums near ties are looked for: there are no exceptions.
+    """
     padded = matmul.padded_columns(channels)
     factors = RNG.uniform(0.5, 1, padded).astype(np.float32) / (100 * taps**0.5)
     ratios = [Fraction(float(np.float32(factor))) for factor in factors]
     bias = RNG.integers(-1000, 1000, padded).astype(np.int32)
-    return bias, *rescale(ratios)
+    return bias, *rescale(ratios), NO_EXCEPTIONS
 
 
 def product(m: int, k: int, n: int) -> Layer:

@@ -15,6 +15,8 @@ BLOCK = 256  # lanes of a depthwise block: whole pixels, at least so many channe
 DEPTHWISE_BITS = 9
 #: What depthwise weights may be multiplied by, see `certain.py`; 0: by nothing.
 MOST_FACTOR = 0
+#: Does `depthwise_u8s8u8` compare sums with exceptions, where there are some?
+TAKES_EXCEPTIONS = False
 MOST_SUM = 1 << 24  # of the terms of a depthwise output: float32 sums stay exact
 
 
@@ -214,6 +216,7 @@ def depthwise_u8s8u8(
     bias,
     multiplier,
     limbs,
+    exceptions,
     x_zero_point,
     zero_point,
     lo,
@@ -227,6 +230,7 @@ def depthwise_u8s8u8(
         packed: weights int8 [c, kh, kw] from `pack_depthwise`.
         bias: int32 [>= c], holds b - x_zero_point * sum of the channel's weights.
         multiplier, limbs: float32 [>= c], int64 [>= c, 8], from `rescale`.
+        exceptions: int32 [0]; here sums near ties are looked for.
         x_zero_point: int in 0 .. 255, also the value of padding.
         out: uint8 1-D [oh, ow, c], written.
 

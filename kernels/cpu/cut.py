@@ -84,7 +84,7 @@ def _products(row, count):
     """Convolution as a product: rows of images, pixels, or columns of the weights."""
     p = row[PARAMETERS:]
     is_exact = p[19] != 0
-    pixel_bytes = p[28] * (4 if is_exact else 1)
+    pixel_bytes = p[29] * (4 if is_exact else 1)
     if p[1] != 0:
         at = PARAMETERS + 4
         return _image_parts(row, count, slice(at, at + 13), pixel_bytes)
@@ -112,6 +112,7 @@ def _columns(row, count, is_exact):
         q[3] += a * column_bytes
         q[4] -= a * column_bytes
         q[5:8] += a * np.array([4, 4, 64])
+        q[8] += 4 * a if q[8] else 0  # exceptions, where there are some
         parts.append(part)
     return parts
 

@@ -64,6 +64,13 @@ def _part(constants, offset, size):
 
 
 @kernel
+def _exceptions(constants, offset, group, padded):
+    """Those of a group; none where the offset is 0, at which weights are."""
+    size = 4 * padded if offset else 0
+    return _part(constants, offset + group * size, size).view(np.int32)
+
+
+@kernel
 def _operand(p, geometry, group, image, first, rows, x, scratch):
     """The activations of a product: x itself, or its im2col in scratch.
 
@@ -98,7 +105,7 @@ def convolve(row, x, y, out, scratch, constants):
     q = p[17:]
     strip, groups, n, padded, exact = p[1], p[2], q[0], q[1], q[2] != 0
     k = geometry[3] * geometry[4] * (geometry[2] // groups)
-    ldc = q[11]
+    ldc = q[12]
     if strip == 0:
         batch, lines, length, lda = (
             1,
@@ -129,7 +136,8 @@ def convolve(row, x, y, out, scratch, constants):
             limbs = _part(constants, q[7] + g * padded * 64, padded * 64)
             gemm_u8s8u8(
                 *(a, lda, m, k, packed, n, bias, scale.view(np.float32)),
-                *(limbs.view(np.int64).reshape((padded, 8)), q[8], q[9], q[10]),
+                *(limbs.view(np.int64).reshape((padded, 8)),),
+                *(_exceptions(constants, q[8], g, padded), q[9], q[10], q[11]),
                 *(out[np.uintp(at) :], ldc),
             )
 
@@ -156,7 +164,14 @@ def convolve_depthwise(row, x, y, out, scratch, constants):
         limbs = _part(constants, q[7], padded * 64).view(np.int64)
         depthwise_u8s8u8(
             *(source, geometry, c, packed, bias, scale, limbs.reshape((padded, 8))),
-            *(x_zero_point, q[8], q[9], q[10], out[np.uintp(image * outputs) :]),
+            *(
+                _exceptions(constants, q[8], 0, padded),
+                x_zero_point,
+                q[9],
+                q[10],
+                q[11],
+            ),
+            *(out[np.uintp(image * outputs) :],),
         )
 
 

@@ -49,7 +49,7 @@ def nanoseconds(row):
     products, depthwise = RATES[isa.RUNWAY]
     taps = p[7] * p[8]
     if row[Column.KIND] == invoke.CONV:
-        return p[0] * p[15] * p[16] * p[28] * taps * (p[6] // p[2]) / products
+        return p[0] * p[15] * p[16] * p[29] * taps * (p[6] // p[2]) / products
     if row[Column.KIND] == invoke.DEPTHWISE:
         return p[0] * p[15] * p[16] * p[6] * taps / depthwise
     if row[Column.KIND] in (invoke.MAX_POOL, invoke.AVG_POOL):

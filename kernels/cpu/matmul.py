@@ -11,6 +11,8 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize_row
 
 PANEL = 16
+#: Does `gemm_u8s8u8` compare sums with exceptions, where there are some?
+TAKES_EXCEPTIONS = False
 CHUNK = 512  # 512 * 255 * 128 < 2**24
 BLOCK_LANES = 256
 # all values are exact integers, so neither contraction nor order changes a bit
@@ -122,8 +124,9 @@ def _rows_s32(a, lda, row, m, k, panel, n, rows, sums, acc, count):
 
 @kernel
 def gemm_u8s8u8(
-    a, lda, m, k, packed, n, bias, multiplier, limbs, zero_point, lo, hi, out, ldc
-):
+    a, lda, m, k, packed, n, bias, multiplier, limbs, exceptions,
+    zero_point, lo, hi, out, ldc,
+):  # fmt: skip
     """out = clamp(round_half_even((a @ w.T + bias) * ratio) + zero_point, lo, hi).
 
     Args:
@@ -131,6 +134,7 @@ def gemm_u8s8u8(
         packed: w int8 [n, k] from `pack_s8`.
         bias: int32 [padded n], holds b - x_zero_point * sum of the row of w.
         multiplier, limbs: float32 [padded n], int64 [padded n, 8], from `rescale`.
+        exceptions: int32 [0]; here sums near ties are looked for.
         zero_point, lo, hi: int in 0 .. 255.
         out: uint8 1-D, row i at i * ldc, n written per row; must not alias `a`.
 

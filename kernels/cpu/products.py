@@ -8,6 +8,7 @@ import numpy as np
 from mdtensor.kernels.cpu import invoke, runway
 from mdtensor.kernels.cpu.certain import multiples
 from mdtensor.kernels.cpu.conv import MOST_SUM, window
+from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS, NONE, with_exceptions
 from mdtensor.kernels.cpu.plan import Constants, Plan, Step
 from mdtensor.kernels.cpu.steps import S32, U8
 from mdtensor.kernels.rescale import rescale
@@ -15,25 +16,36 @@ from mdtensor.kernels.rescale import rescale
 STRIP_BYTES = 1 << 16  # an im2col strip stays in the first cache levels
 
 
-def padded_groups(array, groups, n, padded):
-    """The rows of `array`, each group of n padded with zeros."""
-    wide = np.zeros((groups, padded, *array.shape[1:]), array.dtype)
+def padded_groups(array, groups, n, padded, value=0):
+    """The rows of `array`, each group of n padded with `value`."""
+    wide = np.full((groups, padded, *array.shape[1:]), value, array.dtype)
     wide[:, :n] = array.reshape(groups, n, *array.shape[1:])
     return wide
 
 
 def product_constants(weight, bias, ratios, zero_point):
-    """(weight, bias, multiplier, limbs): what a kernel needs to round its sums."""
-    return weight, bias, *rescale(ratios)
+    """(weight, bias, multiplier, limbs, exceptions): what a kernel rounds sums by."""
+    known = runway.PRODUCTS_TAKE_EXCEPTIONS
+    return weight, bias, *scales_of(weight, bias, ratios, zero_point, known)
 
 
 def depthwise_constants(weight, bias, ratios, zero_point):
     """As `product_constants`; without limbs, which are 0, if `multiples` has some."""
     given, most = (weight, bias, ratios, zero_point), runway.MOST_FACTOR
     found = multiples(*given, most) if most else None
-    if found is None:
-        return product_constants(*given)
-    return *found, np.zeros((len(weight), 8), np.int64)
+    if found is not None:
+        return *found, np.zeros((len(weight), 8), np.int64), NO_EXCEPTIONS
+    return weight, bias, *scales_of(*given, runway.DEPTHWISE_TAKES_EXCEPTIONS)
+
+
+def scales_of(weight, bias, ratios, zero_point, takes_exceptions):
+    """(multiplier, limbs, exceptions); of the last none, unless a kernel takes them."""
+    multiplier, limbs = rescale(ratios)
+    if not takes_exceptions:
+        return multiplier, limbs, NO_EXCEPTIONS
+    given = weight, bias, multiplier, limbs, zero_point
+    multiplier, exceptions = with_exceptions(*given)
+    return multiplier, limbs, exceptions
 
 
 def is_depthwise(weight, groups):
@@ -95,11 +107,11 @@ class Conv2d(Step):
         groups = 1 if self.is_depthwise else self.groups
         n = len(weight) // groups
         padded = runway.padded_columns(n)
-        scales = ()
+        rounding = [NO_EXCEPTIONS] * 3  # sums are not rounded
         if ratios is not None:
             assert len(ratios) == len(weight), "one ratio per output channel"
             make = depthwise_constants if self.is_depthwise else product_constants
-            weight, bias, *scales = make(weight, bias, ratios, zero_point)
+            weight, bias, *rounding = make(weight, bias, ratios, zero_point)
         if self.is_depthwise:
             packed = [runway.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
         else:
@@ -107,10 +119,9 @@ class Conv2d(Step):
             packed = [runway.pack_s8(np.ascontiguousarray(part)) for part in rows]
         constants = Constants()
         places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
-        for array in (bias, *scales):
-            wide = padded_groups(array, groups, n, padded)
-            places.append(constants.add(wide)[0])
-        places += [0] * (5 - len(places))
+        for array, pad in zip((bias, *rounding), (0, 0, 0, NONE), strict=True):
+            parts = padded_groups(array, groups, n, padded, pad) if len(array) else None
+            places.append(0 if parts is None else constants.add(parts)[0])
         self._tail = [n, padded, int(ratios is None), *places]
         self.constants = constants.array()
 

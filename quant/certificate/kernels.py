@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.cpu import elementwise, rounding, runway
+from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS
 from mdtensor.kernels.reference import conv, matmul
 from mdtensor.kernels.reference.rounding import requantize_s32u8
 from mdtensor.kernels.rescale import rescale
@@ -50,7 +51,8 @@ def product(kind: str, ties: bool) -> Case:
         out = np.full(m * pitch, 7, np.uint8)
         packed = runway.pack_s8(w)
         runway.gemm_u8s8u8(
-            *(a, k, m, k, packed, n, wide, scale, limbs, 131, 5, 250, out, pitch)
+            *(a, k, m, k, packed, n, wide, scale, limbs, NO_EXCEPTIONS),
+            *(131, 5, 250, out, pitch),
         )
         return out.reshape(m, pitch)
 

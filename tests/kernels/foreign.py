@@ -51,18 +51,23 @@ def tiles(runway: str) -> dict[str, tuple[Any, tuple[int, ...]]]:
         reduction,
     )
 
+    width = 1 if matmul.HAS_ONE_SHAPE else 4
     found = {
-        "product": (matmul.tiles_u8, (4, 1 if matmul.HAS_ONE_SHAPE else 4)),
-        "sums": (matmul.tiles_s32, (4, 1 if matmul.HAS_ONE_SHAPE else 4)),
-        "depthwise": (conv_tile.tiles_u8, (1, 1, 0, 0, 0)),
-        "certain": (conv_tile.tiles_u8, (1, 1, 0, 0, 1)),
-        "filtered": (conv_tile.tile_s32, ()),
+        "product": (matmul.tiles_u8, (4, width, 0)),
+        "excepting_product": (matmul.tiles_u8, (4, width, 1)),
+        "certain_product": (matmul.tiles_u8, (4, width, 2)),
+        "sums": (matmul.tiles_s32, (4, width)),
+        "depthwise": (conv_tile.tiles_u8, (1, 1, 0, 0, 1, 0)),
+        "excepting_depthwise": (conv_tile.tiles_u8, (1, 1, 0, 0, 1, 1)),
+        "certain_depthwise": (conv_tile.tiles_u8, (1, 1, 0, 0, 1, 2)),
+        "filtered": (conv_tile.tile_s32, (1,)),
         "arrange": (conv_tile.arrange, ()),
     }
     if not matmul.HAS_ONE_SHAPE:
-        shapes = (24, 1), (12, 2), (8, 3), (6, 4), (5, 5), (4, 6)
-        found |= {f"{rows}x{n}": (matmul.tiles_u8, (rows, n)) for rows, n in shapes}
-        found["twins"] = conv_tile.tiles_u8, (2, 2, 3, 1, 1)
+        shapes = (24, 1), (12, 2), (9, 3), (8, 3), (6, 4), (5, 5), (4, 6)
+        found |= {f"{rows}x{n}": (matmul.tiles_u8, (rows, n, 1)) for rows, n in shapes}
+        found["twins"] = conv_tile.tiles_u8, (2, 2, 3, 1, 1, 2)
+        found["halves"] = conv_tile.tiles_u8, (2, 2, 3, 1, 2, 2)
     if runway in ("neon", "avxvnni"):
         return found
     chunks = ["scale_chunk", "product_chunk", "sum_chunk", "quantize_chunk"]

@@ -100,11 +100,11 @@ def test_depthwise_layers_take_them(rng):
     weight = rng.integers(1, 128, (3, 1, 3, 3))
     bias = np.arange(3, dtype=np.int32)
     ratios = [Fraction(0.1234567) / n for n in (7, 11, 13)]
-    many, wide, multipliers, limbs = depthwise_constants(weight, bias, ratios, 9)
+    many, wide, multipliers, limbs, _ = depthwise_constants(weight, bias, ratios, 9)
     factors = (many // weight)[:, 0, 0, 0]
     assert np.array_equal(many, weight * factors[:, None, None, None])
     assert np.array_equal(wide, bias * factors) and not limbs.any()
     assert np.allclose(multipliers * factors, [float(ratio) for ratio in ratios])
     ratios[2] = Fraction(2)  # ties are sums
-    same, *_, limbs = depthwise_constants(weight, bias, ratios, 9)
+    same, *_, limbs, _ = depthwise_constants(weight, bias, ratios, 9)
     assert same is weight and limbs.any(axis=1).all()

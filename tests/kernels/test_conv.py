@@ -10,10 +10,13 @@ import pytest
 
 from mdtensor.kernels.cpu import certain, conv, isa, runway
 from mdtensor.kernels.cpu.conv import window
+from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS, NONE
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 
-draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
+HERE = Path(__file__).parent
+draw_window = runpy.run_path(str(HERE / "windows.py"))["draw_window"]
+excepting = runpy.run_path(str(HERE / "excepting.py"))["excepting"]
 RUNWAYS = {"generic": conv, isa.RUNWAY: runway.fast.conv}
 SLACK = 64
 # (h, w, c), kernel, stride, padding, dilation
@@ -72,7 +75,7 @@ def test_depthwise(rng, case, extreme):
     out = np.zeros(want.size, np.uint8)
     conv.depthwise_u8s8u8(
         *(flat, geometry(case), c, packed, shifted, multiplier, limbs),
-        *(37, 99, 2, 251, out),
+        *(NO_EXCEPTIONS, 37, 99, 2, 251, out),
     )
     want = oracle.depthwise_u8s8u8(x, weight, bias, ratios, 99, 2, 251, **rules)
     assert np.array_equal(out, want.reshape(-1))
@@ -95,12 +98,16 @@ def check(want, flat, kernel, *arguments):
         assert (out[:SLACK] == fill).all() and (out[-SLACK:] == fill).all()
 
 
+#: Half blocks of 64 channels among them, alone and behind whole ones.
+CHANNELS = [1, 3, 16, 18, 33, 64, 70, 96, 130]
+
+
 @pytest.mark.parametrize("seed", range(200))
 @pytest.mark.parametrize("name", RUNWAYS)
 def test_random_windows(name, seed):
     rng = np.random.default_rng(seed)
     size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
-    c = int(rng.choice([1, 3, 16, 18, 64, 70, 130]))
+    c = int(rng.choice(CHANNELS))
     case = ((*size, c), *window)
     places = geometry(case)
     x = rng.integers(0, 256, (1, *case[0]), dtype=np.uint8)
@@ -124,60 +131,76 @@ def test_random_windows(name, seed):
     want = oracle.depthwise_u8s8u8(x, weight, None, ratios, 99, 2, 251, **rules)
     check(
         *(want.astype(np.uint8), x.reshape(-1), RUNWAYS[name].depthwise_u8s8u8),
-        *(*constants, multiplier, limbs, 37, 99, 2, 251),
+        *(*constants, multiplier, limbs, NO_EXCEPTIONS, 37, 99, 2, 251),
     )
 
 
-CERTAIN = [name for name in RUNWAYS if RUNWAYS[name].MOST_FACTOR]
+ALONE = [
+    name
+    for name, kernels in RUNWAYS.items()
+    if kernels.MOST_FACTOR or kernels.TAKES_EXCEPTIONS
+]
 
 
-def check_certain(name, rng, case, codes, steps, zero_point):
-    """Depthwise outputs of weights that multipliers of `certain` round."""
-    c = case[0][2]
+def check_alone(name, rng, case, codes, steps, zero_point):
+    """Depthwise outputs by multipliers that round all sums right, or all but one."""
+    kernels, c = RUNWAYS[name], case[0][2]
     x = rng.choice(codes, (1, *case[0])).astype(np.uint8)
     weight = rng.choice(steps, (c, *case[1]))
     bias = -37 * weight.sum(axis=(1, 2))
-    scales = rng.uniform(0.5, 1, c) / rng.choice([100, 200])
-    if RUNWAYS[name].MOST_FACTOR == 1:  # a float32 is its own multiplier
-        scales = scales.astype(np.float32)
-    ratios = [Fraction(float(x)) for x in scales]
-    given = weight, bias, ratios, zero_point, RUNWAYS[name].MOST_FACTOR
-    many, wide, found = certain.multiples(*given)
-    constants = np.zeros((2, runway.padded_columns(c)), np.int32)
-    constants[0, :c], constants[1, :c] = wide, found.view(np.int32)
     rules = {**options(case), "x_zero_point": 37}
-    want = oracle.depthwise_u8s8u8(x, weight, None, ratios, zero_point, 2, 251, **rules)
+    if kernels.TAKES_EXCEPTIONS:
+        sums = oracle.depthwise_u8s8s32(x, weight, None, **rules)
+        found = excepting(rng, sums, zero_point, rng.choice([0, 0.1, 1]))
+        ratios, *scales, known = found
+    else:
+        ratios = [Fraction(x) for x in rng.uniform(0.5, 1, c) / rng.choice([100, 200])]
+        given = weight, bias, ratios, zero_point, kernels.MOST_FACTOR
+        weight, bias, multiplier = certain.multiples(*given)
+        scales, known = (multiplier, np.zeros((c, 8), np.int64)), NO_EXCEPTIONS
+    want = oracle.depthwise_u8s8u8(
+        *(x, weight if kernels.TAKES_EXCEPTIONS else given[0], None, ratios),
+        *(zero_point, 2, 251),
+        **rules,
+    )
+    wide = [padded(values, c) for values in (bias.astype(np.int32), *scales)]
     check(
-        *(want.astype(np.uint8), x.reshape(-1), RUNWAYS[name].depthwise_u8s8u8),
-        *(geometry(case), c, RUNWAYS[name].pack_depthwise(many), constants[0]),
-        *(constants[1].view(np.float32), np.zeros((c, 8), np.int64)),
-        *(37, zero_point, 2, 251),
+        *(want.astype(np.uint8), x.reshape(-1), kernels.depthwise_u8s8u8),
+        *(geometry(case), c, kernels.pack_depthwise(weight), *wide),
+        *(padded(known, len(known) and c, NONE), 37, zero_point, 2, 251),
     )
 
 
-@pytest.mark.parametrize(("name", "seed"), list(product(CERTAIN, range(200))))
-def test_sums_that_are_near_no_tie(name, seed):
+def padded(values, c, missing=0):
+    """Values of c channels, and `missing` for those up to whole panels."""
+    wide = np.full((runway.padded_columns(c), *values.shape[1:]), missing, values.dtype)
+    wide[:c] = values
+    return wide
+
+
+@pytest.mark.parametrize(("name", "seed"), list(product(ALONE, range(200))))
+def test_sums_that_multipliers_decide(name, seed):
     rng = np.random.default_rng([seed, 1])
     size, *window = draw_window(rng, (0, 1, 2, 3, 4, 80))
-    c = int(rng.choice([1, 3, 16, 18, 64, 70, 130]))
+    c = int(rng.choice(CHANNELS))
     zero_point = int(rng.choice([0, 99, 255]))
     extreme = rng.random() < 0.3
     codes, steps = ([0, 255], [-256, 255]) if extreme else (256, range(-128, 128))
-    check_certain(name, rng, ((*size, c), *window), codes, steps, zero_point)
+    check_alone(name, rng, ((*size, c), *window), codes, steps, zero_point)
 
 
 @pytest.mark.parametrize(
     ("name", "width", "size", "stride"),
-    list(product(CERTAIN, range(1, 19), (3, 5), (1, 2))),
+    list(product(ALONE, range(1, 19), (3, 5), (1, 2))),
 )
 def test_last_tiles_of_every_width(name, width, size, stride, rng):
     for height, c in ((4, 8), (3, 19)):
         window = (size, size), (stride, stride), (size // 2,) * 4, (1, 1)
         case = ((height, width, c), *window)
-        check_certain(name, rng, case, 256, range(-128, 128), 99)
+        check_alone(name, rng, case, 256, range(-128, 128), 99)
 
 
-@pytest.mark.parametrize(("name", "stride"), list(product(CERTAIN, (1, 2))))
+@pytest.mark.parametrize(("name", "stride"), list(product(ALONE, (1, 2))))
 def test_blocks_of_channels_take_tiles_in_turns(name, stride, rng):
     case = ((3, 101, 68), (3, 3), (stride, stride), (1,) * 4, (1, 1))
-    check_certain(name, rng, case, 256, range(-128, 128), 99)
+    check_alone(name, rng, case, 256, range(-128, 128), 99)

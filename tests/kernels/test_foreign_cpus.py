@@ -65,7 +65,7 @@ def loops_of(lines, instruction):
 @pytest.mark.parametrize("name", INNER)
 def test_sums_stay_in_registers(folder, name):
     instruction, count = INNER[name]
-    for tile in ("product", "sums"):
+    for tile in ("product", "excepting_product", "certain_product", "sums"):
         lines = function(folder, name, tile)
         counts = [
             sum(bool(re.search(instruction, line)) for line in loop)
@@ -78,7 +78,7 @@ def test_sums_stay_in_registers(folder, name):
 
 
 @pytest.mark.parametrize("name", ["Cascade Lake", "Ice Lake"])
-@pytest.mark.parametrize("shape", ["24x1", "12x2", "8x3", "6x4", "5x5", "4x6"])
+@pytest.mark.parametrize("shape", ["24x1", "12x2", "9x3", "8x3", "6x4", "5x5", "4x6"])
 def test_the_largest_tiles_fit_the_registers(folder, name, shape):
     lines = function(folder, name, shape)
     places = [i for i, line in enumerate(lines) if "vpdpbusd" in line]
@@ -91,10 +91,11 @@ def test_the_largest_tiles_fit_the_registers(folder, name, shape):
 def test_four_pixels_are_interleaved_by_few_instructions(folder):
     # each of 4 rows of pixels: 8 for 256 bytes, and products with 2 outputs in 2 rows
     for name in ("Cascade Lake", "Ice Lake"):
-        lines = function(folder, name, "twins")
-        assert sum(line.startswith("vpunpck") for line in lines) == 4 * 8
-        assert sum("vpdpbusd" in line for line in lines) == 3 * 2 * 2 * 4
-    lines = function(folder, "Neoverse N1", "certain")
+        for tile in ("twins", "halves"):
+            lines = function(folder, name, tile)
+            assert sum(line.startswith("vpunpck") for line in lines) == 4 * 8
+            assert sum("vpdpbusd" in line for line in lines) == 3 * 2 * 2 * 4
+    lines = function(folder, "Neoverse N1", "certain_depthwise")
     assert len([line for line in lines if re.match(r"zip[12]\t", line)]) == 4 * 8
 
 
@@ -130,6 +131,37 @@ def test_sums_on_arm(cpu, product, columns):
     assert (found[:, columns:] == 7).all()
 
 
+def addend(tile, zero_point):
+    """That of the fused multiply-add of a tile's epilogue."""
+    if "_" in tile:  # certain, or excepting
+        return zero_point + 1.5 * 2**23
+    return (zero_point + 0.5) * 2**16 + 3
+
+
+@pytest.mark.parametrize("columns", [16, 5])
+@pytest.mark.parametrize("tile", ["certain_product", "excepting_product"])
+def test_codes_of_exceptions_on_arm(cpu, product, tile, columns):
+    sums, zero_point, scale = product[3], 131, np.float32(1 / 1021)
+    want = np.clip(np.rint(sums * np.float64(scale)) + zero_point, 0, 255)
+    for met in (False, True):
+        exceptions = np.full(16, -(2**31), np.int32)
+        exceptions[2:] = sums[1, 2:] + 10**6  # of no sum
+        exceptions[4] = sums[3, 4] if met else 10**6
+        out, spill = np.full((4, 16), 7, np.uint8), np.zeros((4, 16), np.int32)
+        at, spilled = cpu.place(out), cpu.place(spill)
+        ended = cpu.call(
+            *(tile, 1, *job_of(cpu, product), 16, columns, at),
+            *(cpu.place(np.full(16, scale)), cpu.place(exceptions)),
+            *(addend(tile, zero_point), spilled),
+        )
+        found = cpu.read(at, out)
+        assert np.array_equal(found[:, :columns], want[:, :columns])
+        assert (found[:, columns:] == 7).all()
+        is_met = met and tile == "excepting_product"
+        assert ended == 2 + is_met
+        assert np.array_equal(cpu.read(spilled, spill), sums if is_met else spill)
+
+
 @pytest.mark.parametrize("columns", [16, 5])
 @pytest.mark.parametrize(("scale", "has_ties"), [(1 / 1021, 0), (1 / 512, 1)])
 def test_codes_on_arm(cpu, product, scale, has_ties, columns):
@@ -144,8 +176,8 @@ def test_codes_on_arm(cpu, product, scale, has_ties, columns):
     at, spilled = cpu.place(out), cpu.place(spill)
     scales = cpu.place(np.full(16, scale))
     ended = cpu.call(
-        *("product", 1, *job_of(cpu, product), 16, columns, at, scales),
-        *(float((zero_point + 0.5) * 2**16 + 3), spilled),
+        *("product", 1, *job_of(cpu, product), 16, columns, at, scales, 0),
+        *(addend("product", zero_point), spilled),
     )
     found = cpu.read(at, out)
     decided = ~near[:, :columns]
@@ -195,7 +227,7 @@ def filter_job(cpu, x, w, stride, outputs, pitch, at):
     bias = cpu.place(in_tiles(128 * w.sum((1, 2), dtype=np.int32)))
     window = table, rows, w.shape[2], 8, 8 * stride
     weights = cpu.place(shifted(w))
-    return (outputs, 0, outputs - 1, *window, 0, weights, bias, 0, pitch, at)
+    return (outputs, 0, outputs - 1, 0, *window, 0, weights, bias, 0, pitch, at)
 
 
 @pytest.mark.parametrize(("taps", "stride"), [(3, 1), (5, 2), (6, 8)])
@@ -208,33 +240,34 @@ def test_depthwise_sums_on_arm(cpu, taps, stride, rng):
 
 
 @pytest.mark.parametrize("channels", [CHANNELS, 7])
-@pytest.mark.parametrize("tile", ["depthwise", "certain"])
+@pytest.mark.parametrize(
+    "tile", ["depthwise", "certain_depthwise", "excepting_depthwise"]
+)
 def test_depthwise_codes_on_arm(cpu, tile, channels, rng):
     x, w, sums = depthwise(rng, 3, 3, 2, 4)
     scale = np.float32(1 / 1021)
     out, spill = np.full((4, 70), 7, np.uint8), np.zeros(CHANNELS, np.int32)
-    at = cpu.place(out)
-    is_certain = tile == "certain"
-    unit, offset = (1, 1.5 * 2**23 + 100) if is_certain else (2**16, 100.5 * 2**16 + 3)
+    at, spilled = cpu.place(out), cpu.place(spill)
+    known = np.full(CHANNELS, -(2**31), np.int32)
+    known[5] = sums[3, 5]  # met in the last of 4 tiles
     ended = cpu.call(
         *(tile, *filter_job(cpu, x, w, 2, 4, 70, at)),
-        *(cpu.place(np.full(CHANNELS, scale * np.float32(unit))),),
-        *((1 << channels) - 1 if channels < CHANNELS else EVERY, offset),
-        cpu.place(spill),
+        *(cpu.place(np.full(CHANNELS, scale)), cpu.place(in_tiles(known))),
+        *((1 << channels) - 1 if channels < CHANNELS else EVERY, addend(tile, 100)),
+        spilled,
     )
     want = np.clip(np.rint(sums * np.float64(scale)) + 100, 0, 255)
     found = cpu.read(at, out)
-    assert ended == 8 and np.array_equal(found[:, :channels], want[:, :channels])
+    assert np.array_equal(found[:, :channels], want[:, :channels])
     assert (found[:, channels:] == 7).all()
+    is_met = tile == "excepting_depthwise"
+    assert ended == 8 + is_met
+    assert np.array_equal(cpu.read(spilled, spill), sums[3] if is_met else spill)
 
 
-@pytest.mark.parametrize("channels", [CHANNELS, 20])
-def test_channels_are_arranged_on_arm(cpu, channels, rng):
-    given = rng.integers(-(2**31), 2**31, channels).astype(np.int32)
+def test_channels_are_arranged_on_arm(cpu, rng):
+    given = rng.integers(-(2**31), 2**31, CHANNELS).astype(np.int32)
     out = np.full((4, 4, 4), 7, np.int32)
     at = cpu.place(out)
-    mask = (1 << channels) - 1 if channels < CHANNELS else EVERY
-    cpu.call("arrange", cpu.place(given), mask, at)
-    whole = np.zeros(CHANNELS, np.int32)
-    whole[:channels] = given
-    assert np.array_equal(cpu.read(at, out), in_tiles(whole))
+    cpu.call("arrange", cpu.place(given), at)
+    assert np.array_equal(cpu.read(at, out), in_tiles(given))

@@ -5,9 +5,11 @@ Those in `kernels/cpu/dot` are emulated where the CPU lacks them, which takes lo
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from numba.core import types
 
 from mdtensor.kernels.cpu import conv as generic_conv, isa
+from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS, NONE
 from mdtensor.kernels.cpu.runway import families
 from mdtensor.kernels.reference import (
     elementwise as exact,
@@ -22,6 +25,7 @@ from mdtensor.kernels.reference import (
 )
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
+excepting = runpy.run_path(str(Path(__file__).with_name("excepting.py")))["excepting"]
 #: Of the runways in `dot/` a process has one, emulated where the CPU lacks it.
 DOT = isa.DOT_RUNWAY if not isa.IS_EMULATED else None
 RUNWAYS = [name for name in isa.NEEDED if not isa.lacking(name, isa.FEATURES)]
@@ -138,11 +142,56 @@ def test_gemm_is_exact(matmul, m, k, n, ratio_kind, kind):
         out = np.full(m * n + SLACK, 7, np.uint8)
         matmul.gemm_u8s8u8(
             *(a, pitch, m, k, packed, n, bias, multiplier, limbs),
-            *(zero_point, lo, hi, out, n),
+            *(NO_EXCEPTIONS, zero_point, lo, hi, out, n),
         )
         codes = exact_codes(want, ratios, zero_point, lo, hi)
         assert np.array_equal(out[: m * n].reshape(m, n), codes)
         assert (out[m * n :] == 7).all()
+
+
+#: Panels of all widths, and 9 rows of long sums behind tiles of 8.
+MET = [(7, 21, 90), (24, 5, 16), (49, 260, 48), (33, 257, 70), (18, 300, 64)]
+
+
+@pytest.mark.parametrize("share", [0, 0.05, 1])
+@pytest.mark.parametrize(("m", "k", "n"), MET)
+def test_gemm_meets_exceptions(matmul, m, k, n, share):
+    if not matmul.TAKES_EXCEPTIONS:
+        pytest.skip("sums near ties are looked for")
+    rng = np.random.default_rng(m * k + n)
+    a, w = draw(rng, "random", m * k + SLACK, n, k)
+    bias = biases(rng, w, 120)
+    want = a[: m * k].reshape(m, k).astype(np.int64) @ w.T.astype(np.int64) + bias[:n]
+    for zero_point in (0, 131):
+        ratios, multiplier, limbs, known = excepting(rng, want, zero_point, share)
+        assert share == 0.05 or (known != NONE).any() == share
+        wide = [np.zeros(len(bias), np.float32), np.full(len(bias), NONE, np.int32)]
+        wide[0][:n], wide[1][:n] = multiplier, known
+        out = np.full(m * n + SLACK, 7, np.uint8)
+        matmul.gemm_u8s8u8(
+            *(a, k, m, k, matmul.pack_s8(w), n, bias, wide[0], limbs, wide[1]),
+            *(zero_point, 2, 251, out, n),
+        )
+        codes = exact_codes(want, ratios, zero_point, 2, 251)
+        assert np.array_equal(out[: m * n].reshape(m, n), codes)
+        assert (out[m * n :] == 7).all()
+
+
+@pytest.mark.parametrize("width", range(1, 7))
+def test_tiles_take_all_rows(width):
+    from mdtensor.kernels.cpu.dot import matmul
+
+    full = matmul.tile_rows(width)
+    for m in range(1, 60):
+        row, runs = 0, []
+        while row < m:
+            rows, first, tiles, apart = matmul.next_tiles(full, m, row, m)
+            assert first <= row and tiles > 0
+            row = first + rows * tiles if apart else row + 1
+            assert row <= m
+            runs.append((rows, tiles))
+        if m == 49 and full == 8:
+            assert runs == [(8, 5), (9, 1)]
 
 
 def test_gemm_writes_rows_of_a_wider_matrix(matmul):
@@ -154,7 +203,7 @@ def test_gemm_writes_rows_of_a_wider_matrix(matmul):
     out = np.full(m * pitch, 3, np.uint8)
     matmul.gemm_u8s8u8(
         *(a, k, m, k, matmul.pack_s8(w), n, bias, multiplier, limbs),
-        *(9, 4, 240, out, pitch),
+        *(NO_EXCEPTIONS, 9, 4, 240, out, pitch),
     )
     want = a[: m * k].reshape(m, k).astype(np.int64) @ w.T.astype(np.int64) + bias[:n]
     got = out.reshape(m, pitch)
@@ -186,7 +235,7 @@ def test_sums_on_both_sides_of_a_tie(matmul, zero_point, bits):
     out = np.zeros(256 * n, np.uint8)
     matmul.gemm_u8s8u8(
         *(a, 1, 256, 1, matmul.pack_s8(np.ones((n, 1), np.int8)), n, bias),
-        *(multiplier, limbs, zero_point, 0, 255, out, n),
+        *(multiplier, limbs, NO_EXCEPTIONS, zero_point, 0, 255, out, n),
     )
     product = (bias + np.arange(256)[:, None]) * high
     whole, rest = product >> (36 + bits), product % 2 ** (36 + bits)
@@ -207,7 +256,7 @@ def test_sums_far_beyond_the_codes_saturate(matmul, ratio):
     out = np.zeros(m * n, np.uint8)
     matmul.gemm_u8s8u8(
         *(a, k, m, k, matmul.pack_s8(w), n, bias, multiplier, limbs),
-        *(9, 0, 255, out, n),
+        *(NO_EXCEPTIONS, 9, 0, 255, out, n),
     )
     sums = a[: m * k].reshape(m, k).astype(np.int64) @ w.T.astype(np.int64) + bias[:n]
     want = exact_codes(sums, [ratio] * n, 9, 0, 255)
@@ -223,7 +272,8 @@ def test_gemm_of_nothing(matmul, m, k, n):
     scales = np.ones(16, np.float32), np.ones((16, 8), np.int64)
     codes = np.full(SLACK, 7, np.uint8)
     matmul.gemm_u8s8u8(
-        *(a, k, m, k, matmul.pack_s8(w), n, bias, *scales, 1, 0, 255, codes, n)
+        *(a, k, m, k, matmul.pack_s8(w), n, bias, *scales, NO_EXCEPTIONS),
+        *(1, 0, 255, codes, n),
     )
     assert (codes[: m * n] == 10).all() and (codes[m * n :] == 7).all()
 
@@ -256,6 +306,10 @@ DEPTHWISE = [
     ((80, 61, 2), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
     ((70, 60, 1), (5, 3), (3, 2), (6, 2, 9, 2), (2, 1)),
     ((70, 60, 1), (3, 5), (1, 1), (4, 2, 9, 2), (3, 1)),
+    # lines of addresses that are found for some rows and then for others
+    ((301, 27, 3), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    ((610, 21, 1), (5, 3), (2, 1), (4, 1, 5, 1), (2, 1)),
+    ((420, 13, 2), (3, 3), (1, 1), (150, 1, 150, 1), (170, 1)),
 ]
 
 
@@ -306,7 +360,7 @@ def test_depthwise_is_exact(conv, shape, ratio_kind, kind):
         out = np.full(want.size + SLACK, 7, np.uint8)
         conv.depthwise_u8s8u8(
             *(x, geometry, c, packed, bias, multiplier, limbs),
-            *(77, zero_point, lo, hi, out),
+            *(NO_EXCEPTIONS, 77, zero_point, lo, hi, out),
         )
         codes = exact_codes(want, ratios, zero_point, lo, hi)
         assert np.array_equal(out[: want.size].reshape(want.shape), codes)
@@ -315,14 +369,14 @@ def test_depthwise_is_exact(conv, shape, ratio_kind, kind):
 
 #: The kernel that runs tiles of products, with its integers beside the float; the
 #: instruction of the inner loop, its registers, and how many all tiles have.
-SHAPES = 24, 12 * 2, 8 * 3, 6 * 4, 5 * 5, 4 * 6, 4, 4 * 2, 4 * 3, 4 * 4, 4 * 5
+SHAPES = 24, 12 * 2, 9 * 3, 8 * 3, 6 * 4, 5 * 5, 4 * 6, 4, 4 * 2, 4 * 3, 4 * 4, 4 * 5
 INNER = {
-    "vnni": ("run_tiles", (10, 1), "vpdpbusd", "zmm", 3 * sum(SHAPES)),
-    "avx512": ("run_tiles", (10, 1), "vpmaddwd", "zmm", 6 * sum(SHAPES)),
-    "avxvnni": ("run_tiles", (10, 1), "vpdpbusd", "ymm", 3 * 8),
+    "vnni": ("run_tiles", (11, 1), "vpdpbusd", "zmm", 3 * sum(SHAPES)),
+    "avx512": ("run_tiles", (11, 1), "vpmaddwd", "zmm", 6 * sum(SHAPES)),
+    "avxvnni": ("run_tiles", (11, 1), "vpdpbusd", "ymm", 3 * 8),
     # one instruction with the addition, where a CPU has it
     "avx2": ("run_tiles_u8", (11, 0), "vpmaddwd|vpdpwssd", "ymm", 16 + 4 + 16 + 8 + 16),
-    "neon": ("run_tiles", (10, 1), "dot", ".4s", 3 * 16),
+    "neon": ("run_tiles", (11, 1), "dot", ".4s", 3 * 16),
 }
 
 

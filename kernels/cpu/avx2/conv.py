@@ -35,6 +35,7 @@ from mdtensor.kernels.cpu.ties import certain_offset, limit_codes, offset_of
 
 #: Weights of DEPTHWISE_BITS are int16 after so many times their size.
 MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
+TAKES_EXCEPTIONS = False
 
 
 def pack_depthwise(w):
@@ -218,7 +219,7 @@ def copy_outputs(stage, rows, width, size, out, at, row_pitch):
 
 @kernel
 def depthwise_u8s8u8(
-    x, geometry, c, packed, bias, multiplier, limbs,
+    x, geometry, c, packed, bias, multiplier, limbs, exceptions,
     x_zero_point, zero_point, lo, hi, out,
 ):  # fmt: skip
     """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
@@ -231,6 +232,7 @@ def depthwise_u8s8u8(
         bias: int32 [c padded to 8], holds b - x_zero_point * sum of w[c].
         multiplier, limbs: float32 [c padded to 8], int64 [>= c, 8], from `rescale`, or
             as `certain.py` has them.
+        exceptions: int32 [0]; here sums near ties are looked for.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.
 
     Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.

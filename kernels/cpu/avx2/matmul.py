@@ -26,6 +26,7 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.ties import offset_of
 from mdtensor.kernels.cpu.vectors import I64
 
+TAKES_EXCEPTIONS = False
 TILE = 12  # accumulators of a full tile
 BLOCK = 1 << 15  # int16 of a block of rows: it stays in the second cache
 
@@ -194,8 +195,9 @@ def copy_rows(stage, width, rows, columns, out, at, ldc):
 
 @kernel
 def gemm_u8s8u8(
-    a, lda, m, k, packed, n, bias, multiplier, limbs, zero_point, lo, hi, out, ldc
-):
+    a, lda, m, k, packed, n, bias, multiplier, limbs, exceptions,
+    zero_point, lo, hi, out, ldc,
+):  # fmt: skip
     """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * w[j, k]) * P/Q) + zp, lo, hi).
 
     Args:
@@ -203,6 +205,7 @@ def gemm_u8s8u8(
         packed: int8, by `pack_s8`.
         bias: int32 [n padded to 16], holds b - x_zero_point * sum_k w[j, k].
         multiplier, limbs: float32 [n padded to 16], int64 [>= n, 8], from `rescale`.
+        exceptions: int32 [0]; here sums near ties are looked for.
         zero_point, lo, hi: ints in 0 .. 255; output steps.
         out: uint8, row i starts at i * ldc, written, must not alias `a`.
 

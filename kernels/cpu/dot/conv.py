@@ -6,101 +6,46 @@ those outside are one border pixel; so a tile knows of no edge. It takes 64 chan
 belong to in one product, with weights shifted by the distance of the two. At stride 1 a
 group of 4 pixels has two outputs of 3 taps, in each of two rows.
 
-The last block of channels may overlap the one before. Weights of more than 8 bits are
-sums of several, each with kernel rows of its own.
+Blocks of channels are those of `blocks.py`. Weights of more than 8 bits are sums of
+several, each with kernel rows of its own.
 """
 
 import numpy as np
 
 from mdtensor.kernels.cpu import conv
-from mdtensor.kernels.cpu.certain import is_certain
 from mdtensor.kernels.cpu.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.dot import im2col, simd
+from mdtensor.kernels.cpu.dot.blocks import (
+    HAS_HALVES,
+    arranged,
+    arranged_bias,
+    block_count,
+    block_start,
+    is_half,
+    pack_depthwise as pack_depthwise,
+)
 from mdtensor.kernels.cpu.dot.conv_tile import (
     BLOCK,
     GROUP,
+    HALF,
     SHIFT,
-    arrange,
     tile_s32,
     tiles_u8,
 )
-from mdtensor.kernels.cpu.dot.epilogue import QUAD, lane_mask, resolve
+from mdtensor.kernels.cpu.dot.epilogue import QUAD, epilogue_of, lane_mask, resolve
+from mdtensor.kernels.cpu.exceptions import NONE
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.ties import ONE, certain_offset, limit_codes, offset_of
-from mdtensor.kernels.cpu.vectors import address_of
+from mdtensor.kernels.cpu.ties import certain_offset, limit_codes, offset_of
+from mdtensor.kernels.cpu.vectors import address_of, keep
 
 im2col_pitch = conv.im2col_pitch
 im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
-OFFSET = simd.PRODUCT.offset
 #: Weights are bytes: there is no room for a multiple.
-MOST_FACTOR = 1
+MOST_FACTOR = 0
+TAKES_EXCEPTIONS = True
+LINES = 1 << 16  # bytes of addresses that are found at once
 ROOM = 1 << 14  # bytes of the image that stay in the first cache for all blocks
 TWINS = simd.IS_WIDE  # are there registers for two rows of outputs?
-
-
-@kernel
-def block_count(c):
-    """Blocks of 64 channels."""
-    return max(1, (c + BLOCK - 1) // BLOCK)
-
-
-@kernel
-def block_start(c, i):
-    """First channel of block i: the last one ends with the channels."""
-    return max(0, min(BLOCK * i, c - BLOCK))
-
-
-def parts_of(w):
-    """int8 arrays whose sum is w, as few as there can be."""
-    parts, rest = [], w.astype(np.int32)
-    while rest.any() or not parts:
-        part = np.clip(rest, -128, 127)
-        parts.append(part.astype(np.int8))
-        rest = rest - part
-    return parts
-
-
-def pack_depthwise(w):
-    """w[c, kh, kw] as [block][part][kh][kw + 3][4][16][4], each block with its sums.
-
-    Vector i of a kernel row meets pixels that lie s = i + 1 - kw left of the output's
-    first pixel: its byte p holds tap p - s, or 0. Sums are int32 [4][16], of `OFFSET`
-    times all weights. Channels are those of a tile, see `conv_tile.group_of`.
-
-    Args:
-        w: integers [c, kh, kw] of DEPTHWISE_BITS.
-
-    Returns: int8, 1-D.
-    """
-    c = len(w)
-    parts, blocks = parts_of(w), []
-    for i in range(block_count(c)):
-        first = block_start(c, i)
-        rows = [shifted_rows(part[first : first + BLOCK]) for part in parts]
-        sums = np.zeros((BLOCK, 1), np.int32)
-        own = w[first : first + BLOCK].astype(np.int32).sum((1, 2), dtype=np.int32)
-        sums[: len(own), 0] = own * np.int32(OFFSET)
-        rows.append(in_tiles(sums[None]).view(np.int8))
-        blocks += [part.reshape(-1) for part in rows]
-    return np.concatenate(blocks)
-
-
-def shifted_rows(w):
-    """w[c, kh, kw] of a block as [kh, kw + 3, 4, 16, 4], see `pack_depthwise`."""
-    c, kh, kw = w.shape
-    rows = np.zeros((kh, kw + GROUP - 1, BLOCK, GROUP), np.int8)
-    for i in range(kw + GROUP - 1):
-        for p in range(GROUP):
-            tap = p - (i + 1 - kw)
-            if 0 <= tap < kw:
-                rows[:, i, :c, p] = w[:, :, tap].T
-    return in_tiles(rows)
-
-
-def in_tiles(values):
-    """[.., 64, n] as [.., 4, 16, n], in the order of a tile's channels."""
-    split = values.reshape(*values.shape[:-2], QUAD, QUAD, QUAD, -1)
-    return np.ascontiguousarray(np.swapaxes(split, -4, -3))
 
 
 @kernel
@@ -139,70 +84,71 @@ def line_width(geometry):
 
 
 @kernel
-def fill_line(x, geometry, y, border, spare, line):
-    """Addresses of the pixels of row y, with those left and right of the image.
+def rows_at_once(geometry):
+    """Rows of outputs, an even number, whose lines are found together."""
+    kh, sh, dh = geometry[3], geometry[5], geometry[9]
+    shared = (kh - 1) * dh  # lines that are found again for the next rows
+    rows = max(LINES // (8 * line_width(geometry)) - shared, shared) // sh
+    return max(2, min(rows, geometry[11] + 1) // 2 * 2)
+
+
+@kernel
+def lines_of(geometry):
+    """Room for the lines of `rows_at_once`."""
+    kh, sh, dh = geometry[3], geometry[5], geometry[9]
+    rows = min(rows_at_once(geometry), geometry[11])
+    count = (rows - 1) * sh + (kh - 1) * dh + 1
+    return np.empty((count, line_width(geometry)), np.int64)
+
+
+@kernel
+def find_lines(x, geometry, top, margins, lines):
+    """lines[i] = addresses of the pixels of row top + i, and of those left and right.
 
     A tile reads 64 bytes; the last pixels of few channels are read from `spare`.
+    margins: by `margins_of`.
     """
-    w, c, left = geometry[1], geometry[2], geometry[8]
-    first = address_of(x, y * w * c)
-    inside = max(0, min(w, len(line) - left))
-    for i in range(np.uintp(min(left, len(line)))):
-        line[i] = border
-    for i in range(np.uintp(max(0, left + inside)), np.uintp(len(line))):
-        line[i] = border
-    target = line[np.uintp(left) :]
-    for i in range(np.uintp(inside)):
-        target[i] = first + np.int64(i) * c
-    room = geometry[0] * w * c - (BLOCK - c if c < BLOCK else 0)
-    if (y + 1) * w * c > room:
-        for i in range(inside):
-            over = (y * w + i + 1) * c - room
-            if over > 0:
-                target[i] = address_of(spare, over)
+    border, spare = address_of(margins[0], 0), margins[1]
+    h, w, c, left = geometry[0], geometry[1], geometry[2], geometry[8]
+    count, width = lines.shape
+    room = h * w * c - (BLOCK - c if c < BLOCK else 0)
+    for i in range(np.uintp(count)):
+        y = top + np.int64(i)
+        is_row = 0 <= y < h
+        start = min(left, width) if is_row else width
+        end = max(start, min(left + w, width))
+        first = address_of(x, y * w * c) - left * c
+        for n in range(np.uintp(start)):
+            lines[i, n] = border
+        for n in range(np.uintp(start), np.uintp(end)):
+            lines[i, n] = first + np.int64(n) * c
+        for n in range(np.uintp(end), np.uintp(width)):
+            lines[i, n] = border
+        if is_row and (y + 1) * w * c > room:
+            for n in range(start, end):
+                over = (y * w + n - left + 1) * c - room
+                if over > 0:
+                    lines[i, n] = address_of(spare, over)
 
 
 @kernel
-def find_lines(x, geometry, oy, count, room, table):
-    """table[i] = address of the line of the image's row under kernel row i, from `oy`.
-
-    room: by `room_of`.
-    """
-    border, spare, outside, held, lines = room
-    h, width = geometry[0], len(outside)
-    top, dilation = oy * geometry[5] - geometry[7], geometry[9]
-    parts = len(table) // count
-    for i in range(count):
-        y = top + i * dilation
-        place = address_of(outside, 0)
-        if 0 <= y < h:
-            slot = y % len(held)
-            if held[slot] != y:
-                held[slot] = y
-                line = lines[slot * width : (slot + 1) * width]
-                edge = address_of(border, 0)
-                fill_line(x, geometry, y, edge, spare, line)
-            place = address_of(lines, slot * width)
-        for part in range(parts):
-            table[part * count + i] = place
-
-
-@kernel
-def room_of(x, geometry, x_zero_point):
-    """What finds pixels: the border, the last 64 codes, lines of addresses.
-
-    Returns: border, spare (the codes, then 0), outside (a line of the border), held
-        (the image's row that is in each slot of the ring), lines (the ring).
-    """
-    h, w, c, kh = geometry[0], geometry[1], geometry[2], geometry[3]
-    border = np.full(max(c, BLOCK), x_zero_point, np.uint8)
-    spare, size = np.zeros(2 * BLOCK, np.uint8), h * w * c
+def margins_of(x, geometry, x_zero_point):
+    """(a pixel of the border, the last 64 codes of the image and 0 behind them)."""
+    border = np.full(max(geometry[2], BLOCK), x_zero_point, np.uint8)
+    spare, size = np.zeros(2 * BLOCK, np.uint8), geometry[0] * geometry[1] * geometry[2]
     for i in range(min(BLOCK, size)):
         spare[BLOCK - 1 - i] = x[size - 1 - i]
-    width = line_width(geometry)
-    outside = np.full(width, address_of(border, 0))
-    held = np.full(min(h, (kh - 1) * geometry[9] + 2), -1)
-    return border, spare, outside, held, np.empty(len(held) * width, np.int64)
+    return border, spare
+
+
+@kernel(inline="always")
+def find_rows(line, pitch, count, size, table):
+    """table[i] = address of the line under kernel row i % count, for i < size.
+
+    Args: line, pitch: address of the first one, and bytes from one to the next.
+    """
+    for i in range(np.uintp(size)):
+        table[i] = line + np.int64(i % np.uintp(count)) * pitch
 
 
 @kernel
@@ -212,84 +158,81 @@ def kernel_rows_of(geometry, packed):
     return (size // SHIFT - 1) // (geometry[4] + GROUP - 1)
 
 
-@kernel
-def arranged_bias(packed, bias, c):
-    """int32 [block][4][16]: the bias of a block and what products leave out."""
-    size = len(packed) // block_count(c)
-    found = np.empty(block_count(c) * BLOCK, np.int32)
-    for i in range(block_count(c)):
-        source = address_of(bias, block_start(c, i))
-        arrange(source, lane_mask(c), address_of(found, i * BLOCK))
-        if OFFSET:
-            sums = packed[(i + 1) * size - SHIFT : (i + 1) * size].view(np.int32)
-            for n in range(BLOCK):
-                found[i * BLOCK + n] += sums[n]
-    return found
+def running(name, halves, epilogue):
+    """A kernel `name` that does `tiles_u8` of what `tile_of` gives."""
+
+    def run(pixels, taps, stride, rows, job):
+        if TWINS:
+            if rows == 2:
+                return tiles_u8(2, 2, 3, 1, halves, epilogue, job)
+            if taps == 3:
+                if stride == 1:
+                    return tiles_u8(1, 4, 3, 1, halves, epilogue, job)
+                return tiles_u8(1, 2, 3, 2, halves, epilogue, job)
+            if taps == 5:
+                if stride == 1:
+                    return tiles_u8(1, 4, 5, 1, halves, epilogue, job)
+                return tiles_u8(1, 2, 5, 2, halves, epilogue, job)
+        return tiles_u8(1, 1, 0, 0, halves, epilogue, job)
+
+    # by this name callers in other processes find it
+    run.__name__ = run.__qualname__ = name
+    return kernel(run)
+
+
+run_tiles = running("run_tiles", 1, 0)
+run_excepting_tiles = running("run_excepting_tiles", 1, 1)
+run_certain_tiles = running("run_certain_tiles", 1, 2)
+run_halves = running("run_halves", 2, 0)
+run_excepting_halves = running("run_excepting_halves", 2, 1)
+run_certain_halves = running("run_certain_halves", 2, 2)
+
+
+@kernel(inline="always")
+def run_block(is_halved, epilogue, pixels, taps, stride, rows, job):
+    """Tiles of a block, up to one that integers decide, see `tiles_u8`."""
+    if HAS_HALVES and is_halved:
+        if epilogue == 0:
+            return run_halves(pixels, taps, stride, rows, job)
+        if epilogue == 1:
+            return run_excepting_halves(pixels, taps, stride, rows, job)
+        return run_certain_halves(pixels, taps, stride, rows, job)
+    if epilogue == 0:
+        return run_tiles(pixels, taps, stride, rows, job)
+    if epilogue == 1:
+        return run_excepting_tiles(pixels, taps, stride, rows, job)
+    return run_certain_tiles(pixels, taps, stride, rows, job)
 
 
 @kernel
-def arranged_scales(multiplier, c, unit):
-    """float32 [block][4][16]: multipliers times `unit`."""
-    found = np.empty(block_count(c) * BLOCK, np.float32)
-    for i in range(block_count(c)):
-        source = address_of(multiplier, block_start(c, i))
-        arrange(source, lane_mask(c), address_of(found, i * BLOCK))
-    for n in range(len(found)):
-        found[n] *= np.float32(unit)
-    return found
+def tiles_of(is_halved, ow, pixels, start, end):
+    """(first tile, end, outputs from the left half of vectors to the right one).
 
-
-@kernel
-def run_tiles(pixels, taps, stride, rows, job):
-    """`tiles_u8` for what `tile_of` gives."""
-    if TWINS:
-        if rows == 2:
-            return tiles_u8(2, 2, 3, 1, 0, job)
-        if taps == 3:
-            if stride == 1:
-                return tiles_u8(1, 4, 3, 1, 0, job)
-            return tiles_u8(1, 2, 3, 2, 0, job)
-        if taps == 5:
-            if stride == 1:
-                return tiles_u8(1, 4, 5, 1, 0, job)
-            return tiles_u8(1, 2, 5, 2, 0, job)
-    return tiles_u8(1, 1, 0, 0, 0, job)
-
-
-@kernel
-def run_certain_tiles(pixels, taps, stride, rows, job):
-    """`tiles_u8` where no sum is near a tie."""
-    if TWINS:
-        if rows == 2:
-            return tiles_u8(2, 2, 3, 1, 1, job)
-        if taps == 3:
-            if stride == 1:
-                return tiles_u8(1, 4, 3, 1, 1, job)
-            return tiles_u8(1, 2, 3, 2, 1, job)
-        if taps == 5:
-            if stride == 1:
-                return tiles_u8(1, 4, 5, 1, 1, job)
-            return tiles_u8(1, 2, 5, 2, 1, job)
-    return tiles_u8(1, 1, 0, 0, 1, job)
+    Of the tiles start to end of whole blocks; half blocks have half as many.
+    """
+    if not is_halved:
+        return start, end, 0
+    tiles = (ow + pixels - 1) // pixels
+    return (start + 1) // 2, (end + 1) // 2, ow - pixels * ((tiles + 1) // 2)
 
 
 @kernel
 def places_of(geometry, table, kernel_rows):
-    """Of a `Job`: lines, rows, taps, dilation and step."""
-    lines = address_of(table, 0)
-    return lines, kernel_rows, geometry[4], 8 * geometry[10], 8 * geometry[6]
+    """Of a `Job`: lines (`table` by address), rows, taps, dilation and step."""
+    return table, kernel_rows, geometry[4], 8 * geometry[10], 8 * geometry[6]
 
 
 @kernel
-def block_of(packed, biases, i, c):
-    """Of a `Job`: weights and bias of block i."""
-    weights = address_of(packed, i * (len(packed) // block_count(c)))
-    return weights, address_of(biases, i * BLOCK)
+def sizes_of(geometry):
+    """The geometry as a tuple: passing an array costs two atomic operations."""
+    h, w, c, kh, kw, sh, sw = geometry[:7]
+    top, left, dh, dw, oh, ow = geometry[7:]
+    return h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow
 
 
 @kernel
 def depthwise_u8s8u8(
-    x, geometry, c, packed, bias, multiplier, limbs,
+    x, geometry, c, packed, bias, multiplier, limbs, exceptions,
     x_zero_point, zero_point, lo, hi, out,
 ):  # fmt: skip
     """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
@@ -300,54 +243,82 @@ def depthwise_u8s8u8(
             dilation_h, dilation_w, oh, ow].
         packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 16], holds b - x_zero_point * sum of w[c].
-        multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`, or
-            as `certain.py` has them.
+        multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`.
+        exceptions: int32 [c padded to 16], from `exceptions.py`, or [0] if there are
+            channels with many.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.
 
     Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
     """
-    kh, oh, ow = geometry[3], geometry[11], geometry[12]
-    kernel_rows = kernel_rows_of(geometry, packed)
-    room, table = (
-        room_of(x, geometry, x_zero_point),
-        np.empty(kernel_rows + 1, np.int64),
-    )
-    alone = is_certain(limbs)
-    offset = certain_offset(zero_point) if alone else offset_of(zero_point)
+    sizes = sizes_of(geometry)
+    kh, sh, top, oh, ow = sizes[3], sizes[5], sizes[7], sizes[11], sizes[12]
+    kernel_rows, blocks = kernel_rows_of(sizes, packed), block_count(c)
+    epilogue = epilogue_of(exceptions, c)
+    margins, lines = margins_of(x, sizes, x_zero_point), lines_of(sizes)
+    table, step = np.empty(kernel_rows + 1, np.int64), rows_at_once(sizes)
+    offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
     biases = arranged_bias(packed, bias, c)
-    scales = arranged_scales(multiplier, c, 1.0 if alone else ONE)
+    scales, known = arranged(multiplier, c, 0), exceptions
+    if epilogue == 1:
+        known = arranged(exceptions, c, NONE)
     spill = np.empty(QUAD * BLOCK, np.int32)
+    rescale = multiplier, limbs, exceptions, zero_point, lo, hi
+    # no array is passed on in the loops, which would count references
+    weights, size = address_of(packed, 0), len(packed) // blocks
+    at = address_of(biases, 0), address_of(scales, 0), address_of(known, 0)
+    line, pitch = address_of(lines, 0), 8 * lines.shape[1]
+    target, sums = address_of(out, 0), address_of(spill, 0)
+    found = address_of(table, 0)
     oy = 0
     while oy < oh:
-        rows, pixels, taps, stride = tile_of(geometry, kernel_rows, oy)
-        held = table[: kernel_rows + rows - 1]
-        find_lines(x, geometry, oy, kh + rows - 1, room, held)
-        places = places_of(geometry, table, kernel_rows)
-        tiles, last = (ow + pixels - 1) // pixels, ow - pixels
-        some = tiles_at_once(geometry, rows, pixels, tiles)
+        if oy % step == 0:
+            find_lines(x, sizes, oy * sh - top, margins, lines)
+        rows, pixels, taps, stride = tile_of(sizes, kernel_rows, oy)
+        first_line = line + oy % step * sh * pitch
+        find_rows(first_line, sizes[9] * pitch, kh + rows - 1, kernel_rows + rows - 1,
+                  table)  # fmt: skip
+        places = places_of(sizes, found, kernel_rows)
+        tiles = (ow + pixels - 1) // pixels
+        some = tiles_at_once(sizes, rows, pixels, tiles)
         for start in range(0, tiles, some):
-            end = min(tiles, start + some)
-            for i in range(block_count(c)):
-                first, done = block_start(c, i), start
-                own = block_of(packed, biases, i, c)
-                scale, sums = address_of(scales, i * BLOCK), address_of(spill, 0)
-                y = address_of(out, oy * ow * c + first)
+            for i in range(blocks):
+                first, is_halved = block_start(c, i), is_half(c, i)
+                done, end, ahead = tiles_of(
+                    is_halved, ow, pixels, start, min(tiles, start + some)
+                )
+                last, ahead_of = ow - pixels - ahead, 4 * BLOCK * i
+                own = weights + i * size, at[0] + ahead_of
+                constants = at[1] + ahead_of, at[2] + ahead_of
+                y = target + oy * ow * c + first
                 while done < end:
-                    job = (end - done, done, last, *places, first, *own, ow * c, c, y,
-                           scale, lane_mask(c), offset, sums)  # fmt: skip
-                    if alone:
-                        run_certain_tiles(pixels, taps, stride, rows, job)
-                        break
-                    ended = run_tiles(pixels, taps, stride, rows, job)
+                    job = (end - done, done, last, ahead, *places, first, *own, ow * c,
+                           c, y, *constants, lane_mask(c), offset, sums)  # fmt: skip
+                    ended = run_block(
+                        is_halved, epilogue, pixels, taps, stride, rows, job
+                    )
                     done += ended >> 1
-                    for r in range(rows if ended & 1 else 0):
-                        at = (oy + r) * ow + min((done - 1) * pixels, last)
-                        resolve(spill[r * pixels * BLOCK :], pixels, QUAD, first, c,
-                                multiplier, limbs, zero_point, lo, hi, out, at * c,
-                                c)  # fmt: skip
+                    if ended & 1:
+                        place = oy * ow + min((done - 1) * pixels, last)
+                        resolve_tile(spill, rows, pixels, is_halved, first, c, ow,
+                                     ahead, rescale, out, place)  # fmt: skip
         if lo > 0 or hi < 255:
             limit_codes(out, oy * ow * c, rows * ow * c, lo, hi)
         oy += rows
+    keep((packed, biases, scales, known, lines, table, spill, margins))
+
+
+@kernel
+def resolve_tile(spill, rows, pixels, is_halved, first, c, ow, ahead, rescale, out, at):
+    """Decide exactly the lanes of a tile that need integers, from output `at` on."""
+    halves = 2 if is_halved else 1
+    size = BLOCK // halves
+    width = (min(size, c) + 15) // 16
+    for i in range(rows * pixels):
+        place = at + i // pixels * ow + i % pixels
+        for half in range(halves):
+            sums = spill[np.uintp(i * BLOCK + half * size) :]
+            target = (place + half * ahead) * c
+            resolve(sums, 1, width, first, c, *rescale, out, target, c)
 
 
 @kernel
@@ -356,20 +327,33 @@ def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
 
     Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
     """
-    oh, ow = geometry[11], geometry[12]
-    kernel_rows = kernel_rows_of(geometry, packed)
-    room, table = room_of(x, geometry, x_zero_point), np.empty(kernel_rows, np.int64)
+    sizes = sizes_of(geometry)
+    sh, top, oh, ow = sizes[5], sizes[7], sizes[11], sizes[12]
+    kernel_rows, blocks = kernel_rows_of(sizes, packed), block_count(c)
+    margins, lines = margins_of(x, sizes, x_zero_point), lines_of(sizes)
+    table, step = np.empty(kernel_rows, np.int64), rows_at_once(sizes)
     biases, stage = arranged_bias(packed, bias, c), np.empty(BLOCK, np.int32)
+    pitch = 8 * lines.shape[1]
+    places = places_of(sizes, address_of(table, 0), kernel_rows)
     for oy in range(oh):
-        find_lines(x, geometry, oy, geometry[3], room, table)
-        places = places_of(geometry, table, kernel_rows)
-        for i in range(block_count(c)):
-            first, own = block_start(c, i), block_of(packed, biases, i, c)
+        if oy % step == 0:
+            find_lines(x, sizes, oy * sh - top, margins, lines)
+        line = address_of(lines, 0) + oy % step * sh * pitch
+        find_rows(line, sizes[9] * pitch, sizes[3], kernel_rows, table)
+        for i in range(blocks):
+            first, size = block_start(c, i), len(packed) // blocks
+            own = address_of(packed, i * size), address_of(biases, i * BLOCK)
+            count = min(c, HALF) if is_half(c, i) else min(c, BLOCK)
             for ox in range(ow):
-                at = (oy * ow + ox) * c
-                target = address_of(out, at + first)
-                if c < BLOCK:
-                    target = address_of(stage, 0)
-                tile_s32((1, ox, 0, *places, first, *own, 0, 0, target))
-                for n in range(c if c < BLOCK else 0):
+                at = (oy * ow + ox) * c + first
+                target = address_of(stage, 0)
+                if count == BLOCK:
+                    target = address_of(out, at)
+                job = (1, ox, 0, 0, *places, first, *own, 0, 0, target)
+                if HAS_HALVES and is_half(c, i):
+                    tile_s32(2, job)
+                else:
+                    tile_s32(1, job)
+                for n in range(count if count < BLOCK else 0):
                     out[at + n] = stage[n]
+    keep((packed, biases, lines, table, margins))

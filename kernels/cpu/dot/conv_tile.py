@@ -1,6 +1,7 @@
 """The tiles of depthwise convolution: neighbouring outputs of 64 channels.
 
-See `conv.py` for how pixels are found and for the layout of the packed weights.
+Or of 32, then the right half of each vector is `ahead` outputs to the right of the left
+one. See `conv.py` for how pixels are found, and `blocks.py` for the layout of weights.
 """
 
 from typing import NamedTuple
@@ -11,11 +12,12 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.dot import simd
-from mdtensor.kernels.cpu.dot.epilogue import QUAD, Certain, Rescaler, load_vectors
-from mdtensor.kernels.cpu.dot.simd import BYTES, FLOATS, I32, I64, PRODUCT, S32, WORDS
+from mdtensor.kernels.cpu.dot.epilogue import EPILOGUES, QUAD, load_vectors
+from mdtensor.kernels.cpu.dot.simd import BYTES, I32, I64, PRODUCT, S32, WORDS
 
 GROUP = 4  # pixels whose bytes share a dword
 BLOCK = 64  # channels of a tile
+HALF = BLOCK // 2  # or of one in halves
 SHIFT = 4 * BLOCK  # bytes of the weights of one tap's shift, for 64 channels
 PART = 4  # dwords of 128 bits
 
@@ -26,6 +28,7 @@ class Job(NamedTuple):
     Args:
         count, tile, last: how many tiles, the number of the first one, and the output
             that the last one of a row starts with, which may overlap the one before.
+        ahead: outputs from the left half of vectors to the right one.
         lines: addresses of the lines of pixel addresses, one for each kernel row.
         rows, taps: of the kernel.
         dilation, step: bytes of a line from tap to tap, and from output to output.
@@ -38,6 +41,7 @@ class Job(NamedTuple):
     count: ir.Value
     tile: ir.Value
     last: ir.Value
+    ahead: ir.Value
     lines: ir.Value
     rows: ir.Value
     taps: ir.Value
@@ -69,12 +73,11 @@ def _interleaved(b, x, y, kind):
     ]
 
 
-def group_of(b, pixels):
-    """4 pixels of 64 channels by address, as 4 vectors of [channel][pixel].
+def group_of(b, rows):
+    """4 pixels of 64 channels as 4 vectors of [channel][pixel].
 
     Vector k has channels 4 * k to 4 * k + 3 of every 16.
     """
-    rows = [simd.load(b, pixel, BYTES) for pixel in pixels]
     pairs = [_interleaved(b, *rows[i : i + 2], BYTES) for i in (0, 2)]
     found = []
     for first, second in zip(*pairs, strict=True):
@@ -82,11 +85,19 @@ def group_of(b, pixels):
     return [PRODUCT.codes(b, b.bitcast(vector, BYTES)) for vector in found]
 
 
-def _load_group(b, job, place, step):
+def _load_pixel(b, job, halves, place):
+    """64 bytes of the pixel whose address is at `place`, or 32 of each half's."""
+    part = ir.VectorType(BYTES.element, BYTES.count // halves)
+    ahead = b.mul(job.ahead, job.step)
+    places = [place, b.add(place, ahead)][:halves]
+    pixels = [b.add(simd.load(b, at, I64), job.channel) for at in places]
+    return simd.concat(b, *[simd.load(b, pixel, part) for pixel in pixels])
+
+
+def _load_group(b, job, halves, place, step):
     """The group whose first pixel's address is at `place`, and the next at a step."""
     places = [b.add(place, b.mul(step, I64(i))) for i in range(GROUP)]
-    pixels = [simd.load(b, at, I64) for at in places]
-    return group_of(b, [b.add(pixel, job.channel) for pixel in pixels])
+    return group_of(b, [_load_pixel(b, job, halves, at) for at in places])
 
 
 def _add(b, sums, group, weights):
@@ -121,11 +132,11 @@ def _add_line(b, job, shape, line, weights, sums):
 
     weights: address of a kernel row for each row of outputs, None where it has none.
     """
-    _, pixels, taps, stride = shape
+    _, pixels, taps, stride, halves = shape
     sums, step = list(sums), I64(8)
     starts = starts_of(taps, stride, pixels)
     places = [b.add(line, I64(8 * first)) for first in starts]
-    groups = [_load_group(b, job, place, step) for place in places]
+    groups = [_load_group(b, job, halves, place, step) for place in places]
     for r, row in enumerate(weights):
         for p, g, shift in shifts_of(taps, stride, pixels):
             if row is not None:
@@ -135,13 +146,13 @@ def _add_line(b, job, shape, line, weights, sums):
     return sums
 
 
-def _add_any(b, job, line, weights, sums):
+def _add_any(b, job, halves, line, weights, sums):
     """`sums` of one output, whatever its taps are: groups of 4 of them."""
     own = b.add(weights, b.mul(b.sub(job.taps, I64(1)), I64(SHIFT)))
 
     def add_group(g, sums):
         place = b.add(line, b.mul(b.mul(job.dilation, I64(GROUP)), g))
-        group = _load_group(b, job, place, job.dilation)
+        group = _load_group(b, job, halves, place, job.dilation)
         return _add(b, sums, group, b.sub(own, b.mul(g, I64(GROUP * SHIFT))))
 
     count = b.sdiv(b.add(job.taps, I64(GROUP - 1)), I64(GROUP))
@@ -150,7 +161,7 @@ def _add_any(b, job, line, weights, sums):
 
 def _accumulate(b, shape, job, x):
     """bias + taps, 4 vectors for each output of a tile, row-major."""
-    rows, pixels, taps, _ = shape
+    rows, pixels, taps, _, halves = shape
     row_bytes = b.mul(b.add(job.taps, I64(GROUP - 1)), I64(SHIFT))
     start = load_vectors(b, job.bias, QUAD, S32) * (rows * pixels)
 
@@ -160,7 +171,7 @@ def _accumulate(b, shape, job, x):
     def add_row(i, sums):
         weights = b.add(job.weights, b.mul(row_bytes, i))
         if not taps:
-            return _add_any(b, job, line_of(i), weights, sums)
+            return _add_any(b, job, halves, line_of(i), weights, sums)
         return _add_line(b, job, shape, line_of(i), [weights], sums)
 
     if rows == 1:
@@ -204,42 +215,53 @@ def _each_tile(b, job, shape, tile):
     return vectors.advance(b, job.count, [job.tile], [I64(1)], numbered)
 
 
+def _store_codes(b, job, halves, codes, place, mask):
+    """64 codes of an output, or 32 of each half's, those that `mask` has."""
+    if halves == 1:
+        simd.store_masked(b, codes, place, mask)
+        return
+    mask = b.trunc(mask, ir.IntType(HALF))
+    right = b.add(place, b.mul(job.ahead, job.pitch))
+    for at, start in ((place, 0), (right, HALF)):
+        simd.store_masked(b, simd.slice_bytes(b, codes, start, HALF), at, mask)
+
+
 @intrinsic(prefer_literal=True)
-def tiles_u8(typingctx, rows, pixels, taps, stride, is_certain, job):
-    """Tiles of `depthwise_u8s8u8` side by side, up to one with a lane near a tie.
+def tiles_u8(typingctx, rows, pixels, taps, stride, halves, epilogue, job):
+    """Tiles of `depthwise_u8s8u8` side by side, up to one that integers decide.
 
     Args:
         rows, pixels: literals; outputs of a tile, in 1 or 2 rows, `pixels` in each.
         taps, stride: literals; 3 or 5 and 1 or 2; 0 and 0 for any, with 1 output in
             each tile. Two rows are of 3 by 3 taps at stride 1.
-        is_certain: literal, 1 if multipliers and `offset` are those of `Certain`.
-        job: as `Job`, then multiplier (float32 [4][16], in the unit of its class),
-            mask (a bit for each of 64 channels), offset, spill; arrays by address.
+        halves: literal, 2 if vectors hold 32 channels of two outputs, else 1.
+        epilogue: literal, number of the epilogue, to which `offset` belongs.
+        job: as `Job`, then multiplier and exceptions (float32 and int32 [4][16]), mask
+            (a bit for each of 64 channels), offset, spill; arrays by address.
 
-    Returns: 2 * tiles done, + 1 if the last one has such a lane; then its sums are in
-        `spill`, int32 [rows][pixels][64].
+    Returns: 2 * tiles done, + 1 if integers decide lanes of the last one; then its sums
+        are in `spill`, int32 [rows][pixels][64].
     """
-    literals = vectors.literals(rows, pixels, taps, stride, is_certain)
+    literals = vectors.literals(rows, pixels, taps, stride, halves, epilogue)
     if literals is None:
         return None
-    *shape, certain = literals
+    *shape, number = literals
 
     def emit(context, b, signature, arguments):
-        values = cgutils.unpack_tuple(b, arguments[5])
+        values = cgutils.unpack_tuple(b, arguments[6])
         job = Job(*values[:FIELDS])
-        multiplier, mask, offset, spill = values[FIELDS:]
+        *constants, mask, offset, spill = values[FIELDS:]
+        kind = EPILOGUES[number]
+        simd.align_stack(b)
         outputs = shape[0] * shape[1]
 
         def tile(x, out):
             sums = _accumulate(b, shape, job, x)
-            rescaler = (Certain if certain else Rescaler)(b, offset)
-            scales = load_vectors(b, multiplier, QUAD, FLOATS)
+            rescaler, scales = kind(b, offset), kind.load(b, *constants, QUAD)
             for i, place in enumerate(_rows_of(b, job, shape[1], outputs, out)):
                 codes = rescaler.codes(b, sums[QUAD * i : QUAD * i + QUAD], scales)
-                simd.store_masked(b, codes, place, mask)
-            if certain:
-                return I64(0)
-            flag = rescaler.has_near_tie(b)
+                _store_codes(b, job, shape[-1], codes, place, mask)
+            flag = rescaler.is_undecided(b)
             with b.if_then(flag, likely=False):
                 for i in range(outputs):
                     place = b.add(spill, I64(4 * BLOCK * i))
@@ -249,41 +271,41 @@ def tiles_u8(typingctx, rows, pixels, taps, stride, is_certain, job):
         return _each_tile(b, job, shape, tile)
 
     whole, real = types.int64, types.float32
-    kinds = [*[whole] * (FIELDS + 2), real, whole]
-    return whole(rows, pixels, taps, stride, is_certain, types.Tuple(kinds)), emit
+    kinds = [*[whole] * (FIELDS + 3), real, whole]
+    signature = whole(rows, pixels, taps, stride, halves, epilogue, types.Tuple(kinds))
+    return signature, emit
 
 
-@intrinsic
-def tile_s32(typingctx, job):
-    """The sums of output `tile`, int32 [64]; `job` as `Job`."""
+@intrinsic(prefer_literal=True)
+def tile_s32(typingctx, halves, job):
+    """The sums of output `tile`, int32 [64]; `halves` and `job` as in `tiles_u8`."""
+    literals = vectors.literals(halves)
+    if literals is None:
+        return None
 
     def emit(context, b, signature, arguments):
-        job = Job(*cgutils.unpack_tuple(b, arguments[0]))
+        job = Job(*cgutils.unpack_tuple(b, arguments[1]))
         x = b.mul(job.tile, job.step)
-        _store_sums(b, _accumulate(b, (1, 1, 0, 0), job, x), job.out)
+        _store_sums(b, _accumulate(b, (1, 1, 0, 0, *literals), job, x), job.out)
         return context.get_dummy_value()
 
-    return types.void(types.UniTuple(types.int64, FIELDS)), emit
+    return types.void(halves, types.UniTuple(types.int64, FIELDS)), emit
 
 
 @intrinsic
-def arrange(typingctx, source, mask, target):
+def arrange(typingctx, source, target):
     """target[4][16] = source[64], dwords as the vectors of a tile have their channels.
 
-    Those without a bit in `mask` are not read, and become 0. Arrays by address.
+    Arrays by address.
     """
 
     def emit(context, b, signature, arguments):
-        source, mask, target = arguments
-        rows = []
-        for i in range(QUAD):
-            bits = b.trunc(b.lshr(mask, I64(16 * i)), ir.IntType(16))
-            rows.append(simd.load_masked(b, b.add(source, I64(64 * i)), S32, bits))
-        whole = simd.concat(b, *rows)
+        source, target = arguments
+        whole = simd.concat(b, *load_vectors(b, source, QUAD, S32))
         for k in range(QUAD):
             lanes = [16 * (i // PART) + PART * k + i % PART for i in range(simd.LANES)]
             part = simd.permute(b, whole, lanes)
             simd.store(b, part, b.add(target, I64(64 * k)))
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 3), emit
+    return types.void(*[types.int64] * 2), emit

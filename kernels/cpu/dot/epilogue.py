@@ -1,9 +1,12 @@
 """Requantization of accumulator tiles: four vectors of int32 become 64 codes.
 
-out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), by `ties.py`. A tile
-with a lane near a tie (one in 28, of 24 vectors) spills its accumulators, and `resolve`
-decides it.
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi): by multipliers that are
+right but for a known sum of each channel (`exceptions.py`), or in fixed point with bits
+that say what is near a tie (`ties.py`; one tile of 24 vectors in 28 has such a lane). A
+tile with such a sum spills its accumulators, and `resolve` decides it.
 """
+
+from functools import reduce
 
 import numpy as np
 from llvmlite import ir
@@ -12,7 +15,8 @@ from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import rounding, vectors
 from mdtensor.kernels.cpu.dot import simd
-from mdtensor.kernels.cpu.dot.simd import FLOATS, I16, I64, LANES, S32, WORDS
+from mdtensor.kernels.cpu.dot.simd import FLOATS, I1, I16, I64, LANES, S32, WORDS
+from mdtensor.kernels.cpu.exceptions import NONE
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.ties import NEAR, ONE, offset_of
 
@@ -20,28 +24,72 @@ QUAD = 4
 
 
 class Certain:
-    """Codes by multipliers of `certain.py`, of which none needs a test.
+    """Codes by multipliers that round every sum right.
 
     offset: `certain_offset`, so that the low half of a float32 is the code.
     """
 
-    unit = 1.0
-
     def __init__(self, b, offset):
         self.offset = simd.splat(b, offset)
 
-    def codes(self, b, quad, multipliers):
+    @staticmethod
+    def load(b, multiplier, exceptions, count):
+        """`count` vectors of multipliers by address."""
+        return load_vectors(b, multiplier, count, FLOATS)
+
+    def scaled(self, b, sums, multiplier):
+        """A vector whose low halves are codes, not yet saturated."""
+        y = simd.multiply_add(b, b.sitofp(sums, FLOATS), multiplier, self.offset)
+        return b.bitcast(y, S32)
+
+    def codes(self, b, quad, scales):
         """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
-        pairs = zip(quad, multipliers, strict=True)
-        floats = [(b.sitofp(sums, FLOATS), scale) for sums, scale in pairs]
-        ys = [simd.multiply_add(b, *pair, self.offset) for pair in floats]
-        return simd.low_codes(b, [b.bitcast(y, S32) for y in ys])
+        pairs = zip(quad, scales, strict=True)
+        return simd.low_codes(b, [self.scaled(b, *pair) for pair in pairs])
+
+    def is_undecided(self, b):
+        """i1: no."""
+        return I1(0)
+
+
+class Excepting(Certain):
+    """Also what all quads of a tile share: the lanes that no exception has met so far.
+
+    Four masks, one for each vector of a quad, since each waits for itself of before.
+    """
+
+    @staticmethod
+    def load(b, multiplier, exceptions, count):
+        """`count` vectors of multipliers, each with one of exceptions, by address."""
+        kinds = (multiplier, FLOATS), (exceptions, S32)
+        pairs = [load_vectors(b, address, count, kind) for address, kind in kinds]
+        return list(zip(*pairs, strict=True))
+
+    def __init__(self, b, offset):
+        super().__init__(b, offset)
+        self.decided = [ir.Constant(ir.VectorType(I1, LANES), [1] * LANES)] * QUAD
+
+    def codes(self, b, quad, scales):
+        """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
+        for i, (sums, (_, exceptions)) in enumerate(zip(quad, scales, strict=True)):
+            decided = b.icmp_signed("!=", sums, exceptions)
+            self.decided[i] = b.and_(self.decided[i], decided)
+        return super().codes(b, quad, [multiplier for multiplier, _ in scales])
+
+    def is_undecided(self, b):
+        """i1: has an exception met a lane?"""
+        decided = reduce(b.and_, self.decided)
+        return b.icmp_unsigned("!=", b.bitcast(decided, I16), I16(-1))
 
 
 class Rescaler:
     """What all quads of a tile share: the least low half so far."""
 
-    unit = ONE
+    @staticmethod
+    def load(b, multiplier, exceptions, count):
+        """`count` vectors of multipliers by address, times `ONE`."""
+        one = ir.Constant(FLOATS, [ONE] * LANES)
+        return [b.fmul(v, one) for v in load_vectors(b, multiplier, count, FLOATS)]
 
     def __init__(self, b, offset):
         self.offset = simd.splat(b, offset)
@@ -54,9 +102,9 @@ class Rescaler:
         self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
         return y
 
-    def codes(self, b, quad, multipliers):
+    def codes(self, b, quad, scales):
         """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
-        pairs = zip(quad, multipliers, strict=True)
+        pairs = zip(quad, scales, strict=True)
         return simd.high_codes(b, [self.scaled(b, *pair) for pair in pairs])
 
     def near_ties(self, b):
@@ -65,20 +113,29 @@ class Rescaler:
         near = b.icmp_signed("<", low, ir.Constant(S32, [NEAR] * LANES))
         return b.bitcast(near, I16)
 
-    def has_near_tie(self, b):
+    def is_undecided(self, b):
         """i1: was a lane near a tie?"""
         return b.icmp_unsigned("!=", self.near_ties(b), I16(0))
+
+
+#: By number, as kernels have them.
+EPILOGUES = Rescaler, Excepting, Certain
+
+
+@kernel
+def epilogue_of(exceptions, count):
+    """The number of the epilogue for that many channels."""
+    if len(exceptions) == 0:
+        return 0
+    some = np.int32(0)
+    for c in range(np.uintp(count)):
+        some |= exceptions[c] ^ np.int32(NONE)
+    return 2 if some == 0 else 1
 
 
 def load_vectors(b, address, count, kind):
     """`count` vectors of 16 lanes at `address`, one after the other."""
     return [simd.load(b, b.add(address, I64(64 * i)), kind) for i in range(count)]
-
-
-def load_multipliers(b, address, count, unit=ONE):
-    """`count` vectors of multipliers, times `unit`."""
-    one = ir.Constant(FLOATS, [unit] * LANES)
-    return [b.fmul(v, one) for v in load_vectors(b, address, count, FLOATS)]
 
 
 @intrinsic
@@ -93,7 +150,7 @@ def near_tie_lanes(typingctx, sums, count, multiplier, offset):
 
         def lanes(i, found):
             rescaler, ahead = Rescaler(b, offset), b.mul(i, I64(64))
-            (scale,) = load_multipliers(b, b.add(multiplier, ahead), 1)
+            (scale,) = Rescaler.load(b, b.add(multiplier, ahead), None, 1)
             rescaler.scaled(b, simd.load(b, b.add(sums, ahead), S32), scale)
             near = b.zext(rescaler.near_ties(b), I64)
             return [b.or_(found[0], b.shl(near, b.mul(i, I64(LANES))))]
@@ -101,6 +158,35 @@ def near_tie_lanes(typingctx, sums, count, multiplier, offset):
         return vectors.repeat(b, count, [I64(0)], lanes)[0]
 
     return types.int64(*[types.int64] * 3, types.float32), emit
+
+
+@intrinsic
+def excepted_lanes(typingctx, sums, count, exceptions):
+    """Which of 16 * count sums are exceptions: bit i for sum i; count <= 4.
+
+    sums, exceptions: int32, by address.
+    """
+
+    def emit(context, b, signature, arguments):
+        sums, count, exceptions = arguments
+
+        def lanes(i, found):
+            ahead = b.mul(i, I64(64))
+            pair = [simd.load(b, b.add(at, ahead), S32) for at in (sums, exceptions)]
+            equal = b.bitcast(b.icmp_signed("==", *pair), I16)
+            return [b.or_(found[0], b.shl(b.zext(equal, I64), b.mul(i, I64(LANES))))]
+
+        return vectors.repeat(b, count, [I64(0)], lanes)[0]
+
+    return types.int64(*[types.int64] * 3), emit
+
+
+@kernel
+def undecided_lanes(sums, count, multiplier, exceptions, first, offset):
+    """Which of 16 * count sums need integers: bit i for sum i, of channel first + i."""
+    if len(exceptions):
+        return excepted_lanes(sums, count, vectors.address_of(exceptions, first))
+    return near_tie_lanes(sums, count, vectors.address_of(multiplier, first), offset)
 
 
 @kernel
@@ -111,9 +197,10 @@ def lane_mask(left):
 
 @kernel
 def resolve(
-    spill, rows, width, n0, n, multiplier, limbs, zero_point, lo, hi, out, c0, ldc
-):
-    """Decide exactly the lanes of a tile that are near a tie, and overwrite them.
+    spill, rows, width, n0, n, multiplier, limbs, exceptions,
+    zero_point, lo, hi, out, c0, ldc,
+):  # fmt: skip
+    """Decide exactly the lanes of a tile that need integers, and overwrite them.
 
     Args:
         spill: int32 [rows][width][16], the accumulators of the tile.
@@ -125,8 +212,8 @@ def resolve(
         for v in range(0, width, QUAD):
             at, first = LANES * (row * width + v), n0 + LANES * v
             sums = vectors.address_of(spill, at)
-            scales = vectors.address_of(multiplier, first)
-            lanes = near_tie_lanes(sums, min(QUAD, width - v), scales, offset)
+            count = min(QUAD, width - v)
+            lanes = undecided_lanes(sums, count, multiplier, exceptions, first, offset)
             while lanes != 0:
                 i = vectors.trailing_zeros(lanes)
                 lanes &= lanes - 1

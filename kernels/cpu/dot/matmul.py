@@ -16,46 +16,33 @@ from numba.extending import intrinsic
 from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.dot import simd
 from mdtensor.kernels.cpu.dot.epilogue import (
+    EPILOGUES,
     QUAD,
-    Rescaler,
-    load_multipliers,
+    epilogue_of,
     load_vectors,
     resolve,
 )
+from mdtensor.kernels.cpu.dot.panels import (
+    GROUP_BYTES,
+    HAS_ONE_SHAPE,
+    HEAD_BYTES,
+    PANEL_COLUMNS as PANEL_COLUMNS,
+    pack_s8 as pack_s8,
+    packed_column_bytes as packed_column_bytes,
+    panel_width,
+)
 from mdtensor.kernels.cpu.dot.simd import I64, PRODUCT, S32, TILE
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.ties import limit_codes, offset_of
+from mdtensor.kernels.cpu.ties import certain_offset, limit_codes, offset_of
 
-HAS_ONE_SHAPE = TILE == 4  # of tiles; no other is compiled
-SPILL = 16 * (TILE if HAS_ONE_SHAPE else TILE + 1)  # 5 by 5 are one more
-GROUP_BYTES = PRODUCT.packed_bytes  # of 4 weights of a column
-HEAD_BYTES = 4 if PRODUCT.offset else 0  # of a column: offset * sum of its weights
+#: Does `gemm_u8s8u8` compare sums with exceptions, where there are some?
+TAKES_EXCEPTIONS = True
+TALL = 9  # rows of a tile of 3 vectors, where one would be left behind tiles of 8
+SPILL = 16 * (TILE if HAS_ONE_SHAPE else 3 * TALL)
 UNROLLED = 2  # steps of k: addresses of rows take an instruction each
 FEW = 4  # rows of the smaller tile of each width
-DEEP = 64  # groups of k from which narrow panels pay: they stay in the first cache
-WIDEST = 6  # vectors of a panel of fewer
 BLOCK = 1 << 18  # bytes of rows that stay in the second cache
 WHOLE = 120  # rows, a multiple of those of every tile
-
-
-def packed_column_bytes(k):
-    """Bytes of a packed column of k weights."""
-    return HEAD_BYTES + GROUP_BYTES * ((k + 3) // 4)
-
-
-#: Columns of packed weights lie apart from those before only at multiples of this.
-PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 16 * WIDEST
-
-
-@kernel
-def panel_width(first, count, k4):
-    """Vectors of 16 columns in the panel from vector `first` of `count` on."""
-    if HAS_ONE_SHAPE:
-        return 1
-    left = count - first
-    if k4 < DEEP:
-        return min(left, WIDEST)
-    return left if left == 4 and first % WIDEST == 0 else min(left, WIDEST // 2)
 
 
 @kernel
@@ -64,34 +51,6 @@ def tile_rows(width):
     if HAS_ONE_SHAPE:
         return FEW
     return 5 if width == 5 else TILE // width
-
-
-def pack_s8(w):
-    """w[n, k] as panels [K/4][width][16][4]; K and the columns are padded with 0.
-
-    `PRODUCT.pack` may change the last two axes. A panel starts with its heads, int32
-    [width][16], if there are any.
-
-    Args:
-        w: int8 [n, k].
-
-    Returns: int8 1-D.
-    """
-    n, k = w.shape
-    vectors, k4 = (n + 15) // 16, (k + 3) // 4
-    padded = np.zeros((vectors * 16, 4 * k4), np.int8)
-    padded[:n, :k] = w
-    groups = padded.reshape(vectors, 16, k4, 4).transpose(2, 0, 1, 3)
-    heads = padded.sum(1, dtype=np.int32) * np.int32(PRODUCT.offset)
-    parts, first = [np.zeros(0, np.int8)], 0
-    while first < vectors:
-        end = first + panel_width(first, vectors, k4)
-        if HEAD_BYTES:
-            parts.append(heads[16 * first : 16 * end].view(np.int8))
-        panel = np.ascontiguousarray(PRODUCT.pack(groups[:, first:end]))
-        parts.append(panel.reshape(-1).view(np.int8))
-        first = end
-    return np.concatenate(parts)
 
 
 def _accumulate(b, rows, width, a, lda, k4, packed, bias):
@@ -158,40 +117,42 @@ def _store_runs(b, codes, runs, masks, ldc, out):
 
 
 @intrinsic(prefer_literal=True)
-def tiles_u8(typingctx, rows, width, job):
-    """Tiles of `gemm_u8s8u8`, one below the other, up to one with a lane near a tie.
+def tiles_u8(typingctx, rows, width, epilogue, job):
+    """Tiles of `gemm_u8s8u8`, one below the other, up to one that integers decide.
 
     Args:
         rows, width: literals; a tile has `rows` rows and 16 * `width` columns.
+        epilogue: literal, number of the epilogue, to which `offset` belongs.
         job: count, a, lda, k4, packed, bias, ldc, left (columns), out, multiplier,
-            offset, spill; arrays by address.
+            exceptions, offset, spill; arrays by address.
 
-    Returns: 2 * tiles done, + 1 if the last one has such a lane; then its sums are in
-        `spill`.
+    Returns: 2 * tiles done, + 1 if integers decide lanes of the last one; then its sums
+        are in `spill`.
     """
-    shape = simd.literals(rows, width)
+    shape = simd.literals(rows, width, epilogue)
     if shape is None:
         return None
 
     def emit(context, b, signature, arguments):
-        rows, width = shape
-        count, a, lda, *job = cgutils.unpack_tuple(b, arguments[2])
-        k4, packed, bias, ldc, left, out, multiplier, offset, spill = job
-        multipliers = load_multipliers(b, multiplier, width)
+        rows, width, number = shape
+        count, a, lda, *job = cgutils.unpack_tuple(b, arguments[3])
+        k4, packed, bias, ldc, left, out, *constants, offset, spill = job
+        kind = EPILOGUES[number]
+        scales = kind.load(b, *constants, width)
         groups = _runs(rows, width)
         kinds = {(first, count) for runs in groups for _, first, count in runs}
         masks = {kind: _bits(b, left, *kind) for kind in sorted(kinds)}
 
         def tile(a, out):
             sums = _accumulate(b, rows, width, a, lda, k4, packed, bias)
-            rescaler = Rescaler(b, offset)
+            rescaler = kind(b, offset)
             for runs in groups:
                 places = [(r, v + i) for r, v, count in runs for i in range(count)]
                 whole = (places * QUAD)[:QUAD]
                 quad = [sums[r * width + v] for r, v in whole]
-                codes = rescaler.codes(b, quad, [multipliers[v] for _, v in whole])
+                codes = rescaler.codes(b, quad, [scales[v] for _, v in whole])
                 _store_runs(b, simd.in_order(b, codes), runs, masks, ldc, out)
-            flag = rescaler.has_near_tie(b)
+            flag = rescaler.is_undecided(b)
             with b.if_then(flag, likely=False):
                 for i, accumulator in enumerate(sums):
                     simd.store(b, accumulator, b.add(spill, I64(64 * i)))
@@ -200,8 +161,8 @@ def tiles_u8(typingctx, rows, width, job):
         steps = [b.mul(step, I64(rows)) for step in (lda, ldc)]
         return vectors.advance(b, count, [a, out], steps, tile)
 
-    kinds = [*[types.int64] * 10, types.float32, types.int64]
-    return types.int64(rows, width, types.Tuple(kinds)), emit
+    kinds = [*[types.int64] * 11, types.float32, types.int64]
+    return types.int64(rows, width, epilogue, types.Tuple(kinds)), emit
 
 
 @intrinsic(prefer_literal=True)
@@ -238,6 +199,11 @@ def next_tiles(full, m, row, end):
     Tiles overlap those before where they would pass row m; fewer than 4 rows in all are
     done one by one, each by all rows of a tile.
     """
+    left = end - row
+    if full == TALL - 1 and left > 1 and left % full == 1:
+        if left == TALL:
+            return TALL, row, 1, 1
+        return full, row, left // full - 1, 1
     if row + full <= end:
         return full, row, (end - row) // full, 1
     if m >= full and m - row > FEW:
@@ -247,22 +213,54 @@ def next_tiles(full, m, row, end):
     return FEW, row, 1, 0
 
 
+def running(name, epilogue):
+    """A kernel `name` that does `tiles_u8` of a shape that `next_tiles` gives."""
+
+    def run(width, rows, job):
+        if HAS_ONE_SHAPE:
+            return tiles_u8(4, 1, epilogue, job)
+        if width == 6:
+            return tiles_u8(4, 6, epilogue, job)
+        if width == 5:
+            if rows == 5:
+                return tiles_u8(5, 5, epilogue, job)
+            return tiles_u8(4, 5, epilogue, job)
+        if width == 4:
+            if rows == 6:
+                return tiles_u8(6, 4, epilogue, job)
+            return tiles_u8(4, 4, epilogue, job)
+        if width == 3:
+            if rows == TALL:
+                return tiles_u8(9, 3, epilogue, job)
+            if rows == 8:
+                return tiles_u8(8, 3, epilogue, job)
+            return tiles_u8(4, 3, epilogue, job)
+        if width == 2:
+            if rows == 12:
+                return tiles_u8(12, 2, epilogue, job)
+            return tiles_u8(4, 2, epilogue, job)
+        if rows == 24:
+            return tiles_u8(24, 1, epilogue, job)
+        return tiles_u8(4, 1, epilogue, job)
+
+    # by this name callers in other processes find it
+    run.__name__ = run.__qualname__ = name
+    return kernel(run)
+
+
+run_tiles = running("run_tiles", 0)
+run_excepting_tiles = running("run_excepting_tiles", 1)
+run_certain_tiles = running("run_certain_tiles", 2)
+
+
 @kernel
-def run_tiles(width, rows, job):
-    """`tiles_u8` for a shape that `next_tiles` gives."""
-    if HAS_ONE_SHAPE:
-        return tiles_u8(4, 1, job)
-    if width == 6:
-        return tiles_u8(4, 6, job)
-    if width == 5:
-        return tiles_u8(5, 5, job) if rows == 5 else tiles_u8(4, 5, job)
-    if width == 4:
-        return tiles_u8(6, 4, job) if rows == 6 else tiles_u8(4, 4, job)
-    if width == 3:
-        return tiles_u8(8, 3, job) if rows == 8 else tiles_u8(4, 3, job)
-    if width == 2:
-        return tiles_u8(12, 2, job) if rows == 12 else tiles_u8(4, 2, job)
-    return tiles_u8(24, 1, job) if rows == 24 else tiles_u8(4, 1, job)
+def run_any_tiles(epilogue, width, rows, job):
+    """The tiles of one of three epilogues."""
+    if epilogue == 0:
+        return run_tiles(width, rows, job)
+    if epilogue == 1:
+        return run_excepting_tiles(width, rows, job)
+    return run_certain_tiles(width, rows, job)
 
 
 @kernel
@@ -277,6 +275,8 @@ def run_tiles_s32(width, rows, job):
     if width == 4:
         return tiles_s32(6, 4, job) if rows == 6 else tiles_s32(4, 4, job)
     if width == 3:
+        if rows == TALL:
+            return tiles_s32(9, 3, job)
         return tiles_s32(8, 3, job) if rows == 8 else tiles_s32(4, 3, job)
     if width == 2:
         return tiles_s32(12, 2, job) if rows == 12 else tiles_s32(4, 2, job)
@@ -291,8 +291,9 @@ def block_rows(k):
 
 @kernel
 def gemm_u8s8u8(
-    a, lda, m, k, packed, n, bias, multiplier, limbs, zero_point, lo, hi, out, ldc
-):
+    a, lda, m, k, packed, n, bias, multiplier, limbs, exceptions,
+    zero_point, lo, hi, out, ldc,
+):  # fmt: skip
     """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * w[j, k]) * P/Q) + zp, lo, hi).
 
     Args:
@@ -300,6 +301,8 @@ def gemm_u8s8u8(
         packed: int8, by `pack_s8`.
         bias: int32 [n padded to 16], holds b - x_zero_point * sum_k w[j, k].
         multiplier, limbs: float32 [n padded to 16], int64 [>= n, 8], from `rescale`.
+        exceptions: int32 [n padded to 16], from `exceptions.py`, or [0] if there are
+            channels with many.
         zero_point, lo, hi: ints in 0 .. 255; output steps.
         out: uint8, row i starts at i * ldc, written, must not alias `a`.
 
@@ -307,7 +310,8 @@ def gemm_u8s8u8(
     """
     k4 = (k + 3) // 4
     column = HEAD_BYTES + GROUP_BYTES * k4
-    offset = offset_of(zero_point)
+    epilogue = epilogue_of(exceptions, n)
+    offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
     spill = np.empty(SPILL, np.int32)
     step, count = block_rows(k), (n + 15) // 16
     for start in range(0, m, step):
@@ -318,6 +322,7 @@ def gemm_u8s8u8(
             weights = vectors.address_of(packed, 16 * v * column)
             biases = vectors.address_of(bias, 16 * v)
             scales = vectors.address_of(multiplier, 16 * v)
+            known = vectors.address_of(exceptions, 16 * v)
             sums = vectors.address_of(spill, 0)
             row = start
             while row < end:
@@ -327,14 +332,16 @@ def gemm_u8s8u8(
                     x = vectors.address_of(a, first * lda)
                     y = vectors.address_of(out, first * ldc + 16 * v)
                     job = (tiles, x, apart * lda, k4, weights, biases, apart * ldc,
-                           n - 16 * v, y, scales, offset, sums)  # fmt: skip
-                    ended = run_tiles(width, rows, job)
+                           n - 16 * v, y, scales, known, offset,
+                           sums)  # fmt: skip
+                    ended = run_any_tiles(epilogue, width, rows, job)
                     tiles -= ended >> 1
                     first += rows * (ended >> 1)
                     if ended & 1:
                         at = (first - rows) * ldc
                         resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
-                                zero_point, lo, hi, out, at, apart * ldc)  # fmt: skip
+                                exceptions, zero_point, lo, hi, out, at,
+                                apart * ldc)  # fmt: skip
             v += width
     if lo > 0 or hi < 255:
         for row in range(m):

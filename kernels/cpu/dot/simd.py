@@ -76,6 +76,18 @@ def larger(b, x, y):
     return call(b, f"llvm.umax.v{kind.count}i{kind.element.width}", kind, x, y)
 
 
+def align_stack(b):
+    """Let vectors that registers cannot hold lie in one line of the cache each.
+
+    LLVM aligns the stack of a function only where a variable asks for it in advance.
+    """
+    with b.goto_entry_block():
+        variable = b.alloca(BYTES)
+        variable.align = 64
+    kind = ir.FunctionType(ir.VoidType(), [variable.type])
+    b.asm(kind, "", "r", [variable], True)
+
+
 def in_order(b, codes):
     """64 codes of 4 vectors, as `high_codes` has them, vector by vector."""
     order = [4 * (i % 4) + i // 4 for i in range(LANES)]
