@@ -67,6 +67,7 @@ def tiles(runway: str) -> dict[str, tuple[Any, tuple[int, ...]]]:
         shapes = (24, 1), (12, 2), (9, 3), (8, 3), (6, 4), (5, 5), (4, 6)
         found |= {f"{rows}x{n}": (matmul.tiles_u8, (rows, n, 1)) for rows, n in shapes}
         found["twins"] = conv_tile.tiles_u8, (2, 2, 3, 1, 1, 2)
+        found["strided"] = conv_tile.tiles_u8, (2, 2, 3, 2, 1, 2)
         found["halves"] = conv_tile.tiles_u8, (2, 2, 3, 1, 2, 2)
     if runway in ("neon", "avxvnni"):
         return found

@@ -56,8 +56,8 @@ def tile_of(geometry, kernel_rows, oy):
     if not TWINS or dw != 1 or (kw != 3 and kw != 5) or sw > 2:
         return 1, 1, 0, 0
     is_square = kw == 3 and kernel_rows == 3 and kh == 3
-    if is_square and sh == 1 and sw == 1 and dh == 1 and ow >= 2 and oy + 1 < oh:
-        return 2, 2, 3, 1
+    if is_square and sh == sw and dh == 1 and ow >= 2 and oy + 1 < oh:
+        return 2, 2, 3, sw
     pixels = 4 if sw == 1 else 2
     return (1, pixels, kw, sw) if ow >= pixels else (1, 1, 0, 0)
 
@@ -71,7 +71,7 @@ def tiles_at_once(geometry, rows, pixels, tiles):
     c = geometry[2]
     if c < BLOCK or c % BLOCK == 0:
         return max(1, tiles)
-    tile_bytes = (geometry[3] + rows - 1) * pixels * geometry[6] * c
+    tile_bytes = (geometry[3] + (rows - 1) * geometry[5]) * pixels * geometry[6] * c
     return max(4, ROOM // tile_bytes)
 
 
@@ -164,7 +164,9 @@ def running(name, halves, epilogue):
     def run(pixels, taps, stride, rows, job):
         if TWINS:
             if rows == 2:
-                return tiles_u8(2, 2, 3, 1, halves, epilogue, job)
+                if stride == 1:
+                    return tiles_u8(2, 2, 3, 1, halves, epilogue, job)
+                return tiles_u8(2, 2, 3, 2, halves, epilogue, job)
             if taps == 3:
                 if stride == 1:
                     return tiles_u8(1, 4, 3, 1, halves, epilogue, job)
@@ -255,7 +257,7 @@ def depthwise_u8s8u8(
     kernel_rows, blocks = kernel_rows_of(sizes, packed), block_count(c)
     epilogue = epilogue_of(exceptions, c)
     margins, lines = margins_of(x, sizes, x_zero_point), lines_of(sizes)
-    table, step = np.empty(kernel_rows + 1, np.int64), rows_at_once(sizes)
+    table, step = np.empty(kernel_rows + 2, np.int64), rows_at_once(sizes)
     offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
     biases = arranged_bias(packed, bias, c)
     scales, known = arranged(multiplier, c, 0), exceptions
@@ -275,8 +277,8 @@ def depthwise_u8s8u8(
             find_lines(x, sizes, oy * sh - top, margins, lines)
         rows, pixels, taps, stride = tile_of(sizes, kernel_rows, oy)
         first_line = line + oy % step * sh * pitch
-        find_rows(first_line, sizes[9] * pitch, kh + rows - 1, kernel_rows + rows - 1,
-                  table)  # fmt: skip
+        more = (rows - 1) * sh  # lines of the lower row of outputs alone
+        find_rows(first_line, sizes[9] * pitch, kh + more, kernel_rows + more, table)
         places = places_of(sizes, found, kernel_rows)
         tiles = (ow + pixels - 1) // pixels
         some = tiles_at_once(sizes, rows, pixels, tiles)

@@ -161,7 +161,7 @@ def _add_any(b, job, halves, line, weights, sums):
 
 def _accumulate(b, shape, job, x):
     """bias + taps, 4 vectors for each output of a tile, row-major."""
-    rows, pixels, taps, _, halves = shape
+    rows, pixels, taps, stride, halves = shape
     row_bytes = b.mul(b.add(job.taps, I64(GROUP - 1)), I64(SHIFT))
     start = load_vectors(b, job.bias, QUAD, S32) * (rows * pixels)
 
@@ -177,8 +177,8 @@ def _accumulate(b, shape, job, x):
     if rows == 1:
         return vectors.repeat(b, job.rows, start, add_row)
     kernel_rows = [b.add(job.weights, b.mul(row_bytes, I64(i))) for i in range(taps)]
-    for i in range(taps + rows - 1):
-        own = [i - r for r in range(rows)]
+    for i in range(taps + (rows - 1) * stride):
+        own = [i - r * stride for r in range(rows)]
         weights = [kernel_rows[ky] if 0 <= ky < taps else None for ky in own]
         start = _add_line(b, job, shape, line_of(I64(i)), weights, start)
     return start
@@ -233,7 +233,7 @@ def tiles_u8(typingctx, rows, pixels, taps, stride, halves, epilogue, job):
     Args:
         rows, pixels: literals; outputs of a tile, in 1 or 2 rows, `pixels` in each.
         taps, stride: literals; 3 or 5 and 1 or 2; 0 and 0 for any, with 1 output in
-            each tile. Two rows are of 3 by 3 taps at stride 1.
+            each tile. Two rows are of 3 by 3 taps, and of one stride on both axes.
         halves: literal, 2 if vectors hold 32 channels of two outputs, else 1.
         epilogue: literal, number of the epilogue, to which `offset` belongs.
         job: as `Job`, then multiplier and exceptions (float32 and int32 [4][16]), mask
