@@ -94,7 +94,7 @@ def test_multiples_are_checked_for_their_size(monkeypatch):
 
 
 @pytest.mark.skipif(
-    not runway.MOST_FACTOR, reason="kernels of this runway look for ties"
+    not runway.MOST_FACTOR, reason="weights of this runway have no room for multiples"
 )
 def test_depthwise_layers_take_them(rng):
     weight = rng.integers(1, 128, (3, 1, 3, 3))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from mdtensor.kernels.cpu import exceptions, products, runway
+from mdtensor.kernels.cpu.cut import cut
 from mdtensor.kernels.cpu.exceptions import NONE
-from mdtensor.kernels.cpu.invoke import PARAMETERS
+from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
 from mdtensor.kernels.cpu.program import Program
 from mdtensor.kernels.reference import matmul as oracle
 from mdtensor.kernels.rescale import rescale
@@ -158,12 +159,11 @@ def test_pieces_of_columns_have_their_own(linear):
     slot = program.input((1, TAPS), np.uint8)
     executable = program.build([program.append(step, slot)])
     row, constants = executable._layout.rows[0], executable._constants
-    from mdtensor.kernels.cpu.cut import cut
-
-    first = 0
-    for part in cut(row, 2):
+    parts, first = cut(row, 2), 0
+    assert len(parts) == 2
+    for part in parts:
         count, place = part[PARAMETERS + 17], part[PARAMETERS + 17 + 8]
-        place += part[9]  # where the constants of the row lie
+        place += part[Column.CONSTANTS]
         own = constants[place : place + 4 * count].view(np.int32)
         assert np.array_equal(own, known[first : first + count])
         first += count
