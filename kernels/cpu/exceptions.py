@@ -17,6 +17,8 @@ from mdtensor.kernels.cpu.rounding import side_of_tie
 NONE = -(2**31)
 #: For kernels that are not to compare.
 NO_EXCEPTIONS = np.zeros(0, np.int32)
+#: Share of a tie: every candidate rounds sums right that are farther from it.
+CLEAR = 2.0**-21
 
 
 @kernel
@@ -48,11 +50,24 @@ def is_down(total, limbs, c, k):
 
 
 @kernel
+def is_clear(tie):
+    """Do all candidates round the sums beside the tie between two codes right?
+
+    They and the ratio, as float64 and exact, are within 2**-22 of each other; and a sum
+    beside a clear tie is a float32.
+    """
+    rest = tie - np.floor(tie)
+    return min(rest, 1 - rest) > abs(tie) * CLEAR
+
+
+@kernel
 def only_exception(multiplier, ratio, limbs, c, zero_point, low, high):
     """(is there at most one sum rounded wrong, that sum or NONE)."""
-    found = np.int64(NONE)
+    found, sums_a_code = np.int64(NONE), 1 / ratio
     for code in range(CODES - 1):
         k = code - zero_point
+        if is_clear((k + 0.5) * sums_a_code):
+            continue
         below = last_below(ratio, limbs, c, k, low, high)
         total, step = below, -1
         if total < low or rounded_down(total, multiplier, k, zero_point):
