@@ -68,7 +68,10 @@ def test_sums_are_rounded_in_the_order_of_k(runway, rng, m, k, n):
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     ("m", "k", "n"),
-    [(1, 1100, 40), (7, 513, 16), (200, 70, 50), (389, 520, 20), (15, 1030, 230)],
+    [
+        *((1, 1100, 40), (7, 513, 16), (200, 70, 50), (389, 520, 20)),
+        *((15, 1030, 230), (523, 1030, 20)),
+    ],
 )
 def test_blocks_of_rows_and_of_k_change_no_byte(runway, rng, m, k, n):
     a, w, bias = floats(rng, m, k), floats(rng, n, k), floats(rng, n)

@@ -3,8 +3,8 @@
 A tile of AVX2 has 6 rows by one panel of 16 columns, one of AVX-512 8 rows by three: 12
 or 24 vectors of sums stay in registers, and a step takes two or three vectors of
 weights and a number of each row of `a`, in all lanes. Some panels of weights stay in
-the second cache while all rows pass over them, a tile's in the first cache; between two
-blocks of k the sums rest in `out`.
+the second cache while some hundred rows pass over them, a tile's in the first cache;
+between two blocks of k the sums rest in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -31,6 +31,7 @@ UNROLLED = 2 if IS_WIDE else 1  # steps at once: addresses of 8 rows take instru
 LINE = 4 * PANEL  # bytes of one step of k in a panel
 DEPTH = 1024  # steps of a block: its rows stay in the first cache
 BLOCK = (384 if IS_WIDE else 256) << 10  # bytes of panels in the second cache
+HEIGHT = 2 << 20  # bytes of rows in the third, while all panels pass over them
 
 
 @kernel
@@ -120,6 +121,12 @@ def tiles_f32(typingctx, rows, panels, job):
 
 
 @kernel
+def block_rows(depth):
+    """Rows of a block of `depth` steps, whole tiles."""
+    return max(ROWS, HEIGHT // (4 * max(depth, 1)) // ROWS * ROWS)
+
+
+@kernel
 def tile_rows(left):
     """Rows of the next tile, of those left."""
     if left >= ROWS:
@@ -197,10 +204,11 @@ def copy_columns(source, first, pitch, rows, columns, target, at, ldc):
 
 
 @kernel
-def multiply_block(a, lda, m, block, weights, panel, n, bias, out, ldc, stage):
-    """All rows by some panels, over a part of k; sums go on from the bias or `out`.
+def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage):
+    """Rows by some panels, over a part of k; sums go on from the bias or `out`.
 
     Args:
+        rows: the first, and the one behind the last.
         block: k: first, steps; columns: first.
         weights: of the first panel at the first step, by address; `panel` bytes on is
             the next panel. They are of columns up to `n`.
@@ -208,9 +216,9 @@ def multiply_block(a, lda, m, block, weights, panel, n, bias, out, ldc, stage):
     """
     begin, depth, first = block
     whole, cut = (n - first) // PANEL, (n - first) % PANEL
-    i = 0
-    while i < m:
-        rows = tile_rows(m - i)
+    i, end = rows
+    while i < end:
+        height = tile_rows(end - i)
         x = vectors.address_of(a, i * lda + begin)
         at = i * ldc + first
         y = vectors.address_of(out, at)
@@ -218,19 +226,19 @@ def multiply_block(a, lda, m, block, weights, panel, n, bias, out, ldc, stage):
         if begin == 0:
             start, start_pitch = vectors.address_of(bias, first), 0
         if whole > 0:
-            run_tiles(rows, (whole, weights, start, y, x, 4 * lda, depth, panel,
-                             start_pitch, 4 * ldc))  # fmt: skip
+            run_tiles(height, (whole, weights, start, y, x, 4 * lda, depth, panel,
+                               start_pitch, 4 * ldc))  # fmt: skip
         if cut > 0:
             at += whole * PANEL
             y = vectors.address_of(stage, 0)
             start += whole * LINE
             if begin > 0:
-                copy_columns(out, at, ldc, rows, cut, stage, 0, PANEL)
+                copy_columns(out, at, ldc, height, cut, stage, 0, PANEL)
                 start, start_pitch = y, LINE
-            run_tiles(rows, (1, weights + whole * panel, start, y, x, 4 * lda, depth,
-                             panel, start_pitch, LINE))  # fmt: skip
-            copy_columns(stage, 0, PANEL, rows, cut, out, at, ldc)
-        i += rows
+            run_tiles(height, (1, weights + whole * panel, start, y, x, 4 * lda, depth,
+                               panel, start_pitch, LINE))  # fmt: skip
+            copy_columns(stage, 0, PANEL, height, cut, out, at, ldc)
+        i += height
 
 
 @kernel
@@ -249,9 +257,11 @@ def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
     stage = np.empty(ROWS * PANEL, np.float32)
     for begin in range(0, max(k, 1), DEPTH):
         depth = min(DEPTH, k - begin)
-        columns = block_columns(depth)
-        for j in range(0, n, columns):
-            weights = vectors.address_of(packed, j * k + begin * PANEL)
-            last = min(n, j + columns)
-            multiply_block(a, lda, m, (begin, depth, j), weights, k * LINE, last, bias,
-                           out, ldc, stage)  # fmt: skip
+        columns, height = block_columns(depth), block_rows(depth)
+        for i in range(0, m, height):
+            rows = i, min(m, i + height)
+            for j in range(0, n, columns):
+                weights = vectors.address_of(packed, j * k + begin * PANEL)
+                last = min(n, j + columns)
+                multiply_block(a, lda, rows, (begin, depth, j), weights, k * LINE,
+                               last, bias, out, ldc, stage)  # fmt: skip

@@ -257,8 +257,8 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
                 zero = vectors.address_of(zeros, i * blocks)
                 unpack(bits, panel, scale, zero, size, begin, begin + depth,
                        numbers + 4 * (i - j) * depth)  # fmt: skip
-            multiply_block(a, lda, m, (begin, depth, j), numbers, depth * LINE, last,
-                           bias, out, ldc, stage)  # fmt: skip
+            multiply_block(a, lda, (0, m), (begin, depth, j), numbers, depth * LINE,
+                           last, bias, out, ldc, stage)  # fmt: skip
 
 
 @kernel
