@@ -2,8 +2,10 @@
 
 import time
 
+import numpy as np
+
 #: Every so many calls one thread does the job, and is timed by what its core worked.
-PROBE = 64
+PROBE = 256
 #: The time of one thread is the least that was seen, and grows by this with each probe.
 GROWTH = 1.02
 #: Seconds that may be lost before a rest: a scheduler takes a while to give two threads
@@ -27,9 +29,13 @@ class Account:
         self.rest = REST
         self.rests_until = 0.0
 
-    def rests(self):
+    def rests(self, now):
         """Whether one thread does the job for now, and nobody counts."""
-        return time.perf_counter() < self.rests_until
+        return now < self.rests_until
+
+    def gain(self):
+        """Seconds that a second thread saves at most; no bound before a first probe."""
+        return np.inf if self.alone is None else self.alone / 2
 
     def wants_crew(self):
         """Whether this call is for the crew, not for a probe of one thread."""

@@ -18,15 +18,19 @@ from mdtensor.kernels.cpu.isa import IS_JIT_DISABLED
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I32, I64, address_of
 
-#: Number of the system call futex; little-endian machines of 64 bits.
-FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), -1)
+#: Numbers of system calls; little-endian machines of 64 bits.
+FUTEX, SET_AFFINITY, GET_AFFINITY = {
+    "x86_64": (202, 203, 204),
+    "aarch64": (98, 122, 123),
+}.get(platform.machine(), (-1, -1, -1))
 CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not IS_JIT_DISABLED
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone
 EVERYBODY = 2**31 - 1
 MONOTONIC = 1  # a clock
 ORDER = "seq_cst"
 
-_futex = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
+#: A system call: its number, and six arguments.
+system = types.ExternalFunction("syscall", types.int64(*[types.int64] * 7))
 _clock_gettime = types.ExternalFunction(
     "clock_gettime", types.int32(types.int32, types.int64)
 )
@@ -143,10 +147,10 @@ def now():
 @kernel
 def sleep_while(words, i, known):
     """Sleep while the low half of words[i] is that of `known`; it may wake early."""
-    _futex(FUTEX, address_of(words, i), FUTEX_WAIT, known & 0xFFFFFFFF, 0, 0, 0)
+    system(FUTEX, address_of(words, i), FUTEX_WAIT, known & 0xFFFFFFFF, 0, 0, 0)
 
 
 @kernel
 def wake(words, i):
     """Wake all who sleep on words[i]."""
-    _futex(FUTEX, address_of(words, i), FUTEX_WAKE, EVERYBODY, 0, 0, 0)
+    system(FUTEX, address_of(words, i), FUTEX_WAKE, EVERYBODY, 0, 0, 0)

@@ -11,7 +11,7 @@ DONE counts finished pieces, and one for each job that is published: all waiting
 it to change, for a short time spinning, then asleep.
 """
 
-from mdtensor.kernels.cpu import atomics
+from mdtensor.kernels.cpu import atomics, processors
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import address_of
 
@@ -23,7 +23,10 @@ ARENA, ARENA_BYTES, CONSTANTS, CONSTANTS_BYTES = range(JOB + 6, JOB + 10)
 HELPERS = JOB + 10  # how many may take part
 FIRST = 4 * LINE  # number of the first piece of each group, and of all pieces
 MOST_GROUPS = 1000
-WORDS = FIRST + MOST_GROUPS + 1
+#: Where the caller was when helpers were last kept off; the helpers' numbers.
+AT, THREADS = FIRST + MOST_GROUPS + 1, FIRST + MOST_GROUPS + 2
+NOWHERE, MOST_HELPERS = -1, 1000
+WORDS = THREADS + MOST_HELPERS
 
 # CLAIM: job, group (16 bits), pieces taken at the front (12) and at the back (12)
 MOST_PIECES = 1 << 12  # of a group
@@ -43,6 +46,10 @@ PAUSES = 16  # between looks at the clock
 def publish(words, first, rows, pieces, arena, constants):
     """Offer a job to the helpers; the caller holds the crew, and no job is open."""
     atomics.exchange(words, CLAIM, CLOSED)
+    here = processors.processor()
+    if here != words[AT]:
+        words[AT] = here
+        processors.keep_off(here, words[THREADS:][: words[HELPERS]])
     for group in range(len(first)):
         words[FIRST + group] = first[group]
     words[BASE] = atomics.load(words, DONE) + 1

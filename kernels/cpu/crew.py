@@ -8,7 +8,7 @@ another process: each job keeps an account, and is left to one thread after loss
 import atexit
 import os
 import threading
-import time
+from time import perf_counter, sleep, thread_time
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from mdtensor.kernels.cpu.claims import CALLER, CLAIM, CLOSED, WORDS
 from mdtensor.kernels.cpu.invoke import ROW_LENGTH
 from mdtensor.kernels.cpu.run import ALONE, run
 
+#: Seconds that helpers wait awake after a job, and what it costs to wake them.
+AWAKE, WAKING = claims.SPIN_NANOSECONDS * 1e-9, 200e-6
 NO_ROWS = np.zeros((0, ROW_LENGTH), np.int64)
 NO_PIECES = np.zeros((0, 2), np.int64)
 NO_BYTES = np.zeros(0, np.uint8)
@@ -43,45 +45,62 @@ class Crew:
         self.helpers = []
         self._threads = 1
         self._error = None
+        self._ended = self._awake_until = self._missed = 0.0
 
     def run(self, threads, job, arena, constants):
         """Carry out `job` on up to that many threads.
 
         Raises: what a piece raised, in whichever thread.
         """
-        account = job.account
-        if not CAN_WAIT or account.rests():
-            return run_alone(job.whole, arena, constants)
-        is_mine = account.wants_crew() and self._mine.acquire(False)
-        if not is_mine:
-            start = time.thread_time()
+        account, start = job.account, perf_counter()
+        if not CAN_WAIT or account.rests(start):
             run_alone(job.whole, arena, constants)
-            return account.took_alone(time.thread_time() - start)
-        start = time.perf_counter()
+        elif start > self._awake_until and not self._pays_to_wake(account, start):
+            run_alone(job.whole, arena, constants)
+            self._ended = perf_counter()
+        elif account.wants_crew() and self._mine.acquire(False):
+            self._share(threads, job, arena, constants)
+            self._ended = perf_counter()
+            self._awake_until = self._ended + AWAKE
+            account.took(self._ended - start)
+        else:
+            start = thread_time()
+            run_alone(job.whole, arena, constants)
+            account.took_alone(thread_time() - start)
+
+    def _pays_to_wake(self, account, now):
+        """Have calls of late missed as much without helpers as it costs to wake them?
+
+        So calls that come one by one are left to one thread, if they are short. At
+        worst it costs twice what is best.
+        Source: A. Karlin et al., "Competitive snoopy caching", 1988.
+        """
+        if now > self._ended + AWAKE:
+            self._missed = 0.0
+        self._missed += account.gain()
+        return self._missed >= WAKING
+
+    def _share(self, threads, job, arena, constants):
+        """With the helpers; this thread has the crew, and gives it back."""
+        words = self._words
         try:
             if threads != self._threads:
                 self._hire(threads)
-            self._share(job, arena, constants)
+            try:
+                run(CALLER, words, job.rows, job.pieces, job.first, arena, constants)
+            except BaseException:
+                claims.withdraw(words)
+                raise
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
         finally:
             self._mine.release()
-        return account.took(time.perf_counter() - start)
-
-    def _share(self, job, arena, constants):
-        try:
-            run(
-                *(CALLER, self._words, job.rows, job.pieces, job.first),
-                *(arena, constants),
-            )
-        except BaseException:
-            claims.withdraw(self._words)
-            raise
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
 
     def _hire(self, threads):
         """Let so many threads take part in the next jobs, the caller's included."""
-        while len(self.helpers) < threads - 1:
+        count = min(threads - 1, claims.MOST_HELPERS)
+        while len(self.helpers) < count:
             role = len(self.helpers) + 1
             helper = threading.Thread(
                 target=self._help, args=(role, self._words), daemon=True
@@ -91,17 +110,19 @@ class Crew:
                 helper.start()
             except RuntimeError:  # the process has threads enough, or ends
                 break
+            self._words[claims.THREADS + len(self.helpers)] = helper.native_id
             self.helpers.append(helper)
-        self._words[claims.HELPERS] = threads - 1
+        self._words[claims.HELPERS] = len(self.helpers[:count])
+        self._words[claims.AT] = claims.NOWHERE
         self._threads = threads
 
     def dismiss(self):
         """Let the helpers fall asleep, before compiled code goes with the process."""
-        until = time.perf_counter() + 0.01
+        until = perf_counter() + 0.01
         while self._words[claims.ASLEEP] < len(self.helpers):
-            if time.perf_counter() > until:
+            if perf_counter() > until:
                 break
-            time.sleep(0)
+            sleep(0)
 
     def _help(self, role, words):
         while True:  # until the process ends

@@ -92,7 +92,9 @@ def _products(row, count):
     if pixels < PIXELS * count and p[2] == 1 and runway.PANEL_COLUMNS:
         return _columns(row, count, is_exact)
     parts = []
-    for a, b in _ranges(pixels, count, PIXELS):
+    # what fills no tile is in the first part, the caller's: helpers begin later
+    for begin, end in reversed(_ranges(pixels, count, PIXELS)):
+        a, b = pixels - end, pixels - begin
         part = _moved(row, a * p[6], 0, a * pixel_bytes, (b - a) * pixel_bytes)
         part[Column.X_BYTES] = (b - a) * p[6]
         part[PARAMETERS], part[PARAMETERS + 15], part[PARAMETERS + 16] = 1, 1, b - a

@@ -26,16 +26,23 @@ def test_the_time_of_one_thread_is_the_least_of_late(now):
         assert found.alone == pytest.approx(want, rel=0.02)
 
 
+def test_a_second_thread_saves_half_at_most():
+    found = Account()
+    assert found.gain() > 1e9, "not known yet"
+    found.took_alone(0.010)
+    assert found.gain() == 0.005
+
+
 def test_losses_beyond_the_credit_bring_a_rest(now):
     found = Account()
     found.took(1.0)  # nothing to compare with
     found.took_alone(0.010)
     found.took(0.010 + CREDIT * 0.9)
-    assert not found.rests()
+    assert not found.rests(now[0])
     found.took(0.010 + CREDIT * 0.2)
-    assert found.rests()
+    assert found.rests(now[0])
     now[0] += REST
-    assert not found.rests()
+    assert not found.rests(now[0])
 
 
 def test_rests_double_until_there_are_gains(now):

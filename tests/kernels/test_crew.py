@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 import textwrap
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -13,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import account, claims, crew, jobs
+from mdtensor.kernels.cpu import account, claims, crew, jobs, processors
 from mdtensor.kernels.cpu.atomics import CAN_WAIT
 from mdtensor.kernels.cpu.claims import CALLER, CLAIM, CLOSED, OVER, WAIT
 from mdtensor.kernels.cpu.crew import NO_BYTES, NO_PIECES, NO_ROWS, Crew
 from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu.run import ALONE
 from mdtensor.kernels.cpu.steps import Add, Lookup
 
 SCRIPT = Path(__file__).with_name("mixed_net.py")
@@ -27,8 +29,9 @@ pytestmark = pytest.mark.skipif(not CAN_WAIT, reason="threads cannot wait here")
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    """Steps of a few hundred codes are cut, and a loss is no reason to rest."""
+    """Steps of a few hundred codes are cut, for helpers; a loss brings no rest."""
     monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 10)
+    monkeypatch.setattr(crew, "WAKING", 0.0)
     monkeypatch.setattr(account, "REST", 0.0)
 
 
@@ -84,6 +87,83 @@ def test_four_callers(short):
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(4)))
+
+
+@pytest.fixture
+def roles(monkeypatch):
+    """(who carries out each of so many calls, which begin so many seconds apart)."""
+    clock, done, asked = [100.0], [], Crew()
+    monkeypatch.setattr(crew, "WAKING", 200e-6)
+    monkeypatch.setattr(crew, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(crew, "run", lambda role, *_: done.append(role))
+    monkeypatch.setattr(asked, "_hire", lambda count: None)
+
+    def called(job, count, seconds):
+        done.clear()
+        for _ in range(count):
+            asked.run(2, job, NO_BYTES, NO_BYTES)
+            clock[0] += seconds
+        return done
+
+    return called
+
+
+@pytest.fixture
+def job(short):
+    """One that takes one thread 60 microseconds."""
+    found = short._layout.job()._replace(account=account.Account())
+    found.account.alone, found.account.calls = 60e-6, 2  # after the first probe
+    return found
+
+
+def test_short_calls_one_by_one_wake_nobody(roles, job):
+    assert roles(job, 50, 1e-3) == [ALONE] * 50
+
+
+def test_calls_in_a_row_wake_helpers_who_stay_awake(roles, job):
+    """Each misses 30 us, and waking costs 200; pauses of 150 us are too short."""
+    assert roles(job, 9, 60e-6) == [ALONE] * 6 + [CALLER] * 3
+    assert roles(job, 9, 150e-6) == [CALLER] * 9
+    assert roles(job, 1, 1.0) == [CALLER]
+    assert roles(job, 9, 1e-3) == [ALONE] * 9
+
+
+def test_long_calls_wake_helpers_each_time(roles, job):
+    job.account.alone = 1e-3
+    assert roles(job, 5, 0.1) == [CALLER] * 5
+    job.account.alone = None  # nobody knows how long it takes
+    assert roles(job, 1, 0.1) == [CALLER]
+
+
+def has_two_processors():
+    return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
+
+
+@pytest.mark.skipif(not has_two_processors(), reason="one processor is all there is")
+def test_helpers_keep_off_the_processor_of_their_caller(short, monkeypatch):
+    own = Crew()
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", own)
+    everywhere = os.sched_getaffinity(0)
+    for _ in range(20):
+        short(codes(0), threads=2)
+        at = own._words[claims.AT]
+        found = os.sched_getaffinity(own.helpers[0].native_id)
+        assert at in everywhere
+        assert found == everywhere - {at}
+
+
+@pytest.mark.skipif(not has_two_processors(), reason="one processor is all there is")
+def test_a_caller_with_one_processor_leaves_helpers_where_they_are():
+    here, *others = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, [here])
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            helper = pool.submit(threading.get_native_id).result()
+            os.sched_setaffinity(helper, others)
+            processors.keep_off(processors.processor(), np.array([helper]))
+            assert os.sched_getaffinity(helper) == set(others)
+    finally:
+        os.sched_setaffinity(0, [here, *others])
 
 
 def test_a_helper_that_never_comes(short, monkeypatch):

@@ -8,7 +8,7 @@ from mdtensor.kernels.cpu.jit import kernel
 HAS_ONE_SHAPE = TILE == 4  # of tiles; no other is compiled
 GROUP_BYTES = PRODUCT.packed_bytes  # of 4 weights of a column
 HEAD_BYTES = 4 if PRODUCT.offset else 0  # of a column: offset * sum of its weights
-DEEP = 64  # groups of k from which narrow panels pay: they stay in the first cache
+DEEP = 40  # groups of k from which narrow panels pay: they stay in the first cache
 WIDEST = 6  # vectors of a panel of fewer
 
 
