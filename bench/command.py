@@ -4,12 +4,12 @@ import argparse
 import importlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from bench import report
-from bench.harness import Bench, Found
+from bench.harness import Bench, Found, spread
 from bench.harness.machine import environment
 from bench.harness.promise import judged
 from bench.harness.reading import Reading
@@ -109,7 +109,7 @@ def run(name: str, options: argparse.Namespace) -> Result | None:
     effort = QUICK if options.quick else Effort(options.rounds or bench.rounds)
     # Infinities and NaN among the data are meant; to warn of them takes time.
     with np.errstate(all="ignore"):
-        readings = [one for row in rows for one in measured(name, bench, row, effort)]
+        readings = list(measured(name, bench, rows, effort))
     limits = judged(bench.promises, Found(readings)) if options.row == "*" else []
     result = Result(name, bench.title, bench.notes, environment(), readings, limits)
     if options.saves:
@@ -118,8 +118,11 @@ def run(name: str, options: argparse.Namespace) -> Result | None:
     return result
 
 
-def measured(name: str, bench: Bench, row: Row, effort: Effort) -> list[Reading]:
-    """The readings of a row, printed with the command that repeats them."""
-    readings = [bench.explained(reading) for reading in row.read(effort)]
-    print(f"\n{tabled(readings)}\n    {command(name, row.name)}", flush=True)
-    return readings
+def measured(
+    name: str, bench: Bench, rows: Sequence[Row], effort: Effort
+) -> Iterator[Reading]:
+    """The readings of all rows, printed with the commands that repeat them."""
+    for row, found in spread.read(rows, effort):
+        readings = [bench.explained(reading) for reading in found]
+        print(f"\n{tabled(readings)}\n    {command(name, row.name)}", flush=True)
+        yield from readings

@@ -200,8 +200,9 @@ def rows(quick: bool) -> Iterator[Row]:
             ours=TWO,
             threads=2,
             clock=perf_counter,
-            sample_seconds=0.004,
+            sample_seconds=0.025,
             columns=partial(rates, layer),
+            is_spread=True,
         )
     for shape in SIGNS[-1:] if quick else SIGNS:
         name = "signs, {}x{} -> {}".format(*shape)

@@ -1,15 +1,16 @@
 """Rows of a bench: what is done by several in turns, and what is counted."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 from bench.harness.contender import Contender
 from bench.harness.machine import pinned
 from bench.harness.ratio import Ratio, medians
 from bench.harness.reading import Reading, timed
-from bench.harness.turns import Effort, interleave
+from bench.harness.turns import Effort, Round, Samples, collected, turns
 
 #: Further columns by contender, from the median seconds of all.
 Columns = Callable[[dict[str, float]], Mapping[str, Mapping[str, str]]]
@@ -46,6 +47,7 @@ class Race:
         sample_seconds: how long one sample takes; 0 for a single call.
         share: of the rounds, for rows that take long.
         columns: further columns, from the median seconds.
+        is_spread: whether its rounds take turns with those of other such races.
         limit: the contender that does what the machine cannot do faster, and no more:
             no rival, but a column says which share of its speed is ours.
     """
@@ -60,14 +62,22 @@ class Race:
     sample_seconds: float = 0.005
     share: float = 1.0
     columns: Columns = no_columns
+    is_spread: bool = False
     limit: str = ""
 
     def read(self, effort: Effort) -> list[Reading]:
-        contenders, effort = self.make(), effort.of(self.share)
+        effort = effort.of(self.share)
         with pinned(self.threads):
-            self.check({one.name: one.result() for one in contenders})
-            seconds = self.sample_seconds / effort.haste
-            samples = interleave(contenders, effort.rounds, seconds, self.clock)
+            samples = collected(islice(self.rounds(effort), effort.rounds))
+        return self.readings(samples)
+
+    def rounds(self, effort: Effort) -> Iterator[Round]:
+        """Check, then rounds without end; on processors that the caller chooses."""
+        contenders = self.make()
+        self.check({one.name: one.result() for one in contenders})
+        return turns(contenders, self.sample_seconds / effort.haste, self.clock)
+
+    def readings(self, samples: Samples) -> list[Reading]:
         found = medians(samples)
         more = {name: dict(self.columns(found).get(name, {})) for name in found}
         if self.limit in found:

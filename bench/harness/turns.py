@@ -2,13 +2,16 @@
 
 import time
 import timeit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 
 from bench.harness.contender import Contender
 
 #: Seconds a call by name of the contender, one for each round.
 Samples = dict[str, list[float]]
+#: Those of one round.
+Round = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -39,25 +42,39 @@ def interleave(
     sample_seconds: float = 0.005,
     clock: Callable[[], float] = time.process_time,
 ) -> Samples:
-    """Seconds a call, one sample a contender and round.
+    """Seconds a call, one sample a contender and round, of so many `turns`."""
+    return collected(islice(turns(contenders, sample_seconds, clock), rounds))
+
+
+def collected(rounds: Iterable[Round]) -> Samples:
+    """Samples by contender, of rounds of the same contenders."""
+    kept = list(rounds)
+    return {name: [one[name] for one in kept] for name in (kept[0] if kept else {})}
+
+
+def turns(
+    contenders: Sequence[Contender],
+    sample_seconds: float,
+    clock: Callable[[], float],
+) -> Iterator[Round]:
+    """Rounds without end, in each of which every contender runs once.
 
     Args:
         contenders: what takes turns.
-        rounds: how often each of them runs.
         sample_seconds: a sample repeats its call until it lasts about this long; at 0
             it is a single call, and none comes before.
-        clock: by default the processor time of the process, in which nobody else runs.
+        clock: what times a sample.
     """
     timers = {contender.name: contender.timer(clock) for contender in contenders}
     calls = {contender.name: contender.calls for contender in contenders}
     # The count is settled on warm calls: the first compile, resolve and fill caches.
     loops = {name: _loops(timer, sample_seconds) for name, timer in timers.items()}
-    samples: Samples = {name: [] for name in timers}
-    for turn in range(rounds):
+    for turn in count():
+        found = {}
         for name in rotated(list(timers), turn):
             seconds = timers[name].timeit(loops[name])
-            samples[name].append(seconds / loops[name] / calls[name])
-    return samples
+            found[name] = seconds / loops[name] / calls[name]
+        yield found
 
 
 def rotated(names: list[str], turn: int) -> list[str]:

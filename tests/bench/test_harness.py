@@ -17,6 +17,7 @@ from bench.harness import (
     interleave,
     interval,
     ratio,
+    spread,
 )
 from bench.harness.agreement import Disagreement, alike, gives, near
 from bench.harness.machine import pinned
@@ -78,6 +79,22 @@ def test_a_limit_says_whether_it_holds() -> None:
 def race(**results: object) -> Race:
     ways = [Contender(name, lambda x=x: x) for name, x in results.items()]
     return Race("row", lambda: ways, gives(results["mdtensor"]), sample_seconds=0)
+
+
+def test_rows_that_are_spread_take_turns() -> None:
+    """All rounds of one row lie between those of the other; those alone do not."""
+    order: list[str] = []
+
+    def made(name: str, is_spread: bool) -> Race:
+        ways = [Contender("mdtensor", lambda: order.append(name))]
+        return Race(name, lambda: ways, dict, sample_seconds=0, is_spread=is_spread)
+
+    rows = [made("a", False), made("b", True), made("c", True), made("d", False)]
+    found = list(spread.read(rows, Effort(3)))
+    assert [row.name for row, _ in found] == ["a", "b", "c", "d"]
+    assert [one.row for _, own in found for one in own] == ["a", "b", "c", "d"]
+    # each once before, for its check
+    assert "".join(order) == "aaaa" + "bc" + "bcbcbc" + "dddd"
 
 
 def test_nothing_is_timed_before_all_agree() -> None:
