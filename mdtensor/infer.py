@@ -11,6 +11,7 @@ from mdtensor.dispatch import Operation
 from mdtensor.errors import (
     DeviceError,
     DispatchError,
+    GridError,
     MdtensorError,
     OptionError,
     shown,
@@ -71,6 +72,7 @@ def _inferred(
     if declared.sequence:
         specs = declared.items(specs[0])
     tensors = [*_flat((*specs, *options.values()))]
+    _check_grids(tensors)
     types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
     if options.get("out") is not None:
         declared.rounding(*types)  # refuses it where the method has none
@@ -141,6 +143,18 @@ def _called(declared: Operation, specs: tuple[Any, ...]) -> str:
 def _shown(argument: Any) -> str:
     is_spec = isinstance(argument, TensorSpec)
     return str(argument) if is_spec else type_and_shape(argument)
+
+
+def _check_grids(tensors: Iterable[Any]) -> None:
+    """Refuse specs of codes that say not what the codes stand for."""
+    for x in tensors:
+        dtype = getattr(x.type, "dtype", None) if isinstance(x, TensorSpec) else None
+        if dtype is not None and dtype.kind == "quantized" and x.qparams is None:
+            name = x.type.__name__
+            raise GridError(
+                f"a spec of {name} has no grid",
+                f"Use TensorSpec({name}, shape, QParams(...))",
+            )
 
 
 def _check_devices(tensors: Iterable[Any]) -> None:

@@ -128,6 +128,18 @@ def steps(exact: FloatArray, dtype: DType) -> FloatArray:
     return rounded
 
 
+def ends(low: Any, high: Any) -> tuple[float, float]:
+    """A range, widened to hold 0."""
+    given = numbers("a range", [low, high], np.float64)
+    if given.shape != (2,) or not np.isfinite(given).all() or given[0] > given[1]:
+        raise GridError(
+            f"a range is {shown(low)} to {shown(high)}",
+            "Give finite numbers, the lower one first",
+            "grid_of",
+        )
+    return min(float(given[0]), 0.0), max(float(given[1]), 0.0)
+
+
 def zero_points(given: npt.NDArray[Any], dtype: DType, minimum: int) -> IntArray:
     """The zero points: codes from `minimum` on, 0 for symmetric types."""
     low, high = (0, 0) if dtype in SYMMETRIC else (minimum, int(dtype.maximum))
@@ -144,6 +156,20 @@ def zero_points(given: npt.NDArray[Any], dtype: DType, minimum: int) -> IntArray
 def _span(values: npt.NDArray[Any]) -> str:
     low, high = values.min(), values.max()
     return f"{low}" if low == high else f"{low} to {high}"
+
+
+def bytes_of(codes: Any, dtype: DType) -> Any:
+    """The bytes of 8-bit floats; integers are taken as they are."""
+    found = np.asarray(codes)
+    if found.dtype == dtype.storage:
+        return found.view(np.uint8)
+    if found.size and found.dtype.kind not in "iu":
+        raise CastError(
+            f"codes of {dtype} are the bytes of its floats, not {found.dtype}",
+            f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for numbers, "
+            f"an array of {dtype.storage} for such floats",
+        )
+    return codes if found.size else found.astype(np.uint8)
 
 
 def check_codes(codes: npt.NDArray[Any], grid: Any) -> None:

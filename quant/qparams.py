@@ -23,7 +23,7 @@ import numpy.typing as npt
 from mdtensor import DYNAMIC, DType, GridError, ShapeError
 from mdtensor.generics.shapes import are_like
 from mdtensor.quant import limits
-from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.dtypes import SYMMETRIC, qint8
 from mdtensor.quant.limits import FloatArray, IntArray
 from mdtensor.quant.rules import check_rule
 
@@ -317,11 +317,15 @@ def grid_of(
     Args:
         low, high: the range; widened to hold 0. An empty range gives a scale of 1.
         dtype: type of the codes.
-        symmetric: zero point 0 (`qint8`), and codes from -127 on.
+        symmetric: zero point 0 (`qint8`), and codes from -127 on; so it is for types
+            that have no other zero point, as `qint16`.
 
     Returns:
         The smallest scale that covers the range, rounded up to float32, with the
         zero point that covers it best.
+
+    Raises:
+        GridError: ends that are no finite numbers, or the higher one first.
 
     Example:
         >>> from mdtensor.quant.dtypes import quint8
@@ -331,8 +335,8 @@ def grid_of(
     Source: Jacob et al. 2018, section 3; ONNX Runtime, `compute_scale_zp`.
     """
     dtype = limits.code_dtype(dtype)
-    low, high = min(float(low), 0.0), max(float(high), 0.0)
-    if symmetric:
+    low, high = limits.ends(low, high)
+    if symmetric or dtype in SYMMETRIC:
         bound = max(-low, high)
         return QParams(_up(bound / int(dtype.maximum)), dtype=dtype)
     codes = int(dtype.maximum) - int(dtype.minimum)

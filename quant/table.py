@@ -33,7 +33,8 @@ class Table:
     Raises:
         CastError: a value is a NaN, or a float so near to the middle of two codes that
             its error decides.
-        OptionError: grids of other types, or a function that returns no number.
+        OptionError: grids of other types, or a function that returns no number, or
+            none for one of the codes.
 
     Example:
         >>> import math
@@ -59,7 +60,7 @@ class Table:
         self.source, self.out = source, out.rounded(None)
         low = int(source.dtype.minimum)
         numbers = [(low + i - source.zero) * source.fraction for i in range(256)]
-        self._codes = [_code(function(x), x, out, error) for x in numbers]
+        self._codes = [_code(_called(function, x), x, out, error) for x in numbers]
         offset = unsigned_grid(out).zero - out.zero
         table = np.array(self._codes) + offset
         self._step = steps.Lookup(table.astype(np.uint8))
@@ -94,6 +95,18 @@ def _check_grid(name: str, grid: Any) -> None:
         raise OptionError(
             f"{name} is {grid}", "Use qint8 or quint8, one grid for the tensor", "Table"
         )
+
+
+def _called(function: Callable[[Fraction], Any], x: Fraction) -> Any:
+    try:
+        return function(x)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise OptionError(
+            f"the function of {float(x):g} raises {reason}",
+            "Return a number for each code: it is given each as a Fraction",
+            "Table",
+        ) from error
 
 
 def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:

@@ -38,7 +38,7 @@ from mdtensor.quant.dtypes import (
     quint4,
     quint8,
 )
-from mdtensor.quant.limits import check_codes
+from mdtensor.quant.limits import bytes_of, check_codes
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.storing import parts_of, tensor_of
 
@@ -225,10 +225,7 @@ def _code_dtype(quantized: DType) -> DType:
 def _plain(codes: Any, quantized: DType) -> Any:
     """Codes as what plain tensors are made of; arrays of 8-bit floats as bytes."""
     found = np.asarray(codes) if isinstance(codes, Tensor) else codes
-    is_float = quantized in FLOATS and isinstance(found, np.ndarray)
-    return (
-        found.view(np.uint8) if is_float and found.dtype == quantized.storage else found
-    )
+    return bytes_of(found, quantized) if quantized in FLOATS else found
 
 
 class AffineTensor(QuantizedTensor):

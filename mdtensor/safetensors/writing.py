@@ -70,6 +70,9 @@ def _pieces(
     """The bytes of the file, array by array; a contiguous one is not copied."""
     arrays: dict[str, Array] = {}
     notes: dict[str, Note] = {}
+    if not isinstance(tensors, Mapping):
+        kind = type(tensors).__name__
+        raise StorageError(f"a {kind} has no names", 'Give {"name": tensor}')
     for name, x in tensors.items():
         _check_name(name)
         own, note = taken_apart(name, x)

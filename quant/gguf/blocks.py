@@ -93,6 +93,10 @@ class Blocks:
             )
         numbers = _finite(x, call)
         elements = sizes_of(type)[0]
+        if not x.size:
+            raise StorageError(
+                "there is no number in x", "Give one block or more", call
+            )
         if not x.shape or x.shape[-1] % elements:
             raise StorageError(f"rows are no whole blocks of {elements}", "", call)
         with np.errstate(all="ignore"):

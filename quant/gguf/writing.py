@@ -76,6 +76,9 @@ def write_gguf(
 
     Source: ggml, `docs/gguf.md`.
     """
+    if not isinstance(tensors, Mapping):
+        kind = type(tensors).__name__
+        raise StorageError(f"a {kind} has no names", 'Give {"name": tensor}')
     keys = dict(metadata or {})
     alignment = _alignment(keys.get(ALIGNMENT, 32))
     blocks = {name: _blocks(name, x) for name, x in tensors.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -119,14 +120,19 @@ def _observer(state: dict[str, Any]) -> MinMaxObserver:
     kind = KINDS[state.pop("kind")]
     if "counts" in state:
         state["counts"] = {int(cell): n for cell, n in state["counts"].items()}
-    return kind(**state)
+    settings = {f.name: state.pop(f.name) for f in fields(kind) if f.init}
+    made = kind(**settings)
+    for field in fields(kind):
+        if not field.init:
+            setattr(made, field.name, state.pop(field.name))
+    if state:
+        raise KeyError(*state)
+    return made
 
 
 def copied(observer: MinMaxObserver) -> MinMaxObserver:
     """An observer that has seen the same and can be merged into."""
-    new = type(observer)(
-        **{f.name: getattr(observer, f.name) for f in fields(observer)}
-    )
+    new = copy(observer)
     if isinstance(new, HistogramObserver):
         new.counts = dict(new.counts)
     return new

@@ -1,6 +1,7 @@
 """The smallest and the largest value, which every observer keeps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -22,8 +23,8 @@ class MinMaxObserver:
         (-1.0, 2.0)
     """
 
-    low: float = np.inf
-    high: float = -np.inf
+    low: float = field(default=np.inf, init=False)
+    high: float = field(default=-np.inf, init=False)
 
     def observe(self, values: Any) -> None:
         """Take in one batch.
@@ -92,6 +93,11 @@ class MinMaxObserver:
 def _described(observer: object) -> str:
     settings = ", ".join(map(str, getattr(observer, "settings", ())))
     return f"{type(observer).__name__}({settings})"
+
+
+def is_number(given: object) -> bool:
+    """Whether a setting is a real number."""
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 def numbers(values: Any) -> npt.NDArray[Any]:

@@ -1,6 +1,7 @@
 """Counts of values in cells, exact for any split into batches."""
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -21,8 +22,8 @@ class HistogramObserver(MinMaxObserver):
     the largest magnitude fills more than 1024 of them.
     """
 
-    exponent: int = -1074
-    counts: dict[int, int] = field(default_factory=dict)
+    exponent: int = field(default=-1074, init=False)
+    counts: dict[int, int] = field(default_factory=dict, init=False)
 
     def _take(self, values: npt.NDArray[Any]) -> None:
         super()._take(values)
@@ -46,11 +47,11 @@ class HistogramObserver(MinMaxObserver):
 
     def merge(self, other: Self) -> None:
         super().merge(other)
-        copy = replace(other, counts=dict(other.counts))
-        exponent = max(self.exponent, copy.exponent)
+        theirs = copy(other)  # widening gives it counts of its own
+        exponent = max(self.exponent, theirs.exponent)
         self._widen(exponent)
-        copy._widen(exponent)
-        for cell, count in copy.counts.items():
+        theirs._widen(exponent)
+        for cell, count in theirs.counts.items():
             self.counts[cell] = self.counts.get(cell, 0) + count
 
     def _histogram(

@@ -6,7 +6,8 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from mdtensor import OptionError
-from mdtensor.quant.observers.extremes import MinMaxObserver
+from mdtensor.errors import shown
+from mdtensor.quant.observers.extremes import MinMaxObserver, is_number
 
 
 @dataclass
@@ -38,9 +39,9 @@ class MovingAverageObserver(MinMaxObserver):
     momentum: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0 < self.momentum <= 1:
+        if not is_number(self.momentum) or not 0 < self.momentum <= 1:
             raise OptionError(
-                f"momentum is {self.momentum}", "Use a number above 0, at most 1"
+                f"momentum is {shown(self.momentum)}", "Use a number above 0, at most 1"
             )
 
     @property

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor import DType, OptionError
+from mdtensor.errors import shown
 from mdtensor.quant.dtypes import quint8
+from mdtensor.quant.observers.extremes import is_number
 from mdtensor.quant.observers.histogram import HistogramObserver
 from mdtensor.quant.qparams import QParams, grid_of
 
@@ -40,9 +42,10 @@ class PercentileObserver(HistogramObserver):
     percentile: float = 99.99
 
     def __post_init__(self) -> None:
-        if not 0 < self.percentile <= 100:
+        if not is_number(self.percentile) or not 0 < self.percentile <= 100:
             raise OptionError(
-                f"percentile is {self.percentile}", "Use a number above 0, at most 100"
+                f"percentile is {shown(self.percentile)}",
+                "Use a number above 0, at most 100",
             )
 
     @property

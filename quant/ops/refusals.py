@@ -19,6 +19,7 @@ from mdtensor.quant.tensor import QuantizedTensor
 
 #: Operations whose third argument is a bias.
 _WITH_BIAS = ("conv2d", "linear")
+_COMPARING = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
@@ -69,6 +70,12 @@ def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
         return PromotionError(
             "are these integers codes or numbers",
             "Use q.codes for arithmetic on codes, or QInt8Tensor(codes, qparams)",
+        )
+    if others and name in _COMPARING:
+        return PromotionError(
+            "a Python number has no grid",
+            "Use dequantize(q), or quantize(asarray(c), QParams(...)): codes of any "
+            "two grids compare exactly",
         )
     if others:
         return PromotionError(

@@ -183,6 +183,7 @@ def test_a_leaf_with_fields_says_what_a_file_keeps_of_it() -> None:
             {"n": 1},
             "metadata are not texts by name. Use str(value).",
         ),
+        ([md.ones(1)], None, 'a list has no names. Give {"name": tensor}.'),
         (
             {"a": md.ones(1)},
             {"mdtensor": "1"},

@@ -177,3 +177,14 @@ def test_dynamic_sizes_stay_dynamic():
     got = md.conv2d.select(QInt8Tensor, QInt8Tensor).deduce(spec, spec_of(WEIGHTS))
     assert got.shape == (-1, 2, 3, 3) and got.qparams.axis == 1
     assert md.relu.select(QInt8Tensor).deduce(spec) == spec
+
+
+def test_codes_without_a_grid_are_not_inferred():
+    spec = md.TensorSpec(QInt8Tensor, (2, 2))
+    for operation, count in ((md.add, 2), (md.matmul, 2), (md.relu, 1)):
+        with pytest.raises(md.GridError) as caught:
+            md.infer(operation, *[spec] * count)
+        assert str(caught.value).partition("): ")[2] == (
+            "a spec of QInt8Tensor has no grid. "
+            "Use TensorSpec(QInt8Tensor, shape, QParams(...))."
+        )

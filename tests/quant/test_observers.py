@@ -175,7 +175,11 @@ def test_one_constant_has_a_grid(kind, value):
             "momentum is 0.0. Use a number above 0, at most 1.",
         ),
         (
-            lambda: PercentileObserver(percentile=101),
+            lambda: MovingAverageObserver("a"),
+            "momentum is 'a'. Use a number above 0, at most 1.",
+        ),
+        (
+            lambda: PercentileObserver(101),
             "percentile is 101. Use a number above 0, at most 100.",
         ),
     ],
@@ -184,6 +188,37 @@ def test_settings_are_checked(make, said):
     with pytest.raises(OptionError) as raised:
         make()
     assert str(raised.value) == said
+
+
+def test_what_was_seen_is_no_setting():
+    wide, narrow = PercentileObserver(100), PercentileObserver(90)
+    for observer in (wide, narrow):
+        observer.observe(np.arange(1000.0))
+    assert narrow.qparams().range[1] < 0.96 * wide.qparams().range[1]
+    for kind in (MinMaxObserver, MSEObserver):
+        with pytest.raises(TypeError, match="positional argument"):
+            kind(-5.0)
+
+
+def test_merging_leaves_the_other_as_it_was():
+    some, other = MSEObserver(), MSEObserver()
+    some.observe([1e6])
+    other.observe([1.0, 2.0])
+    before = dict(other.counts), other.exponent
+    some.merge(other)
+    assert (other.counts, other.exponent) == before
+    assert sum(some.counts.values()) == 3
+
+
+@pytest.mark.parametrize("dtype", ["qint16", "qfloat8_e4m3"])
+def test_types_without_zero_points_get_symmetric_grids(dtype):
+    observer = MSEObserver()
+    observer.observe(np.linspace(-1.0, 3.0, 999))
+    found = md.dtype(dtype)
+    for grid in (observer.qparams(dtype=found), grid_of(-1.0, 3.0, dtype=found)):
+        assert grid.dtype is found
+        assert not grid.zero_point.any()
+        assert grid.range[1] >= 2.9
 
 
 DISTRIBUTIONS = {

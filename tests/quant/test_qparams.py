@@ -96,6 +96,18 @@ def test_a_grid_covers_its_range_and_holds_zero(a, b):
     assert bottom <= low + step / 2 and top >= high - step / 2
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [(1, -1, "1 to -1"), (np.nan, 1, "nan to 1"), (0, np.inf, "0 to inf")],
+)
+def test_a_range_has_finite_ends_in_order(low, high, shown):
+    with pytest.raises(GridError) as caught:
+        grid_of(low, high, dtype=qint8)
+    assert str(caught.value) == (
+        f"grid_of: a range is {shown}. Give finite numbers, the lower one first."
+    )
+
+
 @given(RANGES)
 def test_a_symmetric_grid_has_zero_point_zero_and_covers(bound):
     grid = grid_of(-abs(bound), abs(bound), dtype=qint8, symmetric=True)

@@ -97,6 +97,22 @@ def test_infinities_saturate_and_other_values_are_refused():
         Table(lambda x: x, QParams([1.0, 2.0], axis=0), grid)
 
 
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (math.log, "of -128 raises ValueError: math domain error"),
+        (lambda x: 1 / x, "of 0 raises ZeroDivisionError: Fraction(1, 0)"),
+    ],
+)
+def test_a_function_that_has_no_number_for_a_code(function, said):
+    with pytest.raises(md.OptionError) as caught:
+        Table(function, QParams(1.0), QParams(1.0))
+    assert str(caught.value) == (
+        f"Table: the function {said}. Return a number for each code: it is given each "
+        "as a Fraction."
+    )
+
+
 def test_another_grid_is_refused():
     table = Table(lambda x: x, QParams(1.0), QParams(1.0))
     for other in (QInt8Tensor([1], scale=2.0), md.ones(2)):

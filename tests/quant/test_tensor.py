@@ -4,12 +4,20 @@ import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams, QUInt8Tensor, quint8
+from mdtensor.quant import (
+    QFloat8E4M3Tensor,
+    QInt8Tensor,
+    QInt32Tensor,
+    QParams,
+    QUInt8Tensor,
+    quint8,
+)
 
 
 def test_codes_are_plain_integers_that_share_the_buffer():
@@ -106,3 +114,18 @@ def test_eight_threads_compute_the_same(rng):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(network, scales))
     assert found == [network(scale) for scale in scales]
+
+
+def test_codes_of_floats_are_their_bytes():
+    kept, other = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+    x = QFloat8E4M3Tensor(np.array([1.5, -2.0], kept), scale=2.0)
+    assert quant.dequantize(x).tolist() == [3.0, -4.0]
+    assert QFloat8E4M3Tensor([0x3C], scale=1.0).codes.tolist() == [0x3C]
+    assert QFloat8E4M3Tensor([], scale=1.0).shape == (0,)
+    with pytest.raises(md.CastError) as caught:
+        QFloat8E4M3Tensor(np.array([1.0], other), scale=1.0)
+    assert str(caught.value) == (
+        "codes of qfloat8_e4m3 are the bytes of its floats, not float8_e5m2. Use "
+        "quantize(asarray(a), QParams(s, dtype='qfloat8_e4m3')) for numbers, "
+        "an array of float8_e4m3fn for such floats."
+    )

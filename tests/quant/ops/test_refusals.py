@@ -121,6 +121,10 @@ NUMBER = (
     "with a Python number is not exact on a grid. "
     "Use mul(q, c) with c > 0, or quantize the number."
 )
+NO_GRID = (
+    "a Python number has no grid. Use dequantize(q), or quantize(asarray(c), "
+    "QParams(...)): codes of any two grids compare exactly."
+)
 FLOAT_BIAS = (
     "the bias is a float, codes need an accumulator. Use quantize(b, QParams("
     "x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
@@ -146,7 +150,7 @@ TEXTS = [
     (md.conv2d, (Q32, Q8), WIDE),
     (md.linear, (Q8, Q8, Q8), NO_BIAS),
     (md.add, (Q32, 1), f"add {NUMBER}"),
-    (md.less, (Q8, 0.5), f"less {NUMBER}"),
+    (md.less, (Q8, 0.5), NO_GRID),
     (md.minimum, (True, Q8), f"minimum {NUMBER}"),
 ]
 
