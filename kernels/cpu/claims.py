@@ -48,8 +48,8 @@ def publish(words, first, rows, pieces, arena, constants):
     atomics.exchange(words, CLAIM, CLOSED)
     here = processors.processor()
     if here != words[AT]:
-        words[AT] = here
-        processors.keep_off(here, words[THREADS:][: words[HELPERS]])
+        are_off = processors.keep_off(here, words[THREADS:][: words[HELPERS]])
+        words[AT] = here if are_off else NOWHERE
     for group in range(len(first)):
         words[FIRST + group] = first[group]
     words[BASE] = atomics.load(words, DONE) + 1

@@ -20,6 +20,8 @@ from mdtensor.kernels.cpu.run import ALONE, run
 
 #: Seconds that helpers wait awake after a job, and what it costs to wake them.
 AWAKE, WAKING = claims.SPIN_NANOSECONDS * 1e-9, 200e-6
+#: The key of the crew, there while nobody has it.
+FREE = "helpers"
 NO_ROWS = np.zeros((0, ROW_LENGTH), np.int64)
 NO_PIECES = np.zeros((0, 2), np.int64)
 NO_BYTES = np.zeros(0, np.uint8)
@@ -39,7 +41,7 @@ class Crew:
 
     def renew(self):
         """Forget all threads, after a fork or an error; new ones start with work."""
-        self._mine = threading.Lock()
+        self._free = {FREE: None}
         self._words = np.zeros(WORDS, np.int64)
         self._words[CLAIM] = CLOSED
         self.helpers = []
@@ -58,8 +60,7 @@ class Crew:
         elif start > self._awake_until and not self._pays_to_wake(account, start):
             run_alone(job.whole, arena, constants)
             self._ended = perf_counter()
-        elif account.wants_crew() and self._mine.acquire(False):
-            self._share(threads, job, arena, constants)
+        elif account.wants_crew() and self._share(threads, job, arena, constants):
             self._ended = perf_counter()
             self._awake_until = self._ended + AWAKE
             account.took(self._ended - start)
@@ -81,8 +82,14 @@ class Crew:
         return self._missed >= WAKING
 
     def _share(self, threads, job, arena, constants):
-        """With the helpers; this thread has the crew, and gives it back."""
-        words = self._words
+        """With the helpers, if nobody else has them: whether that was so."""
+        words, free = self._words, self._free
+        try:
+            # one step, unlike the call of a lock: no handler of a signal, which may
+            # raise, runs between it and the next line
+            del free[FREE]
+        except KeyError:
+            return False
         try:
             if threads != self._threads:
                 self._hire(threads)
@@ -94,8 +101,9 @@ class Crew:
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
+            return True
         finally:
-            self._mine.release()
+            free[FREE] = None
 
     def _hire(self, threads):
         """Let so many threads take part in the next jobs, the caller's included."""

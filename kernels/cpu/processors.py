@@ -28,18 +28,20 @@ def processor():
 def keep_off(here, threads):
     """Let threads run where this one may, but not on processor `here`.
 
-    Nothing changes where that leaves none, or the system knows no such calls.
-
     Args:
         here: from `processor`.
         threads: int64 1-D, as the system numbers them.
+
+    Returns: False, and nothing has changed, where that leaves none or the system knows
+        no such calls.
     """
     others = np.zeros(WORDS, np.int64)
     others_at = address_of(others, 0)
     if here < 0 or system(GET_AFFINITY, THIS_THREAD, 8 * WORDS, others_at, 0, 0, 0) < 0:
-        return
+        return False
     others[here // 64] &= ~(1 << (here % 64))
     if not others.any():
-        return
+        return False
     for thread in threads:
         system(SET_AFFINITY, thread, 8 * WORDS, others_at, 0, 0, 0)
+    return True

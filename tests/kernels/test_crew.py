@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import textwrap
@@ -164,6 +165,47 @@ def test_a_caller_with_one_processor_leaves_helpers_where_they_are():
             assert os.sched_getaffinity(helper) == set(others)
     finally:
         os.sched_setaffinity(0, [here, *others])
+
+
+@pytest.mark.skipif(not has_two_processors(), reason="one processor is all there is")
+def test_helpers_who_began_beside_a_bound_caller_move_once_it_is_free(
+    short, monkeypatch
+):
+    own, everywhere = Crew(), os.sched_getaffinity(0)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", own)
+    try:
+        for here in sorted(everywhere)[:2]:
+            for places in ([here], everywhere):
+                os.sched_setaffinity(0, places)
+                for _ in range(3):  # the second call is timed alone
+                    short(codes(0), threads=2)
+            found = os.sched_getaffinity(own.helpers[0].native_id)
+            assert found == everywhere - {own._words[claims.AT]}
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signals here")
+def test_an_interrupt_never_keeps_the_crew(short, monkeypatch):
+    def interrupt(*_):
+        raise Failure
+
+    own = Crew()
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", own)
+    x, before = codes(0), signal.signal(signal.SIGALRM, interrupt)
+    short(x, threads=2)
+    try:
+        for i in range(500):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 1e-6 * (i % 100))
+                while True:
+                    short(x, threads=2)
+            except Failure:
+                pass
+            assert crew.FREE in own._free
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert np.array_equal(short(x, threads=2)[0], short(x)[0])
 
 
 def test_a_helper_that_never_comes(short, monkeypatch):
