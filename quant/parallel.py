@@ -27,9 +27,12 @@ class threads:
     Without it they run on MDTENSOR_NUM_THREADS, if that is set, else on one. The bytes
     are the same for any number. A plan says of each node into how many `pieces` it is
     cut; short ones are one. Where one thread is faster, because other processes have
-    the cores, one is used; so it is for the calls of further threads meanwhile, and on
-    systems other than Linux. The context holds for this thread, or this asynchronous
-    task, and what is called from it.
+    the cores or calls are short and come one by one, one is used; so it is for the
+    calls of further threads meanwhile, and on systems other than Linux. The context
+    holds for this thread, or this asynchronous task, and what is called from it.
+
+    Nodes that stay float are no compiled steps: NumPy runs them, whose BLAS has threads
+    of its own, as many as OPENBLAS_NUM_THREADS says.
 
     Args:
         n: the calling thread included.
