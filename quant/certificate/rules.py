@@ -77,6 +77,7 @@ ORACLES: dict[str, dict[str, Oracle]] = {
         "add": tflite.add_opt,
         "add of quint8": tflite.add_opt_u8,
         "products": tflite.products_opt,
+        "depthwise, one scale": tflite.products_ref,  # 4 channels, which fill no vector
         "softmax": tflite_softmax.softmax_opt,
         "mean": tflite.mean_opt,
     },

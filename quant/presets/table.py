@@ -118,9 +118,13 @@ def _near_weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> N
     limits.within(rule, operation, ratio, 2.0**-32, 2.0**8)
 
 
-def _shifts_on_arm(x: Any, w: Any, *rest: Any, groups: int = 1, **_: Any) -> bool:
+def _is_depthwise(x: Any, *rest: Any, groups: int = 1, **_: Any) -> bool:
+    return groups > 1 and groups == x.shape[1]
+
+
+def _shifts_on_arm(x: Any, w: Any, *rest: Any, **options: Any) -> bool:
     """Whether XNNPACK multiplies in integers on Arm: depthwise with one scale."""
-    return groups > 1 and groups == x.shape[1] and w.qparams.axis is None
+    return _is_depthwise(x, **options) and w.qparams.axis is None
 
 
 def _products(
@@ -200,7 +204,9 @@ def _litert_opt(rule: str = "tflite_opt") -> Row:
     moved = (rule, "requantize", tflite.requantize_opt, _move, tflite.products_opt)
     row = _litert(rule, tflite_softmax.softmax_opt, tflite.mean_opt)
     row |= _products(rule, tflite.products_opt, _weighted, linear, conv2d)
+    each = Products(rule, "conv2d", tflite.depthwise_opt, _weighted, conv2d)
     return row | {
+        "conv2d": ByType(row["conv2d"], each, _is_depthwise),
         "quantize": Quantized(rule, "quantize", tflite.quantize_opt, _grids),
         "requantize": Requantized(*moved),
         "add": ByType(

@@ -161,26 +161,29 @@ def test_fully_connected(rule, per_row, rng):
         same(ours, Session(model, rule)(x))
 
 
-@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize(
+    ("ic", "oc", "depthwise"),
+    [(16, 24, False), (16, 16, True), (3, 3, True), (20, 20, True), (7, 14, True)],
+)
 @pytest.mark.parametrize("rule", RULES)
-def test_convolutions(rule, depthwise, rng):
+def test_convolutions(rule, ic, oc, depthwise, rng):
     for per_channel in (True, True, False):
-        shape = (16, 1, 3, 3) if depthwise else (24, 16, 3, 3)
+        shape = (oc, 1 if depthwise else ic, 3, 3)
         w, b, x_grid, scales, zero = layer(rng, shape, shape[0])
         scales = scales if per_channel else scales[:1]
-        x = rng.integers(-128, 128, (2, 16, 15, 15), dtype=np.int8)
+        x = rng.integers(-128, 128, (2, ic, 15, 15), dtype=np.int8)
         stored, own = bias(b, x_grid, scales)
         xs, ws = tensor(x, x_grid), weights_of(w, scales)
-        window = {"stride": 2, "padding": 1, "groups": 16 if depthwise else 1}
+        window = {"stride": 2, "padding": 1, "groups": ic if depthwise else 1}
         grid = step_of(xs, ws, own, md.conv2d(xs, ws, own, **window)), zero
         kind = "DepthwiseConv2D" if depthwise else "Conv2D"
-        more = {"DepthMultiplier": 1} if depthwise else {}
+        more = {"DepthMultiplier": oc // ic} if depthwise else {}
         theirs = w.transpose((1, 2, 3, 0) if depthwise else (0, 2, 3, 1))
         axis = 3 if depthwise else 0
         model = one_operator(
             "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D",
             [
-                value((2, 15, 15, 16), x_grid),
+                value((2, 15, 15, ic), x_grid),
                 Value(theirs.shape, scales, axis=axis, data=theirs),
                 stored,
             ],
