@@ -317,11 +317,11 @@ all: _calls.LikeAll
 """Whether no element over `axis` is zero; NaN is not zero."""
 any: _calls.LikeAll
 """Whether some element over `axis` is not zero; NaN is not zero."""
-max: _calls.Max
+max: _calls.LikeMax
 """The largest element over `axis`; NaN if there is one."""
 mean: _calls.Mean
 """Σ x / N over `axis`, N being the number of elements."""
-min: _calls.Min
+min: _calls.LikeMax
 """The smallest element over `axis`; NaN if there is one."""
 prod: _calls.Prod
 """Π x over `axis`; types and errors as those of `sum`."""
@@ -351,9 +351,9 @@ cumulative_sum: _calls.LikeCumulativeProd
 """y[i] = x[0] + ... + x[i] along `axis`."""
 diff: _calls.Diff
 """y[i] = x[i + 1] - x[i] along `axis`, `n` times."""
-argmax: _calls.Argmax
+argmax: _calls.LikeArgmax
 """The index of the first largest element along `axis`; of the first NaN if any."""
-argmin: _calls.Argmin
+argmin: _calls.LikeArgmax
 """The index of the first smallest element along `axis`; of the first NaN if any."""
 count_nonzero: _calls.CountNonzero
 """How many elements over `axis` are not zero; NaN is not zero."""

@@ -2638,7 +2638,7 @@ class LikeAll(Call):
     @overload
     def __call__(self, x: NumericTensor, /, *, axis: Any = None, keepdims: bool = False) -> LogicalTensor: ...
 
-class Max(Call):
+class LikeMax(Call):
     def __call__(self, x: _RealOrAffineT, /, *, axis: Any = None, keepdims: bool = False) -> _RealOrAffineT: ...
 
 class Mean(Call):
@@ -2646,9 +2646,6 @@ class Mean(Call):
     def __call__(self, x: _FloatingOrComplexT, /, *, axis: Any = None, keepdims: bool = False, out: None = None, rounding: Any = None) -> _FloatingOrComplexT: ...
     @overload
     def __call__(self, x: AffineTensor, /, *, axis: Any = None, keepdims: bool = False, out: QParams[_T], rounding: Any = None) -> _T: ...
-
-class Min(Call):
-    def __call__(self, x: _RealT, /, *, axis: Any = None, keepdims: bool = False) -> _RealT: ...
 
 class Prod(Call):
     @overload
@@ -2744,17 +2741,11 @@ class LikeCumulativeProd(Call):
 class Diff(Call):
     def __call__(self, x: _NumericT, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> _NumericT: ...
 
-class Argmax(Call):
+class LikeArgmax(Call):
     @overload
     def __call__(self, x: HostReal | HostAffine, /, *, axis: int | None = None, keepdims: bool = False) -> Int64Tensor: ...
     @overload
     def __call__(self, x: AffineTensor, /, *, axis: int | None = None, keepdims: bool = False) -> SignedTensor: ...
-    @overload
-    def __call__(self, x: RealTensor, /, *, axis: int | None = None, keepdims: bool = False) -> SignedTensor: ...
-
-class Argmin(Call):
-    @overload
-    def __call__(self, x: HostReal, /, *, axis: int | None = None, keepdims: bool = False) -> Int64Tensor: ...
     @overload
     def __call__(self, x: RealTensor, /, *, axis: int | None = None, keepdims: bool = False) -> SignedTensor: ...
 

@@ -17,7 +17,8 @@ from mdtensor.quant.generics import quantize, requantize
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QInt32Tensor
 
-SUMS = (md.add, md.sub, md.mul, md.matmul, md.linear, md.conv2d)
+PRODUCTS = (md.matmul, md.linear, md.conv2d)
+SUMS = (md.add, md.sub, md.mul, *PRODUCTS)
 ROUNDED = (
     *SUMS,
     *(md.div, md.minimum, md.maximum, md.avg_pool2d, md.global_avg_pool2d, md.mean),
@@ -55,10 +56,8 @@ def _saturated(case: Case, *arguments: Any, **options: Any) -> Iterator[Lost]:
     result = case.result
     if result.device is not cpu or result.dtype is qint32:
         return
-    given = {n: v if n != "rounding" else None for n, v in case.options.items()}
-    try:
-        wide = case.function(*(arguments or case.arguments), **{**given, **options})
-    except MdtensorError:  # no such method beyond 8 bits
+    wide = _again(case, *arguments, **options)
+    if wide is None:  # no such method beyond 8 bits
         return
     grid = result.qparams
     codes = wide.buffer.astype(np.int64) + grid.along(grid.zero_point, wide.shape)
@@ -68,9 +67,30 @@ def _saturated(case: Case, *arguments: Any, **options: Any) -> Iterator[Lost]:
     yield Lost("saturated", int(np.count_nonzero(outside)))
 
 
-@audit(*SUMS, result=QInt32Tensor)
+def _again(case: Case, *arguments: Any, **options: Any) -> Any:
+    """The call with other arguments or options, by the exact rule; None if refused."""
+    given = {n: v if n != "rounding" else None for n, v in case.options.items()}
+    try:
+        return case.function(*(arguments or case.arguments), **{**given, **options})
+    except MdtensorError:
+        return None
+
+
+@audit(*SUMS, md.sum, result=QInt32Tensor)
 def headroom(case: Case) -> Iterator[Headroom]:
-    """Of exact results; what is rounded to a grid was such a sum before."""
     if case.result.device is cpu:
-        largest = int(np.abs(case.result.buffer.astype(np.int64)).max(initial=0))
-        yield Headroom(BITS - largest.bit_length(), BITS)
+        yield _left(case.result)
+
+
+@audit(*PRODUCTS, result=AffineTensor)
+def headroom_before_rounding(case: Case) -> Iterator[Headroom]:
+    """Of the sums that `out` rounds."""
+    if case.options.get("out") is not None and case.result.device is cpu:
+        sums = _again(case, out=None)
+        if isinstance(sums, QInt32Tensor):
+            yield _left(sums)
+
+
+def _left(sums: QInt32Tensor) -> Headroom:
+    largest = int(np.abs(sums.buffer.astype(np.int64)).max(initial=0))
+    return Headroom(BITS - largest.bit_length(), BITS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import OptionError, ShapeError, max, mean, method, softmax, sum
+from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, sum
 from mdtensor.errors import checked, describe
 from mdtensor.generics.options import flag
 from mdtensor.generics.rules.reduction import extreme
@@ -58,9 +58,19 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
 
 @method(max, deduce=one_grid(extreme))
 def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
-    axes = _axes("max", x, axis, keepdims)
-    checked("max", (x,), lambda: check_nonempty(x.shape, axes))
-    return quantized(x.codes.buffer.max(axis=axes, keepdims=keepdims), x.qparams)
+    return _extreme("max", x, axis, keepdims)
+
+
+@method(min, deduce=one_grid(extreme))
+def min(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
+    return _extreme("min", x, axis, keepdims)
+
+
+def _extreme(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
+    axes = _axes(name, x, axis, keepdims)
+    checked(name, (x,), lambda: check_nonempty(x.shape, axes))
+    codes = getattr(x.codes.buffer, name)(axis=axes, keepdims=keepdims)
+    return quantized(codes, x.qparams)
 
 
 @method(softmax, deduce=rounded_share)

@@ -50,7 +50,7 @@ COMPARISONS += [md.greater, md.greater_equal]
 CURVES = [md.relu, md.relu6, md.sigmoid, md.tanh, md.exp, md.hardswish, md.hardsigmoid]
 CURVES += [md.silu, md.mish, md.gelu, md.elu, md.selu, md.softsign, md.leaky_relu]
 JOINS = [md.concat, md.stack]
-REDUCTIONS = [md.sum, md.mean, md.max, md.argmax]
+REDUCTIONS = [md.sum, md.mean, md.max, md.min, md.argmax, md.argmin]
 CASES = [
     *((f, pair, {}) for f in ARITHMETIC for pair in PAIRS),
     *((f, (S8, x), {}) for f in (md.mul, md.div) for x in (ONES, ONES[0, 0], SPLIT)),

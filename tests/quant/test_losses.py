@@ -69,6 +69,15 @@ def test_products_of_matrices_have_headroom_or_saturate() -> None:
     assert exact.headroom is not None
     assert (exact.headroom.bits, exact.headroom.width) == (31 - 15, 31)
     assert rounded.lost == {"saturated": 1}
+    assert rounded.headroom == exact.headroom, "of the sums that out= rounds"
+
+
+def test_sums_have_headroom_and_floats_have_none() -> None:
+    w = QInt8Tensor([[100], [100]], scale=0.1)
+    with md.checked() as log:
+        md.sum(w)
+        md.matmul(md.ones((1, 2)), w)
+    assert log.headroom == 31 - 8
 
 
 def test_raises() -> None:

@@ -45,26 +45,30 @@ def test_sums_and_means_are_exact(exact, tensor, grid, out, axis, keepdims, shap
 @given(st.sampled_from(GRIDS), st.sampled_from(AXES), st.booleans())
 def test_extremes_keep_the_grid(tensor, grid, axis, keepdims):
     x = tensor(np.random.default_rng(0).integers(0, 127, (3, 4, 5)), grid)
-    got = md.max(x, axis=axis, keepdims=keepdims)
-    assert got.qparams == grid and isinstance(got.buffer, np.ndarray)
-    assert np.array_equal(got.buffer, x.buffer.max(axis=axis, keepdims=keepdims))
+    for name in ("max", "min"):
+        got = getattr(md, name)(x, axis=axis, keepdims=keepdims)
+        wanted = getattr(x.buffer, name)(axis=axis, keepdims=keepdims)
+        assert got.qparams == grid and isinstance(got.buffer, np.ndarray)
+        assert np.array_equal(got.buffer, wanted)
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1])
 @pytest.mark.parametrize("keepdims", [True, False])
-def test_argmax_is_that_of_codes(axis, keepdims, random_codes):
+@pytest.mark.parametrize("search", [md.argmax, md.argmin])
+def test_places_are_those_of_codes(search, axis, keepdims, random_codes):
     x = random_codes((3, 4, 5), GRIDS[0])
-    got = md.argmax(x, axis=axis, keepdims=keepdims)
-    wanted = md.argmax(x.codes, axis=axis, keepdims=keepdims)
+    got = search(x, axis=axis, keepdims=keepdims)
+    wanted = search(x.codes, axis=axis, keepdims=keepdims)
     assert type(got) is md.Int64Tensor and got.shape == wanted.shape
     assert np.array_equal(got.buffer, wanted.buffer)
 
 
 def test_the_first_of_equal_codes_wins(tensor):
     assert int(md.argmax(tensor([3, 7, 7], GRIDS[0]))) == 1
+    assert int(md.argmin(tensor([7, 3, 3], GRIDS[0]))) == 1
 
 
-@pytest.mark.parametrize("reduce", [md.sum, md.max, md.argmax])
+@pytest.mark.parametrize("reduce", [md.sum, md.max, md.min, md.argmax, md.argmin])
 def test_layout_does_not_matter(reduce, random_codes, layout):
     x = random_codes((3, 4), GRIDS[0])
     wanted = reduce(x, axis=1).buffer
@@ -89,7 +93,7 @@ def test_sums_that_leave_32_bits_are_refused():
     assert md.mean(x, out=QParams(2.0**24)).codes.tolist() == 32
 
 
-@pytest.mark.parametrize("reduce", [md.sum, md.max, md.argmax])
+@pytest.mark.parametrize("reduce", [md.sum, md.max, md.min, md.argmax, md.argmin])
 def test_keepdims_is_a_truth_value(reduce):
     with pytest.raises(md.OptionError, match=r"keepdims is 'no'\. Use True or False"):
         reduce(QInt8Tensor([1, 2], scale=0.5), keepdims="no")
