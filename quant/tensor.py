@@ -97,7 +97,7 @@ class QuantizedTensor(Tensor):
 
     def _become(self, made: Self) -> None:
         self.buffer, self.qparams = made.buffer, made.qparams
-        self.rounding, self.kept = None, ()
+        self.rounding, self.kept = made.rounding, ()
 
     @classmethod
     def wrap(cls, buffer: Any, qparams: QParams | None = None) -> Self:
@@ -178,10 +178,14 @@ class QuantizedTensor(Tensor):
         return f"{super().__repr__()}({self.qparams.describe_range()})"
 
     def __reduce__(self) -> Any:
-        return type(self), (self.device.to_host(self.buffer), self.qparams)
+        return type(self), (self.device.to_host(self.buffer), self._ruled())
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self._rewrapped(self.device.copy(self.buffer), self.qparams)
+        return self._rewrapped(self.device.copy(self.buffer), self._ruled())
+
+    def _ruled(self) -> QParams:
+        """The grid, from which a new tensor has its rule."""
+        return self.qparams.rounded(self.rounding)
 
     def _numbers(self) -> Any:
         zero = self.qparams.along(self.zero_point, self.shape)
@@ -301,7 +305,7 @@ class PackedTensor(NarrowTensor):
 
     def __reduce__(self) -> Any:
         host = self.device.to_host(self.buffer)
-        return type(self).wrap, (host, self.qparams, self.shape)
+        return type(self).wrap, (host, self._ruled(), self.shape)
 
 
 def _packed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

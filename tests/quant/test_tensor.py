@@ -129,3 +129,17 @@ def test_codes_of_floats_are_their_bytes():
         "quantize(asarray(a), QParams(s, dtype='qfloat8_e4m3')) for numbers, "
         "an array of float8_e4m3fn for such floats."
     )
+
+
+@pytest.mark.parametrize("dtype", ["qint8", "qint4"])
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_copy_knows_the_rule_of_its_codes(dtype, again):
+    x = quant.quantize(md.ones((2, 3)), QParams(0.3, dtype=dtype), rounding="onnx")
+    plain = quant.quantize(md.ones((2, 3)), QParams(0.3, dtype=dtype))
+    assert (again(x).rounding, again(plain).rounding) == ("onnx", None)
+    assert again(x).qparams.rounding is None
+    assert again(x).codes.tolist() == x.codes.tolist()
