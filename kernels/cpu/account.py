@@ -1,8 +1,7 @@
 """Whether a job is worth its crew: what calls took, beside what one thread takes."""
 
+import math
 import time
-
-import numpy as np
 
 #: Every so many calls one thread does the job, and is timed by what its core worked.
 PROBE = 256
@@ -35,7 +34,7 @@ class Account:
 
     def gain(self):
         """Seconds that a second thread saves at most; no bound before a first probe."""
-        return np.inf if self.alone is None else self.alone / 2
+        return math.inf if self.alone is None else self.alone / 2
 
     def wants_crew(self):
         """Whether this call is for the crew, not for a probe of one thread."""

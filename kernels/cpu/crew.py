@@ -18,7 +18,8 @@ from mdtensor.kernels.cpu.claims import CALLER, CLAIM, CLOSED, WORDS
 from mdtensor.kernels.cpu.invoke import ROW_LENGTH
 from mdtensor.kernels.cpu.run import ALONE, run
 
-#: Seconds that helpers wait awake after a job, and what it costs to wake them.
+#: Seconds that helpers wait awake after a job, and that calls miss before they wake
+#: again: that takes some 90 us, and a second thread saves less than what is counted.
 AWAKE, WAKING = claims.SPIN_NANOSECONDS * 1e-9, 200e-6
 #: The key of the crew, there while nobody has it.
 FREE = "helpers"
@@ -70,10 +71,9 @@ class Crew:
             account.took_alone(thread_time() - start)
 
     def _pays_to_wake(self, account, now):
-        """Have calls of late missed as much without helpers as it costs to wake them?
+        """Have calls of late missed so much without helpers that waking them pays?
 
-        So calls that come one by one are left to one thread, if they are short. At
-        worst it costs twice what is best.
+        So calls that come one by one are left to one thread, if they are short.
         Source: A. Karlin et al., "Competitive snoopy caching", 1988.
         """
         if now > self._ended + AWAKE:

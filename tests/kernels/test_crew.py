@@ -161,7 +161,8 @@ def test_a_caller_with_one_processor_leaves_helpers_where_they_are():
         with ThreadPoolExecutor(1) as pool:
             helper = pool.submit(threading.get_native_id).result()
             os.sched_setaffinity(helper, others)
-            processors.keep_off(processors.processor(), np.array([helper]))
+            given = processors.processor(), np.array([helper])
+            assert not processors.keep_off(*given)
             assert os.sched_getaffinity(helper) == set(others)
     finally:
         os.sched_setaffinity(0, [here, *others])

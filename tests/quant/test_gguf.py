@@ -175,6 +175,8 @@ def test_what_is_refused(rng) -> None:
         f"Blocks.quantize(ndarray[4,32]): {FINITE} Use asarray(x).": (
             lambda: Blocks.quantize(np.ones((4, 32), np.float32), "Q4_0")
         ),
+        "Blocks.quantize(Float32Tensor[0,32]): there is no number in x. Give one block "
+        "or more.": lambda: Blocks.quantize(md.ones((0, 32)), "Q4_0"),
         "Blocks.quantize(Float32Tensor[31]): rows are no whole blocks of 32.": lambda: (
             Blocks.quantize(md.ones(31), "Q8_0")
         ),
@@ -269,6 +271,13 @@ def test_a_file_is_read_as_it_was_written(rng, tmp_path) -> None:
         assert found.dtype == stored and found.tolist() == [*row]
     write_gguf(path, {"n": file["h"]}, {"i": 3, "f": 0.5})
     assert read_gguf(path).metadata == {"i": 3, "f": 0.5}
+
+
+def test_tensors_without_names_are_not_written(tmp_path) -> None:
+    with pytest.raises(md.StorageError) as raised:
+        write_gguf(tmp_path / "a.gguf", [md.ones(1)])
+    assert str(raised.value) == 'a list has no names. Give {"name": tensor}.'
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_written(tmp_path) -> None:

@@ -111,11 +111,24 @@ def test_a_saved_calibration_is_the_same(kind: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[1]", '{"samples": 1, "observers": {"x": {"kind": "No"}}}']
+    "text",
+    [
+        *("", "{}", "[1]", '{"samples": 1, "observers": {"x": {"kind": "No"}}}'),
+        '{"samples": 1, "observers": {"x": {"kind": "MinMaxObserver", "low": 0}}}',
+        '{"samples": 1, "observers": {"x": {"kind": "MinMaxObserver", "a": 0}}}',
+    ],
 )
 def test_what_is_no_calibration(text: str, tmp_path: Path) -> None:
     path = tmp_path / "ranges.json"
     path.write_text(text)
+    with pytest.raises(ModelError, match="holds no calibration"):
+        Calibration.load(path)
+
+
+def test_a_field_that_no_observer_has_is_no_calibration(tmp_path: Path) -> None:
+    path = tmp_path / "ranges.json"
+    calibrate(GRAPH, [rows(2)]).save(path)
+    path.write_text(path.read_text().replace('"low"', '"odd": 1, "low"'))
     with pytest.raises(ModelError, match="holds no calibration"):
         Calibration.load(path)
 
