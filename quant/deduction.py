@@ -48,8 +48,8 @@ def rounded(
         rule: the declared one.
         exact: the arguments and the number of axes of the result to a grid; None if
             there is no such grid.
-        weights: refuses grids from which no sum of products is exact; by default each
-            argument has one grid.
+        weights: refuses grids from which no sum of products is exact, or, where it
+            `is_rounded`, is known; by default each argument has one grid.
     """
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
@@ -57,7 +57,7 @@ def rounded(
         if out is None and exact is None:
             raise GridError("the result is on no grid exactly", "Pass out=QParams(...)")
         if weights is not None:
-            weights(*specs)
+            weights(*specs, is_rounded=out is not None)
         elif out is not None:
             _refuse_axes(specs)
         if out is None and exact is not None:
@@ -181,15 +181,34 @@ def _dequantized(spec: Any) -> Any:
     return spec
 
 
-def by_rows(x: Any, w: Any, b: Any = None) -> None:
+def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
     """One grid for x, one a row of w or one, and a bias on the grid of the products."""
     _refuse_axes([x])
     if not w.qparams.is_along(None, 0):
-        raise GridError(
-            f"weights have scales along {_where(w.qparams)}",
-            "Give them one scale for each output channel: axis=0",
-        )
+        _refuse_inside(w.qparams, "G")
     accumulators.check_bias_grid(x.qparams, w, b)
+
+
+def by_rows_or_blocks(
+    x: Any, w: Any, b: Any = None, *, is_rounded: bool = False
+) -> None:
+    """The same; where the sum is rounded, scales of w may differ inside it.
+
+    There is no grid of the products then, and the bias is on any.
+    """
+    if w.qparams.is_along(None, 0):
+        by_rows(x, w, b)
+    elif is_rounded:
+        _refuse_axes([x])
+    else:
+        _refuse_inside(w.qparams, "Pass out=QParams(...), or g")
+
+
+def _refuse_inside(grid: QParams, way: str) -> None:
+    raise GridError(
+        f"weights have scales along {_where(grid)}",
+        f"{way}ive them one scale for each output channel: axis=0",
+    )
 
 
 def _where(grid: QParams) -> str:
@@ -197,14 +216,19 @@ def _where(grid: QParams) -> str:
     return f"axis {grid.axis}{blocks}"
 
 
-def by_columns(x1: Any, x2: Any) -> None:
-    """One grid for x1, one a column of x2 or one."""
+def by_columns(x1: Any, x2: Any, *, is_rounded: bool = False) -> None:
+    """One grid for x1; one a column of x2 or one, any where it is rounded."""
     _refuse_axes([x1])
-    if not x2.qparams.is_along(None, max(x2.ndim - 1, 1)):
+    if not is_rounded and not leaves_sum(x2):
         raise GridError(
             f"scales along {_where(x2.qparams)} cannot leave the sum",
-            "Give one scale for each output column, or one for all",
+            "Pass out=QParams(...), or give one scale for each output column",
         )
+
+
+def leaves_sum(x2: Any) -> bool:
+    """Whether the scales of a second factor are those of columns, or one."""
+    return bool(x2.qparams.is_along(None, max(x2.ndim - 1, 1)))
 
 
 def _sum_grid(x1: Any, x2: Any, _: int) -> QParams:
@@ -232,7 +256,7 @@ rounded_sum = rounded(broadcast, _sum_grid)
 rounded_product = rounded(broadcast, _product_grid)
 rounded_quotient = rounded(broadcast)
 rounded_matmul = rounded(matrix_product, _matmul_grid, by_columns)
-rounded_linear = rounded(affine, _matmul_grid, by_rows)
+rounded_linear = rounded(affine, _matmul_grid, by_rows_or_blocks)
 rounded_conv = rounded(convolution, _conv_grid, by_rows)
 rounded_mean = of_something(rounded(reduction))
 rounded_share = rounded(along)

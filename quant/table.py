@@ -1,4 +1,4 @@
-"""Any function of one 8-bit code, as a table that one gather runs."""
+"""Any function of one code of 8 or 16 bits, as a table that one gather runs."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,21 +13,24 @@ from mdtensor import CastError, GridError, OptionError
 from mdtensor.errors import describe, shown
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
-from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.dtypes import qint8, qint16, quint8
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import quantized
 
 #: A float64 that a function returns errs by less than this part of itself.
 ERROR = 2.0**-48
 
 
 class Table:
-    """A function between two 8-bit grids, each code of it rounded once, half to even.
+    """A function between two grids, each code of it rounded once, half to even.
+
+    It is called for each code: 256 times, for those of 16 bits 65,536 times.
 
     Args:
         function: of a `Fraction`, the exact number that a code stands for. What it
             returns is exact if it is an integer, a `Fraction` or a `Decimal`; a float
             is taken to be off by at most `error`.
-        source, out: the grids.
+        source, out: the grids, of `qint8`, `quint8` or `qint16`.
         error: the relative error of floats; 0 if they are exact.
 
     Raises:
@@ -58,16 +61,18 @@ class Table:
         for name, grid in (("source", source), ("out", out)):
             _check_grid(name, grid)
         self.source, self.out = source, out.rounded(None)
-        low = int(source.dtype.minimum)
-        numbers = [(low + i - source.zero) * source.fraction for i in range(256)]
-        self._codes = [_code(_called(function, x), x, out, error) for x in numbers]
-        offset = unsigned_grid(out).zero - out.zero
-        table = np.array(self._codes) + offset
-        self._step = steps.Lookup(table.astype(np.uint8))
+        low, size = int(source.dtype.minimum), 2**source.dtype.bits
+        numbers = ((low + i - source.zero) * source.fraction for i in range(size))
+        codes = [_code(_called(function, x), x, out, error) for x in numbers]
+        self._codes = np.array(codes, out.dtype.storage)
+        self._step = None
+        if qint16 not in (source.dtype, out.dtype):
+            offset = unsigned_grid(out).zero - out.zero
+            self._step = steps.Lookup((np.array(codes) + offset).astype(np.uint8))
 
     def code(self, code: int) -> int:
         """The code of `out` for a code of `source`."""
-        return self._codes[code - int(self.source.dtype.minimum)]
+        return int(self._codes[code - int(self.source.dtype.minimum)])
 
     def __call__(self, x: Any) -> Any:
         """The function of every number of `x`, on `out`.
@@ -82,7 +87,10 @@ class Table:
                 "Requantize the argument, or make a table for its grid",
                 given,
             )
-        return from_unsigned(self._step(contiguous(unsigned(x))), self.out)
+        if self._step is not None:
+            return from_unsigned(self._step(contiguous(unsigned(x))), self.out)
+        places = x.buffer.astype(np.int64) - int(self.source.dtype.minimum)
+        return quantized(self._codes[places], self.out)
 
     def __repr__(self) -> str:
         return f"Table({self.source} -> {self.out})"
@@ -91,10 +99,9 @@ class Table:
 def _check_grid(name: str, grid: Any) -> None:
     if not isinstance(grid, QParams):
         raise OptionError(f"{name} is a {type(grid).__name__}", "Pass a QParams")
-    if grid.dtype not in (qint8, quint8) or grid.axis is not None:
-        raise OptionError(
-            f"{name} is {grid}", "Use qint8 or quint8, one grid for the tensor", "Table"
-        )
+    if grid.dtype not in (qint8, quint8, qint16) or grid.axis is not None:
+        fix = "Use qint8, quint8 or qint16, one grid for the tensor"
+        raise OptionError(f"{name} is {grid}", fix, "Table")
 
 
 def _called(function: Callable[[Fraction], Any], x: Fraction) -> Any:

@@ -119,10 +119,11 @@ def build(function: Function, source: QParams, target: QParams) -> Table:
 def codes(function: Function, source: QParams, target: QParams) -> list[int]:
     """The codes of `function` for every code of the type of `source`, in order."""
     given = range(int(source.dtype.minimum), source.maximum + 1)
-    return [_code(function, code, source, target) for code in given]
+    return [code_of(function, code, source, target) for code in given]
 
 
-def _code(function: Function, code: int, source: QParams, target: QParams) -> int:
+def code_of(function: Function, code: int, source: QParams, target: QParams) -> int:
+    """The code of `function` for one code."""
     value = function((code - source.zero) * source.fraction)
     steps = round(value / target.fraction)
     return min(max(steps + target.zero, target.minimum), target.maximum)
@@ -136,7 +137,7 @@ def cached(function: Function, source: QParams, target: QParams) -> Table:
     return table
 
 
-@lru_cache(maxsize=256)
-def decays(source: QParams) -> tuple[Fraction, ...]:
-    """e**(-scale · d) to DIGITS digits for d from 0 to 255."""
-    return tuple(exp(-d * source.fraction) for d in range(256))
+@lru_cache(maxsize=2**16)
+def decay(scale: Fraction, steps: int) -> Fraction:
+    """e**(-scale · steps) to DIGITS digits, remembered."""
+    return exp(-steps * scale)

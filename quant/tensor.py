@@ -86,11 +86,8 @@ class QuantizedTensor(Tensor):
             raise GridError(
                 "codes mean nothing without a grid", "Give qparams or scale"
             )
-        grid = qparams
-        if grid is None:
-            grid = QParams(
-                scale, zero_point, dtype=own, axis=axis, block_size=block_size
-            )
+        told: dict[str, Any] = {"dtype": own, "axis": axis, "block_size": block_size}
+        grid = QParams(scale, zero_point, **told) if qparams is None else qparams
         found = leaf(_code_dtype(own), self.device)(_plain(codes, own)).buffer
         self._become(type(self).from_codes(found, grid))
         check_codes(self.device.to_host(found), grid)
@@ -238,8 +235,14 @@ class AffineTensor(QuantizedTensor):
     __slots__ = ()
 
 
-class NarrowTensor(AffineTensor):
-    """Codes of at most 8 bits: what convolutions and matrix products take."""
+class ShortTensor(AffineTensor):
+    """Codes of at most 16 bits: what products and functions of one code take."""
+
+    __slots__ = ()
+
+
+class NarrowTensor(ShortTensor):
+    """Codes of at most 8 bits: what compiled kernels take."""
 
     __slots__ = ()
 
@@ -336,7 +339,7 @@ class QUInt8Tensor(NarrowTensor, dtype=quint8):
     __slots__ = ()
 
 
-class QInt16Tensor(AffineTensor, dtype=qint16):
+class QInt16Tensor(ShortTensor, dtype=qint16):
     """Codes from -2**15 to 2**15 - 1: activations of high precision, zero point 0."""
 
     __slots__ = ()

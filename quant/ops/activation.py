@@ -1,4 +1,4 @@
-"""Functions of one quantized argument: tables of 256 codes, exact by construction."""
+"""Functions of one quantized argument: tables of all codes, each rounded once."""
 
 from math import inf, isfinite
 from numbers import Real
@@ -24,10 +24,11 @@ from mdtensor import (
 from mdtensor.errors import checked, describe, shown
 from mdtensor.generics.rules.elementwise import same
 from mdtensor.kernels.cpu import steps
-from mdtensor.quant import tables
+from mdtensor.quant import long_tables, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import curve, kept_same, on_grid
-from mdtensor.quant.ops.compiled import attempt, narrow
+from mdtensor.quant.dtypes import qint16
+from mdtensor.quant.ops.compiled import attempt, held, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -35,6 +36,7 @@ from mdtensor.quant.tensor import (
     NarrowTensor,
     QInt16Tensor,
     QInt32Tensor,
+    ShortTensor,
     quantized,
     spec_of,
 )
@@ -47,21 +49,35 @@ def lookup_step(
     function: tables.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
-    source, target = unsigned_grid(x.qparams), unsigned_grid(narrow(out))
+    source, target = unsigned_grid(held(x.qparams)), unsigned_grid(narrow(out))
     return steps.Lookup(tables.cached(function, source, target))
 
 
-def looked_up(name: str, function: tables.Function, x: Any, out: QParams | None) -> Any:
-    """The codes of `function` on `out`, by its rule."""
+def looked_up(
+    operation: Any,
+    function: tables.Function,
+    x: Any,
+    out: QParams | None,
+    **options: Any,
+) -> Any:
+    """The codes of `function` on `out`, by its rule.
+
+    Args:
+        operation: the same, of floats; with `options`.
+    """
+    name = operation.__name__
     require_per_tensor(name, x)
     grid = require_out(name, out, x)
     if by_rule := ruled(name, grid):
         return by_rule(function, x, grid)
+    if x.dtype is qint16:
+        codes = long_tables.gathered(operation, function, x, grid, options)
+        return quantized(codes, grid)
     step = attempt(lookup_step, function, spec_of(x), grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)
-    codes = tables.codes(function, unsigned_grid(x.qparams), grid)
-    return quantized(np.array(codes, grid.dtype.storage)[unsigned(x)], grid)
+    table = tables.codes(function, unsigned_grid(x.qparams), grid)
+    return quantized(np.array(table, grid.dtype.storage)[unsigned(x)], grid)
 
 
 def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
@@ -90,12 +106,15 @@ def _refuse_inexact(grid: QParams, low: Any, high: Any) -> None:
             )
 
 
-def _clipped(name: str, x: Any, low: Any, high: Any, out: Any) -> Any:
+def _clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
+    name = operation.__name__
     require_per_tensor(name, x)
     low, high = checked(name, (x,), lambda: _bounds(low, high))
     if out is None:
         checked(name, (x,), lambda: _refuse_inexact(x.qparams, low, high))
-    return looked_up(name, tables.clip(low, high), x, x.qparams if out is None else out)
+    grid, bounds = x.qparams if out is None else out, {"min": low, "max": high}
+    options = bounds if operation is clip else {}
+    return looked_up(operation, tables.clip(low, high), x, grid, **options)
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -103,12 +122,12 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(relu, deduce=kept_same, prepare=relu_step)
-def relu(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("relu", tables.relu, x, x.qparams if out is None else out)
+def relu(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(relu, tables.relu, x, x.qparams if out is None else out)
 
 
 @method(relu, deduce=same)
-def relu(x: Symmetric, /) -> Any:
+def relu(x: QInt32Tensor, /) -> Any:
     return x.wrap(np.maximum(x.buffer, 0), x.qparams)
 
 
@@ -117,8 +136,8 @@ def relu6_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(relu6, deduce=kept_same, prepare=relu6_step)
-def relu6(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _clipped("relu6", x, 0, 6, out)
+def relu6(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return _clipped(relu6, x, 0, 6, out)
 
 
 def clip_step(
@@ -142,8 +161,8 @@ def _clipped_spec(
 
 
 @method(clip, deduce=_clipped_spec, prepare=clip_step)
-def clip(x: NarrowTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
-    return _clipped("clip", x, min, max, out)
+def clip(x: ShortTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
+    return _clipped(clip, x, min, max, out)
 
 
 def hardsigmoid_step(
@@ -162,10 +181,10 @@ def _line(alpha: float, beta: float) -> tables.Function:
 
 @method(hardsigmoid, deduce=curve, prepare=hardsigmoid_step)
 def hardsigmoid(
-    x: NarrowTensor, /, *, alpha: float, beta: float, out: Any = None
+    x: ShortTensor, /, *, alpha: float, beta: float, out: Any = None
 ) -> Any:
     line = checked("hardsigmoid", (x,), lambda: _line(alpha, beta))
-    return looked_up("hardsigmoid", line, x, out)
+    return looked_up(hardsigmoid, line, x, out, alpha=alpha, beta=beta)
 
 
 def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -173,8 +192,8 @@ def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Loo
 
 
 @method(hardswish, deduce=curve, prepare=hardswish_step)
-def hardswish(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("hardswish", tables.hardswish, x, out)
+def hardswish(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(hardswish, tables.hardswish, x, out)
 
 
 def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -182,8 +201,8 @@ def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Looku
 
 
 @method(sigmoid, deduce=curve, prepare=sigmoid_step)
-def sigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("sigmoid", tables.sigmoid, x, out)
+def sigmoid(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(sigmoid, tables.sigmoid, x, out)
 
 
 def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -191,8 +210,8 @@ def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(tanh, deduce=curve, prepare=tanh_step)
-def tanh(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("tanh", tables.tanh, x, out)
+def tanh(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(tanh, tables.tanh, x, out)
 
 
 def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -200,8 +219,8 @@ def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(exp, deduce=curve, prepare=exp_step)
-def exp(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("exp", tables.exp, x, out)
+def exp(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(exp, tables.exp, x, out)
 
 
 def _mirrored(grid: QParams) -> QParams:

@@ -37,7 +37,7 @@ from mdtensor.quant.deduction import (
     rounded_sum,
 )
 from mdtensor.quant.ops.activation import lookup_step
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
@@ -52,6 +52,7 @@ from mdtensor.quant.tensor import (
     NarrowTensor,
     QInt32Tensor,
     QuantizedTensor,
+    ShortTensor,
     quantized,
     spec_of,
 )
@@ -165,14 +166,15 @@ def mul_step(
     if not a.shape or not (a.shape == b.shape or is_factor):
         problem = "a compiled product takes equal shapes, [n, c, 1, 1], or a number"
         raise NotCompiled(problem)
-    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, narrow(out))]
+    read = held(a.qparams), held(b.qparams)
+    grids = [unsigned_grid(g) for g in (*read, narrow(out))]
     ratio = grids[0].fraction * grids[1].fraction / grids[2].fraction
     zeros = grids[0].zero, grids[1].zero
     return compiled(lambda: steps.Mul(ratio, zeros, grids[2].zero))
 
 
 @method(mul, deduce=rounded_product, prepare=mul_step)
-def mul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
+def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check("mul", x1, x2, out)
     require_per_tensor("mul", x1, x2)
     if by_rule := ruled("mul", out):
@@ -249,7 +251,7 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
 
 
 @method(div, deduce=rounded_quotient, prepare=div_step)
-def div(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
+def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
     shape = broadcast_shapes(x1.shape, x2.shape)
@@ -263,10 +265,24 @@ def div(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
 
 
 def _quotient(a: Any, b: Any, ratio: Fraction) -> Any:
-    """round(a / b · ratio): one rational for each of the few distinct pairs."""
-    pairs, index = np.unique(
-        np.stack([a.ravel(), b.ravel()], 1), axis=0, return_inverse=True
-    )
+    """round(a / b · ratio), cut to ±2**40; a / 0 is infinite.
+
+    Float64 decides all but near ties: one rational for each distinct pair of these.
+    """
+    if not 1 / exact.FINITE < ratio < exact.FINITE:
+        return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
+    with np.errstate(divide="ignore"):
+        found = np.clip(a / b * float(ratio), -exact.LARGE, exact.LARGE)
+    rounded = np.rint(found)
+    error = np.abs(found) * exact.ERROR
+    doubt = np.abs(np.abs(found - rounded) - 0.5) <= error
+    rounded = rounded.astype(np.int64)
+    rounded[doubt] = _quotient_exactly(a[doubt], b[doubt], ratio)
+    return rounded
+
+
+def _quotient_exactly(a: Any, b: Any, ratio: Fraction) -> Any:
+    pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
     limit = int(exact.LARGE)
     values = [
         min(max(round(Fraction(int(p), int(q)) * ratio), -limit), limit)
@@ -274,7 +290,7 @@ def _quotient(a: Any, b: Any, ratio: Fraction) -> Any:
         else int(np.sign(p)) * limit
         for p, q in pairs
     ]
-    return np.array(values, np.int64)[index].reshape(a.shape)
+    return np.array(values, np.int64)[index.ravel()]
 
 
 @method(div, deduce=refused("div"))

@@ -34,6 +34,17 @@ def compiled(make: Callable[[], Step]) -> Step:
         raise NotCompiled(str(error).rstrip(".")) from None
 
 
+def held(grid: QParams) -> QParams:
+    """`grid`, of codes that a step reads: of 8 bits or fewer.
+
+    Raises:
+        NotCompiled: they have more.
+    """
+    if grid.dtype.bits > 8:
+        raise NotCompiled(f"a compiled step reads codes of 8 bits, not {grid.dtype}")
+    return grid
+
+
 def narrow(out: QParams | None) -> QParams:
     """`out`, the grid of the 8-bit codes that a step writes.
 

@@ -30,7 +30,7 @@ from mdtensor.quant.deduction import (
     type_of_floats,
     weight_only,
 )
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
 from mdtensor.quant.ops.keeping import kept
 from mdtensor.quant.ops.refusals import (
     check_out,
@@ -49,12 +49,12 @@ from mdtensor.quant.ops.weight_only import (
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
-    NarrowTensor,
     QInt4Tensor,
     QInt8Tensor,
     QInt32Tensor,
     QuantizedTensor,
     ScaledFloatTensor,
+    ShortTensor,
     quantized,
     spec_of,
 )
@@ -67,7 +67,7 @@ AnyBias = Union[NumericTensor, QuantizedTensor, None]
 
 def conv2d_step(
     x: TensorSpec,
-    w: NarrowTensor,
+    w: ShortTensor,
     b: Bias,
     /,
     *,
@@ -97,7 +97,7 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
     """
     _check_weights(w, b)
     accumulators.check_bias_grid(x, w, b)
-    source = unsigned_grid(x)
+    source = unsigned_grid(held(x))
     found: dict[str, Any] = {"x_zero_point": source.zero}
     if out is not None:
         target = unsigned_grid(narrow(out))
@@ -111,6 +111,7 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
 def _check_weights(w: Any, b: Any) -> None:
     if isinstance(w, TensorSpec) or isinstance(b, TensorSpec):
         raise NotCompiled("compiled weights and biases are constants")
+    held(w.qparams)
     if not w.qparams.is_along(None, 0):
         raise NotCompiled("compiled weights have scales on axis 0")
     if w.size == 0:
@@ -124,8 +125,8 @@ def _check_weights(w: Any, b: Any) -> None:
 
 @method(conv2d, deduce=rounded_conv, prepare=conv2d_step)
 def conv2d(
-    x: NarrowTensor,
-    w: NarrowTensor,
+    x: ShortTensor,
+    w: ShortTensor,
     b: Bias,
     /,
     *,
@@ -161,7 +162,7 @@ def conv2d(
 @method(conv2d, deduce=weight_only(convolution), prepare=kept_conv2d)
 def conv2d(
     x: FloatingTensor,
-    w: Union[NarrowTensor, ScaledFloatTensor],
+    w: Union[ShortTensor, ScaledFloatTensor],
     b: Union[FloatingTensor, None],
     /,
     *,
@@ -242,8 +243,13 @@ def _check_shapes(
     checked(name, tuple(t for t in (x, w, b) if t is not None), rule)
 
 
-def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
+def check_grids(
+    name: str, x: Any, w: Any, b: Any, out: Any, rule: Any = by_rows
+) -> None:
     """Refuse grids that products cannot leave, a bias on none of theirs, a bad `out`.
+
+    Args:
+        rule: of deduction, for the grids.
 
     Raises:
         GridError, OptionError: those.
@@ -252,7 +258,7 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
     require_per_tensor(name, x)
     if out is not None:
         check_out(name, out, *given)
-    checked(name, given, lambda: by_rows(x, w, b))
+    checked(name, given, lambda: rule(x, w, b, is_rounded=out is not None))
 
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Smooth activations of codes: tables of 256 codes, correctly rounded."""
+"""Smooth activations of codes: tables of all codes, correctly rounded."""
 
 from math import isfinite
 from numbers import Real
@@ -22,7 +22,7 @@ from mdtensor.quant import functions, tables
 from mdtensor.quant.deduction import curve
 from mdtensor.quant.ops.activation import looked_up, lookup_step
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import NarrowTensor
+from mdtensor.quant.tensor import ShortTensor
 
 
 def silu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -30,8 +30,8 @@ def silu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(silu, deduce=curve, prepare=silu_step)
-def silu(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("silu", functions.silu, x, out)
+def silu(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(silu, functions.silu, x, out)
 
 
 def mish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -39,8 +39,8 @@ def mish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(mish, deduce=curve, prepare=mish_step)
-def mish(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("mish", functions.mish, x, out)
+def mish(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(mish, functions.mish, x, out)
 
 
 def selu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -48,8 +48,8 @@ def selu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(selu, deduce=curve, prepare=selu_step)
-def selu(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("selu", functions.selu, x, out)
+def selu(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(selu, functions.selu, x, out)
 
 
 def softsign_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -57,8 +57,8 @@ def softsign_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Look
 
 
 @method(softsign, deduce=curve, prepare=softsign_step)
-def softsign(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up("softsign", functions.softsign, x, out)
+def softsign(x: ShortTensor, /, *, out: Any = None) -> Any:
+    return looked_up(softsign, functions.softsign, x, out)
 
 
 def _finite(name: str, value: Any) -> Any:
@@ -85,9 +85,9 @@ def _leaky_relu_spec(
 
 
 @method(leaky_relu, deduce=_leaky_relu_spec, prepare=leaky_relu_step)
-def leaky_relu(x: NarrowTensor, /, *, negative_slope: float, out: Any = None) -> Any:
+def leaky_relu(x: ShortTensor, /, *, negative_slope: float, out: Any = None) -> Any:
     function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
-    return looked_up("leaky_relu", function, x, out)
+    return looked_up(leaky_relu, function, x, out, negative_slope=negative_slope)
 
 
 def _elu(alpha: Any) -> tables.Function:
@@ -106,8 +106,9 @@ def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
 
 
 @method(elu, deduce=_elu_spec, prepare=elu_step)
-def elu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
-    return looked_up("elu", checked("elu", (x,), lambda: _elu(alpha)), x, out)
+def elu(x: ShortTensor, /, *, alpha: float, out: Any = None) -> Any:
+    function = checked("elu", (x,), lambda: _elu(alpha))
+    return looked_up(elu, function, x, out, alpha=alpha)
 
 
 def _gelu(approximate: Any) -> tables.Function:
@@ -129,6 +130,6 @@ def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec
 
 
 @method(gelu, deduce=_gelu_spec, prepare=gelu_step)
-def gelu(x: NarrowTensor, /, *, approximate: str, out: Any = None) -> Any:
+def gelu(x: ShortTensor, /, *, approximate: str, out: Any = None) -> Any:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
-    return looked_up("gelu", function, x, out)
+    return looked_up(gelu, function, x, out, approximate=approximate)

@@ -17,10 +17,12 @@ from mdtensor.errors import checked
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
 from mdtensor.kernels.cpu import products, wide_weights
-from mdtensor.quant import accumulators, exact
+from mdtensor.quant import accumulators, exact, inside
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
     by_columns,
+    by_rows_or_blocks,
+    leaves_sum,
     rounded_linear,
     rounded_matmul,
     type_of_floats,
@@ -53,20 +55,21 @@ from mdtensor.quant.ops.weight_only import (
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
-    NarrowTensor,
     QInt8Tensor,
     QInt32Tensor,
     QuantizedTensor,
     ScaledFloatTensor,
+    ShortTensor,
+    quantized,
     spec_of,
 )
 
 #: What stands for numbers beside floats.
-Weights = Union[NarrowTensor, ScaledFloatTensor]
+Weights = Union[ShortTensor, ScaledFloatTensor]
 
 
 def linear_step(
-    x: TensorSpec, w: NarrowTensor, b: Bias, /, *, out: QParams | None = None
+    x: TensorSpec, w: ShortTensor, b: Bias, /, *, out: QParams | None = None
 ) -> products.Linear | wide_weights.Repeated:
     """Weights [n, k] packed for this CPU."""
     options = rounding_of(x.qparams, w, b, out)
@@ -78,10 +81,12 @@ def linear_step(
 
 
 @method(linear, deduce=rounded_linear, prepare=linear_step)
-def linear(x: NarrowTensor, w: NarrowTensor, b: Bias, /, *, out: Any = None) -> Any:
+def linear(x: ShortTensor, w: ShortTensor, b: Bias, /, *, out: Any = None) -> Any:
     _check_linear(x, w, b, out)
     if by_rule := ruled("linear", out):
         return by_rule(x, w, b, out)
+    if not w.qparams.is_along(None, 0):
+        return quantized(inside.linear(x, w, b, out), out)
     found = _by_kernel(x, w, b, out, linear_step)
     return _by_integers(x, w, b, out) if found is None else found
 
@@ -143,7 +148,7 @@ def _check_shapes(x: Any, w: Any, b: Any) -> None:
 
 def _check_linear(x: Any, w: Any, b: Any, out: Any) -> None:
     _check_shapes(x, w, b)
-    check_grids("linear", x, w, b, out)
+    check_grids("linear", x, w, b, out, by_rows_or_blocks)
 
 
 def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
@@ -151,7 +156,7 @@ def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
     require_per_tensor("matmul", x1)
     if out is not None:
         check_out("matmul", out, x1, x2)
-    checked("matmul", (x1, x2), lambda: by_columns(x1, x2))
+    checked("matmul", (x1, x2), lambda: by_columns(x1, x2, is_rounded=out is not None))
 
 
 def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
@@ -165,10 +170,12 @@ def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
 
 
 @method(matmul, deduce=rounded_matmul)
-def matmul(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
+def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check_matmul(x1, x2, out)
     if by_rule := ruled("matmul", out):
         return by_rule(x1, x2, out)
+    if not leaves_sum(x2):
+        return quantized(inside.matmul(x1, x2, out), out)
     if _is_weights(x2) and x1.ndim > 1:
         found = _by_kernel(x1, x2, None, out, _matmul_step)
         if found is not None:

@@ -1,5 +1,6 @@
 """Pooling of codes: the maximum keeps the grid, a mean is rounded once."""
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -30,11 +31,11 @@ from mdtensor.quant.codes import (
     unsigned_grid,
 )
 from mdtensor.quant.deduction import of_something, rounded
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import NarrowTensor, quantized, spec_of
+from mdtensor.quant.tensor import ShortTensor, quantized, spec_of
 
 #: Sums of this many codes stay inside 32 bits.
 MOST_PIXELS = (2**31 - 1) // 255
@@ -69,6 +70,7 @@ def max_pool2d_step(
     ceil_mode: bool,
 ) -> steps.MaxPool:
     """Codes [n, h, w, c] in and out."""
+    held(x.qparams)
     window = _window(x.shape, kernel_size, stride, padding, ceil_mode)
     return steps.MaxPool(window.kernel, window.stride, window.padding)
 
@@ -81,7 +83,7 @@ def _max_pooled(x: TensorSpec, **options: Any) -> TensorSpec:
 
 @method(max_pool2d, deduce=_max_pooled, prepare=max_pool2d_step)
 def max_pool2d(
-    x: NarrowTensor,
+    x: ShortTensor,
     /,
     *,
     kernel_size: Any,
@@ -90,17 +92,12 @@ def max_pool2d(
     ceil_mode: bool,
 ) -> Any:
     _refuse_moving_axis(x)
-    step = checked(
-        "max_pool2d",
-        (x,),
-        lambda: max_pool2d_step(
-            spec_of(x),
-            kernel_size=kernel_size,
-            stride=stride,
-            padding=padding,
-            ceil_mode=ceil_mode,
-        ),
-    )
+    options = {"kernel_size": kernel_size, "stride": stride}
+    options |= {"padding": padding, "ceil_mode": ceil_mode}
+    prepare = partial(attempt, max_pool2d_step, spec_of(x), **options)
+    step = checked("max_pool2d", (x,), prepare)
+    if step is None:
+        return quantized(max_pool2d(x.codes, **options).buffer, x.qparams)
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), x.qparams)
 
 
@@ -122,7 +119,7 @@ def avg_pool2d_step(
     out: QParams | None = None,
 ) -> steps.AvgPool:
     """Codes [n, h, w, c] in and out."""
-    source, target = unsigned_grid(x.qparams), unsigned_grid(narrow(out))
+    source, target = unsigned_grid(held(x.qparams)), unsigned_grid(narrow(out))
     window = _window(x.shape, kernel_size, stride, padding, ceil_mode)
     if count_include_pad and window.padding != padding4(padding):
         raise NotCompiled("a compiled mean counts whole windows")
@@ -143,7 +140,7 @@ def avg_pool2d_step(
 
 @method(avg_pool2d, deduce=of_something(rounded(pooling)), prepare=avg_pool2d_step)
 def avg_pool2d(
-    x: NarrowTensor,
+    x: ShortTensor,
     /,
     *,
     kernel_size: Any,
@@ -216,7 +213,7 @@ def global_avg_pool2d_step(
     x: TensorSpec, /, *, out: QParams | None = None
 ) -> steps.Mean:
     """Codes [n, h, w, c] to [n, 1, 1, c]."""
-    source, target = unsigned_grid(x.qparams), unsigned_grid(narrow(out))
+    source, target = unsigned_grid(held(x.qparams)), unsigned_grid(narrow(out))
     ratio, pixels = source.fraction / target.fraction, prod(x.shape[2:])
     if pixels > MOST_PIXELS:
         raise NotCompiled(f"a sum of {pixels} codes could leave 32 bits")
@@ -229,7 +226,7 @@ def global_avg_pool2d_step(
     deduce=of_something(rounded(global_pooling)),
     prepare=global_avg_pool2d_step,
 )
-def global_avg_pool2d(x: NarrowTensor, /, *, out: Any = None) -> Any:
+def global_avg_pool2d(x: ShortTensor, /, *, out: Any = None) -> Any:
     checked("global_avg_pool2d", (x,), lambda: check_image(x.shape))
     require_per_tensor("global_avg_pool2d", x)
     grid = require_out("global_avg_pool2d", out, x)

@@ -17,7 +17,7 @@ from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import AffineTensor, NarrowTensor, quantized
+from mdtensor.quant.tensor import AffineTensor, ShortTensor, quantized
 
 #: Float64 shares err by less than this part of themselves.
 ERROR = 2.0**-40
@@ -74,7 +74,7 @@ def _extreme(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 @method(softmax, deduce=rounded_share)
-def softmax(x: NarrowTensor, /, *, axis: int, out: Any = None) -> Any:
+def softmax(x: ShortTensor, /, *, axis: int, out: Any = None) -> Any:
     require_per_tensor("softmax", x)
     grid = require_out("softmax", out, x)
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
@@ -90,13 +90,13 @@ def softmax(x: NarrowTensor, /, *, axis: int, out: Any = None) -> Any:
 
 def _shares(below: Any, source: QParams, grid: QParams) -> Any:
     """round(w / sum of w / step) for w = e**(-scale * below); near ties exactly."""
-    weights = tables.decays(source)
-    parts = np.array([float(w) for w in weights])[below]
+    parts = np.exp(below * -float(source.scale))
     shares = parts / parts.sum(axis=-1, keepdims=True) / float(grid.scale)
     nearest = np.rint(np.minimum(shares, exact.LARGE))
     doubt = np.abs(np.abs(shares - nearest) - 0.5) <= shares * ERROR
     steps = nearest.astype(np.int64)
     for place in zip(*np.nonzero(doubt), strict=True):
-        total = reduce(add, [weights[d] for d in below[place[:-1]]])
-        steps[place] = round(weights[below[place]] / total / grid.fraction)
+        weights = [tables.decay(source.fraction, d) for d in below[place[:-1]].tolist()]
+        share = weights[place[-1]] / reduce(add, weights)
+        steps[place] = round(share / grid.fraction)
     return steps

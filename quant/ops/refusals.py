@@ -13,7 +13,7 @@ from mdtensor import (
     cpu,
 )
 from mdtensor.errors import describe
-from mdtensor.quant.dtypes import FLOATS, qint16, qint32
+from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
@@ -97,9 +97,6 @@ def _of_codes(name: str, kinds: Sequence[Any]) -> PromotionError:
     elif qint32 in dtypes:
         problem = "with an accumulator the result would leave 32 bits"
         fix = "Use requantize(acc, out=QParams(...)) first"
-    elif qint16 in dtypes:
-        problem = f"{name} has no exact result for codes of 16 bits"
-        fix = "Use requantize(x, out=QParams(...)) to 8 bits, or dequantize(x)"
     else:
         problem = "the bias is no accumulator"
         fix = "Use a QInt32Tensor with the scale of x times the scale of w"

@@ -15,7 +15,7 @@ import numpy as np
 from mdtensor.kernels.presets.grid import Grid
 from mdtensor.kernels.rescale import float32_of
 from mdtensor.quant.dtypes import qint32
-from mdtensor.quant.presets.limits import eight_bits
+from mdtensor.quant.presets.limits import eight_bits, one_scale_each
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
@@ -125,6 +125,8 @@ class Products(Call):
     def allow(self, *given: Any, **options: Any) -> None:
         x, w, *_, out = given
         self.check(self.rule, self.operation, x, w, out)
+        outputs = w.ndim - 1 if self.operation == "matmul" else 0
+        one_scale_each(self.rule, self.operation, w.qparams, outputs)
 
     def __call__(self, x: Any, w: Any, *rest: Any, **options: Any) -> Any:
         *bias, out = rest

@@ -54,6 +54,13 @@ def one_scale(rule: str, operation: str, *grids: QParams) -> None:
         refuse(rule, operation, problem, f"Use {written('rounding', 'exact')} here")
 
 
+def one_scale_each(rule: str, operation: str, grid: QParams, outputs: int) -> None:
+    """Weights with one scale for each index of the axis `outputs`, or one."""
+    if not grid.is_along(None, outputs):
+        problem = "its weights have one scale for each output"
+        refuse(rule, operation, problem, f"Use {written('rounding', 'exact')} here")
+
+
 def signed(rule: str, operation: str, *grids: QParams) -> None:
     """Codes of qint8 in and out."""
     if any(grid.dtype is not qint8 for grid in grids):

@@ -202,8 +202,8 @@ REFUSED = {
     "result.": lambda f, i, w: md.add(f, f),
     "a grid of floats and one of integers have no common type. Use requantize(x, "
     "out=QParams(...)) to bring both to one.": lambda f, i, w: md.mul(f, i),
-    "matmul has no exact result for codes of 16 bits. Use requantize(x, "
-    "out=QParams(...)) to 8 bits, or dequantize(x).": lambda f, i, w: md.matmul(w, i),
+    "with an accumulator the result would leave 32 bits. Use requantize(acc, "
+    "out=QParams(...)) first.": lambda f, i, w: md.matmul(w, md.add(i, i)),
     "add with a Python number is not exact on a grid. Use mul(q, c) with c > 0, or "
     "quantize the number.": lambda f, i, w: md.add(i, 1),
 }

@@ -116,7 +116,8 @@ def test_scales_inside_the_sum_are_refused(shape, random_codes):
         md.matmul(random_codes((3, 3), ROWS), b)
     assert str(raised.value) == (
         f"matmul(QInt8Tensor[3,3], {md.quant.tensor.spec_of(b)}): scales along axis 0 "
-        "cannot leave the sum. Give one scale for each output column, or one for all."
+        "cannot leave the sum. Pass out=QParams(...), or give one scale for each "
+        "output column."
     )
 
 

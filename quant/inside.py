@@ -1,0 +1,153 @@
+"""Products whose scales differ inside the sum, as those of weights in blocks do.
+
+    y = round((sum over parts p of scale[p] · sum over k in p of x[k] · w[k]) / step)
+
+    part     neighbours along k that share their scale: a block; one k, if scales lie
+             along k; the bias, on a grid of its own
+    sums     of steps, on 64-bit integers, exact
+    round    half to even, once: float64 decides all but near ties, rationals those
+
+No accumulator holds such a sum: it has no single scale.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor import Int64Tensor, matmul as product
+from mdtensor.generics.shapes import matmul_shape
+from mdtensor.quant import exact
+from mdtensor.quant.qparams import QParams
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of products of steps, with a scale for each part of k.
+
+    Args:
+        x: steps [..., m, k].
+        w: steps [..., k, n].
+        scales: of the products, like `w`.
+        starts: where the parts of k begin.
+    """
+
+    x: IntArray
+    w: IntArray
+    scales: FloatArray
+    starts: tuple[int, ...]
+
+    def with_bias(self, steps: IntArray, scales: FloatArray) -> "Sums":
+        """The sums and one more product, of 1 and steps [n] of their own scales."""
+        one = np.ones((*self.x.shape[:-1], 1), np.int64)
+        return Sums(
+            np.concatenate([self.x, one], -1),
+            np.concatenate([self.w, steps[None]], -2),
+            np.concatenate([self.scales, scales[None]], -2),
+            (*self.starts, self.w.shape[-2]),
+        )
+
+    @property
+    def _parts(self) -> list[slice]:
+        ends = (*self.starts[1:], self.w.shape[-2])
+        return [slice(*part) for part in zip(self.starts, ends, strict=True)]
+
+    def rounded(self, step: float) -> IntArray:
+        """The sums in multiples of `step`, cut to ±2**40."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            factors = self.scales / step
+            total, size = self._near(factors)
+            error = size * (len(self.starts) + 8) * 2.0**-53
+            if _is_exact(factors, step, size):
+                error = np.zeros_like(size)
+            nearest = np.rint(np.clip(np.nan_to_num(total), -exact.LARGE, exact.LARGE))
+            sure = np.abs(np.abs(total - nearest) - 0.5) > error
+            sure |= np.abs(total) - error >= exact.LARGE
+        if not error.any():
+            return nearest.astype(np.int64)
+        rounded: IntArray = nearest.astype(np.int64)
+        for place in zip(*np.nonzero(~sure), strict=True):
+            rounded[place] = self._exactly(place, step)
+        return rounded
+
+    def _near(self, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The sums in float64, and what their parts add up to without signs."""
+        batch = np.broadcast_shapes(self.x.shape[:-2], self.w.shape[:-2])
+        total = np.zeros((*batch, self.x.shape[-2], self.w.shape[-1]))
+        size = total.copy()
+        for part in self._parts:
+            left = Int64Tensor.wrap(self.x[..., part])
+            right = Int64Tensor.wrap(self.w[..., part, :])
+            sums = product(left, right).buffer * factors[..., part.start, None, :]
+            total += sums
+            size += np.abs(sums)
+        return total, size
+
+    def _exactly(self, place: tuple[Any, ...], step: float) -> int:
+        """One sum, by rational numbers."""
+        *batch, row, column = place
+        shape = np.broadcast_shapes(self.x.shape[:-2], self.w.shape[:-2])
+        x, w, scales = (
+            np.broadcast_to(a, (*shape, *a.shape[-2:]))[tuple(batch)]
+            for a in (self.x, self.w, self.scales)
+        )
+        sums = np.add.reduceat(x[row] * w[:, column], self.starts).tolist()
+        own = scales[list(self.starts), column].tolist()
+        found = sum(n * Fraction(s) for n, s in zip(sums, own, strict=True))
+        limit = int(exact.LARGE)
+        return min(max(round(found / Fraction(step)), -limit), limit)
+
+
+def _is_exact(factors: FloatArray, step: float, size: FloatArray) -> bool:
+    """Whether float64 holds every factor, every product and every sum of them."""
+    mantissas, exponents = np.frexp(factors)
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    lowest = np.ldexp((whole & -whole).astype(np.float64), exponents - 53)
+    unit = float(lowest.min(initial=np.inf))
+    return bool(np.frexp(step)[0] == 0.5 and size.max(initial=0) < unit * 2.0**53)
+
+
+def linear(x: Any, w: Any, b: Any, out: QParams) -> Any:
+    """Codes of x · wᵀ + b on `out`; the bias may have any scales."""
+    scales = _scales(x, w).T
+    starts = _starts(w.qparams, 1, w.shape[1])
+    left = np.atleast_2d(exact.steps_of(x))
+    sums = Sums(left, exact.steps_of(w).T, scales, starts)
+    if b is not None:
+        own = np.broadcast_to(b.qparams.along(b.scale, b.shape), b.shape)
+        sums = sums.with_bias(exact.steps_of(b), own)
+    return _codes(sums, out, (*x.shape[:-1], w.shape[0]))
+
+
+def matmul(x1: Any, x2: Any, out: QParams) -> Any:
+    """Codes of x1 · x2 on `out`."""
+    axis = max(x2.ndim - 2, 0)
+    starts = _starts(x2.qparams, axis, x2.shape[axis])
+    right = exact.steps_of(x2), _scales(x1, x2)
+    if x2.ndim == 1:
+        right = right[0][:, None], right[1][:, None]
+    sums = Sums(np.atleast_2d(exact.steps_of(x1)), *right, starts)
+    return _codes(sums, out, matmul_shape(x1.shape, x2.shape))
+
+
+def _scales(x: Any, w: Any) -> FloatArray:
+    """Those of the products, for each step of `w`; float64 holds them exactly."""
+    scales = w.qparams.along(w.scale, w.shape) * float(x.qparams.scale)
+    return np.broadcast_to(scales, w.shape)
+
+
+def _starts(grid: QParams, axis: int, k: int) -> tuple[int, ...]:
+    """Where along `axis` scales may change."""
+    if grid.axis == axis:
+        return tuple(range(0, k, grid.block_size or 1))
+    is_whole = grid.block_size is None
+    return tuple(range(0, k, max(k, 1) if is_whole else 1))
+
+
+def _codes(sums: Sums, out: QParams, shape: tuple[int, ...]) -> Any:
+    return exact.to_codes(sums.rounded(float(out.scale)), out).reshape(shape)
