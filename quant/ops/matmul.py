@@ -17,7 +17,7 @@ from mdtensor.errors import checked
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
 from mdtensor.kernels.cpu import products, wide_weights
-from mdtensor.quant import accumulators, exact, inside
+from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
     by_columns,
@@ -29,6 +29,7 @@ from mdtensor.quant.deduction import (
     weight_only,
 )
 from mdtensor.quant.dtypes import qint4, qint8
+from mdtensor.quant.ops import inside
 from mdtensor.quant.ops.compiled import attempt, compiled
 from mdtensor.quant.ops.conv import (
     AnyBias,
@@ -86,7 +87,7 @@ def linear(x: ShortTensor, w: ShortTensor, b: Bias, /, *, out: Any = None) -> An
     if by_rule := ruled("linear", out):
         return by_rule(x, w, b, out)
     if not w.qparams.is_along(None, 0):
-        return quantized(inside.linear(x, w, b, out), out)
+        return quantized(inside.linear_codes(x, w, b, out), out)
     found = _by_kernel(x, w, b, out, linear_step)
     return _by_integers(x, w, b, out) if found is None else found
 
@@ -175,7 +176,7 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     if by_rule := ruled("matmul", out):
         return by_rule(x1, x2, out)
     if not leaves_sum(x2):
-        return quantized(inside.matmul(x1, x2, out), out)
+        return quantized(inside.matmul_codes(x1, x2, out), out)
     if _is_weights(x2) and x1.ndim > 1:
         found = _by_kernel(x1, x2, None, out, _matmul_step)
         if found is not None:

@@ -12,6 +12,7 @@ No accumulator holds such a sum: it has no single scale.
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,7 @@ class Sums:
 
     @property
     def _parts(self) -> list[slice]:
-        ends = (*self.starts[1:], self.w.shape[-2])
-        return [slice(*part) for part in zip(self.starts, ends, strict=True)]
+        return [slice(*p) for p in pairwise((*self.starts, self.w.shape[-2]))]
 
     def rounded(self, step: float) -> IntArray:
         """The sums in multiples of `step`, cut to ±2**40."""
@@ -112,7 +112,7 @@ def _is_exact(factors: FloatArray, step: float, size: FloatArray) -> bool:
     return bool(np.frexp(step)[0] == 0.5 and size.max(initial=0) < unit * 2.0**53)
 
 
-def linear(x: Any, w: Any, b: Any, out: QParams) -> Any:
+def linear_codes(x: Any, w: Any, b: Any, out: QParams) -> Any:
     """Codes of x · wᵀ + b on `out`; the bias may have any scales."""
     scales = _scales(x, w).T
     starts = _starts(w.qparams, 1, w.shape[1])
@@ -124,7 +124,7 @@ def linear(x: Any, w: Any, b: Any, out: QParams) -> Any:
     return _codes(sums, out, (*x.shape[:-1], w.shape[0]))
 
 
-def matmul(x1: Any, x2: Any, out: QParams) -> Any:
+def matmul_codes(x1: Any, x2: Any, out: QParams) -> Any:
     """Codes of x1 · x2 on `out`."""
     axis = max(x2.ndim - 2, 0)
     starts = _starts(x2.qparams, axis, x2.shape[axis])
