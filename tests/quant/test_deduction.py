@@ -7,7 +7,9 @@ import pytest
 
 import mdtensor as md
 from mdtensor.quant import (
+    QInt4Tensor,
     QInt8Tensor,
+    QInt16Tensor,
     QInt32Tensor,
     QParams,
     QuantizedTensor,
@@ -39,6 +41,13 @@ NEW = [quantize(FLOATS, QParams(0.5, dtype=d)) for d in (qint4, qint16, qfloat8_
 ONES = QUInt8Tensor(np.ones((1, 3, 4, 4), np.uint8), scale=0.5)
 ROWS = QInt8Tensor(np.ones((5, 4), np.int8), scale=np.ones(5), axis=0)
 COLUMNS = QInt8Tensor(np.ones((4, 5), np.int8), scale=np.ones(5), axis=1)
+LONG = NEW[1]
+LONG_ROWS = QInt16Tensor(np.ones((5, 4), np.int16), scale=np.ones(5), axis=0)
+LONG_WEIGHTS = QInt16Tensor(np.ones((2, 3, 2, 2), np.int16), scale=1.0)
+IN_BLOCKS = QInt4Tensor(
+    np.ones((5, 4), np.int8),
+    QParams(np.ones((5, 2)), axis=1, block_size=3, dtype=qint4),
+)
 BIAS = QInt32Tensor(np.ones(5, np.int32), scale=np.full(5, 0.5), axis=0)
 OUTS = [None, QParams(0.1, 3), QParams(1, 3, dtype=quint8), QParams(1, dtype=qint32)]
 
@@ -104,6 +113,19 @@ CASES = [
     *((f, (x,), {}) for f in (dequantize, requantize) for x in NEW),
     *((f, (x,), {}) for f in (md.relu, md.neg) for x in NEW[:2]),
     *((md.matmul, (x, FLOATS), {}) for x in NEW),
+    *((f, (LONG,), {}) for f in (*CURVES, md.softmax, md.global_avg_pool2d)),
+    *((md.clip, (x,), {"min": -1, "max": 2}) for x in (LONG, LONG_ROWS)),
+    *((f, (LONG, x), {}) for f in (md.mul, md.div) for x in (LONG, ONES, S32)),
+    *((f, (x, ROWS), {}) for f in (md.linear, md.matmul) for x in (LONG, LONG_ROWS)),
+    *((md.linear, (LONG, x, BIAS), {}) for x in (ROWS, LONG_ROWS)),
+    *((md.linear, (x, LONG_ROWS), {}) for x in (S8, LONG, FLOATS)),
+    *((md.linear, (x, IN_BLOCKS), {}) for x in (S8, U8, LONG)),
+    *((md.linear, (S8, IN_BLOCKS, b), {}) for b in (BIAS, S32[0, 0, 0, :1])),
+    *((md.matmul, (x, IN_BLOCKS.T), {}) for x in (S8, LONG, SPLIT)),
+    *((md.matmul, (LONG, x), {}) for x in (S8, LONG, BLOCKS, FLOATS)),
+    *((md.conv2d, (x, LONG_WEIGHTS), {}) for x in (S8, LONG, FLOATS)),
+    (md.conv2d, (S8, BLOCKS), {}),
+    *((f, (LONG,), {"kernel_size": 2}) for f in (md.max_pool2d, md.avg_pool2d)),
 ]  # fmt: skip
 
 

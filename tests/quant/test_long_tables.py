@@ -114,6 +114,17 @@ def test_tanh_is_below_its_argument_where_that_is_a_tie(monkeypatch):
     assert np.array_equal(found, np.sign(codes) * (np.abs(codes) // 2))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_near_ties_are_decided_exactly(seed):
+    """The line passes a middle of two codes by less than float64 tells."""
+    alpha = np.random.default_rng(seed).uniform(1e5, 1e6)
+    beta = float(Fraction(5, 8) - Fraction(alpha) * 7)
+    x, out = QInt16Tensor([7], scale=1.0), QParams(0.25)
+    found = md.hardsigmoid(x, alpha=alpha, beta=beta, out=out)
+    line = tables.hardsigmoid(alpha, beta)
+    assert found.codes.tolist() == [by_definition(line, 7, x.qparams, out)]
+
+
 def test_without_out_a_clip_is_on_its_own_grid():
     x = QInt16Tensor([-30000, -1, 0, 7, 30000], scale=0.25)
     assert md.relu(x).codes.tolist() == [0, 0, 0, 7, 30000]
