@@ -137,8 +137,13 @@ def check_codes(g: Builder, op: Operator) -> None:
 
 
 READERS: dict[str, Callable[[Builder, Operator], None]] = {
-    "QuantizeLinear": quantize_linear,
-    "DequantizeLinear": dequantize_linear,
+    f"{domain}{kind}": reader
+    # ONNX Runtime's domain has had codes of 16 bits before operator set 21.
+    for domain in ("", "com.microsoft.")
+    for kind, reader in (
+        ("QuantizeLinear", quantize_linear),
+        ("DequantizeLinear", dequantize_linear),
+    )
 }
 
 
