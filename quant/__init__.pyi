@@ -62,6 +62,7 @@ from mdtensor.quant.tensor import (
     QUInt4Tensor as QUInt4Tensor,
     QUInt8Tensor as QUInt8Tensor,
     ScaledFloatTensor as ScaledFloatTensor,
+    ShortTensor as ShortTensor,
 )
 from mdtensor.quant.weights import (
     InputMoments as InputMoments,

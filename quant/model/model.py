@@ -290,7 +290,8 @@ class Model:
                 of their own if that leaves at most 0.9 of the squared error; those of
                 float16 and bfloat16 always by the latter, with powers of two.
             samples: for gptq and awq; the model runs on them.
-            weight_dtype: type of the codes: qint8, quint8, qint4 or quint4.
+            weight_dtype: type of the codes: qint8, quint8, qint4, quint4, or qint16,
+                which a layer keeps as numbers.
             bits: use only so many of the type's bits; None for all.
             block_size: how many inputs of an output share a scale; None for all.
             symmetric: zero point 0, and as many codes below as above.

@@ -14,13 +14,12 @@ from functools import partial
 from typing import Any
 
 import mdtensor as md
-from mdtensor.errors import OptionError
 from mdtensor.quant.model.algorithms import WeightAlgorithm, algorithm
 from mdtensor.quant.model.awq import Search, scaled
 from mdtensor.quant.model.floating import check_float
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.grids import PRODUCTS, WEIGHTED
-from mdtensor.quant.ops.weight_only import OFFSETS, is_product
+from mdtensor.quant.ops.weight_only import is_product
 from mdtensor.quant.weights.format import WeightFormat
 
 
@@ -48,9 +47,6 @@ def quantize_weights(
         DataError: bad samples.
     """
     check_float(graph, keep_float)
-    if format.dtype not in OFFSETS:
-        known = ", ".join(map(str, OFFSETS))
-        raise OptionError(f"no product takes codes of {format.dtype}", f"Use {known}")
     whys = {node.name: _reason(graph, node, keep_float) for node in graph.nodes}
     notes = {name: why for name, why in whys.items() if why}
     names = [n.name for n in graph.nodes if n.operation in WEIGHTED]

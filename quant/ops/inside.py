@@ -34,14 +34,14 @@ class Sums:
     Args:
         x: steps [..., m, k].
         w: steps [..., k, n].
-        scales: of the products, like `w`.
         starts: where the parts of k begin.
+        scales: of the products [..., parts, n].
     """
 
     x: IntArray
     w: IntArray
-    scales: FloatArray
     starts: tuple[int, ...]
+    scales: FloatArray
 
     def with_bias(self, steps: IntArray, scales: FloatArray) -> "Sums":
         """The sums and one more product, of 1 and steps [n] of their own scales."""
@@ -49,8 +49,8 @@ class Sums:
         return Sums(
             np.concatenate([self.x, one], -1),
             np.concatenate([self.w, steps[None]], -2),
-            np.concatenate([self.scales, scales[None]], -2),
             (*self.starts, self.w.shape[-2]),
+            np.concatenate([self.scales, scales[None]], -2),
         )
 
     @property
@@ -80,10 +80,10 @@ class Sums:
         batch = np.broadcast_shapes(self.x.shape[:-2], self.w.shape[:-2])
         total = np.zeros((*batch, self.x.shape[-2], self.w.shape[-1]))
         size = total.copy()
-        for part in self._parts:
+        for number, part in enumerate(self._parts):
             left = Int64Tensor.wrap(self.x[..., part])
             right = Int64Tensor.wrap(self.w[..., part, :])
-            sums = product(left, right).buffer * factors[..., part.start, None, :]
+            sums = product(left, right).buffer * factors[..., number, None, :]
             total += sums
             size += np.abs(sums)
         return total, size
@@ -97,7 +97,7 @@ class Sums:
             for a in (self.x, self.w, self.scales)
         )
         sums = np.add.reduceat(x[row] * w[:, column], self.starts).tolist()
-        own = scales[list(self.starts), column].tolist()
+        own = scales[:, column].tolist()
         found = sum(n * Fraction(s) for n, s in zip(sums, own, strict=True))
         limit = int(exact.LARGE)
         return min(max(round(found / Fraction(step)), -limit), limit)
@@ -114,10 +114,10 @@ def _is_exact(factors: FloatArray, step: float, size: FloatArray) -> bool:
 
 def linear_codes(x: Any, w: Any, b: Any, out: QParams) -> Any:
     """Codes of x · wᵀ + b on `out`; the bias may have any scales."""
-    scales = _scales(x, w).T
     starts = _starts(w.qparams, 1, w.shape[1])
+    scales = _scales(x, w).T[list(starts)]
     left = np.atleast_2d(exact.steps_of(x))
-    sums = Sums(left, exact.steps_of(w).T, scales, starts)
+    sums = Sums(left, exact.steps_of(w).T, starts, scales)
     if b is not None:
         own = np.broadcast_to(b.qparams.along(b.scale, b.shape), b.shape)
         sums = sums.with_bias(exact.steps_of(b), own)
@@ -128,10 +128,11 @@ def matmul_codes(x1: Any, x2: Any, out: QParams) -> Any:
     """Codes of x1 · x2 on `out`."""
     axis = max(x2.ndim - 2, 0)
     starts = _starts(x2.qparams, axis, x2.shape[axis])
-    right = exact.steps_of(x2), _scales(x1, x2)
+    right, scales = exact.steps_of(x2), _scales(x1, x2)
     if x2.ndim == 1:
-        right = right[0][:, None], right[1][:, None]
-    sums = Sums(np.atleast_2d(exact.steps_of(x1)), *right, starts)
+        right, scales = right[:, None], scales[:, None]
+    scales = scales[..., list(starts), :]
+    sums = Sums(np.atleast_2d(exact.steps_of(x1)), right, starts, scales)
     return _codes(sums, out, matmul_shape(x1.shape, x2.shape))
 
 

@@ -96,7 +96,7 @@ def test_a_softmax_of_codes_is_no_float(rng):
     found = Plan(graph_of(*nodes)).nodes[-1]
     assert (found.arithmetic, found.why) == (
         "integer",
-        "softmax(NarrowTensor) is no compiled step",
+        "softmax(ShortTensor) is no compiled step",
     )
 
 

@@ -200,7 +200,7 @@ def test_narrow_floats_are_saved(
         ({"method": "best"}, "method is 'best'. Use one of rtn, mse, hqq, gptq, awq."),
         ({"method": "gptq"}, "method='gptq' needs samples. Pass them as samples."),
         ({"samples": [X]}, "method='rtn' needs no samples. Leave samples away."),
-        ({"weight_dtype": "qint16"}, "no product takes codes of qint16. Use"),
+        ({"weight_dtype": "qint32"}, "qint32 is no type of weights. Use"),
         ({"weight_dtype": "int8"}, "int8 is no type of weights. Use qint8."),
         ({"weight_dtype": "quint4"}, "symmetric weights need codes with signs"),
         (
@@ -283,3 +283,14 @@ def test_blocks_of_a_window_are_of_the_channels_of_each_place(
     plain = dequantize(quantize_weights(rows, dtype="qint4", method="mse").tensor)
     errors = (float(np.linalg.norm(np.asarray(x) - rows)) for x in (numbers, plain))
     assert method == "gptq" or next(errors) < 0.9 * next(errors)
+
+
+def test_weights_of_16_bits_become_numbers(tmp_path: Path) -> None:
+    small = MODEL.quantize_weights(weight_dtype="qint16")
+    plan = planned(small)["L"]
+    assert (plan.weights, plan.kernel) == ("qint16, axis 0", "gemm_f32f32f32")
+    assert off(small) < 1e-3
+    small.save(tmp_path / "small.onnx")
+    again = load(tmp_path / "small.onnx")
+    assert np.asarray(again(X)).tobytes() == np.asarray(small(X)).tobytes()
+    assert planned(again)["L"].weights == "qint16, axis 0"
