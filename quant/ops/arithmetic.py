@@ -273,10 +273,10 @@ def _quotient(a: Any, b: Any, ratio: Fraction) -> Any:
         return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
     with np.errstate(divide="ignore"):
         found = np.clip(a / b * float(ratio), -exact.LARGE, exact.LARGE)
-    rounded = np.rint(found)
+    nearest = np.rint(found)
     error = np.abs(found) * exact.ERROR
-    doubt = np.abs(np.abs(found - rounded) - 0.5) <= error
-    rounded = rounded.astype(np.int64)
+    doubt = np.abs(np.abs(found - nearest) - 0.5) <= error
+    rounded = np.asarray(nearest, np.int64)
     rounded[doubt] = _quotient_exactly(a[doubt], b[doubt], ratio)
     return rounded
 

@@ -71,6 +71,10 @@ def test_quotients_at_ties_and_by_zero(exact):
         out = QParams(scale, dtype=quant.qint16)
         wanted = exact.codes(exact.reals(x) / Fraction(2), out)
         assert np.array_equal(md.div(x, by, out=out).buffer, wanted)
+    scalar = md.div(QInt16Tensor(5, scale=0.5), by[0], out=QParams(0.25))
+    assert scalar.shape == () and scalar.codes.tolist() == 5
+    halves = md.div(QInt16Tensor(5, scale=0.5), by[0], out=QParams(0.5))
+    assert halves.codes.tolist() == 2
     zero = QInt16Tensor([0], scale=0.25)
     ends = md.div(QInt16Tensor([5, -5], scale=1.0), zero, out=LONG)
     assert ends.codes.tolist() == [2**15 - 1, -(2**15)]
