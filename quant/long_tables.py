@@ -35,7 +35,8 @@ def gathered(
         options: of the operation.
     """
     table = _table(operation, function, x.qparams, out, tuple(options.items()))
-    return table[x.buffer.astype(np.int64) - _FIRST]
+    found: Codes = table[x.buffer.astype(np.int64) - _FIRST]
+    return found
 
 
 @lru_cache(maxsize=64)

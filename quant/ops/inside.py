@@ -98,8 +98,8 @@ class Sums:
         )
         sums = np.add.reduceat(x[row] * w[:, column], self.starts).tolist()
         own = scales[:, column].tolist()
-        found = sum(n * Fraction(s) for n, s in zip(sums, own, strict=True))
-        limit = int(exact.LARGE)
+        terms = (n * Fraction(s) for n, s in zip(sums, own, strict=True))
+        found, limit = sum(terms, Fraction(0)), int(exact.LARGE)
         return min(max(round(found / Fraction(step)), -limit), limit)
 
 
