@@ -5,26 +5,28 @@ scales, which float64 holds exactly.
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from mdtensor import GridError
+from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.moving import broadcast
 from mdtensor.quant.qparams import QParams
 
 #: A bias read from a file has its scale rounded to float32.
 BIAS_TOLERANCE = 2.0**-23
 
 
-def of_steps(x: Any, ndim: int | None = None) -> QParams:
-    """The grid of `x` without its zero point; its axis counted back from `ndim`."""
-    grid = x.qparams
-    scale, axis, new = grid.scale, grid.axis, 0 if ndim is None else ndim - x.ndim
-    if grid.block_size is not None:
-        scale = scale.reshape((1,) * new + scale.shape)
-    where = None if axis is None else axis + new
-    return QParams(scale, dtype=qint32, axis=where, block_size=grid.block_size)
+def without_zero(grid: QParams) -> QParams:
+    """The grid of steps from real 0, as accumulators have them."""
+    where: Any = {"axis": grid.axis, "block_size": grid.block_size}
+    return QParams(grid.scale, dtype=qint32, **where)
+
+
+def _of_steps(x: Any, shape: tuple[int, ...]) -> QParams:
+    return broadcast(without_zero(x.qparams), x.shape, shape)
 
 
 def of_sum(x1: Any, x2: Any) -> QParams:
@@ -33,16 +35,30 @@ def of_sum(x1: Any, x2: Any) -> QParams:
     Raises:
         GridError: their scales differ.
     """
-    ndim = max(x1.ndim, x2.ndim)
-    grid = of_steps(x1, ndim)
-    if of_steps(x2, ndim) != grid:
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    grid = _of_steps(x1, shape)
+    if _of_steps(x2, shape) != grid:
         refuse_unlike(x1, x2)
     return grid
 
 
 def of_product(x1: Any, x2: Any) -> QParams:
-    """The grid of x1 · x2, element by element; per tensor."""
-    return QParams(float(x1.qparams.fraction * x2.qparams.fraction), dtype=qint32)
+    """The grid of x1 · x2, element by element.
+
+    Raises:
+        GridError: scales of both differ, not along one axis or in one kind of block.
+    """
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    first, second = (_of_steps(x, shape) for x in (x1, x2))
+    if first.axis is None:
+        first, second = second, first
+    if second.axis is not None and _split(first) != _split(second):
+        refuse_unlike(x1, x2)
+    return first.replace(scale=first.scale * second.scale)
+
+
+def _split(grid: QParams) -> tuple[Any, ...]:
+    return grid.axis, grid.block_size, grid.scale.shape
 
 
 @lru_cache(maxsize=1024)
@@ -52,7 +68,7 @@ def of_products(x: QParams, w: QParams, axis: int) -> QParams:
     return QParams(float(x.fraction) * w.scale, dtype=qint32, axis=where)
 
 
-def refuse_unlike(*arguments: Any, is_rounded: bool = True) -> None:
+def refuse_unlike(*arguments: Any, is_rounded: bool = True) -> NoReturn:
     """Grids that differ, and no `out=` to bring them together, if there could be."""
     grids = " and ".join(f"({x.qparams.describe()})" for x in arguments)
     fix = "Use requantize(x, out=QParams(...)) to bring one to the grid of the other"

@@ -20,9 +20,9 @@ from mdtensor import (
 from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.rules.elementwise import along, broadcast, same
 from mdtensor.generics.rules.matmul import affine, matrix_product
-from mdtensor.generics.rules.reduction import reduction
+from mdtensor.generics.rules.reduction import extreme, reduction
 from mdtensor.generics.shapes import normalize_axes
-from mdtensor.quant import accumulators
+from mdtensor.quant import accumulators, joining, moving
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
@@ -40,7 +40,7 @@ def on_grid(shape: Any, grid: QParams | None) -> TensorSpec:
 
 
 def rounded(
-    rule: Rule, exact: Grid | None = None, weights: Callable[..., None] | None = None
+    rule: Rule, exact: Grid | None = None, check: Callable[..., None] | None = None
 ) -> Rule:
     """The shape of `rule`, on the grid `out`; without it exact, on the grid `exact`.
 
@@ -48,18 +48,16 @@ def rounded(
         rule: the declared one.
         exact: the arguments and the number of axes of the result to a grid; None if
             there is no such grid.
-        weights: refuses grids from which no sum of products is exact, or, where it
-            `is_rounded`, is known; by default each argument has one grid.
+        check: refuses grids that the operation does not take; its `is_rounded` says
+            whether there is an `out`.
     """
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
         if out is None and exact is None:
             raise GridError("the result is on no grid exactly", "Pass out=QParams(...)")
-        if weights is not None:
-            weights(*specs, is_rounded=out is not None)
-        elif out is not None:
-            _refuse_axes(specs)
+        if check is not None:
+            check(*specs, is_rounded=out is not None)
         if out is None and exact is not None:
             out = exact(*specs, len(shape))
         return on_grid(shape, out)
@@ -72,10 +70,7 @@ def kept(rule: Rule) -> Rule:
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
-        _refuse_axes(specs)
-        if out is None and any(x.qparams != specs[0].qparams for x in specs):
-            accumulators.refuse_unlike(*specs)
-        return on_grid(shape, specs[0].qparams if out is None else out)
+        return on_grid(shape, joining.shared(specs, shape) if out is None else out)
 
     return deduce
 
@@ -87,14 +82,36 @@ def check_fit(grid: Any, shape: tuple[int, ...]) -> None:
     grid.check_fit(shape, "shape")
 
 
-def one_grid(rule: Rule) -> Rule:
-    """What `rule` gives; scales do not differ along an axis."""
+def kept_extreme(x: TensorSpec, **options: Any) -> TensorSpec:
+    """The shape of the largest or smallest, on the grid of the argument."""
+    shape = shape_of(extreme, x, **options)
+    return on_grid(shape, reduced_grid(x, **options))
 
-    def deduce(*specs: Any, **options: Any) -> TensorSpec:
-        _refuse_axes(specs)
-        return rule(*specs, **options)
+
+def on_one_grid(rule: Rule) -> Rule:
+    """What `rule` gives for codes that are on one grid along the axis."""
+
+    def deduce(x: TensorSpec, *, axis: Any, **options: Any) -> TensorSpec:
+        found = rule(x, axis=axis, **options)
+        reduced_grid(x, axis=axis)
+        return found
 
     return deduce
+
+
+def reduced_grid(x: Any, *, axis: Any, keepdims: bool = False, **_: Any) -> QParams:
+    """The grid of what is left of codes along `axis`, a tensor's or a spec's.
+
+    Raises:
+        GridError: scales differ along it.
+    """
+    axes = normalize_axes(axis, x.ndim)
+    return moving.reduced(x.qparams, axes, keepdims)
+
+
+def one_scale(x: Any, *_: Any, **__: Any) -> None:
+    """Refuse scales that differ along an axis."""
+    _refuse_axes([x])
 
 
 def of_something(rule: Rule) -> Rule:
@@ -117,7 +134,8 @@ def codes_summed(x: TensorSpec, *, dtype: Any = None, **options: Any) -> TensorS
             "codes add up to codes of qint32, dtype= is for numbers",
             "Leave dtype= away, or use dequantize(x) first",
         )
-    return one_grid(rounded(reduction, _steps_grid))(x, **options)
+    shape = shape_of(reduction, x, **options)
+    return on_grid(shape, accumulators.without_zero(reduced_grid(x, **options)))
 
 
 def _refuse_axes(specs: Any) -> None:
@@ -146,9 +164,14 @@ def comparison(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
     """Bool, broadcast shape."""
     shape = shape_of(broadcast, x1, x2)
     if qint32 in (x1.dtype, x2.dtype):
-        _refuse_axes((x1, x2))
         _refuse_floats(x1, x2)
     return TensorSpec(BoolTensor, shape)
+
+
+def with_number(x1: Any, x2: Any, **_: Any) -> TensorSpec:
+    """Bool, the shape of the tensor."""
+    x = x1 if isinstance(x1, TensorSpec) else x2
+    return TensorSpec(BoolTensor, x.shape)
 
 
 def _refuse_floats(*specs: TensorSpec) -> None:
@@ -247,10 +270,6 @@ def _matmul_grid(x: Any, w: Any, *rest: Any) -> QParams:
     return accumulators.of_products(x.qparams, w.qparams, rest[-1] - 1)
 
 
-def _steps_grid(x: Any, _: int) -> QParams:
-    return accumulators.of_steps(x)
-
-
 curve = rounded(same)
 rounded_sum = rounded(broadcast, _sum_grid)
 rounded_product = rounded(broadcast, _product_grid)
@@ -258,7 +277,7 @@ rounded_quotient = rounded(broadcast)
 rounded_matmul = rounded(matrix_product, _matmul_grid, by_columns)
 rounded_linear = rounded(affine, _matmul_grid, by_rows_or_blocks)
 rounded_conv = rounded(convolution, _conv_grid, by_rows)
-rounded_mean = of_something(rounded(reduction))
-rounded_share = rounded(along)
+rounded_mean = of_something(on_one_grid(rounded(reduction)))
+rounded_share = on_one_grid(rounded(along))
 kept_same = kept(same)
 kept_broadcast = kept(broadcast)

@@ -24,18 +24,23 @@ _FIRST = -(2**15)
 
 
 def gathered(
-    operation: Any, function: Function, x: Any, out: QParams, options: dict[str, Any]
+    operation: Any,
+    function: Function,
+    codes: Codes,
+    source: QParams,
+    out: QParams,
+    options: dict[str, Any],
 ) -> Codes:
     """The codes on `out` of a function of 16-bit codes.
 
     Args:
         operation: the same function, of floats.
         function: of a rational number, exact.
-        x: a tensor with one grid.
+        codes, source: on one grid.
         options: of the operation.
     """
-    table = _table(operation, function, x.qparams, out, tuple(options.items()))
-    found: Codes = table[x.buffer.astype(np.int64) - _FIRST]
+    table = _table(operation, function, source, out, tuple(options.items()))
+    found: Codes = table[codes.astype(np.int64) - _FIRST]
     return found
 
 

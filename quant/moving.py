@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from mdtensor import DYNAMIC, BoundsError, GridError, ShapeError
 from mdtensor.generics.keys import entries, is_mask, is_pick
-from mdtensor.quant.accumulators import refuse_unlike
 from mdtensor.quant.qparams import QParams
 
 Array = npt.NDArray[Any]
@@ -82,6 +81,8 @@ def reshaped(grid: QParams, old: Shape, new: Shape) -> QParams:
     if grid.axis is None:
         return grid
     axis = _same_axis(grid.axis, old, new)
+    if axis is None and grid.block_size is not None:
+        axis = _axis_of_blocks(grid.axis, grid.block_size, old, new)
     if axis is None:
         raise GridError(
             f"shape {new} has no axis of size {old[grid.axis]} where scales differ "
@@ -90,7 +91,7 @@ def reshaped(grid: QParams, old: Shape, new: Shape) -> QParams:
         )
     if grid.block_size is None:
         return grid.on_axis(axis)
-    blocks = (*new[:axis], grid.scale.shape[grid.axis], *new[axis + 1 :])
+    blocks = (*new[:axis], -(-new[axis] // grid.block_size), *new[axis + 1 :])
     return _moved(grid, lambda v: v.reshape(blocks), axis=axis)
 
 
@@ -99,6 +100,17 @@ def _same_axis(axis: int, old: Shape, new: Shape) -> int | None:
     for at, size in enumerate(new):
         pairs = (old[:axis], new[:at]), (old[axis + 1 :], new[at + 1 :])
         if size == old[axis] and all(a == b or _as_many(a, b) for a, b in pairs):
+            return at
+    return None
+
+
+def _axis_of_blocks(axis: int, size: int, old: Shape, new: Shape) -> int | None:
+    """Where `new` has the blocks whole, if `old` does: as many elements behind."""
+    if DYNAMIC in (*old, *new) or not prod(new):
+        return None
+    for at, length in enumerate(new):
+        is_whole = length % size == 0 and old[axis] % size == 0
+        if is_whole and _as_many(old[axis + 1 :], new[at + 1 :]):
             return at
     return None
 
@@ -112,25 +124,95 @@ def broadcast(grid: QParams, old: Shape, new: Shape) -> QParams:
     if grid.axis is None:
         return grid
     axis, size = grid.axis + len(new) - len(old), grid.block_size
-    if size is None:
-        return _moved(grid, lambda v: np.broadcast_to(v, new[axis]), axis=axis)
-    if grid.scale.shape[grid.axis] == 1:
-        size = max(size, new[axis])
-    like = (*new[:axis], -(-new[axis] // size), *new[axis + 1 :])
-    move = partial(np.broadcast_to, shape=like)
+    like: Shape = (new[axis],)
+    if size is not None:
+        size = max(size, new[axis]) if grid.scale.shape[grid.axis] == 1 else size
+        blocks = DYNAMIC if new[axis] == DYNAMIC else -(-new[axis] // size)
+        like = (*new[:axis], blocks, *new[axis + 1 :])
+    given = (1,) * (len(like) - grid.scale.ndim) + grid.scale.shape
+    known = [n if m == DYNAMIC else m for n, m in zip(given, like, strict=True)]
+    move = partial(np.broadcast_to, shape=known)
     return _moved(grid, move, axis=axis, block_size=size)
 
 
 def flipped(grid: QParams, shape: Shape, axes: Sequence[int]) -> QParams:
     """With the order along `axes` reversed."""
+    for axis in axes:
+        grid = gathered(grid, shape, axis, slice(None, None, -1))
+    return grid
+
+
+def gathered(grid: QParams, shape: Shape, axis: int, places: Any) -> QParams:
+    """With what a slice or a row of integers takes along one axis."""
+    if grid.axis == axis:
+        return _picked(grid, shape[axis], places)
+    if grid.axis is None or grid.block_size is None:
+        return grid
+    key = (*[slice(None)] * axis, places)
+    return _moved(grid, lambda v: v[key])
+
+
+def rolled(grid: QParams, shape: Shape, axis: int, places: int) -> QParams:
+    """Moved around by `places` along one axis."""
+    return _in_order(grid, shape, axis, lambda v: np.roll(v, places % max(len(v), 1)))
+
+
+def repeated(grid: QParams, shape: Shape, axis: int, counts: Any) -> QParams:
+    """Each index of an axis as often as `counts`, an integer or a tensor, says."""
     if grid.axis is None:
         return grid
-    if grid.axis in axes:
-        grid = _picked(grid, shape[grid.axis], slice(None, None, -1))
-    if grid.block_size is None:
+    if isinstance(counts, Integral):
+        times: Any = int(counts)
+    elif isinstance(getattr(counts, "buffer", None), np.ndarray):
+        times = counts.buffer.astype(np.intp)
+    else:
+        raise GridError(
+            f"scales differ along axis {grid.axis}, and how often is not known",
+            "Give an integer, or requantize to one grid first",
+        )
+    return _in_order(grid, shape, axis, lambda v: np.repeat(v, times))
+
+
+def tiled(grid: QParams, shape: Shape, axis: int, count: int) -> QParams:
+    """`count` times along one axis."""
+    return _in_order(grid, shape, axis, lambda v: np.tile(v, count))
+
+
+def _in_order(grid: QParams, shape: Shape, axis: int, order: Move) -> QParams:
+    """With the indices of one axis in the order that `order` makes of them."""
+    is_far = grid.axis != axis and grid.block_size is None
+    if grid.axis is None or is_far:
         return grid
-    others = tuple(at for at in axes if at != grid.axis)
-    return _moved(grid, lambda v: np.flip(v, others))
+    return gathered(grid, shape, axis, order(np.arange(len(_known(grid, shape[axis])))))
+
+
+def reduced(grid: QParams, axes: Sequence[int], keepdims: bool) -> QParams:
+    """With one index left of each of `axes`, or none; along them scales are alike.
+
+    Raises:
+        GridError: they are not.
+    """
+    if grid.axis is None:
+        return grid
+    per_axis = grid.block_size is None
+    for axis in [at for at in axes if at == grid.axis or not per_axis]:
+        grid = _first(grid, 0 if per_axis else axis, axis)
+    return grid if keepdims else squeezed(grid, sorted(axes))
+
+
+def _first(grid: QParams, at: int, axis: int) -> QParams:
+    """With the first index of axis `at` of the scales, which are alike along it."""
+    first = _moved(grid, lambda v: v[(slice(None),) * at + (slice(1),)])
+    alike = [
+        (getattr(grid, name) == getattr(first, name)).all()
+        for name in ("scale", "zero_point")
+    ]
+    if not first.scale.shape[at] or not all(alike):
+        raise GridError(
+            f"scales differ along axis {axis}",
+            "Use requantize(x, out=QParams(...)) to one grid first",
+        )
+    return first
 
 
 def _known(grid: QParams, size: int) -> range:
@@ -190,7 +272,7 @@ def indexed(grid: QParams, shape: Shape, key: Any) -> QParams:
     """What a key leaves: see `generics.keys`."""
     if grid.axis is None:
         return grid
-    parts = list(entries(shape, key))
+    parts = _unmasked(grid, list(entries(shape, key)))
     _check_picks(grid, [index for index, _ in parts])
     own, axis, keys, slot = _parted(parts, grid.axis)
     try:
@@ -203,6 +285,26 @@ def indexed(grid: QParams, shape: Shape, key: Any) -> QParams:
         return _for_each(grid, lambda v: v[tuple(keys)])
     except IndexError:
         raise BoundsError("an index is outside its axis") from None
+
+
+def _unmasked(
+    grid: QParams, parts: Sequence[tuple[Any, Shape]]
+) -> list[tuple[Any, Shape]]:
+    """Masks as the row of integers that they pick along the axis of scales.
+
+    A mask without that axis picks some row too, of which only the rank counts; but
+    scales of blocks lie along all axes, of which one row does for one.
+    """
+    found, at = [], 0
+    for index, sizes in parts:
+        if is_mask(index) and isinstance(mask := _plain(index), np.ndarray):
+            is_row = mask.ndim == 1 or (mask.ndim > 1 and grid.block_size is None)
+            own = (grid.axis or 0) - at
+            rows = np.nonzero(mask) if is_row else ()
+            index = rows[own if 0 <= own < len(rows) else 0] if rows else index
+        found.append((index, sizes))
+        at += len(sizes)
+    return found
 
 
 def _parted(
@@ -218,8 +320,8 @@ def _parted(
     for index, sizes in parts:
         rank = _rank(index, sizes)
         if at <= axis < at + len(sizes):
-            slot = len(keys)
-            place = new + axis - at if rank else None
+            slot, behind = len(keys), axis - at if index is Ellipsis else 0
+            place = new + behind if rank else None
             own = own if index is Ellipsis else index
         is_own = slot == len(keys) and index is own
         keys.append(slice(None) if is_own else _plain(index))
@@ -231,11 +333,13 @@ def _check_picks(grid: QParams, keys: list[Any]) -> None:
     """Refuse keys by which scales would move to no axis, or to several."""
     picks = [key for key in keys if _is_array(key) or is_mask(key)]
     among = any(isinstance(key, Integral) for key in keys)
-    if len(picks) > 1 or (picks and among) or any(map(is_mask, picks)):
+    is_open = any(not isinstance(_plain(key), np.ndarray) for key in picks)
+    is_open &= grid.block_size is not None  # a spec of indices says not which
+    if len(picks) > 1 or (picks and among) or any(map(is_mask, picks)) or is_open:
         raise GridError(
             f"scales differ along axis {grid.axis}",
-            "Index with integers and slices, or one tensor of integers, or requantize "
-            "to one grid first",
+            "Index with integers and slices, or one tensor of integers, or one mask, "
+            "or requantize to one grid first",
         )
 
 
@@ -254,58 +358,5 @@ def _rank(index: Any, sizes: Shape) -> int:
 
 def _plain(index: Any) -> Any:
     """An index as NumPy takes it."""
-    return getattr(index, "buffer", index) if _is_array(index) else index
-
-
-def concatenated(xs: Sequence[Any], axis: int | None) -> QParams:
-    """Of tensors, or their specs, laid end to end."""
-    grids = [x.qparams for x in xs]
-    if grids[0].axis is None or len({_kind(g) for g in grids}) > 1:
-        return _one(xs)
-    if axis is None:
-        grids = [reshaped(x.qparams, x.shape, (prod(x.shape),)) for x in xs]
-    first, at = grids[0], 0 if axis is None else axis
-    if first.block_size is None:
-        return _one(xs) if first.axis != at else _joined(grids, 0)
-    if first.axis == at:
-        _check_whole(xs[:-1], first.block_size, axis)
-    return _joined(grids, at)
-
-
-def _check_whole(xs: Sequence[Any], size: int, axis: int | None) -> None:
-    for x in xs:
-        length = prod(x.shape) if axis is None else x.shape[axis]
-        if length % size:
-            raise GridError(
-                f"{length} indices end inside a block of {size}",
-                "Give all but the last whole blocks, or requantize to one grid first",
-            )
-
-
-def _joined(grids: Sequence[QParams], axis: int) -> QParams:
-    scales = np.concatenate([g.scale for g in grids], axis)
-    zeros = np.concatenate([g.zero_point for g in grids], axis)
-    return grids[0].replace(scale=scales, zero_point=zeros)
-
-
-def stacked(xs: Sequence[Any], axis: int) -> QParams:
-    """Of tensors, or their specs, along a new axis."""
-    grids = [x.qparams for x in xs]
-    is_blocked = grids[0].block_size is not None
-    if len({_kind(g) for g in grids}) > 1 or not is_blocked:
-        return expanded(_one(xs), [axis], xs[0].ndim + 1)
-    return _joined([expanded(g, [axis], xs[0].ndim + 1) for g in grids], axis)
-
-
-def _kind(grid: QParams) -> tuple[Any, ...]:
-    """What grids whose scales may be laid side by side have in common."""
-    return grid.dtype, grid.axis, grid.block_size, grid.narrow_range
-
-
-def _one(xs: Sequence[Any]) -> QParams:
-    """The grid that all have."""
-    first: QParams = xs[0].qparams
-    for x in xs[1:]:
-        if x.qparams != first:
-            refuse_unlike(xs[0], x, is_rounded=False)
-    return first
+    is_array = _is_array(index) or is_mask(index)
+    return getattr(index, "buffer", index) if is_array else index

@@ -2,7 +2,6 @@
 
     x ≈ scale · (codes - zero_point)
     shape(x) = shape(codes)
-    a per-axis grid has as many scales as the tensor has indices along that axis
 
 A quantized tensor is not a tensor of integers: arithmetic on it is arithmetic on the
 real numbers its codes stand for. The codes are at `.codes`.
@@ -172,7 +171,8 @@ class QuantizedTensor(Tensor):
         return made
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}({self.qparams.describe_range()})"
+        rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
+        return f"{super().__repr__()}({self.qparams.describe_range()}{rule})"
 
     def __reduce__(self) -> Any:
         return type(self), (self.device.to_host(self.buffer), self._ruled())

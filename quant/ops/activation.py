@@ -28,9 +28,9 @@ from mdtensor.quant import long_tables, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
-from mdtensor.quant.ops.compiled import attempt, held, narrow
-from mdtensor.quant.ops.refusals import require_out, require_per_tensor
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.ops.compiled import attempt, narrow, whole
+from mdtensor.quant.ops.refusals import require_out, ruled_per_tensor
+from mdtensor.quant.pieces import by_pieces, singles
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
@@ -49,7 +49,7 @@ def lookup_step(
     function: tables.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
-    source, target = unsigned_grid(held(x.qparams)), unsigned_grid(narrow(out))
+    source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
     return steps.Lookup(tables.cached(function, source, target))
 
 
@@ -66,18 +66,48 @@ def looked_up(
         operation: the same, of floats; with `options`.
     """
     name = operation.__name__
-    require_per_tensor(name, x)
     grid = require_out(name, out, x)
-    if by_rule := ruled(name, grid):
+    if by_rule := ruled_per_tensor(name, grid, x):
         return by_rule(function, x, grid)
-    if x.dtype is qint16:
-        codes = long_tables.gathered(operation, function, x, grid, options)
-        return quantized(codes, grid)
     step = attempt(lookup_step, function, spec_of(x), grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)
-    table = tables.codes(function, unsigned_grid(x.qparams), grid)
-    return quantized(np.array(table, grid.dtype.storage)[unsigned(x)], grid)
+    return quantized(_found(operation, function, x, grid, options), grid)
+
+
+def _found(
+    operation: Any,
+    function: tables.Function,
+    x: Any,
+    grid: QParams | None,
+    options: dict[str, Any],
+) -> Any:
+    """Codes of `function` on `grid`; without it unsigned ones, on the grid of `x`."""
+
+    def codes(given: Any, source: QParams) -> Any:
+        target = source if grid is None else grid
+        if is_long:
+            return long_tables.gathered(
+                operation, function, given, source, target, options
+            )
+        table = tables.codes(function, source, target)
+        return np.array(table, storage)[given]
+
+    is_long, sources = x.dtype is qint16, unsigned_grid(x.qparams)
+    given = x.buffer if is_long else unsigned(x)
+    storage = (sources if grid is None else grid).dtype.storage
+    return by_pieces(codes, storage, (given, sources))
+
+
+def _kept(
+    operation: Any, function: tables.Function, x: Any, out: Any, **options: Any
+) -> Any:
+    """As `looked_up`; without `out` on the grid of `x`, whatever scales it has."""
+    if out is not None or x.qparams.axis is None:
+        grid = x.qparams if out is None else out
+        return looked_up(operation, function, x, grid, **options)
+    ruled_per_tensor(operation.__name__, x.qparams, x)
+    return from_unsigned(_found(operation, function, x, None, options), x.qparams)
 
 
 def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
@@ -94,6 +124,11 @@ def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
 
 def _refuse_inexact(grid: QParams, low: Any, high: Any) -> None:
     """Refuse a bound inside the range of `grid`, or past the end, that is no code."""
+    for single in singles(grid):
+        _refuse_between(single, low, high)
+
+
+def _refuse_between(grid: QParams, low: Any, high: Any) -> None:
     first, last = grid.range
     effective = [low] if low is not None and low > first else []
     effective += [high] if high is not None and high < last else []
@@ -108,13 +143,11 @@ def _refuse_inexact(grid: QParams, low: Any, high: Any) -> None:
 
 def _clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
     name = operation.__name__
-    require_per_tensor(name, x)
     low, high = checked(name, (x,), lambda: _bounds(low, high))
     if out is None:
         checked(name, (x,), lambda: _refuse_inexact(x.qparams, low, high))
-    grid, bounds = x.qparams if out is None else out, {"min": low, "max": high}
-    options = bounds if operation is clip else {}
-    return looked_up(operation, tables.clip(low, high), x, grid, **options)
+    options = {"min": low, "max": high} if operation is clip else {}
+    return _kept(operation, tables.clip(low, high), x, out, **options)
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -123,7 +156,7 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 @method(relu, deduce=kept_same, prepare=relu_step)
 def relu(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(relu, tables.relu, x, x.qparams if out is None else out)
+    return _kept(relu, tables.relu, x, out)
 
 
 @method(relu, deduce=same)

@@ -4,14 +4,12 @@ Without `out=` a result is exact or refused; with it the exact result is rounded
 """
 
 from fractions import Fraction
-from math import inf
 from typing import Any, Union
 
 import numpy as np
 
 from mdtensor import (
     CastError,
-    GridError,
     LogicalTensor,
     NumericTensor,
     RealTensor,
@@ -27,25 +25,24 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.kernels.cpu import steps
-from mdtensor.quant import accumulators, exact, tables
+from mdtensor.quant import accumulators, exact, joining, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
-    on_grid,
     rounded_product,
     rounded_quotient,
     rounded_sum,
 )
 from mdtensor.quant.ops.activation import lookup_step
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow, whole
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
     refused,
     require_out,
-    require_per_tensor,
+    ruled_per_tensor,
 )
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.pieces import by_pieces
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
@@ -61,7 +58,6 @@ from mdtensor.quant.tensor import (
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
 #: What has an order.
 Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
-PythonNumber = Union[int, float]
 
 
 def add_step(
@@ -76,7 +72,7 @@ def add_step(
         return lookup_step(tables.affine(Fraction(1), number), a, out)
     if a.shape != b.shape:
         raise NotCompiled("a compiled sum takes equal shapes, or a constant number")
-    grids = [unsigned_grid(g) for g in (a.qparams, b.qparams, narrow(out))]
+    grids = [unsigned_grid(g) for g in (whole(a), whole(b), narrow(out))]
     target = grids[2]
     ratios = [g.fraction / target.fraction for g in grids[:2]]
     zeros = grids[0].zero, grids[1].zero
@@ -96,7 +92,7 @@ def _number(a: TensorSpec, b: Any) -> Fraction | None:
 @method(add, deduce=rounded_sum, prepare=add_step)
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
-    if by_rule := ruled("add", out):
+    if by_rule := ruled_per_tensor("add", out, x1, x2):
         return by_rule(x1, x2, out)
     step = None if out is None else attempt(add_step, spec_of(x1), spec_of(x2), out=out)
     return _run(step, x1, x2, out) if step else _sum("add", x1, x2, 1, out)
@@ -128,7 +124,6 @@ def _check(name: str, x1: Any, x2: Any, out: Any) -> None:
     checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
     if out is not None:
         check_out(name, out, x1, x2)
-        require_per_tensor(name, x1, x2)
 
 
 def _run(step: Any, x1: Any, x2: Any, out: QParams) -> Any:
@@ -136,15 +131,25 @@ def _run(step: Any, x1: Any, x2: Any, out: QParams) -> Any:
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
-    if by_rule := ruled(name, out):
+    if by_rule := ruled_per_tensor(name, out, x1, x2):
         return by_rule(x1, x2, out)
-    a, b = exact.steps_of(x1), exact.steps_of(x2)
     if out is not None:
-        ratios = [x.qparams.fraction / out.fraction for x in (x1, x2)]
-        total = exact.round_sum((a, ratios[0]), (b, sign * ratios[1]))
-        return quantized(exact.to_codes(total, out), out)
+
+        def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
+            ratios = g1.fraction / out.fraction, sign * g2.fraction / out.fraction
+            return exact.to_codes(exact.round_sum((a, ratios[0]), (b, ratios[1])), out)
+
+        return _rounded(codes, x1, x2, out)
     grid = checked(name, (x1, x2), lambda: accumulators.of_sum(x1, x2))
-    return _accumulator(name, a + sign * b, grid, x1, x2)
+    return _accumulator(
+        name, exact.steps_of(x1) + sign * exact.steps_of(x2), grid, x1, x2
+    )
+
+
+def _rounded(codes: Any, x1: Any, x2: Any, out: QParams) -> Any:
+    """The tensor of codes(steps, steps, grid, grid) on `out`."""
+    operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
+    return quantized(by_pieces(codes, out.dtype.storage, *operands), out)
 
 
 def _accumulator(name: str, sums: Any, grid: QParams, *arguments: Any) -> QInt32Tensor:
@@ -166,8 +171,7 @@ def mul_step(
     if not a.shape or not (a.shape == b.shape or is_factor):
         problem = "a compiled product takes equal shapes, [n, c, 1, 1], or a number"
         raise NotCompiled(problem)
-    read = held(a.qparams), held(b.qparams)
-    grids = [unsigned_grid(g) for g in (*read, narrow(out))]
+    grids = [unsigned_grid(g) for g in (whole(a), whole(b), narrow(out))]
     ratio = grids[0].fraction * grids[1].fraction / grids[2].fraction
     zeros = grids[0].zero, grids[1].zero
     return compiled(lambda: steps.Mul(ratio, zeros, grids[2].zero))
@@ -176,8 +180,7 @@ def mul_step(
 @method(mul, deduce=rounded_product, prepare=mul_step)
 def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check("mul", x1, x2, out)
-    require_per_tensor("mul", x1, x2)
-    if by_rule := ruled("mul", out):
+    if by_rule := ruled_per_tensor("mul", out, x1, x2):
         return by_rule(x1, x2, out)
     if out is not None and x1.shape == x2.shape:
         step = attempt(mul_step, spec_of(x1), spec_of(x2), out=out)
@@ -187,55 +190,20 @@ def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
 
 
 def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
-    product = exact.steps_of(x1) * exact.steps_of(x2)
-    grid = accumulators.of_product(x1, x2)
     if out is not None:
-        return quantized(exact.rescale(product, grid, out), out)
-    return _accumulator("mul", product, grid, x1, x2)
+
+        def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
+            ratio = g1.fraction * g2.fraction / out.fraction
+            return exact.to_codes(exact.round_sum((a * b, ratio)), out)
+
+        return _rounded(codes, x1, x2, out)
+    grid = checked("mul", (x1, x2), lambda: accumulators.of_product(x1, x2))
+    return _accumulator("mul", exact.steps_of(x1) * exact.steps_of(x2), grid, x1, x2)
 
 
 @method(mul, deduce=refused("mul"))
 def mul(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("mul", x1, x2)
-
-
-def _scaled_spec(x1: Any, x2: Any, **_: Any) -> TensorSpec:
-    x, factor = (x1, x2) if isinstance(x1, TensorSpec) else (x2, x1)
-    return on_grid(x.shape, _scaled_grid(x.qparams, factor))
-
-
-@method(mul, deduce=_scaled_spec)
-def mul(x1: AffineTensor, x2: PythonNumber, /) -> Any:
-    return _scaled(x1, x2)
-
-
-@method(mul, deduce=_scaled_spec)
-def mul(x1: PythonNumber, x2: AffineTensor, /) -> Any:
-    return _scaled(x2, x1)
-
-
-def _scaled(x: Any, factor: float) -> Any:
-    """x · factor by scaling the scale, where that is exact."""
-    grid = checked("mul", (x, factor), lambda: _scaled_grid(x.qparams, factor))
-    return x.with_qparams(grid)
-
-
-def _scaled_grid(grid: QParams, factor: float) -> QParams:
-    if not factor > 0 or factor == inf:
-        raise GridError(
-            f"a scale times {factor} is no scale",
-            "Use neg(x), or pass finite factors above 0",
-        )
-    wanted = [scale * Fraction(factor) for scale in grid.fractions]
-    limit = Fraction(float(np.finfo(np.float64).max))
-    scales = np.array([float(min(w, limit)) for w in wanted]).reshape(grid.scale.shape)
-    scaled = grid.replace(scale=scales)
-    if scaled.fractions != wanted:
-        raise GridError(
-            f"a scale times {factor} is not exact in the type of scales",
-            "Use requantize(x, out=QParams(...))",
-        )
-    return scaled
 
 
 def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -254,17 +222,20 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
 def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
-    shape = broadcast_shapes(x1.shape, x2.shape)
-    a, b = (np.broadcast_to(exact.steps_of(x), shape) for x in (x1, x2))
+    a, b = (exact.steps_of(x) for x in (x1, x2))
     if ((a == 0) & (b == 0)).any():
         raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
-    if by_rule := ruled("div", grid):
+    if by_rule := ruled_per_tensor("div", grid, x1, x2):
         return by_rule(x1, x2, grid)
-    ratio = x1.qparams.fraction / (x2.qparams.fraction * grid.fraction)
-    return quantized(exact.to_codes(_quotient(a, b, ratio), grid), grid)
+
+    def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
+        ratio = g1.fraction / (g2.fraction * grid.fraction)
+        return exact.to_codes(quotient(*np.broadcast_arrays(a, b), ratio), grid)
+
+    return _rounded(codes, x1, x2, grid)
 
 
-def _quotient(a: Any, b: Any, ratio: Fraction) -> Any:
+def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
     """round(a / b · ratio), cut to ±2**40; a / 0 is infinite.
 
     Float64 decides all but near ties: one rational for each distinct pair of these.
@@ -321,12 +292,11 @@ def maximum(x1: Ordered, x2: Ordered, /, *, out: Any = None) -> Any:
 def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
     """Rounding is monotone, so it commutes with the choice."""
     _check(name, x1, x2, out)
-    require_per_tensor(name, x1, x2)
     if out is None:
-        if x1.qparams != x2.qparams:
-            checked(name, (x1, x2), lambda: accumulators.refuse_unlike(x1, x2))
-        return quantized(choose(x1.codes.buffer, x2.codes.buffer), x1.qparams)
-    if by_rule := ruled(name, out):
+        shape = broadcast_shapes(x1.shape, x2.shape)
+        grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))
+        return quantized(choose(x1.codes.buffer, x2.codes.buffer), grid)
+    if by_rule := ruled_per_tensor(name, out, x1, x2):
         return by_rule(x1, x2, out)
     codes = [exact.rescale(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]
     return quantized(choose(*codes), out)

@@ -52,7 +52,7 @@ def _target(x: TensorSpec, dtype: Any) -> QParams:
     raise CastError(f"are codes or numbers meant by {found}", fix)
 
 
-def _cast(
+def cast_spec(
     x: TensorSpec,
     dtype: Any,
     *,
@@ -72,7 +72,7 @@ def _cast(
     return on_grid(x.shape, grid)
 
 
-@method(astype, deduce=_cast)
+@method(astype, deduce=cast_spec)
 def astype(
     x: QuantizedTensor,
     dtype: Union[DType, str, type, np.dtype, QParams],

@@ -1,5 +1,7 @@
 """Comparison of the real numbers that codes stand for, exact on any two grids."""
 
+from fractions import Fraction
+from math import isfinite
 from typing import Any, Union
 
 import numpy as np
@@ -19,9 +21,12 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.quant import exact
-from mdtensor.quant.deduction import comparison
-from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.deduction import comparison, with_number
+from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.ops.constants import PythonNumber
 from mdtensor.quant.ops.refusals import refuse_mixed, refused
+from mdtensor.quant.pieces import by_pieces
+from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
@@ -37,17 +42,53 @@ def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
     checked(name, (x1, x2), lambda: comparison(spec_of(x1), spec_of(x2)))
     if qint32 not in (x1.dtype, x2.dtype):
         return BoolTensor.wrap(np.asarray(ufunc(exact.reals(x1), exact.reals(x2))))
-    a, b = exact.steps_of(x1), exact.steps_of(x2)
-    ratio = x1.qparams.fraction / x2.qparams.fraction
+
+    def truth(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
+        return _of_ratio(ufunc, a, b, g1.fraction / g2.fraction)
+
+    operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
+    return BoolTensor.wrap(by_pieces(truth, np.bool_, *operands))
+
+
+def _of_ratio(ufunc: np.ufunc, a: Any, b: Any, ratio: Fraction) -> Any:
+    """ufunc(a · ratio, b), exact."""
     if ratio != 1:
         # Python integers: the products may need more than 64 bits.
-        a, b = a.astype(object) * ratio.numerator, b.astype(object) * ratio.denominator
-    return BoolTensor.wrap(np.asarray(ufunc(a, b)).astype(bool))
+        a = np.asarray(a).astype(object) * ratio.numerator
+        b = np.asarray(b).astype(object) * ratio.denominator
+    return ufunc(a, b)
+
+
+def _compare_number(ufunc: np.ufunc, x: Any, number: float) -> BoolTensor:
+    """With a Python number, as exactly; with no finite one as numbers do."""
+    if not (isinstance(number, int) or isfinite(number)):
+        numbers = exact.reals(x) if x.dtype in FLOATS else np.zeros(x.shape)
+        return BoolTensor.wrap(np.asarray(ufunc(numbers, float(number))))
+    if x.dtype in FLOATS:
+        numbers = exact.reals(x).astype(object)  # Python compares integers exactly
+        return BoolTensor.wrap(np.asarray(ufunc(numbers, number)).astype(bool))
+
+    def truth(steps: Any, grid: QParams) -> Any:
+        quotient = Fraction(number) / grid.fraction
+        wanted = np.full(steps.shape, quotient.numerator, object)
+        return _of_ratio(ufunc, steps, wanted, Fraction(quotient.denominator))
+
+    return BoolTensor.wrap(by_pieces(truth, np.bool_, (exact.steps_of(x), x.qparams)))
 
 
 @method(equal, deduce=comparison)
 def equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("equal", np.equal, x1, x2)
+
+
+@method(equal, deduce=with_number)
+def equal(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
+    return _compare_number(np.equal, x1, x2)
+
+
+@method(equal, deduce=with_number)
+def equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
+    return _compare_number(np.equal, x2, x1)
 
 
 @method(equal, deduce=refused("equal"))
@@ -60,6 +101,16 @@ def not_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("not_equal", np.not_equal, x1, x2)
 
 
+@method(not_equal, deduce=with_number)
+def not_equal(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
+    return _compare_number(np.not_equal, x1, x2)
+
+
+@method(not_equal, deduce=with_number)
+def not_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
+    return _compare_number(np.not_equal, x2, x1)
+
+
 @method(not_equal, deduce=refused("not_equal"))
 def not_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
     refuse_mixed("not_equal", x1, x2)
@@ -68,6 +119,16 @@ def not_equal(x1: Anything, x2: Anything, /) -> BoolTensor:
 @method(less, deduce=comparison)
 def less(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("less", np.less, x1, x2)
+
+
+@method(less, deduce=with_number)
+def less(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
+    return _compare_number(np.less, x1, x2)
+
+
+@method(less, deduce=with_number)
+def less(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
+    return _compare_number(np.greater, x2, x1)
 
 
 @method(less, deduce=refused("less"))
@@ -80,6 +141,16 @@ def less_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("less_equal", np.less_equal, x1, x2)
 
 
+@method(less_equal, deduce=with_number)
+def less_equal(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
+    return _compare_number(np.less_equal, x1, x2)
+
+
+@method(less_equal, deduce=with_number)
+def less_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
+    return _compare_number(np.greater_equal, x2, x1)
+
+
 @method(less_equal, deduce=refused("less_equal"))
 def less_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("less_equal", x1, x2)
@@ -90,6 +161,16 @@ def greater(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("greater", np.greater, x1, x2)
 
 
+@method(greater, deduce=with_number)
+def greater(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
+    return _compare_number(np.greater, x1, x2)
+
+
+@method(greater, deduce=with_number)
+def greater(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
+    return _compare_number(np.less, x2, x1)
+
+
 @method(greater, deduce=refused("greater"))
 def greater(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("greater", x1, x2)
@@ -98,6 +179,16 @@ def greater(x1: Ordered, x2: Ordered, /) -> BoolTensor:
 @method(greater_equal, deduce=comparison)
 def greater_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("greater_equal", np.greater_equal, x1, x2)
+
+
+@method(greater_equal, deduce=with_number)
+def greater_equal(x1: QuantizedTensor, x2: PythonNumber, /) -> BoolTensor:
+    return _compare_number(np.greater_equal, x1, x2)
+
+
+@method(greater_equal, deduce=with_number)
+def greater_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
+    return _compare_number(np.less_equal, x2, x1)
 
 
 @method(greater_equal, deduce=refused("greater_equal"))

@@ -59,6 +59,18 @@ def narrow(out: QParams | None) -> QParams:
     return out
 
 
+def whole(x: Any) -> QParams:
+    """The grid of the argument `x` of a step, a spec or tensor.
+
+    Raises:
+        NotCompiled: scales differ along an axis, or codes have more than 8 bits.
+    """
+    grid = held(x.qparams)
+    if grid.axis is not None:
+        raise NotCompiled("a compiled step reads codes on one grid each")
+    return grid
+
+
 def attempt(prepare: Callable[..., Step], *arguments: Any, **options: Any) -> Any:
     """`prepare(...)`, or None if no kernel holds it."""
     try:

@@ -1,17 +1,13 @@
-"""Moving codes: the grid moves along, so that every number stays what it is."""
+"""Codes under other shapes, and joined: the grid moves along, the numbers stay."""
 
-from collections.abc import Sequence
-from math import isfinite
-from numbers import Real
+from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 import numpy as np
 
 from mdtensor import (
-    CastError,
-    GridError,
-    IntegerTensor,
     LogicalTensor,
+    MdtensorError,
     NumericTensor,
     TensorSpec,
     broadcast_to,
@@ -22,17 +18,15 @@ from mdtensor import (
     matrix_transpose,
     method,
     moveaxis,
-    pad,
     permute_dims,
     pixel_shuffle,
     pixel_unshuffle,
     reshape,
     squeeze,
     stack,
-    take,
     unstack,
 )
-from mdtensor.errors import checked
+from mdtensor.errors import checked, describe
 from mdtensor.generics.rules import indexing, linalg, manipulation as rule, resize
 from mdtensor.generics.shapes import (
     moved_axes,
@@ -40,23 +34,35 @@ from mdtensor.generics.shapes import (
     normalize_axis,
     permutation,
 )
-from mdtensor.quant import moving
+from mdtensor.quant import joining, moving
 from mdtensor.quant.deduction import on_grid, shape_of
 from mdtensor.quant.ops import moved
-from mdtensor.quant.ops.refusals import refuse_mixed, refused, require_per_tensor
-from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tables import exactly
+from mdtensor.quant.ops.refusals import refuse_mixed, refused
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 #: What has no meaning in one row.
 Mixed = Union[QuantizedTensor, NumericTensor, LogicalTensor]
 
 
-def _moved(name: str, operation: Any, x: Any, *rest: Any, **options: Any) -> Any:
+def moved_codes(name: str, operation: Any, x: Any, *rest: Any, **options: Any) -> Any:
     """The codes moved as integers are, on the grid that is deduced."""
-    deduce = operation.select(type(x), *map(type, rest)).deduce
-    spec = checked(name, (x,), lambda: deduce(spec_of(x), *rest, **options))
-    return x.from_codes(operation(x.codes, *rest, **options).buffer, spec.qparams)
+
+    def made() -> Any:
+        # the codes first, which refuse what does not fit into memory
+        codes = operation(x.codes, *rest, **options).buffer
+        deduce = operation.select(type(x), *map(type, rest)).deduce
+        grid = deduce(spec_of(x), *rest, **options).qparams
+        return x.from_codes(codes, grid.rounded(x.rounding))
+
+    return named(name, x, made)
+
+
+def named(name: str, x: Any, make: Callable[[], Any]) -> Any:
+    """`make()`, whose errors are of the operation `name` of `x`, not of its codes."""
+    try:
+        return make()
+    except MdtensorError as error:
+        raise error.within(describe(name, x)) from None
 
 
 def _reshaped(x: TensorSpec, *, shape: Any, copy: Any = None) -> TensorSpec:
@@ -107,18 +113,6 @@ def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
     return on_grid(shape, moving.indexed(x.qparams, x.shape, key))
 
 
-def _taken(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
-    shape, grid = shape_of(indexing.taken, x, indices, axis=axis), x.qparams
-    at = indexing.take_axis(axis, x.ndim)
-    if grid.axis == at or grid.block_size is not None:
-        raise GridError(
-            f"scales differ along axis {grid.axis}, and would with the indices",
-            "Use x[indices] with slices for the axes before",
-        )
-    key = (*[slice(None)] * at, indices)
-    return on_grid(shape, moving.indexed(grid, x.shape, key))
-
-
 def _shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
     return _of_one_grid(x, shape_of(resize.shuffled, x, upscale_factor=upscale_factor))
 
@@ -144,87 +138,84 @@ def _unstacked(x: TensorSpec, *, axis: Any) -> tuple[TensorSpec, ...]:
 def _concatenated(*xs: TensorSpec, axis: int | None) -> TensorSpec:
     shape = shape_of(rule.concatenated, *xs, axis=axis)
     at = None if axis is None else normalize_axis(axis, xs[0].ndim)
-    return on_grid(shape, moving.concatenated(xs, at))
+    return on_grid(shape, joining.concatenated(xs, at))
 
 
 def _stacked(*xs: TensorSpec, axis: int) -> TensorSpec:
     shape = shape_of(rule.stacked, *xs, axis=axis)
-    return on_grid(shape, moving.stacked(xs, normalize_axis(axis, len(shape))))
+    return on_grid(shape, joining.stacked(xs, normalize_axis(axis, len(shape))))
 
 
 @method(reshape, deduce=_reshaped, prepare=moved.views(moved.reshaped))
 def reshape(x: QuantizedTensor, /, *, shape: Any, copy: Any) -> Any:
-    return _moved("reshape", reshape, x, shape=shape, copy=copy)
+    return moved_codes("reshape", reshape, x, shape=shape, copy=copy)
 
 
 @method(permute_dims, deduce=_permuted, prepare=moved.views(np.transpose))
 def permute_dims(x: QuantizedTensor, /, *, axes: Any) -> Any:
-    return _moved("permute_dims", permute_dims, x, axes=axes)
+    return moved_codes("permute_dims", permute_dims, x, axes=axes)
 
 
 @method(matrix_transpose, deduce=_transposed, prepare=moved.views(np.matrix_transpose))
 def matrix_transpose(x: QuantizedTensor, /) -> Any:
-    return _moved("matrix_transpose", matrix_transpose, x)
+    return moved_codes("matrix_transpose", matrix_transpose, x)
 
 
 @method(moveaxis, deduce=_moved_axes, prepare=moved.views(np.moveaxis))
 def moveaxis(x: QuantizedTensor, source: object, destination: object, /) -> Any:
-    return _moved("moveaxis", moveaxis, x, source, destination)
+    return moved_codes("moveaxis", moveaxis, x, source, destination)
 
 
 @method(squeeze, deduce=_squeezed, prepare=moved.views(moved.squeezed))
 def squeeze(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    return _moved("squeeze", squeeze, x, axis=axis)
+    return moved_codes("squeeze", squeeze, x, axis=axis)
 
 
 @method(expand_dims, deduce=_expanded, prepare=moved.views(np.expand_dims))
 def expand_dims(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    return _moved("expand_dims", expand_dims, x, axis=axis)
+    return moved_codes("expand_dims", expand_dims, x, axis=axis)
 
 
 @method(broadcast_to, deduce=_broadcast, prepare=moved.views(np.broadcast_to))
 def broadcast_to(x: QuantizedTensor, /, *, shape: Any) -> Any:
-    return _moved("broadcast_to", broadcast_to, x, shape=shape)
+    return moved_codes("broadcast_to", broadcast_to, x, shape=shape)
 
 
 @method(flip, deduce=_flipped, prepare=moved.views(np.flip))
 def flip(x: QuantizedTensor, /, *, axis: Any) -> Any:
-    return _moved("flip", flip, x, axis=axis)
+    return moved_codes("flip", flip, x, axis=axis)
 
 
 @method(getitem, deduce=_indexed, prepare=moved.views(moved.indexed))
 def getitem(x: QuantizedTensor, /, *, key: Any) -> Any:
-    return _moved("getitem", getitem, x, key=key)
+    return moved_codes("getitem", getitem, x, key=key)
 
 
 @method(pixel_shuffle, deduce=_shuffled, prepare=moved.pixel_shuffle_step)
 def pixel_shuffle(x: QuantizedTensor, /, *, upscale_factor: int) -> Any:
-    return _moved("pixel_shuffle", pixel_shuffle, x, upscale_factor=upscale_factor)
+    return moved_codes("pixel_shuffle", pixel_shuffle, x, upscale_factor=upscale_factor)
 
 
 @method(pixel_unshuffle, deduce=_unshuffled, prepare=moved.pixel_unshuffle_step)
 def pixel_unshuffle(x: QuantizedTensor, /, *, downscale_factor: int) -> Any:
     options = {"downscale_factor": downscale_factor}
-    return _moved("pixel_unshuffle", pixel_unshuffle, x, **options)
-
-
-@method(take, deduce=_taken, prepare=moved.take_step)
-def take(x: QuantizedTensor, indices: IntegerTensor, /, *, axis: Any) -> Any:
-    return _moved("take", take, x, indices, axis=axis)
+    return moved_codes("pixel_unshuffle", pixel_unshuffle, x, **options)
 
 
 @method(unstack, deduce=_unstacked)
 def unstack(x: QuantizedTensor, /, *, axis: Any) -> Any:
     specs = checked("unstack", (x,), lambda: _unstacked(spec_of(x), axis=axis))
-    parts = zip(unstack(x.codes, axis=axis), specs, strict=True)
-    return tuple(x.from_codes(part.buffer, spec.qparams) for part, spec in parts)
+    grids = [spec.qparams.rounded(x.rounding) for spec in specs]
+    parts = zip(unstack(x.codes, axis=axis), grids, strict=True)
+    return tuple(x.from_codes(part.buffer, grid) for part, grid in parts)
 
 
 def _joined(name: str, operation: Any, xs: Sequence[Any], axis: Any) -> Any:
     deduce = operation.select(*map(type, xs)).deduce
     found = checked(name, _unlike(xs), lambda: deduce(*map(spec_of, xs), axis=axis))
     moved = operation([x.codes for x in xs], axis=axis)
-    return xs[0].from_codes(moved.buffer, found.qparams)
+    grid = found.qparams.rounded(joining.shared_rule(xs))
+    return xs[0].from_codes(moved.buffer, grid)
 
 
 def _unlike(xs: Sequence[Any]) -> tuple[Any, ...]:
@@ -250,30 +241,3 @@ def stack(*arrays: QuantizedTensor, axis: Any) -> Any:
 @method(stack, deduce=refused("stack"))
 def stack(*arrays: Mixed, axis: Any) -> Any:
     refuse_mixed("stack", *arrays)
-
-
-def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
-    shape = shape_of(rule.padded, x, pad_width=pad_width)
-    _border(x.qparams, value)
-    return on_grid(shape, x.qparams)
-
-
-@method(pad, deduce=_padded)
-def pad(x: QuantizedTensor, /, *, pad_width: Any, value: Any) -> Any:
-    require_per_tensor("pad", x)
-    code = checked("pad", (x,), lambda: _border(x.qparams, value))
-    padded = pad(x.codes, pad_width, value=code)
-    return x.from_codes(padded.buffer, x.qparams)
-
-
-def _border(grid: QParams, value: Any) -> int:
-    """The code that is exactly `value`."""
-    is_finite = isinstance(value, Real) and isfinite(value)
-    border = exactly(value) if is_finite else grid.fraction / 2
-    code = border / grid.fraction + grid.zero
-    if code.denominator != 1 or not grid.minimum <= code <= grid.maximum:
-        raise CastError(
-            f"{value} is no code of ({grid.describe()})",
-            "Pad with a number on the grid, such as 0",
-        )
-    return int(code)

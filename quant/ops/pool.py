@@ -30,7 +30,7 @@ from mdtensor.quant.codes import (
     unsigned,
     unsigned_grid,
 )
-from mdtensor.quant.deduction import of_something, rounded
+from mdtensor.quant.deduction import of_something, one_scale, rounded
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.presets import ruled
@@ -138,7 +138,11 @@ def avg_pool2d_step(
     )
 
 
-@method(avg_pool2d, deduce=of_something(rounded(pooling)), prepare=avg_pool2d_step)
+@method(
+    avg_pool2d,
+    deduce=of_something(rounded(pooling, check=one_scale)),
+    prepare=avg_pool2d_step,
+)
 def avg_pool2d(
     x: ShortTensor,
     /,
@@ -223,7 +227,7 @@ def global_avg_pool2d_step(
 
 @method(
     global_avg_pool2d,
-    deduce=of_something(rounded(global_pooling)),
+    deduce=of_something(rounded(global_pooling, check=one_scale)),
     prepare=global_avg_pool2d_step,
 )
 def global_avg_pool2d(x: ShortTensor, /, *, out: Any = None) -> Any:

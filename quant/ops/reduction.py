@@ -9,13 +9,21 @@ import numpy as np
 from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, sum
 from mdtensor.errors import checked, describe
 from mdtensor.generics.options import flag
-from mdtensor.generics.rules.reduction import extreme
 from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
 from mdtensor.quant import accumulators, exact, tables
-from mdtensor.quant.deduction import codes_summed, one_grid, rounded_mean, rounded_share
+from mdtensor.quant.deduction import (
+    codes_summed,
+    kept_extreme,
+    reduced_grid,
+    rounded_mean,
+    rounded_share,
+)
 from mdtensor.quant.ops.conv import finish
-from mdtensor.quant.ops.refusals import require_out, require_per_tensor
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.ops.refusals import (
+    require_out,
+    ruled_per_tensor,
+)
+from mdtensor.quant.pieces import by_pieces, pieces
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, ShortTensor, quantized
 
@@ -23,10 +31,12 @@ from mdtensor.quant.tensor import AffineTensor, ShortTensor, quantized
 ERROR = 2.0**-40
 
 
-def _axes(name: str, x: Any, axis: Any, keepdims: bool) -> tuple[int, ...]:
-    require_per_tensor(name, x)
+def _reduced(name: str, x: Any, axis: Any, keepdims: bool) -> tuple[Any, QParams]:
+    """The axes, and the grid of what is left of them."""
+    options = {"axis": axis, "keepdims": keepdims}
     checked(name, (x,), lambda: flag(keepdims, "keepdims"))
-    return checked(name, (x,), lambda: normalize_axes(axis, x.ndim))
+    axes = checked(name, (x,), lambda: normalize_axes(axis, x.ndim))
+    return axes, checked(name, (x,), lambda: reduced_grid(x, **options))
 
 
 @method(sum, deduce=codes_summed)
@@ -37,55 +47,62 @@ def sum(x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
             "Leave dtype= away, or use dequantize(x) first",
             describe("sum", x),
         )
-    axes = _axes("sum", x, axis, keepdims)
+    axes, grid = _reduced("sum", x, axis, keepdims)
     total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
-    return finish("sum", total, accumulators.of_steps(x), None, x)
+    return finish("sum", total, accumulators.without_zero(grid), None, x)
 
 
 @method(mean, deduce=rounded_mean)
 def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> Any:
-    axes = _axes("mean", x, axis, keepdims)
+    axes, source = _reduced("mean", x, axis, keepdims)
     grid = require_out("mean", out, x)
     count = int(np.prod([x.shape[a] for a in axes]))
     if count == 0:
         raise ShapeError("the mean of nothing has no code", "", describe("mean", x))
-    if by_rule := ruled("mean", grid):
+    if by_rule := ruled_per_tensor("mean", grid, x):
         return by_rule(x, axes, keepdims, grid)
+
+    def codes(total: Any, one: QParams) -> Any:
+        ratio = one.fraction / (grid.fraction * count)
+        return exact.to_codes(exact.round_sum((total, ratio)), grid)
+
     total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
-    ratio = x.qparams.fraction / (grid.fraction * count)
-    return quantized(exact.to_codes(exact.round_sum((total, ratio)), grid), grid)
+    return quantized(by_pieces(codes, grid.dtype.storage, (total, source)), grid)
 
 
-@method(max, deduce=one_grid(extreme))
+@method(max, deduce=kept_extreme)
 def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     return _extreme("max", x, axis, keepdims)
 
 
-@method(min, deduce=one_grid(extreme))
+@method(min, deduce=kept_extreme)
 def min(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     return _extreme("min", x, axis, keepdims)
 
 
 def _extreme(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
-    axes = _axes(name, x, axis, keepdims)
+    axes, grid = _reduced(name, x, axis, keepdims)
     checked(name, (x,), lambda: check_nonempty(x.shape, axes))
     codes = getattr(x.codes.buffer, name)(axis=axes, keepdims=keepdims)
-    return quantized(codes, x.qparams)
+    return quantized(codes, grid)
 
 
 @method(softmax, deduce=rounded_share)
 def softmax(x: ShortTensor, /, *, axis: int, out: Any = None) -> Any:
-    require_per_tensor("softmax", x)
-    grid = require_out("softmax", out, x)
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
-    if by_rule := ruled("softmax", grid):
+    source = checked("softmax", (x,), lambda: reduced_grid(x, axis=at))
+    grid = require_out("softmax", out, x)
+    if by_rule := ruled_per_tensor("softmax", grid, x):
         return by_rule(x, at, grid)
     codes = np.moveaxis(x.codes.buffer.astype(np.int64), at, -1)
     if codes.size == 0:
         return quantized(np.empty(x.shape, grid.dtype.storage), grid)
     below = codes.max(axis=-1, keepdims=True) - codes
-    steps = np.moveaxis(_shares(below, x.qparams, grid), -1, at)
-    return quantized(exact.to_codes(steps, grid), grid)
+    rows, steps = below.shape[:-1], np.empty(below.shape, np.int64)
+    flat, found = (v.reshape(-1, codes.shape[-1]) for v in (below, steps))
+    for places, (one,) in pieces(rows, source):
+        found[places] = _shares(flat[places], one, grid)
+    return quantized(exact.to_codes(np.moveaxis(steps, -1, at), grid), grid)
 
 
 def _shares(below: Any, source: QParams, grid: QParams) -> Any:

@@ -14,12 +14,14 @@ from mdtensor import (
 )
 from mdtensor.errors import describe
 from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
 #: Operations whose third argument is a bias.
 _WITH_BIAS = ("conv2d", "linear")
-_COMPARING = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+#: Those that round codes and a Python number to `out=`.
+_WITH_NUMBERS = ("add", "sub", "mul", "div", "minimum", "maximum")
 
 
 def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
@@ -71,18 +73,23 @@ def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
             "are these integers codes or numbers",
             "Use q.codes for arithmetic on codes, or QInt8Tensor(codes, qparams)",
         )
-    if others and name in _COMPARING:
-        return PromotionError(
-            "a Python number has no grid",
-            "Use dequantize(q), or quantize(asarray(c), QParams(...)): codes of any "
-            "two grids compare exactly",
-        )
     if others:
-        return PromotionError(
-            f"{name} with a Python number is not exact on a grid",
-            "Use mul(q, c) with c > 0, or quantize the number",
-        )
+        return _with_number(name, kinds)
     return _of_codes(name, kinds[:2])
+
+
+def _with_number(name: str, kinds: Sequence[Any]) -> PromotionError:
+    """Of a quantized type and a Python number."""
+    if complex in kinds:
+        return PromotionError(
+            "a grid and a complex number have no common type", "Use dequantize(q)"
+        )
+    is_float = any(getattr(kind, "dtype", None) in FLOATS for kind in kinds)
+    takes_out = name in _WITH_NUMBERS and not is_float
+    return PromotionError(
+        f"{name} with a Python number is not exact on a grid",
+        "Pass out=QParams(...)" if takes_out else "Use dequantize(q)",
+    )
 
 
 def _of_codes(name: str, kinds: Sequence[Any]) -> PromotionError:
@@ -150,3 +157,11 @@ def require_per_tensor(name: str, *arguments: Any) -> None:
                 "Use requantize(x, out=QParams(...)) to one grid first",
                 describe(name, *arguments),
             )
+
+
+def ruled_per_tensor(name: str, out: QParams | None, *arguments: Any) -> Any:
+    """What computes by the rule in force, one grid each; None if that is `exact`."""
+    found = ruled(name, out)
+    if found is not None:
+        require_per_tensor(name, *arguments)
+    return found

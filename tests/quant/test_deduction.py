@@ -1,5 +1,6 @@
 """What is deduced from types, shapes and grids is what execution gives."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -51,6 +52,14 @@ IN_BLOCKS = QInt4Tensor(
 BIAS = QInt32Tensor(np.ones(5, np.int32), scale=np.full(5, 0.5), axis=0)
 OUTS = [None, QParams(0.1, 3), QParams(1, 3, dtype=quint8), QParams(1, dtype=qint32)]
 
+LIKE = (S8, SPLIT, BLOCKS, NEW[0], NEW[2])
+LIKES = [md.zeros_like, md.ones_like, md.empty_like]
+SORTS = [md.sort, md.argsort]
+PADS = [[(0, 0), (0, 0), (1, 0), (2, 1)], [(0, 0), (1, 0), (0, 0), (0, 0)]]
+MASK = md.asarray([True, False, True, False])
+CHOICES = [(S8, S8), (S8, U8), (SPLIT, SPLIT), (SPLIT, 0), (0.3, S8), (S8, FLOATS)]
+CHOICES += [(NEW[2], NEW[2][0]), (1, NEW[0]), (S8, 1j)]
+VALUES = [0, 0.3, S8[0], SPLIT[0], NEW[0][0], FLOATS[0], "text", S8]
 MIXED = [(S8, FLOATS), (FLOATS, U8), (S8, md.astype(FLOATS, md.int8)), (2, S8)]
 PAIRS = [*itertools.product([S8, U8, S32], repeat=2), (WIDE, WIDE), (S8, S8[0, 0])]
 ARITHMETIC = [md.add, md.sub, md.minimum, md.maximum]
@@ -91,7 +100,8 @@ CASES = [
     *((md.flip, (x,), {"axis": 1}) for x in (S8, SPLIT, BLOCKS)),
     *((md.broadcast_to, (x,), {"shape": (2, 3, 4, 4)}) for x in (S8, SPLIT, BLOCKS)),
     *((md.moveaxis, (x, 1, -1), {}) for x in (S8, SPLIT, BLOCKS)),
-    *((md.take, (x, md.asarray([2, 0])), {"axis": 1}) for x in (S8, SPLIT, BLOCKS)),
+    *((md.take, (S8, md.asarray([2, 0])), {"axis": a}) for a in (1, 2)),
+    (md.take, (SPLIT, md.asarray([2, 0])), {"axis": 2}),
     (md.pixel_shuffle, (md.permute_dims(S8, (0, 2, 1, 3)),), {"upscale_factor": 2}),
     (md.pixel_unshuffle, (S8,), {"downscale_factor": 2}),
     (md.pad, (U8,), {"pad_width": [(1, 0)] * 4}),
@@ -126,6 +136,34 @@ CASES = [
     *((md.conv2d, (x, LONG_WEIGHTS), {}) for x in (S8, LONG, FLOATS)),
     (md.conv2d, (S8, BLOCKS), {}),
     *((f, (LONG,), {"kernel_size": 2}) for f in (md.max_pool2d, md.avg_pool2d)),
+    *((f, (x, x), {}) for f in ARITHMETIC for x in (SPLIT, BLOCKS, WIDE)),
+    *((f, (SPLIT, BLOCKS), {}) for f in (*ARITHMETIC, md.mul, md.div, *COMPARISONS)),
+    *((f, (x, x), {}) for f in (md.mul, *COMPARISONS) for x in (SPLIT, BLOCKS)),
+    *((f, p, {}) for f in COMPARISONS for p in [(WIDE, S8), (S8, 2), (0.5, NEW[2])]),
+    *((f, p, {}) for f in (*ARITHMETIC, md.div) for p in [(S8, 2), (0.5, SPLIT)]),
+    *((f, p, {}) for f in ARITHMETIC for p in [(SPLIT, 0), (NEW[2], 1), (0.3, S8)]),
+    *((f, (NEW[2], x), {}) for f in ARITHMETIC[2:] for x in (NEW[2][:1], S8)),
+    *((f, (x,), {}) for f in CURVES for x in (BLOCKS,)),
+    (md.clip, (SPLIT,), {"min": -1, "max": 2}),
+    (md.clip, (SPLIT,), {"min": -0.3, "max": 2}),
+    *((f, (x,), {"axis": a}) for f in REDUCTIONS for x in LIKE[:4] for a in (1, 2, 3)),
+    *((f, (NEW[2],), {"axis": a}) for f in REDUCTIONS[2:] for a in (None, 2)),
+    *((md.softmax, (x,), {"axis": a}) for x in (BLOCKS, SPLIT) for a in (1, 2)),
+    *((f, (x,), {"axis": a}) for f in SORTS for x in LIKE for a in (1, 2)),
+    *((f, (x,), {}) for f in (md.relu, md.neg) for x in (NEW[2], BLOCKS)),
+    *((f, (x,), {}) for f in LIKES for x in (*LIKE, S32)),
+    *((f, (S8,), {"dtype": OUTS[1]}) for f in LIKES),
+    *((md.full_like, (x,), {"fill_value": v}) for x in LIKE for v in (0.5, 0.3)),
+    *((md.to, (x, "cpu"), {}) for x in LIKE),
+    *((md.tile, (x, (2, 1, 2)), {}) for x in LIKE),
+    *((md.roll, (x,), {"shift": 2, "axis": a}) for x in LIKE for a in (None, 0, 1)),
+    *((md.repeat, (x, 2), {"axis": a}) for x in LIKE for a in (None, 0, 1)),
+    *((md.pad, (x,), {"pad_width": w}) for x in LIKE for w in PADS),
+    (md.pad, (SPLIT,), {"pad_width": PADS[0], "value": 0.3}),
+    (md.reshape, (BLOCKS,), {"shape": (6, 8)}),
+    (md.getitem, (SPLIT,), {"key": (0, np.array([True, False, True]))}),
+    *((md.where, (MASK, *pair), {}) for pair in CHOICES),
+    *((md.setitem, (x,), {"key": 0, "value": v}) for x in LIKE for v in VALUES),
 ]  # fmt: skip
 
 
@@ -139,6 +177,8 @@ def outcome(function):
 def run(operation, arguments, options):
     if operation in JOINS:
         return spec_of(operation(arguments, **options))
+    if operation is md.setitem:
+        arguments = copy.deepcopy(arguments)
     return spec_of(operation(*arguments, **options))
 
 
@@ -188,6 +228,14 @@ def test_parts_of_a_stack_are_inferred():
     for x in (S8, SPLIT, BLOCKS):
         found = md.infer(md.unstack, spec_of(x), axis=1)
         assert found == tuple(map(spec_of, md.unstack(x, axis=1)))
+
+
+def test_indices_that_are_not_known_take_no_scales():
+    rows = md.asarray([2, 0])
+    for x in (SPLIT, BLOCKS):
+        assert md.take(x, rows, axis=1).shape == (1, 2, 4, 4)
+        with pytest.raises(md.GridError, match="scales differ along axis 1"):
+            md.infer(md.take, spec_of(x), spec_of(rows), axis=1)
 
 
 def is_quantized(kind):

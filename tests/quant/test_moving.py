@@ -76,6 +76,36 @@ def some_axis(draw: Any, x: Any) -> Any:
     return None if draw(st.booleans()) else an_axis(draw, x)
 
 
+def a_row(draw: Any) -> Any:
+    row = st.lists(st.integers(0, 2), max_size=4)
+    return md.asarray(np.array(draw(row), np.int64))
+
+
+def a_mask(draw: Any, x: Any) -> Any:
+    """Of some neighbouring axes, whole slices before them."""
+    first = draw(st.integers(0, x.ndim))
+    sizes = x.shape[first : draw(st.integers(first, x.ndim))]
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    return (*[slice(None)] * first, rng.random(sizes) < 0.5) if sizes else ()
+
+
+def some_counts(draw: Any) -> list[int]:
+    return draw(st.lists(st.integers(0, 3), max_size=4))
+
+
+def repeats(axis: int, counts: list[int]) -> Any:
+    def move(x: Any) -> Any:
+        size = x.shape[axis] if x.ndim else 0
+        times = np.resize(np.array([*counts, 1], np.int64), size)
+        return md.repeat(x, md.asarray(times), axis=axis)
+
+    return move
+
+
+def pad_width(draw: Any) -> tuple[int, int]:
+    return draw(st.sampled_from([(0, 0), (0, 0), (1, 2), (0, 3)]))
+
+
 MOVES: dict[str, Any] = {
     "getitem": lambda d, x: itemgetter(a_key(d, x)),
     "reshape": lambda d, x: then(md.reshape, a_shape(d, x)),
@@ -89,7 +119,19 @@ MOVES: dict[str, Any] = {
     "concat": lambda d, x: twice(md.concat, some_axis(d, x)),
     "stack": lambda d, x: twice(md.stack, new_axis(d, x)),
     "unstack": lambda d, x: first_of(an_axis(d, x)),
-    "take": lambda d, x: then(md.take, md.asarray([0, 0]), axis=an_axis(d, x)),
+    "take": lambda d, x: then(md.take, a_row(d), axis=an_axis(d, x)),
+    "mask": lambda d, x: itemgetter(a_mask(d, x)),
+    "tile": lambda d, x: then(md.tile, tuple(some_counts(d))),
+    "repeat": lambda d, x: then(md.repeat, d(st.integers(0, 3)), axis=some_axis(d, x)),
+    "repeats": lambda d, x: repeats(an_axis(d, x), some_counts(d)),
+    "roll": lambda d, x: then(md.roll, d(st.integers(-9, 9)), axis=some_axis(d, x)),
+    "pad": lambda d, x: then(md.pad, [pad_width(d) for _ in x.shape]),
+    "where": lambda d, x: lambda v: md.where(md.asarray(True), v, v),
+    "max": lambda d, x: then(md.max, axis=some_axis(d, x), keepdims=d(st.booleans())),
+    "min": lambda d, x: then(md.min, axis=an_axis(d, x), keepdims=d(st.booleans())),
+    "sort": lambda d, x: then(md.sort, axis=an_axis(d, x), descending=d(st.booleans())),
+    "relu": lambda d, x: md.relu,
+    "maximum": lambda d, x: lambda v: md.maximum(v, v[:1]),
 }
 
 
@@ -154,6 +196,14 @@ KEPT = [
     (lambda x: md.stack([x, x])[1], [[1, 2, 4], [8, 16, 32]], 1, 8),
     (lambda x: md.reshape(x, (1, 2, 1, 24)), [[[[1, 2, 4]], [[8, 16, 32]]]], 3, 8),
     (lambda x: md.broadcast_to(x[1:, :3], (2, 3)), [[8], [8]], 1, 8),
+    (lambda x: md.reshape(x, (48,)), [1, 2, 4, 8, 16, 32], 0, 8),
+    (lambda x: md.reshape(x, (3, 16)), [[1, 2], [4, 8], [16, 32]], 1, 8),
+    (lambda x: md.reshape(x, (6, 8)), [[1], [2], [4], [8], [16], [32]], 1, 8),
+    (lambda x: x[:, np.arange(24) >= 8], [[2, 4], [16, 32]], 1, 8),
+    (lambda x: md.tile(x, (1, 2)), [[1, 2, 4] * 2, [8, 16, 32] * 2], 1, 8),
+    (lambda x: md.repeat(x, 2, axis=1), [[1, 2, 4], [8, 16, 32]], 1, 16),
+    (lambda x: md.roll(x, 8), [[32, 1, 2], [4, 8, 16]], 1, 8),
+    (lambda x: md.max(x[:1], axis=0), [1, 2, 4], 0, 8),
     (lambda x: md.broadcast_to(x[:, 8:9], (2, 20)), [[2], [16]], 1, 20),
 ]
 
@@ -169,7 +219,7 @@ UNEVEN = (
     "requantize to one grid first."
 )
 NO_AXIS = (
-    "shape (48,) has no axis of size 24 where scales differ along axis 1 of (2, 24). "
+    "shape (16, 3) has no axis of size 24 where scales differ along axis 1 of (2, 24). "
     "Keep that axis, or use requantize(x, out=QParams(...)) to one grid first."
 )
 INSIDE = (
@@ -181,7 +231,7 @@ NO_ROW = (
     "grid first."
 )
 REFUSED = [
-    (lambda x: md.reshape(x, (48,)), NO_AXIS),
+    (lambda x: md.reshape(x, (16, 3)), NO_AXIS),
     (lambda x: md.concat([x[:, :12], x], axis=1), INSIDE),
     (lambda x: x[:, np.array([[0]])], NO_ROW),
     (lambda x: x[:, 3:], UNEVEN),

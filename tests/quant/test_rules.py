@@ -178,3 +178,24 @@ def test_a_function_is_rounded_to_float32_once():
     out = QParams(1 / 128, rounding="onnx")
     x = QInt8Tensor([3], scale=1.0)
     assert md.hardsigmoid(x, alpha=slope, beta=0.0, out=out).codes.tolist() == [95]
+
+
+def test_codes_that_move_keep_the_rule_that_rounded_them():
+    x = quant.quantize(md.asarray([[0.3, 1.7]]), QParams(0.5, rounding="tflite_ref"))
+    assert repr(x) == (
+        "QInt8Tensor[1,2](scale=0.5, zero_point=0, range=-64..63.5, "
+        "rounding='tflite_ref')"
+    )
+    y = quant.quantize(md.asarray([[0.3, 1.7]]), QParams(0.5))
+    moved = [x[0], x.T, md.reshape(x, (2,)), md.tile(x, 2), md.sort(x)]
+    moved += [
+        md.concat([x, x]),
+        md.where(md.asarray(True), x, x),
+        *md.unstack(x),
+        md.pad(x, [(0, 1)] * 2),
+    ]
+    assert {found.rounding for found in moved} == {"tflite_ref"}
+    assert {f.rounding for f in (md.concat([x, y]), md.stack([y, x]))} == {None}
+    y[0, :1] = x[0, :1]
+    assert y.rounding is None and "rounding" not in repr(y)
+    assert all(found.qparams == QParams(0.5) for found in moved)

@@ -204,8 +204,9 @@ REFUSED = {
     "out=QParams(...)) to bring both to one.": lambda f, i, w: md.mul(f, i),
     "with an accumulator the result would leave 32 bits. Use requantize(acc, "
     "out=QParams(...)) first.": lambda f, i, w: md.matmul(w, md.add(i, i)),
-    "add with a Python number is not exact on a grid. Use mul(q, c) with c > 0, or "
-    "quantize the number.": lambda f, i, w: md.add(i, 1),
+    "add with a Python number is not exact on a grid. Pass out=QParams(...).": (
+        lambda f, i, w: md.add(i, 1)
+    ),
 }
 
 

@@ -41,9 +41,21 @@ def grids(draw, shape, dtypes=NARROW):
 
 
 @st.composite
-def tensors(draw, dtypes=NARROW):
+def pairs(draw, dtypes=NARROW):
+    """Two tensors that broadcast, each on a grid of its own."""
+    shape = draw(st.lists(st.integers(0, 5), max_size=3).map(tuple))
+    shapes = []
+    for _ in range(2):
+        ones = [1 if draw(st.booleans()) else n for n in shape]
+        shapes.append(tuple(ones[draw(st.integers(0, len(shape))) :]))
+    return tuple(draw(tensors(dtypes, shape)) for shape in shapes)
+
+
+@st.composite
+def tensors(draw, dtypes=NARROW, shape=None):
     """Random codes on a random grid, of up to 3 axes."""
-    shape = draw(st.lists(st.integers(0, 6), max_size=3).map(tuple))
+    if shape is None:
+        shape = draw(st.lists(st.integers(0, 6), max_size=3).map(tuple))
     grid = draw(grids(shape, dtypes))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     if grid.dtype in quant.dtypes.FLOATS:

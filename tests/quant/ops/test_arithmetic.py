@@ -195,11 +195,11 @@ def test_a_number_scales_the_scale(factor, dtype):
 @pytest.mark.parametrize(
     ("factor", "text"),
     [
-        (0, "a scale times 0 is no scale. Use neg(x), or pass finite factors above 0."),
-        (-2.5, "a scale times -2.5 is no scale. Use neg(x), or pass finite factors "),
+        (0, "a scale times 0 is no scale. Pass out=QParams(...), or use neg(x), or "),
+        (-2.5, "a scale times -2.5 is no scale. Pass out=QParams(...), or use neg(x)"),
         (float("nan"), "a scale times nan is no scale"),
         (float("inf"), "a scale times inf is no scale"),
-        (0.1, "a scale times 0.1 is not exact in the type of scales. Use requantize"),
+        (0.1, "a scale times 0.1 is not exact in the type of scales. Pass out="),
         (10**400, "QParams: a scale is"),
         (2.0**-130, "QParams: a scale is"),
     ],

@@ -141,7 +141,7 @@ def test_axes_and_grids_are_checked(reduce):
         reduce(x, axis=2)
     split = QInt8Tensor([[1, 2]], scale=[0.5, 1], axis=1)
     with pytest.raises(md.GridError, match="scales differ along axis 1"):
-        reduce(split, axis=0)
+        reduce(split, axis=1)
 
 
 def test_argmax_takes_one_axis(tensor):

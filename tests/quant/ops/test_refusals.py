@@ -13,6 +13,7 @@ from mdtensor.quant import (
     QuantizedTensor,
     QUInt8Tensor,
     dequantize,
+    qfloat8_e4m3,
     qint32,
     quantize,
 )
@@ -28,7 +29,7 @@ NARROW = [QInt8Tensor, QUInt8Tensor]
 QUANTIZED = [*NARROW, QInt32Tensor]
 NUMBERS = [int, float, bool]
 Q8, Q32 = QInt8Tensor([[1]], scale=0.5), QInt32Tensor([[1]], scale=0.5)
-SIZES = {int: "", float: "", bool: ""}
+SIZES = dict.fromkeys((int, float, bool, complex), "")
 MIXED = (
     "a grid and a float have no common type. "
     "Use dequantize(q), or quantize(x, q.qparams)."
@@ -67,7 +68,9 @@ def stated(operation, a, b):
         exact = operation is md.mul or product
         return QInt32Tensor if exact and narrow else None
     number, other = (a, b) if a in NUMBERS else (b, a)
-    if operation is md.mul and number in NUMBERS:
+    if number in NUMBERS and comparing:
+        return md.BoolTensor
+    if number in NUMBERS and operation in (md.mul, md.minimum, md.maximum):
         return other
     floating = [k for k in (a, b) if k in DENSE and k.dtype.is_floating]
     weights = b in NARROW or (operation is md.matmul and a in NARROW)
@@ -117,14 +120,9 @@ def test_pairs_are_refused_in_either_order(operation):
         assert results[0] == results[1]
 
 
-NUMBER = (
-    "with a Python number is not exact on a grid. "
-    "Use mul(q, c) with c > 0, or quantize the number."
-)
-NO_GRID = (
-    "a Python number has no grid. Use dequantize(q), or quantize(asarray(c), "
-    "QParams(...)): codes of any two grids compare exactly."
-)
+NUMBER = "with a Python number is not exact on a grid. Pass out=QParams(...)."
+NO_OUT = "with a Python number is not exact on a grid. Use dequantize(q)."
+COMPLEX = "a grid and a complex number have no common type. Use dequantize(q)."
 FLOAT_BIAS = (
     "the bias is a float, codes need an accumulator. Use quantize(b, QParams("
     "x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
@@ -134,6 +132,7 @@ NO_BIAS = (
     "Use a QInt32Tensor with the scale of x times the scale of w."
 )
 ONE = md.ones((1, 1))
+SCALED = quantize(ONE, QParams(0.5, dtype=qfloat8_e4m3))
 TEXTS = [
     (md.add, (Q8, ONE), MIXED),
     (md.sub, (ONE, Q8), MIXED),
@@ -150,8 +149,10 @@ TEXTS = [
     (md.conv2d, (Q32, Q8), WIDE),
     (md.linear, (Q8, Q8, Q8), NO_BIAS),
     (md.add, (Q32, 1), f"add {NUMBER}"),
-    (md.less, (Q8, 0.5), NO_GRID),
-    (md.minimum, (True, Q8), f"minimum {NUMBER}"),
+    (md.sub, (0.5, Q8), f"sub {NUMBER}"),
+    (md.equal, (Q8, 1j), COMPLEX),
+    (md.add, (SCALED, 1), f"add {NO_OUT}"),
+    (md.minimum, (True, SCALED), f"minimum {NO_OUT}"),
 ]
 
 
@@ -168,7 +169,7 @@ def test_mixed_types_are_told_the_way_out(operation, arguments, text):
 def with_grids(text, arguments):
     """`text` with the grids of quantized arguments at the end of what is wrong."""
     problem, _, fix = text.partition(". ")
-    grids = [f"({x.qparams.describe()})" for x in arguments if type(x) in QUANTIZED]
+    grids = [f"({x.qparams.describe()})" for x in arguments if hasattr(x, "qparams")]
     verb = "s are" if len(grids) > 1 else " is"
     return f"{problem}; the grid{verb} {' and '.join(grids)}. {fix}"
 
@@ -251,11 +252,16 @@ def test_out_is_one_grid(name):
     )
 
 
-# Weights may have scales along an axis.
 @pytest.mark.parametrize("name", [n for n in WITH_OUT if n not in ("linear", "matmul")])
-def test_scales_along_an_axis_do_not_round_together(name):
-    with pytest.raises(md.GridError, match="scales differ along axis 1"):
-        WITH_OUT[name](SPLIT, QParams(0.5))
+def test_scales_along_an_axis_round_to_one_grid(name):
+    x = SPLIT if name != "mean" else SPLIT[0]
+    if name == "mean":
+        with pytest.raises(md.GridError, match="scales differ along axis 0"):
+            WITH_OUT[name](x, QParams(0.5))
+        return
+    found = WITH_OUT[name](x, QParams(0.125))
+    each = [WITH_OUT[name](x[:, i], QParams(0.125)).codes.item() for i in range(2)]
+    assert found.codes.tolist() == [each]
 
 
 def test_a_quotient_needs_out():

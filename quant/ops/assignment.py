@@ -1,0 +1,74 @@
+"""Writing codes in place: of tensors on the same grid, and of numbers it has."""
+
+from typing import Any
+
+import numpy as np
+
+from mdtensor import (
+    OptionError,
+    Tensor,
+    TensorSpec,
+    WriteError,
+    getitem,
+    method,
+    setitem,
+)
+from mdtensor.errors import describe
+from mdtensor.generics.shapes import check_broadcast
+from mdtensor.kernels.dense import nibbles
+from mdtensor.quant import joining
+from mdtensor.quant.ops.constants import codes_of
+from mdtensor.quant.ops.manipulation import named
+from mdtensor.quant.ops.refusals import refuse_mixed
+from mdtensor.quant.pieces import singles
+from mdtensor.quant.tensor import PackedTensor, QuantizedTensor
+
+
+def _assigned(x: TensorSpec, *, key: Any, value: Any) -> TensorSpec:
+    """Type, shape and grid of the argument, whose places the value may take."""
+    rule = getitem.select(x.type).deduce
+    _check(rule(x, key=key), value)
+    return x
+
+
+def _check(places: Any, value: Any) -> None:
+    """Refuse a value that places, a tensor or a spec of one, do not hold exactly."""
+    if isinstance(value, (int, float)):
+        for single in singles(places.qparams):
+            codes_of(single, (), value)
+        return
+    kind = value.type if isinstance(value, TensorSpec) else type(value)
+    if not issubclass(kind, Tensor):
+        raise OptionError(
+            f"the value is a {kind.__name__}",
+            "Give codes on the same grid, or a number that it has",
+        )
+    if not issubclass(kind, QuantizedTensor):
+        refuse_mixed("setitem", places, value)
+    check_broadcast(value.shape, places.shape)
+    joining.shared((places, value), places.shape, is_rounded=False)
+
+
+@method(setitem, deduce=_assigned)
+def setitem(x: QuantizedTensor, /, *, key: Any, value: Any) -> Any:
+    return named("setitem", x, lambda: _written(x, key, value))
+
+
+def _written(x: Any, key: Any, value: Any) -> Any:
+    places = getitem(x, key)
+    _check(places, value)
+    if not x.buffer.flags.writeable:
+        problem, fix = "the buffer is read-only", "Write into a deep copy"
+        raise WriteError(problem, fix, describe("setitem", x))
+    codes = x.codes
+    if isinstance(value, Tensor):
+        given = value.codes
+        x.rounding = joining.shared_rule([x, value])
+    else:
+        given = type(codes).wrap(
+            np.array(codes_of(places.qparams, places.shape, value))
+        )
+    setitem(codes, key, given)
+    if isinstance(x, PackedTensor):
+        x.buffer[...] = nibbles.pack(codes.buffer)
+    return x

@@ -1,0 +1,137 @@
+"""Codes that are written and chosen: the numbers are those of arrays of numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from support.grids import EVERY, tensors
+
+import mdtensor as md
+from mdtensor import quant
+from mdtensor.quant import QInt4Tensor, QInt8Tensor, QParams
+
+KEYS = [0, (..., 0), slice(None, None, 2), (..., slice(1, None)), (..., None)]
+Q = QInt8Tensor([[1, 2], [3, -4]], scale=0.5)
+SPLIT = QInt8Tensor([[1, 2], [3, -4]], scale=[0.5, 0.25], axis=0)
+
+
+def numbers(x: Any) -> Any:
+    return np.array(quant.dequantize(x).buffer)
+
+
+@given(x=tensors(EVERY), key=st.sampled_from(KEYS), data=st.data())
+def test_codes_are_written_as_numbers_are(x: Any, key: Any, data: Any) -> None:
+    try:
+        places = x[key]
+    except md.MdtensorError:
+        return
+    turned = places.with_qparams(places.qparams)
+    if not isinstance(places, quant.PackedTensor):
+        turned = (
+            type(places).wrap(places.buffer[::-1].copy(), places.qparams)
+            if (places.ndim and places.qparams.axis is None)
+            else places
+        )
+    value = data.draw(st.sampled_from([turned, 0]))
+    wanted = numbers(x)
+    wanted[key] = 0 if isinstance(value, int) else numbers(value)
+    again = x.__deepcopy__(None)
+    again[key] = value
+    assert np.array_equal(numbers(again), wanted)
+    assert again.qparams == x.qparams
+
+
+def test_what_is_read_and_written_may_be_the_same() -> None:
+    for kind in (QInt8Tensor, QInt4Tensor):
+        q = kind([1, 2, 3, 4, 5], scale=0.5)
+        q[1:] = q[:-1]
+        assert q.codes.tolist() == [1, 1, 2, 3, 4]
+        q[q > 1.0] = -1.0
+        assert q.codes.tolist() == [1, 1, 2, -2, -2]
+
+
+def test_a_number_has_a_code_of_its_own_on_every_grid() -> None:
+    q = SPLIT.__deepcopy__(None)
+    q[:, 0] = 1
+    assert q.codes.tolist() == [[2, 2], [4, -4]]
+    scaled = quant.quantize(md.ones((3,)), QParams(0.5, dtype=quant.qfloat8_e4m3))
+    scaled[0] = -0.75
+    assert quant.dequantize(scaled).tolist() == [-0.75, 1, 1]
+
+
+GRIDS = (
+    "the grids differ: (scale=0.5, zero_point=0) and (scale=0.25, zero_point=0). "
+    "Use requantize(x, out=QParams(...)) to bring one to the grid of the other."
+)
+REFUSED = [
+    (Q, 0, SPLIT[1], GRIDS),
+    (Q, 0, 0.3, "0.3 is no code of (scale=0.5, zero_point=0). Give a number on the "),
+    (Q, 0, 64, "64 is no code of (scale=0.5, zero_point=0). Give a number on the gri"),
+    (Q, 0, "0", "the value is a str. Give codes on the same grid, or a number that "),
+    (Q, 0, Q, "shape (2, 2) does not broadcast to (2,)."),
+    (Q, 2, 0, "index 2 is outside an axis of size 2."),
+    (Q, 0, Q[0].codes, "are these integers codes or numbers; the grid is (scale=0.5"),
+    (md.broadcast_to(Q, (2, 2, 2)), 0, 0, "the buffer is read-only. Write into a de"),
+]
+
+
+@pytest.mark.parametrize(("x", "key", "value", "text"), REFUSED, ids=range(8))
+def test_what_the_grid_has_not_is_not_written(
+    x: Any, key: Any, value: Any, text: str
+) -> None:
+    before = np.array(x.buffer)
+    with pytest.raises(md.MdtensorError) as raised:
+        x[key] = value
+    assert str(raised.value).startswith(
+        f"setitem({md.errors.type_and_shape(x)}): {text}"
+    )
+    assert np.array_equal(x.buffer, before)
+
+
+def test_one_or_the_other_on_one_grid() -> None:
+    mask = md.asarray([True, False])
+    assert md.where(mask, Q, Q[::-1]).codes.tolist() == [[1, -4], [3, 2]]
+    assert md.where(mask, SPLIT, 0).codes.tolist() == [[1, 0], [3, 0]]
+    packed = QInt4Tensor([1, 2], scale=0.5)
+    found = md.where(mask, -1, packed)
+    assert type(found) is QInt4Tensor and found.codes.tolist() == [-2, 2]
+    with pytest.raises(md.GridError) as raised:
+        md.where(mask, Q, SPLIT)
+    assert str(raised.value) == (
+        "where(BoolTensor[2], QInt8Tensor[2,2], QInt8Tensor[2,2]): the grids differ: "
+        "(scale=0.5, zero_point=0) and (2 scales=0.25..0.5, axis=0). Use requantize("
+        "x, out=QParams(...)) to bring one to the grid of the other."
+    )
+    with pytest.raises(md.CastError, match=r"0\.3 is no code of"):
+        md.where(mask, Q, 0.3)
+    with pytest.raises(md.PromotionError, match="a grid and a float have no common"):
+        md.where(mask, Q, md.ones((2, 2)))
+
+
+def test_tensors_like_others() -> None:
+    grid = QParams([0.5, 0.25], [1, 2], axis=0)
+    x = QInt8Tensor([[5, 6], [7, 8]], grid)
+    assert md.zeros_like(x).codes.tolist() == [[1, 1], [2, 2]]
+    assert md.ones_like(x).codes.tolist() == [[3, 3], [6, 6]]
+    assert md.full_like(x, -0.5).codes.tolist() == [[0, 0], [0, 0]]
+    assert md.empty_like(x).qparams == md.zeros_like(x).qparams == grid
+    assert md.zeros_like(x, dtype=QParams(1.0, 3)).codes.tolist() == [[3, 3], [3, 3]]
+    with pytest.raises(md.CastError) as raised:
+        md.full_like(x, 0.25)
+    assert str(raised.value) == (
+        "full_like(QInt8Tensor[2,2]): 0.25 is no code of (scale=0.5, zero_point=1). "
+        "Give a number on the grid, such as 0."
+    )
+    with pytest.raises(md.CastError, match="a grid is no float32"):
+        md.zeros_like(x, dtype="float32")
+
+
+def test_codes_stay_on_the_host() -> None:
+    assert Q.to("cpu") is Q and md.to(Q, md.cpu) is Q
+    with pytest.raises(md.DeviceError) as raised:
+        Q.to("cuda")
+    assert str(raised.value) == (
+        "to(QInt8Tensor[2,2], str): no grid on cuda yet. "
+        "Use dequantize(x), and move that."
+    )
