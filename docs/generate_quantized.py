@@ -2,12 +2,15 @@
 
     python docs/generate_quantized.py
 
-What stands between `begin` and `end` is replaced, the rest is prose and stays.
+Nothing is listed here: leaf types of the host, operations and their methods are asked
+for, and `mdtensor.probe` says how an operation is called. What stands between `begin`
+and `end` is replaced, the rest is prose and stays.
 tests/quant/test_promotion_table.py compares the page with what the calls give.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,49 +19,129 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import quant
+from mdtensor.probe import Form, call_of, find_form
 from mdtensor.quant import QParams
 
 PAGE = Path(__file__).parent / "quantized.md"
 
-REAL = (md.Int8Tensor, md.Int32Tensor, md.Int64Tensor)
-REAL += (md.Float16Tensor, md.BFloat16Tensor, md.Float32Tensor)
-QUANTIZED = (quant.QInt4Tensor, quant.QUInt4Tensor, quant.QInt8Tensor)
-QUANTIZED += (quant.QUInt8Tensor, quant.QInt16Tensor, quant.QInt32Tensor)
-QUANTIZED += (quant.QFloat8E4M3Tensor, quant.QFloat8E5M2Tensor)
-TYPES = (*REAL, *QUANTIZED)
-#: Another scale, which the result of no pair has.
-OTHER, OUT = 0.75, QParams(0.25)
+LEAVES = [kind for kind in md.leaves() if kind.device is md.cpu]
+QUANTIZED = [kind for kind in LEAVES if issubclass(kind, quant.QuantizedTensor)]
+#: What may stand beside codes: tensors of numbers, and Python's own.
+NUMBERS: list[Any] = [True, 2, 0.5, 2j]
+REAL: list[Any] = [kind for kind in LEAVES if kind not in QUANTIZED] + NUMBERS
+OPERANDS: list[Any] = [*REAL, *QUANTIZED]
+#: Scales of the operands; and another, which the result of no pair has.
+SAME, OTHER, OUT = (0.5, 0.5), (0.5, 0.75), QParams(0.25)
 
 
-def conv2d(x1: Any, x2: Any, **options: Any) -> Any:
-    """Of images and filters with one element."""
-    four = [md.reshape(x, (2, 2, 1, 1)) for x in (x1, x2)]
-    return md.conv2d(*four, **options)
+class Called(NamedTuple):
+    """An operation with the form of call that some element type takes."""
+
+    function: Any
+    form: Form
+
+    @property
+    def places(self) -> list[int]:
+        """Which of its tensors may be of any type."""
+        fixed = dict(self.form.fixed)
+        return [at for at in range(len(self.form.ranks)) if at not in fixed]
+
+    @property
+    def rounds(self) -> bool:
+        return "out" in self.function.operation.options
 
 
-def joined(x1: Any, x2: Any) -> Any:
-    return md.concat([x1, x2])
+def names_codes(operation: Any) -> bool:
+    """Whether a method has a parameter that is for quantized tensors."""
+    hints = [
+        hint
+        for method in operation.methods
+        for hint in method.signature.expand_varargs(len(operation.dispatched))
+    ]
+    classes = [c for hint in hints for c in getattr(hint, "__args__", (hint,))]
+    known = [c for c in classes if isinstance(c, type)]
+    return any(issubclass(c, quant.QuantizedTensor) for c in known)
 
 
-OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": md.add,
-    "sub": md.sub,
-    "mul": md.mul,
-    "div": md.div,
-    "matmul": md.matmul,
-    "linear": md.linear,
-    "conv2d": conv2d,
-    "minimum": md.minimum,
-    "maximum": md.maximum,
-    "equal": md.equal,
-    "less": md.less,
-    "concat": joined,
-}
-WITHOUT_OUT = {"equal", "less", "concat"}
+@cache
+def operations() -> dict[str, Called]:
+    """All with a method for quantized tensors, by name.
+
+    Raises:
+        LookupError: it is not known how one of them is called.
+    """
+    found = {}
+    for name, function in md.operations().items():
+        if names_codes(function.operation):
+            form = find_form(function.operation)
+            if form is None:
+                raise LookupError(f"no form of call was found for {name}")
+            found[function.operation.name] = Called(function, form)
+    return found
+
+
+def of_operands(count: int) -> list[str]:
+    """The operations on so many tensors of any type."""
+    return [name for name, one in operations().items() if len(one.places) == count]
+
+
+@cache
+def value(kind: Any, shape: tuple[int, ...], scale: float) -> Any:
+    """Ones; a Python number stands for itself."""
+    if not isinstance(kind, type):
+        return kind
+    ones = np.ones(shape, np.float32)
+    if not issubclass(kind, quant.QuantizedTensor):
+        return md.astype(md.from_numpy(ones), kind.dtype)  # type: ignore[attr-defined]
+    codes = ones.astype(kind.dtype.storage)
+    return kind(codes, scale=scale)
+
+
+def prepared(
+    name: str, kinds: tuple[Any, ...], scales: tuple[float, ...] = SAME
+) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments, of these types where any may stand, and options of a call."""
+    arguments, options = form_of(name, next(k for k in kinds if k in QUANTIZED))
+    tensors = (at for at, x in enumerate(arguments) if isinstance(x, md.TensorSpec))
+    made = list(arguments)
+    found = iter(zip(kinds, scales, strict=False))
+    for place, at in enumerate(tensors):
+        spec = arguments[at]
+        is_free = place in operations()[name].places
+        kind, scale = next(found) if is_free else (spec.type, 1.0)
+        made[at] = value(kind, spec.shape, scale)
+    return made, options
+
+
+@cache
+def form_of(name: str, kind: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments and options of a call with tensors of this type, without elements."""
+    function, form = operations()[name]
+    return call_of(function.operation, kind, form)
+
+
+def call(name: str, arguments: list[Any], **options: Any) -> Any:
+    function = operations()[name].function
+    if function.operation.sequence:
+        return function(arguments, **options)
+    return function(*arguments, **options)
+
+
+def outcome(compute: Callable[[], Any]) -> str:
+    """`QInt32`, or `PromotionError: what is wrong. What would work.`"""
+    try:
+        found = compute()
+    except md.NoMethodError as error:
+        return f"NoMethodError: no method takes it. {error.fix.split('. Nearest')[0]}."
+    except md.MdtensorError as error:
+        return f"{type(error).__name__}: {error.problem}. {error.fix}."
+    if isinstance(found, tuple):
+        return f"{short(type(found[0]))}, ..."
+    return short(type(found))
 
 
 class Cell(NamedTuple):
-    """What a pair of types gives.
+    """What types of operands give.
 
     Args:
         alike: on grids of one scale: the name of the result's type, or an error.
@@ -71,39 +154,23 @@ class Cell(NamedTuple):
     rounded: str
 
 
-def tensor(kind: Any, scale: float) -> Any:
-    """Ones, of two by two elements."""
-    ones = np.ones((2, 2), np.float32)
-    if not issubclass(kind, quant.QuantizedTensor):
-        return md.astype(md.from_numpy(ones), kind.dtype)
-    return kind(ones.astype(kind.dtype.storage), scale=scale)
+@cache
+def cell(name: str, *kinds: Any) -> Cell:
+    def found(scales: tuple[float, ...] = SAME, **more: Any) -> str:
+        arguments, options = prepared(name, kinds, scales)
+        return outcome(lambda: call(name, arguments, **{**options, **more}))
 
-
-def outcome(call: Callable[..., Any], *arguments: Any, **options: Any) -> str:
-    """`QInt32`, or `PromotionError: what is wrong. What would work.`"""
-    try:
-        found = type(call(*arguments, **options)).__name__
-    except md.MdtensorError as error:
-        return f"{type(error).__name__}: {error.problem}. {error.fix}."
-    return found.removesuffix("Tensor")
-
-
-def cell(name: str, first: Any, second: Any) -> Cell:
-    call = OPERATIONS[name]
-    a, b, c = tensor(first, 0.5), tensor(second, 0.5), tensor(second, OTHER)
-    rounded = "" if name in WITHOUT_OUT else outcome(call, a, b, out=OUT)
-    return Cell(outcome(call, a, b), outcome(call, a, c), rounded)
+    alike = found()
+    both = all(kind in QUANTIZED for kind in kinds) and len(kinds) > 1
+    unlike = found(OTHER) if both else alike
+    return Cell(alike, unlike, found(out=OUT) if operations()[name].rounds else "")
 
 
 def pairs() -> Iterator[tuple[Any, Any]]:
     """All pairs with at least one quantized type."""
-    for first, second in product(TYPES, TYPES):
-        if {first, second} & set(QUANTIZED):
+    for first, second in product(OPERANDS, OPERANDS):
+        if first in QUANTIZED or second in QUANTIZED:
             yield first, second
-
-
-def table(name: str) -> dict[tuple[Any, Any], Cell]:
-    return {(a, b): cell(name, a, b) for a, b in pairs()}
 
 
 class Notes:
@@ -118,41 +185,81 @@ class Notes:
         text = re.sub(
             r"(; the grids? (is|are)|:) \(scale=.*?\)( and \(.*?\))?", "", text
         )
-        names = "|".join(OPERATIONS)
+        names = "|".join(operations())
         text = re.sub(rf"^(\w+: )({names}) ", r"\1this ", text)
         return f"E{self.numbers.setdefault(text, len(self.numbers) + 1)}"
 
-
-def shown(found: Cell, notes: Notes) -> str:
-    """`QInt32*`: of equal scales only; `QInt8 out`: with out= only."""
-    text = notes(found.alike)
-    if not text.startswith("E") and notes(found.unlike).startswith("E"):
-        text += "*"
-    return f"{text} →" if found.rounded and ": " not in found.rounded else text
+    def shown(self, found: Cell) -> str:
+        """`QInt32*`: of equal scales only; `QInt8 →`: with out= too."""
+        text = self(found.alike)
+        if not text.startswith("E") and self(found.unlike).startswith("E"):
+            text += "*"
+        rounds = found.rounded and ": " not in found.rounded
+        return f"{text} →" if rounds else text
 
 
 def short(kind: Any) -> str:
-    return str(kind.__name__).removesuffix("Tensor")
+    """`Int8` of a type, `int` of a Python number."""
+    if isinstance(kind, type):
+        return kind.__name__.removesuffix("Tensor")
+    return f"`{type(kind).__name__}`"
 
 
-def markdown(cells: dict[tuple[Any, Any], Cell], notes: Notes) -> str:
-    lines = ["| | " + " | ".join(map(short, QUANTIZED)) + " |"]
-    lines.append("|---" * (len(QUANTIZED) + 1) + "|")
-    for first in TYPES:
-        row = [shown(cells[first, second], notes) for second in QUANTIZED]
-        lines.append(f"| **{short(first)}** | " + " | ".join(row) + " |")
+def merged(lines: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+    """Lines with the same cells as one, with all their names."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for head, cells in lines:
+        found.setdefault(tuple(cells), []).append(head)
+    return [(", ".join(heads), list(cells)) for cells, heads in found.items()]
+
+
+def table_of_pairs(name: str, notes: Notes) -> str:
+    """A row is the first operand; a column the second, what is no code if it counts."""
+
+    def one(first: Any, second: Any) -> str:
+        return notes.shown(cell(name, first, second))
+
+    def row(first: Any) -> tuple[str, list[str]]:
+        return short(first), [one(first, second) for second in QUANTIZED]
+
+    rows = [*merged(list(map(row, REAL))), *map(row, QUANTIZED)]
+    heads = list(map(short, QUANTIZED))
+    behind = [(short(x), [one(q, x) for q in QUANTIZED]) for x in REAL]
+    if behind != list(map(row, REAL)):
+        for head, cells in merged(behind):
+            heads.append(head)
+            blank = [""] * (len(rows) - len(QUANTIZED))
+            for (_, line), text in zip(rows, [*blank, *cells], strict=True):
+                line.append(text)
+    return markdown(heads, rows)
+
+
+def table_of_ones(notes: Notes) -> str:
+    """A row is an operation."""
+    rows = [
+        (f"`{name}`", [notes.shown(cell(name, kind)) for kind in QUANTIZED])
+        for name in of_operands(1)
+    ]
+    return markdown(list(map(short, QUANTIZED)), merged(rows))
+
+
+def markdown(heads: list[str], rows: list[tuple[str, list[str]]]) -> str:
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    lines += [f"| **{head}** | {' | '.join(cells)} |" for head, cells in rows]
     return "\n".join(lines)
 
 
 def tables() -> str:
     """One table for operations that have the same."""
-    notes, groups = Notes(), {}
-    for name in OPERATIONS:
-        groups.setdefault(markdown(table(name), notes), []).append(name)
+    notes = Notes()
+    groups: dict[str, list[str]] = {}
+    for name in of_operands(2):
+        groups.setdefault(table_of_pairs(name, notes), []).append(name)
     parts = [
         f"### {', '.join(f'`{name}`' for name in names)}\n\n{text}"
         for text, names in groups.items()
     ]
+    parts += ["### Of one operand", table_of_ones(notes)]
     legend = [f"- **E{n}** {text}" for text, n in notes.numbers.items()]
     return "\n\n".join([*parts, "### Errors", "\n".join(legend)])
 

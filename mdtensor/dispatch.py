@@ -263,15 +263,11 @@ class Operation(Described):
             raise
 
     def rounding(self, *types: type) -> Implementation:
-        """The function for `types`, which must be one that takes `out=`."""
+        """The function for `types` that takes `out=`, or one that refuses it."""
         selection = self.select(*types)
         found = selection.method
         if not found.rounds:
-            raise OptionError(
-                "out= is the grid of a quantized result, and this method has none",
-                "Leave out= away, or quantize the arguments first",
-                mismatch.called(self, types),
-            )
+            return partial(mismatch.refuse_out, self)
         if Operation.observe is not None:
             return Operation.observe(selection, found.implementation)
         return found.implementation

@@ -14,6 +14,7 @@ import plum
 
 from mdtensor.wording import (
     describe as describe,
+    grids as grids,
     shown as shown,
     type_and_shape as type_and_shape,
     written as written,

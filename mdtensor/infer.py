@@ -18,6 +18,7 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.generics.spec import TensorSpec, TileSpec, is_tensor
+from mdtensor.mismatch import unrounded
 from mdtensor.selection import Selection
 
 
@@ -74,8 +75,8 @@ def _inferred(
     tensors = [*_flat((*specs, *options.values()))]
     _check_grids(tensors)
     types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
-    if options.get("out") is not None:
-        declared.rounding(*types)  # refuses it where the method has none
+    if options.get("out") is not None and not declared.select(*types).method.rounds:
+        raise unrounded(specs)
     if declared.methods:
         selected = declared.select(*types)
         rule = selected.deduce if selected.method.deduce else _declared_rule(selected)

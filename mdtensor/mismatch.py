@@ -11,9 +11,9 @@ their names: a sequence of a thousand tensors is a call, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Number
-from typing import Any
+from typing import Any, NoReturn
 
 import plum
 
@@ -27,7 +27,10 @@ from mdtensor.errors import (
     CastError,
     DispatchError,
     NoMethodError,
+    OptionError,
     PromotionError,
+    describe,
+    grids,
 )
 
 #: Methods, and types of arguments, that are shown.
@@ -90,6 +93,21 @@ def refuse_annotations(operation: Any, types: tuple[type, ...]) -> None:
     if any(map(is_of_annotations, types)):
         call = called(operation, types)
         raise NoMethodError("an argument is an annotation", "Give a value", call, types)
+
+
+def unrounded(arguments: Iterable[Any]) -> OptionError:
+    """`out=` is given to a method that has nothing on a grid."""
+    return OptionError(
+        "out= is the grid of a quantized result, and this method has none"
+        f"{grids(arguments)}",
+        "Leave out= away, or quantize the arguments first",
+    )
+
+
+def refuse_out(operation: Any, *arguments: Any, **_: Any) -> NoReturn:
+    """Runs in place of such a method."""
+    given = [x for x in arguments if x is not None]
+    raise unrounded(given).within(describe(operation.name, *given))
 
 
 def called(operation: Any, types: tuple[type, ...]) -> str:
@@ -169,7 +187,8 @@ def _casts(
     """Casts of the tensors that do not fit, after which one method is found."""
     placed = list(zip(map(_open, types), nearest.fitting(types), strict=False))
     castable = [t for t, fits in placed if not fits]
-    if not castable or not all(map(_is_plain, castable)):
+    is_full = operation.sequence or len(types) == len(operation.dispatched)
+    if not (is_full and castable and all(map(_is_plain, castable))):
         return
     sources = {t.dtype for t in castable}
     beside = [t.dtype for t, fits in placed if fits and _is_plain(t)]

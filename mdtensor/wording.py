@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -89,3 +89,18 @@ def type_and_shape(argument: object) -> str:
     if not isinstance(shape, tuple):
         return name
     return f"{name}[{','.join(map(str, shape))}]"
+
+
+def grids(arguments: Iterable[object]) -> str:
+    """`; the grids are (...) and (...)` of quantized ones, for the end of a problem.
+
+    Example:
+        >>> import mdtensor as md
+        >>> grids([md.quant.QInt8Tensor([1], scale=0.5), 2, md.asarray([1.0])])
+        '; the grid is (scale=0.5, zero_point=0)'
+    """
+    known = [getattr(x, "qparams", None) for x in arguments]
+    found = [f"({grid.describe()})" for grid in known if grid is not None]
+    if not found:
+        return ""
+    return f"; the grid{'s are' if len(found) > 1 else ' is'} {' and '.join(found)}"

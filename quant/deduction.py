@@ -17,6 +17,7 @@ from mdtensor import (
     leaf,
     result_type,
 )
+from mdtensor.errors import grids
 from mdtensor.generics.rules.conv import convolution
 from mdtensor.generics.rules.elementwise import along, broadcast, same
 from mdtensor.generics.rules.matmul import affine, matrix_product
@@ -54,8 +55,10 @@ def rounded(
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
+        check_integers(out)
         if out is None and exact is None:
-            raise GridError("the result is on no grid exactly", "Pass out=QParams(...)")
+            problem = f"the result is on no grid exactly{grids(specs)}"
+            raise GridError(problem, "Pass out=QParams(...)")
         if check is not None:
             check(*specs, is_rounded=out is not None)
         if out is None and exact is not None:
@@ -70,9 +73,19 @@ def kept(rule: Rule) -> Rule:
 
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
+        check_integers(out)
         return on_grid(shape, joining.shared(specs, shape) if out is None else out)
 
     return deduce
+
+
+def check_integers(out: Any) -> None:
+    """Refuse a grid of floats: results are rounded to integers, and once."""
+    if isinstance(out, QParams) and out.dtype in FLOATS:
+        raise GridError(
+            f"out is a grid of {out.dtype}: only quantize and requantize round to it",
+            "Pass a grid of integers, or quantize what dequantize(x) gives",
+        )
 
 
 def check_fit(grid: Any, shape: tuple[int, ...]) -> None:
@@ -177,7 +190,7 @@ def with_number(x1: Any, x2: Any, **_: Any) -> TensorSpec:
 def _refuse_floats(*specs: TensorSpec) -> None:
     if any(x.dtype in FLOATS for x in specs):
         raise PromotionError(
-            "an accumulator and a float grid do not compare exactly",
+            f"an accumulator and a float grid do not compare exactly{grids(specs)}",
             "Use requantize(acc, out=QParams(...)) first",
         )
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.quant import saturation
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.floats import numbers_of
 from mdtensor.quant.qparams import QParams
@@ -76,9 +77,9 @@ def _round_exactly(values: Iterable[int], ratios: list[Fraction]) -> int:
 
 def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
     """Steps from real 0 as codes of `grid`, saturated."""
-    zero = grid.along(grid.zero_point, steps.shape)
-    codes = np.clip(steps + zero, grid.minimum, grid.maximum)
-    return np.asarray(codes, grid.dtype.storage)
+    codes = steps + grid.along(grid.zero_point, steps.shape)
+    saturation.note(lambda: (codes < grid.minimum) | (codes > grid.maximum))
+    return np.asarray(np.clip(codes, grid.minimum, grid.maximum), grid.dtype.storage)
 
 
 def steps_of(x: Any) -> IntArray:
@@ -102,17 +103,17 @@ def rescale(steps: npt.NDArray[Any], source: QParams, target: QParams) -> Any:
         steps: codes less their zero point.
         source, target: of any granularity.
     """
-    return to_codes(_rescaled(steps, source, target), target)
+    return to_codes(rescaled(steps, source, target), target)
 
 
 def is_past(x: Any, target: QParams) -> npt.NDArray[Any]:
     """Which codes of `x` come to lie past the ends of `target`."""
-    steps = _rescaled(steps_of(x), x.qparams, target)
+    steps = rescaled(steps_of(x), x.qparams, target)
     codes = steps + target.along(target.zero_point, steps.shape)
     return np.asarray((codes < target.minimum) | (codes > target.maximum))
 
 
-def _rescaled(steps: npt.NDArray[Any], source: QParams, target: QParams) -> IntArray:
+def rescaled(steps: npt.NDArray[Any], source: QParams, target: QParams) -> IntArray:
     """Steps of `source` as steps of `target`, which may be past its ends."""
     if source.axis is None and target.axis is None:
         return round_sum((steps, source.fraction / target.fraction))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DType
+from mdtensor.quant import saturation
 from mdtensor.quant.qparams import QParams
 
 Array = npt.NDArray[Any]
@@ -51,7 +52,9 @@ def to_floats(quotient: Array, dtype: DType, exactly: Exactly | None = None) -> 
         doubt = np.abs(np.abs(steps - nearest) - 0.5) <= np.abs(steps) * ERROR
         pairs = zip(exactly(doubt), least[doubt].tolist(), strict=True)
         nearest[doubt] = [round(q / Fraction(2) ** e) for q, e in pairs]
-    found = np.clip(np.ldexp(nearest, least), -largest, largest)
+    floats = np.ldexp(nearest, least)
+    saturation.note(lambda: np.abs(floats) > largest)
+    found = np.clip(floats, -largest, largest)
     return np.asarray(found.astype(np.float32).astype(dtype.storage))
 
 

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from mdtensor import Float64Tensor
 from mdtensor.quant import exact
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tables import Function, code_of
+from mdtensor.quant.tables import Function, step_of
 
 Codes = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
 #: A float64 value errs by less than this part of itself, of its argument and options.
 ERROR = 2.0**-40
 #: Numbers past this may have saturated to it; every grid of float32 steps ends before.
@@ -23,25 +24,25 @@ FAR = 2.0**1000
 _FIRST = -(2**15)
 
 
-def gathered(
+def steps(
     operation: Any,
     function: Function,
-    codes: Codes,
     source: QParams,
     out: QParams,
     options: dict[str, Any],
-) -> Codes:
-    """The codes on `out` of a function of 16-bit codes.
+) -> IntArray:
+    """A function of every code of `source`, in order, in steps of `out` from real 0.
 
     Args:
         operation: the same function, of floats.
         function: of a rational number, exact.
-        codes, source: on one grid.
+        source: a grid of 16 bits.
         options: of the operation.
+
+    Returns:
+        Steps that may be past the ends of `out`; cut to ±2**40.
     """
-    table = _table(operation, function, source, out, tuple(options.items()))
-    found: Codes = table[codes.astype(np.int64) - _FIRST]
-    return found
+    return _table(operation, function, source, out, tuple(options.items()))
 
 
 @lru_cache(maxsize=64)
@@ -51,20 +52,19 @@ def _table(
     source: QParams,
     out: QParams,
     options: tuple[tuple[str, Any], ...],
-) -> Codes:
-    steps = np.arange(_FIRST, -_FIRST)
-    reals = steps * float(source.scale)  # 16 bits by 24, which float64 holds
+) -> IntArray:
+    codes = np.arange(_FIRST, -_FIRST)
+    reals = codes * float(source.scale)  # 16 bits by 24, which float64 holds
     told = {name: _float(value) for name, value in options}
     rounded, doubt = _rounded(operation, reals, out, told)
-    codes = exact.to_codes(rounded, out)
-    codes[doubt] = [code_of(function, int(n), source, out) for n in steps[doubt]]
-    codes.flags.writeable = False
-    return codes
+    rounded[doubt] = [step_of(function, int(n), source, out) for n in codes[doubt]]
+    rounded.flags.writeable = False
+    return rounded
 
 
 def _rounded(
     operation: Any, reals: Codes, out: QParams, options: dict[str, Any]
-) -> tuple[Codes, Codes]:
+) -> tuple[IntArray, Codes]:
     """The values in steps of `out`, cut to ±2**40, and which of them to doubt."""
     factors = [abs(v) for v in options.values() if isinstance(v, float)]
     offset, step = abs(options.get("beta", 0.0)), float(out.scale)

@@ -1,6 +1,6 @@
 """Any function of one code of 8 or 16 bits, as a table that one gather runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from math import isinf, isnan
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import CastError, GridError, OptionError
+from mdtensor.checking import Case, Lost, counting
 from mdtensor.errors import describe, shown
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
@@ -19,6 +20,8 @@ from mdtensor.quant.tensor import quantized
 
 #: A float64 that a function returns errs by less than this part of itself.
 ERROR = 2.0**-48
+#: Types of numbers that a function returns and that do not err.
+EXACT = (Rational, Decimal)
 
 
 class Table:
@@ -62,9 +65,12 @@ class Table:
             _check_grid(name, grid)
         self.source, self.out = source, out.rounded(None)
         low, size = int(source.dtype.minimum), 2**source.dtype.bits
-        numbers = ((low + i - source.zero) * source.fraction for i in range(size))
-        codes = [_code(_called(function, x), x, out, error) for x in numbers]
+        numbers = [(low + i - source.zero) * source.fraction for i in range(size)]
+        values = [_called(function, x) for x in numbers]
+        pairs = zip(values, numbers, strict=True)
+        codes = [_code(value, x, out, error) for value, x in pairs]
         self._codes = np.array(codes, out.dtype.storage)
+        self._past = np.array([_is_past(value, out) for value in values])
         self._step = None
         if qint16 not in (source.dtype, out.dtype):
             offset = unsigned_grid(out).zero - out.zero
@@ -87,10 +93,19 @@ class Table:
                 "Requantize the argument, or make a table for its grid",
                 given,
             )
+        return counting("table", self._looked_up, self._saturations)(x)
+
+    def _looked_up(self, x: Any) -> Any:
         if self._step is not None:
             return from_unsigned(self._step(contiguous(unsigned(x))), self.out)
-        places = x.buffer.astype(np.int64) - int(self.source.dtype.minimum)
-        return quantized(self._codes[places], self.out)
+        return quantized(self._codes[self._places(x)], self.out)
+
+    def _places(self, x: Any) -> Any:
+        return x.buffer.astype(np.int64) - int(self.source.dtype.minimum)
+
+    def _saturations(self, case: Case) -> Iterator[Lost]:
+        found = self._past[self._places(*case.arguments)]
+        yield Lost("saturated", int(np.count_nonzero(found)))
 
     def __repr__(self) -> str:
         return f"Table({self.source} -> {self.out})"
@@ -119,7 +134,7 @@ def _called(function: Callable[[Fraction], Any], x: Fraction) -> Any:
 def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:
     """The code nearest to `value`, the result for `x`."""
     low, high = out.minimum, out.maximum
-    is_exact = isinstance(value, (Rational, Decimal))
+    is_exact = isinstance(value, EXACT)
     if not is_exact and not isinstance(value, Real):
         raise OptionError(
             f"the function gave {shown(value)}", "Return numbers", "Table"
@@ -128,7 +143,7 @@ def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:
         raise CastError(f"f({float(x):g}) is NaN", "Return a number there", "Table")
     if isinf(value):
         return high if value > 0 else low
-    exact = Fraction(value if is_exact else float(value)) / out.fraction
+    exact = _exactly(value) / out.fraction
     slack = 0 if is_exact else abs(exact) * Fraction(error)
     first, last = (
         min(max(round(edge) + out.zero, low), high)
@@ -142,3 +157,15 @@ def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:
             "Table",
         )
     return first
+
+
+def _exactly(value: Any) -> Fraction:
+    return Fraction(value if isinstance(value, EXACT) else float(value))
+
+
+def _is_past(value: Any, out: QParams) -> bool:
+    """Whether a number is past the ends of the grid."""
+    if isinf(value):
+        return True
+    code = round(_exactly(value) / out.fraction) + out.zero
+    return not out.minimum <= code <= out.maximum

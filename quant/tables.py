@@ -20,6 +20,8 @@ Function = Callable[[Fraction], Fraction]
 #: Digits of transcendental functions. A double rounding would need a value within
 #: 10**-40 of a tie; sigmoid, tanh and exp of a rational other than 0 are never ties.
 DIGITS = 50
+#: Steps beyond this saturate on any grid.
+LIMIT = 2**40
 #: Past this e**x is 0 or infinity for any grid.
 FAR = 2000
 
@@ -118,15 +120,20 @@ def build(function: Function, source: QParams, target: QParams) -> Table:
 
 def codes(function: Function, source: QParams, target: QParams) -> list[int]:
     """The codes of `function` for every code of the type of `source`, in order."""
+    low, high, zero = target.minimum, target.maximum, target.zero
+    return [min(max(n + zero, low), high) for n in steps(function, source, target)]
+
+
+def steps(function: Function, source: QParams, target: QParams) -> list[int]:
+    """The same as steps from real 0, which may be past the ends; cut to ±2**40."""
     given = range(int(source.dtype.minimum), source.maximum + 1)
-    return [code_of(function, code, source, target) for code in given]
+    return [step_of(function, code, source, target) for code in given]
 
 
-def code_of(function: Function, code: int, source: QParams, target: QParams) -> int:
-    """The code of `function` for one code."""
-    value = function((code - source.zero) * source.fraction)
-    steps = round(value / target.fraction)
-    return min(max(steps + target.zero, target.minimum), target.maximum)
+def step_of(function: Function, code: int, source: QParams, target: QParams) -> int:
+    """The same for one code."""
+    number = function((code - source.zero) * source.fraction)
+    return min(max(round(number / target.fraction), -LIMIT), LIMIT)
 
 
 @lru_cache(maxsize=4096)

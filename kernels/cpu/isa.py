@@ -21,6 +21,7 @@ import platform
 import llvmlite.binding as llvm
 import numba
 
+from mdtensor.kernels import refusal
 from mdtensor.kernels.cpu import arm
 
 RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
@@ -71,7 +72,7 @@ def lacking(runway, features):
 
 
 def choose_runway(features, override, is_jit_disabled):
-    """(runway, why). An override that the CPU cannot run raises RuntimeError."""
+    """(runway, why). An override that the CPU cannot run raises `refusal.error`."""
     if override:
         return _overridden(features, override, is_jit_disabled)
     if is_jit_disabled:
@@ -98,9 +99,8 @@ def _overridden(features, override, is_jit_disabled):
         return override, f"MDTENSOR_ISA={override}"
     runway = override.removesuffix(EMULATED)
     if runway not in DOT_RUNWAYS:
-        raise RuntimeError(
-            f"MDTENSOR_ISA={override}: no such runway. Use one of {', '.join(RUNWAYS)}."
-        )
+        fix = f"Use one of {', '.join(RUNWAYS)}"
+        raise refusal.error("no such runway", fix, f"MDTENSOR_ISA={override}")
     _require(runway, NEEDED[runway], is_jit_disabled)
     return runway, f"MDTENSOR_ISA={override}, for tests: slow"
 
@@ -113,9 +113,10 @@ def _require(runway, features, is_jit_disabled):
     if not lacks:
         return
     usable = "generic" if is_jit_disabled else choose_runway(features, None, False)[0]
-    raise RuntimeError(
-        f"MDTENSOR_ISA={runway}: this CPU lacks {', '.join(lacks)}. "
-        f"Use MDTENSOR_ISA={usable}."
+    raise refusal.error(
+        f"this CPU lacks {', '.join(lacks)}",
+        f"Use MDTENSOR_ISA={usable}",
+        f"MDTENSOR_ISA={runway}",
     )
 
 

@@ -12,7 +12,7 @@ integers, casts   the audits of dense tensors
 
 from mdtensor.checking import casts as _casts, integers as _integers
 from mdtensor.checking.audits import Case as Case, audit as audit
-from mdtensor.checking.block import checked as checked
+from mdtensor.checking.block import checked as checked, counting as counting
 from mdtensor.checking.log import (
     Entry as Entry,
     Headroom as Headroom,
@@ -21,4 +21,4 @@ from mdtensor.checking.log import (
 )
 
 del _casts, _integers  # their audits are in force
-__all__ = ["Case", "Entry", "Headroom", "Log", "Lost", "audit", "checked"]
+__all__ = ["Case", "Entry", "Headroom", "Log", "Lost", "audit", "checked", "counting"]

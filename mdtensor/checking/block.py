@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-from mdtensor.checking.audits import Case, findings, is_audited
+from mdtensor.checking.audits import Audit, Case, findings, is_audited
 from mdtensor.checking.log import FIXES, Key, Log, Lost
 from mdtensor.errors import LossError, OptionError, describe, shown
 from mdtensor.selection import Implementation, Selection
@@ -91,6 +91,33 @@ def _audited(selection: Selection, function: Implementation) -> Implementation:
     if not is_audited(operation):
         return function
 
+    return counting(operation.name, function, functools.partial(findings, operation))
+
+
+def counting(name: str, function: Implementation, audit: Audit) -> Implementation:
+    """`function`, of which `audit` is asked where there is a log; for no operation.
+
+    Args:
+        name: what it is called there.
+        function: what runs, of tensors and options.
+        audit: given the `Case` of a call, yields `Lost` and `Headroom`.
+
+    Returns:
+        What gives the results of `function`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> from mdtensor.checking import Lost, counting
+        >>> def first(x):
+        ...     return x[:1]
+        >>> def rest(case):
+        ...     yield Lost("left out", case.arguments[0].size - 1)
+        >>> with md.checked() as log:
+        ...     _ = counting("first", first, rest)(md.asarray([1, 2, 3]))
+        >>> log.lost
+        Counter({'left out': 2})
+    """
+
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         logs = _LOGS.get()
@@ -99,15 +126,14 @@ def _audited(selection: Selection, function: Implementation) -> Implementation:
         token = _LOGS.set(())  # what runs inside is part of this call
         try:
             result = function(*arguments, **options)
-            case = Case(arguments, options, result, function)
-            found = list(findings(operation, case))
+            found = list(audit(Case(arguments, options, result, function)))
         finally:
             _LOGS.reset(token)
-        key = Key(_place(), operation.name, tuple(t.__name__ for t in selection.types))
+        key = Key(_place(), name, tuple(type(x).__name__ for x in arguments))
         for log, _ in logs:
             log.note(key, getattr(result, "size", 0), found)
         if any(block.raises for _, block in logs):
-            _refuse(operation.name, arguments, result, found)
+            _refuse(name, arguments, result, found)
         return result
 
     return call

@@ -31,7 +31,7 @@ from mdtensor.generics.scan import cumulative_prod, cumulative_sum
 from mdtensor.generics.searching import where
 from mdtensor.generics.trigonometry import atan2, hypot
 from mdtensor.kernels.dense import conversion, wraps
-from mdtensor.leaves import NumericTensor
+from mdtensor.leaves import LogicalTensor, NumericTensor
 from mdtensor.tensor import Tensor
 
 #: What becomes of a value outside of the range.
@@ -62,7 +62,8 @@ def _is_comparable(first: Any, second: Any) -> bool:
     return all(conversion.is_exact(dtype, joint) for dtype in (first, second))
 
 
-@audit(astype)
+@audit(astype, result=NumericTensor)
+@audit(astype, result=LogicalTensor)
 @on_host
 def casts(case: Case) -> Iterator[Lost]:
     x = case.arguments[0]

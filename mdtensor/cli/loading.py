@@ -27,7 +27,8 @@ def load(modules: Iterable[str]) -> list[ModuleType]:
     """
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    return [_imported(name) for name in (QUANT, *modules)][1:]
+    importlib.import_module(QUANT)
+    return [_imported(name) for name in modules]
 
 
 def _imported(name: str) -> ModuleType:

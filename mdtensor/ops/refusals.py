@@ -2,6 +2,11 @@
 
 import re
 
+from mdtensor.errors import OptionError
+from mdtensor.kernels import refusal
+
+refusal.error = OptionError  # for a MDTENSOR_ISA that kernels refuse, once loaded
+
 #: What is refused, how it is said, and what would work.
 WORDS = (
     (

@@ -24,7 +24,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe, shown
 from mdtensor.generics.rules.elementwise import same
 from mdtensor.kernels.cpu import steps
-from mdtensor.quant import long_tables, tables
+from mdtensor.quant import exact, long_tables, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
@@ -87,11 +87,10 @@ def _found(
     def codes(given: Any, source: QParams) -> Any:
         target = source if grid is None else grid
         if is_long:
-            return long_tables.gathered(
-                operation, function, given, source, target, options
-            )
-        table = tables.codes(function, source, target)
-        return np.array(table, storage)[given]
+            table = long_tables.steps(operation, function, source, target, options)
+            return exact.to_codes(table[given.astype(np.int64) + 2**15], target)
+        table = np.array(tables.steps(function, source, target))
+        return exact.to_codes(table[given], target)
 
     is_long, sources = x.dtype is qint16, unsigned_grid(x.qparams)
     given = x.buffer if is_long else unsigned(x)

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdtensor import (
     CastError,
+    ComplexTensor,
     LogicalTensor,
     NumericTensor,
     RealTensor,
@@ -56,8 +57,9 @@ from mdtensor.quant.tensor import (
 
 # What has no meaning together: each operation refuses it with the way out.
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
-#: What has an order.
+#: What has an order, and what has none.
 Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
+Complex = Union[ComplexTensor, complex]
 
 
 def add_step(
@@ -279,6 +281,16 @@ def minimum(x1: Ordered, x2: Ordered, /, *, out: Any = None) -> Any:
     refuse_mixed("minimum", x1, x2)
 
 
+@method(minimum, deduce=refused("minimum"))
+def minimum(x1: QuantizedTensor, x2: Complex, /, *, out: Any = None) -> Any:
+    refuse_mixed("minimum", x1, x2)
+
+
+@method(minimum, deduce=refused("minimum"))
+def minimum(x1: Complex, x2: QuantizedTensor, /, *, out: Any = None) -> Any:
+    refuse_mixed("minimum", x1, x2)
+
+
 @method(maximum, deduce=kept_broadcast)
 def maximum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("maximum", np.maximum, x1, x2, out)
@@ -286,6 +298,16 @@ def maximum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
 
 @method(maximum, deduce=refused("maximum"))
 def maximum(x1: Ordered, x2: Ordered, /, *, out: Any = None) -> Any:
+    refuse_mixed("maximum", x1, x2)
+
+
+@method(maximum, deduce=refused("maximum"))
+def maximum(x1: QuantizedTensor, x2: Complex, /, *, out: Any = None) -> Any:
+    refuse_mixed("maximum", x1, x2)
+
+
+@method(maximum, deduce=refused("maximum"))
+def maximum(x1: Complex, x2: QuantizedTensor, /, *, out: Any = None) -> Any:
     refuse_mixed("maximum", x1, x2)
 
 
@@ -298,5 +320,5 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
         return quantized(choose(x1.codes.buffer, x2.codes.buffer), grid)
     if by_rule := ruled_per_tensor(name, out, x1, x2):
         return by_rule(x1, x2, out)
-    codes = [exact.rescale(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]
-    return quantized(choose(*codes), out)
+    steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]
+    return quantized(exact.to_codes(choose(*steps), out), out)

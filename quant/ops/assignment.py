@@ -6,6 +6,7 @@ import numpy as np
 
 from mdtensor import (
     OptionError,
+    PromotionError,
     Tensor,
     TensorSpec,
     WriteError,
@@ -13,13 +14,12 @@ from mdtensor import (
     method,
     setitem,
 )
-from mdtensor.errors import describe
+from mdtensor.errors import describe, grids
 from mdtensor.generics.shapes import check_broadcast
 from mdtensor.kernels.dense import nibbles
 from mdtensor.quant import joining
 from mdtensor.quant.ops.constants import codes_of
 from mdtensor.quant.ops.manipulation import named
-from mdtensor.quant.ops.refusals import refuse_mixed
 from mdtensor.quant.pieces import singles
 from mdtensor.quant.tensor import PackedTensor, QuantizedTensor
 
@@ -44,7 +44,11 @@ def _check(places: Any, value: Any) -> None:
             "Give codes on the same grid, or a number that it has",
         )
     if not issubclass(kind, QuantizedTensor):
-        refuse_mixed("setitem", places, value)
+        raise PromotionError(
+            f"{kind.__name__} has no grid{grids((places,))}",
+            "Use quantize(x, q.qparams) for numbers, type(q)(codes, q.qparams) for "
+            "codes",
+        )
     check_broadcast(value.shape, places.shape)
     joining.shared((places, value), places.shape, is_rounded=False)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from mdtensor import (
     BoolTensor,
+    ComplexTensor,
     LogicalTensor,
     NumericTensor,
     RealTensor,
@@ -30,8 +31,9 @@ from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
-#: What has an order.
+#: What has an order, and what has none.
 Ordered = Union[QuantizedTensor, RealTensor, LogicalTensor, int, float]
+Complex = Union[ComplexTensor, complex]
 
 
 def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
@@ -136,6 +138,16 @@ def less(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("less", x1, x2)
 
 
+@method(less, deduce=refused("less"))
+def less(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
+    refuse_mixed("less", x1, x2)
+
+
+@method(less, deduce=refused("less"))
+def less(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
+    refuse_mixed("less", x1, x2)
+
+
 @method(less_equal, deduce=comparison)
 def less_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("less_equal", np.less_equal, x1, x2)
@@ -153,6 +165,16 @@ def less_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
 
 @method(less_equal, deduce=refused("less_equal"))
 def less_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
+    refuse_mixed("less_equal", x1, x2)
+
+
+@method(less_equal, deduce=refused("less_equal"))
+def less_equal(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
+    refuse_mixed("less_equal", x1, x2)
+
+
+@method(less_equal, deduce=refused("less_equal"))
+def less_equal(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
     refuse_mixed("less_equal", x1, x2)
 
 
@@ -176,6 +198,16 @@ def greater(x1: Ordered, x2: Ordered, /) -> BoolTensor:
     refuse_mixed("greater", x1, x2)
 
 
+@method(greater, deduce=refused("greater"))
+def greater(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
+    refuse_mixed("greater", x1, x2)
+
+
+@method(greater, deduce=refused("greater"))
+def greater(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
+    refuse_mixed("greater", x1, x2)
+
+
 @method(greater_equal, deduce=comparison)
 def greater_equal(x1: QuantizedTensor, x2: QuantizedTensor, /) -> BoolTensor:
     return _compare("greater_equal", np.greater_equal, x1, x2)
@@ -193,4 +225,14 @@ def greater_equal(x1: PythonNumber, x2: QuantizedTensor, /) -> BoolTensor:
 
 @method(greater_equal, deduce=refused("greater_equal"))
 def greater_equal(x1: Ordered, x2: Ordered, /) -> BoolTensor:
+    refuse_mixed("greater_equal", x1, x2)
+
+
+@method(greater_equal, deduce=refused("greater_equal"))
+def greater_equal(x1: QuantizedTensor, x2: Complex, /) -> BoolTensor:
+    refuse_mixed("greater_equal", x1, x2)
+
+
+@method(greater_equal, deduce=refused("greater_equal"))
+def greater_equal(x1: Complex, x2: QuantizedTensor, /) -> BoolTensor:
     refuse_mixed("greater_equal", x1, x2)

@@ -7,6 +7,7 @@ import numpy as np
 from mdtensor import (
     FloatingTensor,
     Int64Tensor,
+    LogicalTensor,
     NumericTensor,
     TensorSpec,
     conv2d,
@@ -212,6 +213,32 @@ def conv2d(
     dilation: Any,
     groups: int,
     out: Any = None,
+) -> Any:
+    refuse_mixed("conv2d", x, w, b)
+
+
+@method(conv2d, deduce=refused("conv2d"))
+def conv2d(
+    x: QuantizedTensor,
+    w: LogicalTensor,
+    b: AnyBias,
+    /,
+    *,
+    out: Any = None,
+    **options: Any,
+) -> Any:
+    refuse_mixed("conv2d", x, w, b)
+
+
+@method(conv2d, deduce=refused("conv2d"))
+def conv2d(
+    x: LogicalTensor,
+    w: QuantizedTensor,
+    b: AnyBias,
+    /,
+    *,
+    out: Any = None,
+    **options: Any,
 ) -> Any:
     refuse_mixed("conv2d", x, w, b)
 

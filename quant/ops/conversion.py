@@ -37,7 +37,7 @@ from mdtensor.quant.tensor import (
 )
 
 #: Steps beyond this saturate on every grid.
-LIMIT = 2.0**31
+LIMIT = 2.0**32
 
 
 def quantize_step(
@@ -100,7 +100,7 @@ def _ruled(grid: QParams, rounding: Any) -> QParams:
 
 
 def _steps(values: Any, grid: QParams, is_wide: bool) -> Any:
-    """round_half_even(values / scale), exact, cut to ±2**31."""
+    """round_half_even(values / scale), exact, cut to ±2**32."""
     scale = grid.along(grid.scale, values.shape)
     with np.errstate(over="ignore"):
         quotient = np.clip(values / scale, -LIMIT, LIMIT)

@@ -7,6 +7,7 @@ import numpy as np
 from mdtensor import (
     FloatingTensor,
     Int64Tensor,
+    LogicalTensor,
     NumericTensor,
     TensorSpec,
     linear,
@@ -141,6 +142,20 @@ def linear(
     refuse_mixed("linear", x, w, b)
 
 
+@method(linear, deduce=refused("linear"))
+def linear(
+    x: QuantizedTensor, w: LogicalTensor, b: AnyBias, /, *, out: Any = None
+) -> Any:
+    refuse_mixed("linear", x, w, b)
+
+
+@method(linear, deduce=refused("linear"))
+def linear(
+    x: LogicalTensor, w: QuantizedTensor, b: AnyBias, /, *, out: Any = None
+) -> Any:
+    refuse_mixed("linear", x, w, b)
+
+
 def _check_shapes(x: Any, w: Any, b: Any) -> None:
     bias = None if b is None else b.shape
     given = (x, w) if b is None else (x, w, b)
@@ -232,4 +247,14 @@ def matmul(
     *,
     out: Any = None,
 ) -> Any:
+    refuse_mixed("matmul", x1, x2)
+
+
+@method(matmul, deduce=refused("matmul"))
+def matmul(x1: QuantizedTensor, x2: LogicalTensor, /, *, out: Any = None) -> Any:
+    refuse_mixed("matmul", x1, x2)
+
+
+@method(matmul, deduce=refused("matmul"))
+def matmul(x1: LogicalTensor, x2: QuantizedTensor, /, *, out: Any = None) -> Any:
     refuse_mixed("matmul", x1, x2)

@@ -22,7 +22,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.quant import exact
-from mdtensor.quant.deduction import on_grid
+from mdtensor.quant.deduction import check_integers, on_grid
 from mdtensor.quant.ops.arithmetic import quotient
 from mdtensor.quant.ops.constants import PythonNumber, codes_of
 from mdtensor.quant.ops.refusals import check_out, refuse_mixed, refused
@@ -49,6 +49,7 @@ def _on_out(name: str) -> Callable[..., TensorSpec]:
         if out is None:
             refused(name)(x1, x2)
         _check(number)
+        check_integers(out)
         return on_grid(x.shape, out)
 
     return deduce

@@ -12,11 +12,23 @@ from mdtensor import (
     TensorSpec,
     cpu,
 )
-from mdtensor.errors import describe
+from mdtensor.errors import checked, describe, grids
+from mdtensor.quant.deduction import check_integers
 from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.ops.advice import (
+    BEFORE,
+    CODES,
+    DEQUANTIZE,
+    FLOATS_BOTH,
+    MAGNITUDES,
+    QUANTIZE,
+    QUANTIZE_NUMBER,
+    WRAP,
+    advise,
+    is_codes,
+)
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import QuantizedTensor
 
 #: Operations whose third argument is a bias.
 _WITH_BIAS = ("conv2d", "linear")
@@ -27,7 +39,7 @@ _WITH_NUMBERS = ("add", "sub", "mul", "div", "minimum", "maximum")
 def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
     """Quantized with anything that is not, or with an accumulator."""
     given = [x for x in arguments if x is not None]
-    raise _mixed(name, given).within(describe(name, *given))
+    raise _mixed(name, arguments).within(describe(name, *given))
 
 
 def refused(name: str) -> Callable[..., NoReturn]:
@@ -41,55 +53,47 @@ def refused(name: str) -> Callable[..., NoReturn]:
 
 def _mixed(name: str, given: Sequence[Any]) -> PromotionError:
     """Of tensors or their specs."""
-    found = _unlike(
-        name, [x.type if isinstance(x, TensorSpec) else type(x) for x in given]
-    )
-    return PromotionError(f"{found.problem}{_grids(given)}", found.fix)
-
-
-def _grids(given: Sequence[Any]) -> str:
-    """`; the grids are (...) and (...)`, at the end of what is wrong."""
-    grids = [x.qparams for x in given if getattr(x, "qparams", None) is not None]
-    shown = " and ".join(f"({grid.describe()})" for grid in grids)
-    return f"; the grid{'s are' if len(grids) > 1 else ' is'} {shown}" if grids else ""
+    operands = given[len(BEFORE.get(name, ())) :]
+    kinds = [x.type if isinstance(x, TensorSpec) else type(x) for x in operands]
+    found = _unlike(name, [kind for kind in kinds if kind is not type(None)])
+    return PromotionError(f"{found.problem}{grids(given)}", found.fix)
 
 
 def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
-    others = [kind for kind in kinds if not issubclass(kind, QuantizedTensor)]
+    others = [kind for kind in kinds if not is_codes(kind)]
     tensors = [kind for kind in others if issubclass(kind, Tensor)]
+    if complex in others or any(kind.dtype.is_complex for kind in tensors):
+        problem = "a grid and a complex number have no common type"
+        fix = advise(name, kinds, DEQUANTIZE) or advise(name, kinds, MAGNITUDES)
+        return PromotionError(problem, fix)
     if any(kind.dtype.is_floating for kind in tensors):
-        if name in _WITH_BIAS and others == kinds[2:]:
-            return PromotionError(
-                "the bias is a float, codes need an accumulator",
-                "Use quantize(b, QParams(x.qparams.scale * w.qparams.scale, "
-                "axis=w.qparams.axis, dtype=qint32))",
-            )
-        return PromotionError(
-            "a grid and a float have no common type",
-            "Use dequantize(q), or quantize(x, q.qparams)",
-        )
+        return _of_floats(name, kinds, is_bias=others == kinds[2:])
+    if any(kind.dtype.is_integer for kind in tensors):
+        fix = advise(name, kinds, CODES, WRAP) or advise(name, kinds, FLOATS_BOTH)
+        return PromotionError("are these integers codes or numbers", fix)
     if tensors:
-        return PromotionError(
-            "are these integers codes or numbers",
-            "Use q.codes for arithmetic on codes, or QInt8Tensor(codes, qparams)",
-        )
-    if others:
-        return _with_number(name, kinds)
-    return _of_codes(name, kinds[:2])
+        problem = "a truth value is no number"
+        return PromotionError(problem, advise(name, kinds, FLOATS_BOTH))
+    return _of_a_number(name, kinds) if others else _of_codes(name, kinds[:2])
 
 
-def _with_number(name: str, kinds: Sequence[Any]) -> PromotionError:
-    """Of a quantized type and a Python number."""
-    if complex in kinds:
+def _of_floats(name: str, kinds: Sequence[Any], is_bias: bool) -> PromotionError:
+    if name in _WITH_BIAS and is_bias:
         return PromotionError(
-            "a grid and a complex number have no common type", "Use dequantize(q)"
+            "the bias is a float, codes need an accumulator",
+            "Use quantize(b, QParams(x.qparams.scale * w.qparams.scale, "
+            "axis=w.qparams.axis, dtype=qint32))",
         )
-    is_float = any(getattr(kind, "dtype", None) in FLOATS for kind in kinds)
-    takes_out = name in _WITH_NUMBERS and not is_float
-    return PromotionError(
-        f"{name} with a Python number is not exact on a grid",
-        "Pass out=QParams(...)" if takes_out else "Use dequantize(q)",
-    )
+    problem = "a grid and a float have no common type"
+    return PromotionError(problem, advise(name, kinds, DEQUANTIZE, QUANTIZE))
+
+
+def _of_a_number(name: str, kinds: Sequence[Any]) -> PromotionError:
+    is_float = any(is_codes(kind) and kind.dtype in FLOATS for kind in kinds)
+    fix = "Pass out=QParams(...)"
+    if is_float or name not in _WITH_NUMBERS:
+        fix = advise(name, kinds, QUANTIZE_NUMBER, DEQUANTIZE)
+    return PromotionError(f"{name} with a Python number is not exact on a grid", fix)
 
 
 def _of_codes(name: str, kinds: Sequence[Any]) -> PromotionError:
@@ -128,6 +132,7 @@ def check_out(name: str, out: Any, *arguments: Any) -> None:
             "Pass out=QParams(...)",
             describe(name, *arguments),
         )
+    checked(name, arguments, lambda: check_integers(out))
     if out.axis is not None:
         raise GridError(
             f"out has scales along axis {out.axis}",
@@ -140,7 +145,7 @@ def require_out(name: str, out: QParams | None, *arguments: Any) -> QParams:
     """`out`, which an operation without an exact result on a grid needs."""
     if out is None:
         raise GridError(
-            "the result is on no grid exactly",
+            f"the result is on no grid exactly{grids(arguments)}",
             "Pass out=QParams(...), to which it is rounded once",
             describe(name, *arguments),
         )

@@ -1,6 +1,6 @@
 """Where codes are, and one or the other of them."""
 
-from typing import Any, NoReturn, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -60,10 +60,6 @@ def _chosen(condition: Any, x1: Any, x2: Any, **_: Any) -> TensorSpec:
     return on_grid(shape, grid)
 
 
-def _refused_choice(condition: Any, *specs: Any, **_: Any) -> NoReturn:
-    refused("where")(*specs)
-
-
 def _where(condition: Any, x1: Any, x2: Any) -> Any:
     given = condition, x1, x2
     specs = [spec_of(x) if isinstance(x, Tensor) else x for x in given]
@@ -94,6 +90,6 @@ def where(condition: LogicalTensor, x1: PythonNumber, x2: QuantizedTensor, /) ->
     return _where(condition, x1, x2)
 
 
-@method(where, deduce=_refused_choice)
+@method(where, deduce=refused("where"))
 def where(condition: LogicalTensor, x1: Anything, x2: Anything, /) -> Any:
-    refuse_mixed("where", x1, x2)
+    refuse_mixed("where", condition, x1, x2)

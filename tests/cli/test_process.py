@@ -55,6 +55,40 @@ def test_bad_input_ends_with_2_and_one_line(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+NO_RUNWAY = (
+    "OptionError: MDTENSOR_ISA=sve: no such runway. "
+    "Use one of generic, neon, avx2, avxvnni, avx512, vnni.\n"
+)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["info"], ["verify", "--quick"], ["support", "add"], ["stubs", "--check"]],
+    ids=" ".join,
+)
+def test_a_runway_that_there_is_not(arguments: list[str]) -> None:
+    done = process(*MODULE, *arguments, env=os.environ | {"MDTENSOR_ISA": "sve"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"mdtensor: {NO_RUNWAY}"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "md.quant",
+        "md.astype(md.ones(10**6), md.float16)",
+        "md.for_each(1, lambda i, x: None, md.flat_in(x))",
+    ],
+)
+def test_kernels_on_a_runway_that_there_is_not(call: str) -> None:
+    """The package itself, and what NumPy computes, need none."""
+    script = f"import mdtensor as md; x = md.asarray([1.0]); x = x + x; {call}"
+    environment = os.environ | {"MDTENSOR_ISA": "sve"}
+    done = process(sys.executable, "-c", script, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"\nmdtensor.errors.{NO_RUNWAY}")
+
+
 def test_a_closed_pipe_is_no_trace() -> None:
     """As `mdtensor info --json | head -1` meets it, if head is quick."""
     reader, writer = os.pipe()

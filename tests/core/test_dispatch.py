@@ -121,8 +121,8 @@ def test_out_is_for_methods_that_round() -> None:
     assert twice(md.asarray([1]), out="grid") == "on grid"
     assert twice(md.asarray([1])) == "on None"
     assert text(OptionError, lambda: twice(md.asarray([1.0]), out="grid")) == (
-        "twice(Float32Tensor, NoneType): out= is the grid of a quantized result, and "
-        "this method has none. Leave out= away, or quantize the arguments first."
+        "twice(Float32Tensor[1]): out= is the grid of a quantized result, and this "
+        "method has none. Leave out= away, or quantize the arguments first."
     )
     assert not twice.select(F, NONE).method.rounds
 
@@ -441,3 +441,8 @@ def test_signatures_are_the_same_however_they_are_written() -> None:
         with pytest.raises(RegistrationError, match="has the signature of the method"):
             define(kind)
     assert len(keep.operation.methods) == 3
+
+
+def test_too_few_types_are_no_call() -> None:
+    with pytest.raises(md.NoMethodError, match=r"^where\(Float32Tensor, Float32Tens"):
+        md.where.select(md.Float32Tensor, md.Float32Tensor)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mdtensor.errors import OptionError
 from mdtensor.kernels.cpu import arm, isa
 
 AVX2 = frozenset(isa.AVX2_FEATURES)
@@ -62,7 +63,7 @@ def test_choice(features, override, is_jit_disabled, runway):
     ],
 )
 def test_impossible_overrides(features, override, is_jit_disabled, message):
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(OptionError, match=message):
         isa.choose_runway(features, override, is_jit_disabled)
 
 

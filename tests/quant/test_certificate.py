@@ -222,7 +222,9 @@ def test_a_process_that_fails_does_not_conform() -> None:
 def test_a_runway_that_cannot_run_says_why() -> None:
     for threads, found in enumerate(runs.compute(["sve"], True), 1):
         assert (found.runway, found.threads, found.results) == ("sve", threads, ())
-        assert found.problem.startswith("the process ended with 1: RuntimeError")
+        assert found.problem.startswith(
+            "the process ended with 1: mdtensor.errors.OptionError"
+        )
         assert "no such runway" in found.problem
 
 

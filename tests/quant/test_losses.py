@@ -1,5 +1,6 @@
 """What quantized arithmetic saturates, counted with exact rationals."""
 
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -9,13 +10,19 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import LossError
+from mdtensor.probe import call_of, find_form
 from mdtensor.quant import (
+    QFloat8E4M3Tensor,
     QInt8Tensor,
+    QInt32Tensor,
     QParams,
+    QuantizedTensor,
+    Table,
     dequantize,
     quantize,
     requantize,
 )
+from mdtensor.quant.dtypes import FLOATS
 
 GRID = QParams(0.1, 3)
 scales = st.sampled_from([0.01, 0.1, 0.25, 0.5, 3.0])
@@ -123,3 +130,130 @@ def test_curves_and_casts(compute: Any, count: int) -> None:
     with md.checked() as log:
         compute()
     assert log.lost == {"saturated": count}
+
+
+def counts(compute: Any) -> dict[str, int]:
+    with md.checked() as log:
+        compute()
+    return dict(log.lost)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count"), [("qint32", 4), ("qfloat8_e4m3", 5), ("qfloat8_e5m2", 4)]
+)
+def test_numbers_onto_accumulators_and_floats(dtype: str, count: int) -> None:
+    """448 and 57344 are the largest floats; ties at 464 and 61440 stay below."""
+    ends = [2.0**31 - 1, 2.0**31 - 0.5, -(2.0**31), -(2.0**31) - 1, np.inf, -np.inf]
+    if dtype == "qfloat8_e4m3":
+        ends = [448, 464, -465, 480, np.inf, -np.inf, 1e9]
+    if dtype == "qfloat8_e5m2":
+        ends = [57344, 61439, 61441, -61441, np.inf, -np.inf]
+    x = md.asarray(ends, dtype=md.float64)
+    grid = QParams(1.0, dtype=dtype)
+    assert counts(lambda: quantize(x, grid)) == {"saturated": count}
+
+
+def test_codes_onto_accumulators_and_floats() -> None:
+    x = QInt8Tensor([127, 2, -128, 0], scale=1.0)
+    small, half = QParams(2.0**-26, dtype="qint32"), QParams(0.25, dtype="qfloat8_e4m3")
+    for compute in (requantize, lambda x, out: md.add(x, x, out=out)):
+        assert counts(lambda c=compute: c(x, out=small)) == {"saturated": 2}
+    assert counts(lambda: requantize(x, out=half)) == {"saturated": 2}
+    saturate = {"casting": "saturate"}
+    assert counts(lambda: md.astype(x, half, **saturate)) == {"saturated": 2}
+    wide = QFloat8E4M3Tensor(np.array([0x7E, 0x38], np.uint8), scale=1e6)
+    assert counts(lambda: requantize(wide, out=QParams(1e4))) == {"saturated": 1}
+
+
+def test_tables() -> None:
+    grid = QParams(1.0)
+    table = Table(lambda x: 3 * x, grid, grid)
+    x = QInt8Tensor([42, 43, -42, -43, 127], scale=1.0)
+    assert counts(lambda: table(x)) == {"saturated": 3}
+    assert table(x).codes.tolist() == [126, 127, -126, -128, 127]
+    with md.checked() as log:
+        table(x)
+    assert [(entry.operation, entry.types) for entry in log] == [
+        ("table", ("QInt8Tensor",))
+    ]
+    with pytest.raises(LossError) as caught, md.checked(raises=True):
+        table(x)
+    assert str(caught.value) == (
+        "table(QInt8Tensor[5]): 3 of 5 elements saturated. "
+        "Use a larger scale or a wider type."
+    )
+
+
+def test_accumulators_that_float32_does_not_hold() -> None:
+    x = QInt32Tensor([2**25 + 1, 2**25 + 4, 2**24, -(2**24) - 1], scale=0.1)
+    assert counts(lambda: dequantize(x)) == {"rounded": 2}
+
+
+# --- every method that rounds ---------------------------------------------------------
+
+#: Steps so small that every number but 0 is past the ends of its grid.
+TINY = 1e-30
+QUANTIZED = [kind for kind in md.leaves() if issubclass(kind, QuantizedTensor)]
+
+
+def rounding_methods() -> list[Any]:
+    """Each operation with a method that rounds tensors of this type to `out=`."""
+    found = []
+    for function in md.operations().values():
+        form = find_form(function.operation)
+        for kind in QUANTIZED:
+            if form is None or "out" not in function.operation.options:
+                continue
+            with suppress(md.MdtensorError):
+                arguments, _ = call_of(function.operation, kind, form)
+                types = [x.type for x in arguments]
+                if function.select(*types).method.rounds:
+                    found.append((function, form, kind))
+    return found
+
+
+ROUNDING = rounding_methods()
+
+
+def given(kind: Any, shape: tuple[int, ...], code: int) -> Any:
+    """A tensor full of one code; of floats the byte is a number above 0, too."""
+    codes = np.full(shape, code, np.uint8 if kind.dtype in FLOATS else None)
+    return kind(codes if kind.dtype in FLOATS else codes.tolist(), scale=1.0)
+
+
+def saturating(function: Any, form: Any, kind: Any, target: Any) -> Any:
+    """The call of `function` with numbers above 0, whose result is above 0."""
+    arguments, options = call_of(function.operation, kind, form)
+    tensors = [given(kind, x.shape, 5 - at) for at, x in enumerate(arguments)]
+    options["out"] = QParams(TINY, dtype=target)
+    return function(*tensors, **options)
+
+
+def test_methods_that_round_are_found() -> None:
+    names = {function.operation.name for function, _, _ in ROUNDING}
+    assert {"add", "conv2d", "softmax", "relu", "requantize", "mean", "exp"} <= names
+
+
+@pytest.mark.parametrize("target", [kind.dtype for kind in QUANTIZED], ids=str)
+def test_a_method_that_saturates_is_counted(target: Any) -> None:
+    """Whatever is added: one that no audit asks about is red here."""
+    counted = set()
+    for function, form, kind in ROUNDING:
+        try:
+            with md.checked() as log:
+                result = saturating(function, form, kind, target)
+        except md.MdtensorError:
+            continue
+        counted.add((function.operation.name, kind))
+        assert log.lost == {"saturated": result.size}, (function.operation.name, kind)
+    expected = {(f.operation.name, kind) for f, _, kind in ROUNDING}
+    if target in FLOATS:  # only codes as such are rounded to floats
+        expected = {(name, kind) for name, kind in expected if name == "requantize"}
+    assert {pair for pair in expected - counted if not is_refusal(*pair)} == set()
+
+
+def is_refusal(name: str, kind: Any) -> bool:
+    """Whether two of these types have no result, with `out=` or without."""
+    function = next(f for f, _, _ in ROUNDING if f.operation.name == name)
+    method = function.select(*[kind] * len(function.operation.dispatched[:2])).method
+    return "refused" in getattr(method.deduce, "__qualname__", "")

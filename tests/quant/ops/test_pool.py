@@ -153,7 +153,8 @@ def test_a_mean_needs_out(name, random_codes):
     with pytest.raises(md.GridError) as raised:
         pools[name]()
     assert str(raised.value) == (
-        f"{name}(QInt8Tensor[1,1,2,2]): the result is on no grid exactly. "
+        f"{name}(QInt8Tensor[1,1,2,2]): the result is on no grid exactly; "
+        "the grid is (scale=0.25, zero_point=5). "
         "Pass out=QParams(...), to which it is rounded once."
     )
 

@@ -129,7 +129,8 @@ def test_a_mean_needs_out(tensor):
     with pytest.raises(md.GridError) as raised:
         md.mean(tensor([1, 2], GRIDS[0]))
     assert str(raised.value) == (
-        "mean(QInt8Tensor[2]): the result is on no grid exactly. "
+        "mean(QInt8Tensor[2]): the result is on no grid exactly; "
+        "the grid is (scale=0.1, zero_point=3). "
         "Pass out=QParams(...), to which it is rounded once."
     )
 

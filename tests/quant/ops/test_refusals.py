@@ -7,6 +7,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.quant import (
+    QFloat8E4M3Tensor,
     QInt8Tensor,
     QInt32Tensor,
     QParams,
@@ -36,7 +37,7 @@ MIXED = (
 )
 CODES = (
     "are these integers codes or numbers. Use q.codes for arithmetic on codes, or "
-    "QInt8Tensor(codes, qparams)."
+    "type(q)(codes, q.qparams)."
 )
 WIDE = (
     "with an accumulator the result would leave 32 bits. "
@@ -122,7 +123,10 @@ def test_pairs_are_refused_in_either_order(operation):
 
 NUMBER = "with a Python number is not exact on a grid. Pass out=QParams(...)."
 NO_OUT = "with a Python number is not exact on a grid. Use dequantize(q)."
-COMPLEX = "a grid and a complex number have no common type. Use dequantize(q)."
+NO_CODE = (
+    "with a Python number is not exact on a grid. "
+    "Use quantize(asarray(float(c)), q.qparams), or dequantize(q)."
+)
 FLOAT_BIAS = (
     "the bias is a float, codes need an accumulator. Use quantize(b, QParams("
     "x.qparams.scale * w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
@@ -133,10 +137,22 @@ NO_BIAS = (
 )
 ONE = md.ones((1, 1))
 SCALED = quantize(ONE, QParams(0.5, dtype=qfloat8_e4m3))
+NUMBERS_ONLY, BESIDE = "Use dequantize(q).", "Use dequantize(q) beside"
+COMPLEX = "a grid and a complex number have no common type. "
+TRUTH = "a truth value is no number. "
+CODES_ONLY = "are these integers codes or numbers. Use q.codes for arithmetic on codes."
 TEXTS = [
     (md.add, (Q8, ONE), MIXED),
     (md.sub, (ONE, Q8), MIXED),
-    (md.mul, (Q32, ONE), MIXED),
+    (md.mul, (Q32, ONE), "a grid and a float have no common type. " + NUMBERS_ONLY),
+    (md.linear, (Q8, ONE), MIXED),
+    (md.add, (Q8, md.astype(ONE, md.complex64)), COMPLEX + NUMBERS_ONLY),
+    (md.equal, (1j, Q8), COMPLEX + NUMBERS_ONLY),
+    (md.less, (Q8, 1j), f"{COMPLEX}{BESIDE} abs(x)."),
+    (md.maximum, (ONE.astype("complex64"), Q8), f"{COMPLEX}{BESIDE} abs(x)."),
+    (md.conv2d, (Q32, ONE > 0), f"{TRUTH}{BESIDE} astype(x, float32)."),
+    (md.matmul, (ONE > 0, Q8), f"{TRUTH}{BESIDE} astype(x, float32)."),
+    (md.mul, (Q32, Q8.codes), CODES_ONLY),
     (md.linear, (Q8, Q8, ONE), FLOAT_BIAS),
     (md.equal, (Q8, Q8.codes), CODES),
     (md.matmul, (Q8, Q8.codes), CODES),
@@ -150,9 +166,8 @@ TEXTS = [
     (md.linear, (Q8, Q8, Q8), NO_BIAS),
     (md.add, (Q32, 1), f"add {NUMBER}"),
     (md.sub, (0.5, Q8), f"sub {NUMBER}"),
-    (md.equal, (Q8, 1j), COMPLEX),
     (md.add, (SCALED, 1), f"add {NO_OUT}"),
-    (md.minimum, (True, SCALED), f"minimum {NO_OUT}"),
+    (md.minimum, (True, SCALED), f"minimum {NO_CODE}"),
 ]
 
 
@@ -268,7 +283,8 @@ def test_a_quotient_needs_out():
     with pytest.raises(md.GridError) as raised:
         Q8 / OTHER
     assert str(raised.value) == (
-        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): the result is on no grid exactly. "
+        "div(QInt8Tensor[1,1], QInt8Tensor[1,1]): the result is on no grid exactly; "
+        "the grids are (scale=0.5, zero_point=0) and (scale=0.25, zero_point=7). "
         "Pass out=QParams(...), to which it is rounded once."
     )
 
@@ -309,3 +325,24 @@ def test_a_float_bias_is_told_how_to_become_one(axis):
         assert dequantize(found).buffer.reshape(3).tolist() == wanted.tolist()
     with pytest.raises(md.PromotionError, match=r"quantize\(x, q.qparams\)"):
         md.concat([x, x, b], axis=0)
+
+
+def test_out_of_a_product_of_numbers_names_the_grid():
+    with pytest.raises(md.OptionError) as raised:
+        md.linear(ONE, Q8, out=QParams(0.5))
+    assert str(raised.value) == (
+        "linear(Float32Tensor[1,1], QInt8Tensor[1,1]): out= is the grid of a "
+        "quantized result, and this method has none; the grid is (scale=0.5, "
+        "zero_point=0). Leave out= away, or quantize the arguments first."
+    )
+
+
+def test_an_accumulator_and_a_float_grid_name_both_grids():
+    half = QFloat8E4M3Tensor([56], scale=0.25)
+    with pytest.raises(md.PromotionError) as raised:
+        md.less(half, QInt32Tensor([1], scale=0.5))
+    assert str(raised.value) == (
+        "less(QFloat8E4M3Tensor[1], QInt32Tensor[1]): an accumulator and a float grid "
+        "do not compare exactly; the grids are (scale=0.25, zero_point=0) and "
+        "(scale=0.5, zero_point=0). Use requantize(acc, out=QParams(...)) first."
+    )
