@@ -43,7 +43,7 @@ def call({signature}):
         _method = _table[_types]
     except KeyError:
         _method = _implementation(*_types)
-    return _method(*{names}{options})
+    {body}
 """
 _ROUND = """if out is None{and_no_rule}:
         return _method({names}{options})
@@ -139,7 +139,8 @@ def _written(operation: Any) -> tuple[str, dict[str, Any]]:
         default = operation.options[option]
         known = set() if default is Parameter.empty else {type(default)}
         namespace[f"_kinds_{option}"] = known
-    parts["body"] = _body(operation, parts)
+    several = {"names": "*" + parts["names"], "types": "*_types"}
+    parts["body"] = _body(operation, parts | (several if operation.sequence else {}))
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
     namespace |= {"_type": type, "_map": map, "_target": target, "_missing": MISSING}
     for name in ("table", "implementation", "rounding", "items", "check"):

@@ -40,12 +40,12 @@ def concatenated(xs: Sequence[Any], axis: int | None) -> QParams:
     """Of tensors, or their specs, laid end to end."""
     grids = [x.qparams for x in xs]
     if grids[0].axis is None or len({_kind(g) for g in grids}) > 1:
-        return _one(xs)
+        return _one(xs, is_rounded=True)
     if axis is None:
         grids = [reshaped(x.qparams, x.shape, (prod(x.shape),)) for x in xs]
     first, at = grids[0], 0 if axis is None else axis
     if first.block_size is None:
-        return _one(xs) if first.axis != at else _joined(grids, 0)
+        return _one(xs, is_rounded=True) if first.axis != at else _joined(grids, 0)
     if first.axis == at:
         _check_whole(xs[:-1], first.block_size, axis)
     return _joined(grids, at)
@@ -72,7 +72,7 @@ def stacked(xs: Sequence[Any], axis: int) -> QParams:
     grids = [x.qparams for x in xs]
     is_blocked = grids[0].block_size is not None
     if len({_kind(g) for g in grids}) > 1 or not is_blocked:
-        return expanded(_one(xs), [axis], xs[0].ndim + 1)
+        return expanded(_one(xs, is_rounded=False), [axis], xs[0].ndim + 1)
     return _joined([expanded(g, [axis], xs[0].ndim + 1) for g in grids], axis)
 
 
@@ -81,10 +81,10 @@ def _kind(grid: QParams) -> tuple[Any, ...]:
     return grid.dtype, grid.axis, grid.block_size, grid.narrow_range
 
 
-def _one(xs: Sequence[Any]) -> QParams:
+def _one(xs: Sequence[Any], is_rounded: bool) -> QParams:
     """The grid that all have."""
     first: QParams = xs[0].qparams
     for x in xs[1:]:
         if x.qparams != first:
-            refuse_unlike(xs[0], x, is_rounded=False)
+            refuse_unlike(xs[0], x, is_rounded=is_rounded)
     return first

@@ -4,10 +4,11 @@
     code = round_half_even(result / scale) + zero
 
 A sum of products is exact, and by its scales a float64, which is rounded to float32; a
-function is rounded once to float32. Runtimes add up in some order of theirs, and differ
-where that decides.
+function is rounded once to float32. Softmax is the function that the standard writes it
+as: powers, their sum and quotients, each float32. Runtimes add up in some order of
+theirs, and differ where that decides.
 
-Source: ONNX `DequantizeLinear`, `QuantizeLinear`.
+Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from mdtensor.kernels.presets.ort import curve, quantize, requantize
 
 __all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]
-__all__ += ["mul", "products", "quantize", "requantize", "sub"]
+__all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
 
 
 def dequantize(codes, grid):
@@ -57,3 +58,16 @@ def global_avg_pool(sums, count, x, out):
 def _mean(sums, counts, x, out):
     total = (sums * np.float64(x.scale)).astype(np.float32)
     return quantize(total / counts.astype(np.float32), out)
+
+
+def softmax(codes, x, out):
+    """e**(real - largest) by its sum, numbers along the last axis, quantized.
+
+    The sum of float32 powers is of float64, in turn, and then rounded to float32.
+    """
+    real = dequantize(codes, x)
+    below = real - real.max(axis=-1, keepdims=True)
+    with np.errstate(under="ignore"):
+        powers = np.exp(below.astype(np.float64)).astype(np.float32)
+    total = np.add.accumulate(powers, axis=-1, dtype=np.float64)[..., -1:]
+    return quantize(powers / total.astype(np.float32), out)

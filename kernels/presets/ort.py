@@ -4,10 +4,15 @@ A sum of an 8-bit product is what 32 bits hold; on a CPU without VNNI ONNX Runti
 itself saturates pairs of products of unsigned with signed codes to 16 bits.
 
 Source: ONNX Runtime 1.31.1, `core/mlas/lib/qladd.cpp`, `qlmul.cpp`, `quantize.cpp`,
-`qlgavgpool.cpp`; `contrib_ops/cpu/quantization/qlinear_pool.cc`.
+`qlgavgpool.cpp`; `contrib_ops/cpu/quantization/qlinear_pool.cc`, `qlinear_softmax.cc`.
 """
 
+from math import log
+
 import numpy as np
+
+#: By how much, as a power of e, a sum of powers stays below the largest float32.
+SPARE = 5
 
 
 def fma(a, b, c):
@@ -85,3 +90,21 @@ def global_avg_pool(sums, count, x, out):
 def curve(values, out):
     """`quantize` of a function's float32 values."""
     return quantize(values, out)
+
+
+def softmax(codes, x, out):
+    """round_half_even(power · floor(1 / scale) / total) + zero, along the last axis.
+
+    Powers, and their total in turn, are float32, the largest of n powers is e**-5 of
+    the largest float32 / n; the quotient is float64.
+    """
+    largest = np.finfo(np.float32).max / np.float32(codes.shape[-1])
+    lift = max(float(np.float32(log(largest))) - SPARE, 0.0) / np.float64(x.scale)
+    with np.errstate(under="ignore"):
+        table = np.exp((lift - np.arange(256)) * np.float64(x.scale)).astype(np.float32)
+    codes = np.asarray(codes, np.int64)
+    powers = table[codes.max(axis=-1, keepdims=True) - codes]
+    total = np.add.accumulate(powers, axis=-1, dtype=np.float32)[..., -1:]
+    unit = np.floor(np.float32(1) / np.float32(out.scale))
+    shares = powers * np.float64(unit) / total
+    return out.saturated(np.rint(np.minimum(shares, 2.0**31)) + out.zero)

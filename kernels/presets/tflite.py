@@ -69,6 +69,19 @@ def requantize_opt(codes, source, out):
     return found.reshape(codes.shape)
 
 
+def concat(codes, source, out):
+    """round_half_away(code · m - zero · m) + zero' in float32, m = s · (1 / s').
+
+    Codes that are on the grid already stay; only of uint8 are there others.
+    """
+    codes = np.asarray(codes, np.int64)
+    if source == out:
+        return codes
+    m = np.float32(source.scale) * (np.float32(1) / np.float32(out.scale))
+    rest = np.float32(-source.zero) * m
+    return out.saturated(half_away(codes.astype(np.float32) * m + rest) + out.zero)
+
+
 def _summed(a, b, ga, gb, out, sign, scaled):
     largest = 2 * np.float64(np.maximum(ga.scale, gb.scale))
     left = scaled(ga.steps(a), ga.scale / largest)

@@ -52,18 +52,27 @@ def permute_dims(x: Any, /, axes: Any) -> Any:
 
 
 @generic(deduce=rule.concatenated, sequence=True)
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+def concat(
+    arrays: Any,
+    /,
+    *,
+    axis: int | None = 0,
+    out: Any = None,
+    rounding: Any = None,
+) -> Any:
     """Arrays laid end to end along `axis`; None flattens them first.
 
     Args:
         arrays: at least one tensor; equal shapes off `axis`. Quantized tensors
-            need equal grids.
+            need equal grids, or `out`.
         axis: along which sizes may differ.
+        out, rounding: grid and rule of a quantized result, to which each array is
+            brought as `requantize` does; without it codes keep their grid.
 
     Raises:
         DispatchError: there are none.
         ShapeError: shapes differ off `axis`.
-        GridError: quantized on different grids.
+        GridError: quantized on different grids, without `out`.
 
     Example:
         >>> import mdtensor as md

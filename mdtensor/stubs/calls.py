@@ -179,6 +179,8 @@ class Calls:
                 calls.setdefault(box.sides, []).append((leaf(given.dtype), box.result))
         for sides, pairs in calls.items():
             places = tuple(self.spelling.union(side, by_kind=True) for side in sides)
+            if operation.sequence:
+                places = (f"Sequence[{places[0]}]",)
             if all(own is result for own, result in pairs):
                 yield Overload(places, "_T", {option: f"{grid}[_T]"})
             else:

@@ -51,15 +51,16 @@ def _named(module: Any, *names: str) -> dict[str, Oracle]:
     return {name: getattr(module, name) for name in names}
 
 
-_LITERT = _named(tflite, "sub", "mul", "global_avg_pool", "hardswish", "curve")
+_LITERT = _named(
+    tflite, "sub", "mul", "concat", "global_avg_pool", "hardswish", "curve"
+)
 _XNNPACK = _named(xnnpack, "quantize", "requantize", "add", "sub", "mul")
 _XNNPACK |= _named(xnnpack, "products", "curve")
-_ORT = _named(ort, "quantize", "requantize", "products", "curve", "global_avg_pool")
-_ONNX = _named(onnx, "quantize", "requantize", "products", "curve", "global_avg_pool")
+_BOTH = ("quantize", "requantize", "products", "curve", "softmax", "global_avg_pool")
 #: By rule: what one element is, by its operation or by the family of that.
 ORACLES: dict[str, dict[str, Oracle]] = {
-    "onnx": _ONNX | _named(onnx, *PAIRS),
-    "ort_cpu": _ORT | _named(ort, "add", "mul", "avg_pool"),
+    "onnx": _named(onnx, *_BOTH, *PAIRS),
+    "ort_cpu": _named(ort, *_BOTH, "add", "mul", "avg_pool"),
     "tflite_ref": _LITERT
     | {
         "quantize": tflite.quantize_ref,
@@ -124,7 +125,14 @@ class Rule:
 
     def cases(self) -> Iterator[Case]:
         """Those that the rule defines, for this type."""
-        ways = (self.moved, self.mean, self.pooled, self.gated, self.shares)
+        ways = (
+            self.moved,
+            self.joined,
+            self.mean,
+            self.pooled,
+            self.gated,
+            self.shares,
+        )
         yield from (case for way in ways for case in way())
         yield from self.numbers()
         for name in PAIRS:
@@ -134,6 +142,7 @@ class Rule:
                 yield from self.curve(name)
         yield from self.products("linear", (5, 37), (11, 37), 0)
         yield from self.products("matmul", (3, 29), (29, 17), 1)
+        yield from self.products("matmul", (3, 29), (29, 17), None)
         yield from self.products("conv2d", (1, 4, 6, 5), (6, 2, 3, 3), 0, 2)
         yield from self.products("conv2d", (1, 4, 6, 5), (4, 1, 3, 3), None, 4)
 
@@ -194,6 +203,15 @@ class Rule:
             *(name, name, (x, self.out)),
             lambda out: requantize(x, out=out),
             lambda: [one(code, *grids) for code in codes_of(x)],
+        )
+
+    def joined(self) -> Iterator[Case]:
+        name, one = "concat", self.oracle("concat", "requantize")
+        xs, out = [every_code(self.x), every_code(self.y)], plain(self.out)
+        yield from self.made(
+            *(name, name, (*xs, self.out)),
+            lambda out: md.concat(xs, out=out),
+            lambda: [one(c, plain(x.qparams), out) for x in xs for c in codes_of(x)],
         )
 
     def pair(self, name: str) -> Iterator[Case]:

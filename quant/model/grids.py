@@ -224,12 +224,17 @@ def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | No
     if grid.axis is not None or not _fit(node, given):
         return None
     try:
-        if node.select(*given).method.rounds:
+        if rounds(node, node.select(*given).method):
             node = replace(node, options={**node.options, "out": grid})
         same = node.deduce(*given).qparams == grid
     except MdtensorError:
         return None
     return replace(node, inputs=inputs) if same else None
+
+
+def rounds(node: Node, method: Any) -> bool:
+    """Whether the result gets a grid of its own; arrays end to end share theirs."""
+    return bool(method.rounds) and node.operation is not md.concat
 
 
 def _is_place(node: Node, value: Any, specs: Specs) -> bool:

@@ -11,7 +11,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import DispatchError, MdtensorError
 from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.grids import WEIGHTED, rounds
 from mdtensor.quant.model.weights import SMALLEST
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
@@ -67,7 +67,7 @@ def _reason(
         method = node.operation.select(*_types(node)).method
     except DispatchError:
         return f"{name} has no quantized method"
-    if method.rounds:
+    if rounds(node, method):
         return ""
     if not _is_kept(node, specs):
         return f"{name} does not keep its grid"
@@ -103,4 +103,4 @@ def _types(node: Node) -> list[Any]:
 
 def keeps_grid(node: Node) -> bool:
     """Whether a quantized node has no grid of its own to round to."""
-    return not node.operation.select(*_types(node)).method.rounds
+    return not rounds(node, node.operation.select(*_types(node)).method)

@@ -180,6 +180,8 @@ def requantize(x: AffineTensor, /, *, out: Any = None) -> Any:
 @method(requantize)
 def requantize(x: ScaledFloatTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
+    if by_rule := ruled("requantize", out):
+        return by_rule(x, out)
     values = floats.numbers_of(x)
     if not np.isfinite(values).all():
         raise CastError(

@@ -35,9 +35,16 @@ from mdtensor.generics.shapes import (
     permutation,
 )
 from mdtensor.quant import joining, moving
-from mdtensor.quant.deduction import on_grid, shape_of
+from mdtensor.quant.deduction import check_integers, on_grid, shape_of
+from mdtensor.quant.generics import requantize
 from mdtensor.quant.ops import moved
-from mdtensor.quant.ops.refusals import refuse_mixed, refused
+from mdtensor.quant.ops.refusals import (
+    check_out,
+    refuse_mixed,
+    refused,
+    ruled_per_tensor,
+)
+from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
 #: What has no meaning in one row.
@@ -135,8 +142,13 @@ def _unstacked(x: TensorSpec, *, axis: Any) -> tuple[TensorSpec, ...]:
     return tuple(_indexed(x, key=key) for key in keys)
 
 
-def _concatenated(*xs: TensorSpec, axis: int | None) -> TensorSpec:
+def _concatenated(
+    *xs: TensorSpec, axis: int | None, out: QParams | None = None
+) -> TensorSpec:
     shape = shape_of(rule.concatenated, *xs, axis=axis)
+    if out is not None:
+        check_integers(out)
+        return on_grid(shape, out)
     at = None if axis is None else normalize_axis(axis, xs[0].ndim)
     return on_grid(shape, joining.concatenated(xs, at))
 
@@ -224,12 +236,19 @@ def _unlike(xs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 @method(concat, deduce=_concatenated, prepare=moved.concat_step)
-def concat(*arrays: QuantizedTensor, axis: Any) -> Any:
-    return _joined("concat", concat, arrays, axis)
+def concat(*arrays: QuantizedTensor, axis: Any, out: Any = None) -> Any:
+    if out is None:
+        return _joined("concat", concat, arrays, axis)
+    specs = [spec_of(x) for x in arrays]
+    checked("concat", arrays, lambda: _concatenated(*specs, axis=axis, out=out))
+    check_out("concat", out, *arrays)
+    if by_rule := ruled_per_tensor("concat", out, *arrays):
+        return by_rule(*arrays, out, axis=axis)
+    return concat([requantize(x, out=out) for x in arrays], axis=axis)
 
 
 @method(concat, deduce=refused("concat"))
-def concat(*arrays: Mixed, axis: Any) -> Any:
+def concat(*arrays: Mixed, axis: Any, out: Any = None) -> Any:
     refuse_mixed("concat", *arrays)
 
 

@@ -91,8 +91,10 @@ def take_step(x: TensorSpec, indices: Any, /, *, axis: Any) -> Take:
     return Take(places, LAST[at] if x.ndim == 4 else at)
 
 
-def concat_step(*xs: TensorSpec, axis: Any) -> Concat:
+def concat_step(*xs: TensorSpec, axis: Any, out: Any = None) -> Concat:
     """One behind the other, two at a time."""
+    if out is not None:
+        raise NotCompiled("a compiled concat rounds nothing; requantize before it")
     if axis is None or len(xs) < 2:
         raise NotCompiled("a compiled concat joins two or more, along an axis")
     for x in xs:

@@ -33,7 +33,7 @@ from mdtensor.quant.deduction import (
     reduced_grid,
 )
 from mdtensor.quant.generics import requantize
-from mdtensor.quant.ops.refusals import check_out
+from mdtensor.quant.ops.refusals import check_out, ruled_per_tensor
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import ScaledFloatTensor
 
@@ -63,6 +63,8 @@ def _chosen(operation: Any, x1: Any, x2: Any, out: Any) -> Any:
     name = operation.__name__
     if out is not None:
         check_out(name, out, x1, x2)
+        if by_rule := ruled_per_tensor(name, out, x1, x2):
+            return by_rule(x1, x2, out)
         return operation(requantize(x1, out=out), requantize(x2, out=out))
     shape = checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
     grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))

@@ -244,6 +244,25 @@ class Shared(Call):
 
     def __call__(self, x: Any, axis: int, out: QParams) -> Any:
         self.allow(x, out)
+        if x.buffer.size == 0:
+            return self.tensor(x.buffer, out)
         codes = np.moveaxis(x.buffer, axis, -1)
         found = self.kernel(codes, plain(x.qparams), plain(out))
         return self.tensor(np.moveaxis(found, -1, axis), out)
+
+
+class Joined(Call):
+    """Tensors end to end, each brought to the grid."""
+
+    def allow(self, *given: Any, **options: Any) -> None:
+        *xs, out = given
+        for x in xs:
+            self.check(self.rule, self.operation, x.qparams, out)
+
+    def __call__(self, *given: Any, axis: int | None) -> Any:
+        self.allow(*given)
+        *xs, out = given
+        grids = [plain(x.qparams, x.shape) for x in xs]
+        moved = zip((x.buffer for x in xs), grids, strict=True)
+        parts = [self.kernel(codes, grid, plain(out)) for codes, grid in moved]
+        return self.tensor(np.concatenate(parts, axis), out)

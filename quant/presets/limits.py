@@ -81,6 +81,13 @@ def one_grid(rule: str, operation: str, source: QParams, out: QParams) -> None:
         refuse(rule, operation, problem, "Use out=x.qparams, then requantize")
 
 
+def laid(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    """What lays codes of qint8 end to end as they are."""
+    if out.dtype is qint8 and source != out:
+        problem = f"its qint8 is on one grid, not also ({source.describe()})"
+        refuse(rule, operation, problem, "Requantize to out= first, or use quint8")
+
+
 def bounded(rule: str, operation: str, out: QParams) -> None:
     """A function whose grid the library fixes."""
     scale, zero = BOUNDED[operation]
@@ -103,3 +110,9 @@ def within(rule: str, operation: str, ratio: Any, low: float, high: float) -> No
     if outside.size:
         problem = f"a ratio of scales is {outside[0]:.6g}, not in [{low:g}, {high:g})"
         refuse(rule, operation, problem, "Use scales that are nearer to each other")
+
+
+def near_products(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
+    """Scales of products that XNNPACK takes to those of their sums."""
+    ratio = x.qparams.scale * w.qparams.scale / out.scale
+    within(rule, operation, ratio, 2.0**-32, 2.0**8)

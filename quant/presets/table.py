@@ -14,6 +14,7 @@ from mdtensor.quant.presets.calls import (
     ByType,
     Curved,
     CurvedByCode,
+    Joined,
     Kernel,
     Paired,
     Pooled,
@@ -63,6 +64,18 @@ def _weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
     limits.symmetric(rule, operation, w)
 
 
+def _multiplied(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
+    """One scale each, and one type; codes of quint8 stand for those 128 less."""
+    limits.one_type(rule, operation, x1.qparams, out)
+    limits.eight_bits(rule, operation, x2.qparams)
+    limits.one_scale(rule, operation, x1.qparams, x2.qparams, out)
+
+
+def _near_multiplied(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
+    _multiplied(rule, operation, x1, x2, out)
+    limits.near_products(rule, operation, x1, x2, out)
+
+
 def _raw(rule: str, operation: str, source: QParams, out: QParams) -> None:
     limits.one_type(rule, operation, source, out)
     limits.one_grid(rule, operation, source, out)
@@ -106,6 +119,12 @@ def _move(rule: str, operation: str, source: QParams, out: QParams) -> None:
     limits.one_scale(rule, operation, source, out)
 
 
+def _laid(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    """Of quint8 any grids, of qint8 one."""
+    _move(rule, operation, source, out)
+    limits.laid(rule, operation, source, out)
+
+
 def _near_move(rule: str, operation: str, source: QParams, out: QParams) -> None:
     _move(rule, operation, source, out)
     ratio = np.float32(source.scale) / np.float32(out.scale)
@@ -114,12 +133,17 @@ def _near_move(rule: str, operation: str, source: QParams, out: QParams) -> None
 
 def _near_weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
     _weighted(rule, operation, x, w, out)
-    ratio = x.qparams.scale * w.qparams.scale / out.scale
-    limits.within(rule, operation, ratio, 2.0**-32, 2.0**8)
+    limits.near_products(rule, operation, x, w, out)
 
 
 def _is_depthwise(x: Any, *rest: Any, groups: int = 1, **_: Any) -> bool:
     return groups > 1 and groups == x.shape[1]
+
+
+def _is_symmetric(x1: Any, x2: Any, out: QParams) -> bool:
+    """Whether the zero point of the right is 0, or the 128 that stands for it."""
+    middle = 128 if x2.dtype is quint8 else 0
+    return bool((x2.qparams.zero_point == middle).all())
 
 
 def _shifts_on_arm(x: Any, w: Any, *rest: Any, **options: Any) -> bool:
@@ -145,6 +169,8 @@ def _onnx(rule: str = "onnx") -> Row:
     return row | {
         "quantize": Quantized(rule, "quantize", onnx.quantize, _any_integers),
         "requantize": Requantized(*moved),
+        "softmax": Shared(rule, "softmax", onnx.softmax, _anything),
+        "concat": Joined(rule, "concat", onnx.requantize, _anything),
         "avg_pool2d": Pooled(rule, "avg_pool2d", onnx.avg_pool, _anything),
         "global_avg_pool2d": PooledWhole(*pooled),
     }
@@ -158,6 +184,8 @@ def _ort(rule: str = "ort_cpu") -> Row:
         "requantize": Requantized(*moved),
         "add": Paired(rule, "add", ort.add, _in_order),
         "mul": Paired(rule, "mul", ort.mul, _grids),
+        "softmax": Shared(rule, "softmax", ort.softmax, _grids),
+        "concat": Joined(rule, "concat", ort.requantize, _grids),
         "avg_pool2d": Pooled(rule, "avg_pool2d", ort.avg_pool, _grids),
         "global_avg_pool2d": PooledWhole(*pooled),
         "sigmoid": Curved(rule, "sigmoid", ort.curve, _grids),
@@ -176,7 +204,7 @@ def _means(rule: str, mean: Kernel) -> ByType:
 
 
 def _litert(rule: str, softmax: Kernel, mean: Kernel) -> Row:
-    """What no delegate takes: pools, hardswish, softmax; and functions by table."""
+    """What the reference and the optimized kernels share, and no delegate changes."""
     return {
         "sigmoid": Curved(rule, "sigmoid", tflite.curve, _bounded),
         "tanh": Curved(rule, "tanh", tflite.curve, _bounded),
@@ -184,6 +212,8 @@ def _litert(rule: str, softmax: Kernel, mean: Kernel) -> Row:
         "softmax": Shared(rule, "softmax", softmax, _bounded),
         "avg_pool2d": Pooled(rule, "avg_pool2d", tflite.avg_pool, _raw),
         "global_avg_pool2d": _means(rule, mean),
+        "concat": Joined(rule, "concat", tflite.concat, _laid),
+        "matmul": Products(rule, "matmul", tflite.products_ref, _multiplied, matmul),
         "sub": Paired(rule, "sub", tflite.sub, _grids),
         "mul": Paired(rule, "mul", tflite.mul, _grids),
     }
@@ -234,9 +264,11 @@ def _xnnpack(rule: str) -> Row:
 
 def _xnnpack_x86(rule: str = "xnnpack_x86") -> Row:
     """Through LiteRT, which runs the rest by its optimized kernels."""
-    kept = ("hardswish", "softmax", "avg_pool2d", "global_avg_pool2d")
+    kept = ("hardswish", "softmax", "avg_pool2d", "global_avg_pool2d", "concat")
     rest = _litert(rule, tflite_softmax.softmax_opt, xnnpack.mean)
-    return {name: rest[name] for name in kept} | _xnnpack(rule)
+    row = {name: rest[name] for name in kept} | _xnnpack(rule)
+    taken = _products(rule, xnnpack.products, _near_multiplied, matmul)["matmul"]
+    return row | {"matmul": ByType(rest["matmul"], taken, _is_symmetric)}
 
 
 def _xnnpack_arm(rule: str = "xnnpack_arm") -> Row:

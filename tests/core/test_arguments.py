@@ -82,7 +82,10 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "of a sequence": (
         lambda: md.concat([X, X], dim=1),
-        "concat(list): takes axis=, not dim=. Attributes: axis: int | None = 0.",
+        (
+            "concat(list): takes axis=, not dim=. Attributes: axis: int | None = 0, "
+            "out: Any = None, rounding: Any = None."
+        ),
     ),
     "two sizes": (
         lambda: md.zeros(2, 3),

@@ -24,6 +24,7 @@ from mdtensor.kernels.reference.presets import (
 
 LIBRARIES = {
     "tflite": (tflite, exact_tflite),
+    "tflite_softmax": (tflite_softmax, exact_softmax),
     "xnnpack": (xnnpack, exact_xnnpack),
     "ort": (ort, exact_ort),
     "onnx": (onnx, exact_onnx),
@@ -91,13 +92,14 @@ def test_quotients(fast, slow, ga, gb, out, seed):
     assert fast(a, b, ga, gb, out).tolist() == wanted
 
 
-@kernels("requantize", "requantize_ref", "requantize_opt")
+@kernels("requantize", "requantize_ref", "requantize_opt", "concat")
 @few
 @given(source=GRIDS, out=GRIDS, seed=SEEDS)
 def test_codes_to_another_grid(fast, slow, source, out, seed):
     given_codes = codes(source, seed)
-    wanted = [slow(code, source, out) for code in given_codes.tolist()]
-    assert fast(given_codes, source, out).tolist() == wanted
+    for grid in (out, source):
+        wanted = [slow(code, source, grid) for code in given_codes.tolist()]
+        assert fast(given_codes, source, grid).tolist() == wanted
 
 
 @kernels("products", "products_ref", "products_opt", "products_arm", "linear_ref")
@@ -165,11 +167,39 @@ def test_fixed_point(real, x):
     assert int(fast.high_mul(np.int64(x), np.int64(q))) == slow.high_mul(x, q)
 
 
-@pytest.mark.parametrize("name", ["softmax_ref", "softmax_opt"])
+@kernels("avg_pool")
+@few
+@given(x=GRIDS, out=GRIDS, seed=SEEDS, taps=st.integers(1, 25))
+def test_windows(fast, slow, x, out, seed, taps):
+    """Taps of 32 windows, of which the border takes some but the first."""
+    images = codes(x, seed, (taps, 1, 1, 4, 8))
+    inside = np.random.default_rng(seed).random(images.shape) < 0.7
+    inside[0] = True
+    found = fast(np.where(inside, images, 0), inside, inside.sum(axis=0), x, out)
+    wanted = [
+        slow([c for c, is_in in zip(window, holds, strict=True) if is_in], x, out)
+        for window, holds in zip(
+            images.reshape(taps, -1).T.tolist(),
+            inside.reshape(taps, -1).T.tolist(),
+            strict=True,
+        )
+    ]
+    assert found.ravel().tolist() == wanted
+
+
+@kernels("softmax", "softmax_ref", "softmax_opt")
 @few
 @given(scale=SCALES, seed=SEEDS, size=st.integers(1, 40))
-def test_softmax(name, scale, seed, size):
+def test_softmax(fast, slow, scale, seed, size):
     x, out = Grid(scale, 3), Grid(np.float32(1 / 256), -128)
     row = codes(x, seed, size)
-    wanted = getattr(exact_softmax, name)(row.tolist(), x, out)
-    assert getattr(tflite_softmax, name)(row, x, out).tolist() == wanted
+    assert fast(row, x, out).tolist() == slow(row.tolist(), x, out)
+
+
+@kernels("softmax")
+@few
+@given(x=GRIDS, out=GRIDS, seed=SEEDS, size=st.integers(1, 40))
+def test_softmax_on_any_grid(fast, slow, x, out, seed, size):
+    """Few levels, so that many elements are equal and many shares on ties."""
+    row = x.hi - codes(x, seed, size) % 3 * 5
+    assert fast(row, x, out).tolist() == slow(row.tolist(), x, out)

@@ -24,6 +24,7 @@ from mdtensor.quant import (
     quint8,
     requantize,
 )
+from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.tensor import spec_of
 
 S8 = QInt8Tensor(
@@ -201,6 +202,22 @@ def rounded_cases():
 def test_deduction_is_execution(operation, arguments, options):
     wanted = outcome(lambda: run(operation, arguments, options))
     assert outcome(lambda: inferred(operation, arguments, options)) == wanted
+
+
+@pytest.mark.parametrize("rule", sorted(TABLE))
+def test_a_rule_is_followed_or_refused(rule):
+    """No method that takes a grid rounds to it by another rule than it carries."""
+    followed = set()
+    for operation, arguments, options in rounded_cases():
+        if options.get("out") is None:
+            continue
+        given = {**options, "out": options["out"].rounded(rule)}
+        joined = [arguments] if operation in JOINS else arguments
+        found = outcome(lambda f=operation, a=joined, o=given: f(*a, **o))
+        if not isinstance(found, type):
+            assert found.rounding == rule
+            followed.add(operation.__name__)
+    assert {"add", "requantize"} < followed <= {*TABLE[rule]}
 
 
 def inferred(operation, arguments, options):

@@ -161,6 +161,52 @@ def test_fully_connected(rule, per_row, rng):
         same(ours, Session(model, rule)(x))
 
 
+STACKS = {
+    "matrices": ((64, 100), (100, 33)),
+    "heads": ((2, 3, 16, 32), (2, 3, 32, 16)),
+    "broadcast": ((2, 1, 5, 9), (3, 9, 8)),
+}
+
+
+@pytest.mark.parametrize("shapes", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("zero", [0, -31])
+@pytest.mark.parametrize("rule", RULES)
+def test_products_of_stacks(rule, zero, shapes, rng):
+    """Both sides computed, or weights; XNNPACK leaves a zero point on the right."""
+    for scales in ((0.25, 0.5), rng.uniform(0.005, 0.1, 2), rng.uniform(0.005, 0.1, 2)):
+        left, right = zip(np.float32(scales).tolist(), (7, zero), strict=True)
+        a, b = (rng.integers(-128, 128, shape, dtype=np.int8) for shape in shapes)
+        x1, x2 = tensor(a, left), tensor(b, right)
+        sums = md.matmul(x1, x2)
+        step = step_of(x1, x2, None, sums)
+        step = 2.0 ** round(np.log2(step)) if scales[0] == 0.25 else step
+        ours = md.matmul(x1, x2, out=QParams(step, -9), rounding=rule)
+        for fixed in (None, b):
+            model = one_operator(
+                "BATCH_MATMUL",
+                [value(a.shape, left), value(b.shape, right, data=fixed)],
+                value(ours.shape, (step, -9)),
+                options_of("BatchMatMul", AdjX=False, AdjY=False),
+            )
+            given = (a, b) if fixed is None else (a,)
+            same(ours, Session(model, rule)(*given))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_products_of_unsigned_codes_are_those_of_their_twins(rule, rng):
+    a, b = rng.integers(-128, 128, (2, 16, 16))
+    for zero in (0, 5):
+        signed = tensor(a, (0.25, 7)), tensor(b, (0.5, zero))
+        twins = [
+            quant.QUInt8Tensor((c + 128).astype(np.uint8), scale=s, zero_point=z + 128)
+            for c, s, z in ((a, 0.25, 7), (b, 0.5, zero))
+        ]
+        found = md.matmul(*signed, out=QParams(16.0, 3), rounding=rule)
+        out = QParams(16.0, 131, dtype=quant.quint8)
+        again = md.matmul(*twins, out=out, rounding=rule)
+        same(found, np.asarray(again.codes).astype(int) - 128)
+
+
 @pytest.mark.parametrize(
     ("ic", "oc", "depthwise"),
     [(16, 24, False), (16, 16, True), (3, 3, True), (20, 20, True), (7, 14, True)],
@@ -195,7 +241,7 @@ def test_convolutions(rule, ic, oc, depthwise, rng):
         same(ours, found.transpose(0, 3, 1, 2))
 
 
-@pytest.mark.parametrize("rule", RULES[:2])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kernel, stride, pad", [(3, 2, 1), (2, 2, 0), (5, 1, 2)])
 def test_average_pools(kernel, stride, pad, rule, rng):
     x = rng.integers(-128, 128, (2, 5, 17, 17), dtype=np.int8)

@@ -162,6 +162,27 @@ def test_leaky_relu_by_table(kind, rng):
 
 @KINDS
 @pytest.mark.parametrize("rule", ["onnx", "ort_cpu"])
+@pytest.mark.parametrize("size", [1, 2, 6, 33, 700])
+def test_softmax(size, rule, kind, rng):
+    """Any codes; three levels; and equal codes, whose shares are often on ties."""
+    limits = np.iinfo(kind)
+    codes = rng.integers(limits.min, limits.max + 1, (20, size))
+    codes[7:14] = limits.max - codes[7:14] % 3 * 5
+    codes[14:] = limits.max - (codes[14:] % 3 == 0) * 200
+    x = codes.astype(kind)
+    operator = node("QLinearSoftmax", "x sx zx sy zy", domain=MICROSOFT, opset=13)
+    for scale in (0.002, 0.013, 0.125, 0.71, 3.0):
+        for step in (1 / 256, 1 / 255, 0.003, 1 / 51, 2.0):
+            g = Grids(kind, x=(scale, 3), y=(step, int(rng.choice([-128, 5]))))
+            nodes = between(kind, "Softmax", "real_x", "x", axis=-1)
+            nodes = nodes if rule == "onnx" else [operator]
+            optimize = rule != "onnx"
+            theirs = run(nodes, {"x": x}, g.constants, kind, optimize)
+            same(md.softmax(g.tensor("x", x), out=g.ours("y"), rounding=rule), theirs)
+
+
+@KINDS
+@pytest.mark.parametrize("rule", ["onnx", "ort_cpu"])
 @pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
 def test_codes_to_another_grid_and_concat(grids, rule, kind):
     a, b, g = pairs(kind, grids)

@@ -3,8 +3,10 @@
 import asyncio
 import copy
 import pickle
+import re
 import threading
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,8 +104,8 @@ def test_a_rule_says_which_operations_it_does_not_define():
         md.div(X, X, out=UNIT, rounding="ort_cpu")
     assert str(caught.value) == (
         "div: rounding='ort_cpu' has no rule for div. It has one for add, avg_pool2d, "
-        "conv2d, global_avg_pool2d, leaky_relu, linear, matmul, mul, quantize, "
-        "requantize, sigmoid; use rounding='exact' here."
+        "concat, conv2d, global_avg_pool2d, leaky_relu, linear, matmul, mul, quantize, "
+        "requantize, sigmoid, softmax; use rounding='exact' here."
     )
 
 
@@ -199,3 +201,19 @@ def test_codes_that_move_keep_the_rule_that_rounded_them():
     y[0, :1] = x[0, :1]
     assert y.rounding is None and "rounding" not in repr(y)
     assert all(found.qparams == QParams(0.5) for found in moved)
+
+
+def test_the_page_lists_the_operations_of_each_rule():
+    page = (Path(__file__).parents[2] / "docs" / "rounding.md").read_text()
+    lines = page.partition("<!-- rules -->")[2].partition("\n\nEvery")[0].split("\n")
+    head, _, *rows = [line.strip("| ").split(" | ") for line in lines if line]
+    found = {rule: set() for rule in TABLE}
+    for operations, *cells in rows:
+        for rules, cell in zip(head[1:], cells, strict=True):
+            assert cell in ("yes", "-")
+            for rule in WORD.findall(rules) if cell == "yes" else ():
+                found[rule] |= {*WORD.findall(operations)}
+    assert found == {rule: {*row} for rule, row in TABLE.items()}
+
+
+WORD = re.compile(r"`(\w+)`")

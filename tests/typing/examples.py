@@ -136,6 +136,8 @@ reveal_type(quant.quantize(f32, quant.QParams(0.5, dtype=quant.quint8)))  # QUIn
 reveal_type(quant.dequantize(q8))  # Float32Tensor
 reveal_type(q8 * q8)  # QInt32Tensor
 reveal_type(md.mul(q8, q8, out=quant.QParams(0.5)))  # QInt8Tensor
+reveal_type(md.concat([q8, q8]))  # QInt8Tensor
+reveal_type(md.concat([q8, q32], out=quant.QParams(0.5)))  # QInt8Tensor
 reveal_type(q32 + q32)  # QInt32Tensor
 reveal_type(md.matmul(q8, q8))  # QInt32Tensor
 reveal_type(q8 < q8)  # BoolTensor

@@ -1,13 +1,14 @@
 """The oracle of `kernels/presets/onnx.py`, one code at a time."""
 
 from fractions import Fraction
+from math import exp
 
 import numpy as np
 
 from mdtensor.kernels.reference.presets.ort import curve, quantize, requantize
 
-__all__ = ["add", "curve", "div", "global_avg_pool", "maximum", "minimum", "mul"]
-__all__ += ["products", "quantize", "requantize", "sub"]
+__all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]
+__all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
 
 
 def _each(function):
@@ -35,3 +36,18 @@ def global_avg_pool(total, count, x, out):
     """The float32 quotient of an exact sum, quantized."""
     exact = float(total * Fraction(float(x.scale)))
     return quantize(np.float32(exact) / np.float32(count), out)
+
+
+def avg_pool(codes, x, out):
+    """As `global_avg_pool`, of the codes in one window."""
+    return global_avg_pool(sum(codes) - x.zero * len(codes), len(codes), x, out)
+
+
+def softmax(row, x, out):
+    """float32 powers of float32 differences, by their sum, quantized."""
+    real = [np.float32(code - x.zero) * np.float32(x.scale) for code in row]
+    powers = [np.float32(exp(float(number - max(real)))) for number in real]
+    total = 0.0
+    for power in powers:
+        total = total + float(power)
+    return [quantize(power / np.float32(total), out) for power in powers]

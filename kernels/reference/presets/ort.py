@@ -1,6 +1,7 @@
 """The oracle of `kernels/presets/ort.py`, one code at a time."""
 
 from fractions import Fraction
+from math import exp, floor, log
 
 import numpy as np
 
@@ -64,3 +65,17 @@ def global_avg_pool(total, count, x, out):
     """round_half_even(float32(sum of steps) · s_x / (s_y · n)) + zero."""
     scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))
     return saturated(round(float(np.float32(total) * scale)) + out.zero, out)
+
+
+def softmax(row, x, out):
+    """round_half_even(power · floor(1 / scale) / total) + zero; powers are float32."""
+    largest = np.finfo(np.float32).max / np.float32(len(row))
+    lift = max(float(np.float32(log(largest))) - 5, 0.0) / float(x.scale)
+    steps = [lift - (max(row) - code) for code in row]
+    powers = [np.float32(exp(step * float(x.scale))) for step in steps]
+    total = np.float32(0)
+    for power in powers:
+        total = total + power
+    unit = floor(np.float32(1) / np.float32(out.scale))
+    shares = [float(power) * unit / float(total) for power in powers]
+    return [saturated(round(share) + out.zero, out) for share in shares]

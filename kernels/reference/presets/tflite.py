@@ -50,6 +50,15 @@ def requantize_opt(code, source, out):
     return saturated(multiply(code - source.zero, real, shift_up) + out.zero, out)
 
 
+def concat(code, source, out):
+    """round_half_away(code · m - zero · m) + zero', each float32; m = s · (1 / s')."""
+    if source == out:
+        return code
+    m = np.float32(source.scale) * (np.float32(1) / np.float32(out.scale))
+    scaled = np.float32(code) * m + np.float32(-source.zero) * m
+    return saturated(half_away(float(scaled)) + out.zero, out)
+
+
 def _output(ga, gb, out):
     unit = np.float32(2**20) * np.float32(out.scale)
     return 2 * max(float(ga.scale), float(gb.scale)) / float(unit)
@@ -111,6 +120,11 @@ def linear_ref(acc, x, w, out):
     """The float64 product, rounded once, ties away."""
     real = float(x.scale) * float(w.scale) / float(out.scale)
     return saturated(half_away(acc * real) + out.zero, out)
+
+
+def avg_pool(codes, x, out):
+    """Mean of the raw codes in one window, ties away."""
+    return global_avg_pool(sum(codes), len(codes), x, out)
 
 
 def global_avg_pool(total, count, x, out):

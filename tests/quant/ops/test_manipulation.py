@@ -124,7 +124,7 @@ def test_other_grids_do_not_join():
     assert str(raised.value) == (
         "concat(QInt8Tensor[1], QInt8Tensor[1]): the grids differ: "
         "(scale=0.5, zero_point=0) and (scale=0.25, zero_point=0). "
-        "Use requantize(x, out=QParams(...)) to bring one to the grid of the other."
+        "Pass out=QParams(...), or requantize one to the grid of the other."
     )
     with pytest.raises(md.GridError, match="the grids differ"):
         md.concat([x, QUInt8Tensor([1], scale=0.5)])

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.quant import QFloat8E4M3Tensor, QFloat8E5M2Tensor, QParams, dequantize
+from mdtensor.quant import (
+    QFloat8E4M3Tensor,
+    QFloat8E5M2Tensor,
+    QParams,
+    dequantize,
+    requantize,
+)
 from mdtensor.quant.tensor import quantized
 
 BYTES = np.arange(256, dtype=np.uint8)
@@ -60,3 +66,11 @@ def test_grids_of_floats_that_differ_are_named() -> None:
         "(scale=0.5, zero_point=0) and (scale=0.25, zero_point=0). "
         "Pass out=QParams(...), or requantize one to the grid of the other."
     )
+
+
+def test_other_rules_have_nothing_for_floats() -> None:
+    x = QFloat8E4M3Tensor([56], scale=0.5)
+    out = QParams(0.25, rounding="onnx")
+    for call in (lambda: md.maximum(x, x, out=out), lambda: requantize(x, out=out)):
+        with pytest.raises(md.OptionError, match="it has nothing for qfloat8_e4m3"):
+            call()
