@@ -76,7 +76,6 @@ from mdtensor.generics.activation import (
     hardswish as hardswish,
     hardtanh as hardtanh,
     leaky_relu as leaky_relu,
-    log_softmax as log_softmax,
     logsigmoid as logsigmoid,
     mish as mish,
     prelu as prelu,
@@ -85,7 +84,6 @@ from mdtensor.generics.activation import (
     selu as selu,
     sigmoid as sigmoid,
     silu as silu,
-    softmax as softmax,
     softplus as softplus,
     softsign as softsign,
 )
@@ -263,6 +261,7 @@ from mdtensor.generics.sets import (
     unique_inverse as unique_inverse,
     unique_values as unique_values,
 )
+from mdtensor.generics.shares import log_softmax as log_softmax, softmax as softmax
 from mdtensor.generics.sorting import argsort as argsort, sort as sort
 from mdtensor.generics.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
 from mdtensor.generics.special import erf as erf

@@ -84,8 +84,6 @@ hardtanh: _calls.Hardtanh
 """min(max(x, min_val), max_val)."""
 leaky_relu: _calls.LeakyRelu
 """x where x > 0, else negative_slope · x."""
-log_softmax: _calls.LikeGlu
-"""log(softmax(x)) along `axis`, without underflow."""
 logsigmoid: _calls.LikeLogsigmoid
 """log(1 / (1 + exp(-x))), without overflow."""
 mish: _calls.LikeHardswish
@@ -102,13 +100,11 @@ sigmoid: _calls.LikeHardswish
 """1 / (1 + exp(-x)), without overflow."""
 silu: _calls.LikeHardswish
 """x · sigmoid(x), also called swish."""
-softmax: _calls.Softmax
-"""exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow."""
 softplus: _calls.Softplus
 """log(1 + exp(beta · x)) / beta, without overflow."""
 softsign: _calls.LikeHardswish
 """x / (1 + abs(x))."""
-abs: _calls.LikeAbs
+abs: _calls.Abs
 """|x|. The smallest signed integer wraps to itself."""
 add: _calls.LikeAdd
 """x1 + x2."""
@@ -134,9 +130,9 @@ reciprocal: _calls.LikeReciprocal
 """1 / x; of 0 it is an infinity."""
 remainder: _calls.LikeFloorDivide
 """x1 - floor(x1 / x2) · x2, Python's `%`: it has the sign of x2."""
-sign: _calls.LikePositive
+sign: _calls.Sign
 """-1, 0 or 1; z / |z| of complex numbers. Of NaN it is NaN, of -0.0 it is 0.0."""
-square: _calls.LikePositive
+square: _calls.Square
 """x · x; wraps and rounds as `mul` does."""
 sub: _calls.LikeAdd
 """x1 - x2; wraps and rounds as `add` does."""
@@ -297,7 +293,7 @@ conj: _calls.LikePositive
 """a - bi of a + bi; a copy of real numbers."""
 imag: _calls.Imag
 """The imaginary part."""
-real: _calls.LikeAbs
+real: _calls.Real
 """The real part; a copy of real numbers."""
 adaptive_avg_pool2d: _calls.AdaptiveAvgPool2D
 """The mean of each of `output_size` windows that cover the image evenly."""
@@ -341,7 +337,7 @@ ceil: _calls.LikeCeil
 """The smallest integer that is at least x."""
 floor: _calls.LikeCeil
 """The largest integer that is at most x."""
-round: _calls.LikePositive
+round: _calls.Round
 """The integer nearest to x, of two the even one."""
 trunc: _calls.LikeCeil
 """x without its fraction: rounded toward zero."""
@@ -373,6 +369,10 @@ unique_inverse: _calls.UniqueInverse
 """The distinct elements and which of them each element is."""
 unique_values: _calls.UniqueValues
 """The distinct elements."""
+log_softmax: _calls.LikeGlu
+"""log(softmax(x)) along `axis`, without underflow."""
+softmax: _calls.Softmax
+"""exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow."""
 argsort: _calls.Argsort
 """The indices along `axis` that `sort` would take elements from."""
 sort: _calls.Sort

@@ -98,9 +98,9 @@ def refuse_annotations(operation: Any, types: tuple[type, ...]) -> None:
 def unrounded(arguments: Iterable[Any]) -> OptionError:
     """`out=` is given to a method that has nothing on a grid."""
     return OptionError(
-        "out= is the grid of a quantized result, and this method has none"
-        f"{grids(arguments)}",
-        "Leave out= away, or quantize the arguments first",
+        "out= and rounding= are grid and rule of a quantized result, and this method "
+        f"has none{grids(arguments)}",
+        "Leave them away, or quantize the arguments first",
     )
 
 

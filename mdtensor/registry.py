@@ -41,8 +41,8 @@ def get(operation: Any, device: Device | str) -> tuple[Method, ...]:
 
     Example:
         >>> import mdtensor as md
-        >>> [str(method) for method in get("erf", "cpu")]
-        ['erf(FloatingTensor)']
+        >>> [str(method) for method in get("glu", "cpu")]
+        ['glu(FloatingTensor)']
         >>> get(md.erf, "cuda")
         Traceback (most recent call last):
         mdtensor.errors.DispatchError: erf: no method on cuda:0. It has methods on cpu.
@@ -183,14 +183,14 @@ def remove(operation: Any, device: Device | str, *, override: bool = False) -> N
 
     Example:
         >>> import mdtensor as md
-        >>> remove("erf", "cpu")
+        >>> remove("glu", "cpu")
         Traceback (most recent call last):
-        mdtensor.errors.RegistrationError: erf on cpu is mdtensor's own: ... Pass ...
+        mdtensor.errors.RegistrationError: glu on cpu is mdtensor's own: ... Pass ...
         >>> with restored():
-        ...     remove("erf", "cpu", override=True)
-        ...     md.erf(md.asarray([-1.0]))
+        ...     remove("glu", "cpu", override=True)
+        ...     md.glu(md.asarray([-1.0]))
         Traceback (most recent call last):
-        mdtensor.errors.NoMethodError: erf(Float32Tensor): no method. Nothing is ...
+        mdtensor.errors.NoMethodError: glu(Float32Tensor): no method. Nothing is ...
 
     Source: ACTx, `OpRegistry`.
     """
@@ -221,8 +221,8 @@ def restored() -> Iterator[None]:
     Example:
         >>> import mdtensor as md
         >>> with restored():
-        ...     remove("erf", "cpu", override=True)
-        >>> len(get("erf", "cpu"))
+        ...     remove("glu", "cpu", override=True)
+        >>> len(get("glu", "cpu"))
         1
     """
     registered = [dict(registry) for registry in _REGISTRIES]

@@ -1,11 +1,20 @@
 """Functions of activations in rational numbers, to more digits than any grid sees."""
 
 from collections.abc import Callable
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from mdtensor.quant.tables import DIGITS, Function, exactly, exp, sigmoid, tanh
+from mdtensor.quant.elementary import expm1, log1p, pi as pi
+from mdtensor.quant.tables import (
+    DIGITS,
+    Function,
+    exactly,
+    exp,
+    precision,
+    sigmoid,
+    tanh,
+)
 
 #: Digits of π, and of erf where 1 - erf loses as many as erfc(FAR) has zeros.
 PI_DIGITS = 140
@@ -56,6 +65,42 @@ def elu(alpha: float, scale: float = 1.0) -> Function:
 selu: Function = elu(SELU_ALPHA, SELU_SCALE)
 
 
+@lru_cache(maxsize=256)
+def celu(alpha: float) -> Function:
+    """x -> max(x, 0) + min(0, alpha · (e**(x / alpha) - 1))."""
+    slope = exactly(alpha)
+    return lambda x: max(x, Fraction(0)) + min(Fraction(0), slope * expm1(x / slope))
+
+
+@lru_cache(maxsize=256)
+def softplus(beta: float, threshold: float) -> Function:
+    """x -> log(1 + e**(beta · x)) / beta, but x where beta · x is above `threshold`."""
+    slope = exactly(beta)
+
+    def function(x: Fraction) -> Fraction:
+        return x if slope * x > threshold else _log1p_exp(slope * x) / slope
+
+    return function
+
+
+def logsigmoid(x: Fraction) -> Fraction:
+    """-log(1 + e**-x)."""
+    return -_log1p_exp(-x)
+
+
+def _log1p_exp(x: Fraction) -> Fraction:
+    """log(1 + e**x); below 10**-DIGITS by two terms of its series."""
+    power = exp(-abs(x))
+    is_small = power < Fraction(1, 10**DIGITS)
+    tail = power - power * power / 2 if is_small else log1p(power)
+    return max(x, Fraction(0)) + tail
+
+
+def erf(x: Fraction) -> Fraction:
+    """2/√π · ∫ e**-t² dt from 0 to x."""
+    return _erf_of_root(x * x, x < 0)
+
+
 def gelu(x: Fraction) -> Fraction:
     """x · (1 + erf(x / √2)) / 2."""
     return x * (1 + _erf_of_root(x * x / 2, x < 0)) / 2
@@ -63,9 +108,8 @@ def gelu(x: Fraction) -> Fraction:
 
 def gelu_tanh(x: Fraction) -> Fraction:
     """x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2."""
-    with localcontext() as context:
-        context.prec = PI_DIGITS
-        root = Fraction((2 / pi()).sqrt())
+    with precision(PI_DIGITS):
+        root = Fraction((2 / pi(PI_DIGITS)).sqrt())
     return x * (1 + tanh(root * (x + Fraction("0.044715") * x**3))) / 2
 
 
@@ -77,8 +121,8 @@ def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
     sign = -1 if is_negative else 1
     if square > FAR * FAR:
         return Fraction(sign)
-    with localcontext() as context:
-        context.prec = digits = DIGITS + 5 + int(square * 7 / 16)
+    digits = DIGITS + 5 + int(square * 7 / 16)
+    with precision(digits):
         s = Decimal(square.numerator) / Decimal(square.denominator)
         term = total = s.sqrt()
         n = 0
@@ -86,23 +130,7 @@ def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
             n += 1
             term = term * 2 * s / (2 * n + 1)
             total += term
-        return sign * Fraction(2 / pi().sqrt() * (-s).exp() * total)
-
-
-@lru_cache(maxsize=1)
-def pi() -> Decimal:
-    """π by Machin's formula."""
-    with localcontext() as context:
-        context.prec = PI_DIGITS + 10
-        return 16 * _atan_of_inverse(5) - 4 * _atan_of_inverse(239)
-
-
-def _atan_of_inverse(n: int) -> Decimal:
-    total, power, k = Decimal(0), Decimal(1) / n, 0
-    while abs(power) > Decimal(10) ** -(PI_DIGITS + 10):
-        total += power / (2 * k + 1)
-        power, k = -power / (n * n), k + 1
-    return total
+        return sign * Fraction(2 / pi(PI_DIGITS).sqrt() * (-s).exp() * total)
 
 
 #: By the name that `gelu(approximate=)` takes.

@@ -13,6 +13,8 @@ from mdtensor import CastError, DType, GridError, MdtensorError, dtype as find_d
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, codes_like, qint32
 
+#: What NumPy counts stays below.
+MOST = 2**63
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
@@ -49,7 +51,7 @@ def axis_of(given: Any) -> int | None:
     """The axis along which scales differ."""
     if given is None:
         return None
-    if not isinstance(given, Integral) or int(given) < 0:
+    if not isinstance(given, Integral) or not 0 <= int(given) < MOST:
         raise GridError(
             f"axis is {shown(given)}", "Count it from the front, from 0", "QParams"
         )
@@ -61,7 +63,7 @@ def block_size_of(given: Any, axis: int | None) -> int | None:
     if given is None:
         return None
     is_size = isinstance(given, Integral) and not isinstance(given, bool)
-    if not is_size or int(given) < 1:
+    if not is_size or not 1 <= int(given) < MOST:
         raise GridError(
             f"block_size is {shown(given)}", "Use an integer from 1", "QParams"
         )
@@ -98,12 +100,15 @@ def check_granularity(
         )
 
 
+def check_flag(name: str, given: Any, where: str = "grid_of") -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(given, bool):
+        raise GridError(f"{name} is {shown(given)}", "Use True or False", where)
+
+
 def check_narrow(narrow_range: Any, dtype: DType) -> bool:
     """Whether the smallest code is left out."""
-    if not isinstance(narrow_range, bool):
-        raise GridError(
-            f"narrow_range is {shown(narrow_range)}", "Use True or False", "QParams"
-        )
+    check_flag("narrow_range", narrow_range, "QParams")
     if narrow_range and (dtype is qint32 or dtype.storage.kind not in "iu"):
         raise GridError(
             f"{dtype} has no narrow range", "It is for integers to 16 bits", "QParams"
@@ -170,6 +175,21 @@ def bytes_of(codes: Any, dtype: DType) -> Any:
             f"an array of {dtype.storage} for such floats",
         )
     return codes if found.size else found.astype(np.uint8)
+
+
+def as_stored(codes: Any, dtype: DType, stored: np.dtype[Any]) -> Any:
+    """Arrays of any integers as those that hold codes; all else as it is."""
+    codes = bytes_of(codes, dtype) if dtype in FLOATS else codes
+    is_array = isinstance(codes, np.ndarray) and codes.dtype.kind in "iu"
+    if not is_array or codes.dtype == stored:
+        return codes
+    ends = np.iinfo(stored)
+    if codes.size and not ends.min <= codes.min() <= codes.max() <= ends.max:
+        raise CastError(
+            f"codes are from {ends.min} to {ends.max}, given {_span(codes)}",
+            "Use quantize, which saturates",
+        )
+    return codes.astype(stored)
 
 
 def check_codes(codes: npt.NDArray[Any], grid: Any) -> None:

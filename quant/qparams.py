@@ -184,6 +184,7 @@ class QParams:
 
     def on_axis(self, axis: int | None) -> "QParams":
         """The same scales along another axis; not for blocks."""
+        axis = limits.axis_of(axis)
         if axis == self.axis or self.axis is None:
             return self
         return self.replace(axis=axis)
@@ -198,6 +199,7 @@ class QParams:
             >>> QParams(0.5).rounded("tflite_ref").rounding
             'tflite_ref'
         """
+        rule = rule if rule is None else check_rule(rule)
         return self if rule == self.rounding else self.replace(rounding=rule)
 
     def scales_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -336,6 +338,7 @@ def grid_of(
     """
     dtype = limits.code_dtype(dtype)
     low, high = limits.ends(low, high)
+    limits.check_flag("symmetric", symmetric)
     if symmetric or dtype in SYMMETRIC:
         bound = max(-low, high)
         return QParams(_up(bound / int(dtype.maximum)), dtype=dtype)

@@ -9,6 +9,7 @@ Facts are those of `QParams` that are not its defaults: `axis`, `block_size`,
 their bytes is another.
 """
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -45,6 +46,9 @@ def tensor_of(leaf: Any, parts: dict[str, Array], facts: dict[str, Any]) -> Any:
         GridError, ShapeError, OptionError, CastError: they make no grid, or it does not
             fit the codes.
     """
+    for name, given in (("parts", parts), ("facts", facts)):
+        if not isinstance(given, Mapping):
+            raise StorageError(f"{name} is {shown(given)}", "Pass what to_parts gave")
     facts = dict(facts)
     shape = facts.pop("shape", None)
     grid = _grid(leaf.dtype, parts, facts)

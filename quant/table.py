@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from math import isinf, isnan
-from numbers import Rational, Real
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from mdtensor.kernels.cpu import steps
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.dtypes import qint8, qint16, quint8
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tables import exactly, is_number
 from mdtensor.quant.tensor import quantized
 
 #: A float64 that a function returns errs by less than this part of itself.
@@ -61,6 +62,12 @@ class Table:
         *,
         error: float = ERROR,
     ) -> None:
+        if not callable(function):
+            raise OptionError(
+                f"function is {shown(function)}", "Pass a function of a Fraction"
+            )
+        if not is_number(error) or error < 0:
+            raise OptionError(f"error is {shown(error)}", "Use a number from 0 on")
         for name, grid in (("source", source), ("out", out)):
             _check_grid(name, grid)
         self.source, self.out = source, out.rounded(None)
@@ -77,8 +84,16 @@ class Table:
             self._step = steps.Lookup((np.array(codes) + offset).astype(np.uint8))
 
     def code(self, code: int) -> int:
-        """The code of `out` for a code of `source`."""
-        return int(self._codes[code - int(self.source.dtype.minimum)])
+        """The code of `out` for a code of `source`.
+
+        Raises:
+            CastError: there is no such code.
+        """
+        low, high = int(self.source.dtype.minimum), self.source.maximum
+        if not isinstance(code, Integral) or not low <= code <= high:
+            problem = f"{shown(code)} is no code of {self.source.dtype}"
+            raise CastError(problem, f"Use integers from {low} to {high}", "Table")
+        return int(self._codes[int(code) - low])
 
     def __call__(self, x: Any) -> Any:
         """The function of every number of `x`, on `out`.
@@ -144,7 +159,7 @@ def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:
     if isinf(value):
         return high if value > 0 else low
     exact = _exactly(value) / out.fraction
-    slack = 0 if is_exact else abs(exact) * Fraction(error)
+    slack = 0 if is_exact else abs(exact) * exactly(error)
     first, last = (
         min(max(round(edge) + out.zero, low), high)
         for edge in (exact - slack, exact + slack)

@@ -3,11 +3,14 @@
 Whatever the function, a table is exact, and one gather runs it.
 """
 
+import math
 from collections.abc import Callable
-from decimal import Decimal, localcontext
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,34 @@ DIGITS = 50
 LIMIT = 2**40
 #: Past this e**x is 0 or infinity for any grid.
 FAR = 2000
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A function that has no value for some numbers; here it is 0 there.
+
+    Args:
+        function: of the numbers that have one.
+        has: whether a number is one of them.
+        where: which ones these are, as `above 0`.
+    """
+
+    function: Function
+    has: Callable[[Fraction], bool]
+    where: str
+
+    def __call__(self, x: Fraction) -> Fraction:
+        return self.function(x) if self.has(x) else Fraction(0)
+
+
+def precision(digits: int) -> AbstractContextManager[Context]:
+    """Decimals of so many digits, whatever the context of the caller."""
+    return localcontext(Context(prec=digits))
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a real number, and finite, however large."""
+    return isinstance(value, Real) and -math.inf < value < math.inf
 
 
 def exactly(number: Any) -> Fraction:
@@ -44,6 +75,41 @@ def relu6(x: Fraction) -> Fraction:
 def hardswish(x: Fraction) -> Fraction:
     """x · relu6(x + 3) / 6."""
     return x * relu6(x + 3) / 6
+
+
+def magnitude(x: Fraction) -> Fraction:
+    """|x|."""
+    return abs(x)
+
+
+def sign(x: Fraction) -> Fraction:
+    """-1, 0 or 1."""
+    return Fraction((x > 0) - (x < 0))
+
+
+def square(x: Fraction) -> Fraction:
+    """x · x."""
+    return x * x
+
+
+def floor(x: Fraction) -> Fraction:
+    """The largest integer that is at most x."""
+    return Fraction(math.floor(x))
+
+
+def ceil(x: Fraction) -> Fraction:
+    """The smallest integer that is at least x."""
+    return Fraction(math.ceil(x))
+
+
+def trunc(x: Fraction) -> Fraction:
+    """x without its fraction."""
+    return Fraction(int(x))
+
+
+def nearest(x: Fraction) -> Fraction:
+    """The integer nearest to x, of two the even one."""
+    return Fraction(round(x))
 
 
 @lru_cache(maxsize=256)
@@ -72,8 +138,7 @@ def affine(factor: Fraction, offset: Fraction) -> Function:
 
 def exp(x: Fraction, digits: int = DIGITS) -> Fraction:
     """e**x to `digits` digits."""
-    with localcontext() as context:
-        context.prec = digits
+    with precision(digits):
         bounded = min(max(x, Fraction(-FAR)), Fraction(FAR))
         power = Decimal(bounded.numerator) / Decimal(bounded.denominator)
         return Fraction(power.exp())
@@ -134,6 +199,16 @@ def step_of(function: Function, code: int, source: QParams, target: QParams) -> 
     """The same for one code."""
     number = function((code - source.zero) * source.fraction)
     return min(max(round(number / target.fraction), -LIMIT), LIMIT)
+
+
+@lru_cache(maxsize=256)
+def undefined(function: Partial, source: QParams) -> npt.NDArray[np.bool_]:
+    """For which bytes of codes of `source` the function has no value."""
+    table = np.zeros(256, np.bool_)
+    for code in range(int(source.dtype.minimum), source.maximum + 1):
+        table[code & 255] = not function.has((code - source.zero) * source.fraction)
+    table.flags.writeable = False
+    return table
 
 
 @lru_cache(maxsize=4096)

@@ -27,7 +27,6 @@ from mdtensor import (
 )
 from mdtensor.kernels.dense import nibbles
 from mdtensor.quant.dtypes import (
-    FLOATS,
     qfloat8_e4m3,
     qfloat8_e5m2,
     qint4,
@@ -37,7 +36,7 @@ from mdtensor.quant.dtypes import (
     quint4,
     quint8,
 )
-from mdtensor.quant.limits import bytes_of, check_codes
+from mdtensor.quant.limits import as_stored, check_codes
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.storing import parts_of, tensor_of
 
@@ -139,7 +138,7 @@ class QuantizedTensor(Tensor):
     @classmethod
     def spec(cls, shape: Iterable[int], qparams: QParams | None = None) -> TensorSpec:
         """A tensor of this leaf without its codes, on a grid of steps of 1."""
-        grid = qparams or QParams(1, dtype=cls.dtype)
+        grid = QParams(1, dtype=cls.dtype) if qparams is None else qparams
         return TensorSpec(cls, shape, grid)  # type: ignore[arg-type]
 
     @property
@@ -226,7 +225,7 @@ def _code_dtype(quantized: DType) -> DType:
 def _plain(codes: Any, quantized: DType) -> Any:
     """Codes as what plain tensors are made of; arrays of 8-bit floats as bytes."""
     found = np.asarray(codes) if isinstance(codes, Tensor) else codes
-    return bytes_of(found, quantized) if quantized in FLOATS else found
+    return as_stored(found, quantized, _code_dtype(quantized).storage)
 
 
 class AffineTensor(QuantizedTensor):

@@ -164,7 +164,7 @@ def markdown(facts: Facts, device: str) -> str:
     Example:
         >>> facts = describe_support("sin", "cpu", [])
         >>> print(markdown(facts, "cpu").splitlines()[-1])
-        | `sin` | · | ···· | ···· | ●●●● | ●● | ········ |
+        | `sin` | · | ···· | ···· | ●●●● | ●● | ◐◐◐◐···· |
     """
     heads = ["operation", *(KINDS.get(kind, kind) for kind in facts["types"])]
     parts = []

@@ -1,4 +1,4 @@
-"""What a layer of a network does to each number, and what it does along an axis."""
+"""What a layer of a network does to each number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdtensor.generics.rules.activation import (
     sloped,
     tuned,
 )
-from mdtensor.generics.rules.elementwise import along, same
+from mdtensor.generics.rules.elementwise import same
 
 
 @generic(deduce=same)
@@ -50,12 +50,21 @@ def relu6(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=bounded)
-def hardtanh(x: Any, /, *, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+def hardtanh(
+    x: Any,
+    /,
+    *,
+    min_val: float = -1.0,
+    max_val: float = 1.0,
+    out: Any = None,
+    rounding: Any = None,
+) -> Any:
     """min(max(x, min_val), max_val).
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
         min_val, max_val: the bounds.
+        out, rounding: grid and rule of a quantized result.
 
     Raises:
         OptionError: a bound is no number, or they are the wrong way round.
@@ -189,12 +198,15 @@ def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=tuned("alpha"))
-def celu(x: Any, /, *, alpha: float = 1.0) -> Any:
+def celu(
+    x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None
+) -> Any:
     """max(x, 0) + min(0, alpha · (exp(x / alpha) - 1)).
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
         alpha: not 0.
+        out, rounding: grid and rule of a quantized result.
 
     Raises:
         OptionError: alpha is 0, or no number.
@@ -226,11 +238,12 @@ def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def logsigmoid(x: Any, /) -> Any:
+def logsigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """log(1 / (1 + exp(-x))), without overflow.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -242,7 +255,15 @@ def logsigmoid(x: Any, /) -> Any:
 
 
 @generic(deduce=tuned("beta"))
-def softplus(x: Any, /, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
+def softplus(
+    x: Any,
+    /,
+    *,
+    beta: float = 1.0,
+    threshold: float = 20.0,
+    out: Any = None,
+    rounding: Any = None,
+) -> Any:
     """log(1 + exp(beta · x)) / beta, without overflow.
 
     float32 and float64 are within 5 units in the last place if beta is a power of two.
@@ -250,9 +271,10 @@ def softplus(x: Any, /, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
     it; with `mdtensor.wide` the result is the nearest number, for five times the time.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or quantized.
         beta: not 0.
         threshold: above it beta · x counts as linear, and x is returned.
+        out, rounding: grid and rule of a quantized result.
 
     Raises:
         OptionError: beta is 0, or an option is no number.
@@ -358,40 +380,4 @@ def glu(x: Any, /, *, axis: int = -1) -> Any:
         [2.0]
 
     Source: PyTorch, `torch.nn.functional.glu`; Dauphin et al. 2016.
-    """
-
-
-@generic(deduce=along)
-def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None) -> Any:
-    """exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow.
-
-    Args:
-        x: any shape, floating or quantized.
-        axis: the axis that sums to one.
-        out, rounding: grid and rule of a quantized result; the exact
-            quotient rounds once.
-
-    Example:
-        >>> import mdtensor as md
-        >>> md.softmax(md.asarray([0.0, 0.0])).tolist()
-        [0.5, 0.5]
-
-    Source: ONNX `Softmax`.
-    """
-
-
-@generic(deduce=along)
-def log_softmax(x: Any, /, *, axis: int = -1) -> Any:
-    """log(softmax(x)) along `axis`, without underflow.
-
-    Args:
-        x: any shape, floating.
-        axis: the axis whose exponentials sum to one.
-
-    Example:
-        >>> import mdtensor as md
-        >>> md.log_softmax(md.asarray([0.0, 1000.0])).tolist()
-        [-1000.0, 0.0]
-
-    Source: ONNX `LogSoftmax`; PyTorch, `torch.nn.functional.log_softmax`.
     """

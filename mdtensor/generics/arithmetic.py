@@ -202,11 +202,12 @@ def positive(x: Any, /) -> Any:
 
 
 @generic(deduce=component)
-def abs(x: Any, /) -> Any:
+def abs(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """|x|. The smallest signed integer wraps to itself.
 
     Args:
         x: any shape.
+        out, rounding: grid and rule of a quantized result.
 
     Returns:
         The type of `x`; of complex numbers, the real type of the same precision.
@@ -221,11 +222,12 @@ def abs(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def sign(x: Any, /) -> Any:
+def sign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """-1, 0 or 1; z / |z| of complex numbers. Of NaN it is NaN, of -0.0 it is 0.0.
 
     Args:
         x: any shape.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -237,11 +239,12 @@ def sign(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def square(x: Any, /) -> Any:
+def square(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x · x; wraps and rounds as `mul` does.
 
     Args:
         x: any shape.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -253,11 +256,12 @@ def square(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def reciprocal(x: Any, /) -> Any:
+def reciprocal(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """1 / x; of 0 it is an infinity.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

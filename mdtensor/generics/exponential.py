@@ -26,11 +26,12 @@ def exp(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def expm1(x: Any, /) -> Any:
+def expm1(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """exp(x) - 1, accurate near 0.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -42,11 +43,12 @@ def expm1(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def log(x: Any, /) -> Any:
+def log(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The natural logarithm; NaN below 0, -infinity at 0.
 
     Args:
-        x: any shape, floating or complex: the principal branch, cut below 0.
+        x: any shape, floating, complex or quantized: the principal branch, cut below 0.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -58,11 +60,12 @@ def log(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def log1p(x: Any, /) -> Any:
+def log1p(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """log(1 + x), accurate near 0.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -74,11 +77,12 @@ def log1p(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def log2(x: Any, /) -> Any:
+def log2(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The logarithm to base 2; ends and branch as `log`.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -90,11 +94,12 @@ def log2(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def log10(x: Any, /) -> Any:
+def log10(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The logarithm to base 10; ends and branch as `log`.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -106,11 +111,12 @@ def log10(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def sqrt(x: Any, /) -> Any:
+def sqrt(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The square root, correctly rounded; NaN below 0.
 
     Args:
-        x: any shape, floating or complex: the root with real part from 0.
+        x: any shape, floating, complex or quantized: the root with real part from 0.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
@@ -52,3 +54,19 @@ def flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {shown(value)}", "Use True or False")
     return value
+
+
+def place(value: Any, name: str) -> Path:
+    """`value` as the path of a file, which need not be there.
+
+    Raises:
+        OptionError: it is no text and no path, or a text that no file can have as name.
+    """
+    try:
+        found = Path(value)
+        is_name = b"\0" not in os.fsencode(found)
+    except (TypeError, UnicodeEncodeError):
+        is_name = False
+    if not is_name:
+        raise OptionError(f"{name} is {shown(value)}", "Pass a text or a pathlib.Path")
+    return found

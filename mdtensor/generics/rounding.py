@@ -9,11 +9,12 @@ from mdtensor.generics.rules.elementwise import same
 
 
 @generic(deduce=same)
-def floor(x: Any, /) -> Any:
+def floor(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The largest integer that is at most x.
 
     Args:
-        x: any shape, real. Integers stay as they are.
+        x: any shape, real or quantized. Integers stay as they are.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -25,11 +26,12 @@ def floor(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def ceil(x: Any, /) -> Any:
+def ceil(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The smallest integer that is at least x.
 
     Args:
-        x: any shape, real. Integers stay as they are.
+        x: any shape, real or quantized. Integers stay as they are.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -41,11 +43,12 @@ def ceil(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def trunc(x: Any, /) -> Any:
+def trunc(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """x without its fraction: rounded toward zero.
 
     Args:
-        x: any shape, real. Integers stay as they are.
+        x: any shape, real or quantized. Integers stay as they are.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -57,11 +60,12 @@ def trunc(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def round(x: Any, /) -> Any:
+def round(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The integer nearest to x, of two the even one.
 
     Args:
         x: any shape. Integers stay as they are; complex numbers round part by part.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

@@ -9,11 +9,12 @@ from mdtensor.generics.rules.elementwise import fractional, same
 
 
 @generic(deduce=same)
-def sin(x: Any, /) -> Any:
+def sin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The sine of x in radians; NaN at an infinity.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -25,11 +26,12 @@ def sin(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def cos(x: Any, /) -> Any:
+def cos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The cosine of x in radians; NaN at an infinity.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -41,11 +43,12 @@ def cos(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def tan(x: Any, /) -> Any:
+def tan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The tangent of x in radians; NaN at an infinity.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -57,11 +60,12 @@ def tan(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def asin(x: Any, /) -> Any:
+def asin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The arc sine, from -π/2 to π/2; NaN of reals outside [-1, 1].
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -73,11 +77,12 @@ def asin(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def acos(x: Any, /) -> Any:
+def acos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The arc cosine, from 0 to π; NaN of reals outside [-1, 1].
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -89,11 +94,12 @@ def acos(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def atan(x: Any, /) -> Any:
+def atan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The arc tangent, from -π/2 to π/2.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -105,11 +111,12 @@ def atan(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def sinh(x: Any, /) -> Any:
+def sinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The hyperbolic sine.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -121,11 +128,12 @@ def sinh(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def cosh(x: Any, /) -> Any:
+def cosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The hyperbolic cosine.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -154,11 +162,12 @@ def tanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 
 @generic(deduce=same)
-def asinh(x: Any, /) -> Any:
+def asinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The inverse of the hyperbolic sine.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -170,11 +179,12 @@ def asinh(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def acosh(x: Any, /) -> Any:
+def acosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The inverse of the hyperbolic cosine, from 0; NaN of reals below 1.
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -186,11 +196,12 @@ def acosh(x: Any, /) -> Any:
 
 
 @generic(deduce=same)
-def atanh(x: Any, /) -> Any:
+def atanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """The inverse of the hyperbolic tangent; NaN of reals outside [-1, 1].
 
     Args:
-        x: any shape, floating or complex.
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

@@ -13,7 +13,6 @@ from mdtensor.generics.activation import (
     hardswish,
     hardtanh,
     leaky_relu,
-    log_softmax,
     logsigmoid,
     mish,
     prelu,
@@ -22,12 +21,12 @@ from mdtensor.generics.activation import (
     selu,
     sigmoid,
     silu,
-    softmax,
     softplus,
     softsign,
 )
 from mdtensor.generics.options import number
 from mdtensor.generics.shapes import normalize_axis
+from mdtensor.generics.shares import log_softmax, softmax
 from mdtensor.kernels.dense import activation as kernel
 from mdtensor.leaves import FloatingTensor, RealTensor
 from mdtensor.ops.operands import deduced, on_host

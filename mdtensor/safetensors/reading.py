@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.errors import StorageError, shown
+from mdtensor.generics.options import place
 from mdtensor.safetensors.header import (
     LENGTH,
     STORED,
@@ -131,7 +132,8 @@ def safe_open(filename: str | os.PathLike[str]) -> SafeTensors:
 
     Source: safetensors, `safe_open`.
     """
-    return SafeTensors(_mapped(Path(filename)), str(filename))
+    path = place(filename, "filename")
+    return SafeTensors(_mapped(path), str(path))
 
 
 def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
@@ -149,16 +151,23 @@ def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
 
     Source: safetensors, `safetensors.numpy.load_file`.
     """
+    path = place(filename, "filename")
     try:
-        data = np.fromfile(filename, np.uint8)
+        data = np.fromfile(path, np.uint8)
     except OSError as error:
-        raise _unreadable(Path(filename), error) from None
-    return dict(SafeTensors(data, str(filename)))
+        raise _unreadable(path, error) from None
+    return dict(SafeTensors(data, str(path)))
 
 
 def load(data: bytes) -> dict[str, Tensor]:
     """All tensors of a file that is given as bytes; see `load_file`."""
-    return dict(SafeTensors(np.frombuffer(data, np.uint8).copy()))
+    try:
+        held = np.frombuffer(data, np.uint8).copy()
+    except (TypeError, ValueError, BufferError):
+        raise StorageError(
+            f"data is {shown(data)}", "Pass the bytes of a file"
+        ) from None
+    return dict(SafeTensors(held))
 
 
 def _mapped(path: Path) -> Bytes:

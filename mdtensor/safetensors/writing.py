@@ -10,6 +10,7 @@ import numpy as np
 
 from mdtensor.errors import StorageError, shown
 from mdtensor.files import replacing
+from mdtensor.generics.options import place
 from mdtensor.safetensors import header
 from mdtensor.safetensors.parts import KEY, Array, Note, noted, taken_apart
 from mdtensor.tensor import Tensor
@@ -53,13 +54,14 @@ def save_file(
 
     Source: safetensors, `safetensors.numpy.save_file`.
     """
+    path = place(filename, "filename")
     pieces = list(_pieces(tensors, metadata))  # what is wrong is found before any byte
     try:
-        with replacing(filename) as file:
+        with replacing(path) as file:
             file.writelines(pieces)
     except OSError as error:
         raise StorageError(
-            f"{filename} cannot be written: {error.strerror or error}",
+            f"{path} cannot be written: {error.strerror or error}",
             "Choose a folder that exists and is writable",
         ) from None
 

@@ -62,6 +62,10 @@ class Blocks:
 
     def __init__(self, type: str, data: Bytes, shape: tuple[int, ...]) -> None:
         elements, width = sizes_of(type)
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8:
+            raise StorageError(f"data is {shown(data)}", "Give an array of uint8")
+        if not isinstance(shape, tuple | list) or not all(map(_is_size, shape)):
+            raise StorageError(f"shape is {shown(shape)}", "Give sizes from 0")
         count = prod(shape)
         if shape[-1:] and shape[-1] % elements:
             raise StorageError(
@@ -86,7 +90,7 @@ class Blocks:
                 whole blocks, or a type that the package does not write.
         """
         call = describe("Blocks.quantize", x)
-        if type not in writable():
+        if not isinstance(type, str) or type not in writable():
             raise StorageError(
                 f"{shown(type)} is no type of blocks that the package gguf writes",
                 f"Use {', '.join(writable())}",
@@ -191,6 +195,11 @@ class Blocks:
 
     def __repr__(self) -> str:
         return f"Blocks({self.type}, shape={self.shape}, {self.data.size} bytes)"
+
+
+def _is_size(given: Any) -> bool:
+    is_whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    return is_whole and given >= 0
 
 
 def _finite(x: Any, call: str) -> npt.NDArray[Any]:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from mdtensor import StorageError
 from mdtensor.errors import shown
+from mdtensor.generics.options import place
 from mdtensor.quant.gguf.blocks import Blocks
 from mdtensor.quant.gguf.package import gguf_package
 
@@ -57,9 +57,9 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
 
     Source: ggml, `docs/gguf.md`.
     """
-    package = gguf_package()
+    package, path = gguf_package(), place(path, "path")
     try:
-        if not Path(path).stat().st_size:  # which cannot be mapped
+        if not path.stat().st_size:  # which cannot be mapped
             raise EOFError
         with np.errstate(all="ignore"):
             reader = _bounded(package)(path)

@@ -20,6 +20,7 @@ import numpy as np
 from mdtensor import StorageError, Tensor
 from mdtensor.errors import shown
 from mdtensor.files import replacing
+from mdtensor.generics.options import place
 from mdtensor.quant.gguf.blocks import Blocks
 from mdtensor.quant.gguf.package import block_type
 
@@ -79,12 +80,15 @@ def write_gguf(
     if not isinstance(tensors, Mapping):
         kind = type(tensors).__name__
         raise StorageError(f"a {kind} has no names", 'Give {"name": tensor}')
-    keys = dict(metadata or {})
+    if not isinstance(metadata, Mapping | None):
+        problem = f"metadata is {shown(metadata)}"
+        raise StorageError(problem, 'Give {"key": value}')
+    keys, target = dict(metadata or {}), place(path, "path")
     alignment = _alignment(keys.get(ALIGNMENT, 32))
     blocks = {name: _blocks(name, x) for name, x in tensors.items()}
     pieces = list(_pieces(blocks, keys, alignment))
     try:
-        with replacing(path) as file:
+        with replacing(target) as file:
             file.writelines(pieces)
     except OSError as error:
         raise StorageError(

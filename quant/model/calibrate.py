@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mdtensor.errors import DataError, ModelError, OptionError, shown
+from mdtensor.generics.options import place
 from mdtensor.quant.model.feeds import fed
 from mdtensor.quant.model.files import write_file
 from mdtensor.quant.model.graph import Graph
@@ -97,8 +97,9 @@ class Calibration:
         Raises:
             ModelError: there is no such file, or it holds something else.
         """
+        found = place(path, "path")
         try:
-            content = json.loads(Path(path).read_bytes())
+            content = json.loads(found.read_bytes())
             observers = {
                 name: _observer(state) for name, state in content["observers"].items()
             }

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mdtensor.errors import ModelError
 from mdtensor.files import replacing
+from mdtensor.generics.options import place
 from mdtensor.quant.model.build import element_type
 from mdtensor.quant.model.elements import ELEMENTS
 
@@ -42,7 +43,7 @@ def read_model(path: str | os.PathLike[str]) -> Any:
         ModelError: there is no such file, or it does not hold a model.
     """
     onnx = onnx_package()
-    data = _bytes(Path(path))
+    data = _bytes(place(path, "path"))
     try:
         model = onnx.load_model_from_string(data)
     except Exception:  # the parser's own type belongs to a package of its own
@@ -156,11 +157,12 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     Raises:
         ModelError: the place cannot be written.
     """
+    target = place(path, "path")
     try:
-        with replacing(path) as file:
+        with replacing(target) as file:
             file.write(data)
     except OSError as error:
-        raise _unwritable(Path(path), error) from None
+        raise _unwritable(target, error) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -169,7 +171,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises:
         ModelError: the place cannot be written.
     """
-    target = Path(path)
+    target = place(path, "path")
     try:
         if target.is_dir():
             raise IsADirectoryError(0, "it is a folder")

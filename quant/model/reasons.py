@@ -18,10 +18,19 @@ from mdtensor.quant.tensor import QInt8Tensor, QInt32Tensor, QUInt8Tensor
 
 #: A grid without symmetry, whose only common number is 0.
 PROBE = QParams(SMALLEST, 3, dtype=quint8)
+PARTIAL = (
+    *(md.reciprocal, md.sqrt, md.log, md.log2, md.log10, md.log1p),
+    *(md.asin, md.acos, md.acosh, md.atanh),
+)
+JUMPING = (md.sign, md.floor, md.ceil, md.trunc, md.round)
+STEEP = (md.sin, md.cos, md.tan, md.sinh, md.cosh, md.expm1)
 #: Operations that have quantized methods and stay float all the same.
 STAY_FLOAT = {
     md.softmax: "probabilities stay float",
     md.div: "its divisor could become the code of 0",
+    **dict.fromkeys(PARTIAL, "a code could have no value"),
+    **dict.fromkeys(JUMPING, "it jumps between codes"),
+    **dict.fromkeys(STEEP, "it is steeper than codes are fine"),
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DataError, DType, MdtensorError, OptionError
+from mdtensor.errors import shown
 from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.qparams import QParams, grid_of
 
@@ -84,6 +85,9 @@ class MinMaxObserver:
     def _limited(
         self, low: float = -np.inf, high: float = np.inf
     ) -> tuple[float, float]:
+        for name, limit in (("low", low), ("high", high)):
+            if not is_number(limit) or limit != limit:
+                raise OptionError(f"{name} is {shown(limit)}", "Use a number")
         if self.low > self.high:
             raise DataError("nothing was observed", "Give at least one sample")
         bottom = min(max(self.low, low), high)

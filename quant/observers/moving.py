@@ -16,7 +16,8 @@ class MovingAverageObserver(MinMaxObserver):
 
     low ← low + momentum · (min(sample) - low), and high alike; the first sample sets
     both. A sample is what axis 0 counts, whatever batch it comes in, so batches may
-    be cut anywhere; their order matters, so two observers cannot be merged.
+    be cut anywhere; of a vector each number is one. Their order matters, so two
+    observers cannot be merged.
 
     Args:
         momentum: in (0, 1]; 1 keeps the last sample only.

@@ -1,12 +1,14 @@
 """Functions of one quantized argument: tables of all codes, each rounded once."""
 
-from math import inf, isfinite
+from collections.abc import Callable
+from math import inf
 from numbers import Real
 from typing import Any, Union
 
 import numpy as np
 
 from mdtensor import (
+    CastError,
     GridError,
     OptionError,
     TensorSpec,
@@ -28,7 +30,7 @@ from mdtensor.quant import exact, long_tables, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
-from mdtensor.quant.ops.compiled import attempt, narrow, whole
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, narrow, whole
 from mdtensor.quant.ops.refusals import require_out, ruled_per_tensor
 from mdtensor.quant.pieces import by_pieces, singles
 from mdtensor.quant.qparams import QParams
@@ -49,6 +51,24 @@ def lookup_step(
     function: tables.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
+    is_partial = isinstance(function, tables.Partial)
+    if is_partial and tables.undefined(function, whole(x)).any():
+        raise NotCompiled("a compiled step has a value for every code")
+    return _lookup(function, x, out)
+
+
+def step_of(function: tables.Function) -> Callable[..., steps.Lookup]:
+    """What prepares the table of `function`."""
+
+    def prepare(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
+        return lookup_step(function, x, out)
+
+    return prepare
+
+
+def _lookup(
+    function: tables.Function, x: TensorSpec, out: QParams | None
+) -> steps.Lookup:
     source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
     return steps.Lookup(tables.cached(function, source, target))
 
@@ -67,9 +87,11 @@ def looked_up(
     """
     name = operation.__name__
     grid = require_out(name, out, x)
+    if isinstance(function, tables.Partial):
+        _refuse_undefined(name, function, x)
     if by_rule := ruled_per_tensor(name, grid, x):
         return by_rule(function, x, grid)
-    step = attempt(lookup_step, function, spec_of(x), grid)
+    step = attempt(_lookup, function, spec_of(x), grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)
     return quantized(_found(operation, function, x, grid, options), grid)
@@ -109,6 +131,24 @@ def _kept(
     return from_unsigned(_found(operation, function, x, None, options), x.qparams)
 
 
+def _refuse_undefined(name: str, function: tables.Partial, x: Any) -> None:
+    """Refuse codes of numbers that have no such function."""
+
+    def which(codes: Any, grid: QParams) -> Any:
+        return tables.undefined(function, grid)[codes.view(np.uint8)]
+
+    codes = x.codes.buffer
+    without = by_pieces(which, np.bool_, (codes, x.qparams))
+    if without.any():
+        number = float(exact.reals(x)[without][0])
+        raise CastError(
+            f"{name} is of numbers {function.where}; the code {codes[without][0]} "
+            f"stands for {number:g}",
+            "Use clip, or mask these codes first",
+            describe(name, x),
+        )
+
+
 def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Bounds as they are, None for those that bound nothing."""
     for bound in (low, high):
@@ -140,7 +180,8 @@ def _refuse_between(grid: QParams, low: Any, high: Any) -> None:
             )
 
 
-def _clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
+def clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
+    """The codes of min(max(x, low), high), on the grid of `x` unless on `out`."""
     name = operation.__name__
     low, high = checked(name, (x,), lambda: _bounds(low, high))
     if out is None:
@@ -169,7 +210,7 @@ def relu6_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 @method(relu6, deduce=kept_same, prepare=relu6_step)
 def relu6(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return _clipped(relu6, x, 0, 6, out)
+    return clipped(relu6, x, 0, 6, out)
 
 
 def clip_step(
@@ -181,7 +222,7 @@ def clip_step(
     return lookup_step(tables.clip(low, high), x, out or x.qparams)
 
 
-def _clipped_spec(
+def clipped_spec(
     x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
 ) -> TensorSpec:
     """On the grid `out`, or the argument's, which holds the bounds exactly."""
@@ -192,9 +233,9 @@ def _clipped_spec(
     return found
 
 
-@method(clip, deduce=_clipped_spec, prepare=clip_step)
+@method(clip, deduce=clipped_spec, prepare=clip_step)
 def clip(x: ShortTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
-    return _clipped(clip, x, min, max, out)
+    return clipped(clip, x, min, max, out)
 
 
 def hardsigmoid_step(
@@ -204,7 +245,7 @@ def hardsigmoid_step(
 
 
 def _line(alpha: float, beta: float) -> tables.Function:
-    if not all(isinstance(v, Real) and isfinite(v) for v in (alpha, beta)):
+    if not all(map(tables.is_number, (alpha, beta))):
         raise OptionError(
             f"alpha is {shown(alpha)}, beta {shown(beta)}", "Pass finite numbers"
         )

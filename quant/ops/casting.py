@@ -4,6 +4,7 @@ Numbers are at `dequantize(x)`, codes at `x.codes`: a cast that gave either woul
 have to guess.
 """
 
+from fractions import Fraction
 from typing import Any, Union
 
 import numpy as np
@@ -25,7 +26,7 @@ from mdtensor.errors import checked, describe, shown
 from mdtensor.generics.options import flag
 from mdtensor.quant import exact
 from mdtensor.quant.deduction import check_fit, on_grid
-from mdtensor.quant.dtypes import FLOATS
+from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
@@ -105,7 +106,7 @@ def _lost(x: Any, found: Any, casting: str) -> Any:
     if casting == "saturate":
         return np.zeros(x.shape, bool)
     if casting == "exact":
-        return ~np.asarray(equal(x, found))
+        return _differs(x, found)
     if x.dtype in FLOATS or found.dtype in FLOATS:
         grid = found.qparams
         ends = (grid.minimum - grid.zero_point, grid.maximum - grid.zero_point)
@@ -113,3 +114,22 @@ def _lost(x: Any, found: Any, casting: str) -> Any:
         numbers = exact.reals(x)
         return (numbers < low) | (numbers > high)
     return exact.is_past(x, found.qparams)
+
+
+def _differs(x: Any, found: Any) -> Any:
+    """Where two tensors of one shape hold different numbers."""
+    grids = x.qparams, found.qparams
+    has_many = any(grid.axis is not None or grid.dtype in FLOATS for grid in grids)
+    if qint32 not in (x.dtype, found.dtype) or not has_many:
+        return ~np.asarray(equal(x, found))
+    pairs = zip(_fractions(x), _fractions(found), strict=True)
+    return np.array([a != b for a, b in pairs], bool).reshape(x.shape)
+
+
+def _fractions(x: Any) -> list[Fraction]:
+    """The numbers of accumulators and of what they became."""
+    is_float = x.dtype in FLOATS
+    steps = x.buffer.astype(np.float64) if is_float else exact.steps_of(x)
+    scales = np.broadcast_to(x.qparams.along(x.qparams.scale, x.shape), x.shape)
+    rows = zip(steps.ravel().tolist(), scales.ravel().tolist(), strict=True)
+    return [Fraction(step) * Fraction(scale) for step, scale in rows]

@@ -1,18 +1,17 @@
 """Python numbers among codes: a number has a code, or it is refused."""
 
 from fractions import Fraction
-from math import isfinite
-from numbers import Real
 from typing import Any, Union
 
 import numpy as np
 
 from mdtensor import CastError
+from mdtensor.errors import shown
 from mdtensor.quant import floats
 from mdtensor.quant.dtypes import FLOATS
 from mdtensor.quant.pieces import by_pieces
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tables import exactly
+from mdtensor.quant.tables import exactly, is_number
 
 #: What a tensor of numbers takes for an operand without a type.
 PythonNumber = Union[int, float]
@@ -37,7 +36,7 @@ def codes_of(grid: QParams, shape: tuple[int, ...], number: Any) -> Any:
 
 def _code(grid: QParams, number: Any) -> int:
     """The code of `number` on a grid of one scale; of floats the byte."""
-    if isinstance(number, Real) and isfinite(number):
+    if is_number(number):
         quotient = exactly(number) / grid.fraction
         code = _float_code(grid, quotient) if grid.dtype in FLOATS else quotient
         if code is not None and code.denominator == 1:
@@ -45,13 +44,15 @@ def _code(grid: QParams, number: Any) -> int:
             if grid.dtype in FLOATS or grid.minimum <= code <= grid.maximum:
                 return int(code)
     raise CastError(
-        f"{number} is no code of ({grid.describe()})",
+        f"{shown(number)} is no code of ({grid.describe()})",
         "Give a number on the grid, such as 0",
     )
 
 
 def _float_code(grid: QParams, quotient: Fraction) -> Fraction | None:
     """The byte of the float that `quotient` is."""
+    if abs(quotient) > int(grid.dtype.maximum):
+        return None
     found = floats.to_floats(np.array([float(quotient)]), grid.dtype)
     if Fraction(float(found[0])) != quotient:
         return None

@@ -1,69 +1,71 @@
 """Smooth activations of codes: tables of all codes, correctly rounded."""
 
-from math import isfinite
-from numbers import Real
+from math import isnan
 from typing import Any
 
 from mdtensor import (
     OptionError,
     TensorSpec,
+    celu,
     elu,
     gelu,
+    hardtanh,
     leaky_relu,
+    logsigmoid,
     method,
     mish,
     selu,
     silu,
+    softplus,
     softsign,
 )
 from mdtensor.errors import checked, shown
+from mdtensor.generics.options import number
+from mdtensor.generics.rules.activation import bounded
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import functions, tables
 from mdtensor.quant.deduction import curve
-from mdtensor.quant.ops.activation import looked_up, lookup_step
+from mdtensor.quant.ops.activation import (
+    clip_step,
+    clipped,
+    clipped_spec,
+    looked_up,
+    lookup_step,
+    step_of,
+)
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import ShortTensor
+from mdtensor.quant.tensor import NarrowTensor, ShortTensor, spec_of
 
 
-def silu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(functions.silu, x, out)
-
-
-@method(silu, deduce=curve, prepare=silu_step)
+@method(silu, deduce=curve, prepare=step_of(functions.silu))
 def silu(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(silu, functions.silu, x, out)
 
 
-def mish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(functions.mish, x, out)
-
-
-@method(mish, deduce=curve, prepare=mish_step)
+@method(mish, deduce=curve, prepare=step_of(functions.mish))
 def mish(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(mish, functions.mish, x, out)
 
 
-def selu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(functions.selu, x, out)
-
-
-@method(selu, deduce=curve, prepare=selu_step)
+@method(selu, deduce=curve, prepare=step_of(functions.selu))
 def selu(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(selu, functions.selu, x, out)
 
 
-def softsign_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(functions.softsign, x, out)
-
-
-@method(softsign, deduce=curve, prepare=softsign_step)
+@method(softsign, deduce=curve, prepare=step_of(functions.softsign))
 def softsign(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(softsign, functions.softsign, x, out)
 
 
 def _finite(name: str, value: Any) -> Any:
-    if not isinstance(value, Real) or not isfinite(value):
+    if not tables.is_number(value):
         raise OptionError(f"{name} is {shown(value)}", "Pass a finite number")
+    return value
+
+
+def _divisor(name: str, value: Any) -> Any:
+    if not _finite(name, value):
+        raise OptionError(f"{name} is 0", "Use another number")
     return value
 
 
@@ -133,3 +135,78 @@ def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec
 def gelu(x: ShortTensor, /, *, approximate: str, out: Any = None) -> Any:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
     return looked_up(gelu, function, x, out, approximate=approximate)
+
+
+@method(logsigmoid, deduce=curve, prepare=step_of(functions.logsigmoid))
+def logsigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up(logsigmoid, functions.logsigmoid, x, out)
+
+
+def _celu(alpha: Any) -> tables.Function:
+    return functions.celu(_divisor("alpha", alpha))
+
+
+def celu_step(
+    x: TensorSpec, /, *, alpha: float, out: QParams | None = None
+) -> steps.Lookup:
+    return lookup_step(_celu(alpha), x, out)
+
+
+def _celu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
+    _celu(alpha)
+    return curve(x, **options)
+
+
+@method(celu, deduce=_celu_spec, prepare=celu_step)
+def celu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
+    return looked_up(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
+
+
+def _softplus(beta: Any, threshold: Any) -> tables.Function:
+    limit = number(threshold, "threshold")
+    if isnan(limit):
+        raise OptionError("threshold is nan", "Pass a number")
+    return functions.softplus(_divisor("beta", beta), limit)
+
+
+def softplus_step(
+    x: TensorSpec, /, *, beta: float, threshold: float, out: QParams | None = None
+) -> steps.Lookup:
+    return lookup_step(_softplus(beta, threshold), x, out)
+
+
+def _softplus_spec(
+    x: TensorSpec, *, beta: float, threshold: float, **options: Any
+) -> TensorSpec:
+    _softplus(beta, threshold)
+    return curve(x, **options)
+
+
+@method(softplus, deduce=_softplus_spec, prepare=softplus_step)
+def softplus(
+    x: NarrowTensor, /, *, beta: float, threshold: float, out: Any = None
+) -> Any:
+    function = checked("softplus", (x,), lambda: _softplus(beta, threshold))
+    return looked_up(softplus, function, x, out)
+
+
+def hardtanh_step(
+    x: TensorSpec, /, *, min_val: float, max_val: float, out: QParams | None = None
+) -> steps.Lookup:
+    return clip_step(x, min=min_val, max=max_val, out=out)
+
+
+def _hardtanh_spec(
+    x: TensorSpec, *, min_val: float, max_val: float, **options: Any
+) -> TensorSpec:
+    bounded(x, min_val=min_val, max_val=max_val)
+    return clipped_spec(x, min=min_val, max=max_val, **options)
+
+
+@method(hardtanh, deduce=_hardtanh_spec, prepare=hardtanh_step)
+def hardtanh(
+    x: NarrowTensor, /, *, min_val: float, max_val: float, out: Any = None
+) -> Any:
+    options = {"min_val": min_val, "max_val": max_val}
+    checked("hardtanh", (x,), lambda: bounded(spec_of(x), **options))
+    return clipped(hardtanh, x, min_val, max_val, out)

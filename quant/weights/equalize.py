@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import OptionError, ShapeError
+from mdtensor.errors import shown
 from mdtensor.quant.weights.format import FloatArray, check_count, check_flag
 from mdtensor.quant.weights.result import alike, real_weights
 from mdtensor.quant.weights.smooth import rounded_to_powers
@@ -58,6 +59,7 @@ def equalize(
     Source: Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and
     Bias Correction", section 4.1.
     """
+    _check_rows(weights, biases)
     given = [None] * len(weights) if biases is None else list(biases)
     layers = [real_weights(w).copy() for w in weights]
     offsets = [None if b is None else real_weights(b).copy() for b in given]
@@ -74,6 +76,15 @@ def equalize(
         if moved < SETTLED:
             break
     return _all_alike(layers, weights), _all_alike(offsets, given)
+
+
+def _check_rows(weights: Any, biases: Any) -> None:
+    for name, given in (
+        ("weights", weights),
+        ("biases", () if biases is None else biases),
+    ):
+        if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+            raise OptionError(f"{name} is {shown(given)}", "Give a list, of each layer")
 
 
 def _all_alike(found: Sequence[Any], given: Sequence[Any]) -> list[Any]:

@@ -23,6 +23,8 @@ from mdtensor.quant.dtypes import (
 #: Types of weights.
 CODES = (qint4, quint4, qint8, quint8, qint16)
 KNOWN = ", ".join(map(str, CODES))
+#: What sizes and counts stay below, those of NumPy among them.
+MOST = 2**63 - 1
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -53,7 +55,7 @@ class WeightFormat:
         object.__setattr__(self, "dtype", type_of_codes("dtype", self.dtype))
         check_flag("symmetric", self.symmetric)
         self._check_codes()
-        if self.axis not in (0, None):
+        if self.axis is not None and not (_is_whole(self.axis) and self.axis == 0):
             raise OptionError(
                 f"axis is {shown(self.axis)}",
                 "Use 0, a scale for each output, or None, one for all",
@@ -175,9 +177,13 @@ def check_count(name: str, given: Any, least: int) -> None:
     Raises:
         OptionError: with the range.
     """
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+    if not _is_whole(given) or not least <= given <= MOST:
         problem = f"{written(name)} is {shown(given)}"
         raise OptionError(problem, f"Use an integer from {least}")
+
+
+def _is_whole(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
 
 
 def check_flag(name: str, given: Any) -> None:

@@ -53,10 +53,17 @@ class InputMoments:
     gram: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inputs, int) or self.inputs < 1:
+        is_whole = isinstance(self.inputs, int) and not isinstance(self.inputs, bool)
+        if not is_whole or self.inputs < 1:
             raise OptionError(f"inputs is {shown(self.inputs)}", "Use 1 or more")
+        try:
+            self.gram = np.zeros((self.inputs, self.inputs))
+        except (MemoryError, ValueError):
+            raise OptionError(
+                f"the products of {self.inputs} inputs do not fit into memory",
+                "Use fewer",
+            ) from None
         self.sums, self.magnitudes, self.peaks = np.zeros((3, self.inputs))
-        self.gram = np.zeros((self.inputs, self.inputs))
 
     def observe(self, samples: Any) -> None:
         """Take in a batch: [..., inputs].
@@ -99,6 +106,8 @@ class InputMoments:
         Raises:
             ShapeError: it is about another number of inputs.
         """
+        if not isinstance(other, InputMoments):
+            raise OptionError(f"other is {shown(other)}", "Merge InputMoments")
         if other.inputs != self.inputs:
             raise ShapeError(f"moments of {self.inputs} and of {other.inputs} inputs")
         self.count += other.count
@@ -108,7 +117,21 @@ class InputMoments:
         self.gram += other.gram
 
     def reordered(self, order: npt.NDArray[np.int64]) -> "InputMoments":
-        """The moments of the inputs in another order."""
+        """The moments of the inputs in another order.
+
+        Raises:
+            OptionError: `order` does not have each of them once.
+        """
+        order = np.asarray(order)
+        whole = np.arange(self.inputs)
+        if (
+            order.shape != whole.shape
+            or order.dtype.kind not in "iu"
+            or not (np.sort(order) == whole).all()
+        ):
+            raise OptionError(
+                f"order has not each of {self.inputs} inputs once", "Pass a permutation"
+            )
         found = InputMoments(self.inputs, self.count)
         for name in SUMMED:
             setattr(found, name, getattr(self, name)[order])
@@ -131,18 +154,36 @@ class InputMoments:
         return self.count
 
     def energy(self, weights: FloatArray) -> float:
-        """sum over samples of |W x|²"""
+        """sum over samples of |W x|²
+
+        Raises:
+            ShapeError: `weights` is not [outputs, inputs].
+            DataError: it holds no numbers.
+        """
+        weights = self._matrix(weights)
         with np.errstate(over="ignore", invalid="ignore"):
             return float(np.einsum("ij,ij->", weights @ self.gram, weights))
 
     def error(self, found: FloatArray, wanted: FloatArray) -> float:
         """|W' x - W x| / |W x| over all samples; 0 for 0 / 0."""
         self._some()
+        found, wanted = self._matrix(found), self._matrix(wanted)
+        if found.shape != wanted.shape:
+            raise ShapeError(f"weights of {wanted.shape} compared with {found.shape}")
         wrong = max(self.energy(found - wanted), 0.0)
         right = self.energy(wanted)
         if right <= 0:
             return 0.0 if wrong == 0 else float("inf")
         return float(np.sqrt(wrong / right))
+
+    def _matrix(self, weights: Any) -> FloatArray:
+        found = numbers(weights).astype(np.float64, copy=False)
+        if found.ndim != 2 or found.shape[1] != self.inputs:
+            raise ShapeError(
+                f"weights of shape {found.shape} for {self.inputs} inputs",
+                "Give [outputs, inputs]",
+            )
+        return found
 
 
 class GroupedMoments(InputMoments):

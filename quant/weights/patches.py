@@ -61,7 +61,8 @@ def _check(shape: tuple[int, ...], window: Window, groups: Any) -> None:
     if len(shape) != 4:
         raise ShapeError(f"images of shape {shape}", "Give [n, c, h, w]")
     window.slide(shape[2], shape[3])
-    if not isinstance(groups, int) or groups < 1 or shape[1] % groups:
+    is_whole = isinstance(groups, int) and not isinstance(groups, bool)
+    if not is_whole or groups < 1 or shape[1] % groups:
         raise OptionError(
             f"{shape[1]} channels in {shown(groups)} groups", "Use a divisor"
         )

@@ -121,8 +121,9 @@ def test_out_is_for_methods_that_round() -> None:
     assert twice(md.asarray([1]), out="grid") == "on grid"
     assert twice(md.asarray([1])) == "on None"
     assert text(OptionError, lambda: twice(md.asarray([1.0]), out="grid")) == (
-        "twice(Float32Tensor[1]): out= is the grid of a quantized result, and this "
-        "method has none. Leave out= away, or quantize the arguments first."
+        "twice(Float32Tensor[1]): out= and rounding= are grid and rule of a quantized "
+        "result, and this method has none. Leave them away, or quantize the arguments "
+        "first."
     )
     assert not twice.select(F, NONE).method.rounds
 

@@ -30,19 +30,21 @@ FIXED = {
 }
 #: Options of samples that are for floats, or for another type than the tensor's.
 OPTIONS = {md.clip: {"min": 1, "max": 2}, md.full_like: {"fill_value": True}}
+#: Steps of codes from 0 to 7 of which all stand for numbers with a value.
+STEPS = {**dict.fromkeys([md.asin, md.acos, md.atanh], 0.125), md.acosh: 1.0}
 #: Operations whose last argument, a bias, has another type than the others if those
 #: are quantized; it may be left out.
 BIASED = {md.conv2d, md.linear}
 
 
-def elements(x: Any, leaf: Any) -> Any:
+def elements(x: Any, leaf: Any, step: float) -> Any:
     """The numbers of a sample as elements of `leaf`; small integers of its eighths."""
     if isinstance(x, quant.QuantizedTensor):
         x = quant.dequantize(x)
     numbers = np.asarray(x).real
     if leaf.dtype.kind == "quantized":
         codes = (np.abs(numbers) * 8 % 8).astype(leaf.dtype.storage)
-        return leaf(codes, quant.QParams(0.25, dtype=leaf.dtype))
+        return leaf(codes, quant.QParams(step, dtype=leaf.dtype))
     if not (leaf.dtype.is_floating or leaf.dtype.is_complex):
         numbers = numbers * (1 if x.dtype.is_integer else 8) % 9
     return leaf.wrap(numbers.astype(leaf.dtype.storage))
@@ -56,7 +58,7 @@ def arranged(operation: Any, leaf: Any) -> tuple[tuple[Any, ...], dict[str, Any]
 
     def made(place: Any, x: Any) -> Any:
         if isinstance(x, md.Tensor) and place not in fixed:
-            return elements(x, leaf)
+            return elements(x, leaf, STEPS.get(operation, 0.25))
         return leaf.dtype if isinstance(x, md.DType) else x
 
     options |= OPTIONS.get(operation, {})

@@ -41,6 +41,8 @@ WEIGHTS = QInt8Tensor(np.ones((2, 3, 2, 2), np.int8), scale=[0.5, 0.25], axis=0)
 FLOATS = md.ones((1, 3, 4, 4))
 NEW = [quantize(FLOATS, QParams(0.5, dtype=d)) for d in (qint4, qint16, qfloat8_e5m2)]
 ONES = QUInt8Tensor(np.ones((1, 3, 4, 4), np.uint8), scale=0.5)
+HALVES = QInt8Tensor(np.full((3, 4), 2, np.int8), scale=0.25)
+UNEVEN = QInt8Tensor(HALVES.buffer, scale=[0.25, 0.1, 0.3], axis=0)
 ROWS = QInt8Tensor(np.ones((5, 4), np.int8), scale=np.ones(5), axis=0)
 COLUMNS = QInt8Tensor(np.ones((4, 5), np.int8), scale=np.ones(5), axis=1)
 LONG = NEW[1]
@@ -68,6 +70,12 @@ COMPARISONS = [md.equal, md.not_equal, md.less, md.less_equal]
 COMPARISONS += [md.greater, md.greater_equal]
 CURVES = [md.relu, md.relu6, md.sigmoid, md.tanh, md.exp, md.hardswish, md.hardsigmoid]
 CURVES += [md.silu, md.mish, md.gelu, md.elu, md.selu, md.softsign, md.leaky_relu]
+SHORT = [*CURVES]  # of 16 bits as well
+CURVES += [md.celu, md.softplus, md.logsigmoid, md.hardtanh, md.erf, md.expm1]
+CURVES += [md.sin, md.cos, md.tan, md.atan, md.sinh, md.cosh, md.asinh]
+CURVES += [md.floor, md.ceil, md.trunc, md.round, md.abs, md.sign, md.square]
+PARTIAL = [md.sqrt, md.reciprocal, md.log, md.log2, md.log10, md.log1p]
+PARTIAL += [md.asin, md.acos, md.atanh]
 JOINS = [md.concat, md.stack]
 REDUCTIONS = [md.sum, md.mean, md.max, md.min, md.argmax, md.argmin]
 CASES = [
@@ -76,6 +84,9 @@ CASES = [
     *((f, pair, {}) for f in COMPARISONS for pair in PAIRS[:9]),
     *((md.mul, pair, {}) for pair in [(S8, 2), (0.5, SPLIT), (S32, 3)]),
     *((f, (x,), {}) for f in CURVES for x in (S8, U8, SPLIT)),
+    *((f, (x,), {}) for f in PARTIAL for x in (HALVES, UNEVEN)),
+    *((f, (x,), {}) for f in (md.abs, md.sign) for x in (BLOCKS, NEW[0])),
+    (md.acosh, (QInt8Tensor([2, 3], scale=0.5),), {}),
     *((md.softmax, (x,), {"axis": a}) for x in (S8, SPLIT) for a in (0, -1)),
     (md.relu, (S32,), {}),
     (md.clip, (S8,), {"min": -1, "max": 2}),
@@ -124,7 +135,7 @@ CASES = [
     *((f, (x,), {}) for f in (dequantize, requantize) for x in NEW),
     *((f, (x,), {}) for f in (md.relu, md.neg) for x in NEW[:2]),
     *((md.matmul, (x, FLOATS), {}) for x in NEW),
-    *((f, (LONG,), {}) for f in (*CURVES, md.softmax, md.global_avg_pool2d)),
+    *((f, (LONG,), {}) for f in (*SHORT, md.softmax, md.global_avg_pool2d)),
     *((md.clip, (x,), {"min": -1, "max": 2}) for x in (LONG, LONG_ROWS)),
     *((f, (LONG, x), {}) for f in (md.mul, md.div) for x in (LONG, ONES, S32)),
     *((f, (x, ROWS), {}) for f in (md.linear, md.matmul) for x in (LONG, LONG_ROWS)),

@@ -9,20 +9,14 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.grids import NARROW
+from support.layouts import LAYOUTS, SCALES, USUAL_SCALES
 
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.quant import QParams
 
-NARROW = [quant.qint8, quant.quint8, quant.qint4, quant.quint4]
 SIZES = st.sampled_from([1, 2, 3, 5, 17])
-# powers of 2 for ties, any float32, and the ends of what a scale can be
-SCALES = st.one_of(
-    st.integers(-12, 4).map(lambda e: 2.0**e),
-    st.floats(2.0**-20, 2.0**20, width=32),
-    st.sampled_from([2.0**-126, 3.4e38]),
-)
-USUAL_SCALES = st.floats(2.0**-10, 1.0, width=32)
 
 
 @st.composite
@@ -36,30 +30,6 @@ def grids(draw, scales=SCALES, count=0, axis=None):
         return QParams(draw(scales), zero, dtype=dtype)
     steps = draw(st.lists(scales, min_size=count, max_size=count))
     return QParams(steps, zero, dtype=dtype, axis=axis)
-
-
-def contiguous(codes):
-    return codes
-
-
-def transposed(codes):
-    return np.ascontiguousarray(codes.T).T
-
-
-def reversed_rows(codes):
-    return np.ascontiguousarray(codes[..., ::-1])[..., ::-1]
-
-
-def every_third(codes):
-    return np.repeat(codes, 3, axis=-1)[..., ::3]
-
-
-def one_for_all(codes):
-    """Stride 0 along the first axis."""
-    return np.broadcast_to(codes[:1], codes.shape)
-
-
-LAYOUTS = [contiguous, transposed, reversed_rows, every_third, one_for_all]
 
 
 @st.composite

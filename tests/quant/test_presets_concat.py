@@ -150,9 +150,9 @@ def test_any_types_become_one():
         (
             lambda x: md.concat([md.asarray([1.0])], out=QParams(1.0)),
             (
-                "concat(Float32Tensor): out= is the grid of a quantized result, and "
-                "this method has none. Leave out= away, or quantize the arguments "
-                "first."
+                "concat(Float32Tensor[1]): out= and rounding= are grid and rule of a "
+                "quantized result, and this method has none. Leave them away, or "
+                "quantize the arguments first."
             ),
         ),
         (

@@ -185,7 +185,7 @@ WAYS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "requantize(acc, out=QParams(...)) first": of_all(accumulators_narrowed),
 }
 #: Ways that are another `out=`; the second wants other arguments, which are many.
-PASS, LEAVE = "out=QParams(...)", "out= away"
+PASS, LEAVE = "out=QParams(...)", "them away"
 
 
 def ways(fix: str) -> list[str]:

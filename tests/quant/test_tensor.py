@@ -19,6 +19,8 @@ from mdtensor.quant import (
     quint8,
 )
 
+NAMES = ["qint4", "quint4", "qint8", "quint8", "qint16", "qint32"]
+
 
 def test_codes_are_plain_integers_that_share_the_buffer():
     x = QInt8Tensor([1, -2], scale=0.5, zero_point=3)
@@ -42,8 +44,23 @@ def test_a_grid_is_needed_and_must_be_of_the_type():
 def test_codes_outside_the_range_are_refused():
     with pytest.raises(md.CastError, match="int8 represents -128 to 127"):
         QInt8Tensor([128], scale=0.5)
-    with pytest.raises(md.CastError, match="the array holds int64, not uint8"):
-        QUInt8Tensor(np.array([1]), scale=0.5)
+    with pytest.raises(md.CastError) as caught:
+        QUInt8Tensor(np.array([1, -1]), scale=0.5)
+    assert str(caught.value) == (
+        "codes are from 0 to 255, given -1 to 1. Use quantize, which saturates."
+    )
+
+
+@pytest.mark.parametrize("stored", [np.int8, np.int64, np.uint16, np.uint64])
+@pytest.mark.parametrize("leaf", [*map(md.leaf, map(md.dtype, NAMES))])
+def test_codes_of_any_integers_are_taken(leaf, stored):
+    for codes in (np.array([[1, 7]], stored), md.asarray(np.array([[1, 7]], stored))):
+        found = leaf(codes, scale=0.5)
+        assert found.codes.tolist() == [[1, 7]]
+        assert found.codes.buffer.dtype == leaf([[1, 7]], scale=0.5).codes.buffer.dtype
+    with pytest.raises(md.CastError, match="given 1 to 4611686018427387904"):
+        leaf(np.array([1, 2**62]), scale=0.5)
+    assert leaf(np.empty((0, 2), stored), scale=0.5).shape == (0, 2)
 
 
 def test_scales_must_fit_their_axis():

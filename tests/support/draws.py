@@ -786,6 +786,10 @@ INSIDE: dict[Any, tuple[type[MdtensorError], ...]] = {
     **dict.fromkeys([md.linalg.cholesky, md.linalg.inv], (md.LinAlgError,)),
     **dict.fromkeys([md.linalg.solve, md.linalg.matrix_power], (md.LinAlgError,)),
     md.astype: (md.CastError,),
+    # Of codes that stand for numbers without a logarithm, a root and so on.
+    **dict.fromkeys([md.log, md.log1p, md.log2, md.log10], (md.CastError,)),
+    **dict.fromkeys([md.sqrt, md.reciprocal, md.asin], (md.CastError,)),
+    **dict.fromkeys([md.acos, md.acosh, md.atanh], (md.CastError,)),
     md.one_hot: (md.DataError,),
     md.repeat: (md.OptionError,),
 }

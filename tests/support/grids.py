@@ -17,11 +17,12 @@ from mdtensor.quant import (
 )
 
 NARROW = (qint8, quint8, qint4, quint4)
+SCALES = st.sampled_from([0.5, 0.25, 0.1, 0.3, 1.0, 7.0])
 EVERY = (*NARROW, qint16, qint32, qfloat8_e4m3, qfloat8_e5m2)
 
 
 @st.composite
-def grids(draw, shape, dtypes=NARROW):
+def grids(draw, shape, dtypes=NARROW, scales=SCALES):
     """A random grid, of any granularity, that fits `shape`."""
     dtype = draw(st.sampled_from(dtypes))
     axis = draw(st.sampled_from([None, *range(len(shape))]))
@@ -34,10 +35,12 @@ def grids(draw, shape, dtypes=NARROW):
         like = like.replace(scale=ones, axis=axis, block_size=size)
     counts = like.scales_of(shape)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    scales = rng.choice([0.5, 0.25, 0.1, 0.3, 1.0, 7.0], counts)
+    some = draw(st.lists(scales, min_size=1, max_size=6))
     zeros = rng.integers(like.minimum, like.maximum + 1, counts)
     is_free = dtype not in quant.dtypes.SYMMETRIC
-    return like.replace(scale=scales, zero_point=zeros if is_free else 0)
+    return like.replace(
+        scale=rng.choice(some, counts), zero_point=zeros if is_free else 0
+    )
 
 
 @st.composite

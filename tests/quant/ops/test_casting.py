@@ -78,3 +78,17 @@ def test_what_is_inferred_is_what_comes_out():
     assert found == md.TensorSpec(quant.QInt4Tensor, (3,), QParams(0.1, dtype=qint4))
     with pytest.raises(md.CastError):
         md.infer(md.astype, spec, md.float32)
+
+
+@pytest.mark.parametrize("casting", ["exact", "check"])
+def test_accumulators_of_many_scales_are_cast(casting):
+    """Comparisons refuse them, a cast compares number by number."""
+    sums = quant.QInt32Tensor([[3, 4], [5, 6]], scale=[0.5, 0.25], axis=0)
+    for dtype in ("qint8", "qfloat8_e4m3"):
+        fine = quant.QParams(0.125, dtype=dtype)
+        found = md.astype(sums, fine, casting=casting)
+        numbers = [[1.5, 2.0], [1.25, 1.5]]
+        assert quant.dequantize(found).tolist() == numbers
+    odd = quant.QInt32Tensor([[3, 2**20 + 1], [5, 6]], scale=[0.5, 0.25], axis=0)
+    with pytest.raises(md.CastError, match=r"1 of 4 numbers (are not on|lie outside)"):
+        md.astype(odd, fine, casting=casting)

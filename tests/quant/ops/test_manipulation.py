@@ -103,13 +103,22 @@ def test_a_border_on_the_grid_is_exact(value, exact):
     assert exact.reals(got)[0] == Fraction(float(value)) == exact.reals(got)[-1]
 
 
+def test_a_wrong_border_names_the_quantized_tensor():
+    with pytest.raises(md.OptionError) as caught:
+        md.pad(QInt8Tensor([1, 2], scale=0.5), 3)
+    assert str(caught.value) == (
+        "pad(QInt8Tensor[2]): pad_width is 3. "
+        "Give one (before, after) from 0 for each axis."
+    )
+
+
 @pytest.mark.parametrize("value", [0.3, 1e9, float("inf"), float("nan"), "x"])
 def test_a_border_off_the_grid_is_refused(value):
     x = QInt8Tensor([1], scale=0.5, zero_point=3)
     with pytest.raises(md.CastError) as raised:
         md.pad(x, [(1, 1)], value=value)
     assert str(raised.value) == (
-        f"pad(QInt8Tensor[1]): {value} is no code of (scale=0.5, zero_point=3). "
+        f"pad(QInt8Tensor[1]): {value!r} is no code of (scale=0.5, zero_point=3). "
         "Give a number on the grid, such as 0."
     )
     spec = md.TensorSpec(QInt8Tensor, x.shape, x.qparams)

@@ -298,8 +298,14 @@ def test_shapes_that_do_not_broadcast_are_refused(operation):
 
 
 def test_out_is_for_quantized_results():
-    with pytest.raises(md.OptionError, match="out= is the grid of a quantized result"):
-        md.add(md.ones((1,)), md.ones((1,)), out=QParams(0.5))
+    for options in ({"out": QParams(0.5)}, {"rounding": "exact"}):
+        with pytest.raises(md.OptionError) as caught:
+            md.add(md.ones((1,)), md.ones((1,)), **options)
+        assert str(caught.value) == (
+            "add(Float32Tensor[1], Float32Tensor[1]): out= and rounding= are grid and "
+            "rule of a quantized result, and this method has none. Leave them away, or "
+            "quantize the arguments first."
+        )
 
 
 @pytest.mark.parametrize("axis", [None, 0])
@@ -331,9 +337,9 @@ def test_out_of_a_product_of_numbers_names_the_grid():
     with pytest.raises(md.OptionError) as raised:
         md.linear(ONE, Q8, out=QParams(0.5))
     assert str(raised.value) == (
-        "linear(Float32Tensor[1,1], QInt8Tensor[1,1]): out= is the grid of a "
-        "quantized result, and this method has none; the grid is (scale=0.5, "
-        "zero_point=0). Leave out= away, or quantize the arguments first."
+        "linear(Float32Tensor[1,1], QInt8Tensor[1,1]): out= and rounding= are grid "
+        "and rule of a quantized result, and this method has none; the grid is "
+        "(scale=0.5, zero_point=0). Leave them away, or quantize the arguments first."
     )
 
 
