@@ -99,7 +99,7 @@ def test_markdown(call: Call) -> None:
         "",
         "| operation | bool | int | uint | float | complex | quantized |",
         "| --- | --- | --- | --- | --- | --- | --- |",
-        "| `erf` | · | ···· | ···· | ●●●● | ·· | ········ |",
+        "| `erf` | · | ···· | ···· | ●●●● | ·· | ◐◐◐◐···· |",
     ]
 
 
