@@ -108,7 +108,8 @@ def prepared(
     for place, at in enumerate(tensors):
         spec = arguments[at]
         is_free = place in operations()[name].places
-        kind, scale = next(found) if is_free else (spec.type, 1.0)
+        kind, scale = next(found) if is_free else (spec.type, SAME[0])
+        scale = 1.0 if name == "acosh" else scale  # it is of numbers from 1 on
         made[at] = value(kind, spec.shape, scale)
     return made, options
 
@@ -182,9 +183,8 @@ class Notes:
     def __call__(self, text: str) -> str:
         if ": " not in text:
             return text
-        text = re.sub(
-            r"(; the grids? (is|are)|:) \(scale=.*?\)( and \(.*?\))?", "", text
-        )
+        grid = r"\(scale=.*?\)( of \w+)?"
+        text = re.sub(rf"(; the grids? (is|are)|:) {grid}( and {grid})?", "", text)
         names = "|".join(operations())
         text = re.sub(rf"^(\w+: )({names}) ", r"\1this ", text)
         return f"E{self.numbers.setdefault(text, len(self.numbers) + 1)}"

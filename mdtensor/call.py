@@ -175,7 +175,8 @@ def target(out: Any, rounding: Any) -> Any:
         return out
     if out is None:
         raise OptionError(
-            f"rounding={shown(rounding)} rounds to no grid", "Pass out= with it"
+            f"rounding={shown(rounding)} rounds to no grid",
+            "Pass out= with it for quantized arguments, else leave it away",
         )
     rounded = getattr(out, "rounded", None)
     return out if rounded is None else rounded(rounding)

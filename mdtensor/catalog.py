@@ -104,8 +104,8 @@ def signatures(operation: Any = None) -> Any:
 
     Example:
         >>> import mdtensor as md
-        >>> md.signatures("sort")
-        ('sort(RealTensor)',)
+        >>> md.signatures("glu")
+        ('glu(FloatingTensor)',)
     """
     if operation is None:
         return {name: signatures(call) for name, call in sorted(_all().items())}

@@ -70,20 +70,28 @@ def of_products(x: QParams, w: QParams, axis: int) -> QParams:
 
 def refuse_unlike(*arguments: Any, is_rounded: bool = True) -> NoReturn:
     """Grids that differ, and no `out=` to bring them together, if there could be."""
-    grids = " and ".join(f"({x.qparams.describe()})" for x in arguments)
+    is_mixed = len({x.dtype for x in arguments}) > 1
+    types = [f" of {x.dtype}" if is_mixed else "" for x in arguments]
+    given = zip(arguments, types, strict=True)
+    grids = " and ".join(f"({x.qparams.describe()}){more}" for x, more in given)
     fix = "Use requantize(x, out=QParams(...)) to bring one to the grid of the other"
     if is_rounded:
         fix = "Pass out=QParams(...), or requantize one to the grid of the other"
     raise GridError(f"the grids differ: {grids}", fix)
 
 
-def check_fits(sums: Any) -> None:
-    """Refuse 64-bit sums that 32 bits do not hold."""
+def check_fits(sums: Any, is_rounded: bool = True) -> None:
+    """Refuse 64-bit sums that 32 bits do not hold.
+
+    Args:
+        is_rounded: whether the operation has an `out=`.
+    """
     reached = int(np.abs(sums).max(initial=0))
     if reached >= 2**31:
+        way = "Pass out=QParams(...)" if is_rounded else "Use mean(x, out=QParams(...))"
         raise GridError(
             f"a result is {reached} steps from 0, beyond 2**31 - 1",
-            "Pass out=QParams(...), or requantize the arguments first",
+            f"{way}, or requantize the arguments first",
         )
 
 
@@ -96,7 +104,10 @@ def check_bias_grid(x: QParams, w: Any, b: Any) -> None:
     if b is None:
         return
     wanted, given = of_products(x, w.qparams, 0), b.qparams
-    far = np.abs(given.scale - wanted.scale) > BIAS_TOLERANCE * wanted.scale
+    scale = given.scale
+    if given.block_size is not None:
+        scale = np.repeat(scale, given.block_size)[: max(wanted.scale.size, b.shape[0])]
+    far = np.abs(scale - wanted.scale) > BIAS_TOLERANCE * wanted.scale
     if far.any():
         raise GridError(
             f"the bias has ({given.describe()}), the products have "

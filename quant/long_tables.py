@@ -77,7 +77,8 @@ def _rounded(
         found = np.clip(values / step, -exact.LARGE, exact.LARGE)
         nearest = np.rint(found)
         is_near = ~(np.abs(np.abs(found - nearest) - 0.5) > error / step)
-    return nearest.astype(np.int64), ~is_past & (is_near | ~(sizes < FAR))
+        rounded = nearest.astype(np.int64)
+    return rounded, ~is_past & (is_near | ~(sizes < FAR))
 
 
 def _float(value: Any) -> Any:

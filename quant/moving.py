@@ -241,12 +241,23 @@ def _row(grid: QParams, key: Any) -> Any:
     found = _plain(key)
     if isinstance(found, slice):
         return found
-    if not isinstance(found, np.ndarray) or found.ndim != 1:
+    _check_known(grid, found)
+    if found.ndim != 1:
         raise GridError(
             f"scales differ along axis {grid.axis}",
             "Pick with one row of integers, or requantize to one grid first",
         )
     return found
+
+
+def _check_known(grid: QParams, index: Any) -> None:
+    """Refuse a spec of indices, which says not what scales are taken."""
+    if not isinstance(_plain(index), (np.ndarray, Integral)):
+        raise GridError(
+            f"scales differ along axis {grid.axis}, and the indices are not known",
+            "Infer from indices that are integers or slices, or requantize to one "
+            "grid first",
+        )
 
 
 def _runs(blocks: Array, grid: QParams) -> tuple[Array, int]:
@@ -280,6 +291,7 @@ def indexed(grid: QParams, shape: Shape, key: Any) -> QParams:
             found = _picked(grid, shape[grid.axis], own)
             whole = found.block_size is None
             return _moved(found, lambda v: v if whole else v[tuple(keys)], axis=axis)
+        _check_known(grid, own)
         place = _known(grid, shape[grid.axis])[int(own)] // (grid.block_size or 1)
         keys = [*keys[:slot], place, *keys[slot + 1 :]] if grid.block_size else [place]
         return _for_each(grid, lambda v: v[tuple(keys)])
@@ -333,9 +345,9 @@ def _check_picks(grid: QParams, keys: list[Any]) -> None:
     """Refuse keys by which scales would move to no axis, or to several."""
     picks = [key for key in keys if _is_array(key) or is_mask(key)]
     among = any(isinstance(key, Integral) for key in keys)
-    is_open = any(not isinstance(_plain(key), np.ndarray) for key in picks)
-    is_open &= grid.block_size is not None  # a spec of indices says not which
-    if len(picks) > 1 or (picks and among) or any(map(is_mask, picks)) or is_open:
+    for key in picks if grid.block_size is not None else ():
+        _check_known(grid, key)
+    if len(picks) > 1 or (picks and among) or any(map(is_mask, picks)):
         raise GridError(
             f"scales differ along axis {grid.axis}",
             "Index with integers and slices, or one tensor of integers, or one mask, "

@@ -352,7 +352,8 @@ def _up(step: float) -> float:
     """`step` as the nearest float32 not below it; 1 for a step that is not normal."""
     if step < float(np.finfo(np.float32).tiny):
         return 1.0
-    nearest = float(np.float32(step))
+    with np.errstate(over="ignore"):  # to infinity, which makes no grid
+        nearest = float(np.float32(step))
     if nearest >= step:
         return nearest
     return float(np.nextafter(np.float32(step), np.float32(np.inf)))

@@ -15,6 +15,7 @@ from mdtensor.errors import describe, shown
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.dtypes import qint8, qint16, quint8
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tables import exactly, is_number
 from mdtensor.quant.tensor import quantized
@@ -41,7 +42,7 @@ class Table:
         CastError: a value is a NaN, or a float so near to the middle of two codes that
             its error decides.
         OptionError: grids of other types, or a function that returns no number, or
-            none for one of the codes.
+            none for one of the codes; a rule of rounding other than `exact`.
 
     Example:
         >>> import math
@@ -70,6 +71,7 @@ class Table:
             raise OptionError(f"error is {shown(error)}", "Use a number from 0 on")
         for name, grid in (("source", source), ("out", out)):
             _check_grid(name, grid)
+        ruled("table", out)  # no rule but `exact` has one
         self.source, self.out = source, out.rounded(None)
         low, size = int(source.dtype.minimum), 2**source.dtype.bits
         numbers = [(low + i - source.zero) * source.fraction for i in range(size)]
@@ -154,9 +156,9 @@ def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:
         raise OptionError(
             f"the function gave {shown(value)}", "Return numbers", "Table"
         )
-    if isnan(value):
+    if _is(isnan, value):
         raise CastError(f"f({float(x):g}) is NaN", "Return a number there", "Table")
-    if isinf(value):
+    if _is(isinf, value):
         return high if value > 0 else low
     exact = _exactly(value) / out.fraction
     slack = 0 if is_exact else abs(exact) * exactly(error)
@@ -174,13 +176,18 @@ def _code(value: Any, x: Fraction, out: QParams, error: float) -> int:
     return first
 
 
+def _is(what: Callable[[Any], bool], value: Any) -> bool:
+    """isnan or isinf, which an integer is not, however large."""
+    return not isinstance(value, Rational) and what(value)
+
+
 def _exactly(value: Any) -> Fraction:
     return Fraction(value if isinstance(value, EXACT) else float(value))
 
 
 def _is_past(value: Any, out: QParams) -> bool:
     """Whether a number is past the ends of the grid."""
-    if isinf(value):
+    if _is(isinf, value):
         return True
     code = round(_exactly(value) / out.fraction) + out.zero
     return not out.minimum <= code <= out.maximum

@@ -56,7 +56,7 @@ class QuantizedTensor(Tensor):
 
     __slots__ = ("kept", "qparams", "rounding")
     #: What a call that no method fits suggests.
-    remedy = "Use dequantize(x) to compute with its numbers"
+    remedy = "Use dequantize(x) to compute with its numbers, or x.codes"
     #: What a call that wants one of these suggests for anything else.
     offer = (
         "Use QInt8Tensor(codes, scale=s) for codes, "

@@ -208,7 +208,11 @@ def relu6_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
     return clip_step(x, min=0, max=6, out=out)
 
 
-@method(relu6, deduce=kept_same, prepare=relu6_step)
+def _relu6_spec(x: TensorSpec, /, *, out: QParams | None = None) -> TensorSpec:
+    return clipped_spec(x, min=0, max=6, out=out)
+
+
+@method(relu6, deduce=_relu6_spec, prepare=relu6_step)
 def relu6(x: ShortTensor, /, *, out: Any = None) -> Any:
     return clipped(relu6, x, 0, 6, out)
 

@@ -68,7 +68,9 @@ def _compare_number(ufunc: np.ufunc, x: Any, number: float) -> BoolTensor:
         return BoolTensor.wrap(np.asarray(ufunc(numbers, float(number))))
     if x.dtype in FLOATS:
         numbers = exact.reals(x).astype(object)  # Python compares integers exactly
-        return BoolTensor.wrap(np.asarray(ufunc(numbers, number)).astype(bool))
+        with np.errstate(invalid="ignore"):  # of a NaN
+            truths = np.asarray(ufunc(numbers, number))
+        return BoolTensor.wrap(truths.astype(bool))
 
     def truth(steps: Any, grid: QParams) -> Any:
         quotient = Fraction(number) / grid.fraction

@@ -45,8 +45,24 @@ def _code(grid: QParams, number: Any) -> int:
                 return int(code)
     raise CastError(
         f"{shown(number)} is no code of ({grid.describe()})",
-        "Give a number on the grid, such as 0",
+        f"Give a number on the grid, such as {_near(grid, number)}",
     )
+
+
+def _near(grid: QParams, number: Any) -> str:
+    """The number of the nearest code, in full: a scale of 0.1 is a float32."""
+    near = 0.0
+    if is_number(number) and grid.dtype not in FLOATS:
+        exact = _step(grid, number) * grid.fraction
+        near = float(exact) if Fraction(float(exact)) == exact else 0.0
+    short = f"{near:g}"
+    return short if float(short) == near else repr(near)
+
+
+def _step(grid: QParams, number: Any) -> int:
+    """How many steps from real 0 the nearest code is."""
+    code = round(exactly(number) / grid.fraction) + grid.zero
+    return min(max(code, grid.minimum), grid.maximum) - grid.zero
 
 
 def _float_code(grid: QParams, quotient: Fraction) -> Fraction | None:

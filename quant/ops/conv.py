@@ -303,5 +303,5 @@ def finish(
     """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
     if out is not None:
         return quantized(exact.rescale(sums, grid, out), out)
-    checked(name, arguments, lambda: accumulators.check_fits(sums))
+    checked(name, arguments, lambda: accumulators.check_fits(sums, name != "sum"))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)

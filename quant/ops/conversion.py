@@ -67,7 +67,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
         return by_rule(x, grid)
     if x.dtype is dtypes.float32 and _is_plain(grid):
         return _by_kernel(x.buffer, grid)
-    return _rounded(x.buffer.astype(np.float64), grid, x.dtype is dtypes.float64)
+    return rounded_to(x.buffer.astype(np.float64), grid, x.dtype is dtypes.float64)
 
 
 def _is_plain(grid: QParams) -> bool:
@@ -87,7 +87,7 @@ def _by_kernel(values: Any, grid: QParams) -> Any:
     return quantized(codes.view(grid.dtype.storage), grid)
 
 
-def _rounded(values: Any, grid: QParams, is_wide: bool) -> Any:
+def rounded_to(values: Any, grid: QParams, is_wide: bool) -> Any:
     """The tensor of float64 numbers on `grid`, exact."""
     if grid.dtype in FLOATS:
         found = floats.to_grid(values, grid, is_wide)
@@ -182,14 +182,18 @@ def requantize(x: ScaledFloatTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
     if by_rule := ruled("requantize", out):
         return by_rule(x, out)
-    values = floats.numbers_of(x)
+    return finite("requantize", floats.numbers_of(x), out, x)
+
+
+def finite(name: str, values: Any, out: QParams, *arguments: Any) -> Any:
+    """The tensor of numbers of 8-bit floats on `out`; of all but infinities and NaN."""
     if not np.isfinite(values).all():
         raise CastError(
             "an infinity or NaN has no code",
             "Replace them first",
-            describe("requantize", x),
+            describe(name, *arguments),
         )
-    return _rounded(values, out, is_wide=False)
+    return rounded_to(values, out, is_wide=False)
 
 
 def _check_out(x: Any, out: Any) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -146,10 +146,11 @@ def mul(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
 
 
 def _scaled_grid(grid: QParams, factor: float) -> QParams:
-    if not factor > 0 or factor == inf:
+    _check(factor)
+    if not factor > 0:
         raise GridError(
             f"a scale times {factor} is no scale",
-            "Pass out=QParams(...), or use neg(x), or finite factors above 0",
+            "Pass out=QParams(...), or use neg(x), or factors above 0",
         )
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
     limit = Fraction(float(np.finfo(np.float64).max))
@@ -165,9 +166,8 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
 
 def _quotient_spec(x1: Any, x2: Any, *, out: QParams | None = None) -> TensorSpec:
     """Of a tensor by a number other than 0."""
-    found = _on_out("div")(x1, x2, out=out)
     _check_divisor(x2)
-    return found
+    return _on_out("div")(x1, x2, out=out)
 
 
 def _check_divisor(number: float) -> None:
@@ -177,9 +177,9 @@ def _check_divisor(number: float) -> None:
 
 @method(div, deduce=_quotient_spec)
 def div(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
+    checked("div", (x1, x2), lambda: _check_divisor(x2))
     if out is None:
         refuse_mixed("div", x1, x2)
-    checked("div", (x1, x2), lambda: _check_divisor(x2))
     return _rounded(
         "div",
         x1,

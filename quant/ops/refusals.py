@@ -93,7 +93,7 @@ def _of_a_number(name: str, kinds: Sequence[Any]) -> PromotionError:
     fix = "Pass out=QParams(...)"
     if is_float or name not in _WITH_NUMBERS:
         fix = advise(name, kinds, QUANTIZE_NUMBER, DEQUANTIZE)
-    return PromotionError(f"{name} with a Python number is not exact on a grid", fix)
+    return PromotionError(f"{name} with a Python number has no grid to lie on", fix)
 
 
 def _of_codes(name: str, kinds: Sequence[Any]) -> PromotionError:
@@ -106,7 +106,7 @@ def _of_codes(name: str, kinds: Sequence[Any]) -> PromotionError:
         problem = "a grid of floats and one of integers have no common type"
         fix = "Use requantize(x, out=QParams(...)) to bring both to one"
     elif qint32 in dtypes:
-        problem = "with an accumulator the result would leave 32 bits"
+        problem = f"{name} takes codes of 16 bits or fewer, no accumulators"
         fix = "Use requantize(acc, out=QParams(...)) first"
     else:
         problem = "the bias is no accumulator"

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdtensor import (
     Float32Tensor,
+    Float64Tensor,
     argmax,
     argmin,
     argsort,
@@ -32,7 +33,8 @@ from mdtensor.quant.deduction import (
     on_one_grid,
     reduced_grid,
 )
-from mdtensor.quant.generics import requantize
+from mdtensor.quant.floats import numbers_of
+from mdtensor.quant.ops.conversion import finite
 from mdtensor.quant.ops.refusals import check_out, ruled_per_tensor
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import ScaledFloatTensor
@@ -59,14 +61,16 @@ def relu(x: ScaledFloatTensor, /) -> Any:
 
 
 def _chosen(operation: Any, x1: Any, x2: Any, out: Any) -> Any:
-    """Rounding is monotone, so it commutes with the choice."""
+    """One of two; of different scales as numbers, which float64 holds exactly."""
     name = operation.__name__
     if out is not None:
         check_out(name, out, x1, x2)
         if by_rule := ruled_per_tensor(name, out, x1, x2):
             return by_rule(x1, x2, out)
-        return operation(requantize(x1, out=out), requantize(x2, out=out))
     shape = checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
+    if out is not None:
+        numbers = (Float64Tensor.wrap(numbers_of(x)) for x in (x1, x2))
+        return finite(name, operation(*numbers).buffer, out, x1, x2)
     grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))
     return _on(grid, x1, operation(_floats(x1), _floats(x2)))
 

@@ -2,10 +2,22 @@
 
 from typing import Any
 
-from mdtensor import Int64Tensor, argsort, method, sort
+from mdtensor import (
+    Int64Tensor,
+    IntegerTensor,
+    TensorSpec,
+    argsort,
+    method,
+    sort,
+    take_along_axis,
+)
 from mdtensor.errors import checked
-from mdtensor.quant.deduction import on_one_grid, reduced_grid
-from mdtensor.quant.tensor import AffineTensor
+from mdtensor.generics.rules.indexing import taken_along
+from mdtensor.generics.shapes import normalize_axis
+from mdtensor.quant import moving
+from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, shape_of
+from mdtensor.quant.ops.manipulation import moved_codes
+from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
 
 
 def _ordered(operation: Any, x: Any, **options: Any) -> Any:
@@ -28,3 +40,17 @@ def argsort(
 ) -> Int64Tensor:
     options = {"descending": descending, "stable": stable}
     return _ordered(argsort, x, axis=axis, **options)
+
+
+def _taken_along(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
+    """On the grid of one index of the axis, for as many as are taken."""
+    shape = shape_of(taken_along, x, indices, axis=axis)
+    at = normalize_axis(axis, x.ndim)
+    grid = moving.reduced(x.qparams, [at], keepdims=True)
+    one = (*x.shape[:at], 1, *x.shape[at + 1 :])
+    return on_grid(shape, moving.broadcast(grid, one, shape))
+
+
+@method(take_along_axis, deduce=_taken_along)
+def take_along_axis(x: QuantizedTensor, indices: IntegerTensor, /, *, axis: Any) -> Any:
+    return moved_codes("take_along_axis", take_along_axis, x, indices, axis=axis)

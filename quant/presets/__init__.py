@@ -6,6 +6,8 @@ has on codes. What it has none of is refused by name, never approximated.
 
 from typing import Any
 
+import numpy as np
+
 from mdtensor import OptionError
 from mdtensor.errors import written
 from mdtensor.quant import rules
@@ -32,4 +34,4 @@ def ruled(operation: str, out: QParams | None) -> Any:
             f"use {written('rounding', rules.EXACT)} here",
             operation,
         )
-    return found
+    return np.errstate(over="ignore", invalid="ignore")(found.__call__)

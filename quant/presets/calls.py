@@ -225,8 +225,9 @@ class Curved(Call):
 def _table(kernel: Kernel, function: Any, source: QParams, out: QParams) -> Any:
     """Codes of `function`, whose argument and value are float32, by code."""
     steps = np.arange(source.minimum, source.maximum + 1) - source.zero
-    real = np.float32(source.scale) * steps.astype(np.float32)
-    limit = Fraction(float(np.finfo(np.float32).max))
+    most = np.finfo(np.float32).max  # infinity has the code of this, on any grid
+    real = np.clip(np.float32(source.scale) * steps.astype(np.float32), -most, most)
+    limit = Fraction(float(most))
     values = [min(max(function(Fraction(float(v))), -limit), limit) for v in real]
     return kernel(np.array([float32_of(v) for v in values]), plain(out))
 

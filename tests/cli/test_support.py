@@ -42,15 +42,15 @@ def test_a_family_in_words(call: Call) -> None:
 
 def test_one_operation_says_why(call: Call) -> None:
     lines = call("support", "exp", "--device=cpu").out.splitlines()
-    ours = "qint16 qint32 qfloat8_e4m3 qfloat8_e5m2"
+    ours = "qint32 qfloat8_e4m3 qfloat8_e5m2"
     problem = "exp(T): no method: x is T, not FloatingTensor | ComplexTensor."
     assert lines[-4:] == [
         f"bool int8 int16 uint8 uint16: {problem} Use astype(x, float32).",
         f"int32 uint32: {problem} Use astype(x, float64).",
         f"int64 uint64: {problem} Use astype(x, float32), lossy beyond 2**24.",
-        f"{ours}: {problem} Use dequantize(x) to compute with its numbers.",
+        f"{ours}: {problem} Use dequantize(x) to compute with its numbers, or x.codes.",
     ]
-    assert "◐      4  runs with out=, the grid of the result" in lines
+    assert "◐      5  runs with out=, the grid of the result" in lines
 
 
 def test_a_missing_device(call: Call) -> None:

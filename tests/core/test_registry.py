@@ -78,7 +78,8 @@ def test_looking_makes_nothing(shelf: Shelf) -> None:
 
 def test_some_methods_run_everywhere(shelf: Shelf) -> None:
     for name in ("to", "zeros_like", "full_like"):
-        assert registry.get(name, shelf) == registry.get(name, "cpu")
+        (found,) = registry.get(name, shelf)
+        assert found in registry.get(name, "cpu")
     there = [name for name, place in registry.entries() if place == "shelf"]
     everywhere = {name.rpartition(".")[2] for name in there}
     assert everywhere == {"to", "empty_like", "full_like", "ones_like", "zeros_like"}

@@ -59,6 +59,7 @@ LIKE = (S8, SPLIT, BLOCKS, NEW[0], NEW[2])
 LIKES = [md.zeros_like, md.ones_like, md.empty_like]
 SORTS = [md.sort, md.argsort]
 PADS = [[(0, 0), (0, 0), (1, 0), (2, 1)], [(0, 0), (1, 0), (0, 0), (0, 0)]]
+ORDER = md.asarray(np.zeros((1, 2, 4, 4), np.int64))
 MASK = md.asarray([True, False, True, False])
 CHOICES = [(S8, S8), (S8, U8), (SPLIT, SPLIT), (SPLIT, 0), (0.3, S8), (S8, FLOATS)]
 CHOICES += [(NEW[2], NEW[2][0]), (1, NEW[0]), (S8, 1j)]
@@ -162,6 +163,8 @@ CASES = [
     *((f, (NEW[2],), {"axis": a}) for f in REDUCTIONS[2:] for a in (None, 2)),
     *((md.softmax, (x,), {"axis": a}) for x in (BLOCKS, SPLIT) for a in (1, 2)),
     *((f, (x,), {"axis": a}) for f in SORTS for x in LIKE for a in (1, 2)),
+    *((md.take_along_axis, (x, md.argsort(x, axis=2)), {"axis": 2}) for x in LIKE[:2]),
+    *((md.take_along_axis, (x, ORDER), {"axis": 1}) for x in LIKE),
     *((f, (x,), {}) for f in (md.relu, md.neg) for x in (NEW[2], BLOCKS)),
     *((f, (x,), {}) for f in LIKES for x in (*LIKE, S32)),
     *((f, (S8,), {"dtype": OUTS[1]}) for f in LIKES),

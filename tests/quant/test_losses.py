@@ -215,18 +215,24 @@ def rounding_methods() -> list[Any]:
 ROUNDING = rounding_methods()
 
 
-def given(kind: Any, shape: tuple[int, ...], code: int) -> Any:
+#: Functions of numbers up to 1.
+UP_TO_ONE = ("asin", "acos", "atanh")
+
+
+def given(kind: Any, shape: tuple[int, ...], code: int, scale: float = 1.0) -> Any:
     """A tensor full of one code; of floats the byte is a number above 0, too."""
     codes = np.full(shape, code, np.uint8 if kind.dtype in FLOATS else None)
-    return kind(codes if kind.dtype in FLOATS else codes.tolist(), scale=1.0)
+    return kind(codes if kind.dtype in FLOATS else codes.tolist(), scale=scale)
 
 
 def saturating(function: Any, form: Any, kind: Any, target: Any) -> Any:
     """The call of `function` with numbers above 0, whose result is above 0."""
     arguments, options = call_of(function.operation, kind, form)
-    tensors = [given(kind, x.shape, 5 - at) for at, x in enumerate(arguments)]
+    scale = 0.125 if function.operation.name in UP_TO_ONE else 1.0
+    tensors = [given(kind, x.shape, 5 - at, scale) for at, x in enumerate(arguments)]
     options["out"] = QParams(TINY, dtype=target)
-    return function(*tensors, **options)
+    called = [tensors] if function.operation.sequence else tensors
+    return function(*called, **options)
 
 
 def test_methods_that_round_are_found() -> None:

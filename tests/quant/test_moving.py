@@ -102,6 +102,10 @@ def repeats(axis: int, counts: list[int]) -> Any:
     return move
 
 
+def in_order(axis: int) -> Any:
+    return lambda x: md.take_along_axis(x, md.argsort(x, axis=axis), axis=axis)
+
+
 def pad_width(draw: Any) -> tuple[int, int]:
     return draw(st.sampled_from([(0, 0), (0, 0), (1, 2), (0, 3)]))
 
@@ -130,6 +134,7 @@ MOVES: dict[str, Any] = {
     "max": lambda d, x: then(md.max, axis=some_axis(d, x), keepdims=d(st.booleans())),
     "min": lambda d, x: then(md.min, axis=an_axis(d, x), keepdims=d(st.booleans())),
     "sort": lambda d, x: then(md.sort, axis=an_axis(d, x), descending=d(st.booleans())),
+    "argsort": lambda d, x: in_order(an_axis(d, x)),
     "relu": lambda d, x: md.relu,
     "maximum": lambda d, x: lambda v: md.maximum(v, v[:1]),
 }

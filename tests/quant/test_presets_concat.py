@@ -145,7 +145,10 @@ def test_any_types_become_one():
         ),
         (
             lambda x: md.concat([x, x], rounding="onnx"),
-            ("rounding='onnx' rounds to no grid. Pass out= with it."),
+            (
+                "rounding='onnx' rounds to no grid. Pass out= with it for quantized "
+                "arguments, else leave it away."
+            ),
         ),
         (
             lambda x: md.concat([md.asarray([1.0])], out=QParams(1.0)),

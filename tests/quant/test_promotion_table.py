@@ -168,7 +168,6 @@ WAYS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "exactly": of_all(
         lambda x, q: x if is_codes(x) else quantize(md.asarray(float(x)), QParams(0.25))
     ),
-    "a number on the grid, such as 0": of_all(lambda x, q: x if is_codes(x) else 0),
     "q.codes for arithmetic on codes": of_all(
         lambda x, q: x.codes if is_codes(x) else x
     ),
@@ -186,6 +185,15 @@ WAYS: dict[str, Callable[[list[Any]], list[Any]]] = {
 }
 #: Ways that are another `out=`; the second wants other arguments, which are many.
 PASS, LEAVE = "out=QParams(...)", "them away"
+
+
+NEAR = "a number on the grid, such as "
+
+
+def near(way: str) -> Callable[[list[Any]], list[Any]]:
+    """The number that is named in place of Python's."""
+    number = float(way.removeprefix(NEAR))
+    return of_all(lambda x, q: x if is_codes(x) else number)
 
 
 def ways(fix: str) -> list[str]:
@@ -215,7 +223,8 @@ def follow(
         GENERATE.call(name, arguments, **options)
     elif way != "quantize the arguments first":
         first = len(BEFORE.get(name, ()))
-        changed = [*arguments[:first], *WAYS[way](arguments[first:])]
+        change = near(way) if way.startswith(NEAR) else WAYS[way]
+        changed = [*arguments[:first], *change(arguments[first:])]
         try:
             GENERATE.call(name, changed, **options)
         except md.GridError as error:  # says to pass out=

@@ -96,7 +96,10 @@ def test_an_unknown_rule_is_refused_with_the_names():
 def test_a_rule_without_a_grid_is_refused():
     with pytest.raises(md.OptionError) as caught:
         md.add(X, X, rounding="onnx")
-    assert str(caught.value) == "rounding='onnx' rounds to no grid. Pass out= with it."
+    assert str(caught.value) == (
+        "rounding='onnx' rounds to no grid. "
+        "Pass out= with it for quantized arguments, else leave it away."
+    )
 
 
 def test_a_rule_says_which_operations_it_does_not_define():
@@ -217,3 +220,32 @@ def test_the_page_lists_the_operations_of_each_rule():
 
 
 WORD = re.compile(r"`(\w+)`")
+
+
+@pytest.mark.parametrize("rule", [name for name in NAMES if name != "exact"])
+@pytest.mark.parametrize("shape", [(2,), (3, 5), (2, 8), (4, 1)])
+def test_numbers_go_to_each_grid_as_to_one(rule, shape):
+    """Grids per axis, against one slice after another."""
+    x = md.asarray(np.linspace(-9, 9, int(np.prod(shape)), dtype=np.float32))
+    x, scales = md.reshape(x, shape), 0.5 + np.arange(shape[0])
+    found = quant.quantize(x, QParams(scales, axis=0, rounding=rule))
+    for row in range(shape[0]):
+        one = quant.quantize(x[row : row + 1], QParams(scales[row], rounding=rule))
+        if rule != "tflite_opt":  # whose last lanes are those of the whole
+            assert np.array_equal(found.buffer[row : row + 1], one.buffer)
+
+
+@pytest.mark.parametrize("rule", sorted(TABLE))
+def test_ends_of_scales_warn_nobody(rule):
+    x, ends = QInt8Tensor([100, -100], scale=3e38), [QParams(2.0**-126), QParams(0.5)]
+    for out in ends:
+        for operation in (md.relu, md.tanh, md.sigmoid, quant.requantize):
+            try:
+                operation(x, out=out.rounded(rule))
+            except md.MdtensorError:
+                continue
+        for operation in (md.add, md.mul):
+            try:
+                assert operation(x, x, out=out.rounded(rule)).rounding == rule
+            except md.MdtensorError:
+                continue

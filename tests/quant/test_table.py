@@ -118,3 +118,19 @@ def test_another_grid_is_refused():
     for other in (QInt8Tensor([1], scale=2.0), md.ones(2)):
         with pytest.raises(md.GridError, match="the table is for"):
             table(other)
+
+
+def test_tables_are_exact_or_refused():
+    for make in (
+        lambda: Table(abs, QParams(0.5), QParams(1.0, rounding="tflite_ref")),
+        lambda: Table(abs, QParams(0.5), QParams(1.0)),
+    ):
+        with md.quant.rounding("tflite_ref"), pytest.raises(md.OptionError) as raised:
+            make()
+        assert str(raised.value).startswith(
+            "table: rounding='tflite_ref' has no rule for table. It has one for add, "
+        )
+
+
+def test_integers_past_float64_saturate():
+    assert Table(lambda _: 10**400, QParams(1.0), QParams(1.0)).code(3) == 127

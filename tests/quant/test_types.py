@@ -202,9 +202,9 @@ REFUSED = {
     "result.": lambda f, i, w: md.add(f, f),
     "a grid of floats and one of integers have no common type. Use requantize(x, "
     "out=QParams(...)) to bring both to one.": lambda f, i, w: md.mul(f, i),
-    "with an accumulator the result would leave 32 bits. Use requantize(acc, "
+    "matmul takes codes of 16 bits or fewer, no accumulators. Use requantize(acc, "
     "out=QParams(...)) first.": lambda f, i, w: md.matmul(w, md.add(i, i)),
-    "add with a Python number is not exact on a grid. Pass out=QParams(...).": (
+    "add with a Python number has no grid to lie on. Pass out=QParams(...).": (
         lambda f, i, w: md.add(i, 1)
     ),
 }

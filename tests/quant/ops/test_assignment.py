@@ -109,6 +109,19 @@ def test_one_or_the_other_on_one_grid() -> None:
         md.where(mask, Q, md.ones((2, 2)))
 
 
+def test_the_number_that_is_meant_is_named() -> None:
+    """0.1 is no float32, of which a scale is one."""
+    q = QInt8Tensor([[1, 2, 3]], scale=0.1)
+    with pytest.raises(md.CastError) as raised:
+        q[0, 0] = 0.1
+    assert str(raised.value) == (
+        "setitem(QInt8Tensor[1,3]): 0.1 is no code of (scale=0.1, zero_point=0). "
+        "Give a number on the grid, such as 0.10000000149011612."
+    )
+    q[0, 0] = 0.10000000149011612
+    assert q.codes.tolist() == [[1, 2, 3]]
+
+
 def test_tensors_like_others() -> None:
     grid = QParams([0.5, 0.25], [1, 2], axis=0)
     x = QInt8Tensor([[5, 6], [7, 8]], grid)

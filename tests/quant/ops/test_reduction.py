@@ -88,7 +88,7 @@ def test_sums_that_leave_32_bits_are_refused():
         md.sum(x)
     assert str(raised.value) == (
         "sum(QInt32Tensor[2]): a result is 2147483648 steps from 0, beyond 2**31 - 1. "
-        "Pass out=QParams(...), or requantize the arguments first."
+        "Use mean(x, out=QParams(...)), or requantize the arguments first."
     )
     assert md.mean(x, out=QParams(2.0**24)).codes.tolist() == 32
 

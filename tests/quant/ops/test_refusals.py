@@ -1,6 +1,7 @@
 """What has no meaning together is refused by an error of ours, in literal words."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ CODES = (
     "type(q)(codes, q.qparams)."
 )
 WIDE = (
-    "with an accumulator the result would leave 32 bits. "
+    "takes codes of 16 bits or fewer, no accumulators. "
     "Use requantize(acc, out=QParams(...)) first."
 )
 
@@ -116,15 +117,15 @@ def test_pairs_are_refused_in_either_order(operation):
             try:
                 results.append(type(operation(*map(example, pair))))
             except md.MdtensorError as error:
-                problem = error.problem.partition(";")[0]  # the grids come behind
+                problem = re.split("[;:]", error.problem)[0]  # then come the grids
                 results.append((type(error), problem))
         assert results[0] == results[1]
 
 
-NUMBER = "with a Python number is not exact on a grid. Pass out=QParams(...)."
-NO_OUT = "with a Python number is not exact on a grid. Use dequantize(q)."
+NUMBER = "with a Python number has no grid to lie on. Pass out=QParams(...)."
+NO_OUT = "with a Python number has no grid to lie on. Use dequantize(q)."
 NO_CODE = (
-    "with a Python number is not exact on a grid. "
+    "with a Python number has no grid to lie on. "
     "Use quantize(asarray(float(c)), q.qparams), or dequantize(q)."
 )
 FLOAT_BIAS = (
@@ -158,11 +159,11 @@ TEXTS = [
     (md.matmul, (Q8, Q8.codes), CODES),
     (md.linear, (Q8.codes, Q8), CODES),
     (md.conv2d, (Q8, Q8.codes), CODES),
-    (md.mul, (Q8, Q32), WIDE),
-    (md.div, (Q32, Q8), WIDE),
-    (md.matmul, (Q32, Q8), WIDE),
-    (md.linear, (Q8, Q32), WIDE),
-    (md.conv2d, (Q32, Q8), WIDE),
+    (md.mul, (Q8, Q32), f"mul {WIDE}"),
+    (md.div, (Q32, Q8), f"div {WIDE}"),
+    (md.matmul, (Q32, Q8), f"matmul {WIDE}"),
+    (md.linear, (Q8, Q32), f"linear {WIDE}"),
+    (md.conv2d, (Q32, Q8), f"conv2d {WIDE}"),
     (md.linear, (Q8, Q8, Q8), NO_BIAS),
     (md.add, (Q32, 1), f"add {NUMBER}"),
     (md.sub, (0.5, Q8), f"sub {NUMBER}"),
@@ -193,8 +194,8 @@ def test_both_grids_are_named():
     with pytest.raises(md.PromotionError) as raised:
         md.mul(QInt8Tensor([1], scale=0.5, zero_point=3), QInt32Tensor([1], scale=2))
     assert str(raised.value) == (
-        "mul(QInt8Tensor[1], QInt32Tensor[1]): with an accumulator the result would "
-        "leave 32 bits; the grids are (scale=0.5, zero_point=3) and (scale=2.0, "
+        "mul(QInt8Tensor[1], QInt32Tensor[1]): mul takes codes of 16 bits or fewer, no "
+        "accumulators; the grids are (scale=0.5, zero_point=3) and (scale=2.0, "
         "zero_point=0). Use requantize(acc, out=QParams(...)) first."
     )
 
@@ -298,14 +299,19 @@ def test_shapes_that_do_not_broadcast_are_refused(operation):
 
 
 def test_out_is_for_quantized_results():
-    for options in ({"out": QParams(0.5)}, {"rounding": "exact"}):
-        with pytest.raises(md.OptionError) as caught:
-            md.add(md.ones((1,)), md.ones((1,)), **options)
-        assert str(caught.value) == (
-            "add(Float32Tensor[1], Float32Tensor[1]): out= and rounding= are grid and "
-            "rule of a quantized result, and this method has none. Leave them away, or "
-            "quantize the arguments first."
-        )
+    with pytest.raises(md.OptionError) as caught:
+        md.add(md.ones((1,)), md.ones((1,)), out=QParams(0.5))
+    assert str(caught.value) == (
+        "add(Float32Tensor[1], Float32Tensor[1]): out= and rounding= are grid and "
+        "rule of a quantized result, and this method has none. Leave them away, or "
+        "quantize the arguments first."
+    )
+    with pytest.raises(md.OptionError) as caught:
+        md.add(md.ones((1,)), md.ones((1,)), rounding="exact")
+    assert str(caught.value) == (
+        "rounding='exact' rounds to no grid. "
+        "Pass out= with it for quantized arguments, else leave it away."
+    )
 
 
 @pytest.mark.parametrize("axis", [None, 0])
@@ -352,3 +358,19 @@ def test_an_accumulator_and_a_float_grid_name_both_grids():
         "do not compare exactly; the grids are (scale=0.25, zero_point=0) and "
         "(scale=0.5, zero_point=0). Use requantize(acc, out=QParams(...)) first."
     )
+
+
+def test_a_bias_in_blocks_is_on_another_grid():
+    x = QInt8Tensor([[1, 2, 3]], scale=0.5)
+    w = QInt8Tensor(np.ones((3, 3), np.int8), scale=[0.5, 0.25, 0.125], axis=0)
+    grid = QParams([0.25, 0.125], axis=0, block_size=2, dtype=qint32)
+    with pytest.raises(md.GridError) as raised:
+        md.linear(x, w, QInt32Tensor([1, 2, 3], grid))
+    assert str(raised.value) == (
+        "linear(QInt8Tensor[1,3], QInt8Tensor[3,3], QInt32Tensor[3]): the bias has "
+        "(2 scales=0.125..0.25, axis=0, block_size=2), the products have "
+        "(3 scales=0.0625..0.25, axis=0). "
+        "Quantize the bias with scale = scale of x times scale of w."
+    )
+    even = QInt8Tensor(w.buffer, scale=[0.5, 0.5, 0.25], axis=0)
+    assert md.linear(x, even, QInt32Tensor([1, 2, 3], grid)).shape == (1, 3)

@@ -74,3 +74,12 @@ def test_other_rules_have_nothing_for_floats() -> None:
     for call in (lambda: md.maximum(x, x, out=out), lambda: requantize(x, out=out)):
         with pytest.raises(md.OptionError, match="it has nothing for qfloat8_e4m3"):
             call()
+
+
+def test_a_nan_is_below_no_number() -> None:
+    x = QFloat8E4M3Tensor(np.array([127], np.uint8), scale=0.5)
+    assert [(x < 1).tolist(), (x >= 0.5).tolist(), (x != 1).tolist()] == [
+        [False],
+        [False],
+        [True],
+    ]
