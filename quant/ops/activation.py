@@ -101,34 +101,50 @@ def _found(
     operation: Any,
     function: tables.Function,
     x: Any,
-    grid: QParams | None,
+    grid: QParams,
     options: dict[str, Any],
 ) -> Any:
-    """Codes of `function` on `grid`; without it unsigned ones, on the grid of `x`."""
+    """Codes of `function` on `grid`, whatever scales the argument has."""
 
     def codes(given: Any, source: QParams) -> Any:
-        target = source if grid is None else grid
-        if is_long:
-            table = long_tables.steps(operation, function, source, target, options)
-            return exact.to_codes(table[given.astype(np.int64) + 2**15], target)
-        table = np.array(tables.steps(function, source, target))
-        return exact.to_codes(table[given], target)
+        if x.dtype is qint16:
+            table = long_tables.steps(operation, function, source, grid, options)
+            return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
+        distinct, which = np.unique(given, return_inverse=True)  # a block has few
+        steps = [tables.step_of(function, int(n), source, grid) for n in distinct]
+        return exact.to_codes(
+            np.array(steps, np.int64)[which.reshape(given.shape)], grid
+        )
 
-    is_long, sources = x.dtype is qint16, unsigned_grid(x.qparams)
-    given = x.buffer if is_long else unsigned(x)
-    storage = (sources if grid is None else grid).dtype.storage
-    return by_pieces(codes, storage, (given, sources))
+    return by_pieces(codes, grid.dtype.storage, (x.codes.buffer, x.qparams))
 
 
-def _kept(
-    operation: Any, function: tables.Function, x: Any, out: Any, **options: Any
-) -> Any:
-    """As `looked_up`; without `out` on the grid of `x`, whatever scales it has."""
+def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any) -> Any:
+    """Between bounds as `looked_up`; without `out` on the grids of `x`."""
+    function = tables.relu if operation is relu else tables.clip(low, high)
     if out is not None or x.qparams.axis is None:
         grid = x.qparams if out is None else out
         return looked_up(operation, function, x, grid, **options)
     ruled_per_tensor(operation.__name__, x.qparams, x)
-    return from_unsigned(_found(operation, function, x, None, options), x.qparams)
+    ends = (_codes_at(x.qparams, bound) for bound in (low, high))
+    first, last = (x.qparams.along(end, x.shape) for end in ends)
+    codes = x.codes.buffer
+    if low is not None:
+        codes = np.maximum(codes, first)
+    if high is not None:
+        codes = np.minimum(codes, last)
+    return quantized(codes.astype(x.codes.buffer.dtype), x.qparams)
+
+
+def _codes_at(grid: QParams, bound: Any) -> Any:
+    """The code of `bound` on each grid, which has it or ends before it."""
+    zeros = grid.zero_point.reshape(-1).tolist()
+    number = tables.exactly(0 if bound is None else bound)
+    codes = [
+        min(max(round(number / scale) + zero, grid.minimum), grid.maximum)
+        for scale, zero in zip(grid.fractions, zeros, strict=True)
+    ]
+    return np.array(codes, np.int64).reshape(grid.scale.shape)
 
 
 def _refuse_undefined(name: str, function: tables.Partial, x: Any) -> None:
@@ -187,7 +203,7 @@ def clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
     if out is None:
         checked(name, (x,), lambda: _refuse_inexact(x.qparams, low, high))
     options = {"min": low, "max": high} if operation is clip else {}
-    return _kept(operation, tables.clip(low, high), x, out, **options)
+    return _kept(operation, x, low, high, out, **options)
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -196,7 +212,7 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 @method(relu, deduce=kept_same, prepare=relu_step)
 def relu(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return _kept(relu, tables.relu, x, out)
+    return _kept(relu, x, 0, None, out)
 
 
 @method(relu, deduce=same)
