@@ -116,7 +116,8 @@ def _angle(x: Decimal) -> Decimal:
     while abs(power) > smallest:
         power, n = -power * x * x, n + 2
         total += power / n
-    return total * 2**halvings
+    found: Decimal = total * 2**halvings
+    return found
 
 
 atan: Function = _of_decimals(_angle)

@@ -113,7 +113,7 @@ def check_narrow(narrow_range: Any, dtype: DType) -> bool:
         raise GridError(
             f"{dtype} has no narrow range", "It is for integers to 16 bits", "QParams"
         )
-    return narrow_range
+    return bool(narrow_range)
 
 
 def steps(exact: FloatArray, dtype: DType) -> FloatArray:

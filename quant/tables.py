@@ -54,7 +54,10 @@ def precision(digits: int) -> AbstractContextManager[Context]:
 
 def is_number(value: Any) -> bool:
     """Whether it is a real number, and finite, however large."""
-    return isinstance(value, Real) and -math.inf < value < math.inf
+    if not isinstance(value, Real):
+        return False
+    number: Any = value
+    return bool(-math.inf < number < math.inf)
 
 
 def exactly(number: Any) -> Fraction:

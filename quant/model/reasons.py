@@ -25,7 +25,7 @@ PARTIAL = (
 JUMPING = (md.sign, md.floor, md.ceil, md.trunc, md.round)
 STEEP = (md.sin, md.cos, md.tan, md.sinh, md.cosh, md.expm1)
 #: Operations that have quantized methods and stay float all the same.
-STAY_FLOAT = {
+STAY_FLOAT: dict[Any, str] = {
     md.softmax: "probabilities stay float",
     md.div: "its divisor could become the code of 0",
     **dict.fromkeys(PARTIAL, "a code could have no value"),

@@ -232,7 +232,8 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
 
     def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
-        return exact.to_codes(quotient(*np.broadcast_arrays(a, b), ratio), grid)
+        a, b = np.broadcast_arrays(a, b)
+        return exact.to_codes(quotient(a, b, ratio), grid)
 
     return _rounded(codes, x1, x2, grid)
 

@@ -65,7 +65,7 @@ def _written(x: Any, key: Any, value: Any) -> Any:
         problem, fix = "the buffer is read-only", "Write into a deep copy"
         raise WriteError(problem, fix, describe("setitem", x))
     codes = x.codes
-    if isinstance(value, Tensor):
+    if isinstance(value, QuantizedTensor):
         given = value.codes
         x.rounding = joining.shared_rule([x, value])
     else:

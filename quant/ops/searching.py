@@ -72,7 +72,8 @@ def _where(condition: Any, x1: Any, x2: Any) -> Any:
 
 
 def _codes(x: Any, grid: QParams, shape: tuple[int, ...]) -> Any:
-    return x.codes.buffer if isinstance(x, Tensor) else codes_of(grid, shape, x)
+    is_codes = isinstance(x, QuantizedTensor)
+    return x.codes.buffer if is_codes else codes_of(grid, shape, x)
 
 
 @method(where, deduce=_chosen)

@@ -39,7 +39,8 @@ def argsort(
     x: AffineTensor, /, *, axis: Any, descending: bool, stable: bool
 ) -> Int64Tensor:
     options = {"descending": descending, "stable": stable}
-    return _ordered(argsort, x, axis=axis, **options)
+    found: Int64Tensor = _ordered(argsort, x, axis=axis, **options)
+    return found
 
 
 def _taken_along(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
