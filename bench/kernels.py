@@ -91,7 +91,7 @@ def product(m: int, k: int, n: int) -> Layer:
     return Layer(
         m * k * n / 1e6,
         "GMAC/s",
-        call(runway.gemm_u8s8u8, aligned(runway.pack_s8(weight))),
+        call(runway.HOST.gemm_u8s8u8, aligned(runway.HOST.pack_s8(weight))),
         call(matmul.gemm_u8s8u8, aligned(matmul.pack_s8(weight))),
         {"ORT": rival(), "ORT exact": rival(is_exact=True)},
     )
@@ -127,7 +127,7 @@ def depthwise(h: int, w: int, c: int, kernel: int, stride: tuple[int, int]) -> L
     return Layer(
         outputs * kernel * kernel / 1e6,
         "GMAC/s",
-        call(runway.depthwise_u8s8u8, aligned(runway.pack_depthwise(weight))),
+        call(runway.HOST.depthwise_u8s8u8, aligned(runway.HOST.pack_depthwise(weight))),
         call(conv.depthwise_u8s8u8, aligned(conv.pack_depthwise(weight))),
         {"ORT": rival(), "ORT exact": rival(is_exact=True)},
     )
@@ -141,7 +141,7 @@ def lookup() -> Layer:
         out = np.empty_like(x)
         return lambda: (kernel(x, table, out), out)[1]
 
-    fast, generic = call(runway.lookup_u8), call(elementwise.lookup_u8)
+    fast, generic = call(runway.HOST.lookup_u8), call(elementwise.lookup_u8)
     return Layer(VALUES / 1e6, "G/s", fast, generic, {})
 
 
@@ -154,7 +154,7 @@ def factor() -> Layer:
         out = np.empty_like(x)
         return lambda: (kernel(x, y, 96, 200, True, *rest, out), out)[1]
 
-    fast, generic = call(runway.mul_u8u8u8), call(elementwise.mul_u8u8u8)
+    fast, generic = call(runway.HOST.mul_u8u8u8), call(elementwise.mul_u8u8u8)
     return Layer(VALUES / 1e6, "G/s", fast, generic, {})
 
 

@@ -89,7 +89,7 @@ def _products(row, count):
         at = PARAMETERS + 4
         return _image_parts(row, count, slice(at, at + 13), pixel_bytes)
     pixels = p[0] * p[15] * p[16]
-    if pixels < PIXELS * count and p[2] == 1 and runway.PANEL_COLUMNS:
+    if pixels < PIXELS * count and p[2] == 1 and runway.HOST.PANEL_COLUMNS:
         return _columns(row, count, is_exact)
     parts = []
     # what fills no tile is in the first part, the caller's: helpers begin later
@@ -105,12 +105,12 @@ def _products(row, count):
 def _columns(row, count, is_exact):
     p = row[PARAMETERS:]
     n, size = p[17], 4 if is_exact else 1
-    column_bytes = runway.packed_column_bytes(p[6] * p[7] * p[8])
+    column_bytes = runway.HOST.packed_column_bytes(p[6] * p[7] * p[8])
     parts = []
-    for a, b in _ranges(n, count, runway.PANEL_COLUMNS):
+    for a, b in _ranges(n, count, runway.HOST.PANEL_COLUMNS):
         part = _moved(row, 0, 0, a * size, row[Column.OUT_BYTES] - a * size)
         q = part[PARAMETERS + 17 :]
-        q[0], q[1] = b - a, runway.padded_columns(b - a)
+        q[0], q[1] = b - a, runway.HOST.padded_columns(b - a)
         q[3] += a * column_bytes
         q[4] -= a * column_bytes
         q[5:8] += a * np.array([4, 4, 64])

@@ -7,28 +7,30 @@ NUMBA_DISABLE_JIT=1 a wrong offset is an IndexError, never a stray write.
 """
 
 from enum import IntEnum
+from functools import cache
+from types import FunctionType
 
 import numpy as np
 
+from mdtensor.kernels.cpu import runway
 from mdtensor.kernels.cpu.copies import concat_u8, move_u8, take_u8
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.runway import (
-    add_u8u8u8,
-    avg_pool_u8,
-    depthwise_u8s8s32,
-    depthwise_u8s8u8,
-    dequantize_u8f32,
-    gemm_u8s8s32,
-    gemm_u8s8u8,
-    im2col_pitch,
-    im2col_u8,
-    lookup_u8,
-    max_pool_u8,
-    mean_u8u8,
-    mul_u8u8u8,
-    quantize_f32u8,
-    quantize_nchw_f32u8,
-)
+
+add_u8u8u8 = runway.HOST.add_u8u8u8
+avg_pool_u8 = runway.HOST.avg_pool_u8
+depthwise_u8s8s32 = runway.HOST.depthwise_u8s8s32
+depthwise_u8s8u8 = runway.HOST.depthwise_u8s8u8
+dequantize_u8f32 = runway.HOST.dequantize_u8f32
+gemm_u8s8s32 = runway.HOST.gemm_u8s8s32
+gemm_u8s8u8 = runway.HOST.gemm_u8s8u8
+im2col_pitch = runway.HOST.im2col_pitch
+im2col_u8 = runway.HOST.im2col_u8
+lookup_u8 = runway.HOST.lookup_u8
+max_pool_u8 = runway.HOST.max_pool_u8
+mean_u8u8 = runway.HOST.mean_u8u8
+mul_u8u8u8 = runway.HOST.mul_u8u8u8
+quantize_f32u8 = runway.HOST.quantize_f32u8
+quantize_nchw_f32u8 = runway.HOST.quantize_nchw_f32u8
 
 ALIGN = 64
 SLACK = 64  # readable bytes behind every input
@@ -297,3 +299,19 @@ INVOKE = (
     *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
     *(avg_pool, quantize, quantize_nchw, dequantize, move, take, concat),
 )
+
+
+@cache
+def invokers(name):
+    """`INVOKE` with the kernels of the runway `name`, compiled as they are called."""
+    if name == runway.HOST.name:
+        return INVOKE
+    names = globals() | vars(runway.kernels(name))
+    names[_operand.__name__] = _bound(_operand, names)
+    return tuple(_bound(function, names) for function in INVOKE)
+
+
+def _bound(function, names):
+    """`function` with other values of the global names that it reads."""
+    plain = getattr(function, "py_func", function)
+    return kernel(FunctionType(plain.__code__, names, plain.__name__))

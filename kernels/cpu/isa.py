@@ -86,6 +86,15 @@ def choose_runway(features, override, is_jit_disabled):
     return runway, f"the CPU {' and '.join(reasons)}"
 
 
+def here():
+    """The runways that this process can have: of those in `dot/`, one."""
+    if IS_JIT_DISABLED:
+        return ("generic",)
+    rest = [name for name in RUNWAYS if name not in DOT_RUNWAYS]
+    known = [name for name in rest if not lacking(name, FEATURES)]
+    return (*known, DOT_RUNWAY + EMULATED * IS_EMULATED)
+
+
 def _names_of_architecture(features):
     """The runways that a CPU of this kind may have, the fastest one first."""
     is_arm = arm.IS_ARM or "neon" in features

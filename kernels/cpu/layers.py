@@ -7,7 +7,6 @@ A linear layer is called with float32 [..., k] of any strides and gives new floa
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -17,13 +16,16 @@ from mdtensor.kernels.dense.conv import windows
 
 
 class Layer:
-    """A layer; a subclass sets `_kernel`, and `_weights` as that takes them."""
+    """A layer; a subclass sets `_kernel`, and `_weights` as that takes them.
 
-    _kernel: Any
+    It is of the runway that is chosen where it is made.
+    """
+
+    _kernel: str
     _weights: tuple = ()
 
     def __init__(self, n, k, bias):
-        self.n, self.k = n, k
+        self.n, self.k, self.on = n, k, runway.CHOSEN.get()
         given = np.zeros(n, np.float32) if bias is None else bias
         self._bias = padded_rows(np.asarray(given, np.float32))
 
@@ -34,21 +36,25 @@ class Layer:
         out = np.empty((*x.shape[:-1], self.n), np.float32)
         packed, *grid = self._weights
         flat = out.reshape(-1)
-        self._kernel(
+        self._act(
             *(rows, self.k, m, self.k, packed, self.n, *grid),
             *(self._bias, flat, self.n),
         )
         return out
 
     @property
+    def _act(self):
+        return getattr(self.on, self._kernel)
+
+    @property
     def kernel(self):
         """Name of the kernel that does the work."""
-        return self._kernel.__name__
+        return self._act.__name__
 
     @property
     def runway(self):
         """Runway of that kernel."""
-        return runway.runway_of(self._kernel)
+        return runway.runway_of(self._act)
 
     @property
     def bytes(self):
@@ -65,11 +71,11 @@ class Layer:
 class Linear(Layer):
     """Weights float32 [n, k], any strides."""
 
-    _kernel = staticmethod(runway.gemm_f32f32f32)
+    _kernel = "gemm_f32f32f32"
 
     def __init__(self, w, bias=None):
         super().__init__(*w.shape, bias)
-        self._weights = (runway.pack_f32(w),)
+        self._weights = (self.on.pack_f32(w),)
 
 
 class LinearS8(Layer):
@@ -80,12 +86,12 @@ class LinearS8(Layer):
         scales, zeros: [n, blocks]; each for `size` neighbours along k.
     """
 
-    _kernel = staticmethod(runway.gemm_f32s8f32)
+    _kernel = "gemm_f32s8f32"
 
     def __init__(self, codes, scales, zeros, size, bias=None):
         super().__init__(*codes.shape, bias)
-        grid = runway.pack_grid(scales), runway.pack_grid(zeros)
-        self._weights = (runway.pack_rows(codes), *grid, max(size, 1))
+        grid = self.on.pack_grid(scales), self.on.pack_grid(zeros)
+        self._weights = (self.on.pack_rows(codes), *grid, max(size, 1))
 
 
 class LinearU4(Layer):
@@ -97,12 +103,12 @@ class LinearU4(Layer):
         size: even, or at least k.
     """
 
-    _kernel = staticmethod(runway.gemm_f32u4f32)
+    _kernel = "gemm_f32u4f32"
 
     def __init__(self, pairs, k, scales, zeros, size, bias=None):
         super().__init__(len(pairs), k, bias)
-        grid = runway.pack_grid(scales), runway.pack_grid(zeros)
-        self._weights = (runway.pack_rows(pairs), *grid, max(size, 1))
+        grid = self.on.pack_grid(scales), self.on.pack_grid(zeros)
+        self._weights = (self.on.pack_rows(pairs), *grid, max(size, 1))
 
 
 class Conv2d:

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from mdtensor.kernels.cpu import copies, invoke
+from mdtensor.kernels.cpu import invoke
 from mdtensor.kernels.cpu.copies import AXES
 from mdtensor.kernels.cpu.plan import Constants, Plan, Step
 from mdtensor.kernels.cpu.steps import U8
@@ -23,7 +23,7 @@ class Move(Step):
     """
 
     kind = invoke.MOVE
-    kernels = (copies.move_u8,)
+    kernels = ("move_u8",)
 
     def __init__(self, look, shape=None):
         self.look, self.shape = look, shape or tuple
@@ -66,7 +66,7 @@ class Take(Step):
     """
 
     kind = invoke.TAKE
-    kernels = (copies.take_u8,)
+    kernels = ("take_u8",)
 
     def __init__(self, indices, axis):
         self.indices, self.axis = np.asarray(indices, np.int64), axis
@@ -99,7 +99,7 @@ class Concat(Step):
     """out = x, and y behind it along `axis`."""
 
     kind = invoke.CONCAT
-    kernels = (copies.concat_u8,)
+    kernels = ("concat_u8",)
     input_types = (U8, U8)
 
     def __init__(self, axis):

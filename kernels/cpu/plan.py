@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mdtensor.kernels.cpu import runway
 from mdtensor.kernels.cpu.invoke import (
     ALIGN,
-    INVOKE,
     PARAMETERS,
     ROW_LENGTH,
     SLACK,
     Column,
+    invokers,
 )
-from mdtensor.kernels.cpu.runway import runway_of
 
 #: Input shapes whose plans a step keeps; then it begins anew.
 MOST_SHAPES = 64
@@ -72,14 +72,20 @@ def as_bytes(array):
 class Step:
     """One operation on activation codes, NHWC.
 
-    A subclass sets `kind`, `kernels` (the compiled functions it rests on) and
-    `output_type`, and defines `output_shape` and `plan`.
+    A subclass sets `kind`, `kernels` (names of the compiled functions it rests on) and
+    `output_type`, and defines `output_shape` and `plan`. A step is of the runway that
+    is chosen where it is made.
     """
 
     kind = -1
     kernels: tuple = ()
     input_types: tuple = (np.dtype(np.uint8),)
     output_type: np.dtype = np.dtype(np.uint8)
+
+    def __new__(cls, *_, **__):
+        step = super().__new__(cls)
+        step.on = runway.CHOSEN.get()
+        return step
 
     def output_shape(self, *shapes):
         """Shape of the result for these input shapes."""
@@ -96,12 +102,12 @@ class Step:
     @property
     def kernel(self):
         """Name of the kernel that does the work."""
-        return self.kernels[0].__name__
+        return getattr(self.on, self.kernels[0]).__name__
 
     @property
     def runway(self):
         """Runway of that kernel."""
-        return runway_of(self.kernels[0])
+        return runway.runway_of(getattr(self.on, self.kernels[0]))
 
     @property
     def parts(self):
@@ -136,7 +142,7 @@ class Step:
         if out.size == 0:
             return out
         scratch = np.empty(plan.scratch + SLACK, np.uint8)
-        INVOKE[self.kind](
+        invokers(self.on.name)[self.kind](
             *(row, buffers[0], buffers[-1], out.reshape(-1).view(np.uint8)),
             *(scratch, plan.constants),
         )

@@ -25,17 +25,17 @@ def padded_groups(array, groups, n, padded, value=0):
 
 def product_constants(weight, bias, ratios, zero_point):
     """(weight, bias, multiplier, limbs, exceptions): what a kernel rounds sums by."""
-    known = runway.PRODUCTS_TAKE_EXCEPTIONS
+    known = runway.CHOSEN.get().PRODUCTS_TAKE_EXCEPTIONS
     return weight, bias, *scales_of(weight, bias, ratios, zero_point, known)
 
 
 def depthwise_constants(weight, bias, ratios, zero_point):
     """As `product_constants`; without limbs, which are 0, if `multiples` has some."""
-    given, most = (weight, bias, ratios, zero_point), runway.MOST_FACTOR
-    found = multiples(*given, most) if most else None
+    on, given = runway.CHOSEN.get(), (weight, bias, ratios, zero_point)
+    found = multiples(*given, on.MOST_FACTOR) if on.MOST_FACTOR else None
     if found is not None:
         return *found, np.zeros((len(weight), 8), np.int64), NO_EXCEPTIONS
-    return weight, bias, *scales_of(*given, runway.DEPTHWISE_TAKES_EXCEPTIONS)
+    return weight, bias, *scales_of(*given, on.DEPTHWISE_TAKES_EXCEPTIONS)
 
 
 def scales_of(weight, bias, ratios, zero_point, takes_exceptions):
@@ -52,7 +52,7 @@ def is_depthwise(weight, groups):
     """Do the depthwise kernels of this CPU take weights [oc, ic / groups, kh, kw]?"""
     if weight.shape[1] != 1 or groups != len(weight) or groups == 1:
         return False
-    limit = 1 << (runway.DEPTHWISE_BITS - 1)
+    limit = 1 << (runway.CHOSEN.get().DEPTHWISE_BITS - 1)
     sizes = np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
     is_held = weight.min() >= -limit and weight.max() < limit
     return is_held and 255 * sizes.max() <= MOST_SUM
@@ -98,25 +98,25 @@ class Conv2d(Step):
 
     def _kernels(self, is_rounded):
         if self.is_depthwise:
-            rounded, exact = runway.depthwise_u8s8u8, runway.depthwise_u8s8s32
+            rounded, exact = "depthwise_u8s8u8", "depthwise_u8s8s32"
         else:
-            rounded, exact = runway.gemm_u8s8u8, runway.gemm_u8s8s32
+            rounded, exact = "gemm_u8s8u8", "gemm_u8s8s32"
         return (rounded if is_rounded else exact,)
 
     def _pack(self, weight, bias, ratios, zero_point):
         groups = 1 if self.is_depthwise else self.groups
         n = len(weight) // groups
-        padded = runway.padded_columns(n)
+        padded = self.on.padded_columns(n)
         rounding = [NO_EXCEPTIONS] * 3  # sums are not rounded
         if ratios is not None:
             assert len(ratios) == len(weight), "one ratio per output channel"
             make = depthwise_constants if self.is_depthwise else product_constants
             weight, bias, *rounding = make(weight, bias, ratios, zero_point)
         if self.is_depthwise:
-            packed = [runway.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
+            packed = [self.on.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
         else:
             rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
-            packed = [runway.pack_s8(np.ascontiguousarray(part)) for part in rows]
+            packed = [self.on.pack_s8(np.ascontiguousarray(part)) for part in rows]
         constants = Constants()
         places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
         for array, pad in zip((bias, *rounding), (0, 0, 0, NONE), strict=True):
@@ -133,7 +133,7 @@ class Conv2d(Step):
         _, per_group, kh, kw = self.weight_shape
         assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
         geometry = window(shape, *self.window)
-        pitch = int(runway.im2col_pitch(per_group * kh * kw))
+        pitch = int(self.on.im2col_pitch(per_group * kh * kw))
         _, stride, padding, _ = self.window
         is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
         ow = geometry[-1]

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.cpu import invoke
+from mdtensor.kernels.cpu import invoke, runway
 from mdtensor.kernels.cpu.crew import CREW, run_alone
 from mdtensor.kernels.cpu.feed import copy_f32
 from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
 from mdtensor.kernels.cpu.jobs import job, piece_count
 from mdtensor.kernels.cpu.join import joined
 from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
+from mdtensor.kernels.cpu.run import run_rows
 
 #: Of a profile: seconds that a step is timed for, unless it takes longer than that, how
 #: often it is run for it at most, and how often a call of no steps is timed.
@@ -41,7 +42,7 @@ class HasNaN(ValueError):
 
 
 class Program:
-    """Collects steps; `build` turns them into an `Executable`.
+    """Collects steps of one runway; `build` turns them into an `Executable`.
 
     Example:
         >>> import numpy as np
@@ -57,6 +58,7 @@ class Program:
         self.inputs = []
         self.steps = []  # (plan, row, input slots, output slot)
         self.sizes = []  # bytes of each storage
+        self.on = runway.CHOSEN.get()
 
     def _new(self, shape, dtype):
         slot = Slot(len(self.sizes), tuple(shape), np.dtype(dtype))
@@ -77,6 +79,7 @@ class Program:
             slots = (self.append(part, *slots),)
         step = step.parts[-1]
         assert len(slots) == len(step.input_types), "wrong number of inputs"
+        assert step.on is self.on, f"a step of {step.on.name} among {self.on.name}"
         for slot, dtype in zip(slots, step.input_types, strict=True):
             assert slot.dtype == dtype, f"{step.kernel} takes {dtype}"
         plan, row = step.prepared(*(slot.shape for slot in slots))
@@ -205,7 +208,9 @@ class Executable:
     @property
     def pieces(self):
         """Into how many pieces each step is cut, for threads; 1: one does it."""
-        counts = map(piece_count, self._layout.rows)
+        counts = [
+            piece_count(row) if self._is_at_home else 1 for row in self._layout.rows
+        ]
         found = dict(zip(self._numbers, counts, strict=True))
         return [found[number] for number in self.done_by]
 
@@ -220,12 +225,24 @@ class Executable:
             elif not copy_f32(_bits(array), _bits(target)):
                 raise HasNaN
 
+    @property
+    def _is_at_home(self):
+        """Are the steps of the runway that the compiled loop and the crew are of?"""
+        return self._program.on is runway.HOST
+
     def _run(self, layout, arena, threads):
-        job = layout.job() if threads > 1 else None
+        job = layout.job() if threads > 1 and self._is_at_home else None
         if job is not None:
             CREW.run(threads, job, arena, self._constants)
         else:
-            run_alone(layout.rows, arena, self._constants)
+            self._run_alone(layout.rows, arena)
+
+    def _run_alone(self, rows, arena):
+        if self._is_at_home:
+            run_alone(rows, arena, self._constants)
+        else:
+            own = invoke.invokers(self._program.on.name)
+            run_rows(own, rows, arena, self._constants)
 
     def __call__(self, *arrays, threads=1):
         """The outputs, as fresh arrays, in the order given to `build`.
@@ -280,7 +297,7 @@ class Executable:
 
         def seconds(rows):
             start = time.perf_counter()
-            run_alone(rows, arena, self._constants)
+            self._run_alone(rows, arena)
             return time.perf_counter() - start
 
         self._load(layout, arena, arrays)

@@ -62,6 +62,19 @@ def run(role, words, rows, pieces, first, arena, constants):
             claims.finish(words)
 
 
+def run_rows(invokers, rows, arena, constants):
+    """Carry out rows as `run` does alone, by functions like `invoke.INVOKE`.
+
+    Only the kinds that are met are compiled, and not the loop over them.
+    """
+    for row in rows[rows[:, OUT_BYTES] != 0]:
+        scratch = arena[row[SCRATCH] :][: row[SCRATCH_BYTES]]
+        x, y = (arena[row[at] : row[at] + row[at + 1] + SLACK] for at in (X, Y))
+        z = arena[row[OUT] : row[OUT] + row[OUT_BYTES]]
+        c = constants[row[CONSTANTS] : row[CONSTANTS] + row[CONSTANTS_BYTES]]
+        invokers[row[KIND]](row, x, y, z, scratch, c)
+
+
 @kernel
 def published(words):
     """The arrays of the job; they outlive the piece that was claimed."""

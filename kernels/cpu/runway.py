@@ -1,9 +1,15 @@
-"""The kernels of the chosen runway, by name: the one place that knows all runways."""
+"""The kernels of a runway, by name: the one place that knows all runways.
 
+A process has its own, `HOST`; a context can have those of another one.
+"""
+
+from contextvars import ContextVar
+from functools import cache
 from types import SimpleNamespace
 
 from mdtensor.kernels.cpu import (
     conv,
+    copies,
     elementwise,
     float_matmul,
     isa,
@@ -54,38 +60,51 @@ def members(package, *names):
     return {name: getattr(package, name) for name in names}
 
 
-fast = families(isa.RUNWAY)
+@cache
+def kernels(name):
+    """The kernels of the runway `name` and what they say of themselves, by name."""
+    fast = families(name)
+    return SimpleNamespace(
+        name=name,
+        pack_s8=fast.matmul.pack_s8,
+        padded_columns=matmul.padded_columns,
+        PANEL_COLUMNS=fast.matmul.PANEL_COLUMNS,
+        packed_column_bytes=fast.matmul.packed_column_bytes,
+        gemm_u8s8u8=fast.matmul.gemm_u8s8u8,
+        gemm_u8s8s32=fast.matmul.gemm_u8s8s32,
+        DEPTHWISE_BITS=fast.conv.DEPTHWISE_BITS,
+        PRODUCTS_TAKE_EXCEPTIONS=fast.matmul.TAKES_EXCEPTIONS,
+        DEPTHWISE_TAKES_EXCEPTIONS=fast.conv.TAKES_EXCEPTIONS,
+        MOST_FACTOR=fast.conv.MOST_FACTOR,
+        pack_depthwise=fast.conv.pack_depthwise,
+        depthwise_u8s8u8=fast.conv.depthwise_u8s8u8,
+        depthwise_u8s8s32=fast.conv.depthwise_u8s8s32,
+        im2col_pitch=fast.conv.im2col_pitch,
+        im2col_u8=fast.conv.im2col_u8,
+        lookup_u8=fast.elementwise.lookup_u8,
+        add_u8u8u8=fast.elementwise.add_u8u8u8,
+        mul_u8u8u8=fast.elementwise.mul_u8u8u8,
+        quantize_f32u8=fast.elementwise.quantize_f32u8,
+        quantize_nchw_f32u8=fast.elementwise.quantize_nchw_f32u8,
+        dequantize_u8f32=elementwise.dequantize_u8f32,
+        mean_u8u8=fast.reduction.mean_u8u8,
+        max_pool_u8=pool.max_pool_u8,
+        avg_pool_u8=pool.avg_pool_u8,
+        move_u8=copies.move_u8,
+        take_u8=copies.take_u8,
+        concat_u8=copies.concat_u8,
+        pack_f32=float_matmul.pack_f32,
+        gemm_f32f32f32=fast.float_matmul.gemm_f32f32f32,
+        pack_rows=weight_only.pack_rows,
+        pack_grid=weight_only.pack_grid,
+        gemm_f32s8f32=fast.weight_only.gemm_f32s8f32,
+        gemm_f32u4f32=fast.weight_only.gemm_f32u4f32,
+    )
 
-pack_s8 = fast.matmul.pack_s8
-padded_columns = matmul.padded_columns
-PANEL_COLUMNS = fast.matmul.PANEL_COLUMNS
-packed_column_bytes = fast.matmul.packed_column_bytes
-gemm_u8s8u8 = fast.matmul.gemm_u8s8u8
-gemm_u8s8s32 = fast.matmul.gemm_u8s8s32
-DEPTHWISE_BITS = fast.conv.DEPTHWISE_BITS
-PRODUCTS_TAKE_EXCEPTIONS = fast.matmul.TAKES_EXCEPTIONS
-DEPTHWISE_TAKES_EXCEPTIONS = fast.conv.TAKES_EXCEPTIONS
-MOST_FACTOR = fast.conv.MOST_FACTOR
-pack_depthwise = fast.conv.pack_depthwise
-depthwise_u8s8u8 = fast.conv.depthwise_u8s8u8
-depthwise_u8s8s32 = fast.conv.depthwise_u8s8s32
-im2col_pitch = fast.conv.im2col_pitch
-im2col_u8 = fast.conv.im2col_u8
-lookup_u8 = fast.elementwise.lookup_u8
-add_u8u8u8 = fast.elementwise.add_u8u8u8
-mul_u8u8u8 = fast.elementwise.mul_u8u8u8
-quantize_f32u8 = fast.elementwise.quantize_f32u8
-quantize_nchw_f32u8 = fast.elementwise.quantize_nchw_f32u8
-dequantize_u8f32 = elementwise.dequantize_u8f32
-mean_u8u8 = fast.reduction.mean_u8u8
-max_pool_u8 = pool.max_pool_u8
-avg_pool_u8 = pool.avg_pool_u8
-pack_f32 = float_matmul.pack_f32
-gemm_f32f32f32 = fast.float_matmul.gemm_f32f32f32
-pack_rows = weight_only.pack_rows
-pack_grid = weight_only.pack_grid
-gemm_f32s8f32 = fast.weight_only.gemm_f32s8f32
-gemm_f32u4f32 = fast.weight_only.gemm_f32u4f32
+
+HOST = kernels(isa.RUNWAY)
+#: What steps and layers that are made in this context take their kernels from.
+CHOSEN: ContextVar[SimpleNamespace] = ContextVar("runway", default=HOST)
 
 
 def runway_of(kernel):

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.cpu import invoke, runway
+from mdtensor.kernels.cpu import invoke
 from mdtensor.kernels.cpu.conv import window
 from mdtensor.kernels.cpu.plan import Constants, Plan, Step
 from mdtensor.kernels.rescale import rescale, rescale_pair
@@ -23,7 +23,7 @@ class Lookup(Step):
 
     kind = invoke.LOOKUP
     kernel = "lookup_u8"  # a runway may implement it under another name
-    kernels = (runway.lookup_u8,)
+    kernels = ("lookup_u8",)
 
     def __init__(self, table):
         assert table.shape == (256,) and table.dtype == U8, "table: uint8 [256]"
@@ -49,7 +49,7 @@ class Add(Step):
     """
 
     kind = invoke.ADD
-    kernels = (runway.add_u8u8u8,)
+    kernels = ("add_u8u8u8",)
     input_types = (U8, U8)
 
     def __init__(self, ratios, zero_points, zero_point=0, clamp=(0, 255)):
@@ -75,7 +75,7 @@ class Mul(Step):
     """
 
     kind = invoke.MUL
-    kernels = (runway.mul_u8u8u8,)
+    kernels = ("mul_u8u8u8",)
     input_types = (U8, U8)
 
     def __init__(self, ratio, zero_points, zero_point=0, clamp=(0, 255)):
@@ -106,7 +106,7 @@ class Mean(Step):
     """
 
     kind = invoke.MEAN
-    kernels = (runway.mean_u8u8,)
+    kernels = ("mean_u8u8",)
 
     def __init__(
         self, ratio, x_zero_point, zero_point=0, clamp=(0, 255), keepdims=True
@@ -132,7 +132,7 @@ class MaxPool(Step):
     """out = max of the codes in each window; the padding never wins."""
 
     kind = invoke.MAX_POOL
-    kernels = (runway.max_pool_u8,)
+    kernels = ("max_pool_u8",)
 
     def __init__(self, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
         self.window = (kernel, stride, padding, dilation)
@@ -154,7 +154,7 @@ class AvgPool(Step):
     """
 
     kind = invoke.AVG_POOL
-    kernels = (runway.avg_pool_u8,)
+    kernels = ("avg_pool_u8",)
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class Quantize(Step):
     """
 
     kind = invoke.QUANTIZE
-    kernels = (runway.quantize_f32u8,)
+    kernels = ("quantize_f32u8",)
     input_types = (F32,)
 
     def __init__(
@@ -209,7 +209,7 @@ class Quantize(Step):
         self.channels_first, self.padded_channels = channels_first, padded_channels
         if channels_first:
             self.kind = invoke.QUANTIZE_NCHW
-            self.kernels = (runway.quantize_nchw_f32u8,)
+            self.kernels = ("quantize_nchw_f32u8",)
         constants = Constants()
         constants.add(np.array([scale], np.float32).astype(np.float64))
         self.constants, self._rest = constants.array(), [zero_point, *clamp]
@@ -232,7 +232,7 @@ class Dequantize(Step):
     """out = (x - zero_point) * scale in float32."""
 
     kind = invoke.DEQUANTIZE
-    kernels = (runway.dequantize_u8f32,)
+    kernels = ("dequantize_u8f32",)
     output_type = F32
 
     def __init__(self, scale, zero_point):

@@ -43,14 +43,14 @@ def product(kind: str, ties: bool) -> Case:
     bias = draw.integers(f"{kernel}: {name}: bias", (n,), -3000, 3000)
 
     def computed(threads: int) -> Any:
-        padded = int(runway.padded_columns(n))
+        padded = int(runway.HOST.padded_columns(n))
         wide = np.zeros(padded, np.int32)
         wide[:n] = bias
         scale, limbs = np.zeros(padded, np.float32), np.zeros((padded, 8), np.int64)
         scale[:n], limbs[:n] = rescale(ratios)
         out = np.full(m * pitch, 7, np.uint8)
-        packed = runway.pack_s8(w)
-        runway.gemm_u8s8u8(
+        packed = runway.HOST.pack_s8(w)
+        runway.HOST.gemm_u8s8u8(
             *(a, k, m, k, packed, n, wide, scale, limbs, NO_EXCEPTIONS),
             *(131, 5, 250, out, pitch),
         )
@@ -81,7 +81,7 @@ def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case
         inside[: x.size] = x.reshape(-1)
         shape = (geometry[11] * geometry[12], taps[0] * taps[1] * size[2])
         out = np.zeros(shape[0] * shape[1] + SLACK, np.uint8)
-        runway.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
+        runway.HOST.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
         return out[: shape[0] * shape[1]].reshape(shape)
 
     return Case(kernel, name, computed, expected)

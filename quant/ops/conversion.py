@@ -82,7 +82,9 @@ def _by_kernel(values: Any, grid: QParams) -> Any:
     ends = [end + offset for end in ends]
     codes = empty(values.shape, np.uint8)
     flat, numbers = codes.reshape(-1), contiguous(values).reshape(-1)
-    runway.quantize_f32u8(numbers, float(grid.scale), zero + offset, *ends, flat)
+    runway.CHOSEN.get().quantize_f32u8(
+        numbers, float(grid.scale), zero + offset, *ends, flat
+    )
     codes ^= np.uint8(offset)
     return quantized(codes.view(grid.dtype.storage), grid)
 
@@ -139,7 +141,9 @@ def _numbers_of(x: Any) -> Any:
     codes, grid = contiguous(x.codes.buffer), x.qparams
     out = empty(codes.shape, np.float32)
     scale, zero = float(grid.scale), int(grid.zero_point)
-    runway.dequantize_u8f32(codes.reshape(-1), scale, zero, out.reshape(-1))
+    runway.CHOSEN.get().dequantize_u8f32(
+        codes.reshape(-1), scale, zero, out.reshape(-1)
+    )
     return out
 
 

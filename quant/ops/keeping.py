@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import Tensor
+from mdtensor.kernels.cpu.runway import CHOSEN
 from mdtensor.quant.qparams import QParams
 
 Made = TypeVar("Made")
@@ -45,13 +46,15 @@ def kept(make: Callable[..., Made], key: tuple[Any, ...], w: Any, *rest: Any) ->
 
     Args:
         make: without effects, the same for the same key and bytes.
-        key: all that it depends on beside the bytes; immutable, grids by their `key`.
+        key: all that it depends on beside the bytes and the runway; immutable, grids
+            by their `key`.
         w, rest: tensors or None.
     """
     given = (w, *rest)
     if not all(x is None or isinstance(x.buffer, np.ndarray) for x in given):
         return make(*given)
-    full = (*key, *map(_facts, given))
+    place = CHOSEN.get().name  # weights are packed for a runway
+    full = (place, *key, *map(_facts, given))
     old = next((entry for entry in w.kept if entry.key == full), None)
     if old is not None and old.copies is not None:
         if all(map(_same, old.copies, given)):
@@ -63,7 +66,7 @@ def kept(make: Callable[..., Made], key: tuple[Any, ...], w: Any, *rest: Any) ->
     others = [entry for entry in w.kept if entry.key != full]
     last = Entry(full)
     if copies is not None:  # which say on what grids they are, whoever changed `w` now
-        last = Entry((*key, *map(_facts, copies)), copies, made)
+        last = Entry((place, *key, *map(_facts, copies)), copies, made)
     w.kept = (*others, last)[-MOST:]
     return made
 

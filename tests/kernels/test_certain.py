@@ -94,7 +94,8 @@ def test_multiples_are_checked_for_their_size(monkeypatch):
 
 
 @pytest.mark.skipif(
-    not runway.MOST_FACTOR, reason="weights of this runway have no room for multiples"
+    not runway.HOST.MOST_FACTOR,
+    reason="weights of this runway have no room for multiples",
 )
 def test_depthwise_layers_take_them(rng):
     weight = rng.integers(1, 128, (3, 1, 3, 3))

@@ -117,7 +117,7 @@ def test_random_windows(name, seed):
 
     limit = 1 << (RUNWAYS[name].DEPTHWISE_BITS - 1)
     weight = rng.integers(-limit, limit, (c, *case[1]))
-    padded = runway.padded_columns(c)
+    padded = runway.HOST.padded_columns(c)
     bias, multiplier = np.zeros(padded, np.int32), np.zeros(padded, np.float32)
     limbs = np.zeros((padded, 8), np.int64)
     bias[:c] = -37 * weight.sum(axis=(1, 2))
@@ -173,7 +173,9 @@ def check_alone(name, rng, case, codes, steps, zero_point):
 
 def padded(values, c, missing=0):
     """Values of c channels, and `missing` for those up to whole panels."""
-    wide = np.full((runway.padded_columns(c), *values.shape[1:]), missing, values.dtype)
+    wide = np.full(
+        (runway.HOST.padded_columns(c), *values.shape[1:]), missing, values.dtype
+    )
     wide[:c] = values
     return wide
 

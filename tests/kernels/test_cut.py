@@ -113,7 +113,7 @@ def test_ranges_are_a_partition(size, count, grain):
 
 
 def test_wide_layers_of_few_pixels_are_cut_by_columns():
-    if not cut.runway.PANEL_COLUMNS:
+    if not cut.runway.HOST.PANEL_COLUMNS:
         pytest.skip("weights of this runway are not cut")
     parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=4, least=2)
     assert {part[Column.X_BYTES] for part in parts} == {3 * 3 * 32}

@@ -116,7 +116,7 @@ OWN = [Fraction(1000, 1000 * (3 * TAPS + 7 * i) + 331) for i in range(CHANNELS)]
 @pytest.fixture
 def linear():
     """(step, its exceptions)."""
-    if not runway.PRODUCTS_TAKE_EXCEPTIONS:
+    if not runway.HOST.PRODUCTS_TAKE_EXCEPTIONS:
         pytest.skip("products of this runway look for ties")
     nothing = np.zeros(CHANNELS, np.int32)
     *_, known = products.product_constants(WEIGHT, nothing, OWN, 0)

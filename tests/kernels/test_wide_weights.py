@@ -27,7 +27,7 @@ def weights(rng, *shape):
     return made
 
 
-@pytest.fixture(params=[runway.DEPTHWISE_BITS, 8])
+@pytest.fixture(params=[runway.HOST.DEPTHWISE_BITS, 8])
 def bits(request, monkeypatch):
     """Of depthwise weights in kernels: as here, and as on a CPU that has no more."""
     monkeypatch.setattr(runway, "DEPTHWISE_BITS", request.param)
@@ -90,5 +90,7 @@ def test_depthwise_sums_that_float32_does_not_hold_are_products():
     for more in (0, 1):
         weight = np.full((groups, 1, taps + more, 1), -255)
         step = conv2d(weight, groups=groups)
-        assert isinstance(step, Repeated) == (more == 1 or runway.DEPTHWISE_BITS == 8)
+        assert isinstance(step, Repeated) == (
+            more == 1 or runway.HOST.DEPTHWISE_BITS == 8
+        )
         assert (step(x) == -255 * 255 * (taps + more)).all()

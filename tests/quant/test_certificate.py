@@ -112,7 +112,7 @@ def test_every_operation_that_becomes_a_step_has_a_case(ran: dict[str, Any]) -> 
 
 
 def test_every_kernel_has_a_case(ran: dict[str, Any]) -> None:
-    seen = {k.__name__ for step in ran["steps"] for k in step.kernels}
+    seen = {name for step in ran["steps"] for name in step.kernels}
     seen |= {case.kernel for case in CASES}
     assert {"gemm_u8s8u8", "lookup_u16"} < integer_kernels() <= seen
 
