@@ -19,6 +19,7 @@ from mdtensor.quant.qparams import QParams
 BIAS_TOLERANCE = 2.0**-23
 
 
+@lru_cache(maxsize=1024)
 def without_zero(grid: QParams) -> QParams:
     """The grid of steps from real 0, as accumulators have them."""
     where: Any = {"axis": grid.axis, "block_size": grid.block_size}

@@ -30,7 +30,7 @@ from mdtensor.quant import exact, long_tables, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, narrow, whole
+from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
 from mdtensor.quant.ops.refusals import require_out, ruled_per_tensor
 from mdtensor.quant.pieces import by_pieces, singles
 from mdtensor.quant.qparams import QParams
@@ -91,7 +91,7 @@ def looked_up(
         _refuse_undefined(name, function, x)
     if by_rule := ruled_per_tensor(name, grid, x):
         return by_rule(function, x, grid)
-    step = attempt(_lookup, function, spec_of(x), grid)
+    step = step_of_codes(_lookup, function, spec_of(x), out=grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)
     return quantized(_found(operation, function, x, grid, options), grid)

@@ -35,7 +35,13 @@ from mdtensor.quant.deduction import (
     rounded_sum,
 )
 from mdtensor.quant.ops.activation import lookup_step
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, narrow, whole
+from mdtensor.quant.ops.compiled import (
+    NotCompiled,
+    compiled,
+    narrow,
+    step_of_codes,
+    whole,
+)
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
@@ -96,8 +102,11 @@ def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
     if by_rule := ruled_per_tensor("add", out, x1, x2):
         return by_rule(x1, x2, out)
-    step = None if out is None else attempt(add_step, spec_of(x1), spec_of(x2), out=out)
-    return _run(step, x1, x2, out) if step else _sum("add", x1, x2, 1, out)
+    if out is not None:
+        step = step_of_codes(add_step, spec_of(x1), spec_of(x2), out=out)
+        if step:
+            return _run(step, x1, x2, out)
+    return _sum("add", x1, x2, 1, out)
 
 
 @method(add, deduce=rounded_sum)
@@ -185,7 +194,7 @@ def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     if by_rule := ruled_per_tensor("mul", out, x1, x2):
         return by_rule(x1, x2, out)
     if out is not None and x1.shape == x2.shape:
-        step = attempt(mul_step, spec_of(x1), spec_of(x2), out=out)
+        step = step_of_codes(mul_step, spec_of(x1), spec_of(x2), out=out)
         if step:
             return _run(step, x1, x2, out)
     return _product(x1, x2, out)

@@ -6,9 +6,11 @@ plan calls the method: the results are the same.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from mdtensor import MdtensorError, OptionError
+from mdtensor.kernels.cpu.runway import CHOSEN
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT
@@ -77,3 +79,18 @@ def attempt(prepare: Callable[..., Step], *arguments: Any, **options: Any) -> An
         return prepare(*arguments, **options)
     except NotCompiled:
         return None
+
+
+def step_of_codes(prepare: Callable[..., Step], *given: Any, out: QParams) -> Any:
+    """As `attempt`, of specs and functions: calls with equal ones share the step.
+
+    Equal grids may differ in their rule, so that of `out` counts too.
+    """
+    return _known(CHOSEN.get().name, out.rounding, prepare, *given, out=out)
+
+
+@lru_cache(maxsize=1024)
+def _known(
+    _place: str, _rule: str | None, prepare: Callable[..., Step], *given: Any, out: Any
+) -> Any:
+    return attempt(prepare, *given, out=out)

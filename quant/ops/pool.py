@@ -31,7 +31,14 @@ from mdtensor.quant.codes import (
     unsigned_grid,
 )
 from mdtensor.quant.deduction import of_something, one_scale, rounded
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
+from mdtensor.quant.ops.compiled import (
+    NotCompiled,
+    attempt,
+    compiled,
+    held,
+    narrow,
+    step_of_codes,
+)
 from mdtensor.quant.ops.refusals import require_out, require_per_tensor
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -237,7 +244,7 @@ def global_avg_pool2d(x: ShortTensor, /, *, out: Any = None) -> Any:
     _refuse_nothing("global_avg_pool2d", x)
     if by_rule := ruled("global_avg_pool2d", grid):
         return by_rule(x, grid)
-    step = attempt(global_avg_pool2d_step, spec_of(x), out=grid)
+    step = step_of_codes(global_avg_pool2d_step, spec_of(x), out=grid)
     if step is None:
         return mean(x, axis=(2, 3), keepdims=True, out=grid)
     return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.quant import QParams, qint8, qint32
+from mdtensor.quant import QParams, qint8, qint32, runway
 from mdtensor.quant.ops import activation, arithmetic, compiled, conv, conversion, pool
 from mdtensor.quant.tensor import QInt8Tensor
 
@@ -65,3 +65,20 @@ def test_shapes_that_are_not_compiled():
         arithmetic.mul_step(scalar, scalar, out=QParams(1))
     with pytest.raises(compiled.NotCompiled, match="equal shapes"):
         arithmetic.add_step(scalar, IMAGE, out=QParams(1))
+
+
+def test_equal_grids_share_a_step():
+    def made(out=0.5, rule=None, scale=1e30):
+        x = md.TensorSpec(QInt8Tensor, (1, 2), QParams(scale, 3))
+        grid = QParams(out * scale, rounding=rule)
+        return compiled.step_of_codes(arithmetic.add_step, x, x, out=grid)
+
+    first = made()
+    assert made() is first is not None
+    assert made(0.25) is not first
+    assert made(rule="exact") is not first
+    assert made(rule="onnx") is None
+    assert made(1e-35) is None
+    with runway("generic"):
+        assert made().on.name == "generic"
+    assert made() is first
