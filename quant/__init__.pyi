@@ -47,7 +47,7 @@ from mdtensor.quant.qparams import (
     grid_of as grid_of,
 )
 from mdtensor.quant.rules import rounding as rounding
-from mdtensor.quant.runway import runway as runway
+from mdtensor.quant.instructions import runway as runway
 from mdtensor.quant.table import Table as Table
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
