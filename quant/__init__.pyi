@@ -34,6 +34,7 @@ from mdtensor.quant.gguf import (
     read_gguf as read_gguf,
     write_gguf as write_gguf,
 )
+from mdtensor.quant.instructions import runway as runway
 from mdtensor.quant.observers import (
     EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,
@@ -47,7 +48,6 @@ from mdtensor.quant.qparams import (
     grid_of as grid_of,
 )
 from mdtensor.quant.rules import rounding as rounding
-from mdtensor.quant.instructions import runway as runway
 from mdtensor.quant.table import Table as Table
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
