@@ -17,7 +17,7 @@ from mdtensor.kernels.rescale import rescale
 HERE = Path(__file__).parent
 draw_window = runpy.run_path(str(HERE / "windows.py"))["draw_window"]
 excepting = runpy.run_path(str(HERE / "excepting.py"))["excepting"]
-RUNWAYS = {"generic": conv, isa.RUNWAY: runway.fast.conv}
+RUNWAYS = {"generic": conv, isa.RUNWAY: runway.families(isa.RUNWAY).conv}
 SLACK = 64
 # (h, w, c), kernel, stride, padding, dilation
 CASES = [

@@ -30,7 +30,7 @@ def weights(rng, *shape):
 @pytest.fixture(params=[runway.HOST.DEPTHWISE_BITS, 8])
 def bits(request, monkeypatch):
     """Of depthwise weights in kernels: as here, and as on a CPU that has no more."""
-    monkeypatch.setattr(runway, "DEPTHWISE_BITS", request.param)
+    monkeypatch.setattr(runway.HOST, "DEPTHWISE_BITS", request.param)
     return request.param
 
 
