@@ -107,6 +107,15 @@ HOST = kernels(isa.RUNWAY)
 CHOSEN: ContextVar[SimpleNamespace] = ContextVar("runway", default=HOST)
 
 
+def made_on(own, make, *arguments):
+    """make(*arguments), whose steps and layers are those of the runway `own`."""
+    token = CHOSEN.set(own)
+    try:
+        return make(*arguments)
+    finally:
+        CHOSEN.reset(token)
+
+
 def runway_of(kernel):
     """The runway that the kernel `kernel` belongs to."""
     folder = kernel.__module__.split(".")[-2]

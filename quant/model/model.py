@@ -19,6 +19,7 @@ from typing import Any
 
 from mdtensor import DType, TensorSpec
 from mdtensor.errors import DataError, written
+from mdtensor.kernels.cpu import runway
 from mdtensor.quant.dtypes import qint8
 from mdtensor.quant.model import (
     algorithms,
@@ -53,7 +54,7 @@ class Model:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph, self._on = graph, runway.CHOSEN.get()
         self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self._lock = threading.Lock()
 
@@ -121,7 +122,8 @@ class Model:
         with self._lock:
             if key not in self._plans:
                 specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
-                self._plans[key] = Plan(replace(self.graph, inputs=specs))
+                graph = replace(self.graph, inputs=specs)
+                self._plans[key] = runway.made_on(self._on, Plan, graph)
             return self._plans[key]
 
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
