@@ -1,11 +1,11 @@
 """Which instructions the kernels of what is made in a block use."""
 
-from contextvars import Token
-from types import SimpleNamespace
-
 from mdtensor import OptionError
 from mdtensor.errors import shown
 from mdtensor.kernels.cpu import isa, runway as kernels_of
+from mdtensor.quant.scopes import Scope
+
+_BLOCKS = Scope(kernels_of.CHOSEN)
 
 
 class runway:
@@ -40,15 +40,14 @@ class runway:
         if not isinstance(name, str) or name not in isa.here():
             raise OptionError(*_refusal(name), f"runway({shown(name)})")
         self.name = name
-        self._tokens: list[Token[SimpleNamespace]] = []
 
     def __enter__(self) -> str:
         own = kernels_of.kernels(self.name.removesuffix(isa.EMULATED))
-        self._tokens.append(kernels_of.CHOSEN.set(own))
+        _BLOCKS.enter(own)
         return self.name
 
     def __exit__(self, *_: object) -> None:
-        kernels_of.CHOSEN.reset(self._tokens.pop())
+        _BLOCKS.leave()
 
     def __repr__(self) -> str:
         return f"runway({self.name!r})"

@@ -1,13 +1,15 @@
 """How many threads run the compiled steps of a model."""
 
 import os
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 
 from mdtensor import OptionError
 from mdtensor.errors import describe, shown
 from mdtensor.kernels.dense.team import MOST_THREADS
+from mdtensor.quant.scopes import Scope
 
 _CURRENT: ContextVar[int | None] = ContextVar("threads", default=None)
+_BLOCKS = Scope(_CURRENT)
 
 
 def current() -> int:
@@ -55,14 +57,13 @@ class threads:
                 describe("threads", n),
             )
         self.n = n
-        self._tokens: list[Token[int | None]] = []
 
     def __enter__(self) -> int:
-        self._tokens.append(_CURRENT.set(self.n))
+        _BLOCKS.enter(self.n)
         return self.n
 
     def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        _BLOCKS.leave()
 
     def __repr__(self) -> str:
         return f"threads({self.n})"

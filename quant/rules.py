@@ -15,10 +15,11 @@ that of the context, `with quant.rounding(...)`, else `exact`.
 """
 
 import difflib
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 
 from mdtensor import OptionError
 from mdtensor.errors import shown, written
+from mdtensor.quant.scopes import Scope
 
 EXACT = "exact"
 NAMES = (
@@ -31,6 +32,7 @@ NAMES = (
     "xnnpack_arm",
 )
 _CURRENT: ContextVar[str] = ContextVar("rounding", default=EXACT)
+_BLOCKS = Scope(_CURRENT)
 
 
 def check_rule(name: object) -> str:
@@ -77,14 +79,13 @@ class rounding:
 
     def __init__(self, rule: str) -> None:
         self.rule = check_rule(rule)
-        self._tokens: list[Token[str]] = []
 
     def __enter__(self) -> str:
-        self._tokens.append(_CURRENT.set(self.rule))
+        _BLOCKS.enter(self.rule)
         return self.rule
 
     def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        _BLOCKS.leave()
 
     def __repr__(self) -> str:
         return f"rounding({self.rule!r})"
