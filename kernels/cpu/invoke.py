@@ -307,11 +307,17 @@ def invokers(name):
     if name == runway.HOST.name:
         return INVOKE
     names = globals() | vars(runway.kernels(name))
-    names[_operand.__name__] = _bound(_operand, names)
-    return tuple(_bound(function, names) for function in INVOKE)
+    names[_operand.__name__] = _bound(_operand, name, names)
+    return tuple(_bound(function, name, names) for function in INVOKE)
 
 
-def _bound(function, names):
-    """`function` with other values of the global names that it reads."""
+def _bound(function, name, names):
+    """`function` with other values of the global names that it reads.
+
+    Its own name is another than in a process of that runway, whose code in the cache
+    calls functions of this module, which are not those of this process.
+    """
     plain = getattr(function, "py_func", function)
-    return kernel(FunctionType(plain.__code__, names, plain.__name__))
+    bound = FunctionType(plain.__code__, names, f"{plain.__name__}_on_{name}")
+    bound.__qualname__ = bound.__name__
+    return kernel(bound)

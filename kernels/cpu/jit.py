@@ -162,7 +162,8 @@ class KernelCache(NullCache):
             is_large, needed, payload = pickle.loads(file.read_bytes())
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
-        link.require(needed)
+        if not link.require(needed):  # of functions that are others in this process
+            return None
         compiled = compiler.CompileResult._rebuild(target_context, *payload)
         self._loaded[compiled.signature.args] = is_large
         return compiled

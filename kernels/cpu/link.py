@@ -43,13 +43,14 @@ def publish(dispatcher, compiled, key):
 
 
 def needed_by(compiled):
-    """(module, name, argument types) of the kernels that the code calls by symbol."""
+    """{symbol: (module, name, argument types)} of the kernels that the code calls."""
     functions = compiled.library._final_module.functions
     called = [f.name for f in functions if f.is_declaration]
-    return [_published[name] for name in called if name.startswith(PREFIX)]
+    return {name: _published[name] for name in called if name.startswith(PREFIX)}
 
 
 def require(needed):
-    """Compile or load what `needed_by` found."""
-    for module, name, arguments in needed:
+    """Compile or load what `needed_by` found; whether all its symbols are there now."""
+    for module, name, arguments in needed.values():
         getattr(importlib.import_module(module), name).compile(arguments)
+    return needed.keys() <= _published.keys()

@@ -111,6 +111,18 @@ def test_a_symbol_is_there_before_the_code_that_calls_it(shared):
 
 
 @pytest.mark.compiled
+def test_code_that_calls_what_is_not_here_is_compiled_anew(shared):
+    run(shared)
+    (outer,) = (shared / "__pycache__").rglob("outer-*.nbc")
+    made = outer.read_bytes()  # opens with what it needs
+    elsewhere = made.replace(b"mdtensor.kernel.inner-", b"mdtensor.kernel.other-", 1)
+    assert elsewhere != made
+    outer.write_bytes(elsewhere)
+    assert run(shared)[0] == ["11", "True"]
+    assert b"mdtensor.kernel.other-" not in outer.read_bytes()
+
+
+@pytest.mark.compiled
 def test_symbols_need_no_cache(shared):
     (shared / "__pycache__").write_text("in the way")
     (shared.parent / "home").write_text("in the way")

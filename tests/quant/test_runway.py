@@ -1,6 +1,9 @@
 """A context chooses the instructions of what is made in it, and changes no byte."""
 
+import os
 import runpy
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -130,6 +133,31 @@ def test_all_kinds_of_steps_give_the_same_bytes(name):
         executable = net.program.build(outputs)
     for a, b in zip(executable.values(x, threads=2), want, strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+#: A product on the runway "generic", which is the process's own or that of a block.
+PRODUCT = """
+from mdtensor import linear, quant
+x = quant.QInt8Tensor([1, 2, 3], scale=0.5)
+w = quant.QInt8Tensor([[1, -1, 2]], scale=0.25)
+with quant.runway("generic"):
+    print(linear(x, w, out=quant.QParams(0.5)).codes.tolist())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_processes_of_two_runways_share_a_cache(tmp_path):
+    for runway_of_process in ("generic", isa.RUNWAY, isa.RUNWAY):
+        given = {"NUMBA_CACHE_DIR": str(tmp_path), "MDTENSOR_ISA": runway_of_process}
+        found = subprocess.run(
+            [sys.executable, "-c", PRODUCT],
+            env=os.environ | given,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout == "[1]\n"
 
 
 @pytest.mark.parametrize("name", ["sse", "", 3, None, ["avx2"]])
