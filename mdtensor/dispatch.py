@@ -349,7 +349,8 @@ def method(
 
     Args:
         function: the operation.
-        deduce: rule for the result of this method, if it is not the declared one.
+        deduce: rule for the result of this method, if it is not the declared one. What
+            depends on the operation is told by `deduce.of(operation)`, if there is one.
         prepare: given the constant arguments, returns a step for compiled plans.
         specialize: given types, returns what calls with just these run, or None.
         override: replace a method that has the same signature.
@@ -373,7 +374,9 @@ def method(
     def add_method(implementation: Implementation) -> Any:
         operation: Operation = function.operation
         found, signature = implemented(operation, implementation, types)
-        rest = deduce, prepare, specialize, operation.name, anywhere
+        bind = getattr(deduce, "of", None)
+        rule = bind(operation) if callable(bind) else deduce
+        rest = rule, prepare, specialize, operation.name, anywhere
         operation.add_method(Method(found, signature, *rest), override)
         return operation.function
 

@@ -1,7 +1,7 @@
 """Rules of deduction for quantized methods: the declared shape, our types and grids."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mdtensor import (
@@ -18,13 +18,14 @@ from mdtensor import (
     result_type,
 )
 from mdtensor.errors import grids
-from mdtensor.generics.rules.conv import convolution
+from mdtensor.generics.rules.conv import convolution, global_pooling, pooling
 from mdtensor.generics.rules.elementwise import along, broadcast, same
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.rules.reduction import extreme, reduction
 from mdtensor.generics.shapes import normalize_axes
 from mdtensor.quant import accumulators, joining, moving
 from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.presets import admit
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
 
@@ -66,6 +67,28 @@ def rounded(
         return on_grid(shape, out)
 
     return deduce
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """What `rule` gives, of a call that the rule of rounding in force computes.
+
+    Args:
+        rule: of deduction.
+        operation: its name, which `of` fills in.
+    """
+
+    rule: Rule
+    operation: str = ""
+
+    def of(self, operation: Any) -> "Ruled":
+        """This rule for an operation that takes `out=`."""
+        return replace(self, operation=operation.name)
+
+    def __call__(self, *specs: Any, **options: Any) -> TensorSpec:
+        found = self.rule(*specs, **options)
+        admit(self.operation, *specs, **options)
+        return found
 
 
 def kept(rule: Rule) -> Rule:
@@ -283,14 +306,16 @@ def _matmul_grid(x: Any, w: Any, *rest: Any) -> QParams:
     return accumulators.of_products(x.qparams, w.qparams, rest[-1] - 1)
 
 
-curve = rounded(same)
-rounded_sum = rounded(broadcast, _sum_grid)
-rounded_product = rounded(broadcast, _product_grid)
-rounded_quotient = rounded(broadcast)
-rounded_matmul = rounded(matrix_product, _matmul_grid, by_columns)
-rounded_linear = rounded(affine, _matmul_grid, by_rows_or_blocks)
-rounded_conv = rounded(convolution, _conv_grid, by_rows)
-rounded_mean = of_something(on_one_grid(rounded(reduction)))
-rounded_share = on_one_grid(rounded(along))
-kept_same = kept(same)
-kept_broadcast = kept(broadcast)
+curve = Ruled(rounded(same))
+rounded_sum = Ruled(rounded(broadcast, _sum_grid))
+rounded_product = Ruled(rounded(broadcast, _product_grid))
+rounded_quotient = Ruled(rounded(broadcast))
+rounded_matmul = Ruled(rounded(matrix_product, _matmul_grid, by_columns))
+rounded_linear = Ruled(rounded(affine, _matmul_grid, by_rows_or_blocks))
+rounded_conv = Ruled(rounded(convolution, _conv_grid, by_rows))
+rounded_mean = Ruled(of_something(on_one_grid(rounded(reduction))))
+rounded_share = Ruled(on_one_grid(rounded(along)))
+rounded_window = Ruled(of_something(rounded(pooling, check=one_scale)))
+rounded_image = Ruled(of_something(rounded(global_pooling, check=one_scale)))
+kept_same = Ruled(kept(same))
+kept_broadcast = Ruled(kept(broadcast))

@@ -4,6 +4,7 @@ from typing import Any
 
 from mdtensor import OptionError, TensorSpec, dtypes, generic, leaf
 from mdtensor.quant.deduction import check_fit
+from mdtensor.quant.presets import admit
 from mdtensor.quant.qparams import QParams
 
 
@@ -12,17 +13,26 @@ def _on_grid(x: TensorSpec, *, qparams: Any, **_: Any) -> TensorSpec:
     return TensorSpec(leaf(qparams.dtype), x.shape, qparams)
 
 
+def _quantized(x: TensorSpec, *, qparams: Any, rounding: Any = None) -> TensorSpec:
+    found = _on_grid(x, qparams=qparams)
+    out = qparams if rounding is None else qparams.rounded(rounding)
+    admit("quantize", x, out=out)
+    return found
+
+
 def _on_out(x: TensorSpec, *, out: Any, **_: Any) -> TensorSpec:
     if not isinstance(out, QParams):
         raise OptionError(f"out is a {type(out).__name__}", "Pass out=QParams(...)")
-    return _on_grid(x, qparams=out)
+    found = _on_grid(x, qparams=out)
+    admit("requantize", x, out=out)
+    return found
 
 
 def _real(x: TensorSpec, **_: Any) -> TensorSpec:
     return TensorSpec(leaf(dtypes.float32), x.shape)
 
 
-@generic(deduce=_on_grid)
+@generic(deduce=_quantized)
 def quantize(x: Any, /, qparams: Any, *, rounding: Any = None) -> Any:
     """The codes of real numbers on a grid.
 

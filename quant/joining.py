@@ -36,6 +36,20 @@ def shared_rule(xs: Sequence[Any]) -> str | None:
     return rules.pop() if len(rules) == 1 else None
 
 
+def check_one_scale(*xs: Any) -> None:
+    """Refuse grids that differ along an axis, of tensors or their specs.
+
+    Raises:
+        GridError: with the axis.
+    """
+    for x in xs:
+        if x.qparams.axis is not None:
+            raise GridError(
+                f"scales differ along axis {x.qparams.axis}",
+                "Use requantize(x, out=QParams(...)) to one grid first",
+            )
+
+
 def concatenated(xs: Sequence[Any], axis: int | None) -> QParams:
     """Of tensors, or their specs, laid end to end."""
     grids = [x.qparams for x in xs]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdtensor import TensorSpec
-from mdtensor.errors import OptionError, written
+from mdtensor.errors import MdtensorError, OptionError, written
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
@@ -67,7 +67,7 @@ def refused(graph: Graph, rule: str) -> dict[str, str]:
         name = node.operation.__name__
         try:
             _check(node, rule, specs, grids[0])
-        except OptionError as error:
+        except MdtensorError as error:
             problem = error.problem.removeprefix(f"{written('rounding', rule)}: ")
             found[node.name] = f"{name}: {problem}"
     return found

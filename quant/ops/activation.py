@@ -28,11 +28,12 @@ from mdtensor.generics.rules.elementwise import same
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import exact, long_tables, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
-from mdtensor.quant.deduction import curve, kept_same, on_grid
+from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
 from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
-from mdtensor.quant.ops.refusals import require_out, ruled_per_tensor
+from mdtensor.quant.ops.refusals import require_out
 from mdtensor.quant.pieces import by_pieces, singles
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     NarrowTensor,
@@ -89,8 +90,19 @@ def looked_up(
     grid = require_out(name, out, x)
     if isinstance(function, tables.Partial):
         _refuse_undefined(name, function, x)
-    if by_rule := ruled_per_tensor(name, grid, x):
+    if by_rule := ruled(name, grid):
         return by_rule(function, x, grid)
+    return _by_table(operation, function, x, grid, options)
+
+
+def _by_table(
+    operation: Any,
+    function: tables.Function,
+    x: Any,
+    grid: QParams,
+    options: dict[str, Any],
+) -> Any:
+    """The codes of `function` on `grid`, exact."""
     step = step_of_codes(_lookup, function, spec_of(x), out=grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)
@@ -120,12 +132,12 @@ def _found(
 
 
 def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any) -> Any:
-    """Between bounds as `looked_up`; without `out` on the grids of `x`."""
+    """Between bounds as `looked_up`; without `out` on the grids of `x`, unrounded."""
     function = tables.relu if operation is relu else tables.clip(low, high)
-    if out is not None or x.qparams.axis is None:
-        grid = x.qparams if out is None else out
-        return looked_up(operation, function, x, grid, **options)
-    ruled_per_tensor(operation.__name__, x.qparams, x)
+    if out is not None:
+        return looked_up(operation, function, x, out, **options)
+    if x.qparams.axis is None:
+        return _by_table(operation, function, x, x.qparams, options)
     ends = (_codes_at(x.qparams, bound) for bound in (low, high))
     first, last = (x.qparams.along(end, x.shape) for end in ends)
     codes = x.codes.buffer
@@ -228,7 +240,7 @@ def _relu6_spec(x: TensorSpec, /, *, out: QParams | None = None) -> TensorSpec:
     return clipped_spec(x, min=0, max=6, out=out)
 
 
-@method(relu6, deduce=_relu6_spec, prepare=relu6_step)
+@method(relu6, deduce=Ruled(_relu6_spec), prepare=relu6_step)
 def relu6(x: ShortTensor, /, *, out: Any = None) -> Any:
     return clipped(relu6, x, 0, 6, out)
 
@@ -246,14 +258,14 @@ def clipped_spec(
     x: TensorSpec, /, *, min: Any, max: Any, out: QParams | None = None
 ) -> TensorSpec:
     """On the grid `out`, or the argument's, which holds the bounds exactly."""
-    found = kept_same(x, out=out)
+    found = kept_same.rule(x, out=out)
     low, high = _bounds(min, max)
     if out is None:
         _refuse_inexact(x.qparams, low, high)
     return found
 
 
-@method(clip, deduce=clipped_spec, prepare=clip_step)
+@method(clip, deduce=Ruled(clipped_spec), prepare=clip_step)
 def clip(x: ShortTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
     return clipped(clip, x, min, max, out)
 

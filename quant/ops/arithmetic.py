@@ -47,9 +47,9 @@ from mdtensor.quant.ops.refusals import (
     refuse_mixed,
     refused,
     require_out,
-    ruled_per_tensor,
 )
 from mdtensor.quant.pieces import by_pieces
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     AffineTensor,
@@ -100,7 +100,7 @@ def _number(a: TensorSpec, b: Any) -> Fraction | None:
 @method(add, deduce=rounded_sum, prepare=add_step)
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
-    if by_rule := ruled_per_tensor("add", out, x1, x2):
+    if by_rule := ruled("add", out):
         return by_rule(x1, x2, out)
     if out is not None:
         step = step_of_codes(add_step, spec_of(x1), spec_of(x2), out=out)
@@ -142,7 +142,7 @@ def _run(step: Any, x1: Any, x2: Any, out: QParams) -> Any:
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
-    if by_rule := ruled_per_tensor(name, out, x1, x2):
+    if by_rule := ruled(name, out):
         return by_rule(x1, x2, out)
     if out is not None:
 
@@ -191,7 +191,7 @@ def mul_step(
 @method(mul, deduce=rounded_product, prepare=mul_step)
 def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check("mul", x1, x2, out)
-    if by_rule := ruled_per_tensor("mul", out, x1, x2):
+    if by_rule := ruled("mul", out):
         return by_rule(x1, x2, out)
     if out is not None and x1.shape == x2.shape:
         step = step_of_codes(mul_step, spec_of(x1), spec_of(x2), out=out)
@@ -236,7 +236,7 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     a, b = (exact.steps_of(x) for x in (x1, x2))
     if ((a == 0) & (b == 0)).any():
         raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
-    if by_rule := ruled_per_tensor("div", grid, x1, x2):
+    if by_rule := ruled("div", grid):
         return by_rule(x1, x2, grid)
 
     def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
@@ -328,7 +328,7 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
         shape = broadcast_shapes(x1.shape, x2.shape)
         grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))
         return quantized(choose(x1.codes.buffer, x2.codes.buffer), grid)
-    if by_rule := ruled_per_tensor(name, out, x1, x2):
+    if by_rule := ruled(name, out):
         return by_rule(x1, x2, out)
     steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]
     return quantized(exact.to_codes(choose(*steps), out), out)

@@ -24,7 +24,7 @@ from mdtensor.generics.options import number
 from mdtensor.generics.rules.activation import bounded
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import functions, tables
-from mdtensor.quant.deduction import curve
+from mdtensor.quant.deduction import Ruled, curve
 from mdtensor.quant.ops.activation import (
     clip_step,
     clipped,
@@ -83,10 +83,10 @@ def _leaky_relu_spec(
     x: TensorSpec, *, negative_slope: float, **options: Any
 ) -> TensorSpec:
     _leaky_relu(negative_slope)
-    return curve(x, **options)
+    return curve.rule(x, **options)
 
 
-@method(leaky_relu, deduce=_leaky_relu_spec, prepare=leaky_relu_step)
+@method(leaky_relu, deduce=Ruled(_leaky_relu_spec), prepare=leaky_relu_step)
 def leaky_relu(x: ShortTensor, /, *, negative_slope: float, out: Any = None) -> Any:
     function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
     return looked_up(leaky_relu, function, x, out, negative_slope=negative_slope)
@@ -104,10 +104,10 @@ def elu_step(
 
 def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
     _elu(alpha)
-    return curve(x, **options)
+    return curve.rule(x, **options)
 
 
-@method(elu, deduce=_elu_spec, prepare=elu_step)
+@method(elu, deduce=Ruled(_elu_spec), prepare=elu_step)
 def elu(x: ShortTensor, /, *, alpha: float, out: Any = None) -> Any:
     function = checked("elu", (x,), lambda: _elu(alpha))
     return looked_up(elu, function, x, out, alpha=alpha)
@@ -128,10 +128,10 @@ def gelu_step(
 
 def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec:
     _gelu(approximate)
-    return curve(x, **options)
+    return curve.rule(x, **options)
 
 
-@method(gelu, deduce=_gelu_spec, prepare=gelu_step)
+@method(gelu, deduce=Ruled(_gelu_spec), prepare=gelu_step)
 def gelu(x: ShortTensor, /, *, approximate: str, out: Any = None) -> Any:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
     return looked_up(gelu, function, x, out, approximate=approximate)
@@ -154,10 +154,10 @@ def celu_step(
 
 def _celu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
     _celu(alpha)
-    return curve(x, **options)
+    return curve.rule(x, **options)
 
 
-@method(celu, deduce=_celu_spec, prepare=celu_step)
+@method(celu, deduce=Ruled(_celu_spec), prepare=celu_step)
 def celu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
     return looked_up(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
 
@@ -179,10 +179,10 @@ def _softplus_spec(
     x: TensorSpec, *, beta: float, threshold: float, **options: Any
 ) -> TensorSpec:
     _softplus(beta, threshold)
-    return curve(x, **options)
+    return curve.rule(x, **options)
 
 
-@method(softplus, deduce=_softplus_spec, prepare=softplus_step)
+@method(softplus, deduce=Ruled(_softplus_spec), prepare=softplus_step)
 def softplus(
     x: NarrowTensor, /, *, beta: float, threshold: float, out: Any = None
 ) -> Any:
@@ -203,7 +203,7 @@ def _hardtanh_spec(
     return clipped_spec(x, min=min_val, max=max_val, **options)
 
 
-@method(hardtanh, deduce=_hardtanh_spec, prepare=hardtanh_step)
+@method(hardtanh, deduce=Ruled(_hardtanh_spec), prepare=hardtanh_step)
 def hardtanh(
     x: NarrowTensor, /, *, min_val: float, max_val: float, out: Any = None
 ) -> Any:

@@ -35,15 +35,15 @@ from mdtensor.generics.shapes import (
     permutation,
 )
 from mdtensor.quant import joining, moving
-from mdtensor.quant.deduction import check_integers, on_grid, shape_of
+from mdtensor.quant.deduction import Ruled, check_integers, on_grid, shape_of
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.ops import moved
 from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
     refused,
-    ruled_per_tensor,
 )
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 
@@ -235,14 +235,14 @@ def _unlike(xs: Sequence[Any]) -> tuple[Any, ...]:
     return next(((xs[0], x) for x in xs if x.qparams != xs[0].qparams), tuple(xs))
 
 
-@method(concat, deduce=_concatenated, prepare=moved.concat_step)
+@method(concat, deduce=Ruled(_concatenated), prepare=moved.concat_step)
 def concat(*arrays: QuantizedTensor, axis: Any, out: Any = None) -> Any:
     if out is None:
         return _joined("concat", concat, arrays, axis)
     specs = [spec_of(x) for x in arrays]
     checked("concat", arrays, lambda: _concatenated(*specs, axis=axis, out=out))
     check_out("concat", out, *arrays)
-    if by_rule := ruled_per_tensor("concat", out, *arrays):
+    if by_rule := ruled("concat", out):
         return by_rule(*arrays, out, axis=axis)
     return concat([requantize(x, out=out) for x in arrays], axis=axis)
 

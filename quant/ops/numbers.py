@@ -27,7 +27,7 @@ from mdtensor.quant.ops.arithmetic import quotient
 from mdtensor.quant.ops.constants import PythonNumber, codes_of
 from mdtensor.quant.ops.refusals import check_out, refuse_mixed, refused
 from mdtensor.quant.pieces import by_pieces, singles
-from mdtensor.quant.presets import ruled
+from mdtensor.quant.presets import rule_for
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tables import exactly
 from mdtensor.quant.tensor import AffineTensor, quantized
@@ -50,6 +50,7 @@ def _on_out(name: str) -> Callable[..., TensorSpec]:
             refused(name)(x1, x2)
         _check(number)
         check_integers(out)
+        _refuse_rule(name, out)
         return on_grid(x.shape, out)
 
     return deduce
@@ -60,17 +61,21 @@ def _check(number: float) -> None:
         raise CastError(f"{number} has no code", "Pass finite numbers")
 
 
+def _refuse_rule(name: str, out: QParams) -> None:
+    """Refuse a rule of rounding other than `exact`."""
+    if rule_for(name, out):
+        raise OptionError(
+            "only rounding='exact' computes with Python numbers",
+            "Quantize the number, or pass out=QParams(..., rounding='exact')",
+        )
+
+
 def _rounded(name: str, x1: Any, x2: Any, out: Any, compute: Any) -> Any:
     """compute(steps, scale / step of out, number / step of out), rounded to `out`."""
     x, number = _parted(x1, x2)
     checked(name, (x1, x2), lambda: _check(number))
     check_out(name, out, x1, x2)
-    if ruled(name, out) is not None:
-        raise OptionError(
-            "only rounding='exact' computes with Python numbers",
-            "Quantize the number, or pass out=QParams(..., rounding='exact')",
-            describe(name, x1, x2),
-        )
+    checked(name, (x1, x2), lambda: _refuse_rule(name, out))
 
     def codes(steps: Any, grid: QParams) -> Any:
         return exact.to_codes(compute(steps, grid.fraction, exactly(number)), out)

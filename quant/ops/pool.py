@@ -18,7 +18,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.generics.rules.conv import global_pooling, pooling
+from mdtensor.generics.rules.conv import pooling
 from mdtensor.generics.windows import Window, check_image, padding4, pool_window
 from mdtensor.kernels.cpu import steps
 from mdtensor.kernels.rescale import rescale
@@ -30,7 +30,7 @@ from mdtensor.quant.codes import (
     unsigned,
     unsigned_grid,
 )
-from mdtensor.quant.deduction import of_something, one_scale, rounded
+from mdtensor.quant.deduction import rounded_image, rounded_window
 from mdtensor.quant.ops.compiled import (
     NotCompiled,
     attempt,
@@ -147,7 +147,7 @@ def avg_pool2d_step(
 
 @method(
     avg_pool2d,
-    deduce=of_something(rounded(pooling, check=one_scale)),
+    deduce=rounded_window,
     prepare=avg_pool2d_step,
 )
 def avg_pool2d(
@@ -234,7 +234,7 @@ def global_avg_pool2d_step(
 
 @method(
     global_avg_pool2d,
-    deduce=of_something(rounded(global_pooling, check=one_scale)),
+    deduce=rounded_image,
     prepare=global_avg_pool2d_step,
 )
 def global_avg_pool2d(x: ShortTensor, /, *, out: Any = None) -> Any:

@@ -8,7 +8,7 @@ from mdtensor import TensorSpec, abs, method, reciprocal, sign, square
 from mdtensor.errors import checked
 from mdtensor.generics.rules.elementwise import same
 from mdtensor.quant import accumulators, elementary, exact, tables
-from mdtensor.quant.deduction import curve, on_grid, rounded
+from mdtensor.quant.deduction import Grid, Ruled, curve, rounded
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.ops.activation import looked_up, step_of
 from mdtensor.quant.qparams import QParams
@@ -25,35 +25,38 @@ def _of_signs(grid: QParams) -> QParams:
     return QParams(1, dtype=qint4 if grid.dtype.bits == 4 else qint8)
 
 
-def _magnitude(x: TensorSpec, *, out: QParams | None = None) -> TensorSpec:
-    """On `out`, or on the steps of the argument."""
-    return on_grid(x.shape, _from_zero(x.qparams)) if out is None else curve(x, out=out)
+def _magnitude(x: TensorSpec, _: int) -> QParams:
+    return _from_zero(x.qparams)
 
 
-def _signed(x: TensorSpec, *, out: QParams | None = None) -> TensorSpec:
-    """On `out`, or on steps of 1."""
-    return on_grid(x.shape, _of_signs(x.qparams)) if out is None else curve(x, out=out)
+def _sign(x: TensorSpec, _: int) -> QParams:
+    return _of_signs(x.qparams)
 
 
-def _product_grid(x: TensorSpec, _: int) -> QParams:
+def _square(x: TensorSpec, _: int) -> QParams:
     return accumulators.of_product(x, x)
 
 
-@method(abs, deduce=_magnitude, prepare=step_of(tables.magnitude))
+def _on(exact: Grid) -> Ruled:
+    """On `out`, or on the grid that holds the result exactly."""
+    return Ruled(rounded(same, exact))
+
+
+@method(abs, deduce=_on(_magnitude), prepare=step_of(tables.magnitude))
 def abs(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
         return quantized(np.abs(exact.steps_of(x)), _from_zero(x.qparams))
     return looked_up(abs, tables.magnitude, x, out)
 
 
-@method(sign, deduce=_signed, prepare=step_of(tables.sign))
+@method(sign, deduce=_on(_sign), prepare=step_of(tables.sign))
 def sign(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
         return quantized(np.sign(exact.steps_of(x)), _of_signs(x.qparams))
     return looked_up(sign, tables.sign, x, out)
 
 
-@method(square, deduce=rounded(same, _product_grid), prepare=step_of(tables.square))
+@method(square, deduce=_on(_square), prepare=step_of(tables.square))
 def square(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
         grid = checked("square", (x,), lambda: accumulators.of_product(x, x))

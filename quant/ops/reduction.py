@@ -21,9 +21,9 @@ from mdtensor.quant.deduction import (
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import (
     require_out,
-    ruled_per_tensor,
 )
 from mdtensor.quant.pieces import by_pieces, pieces
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, ShortTensor, quantized
 
@@ -59,7 +59,7 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
     count = int(np.prod([x.shape[a] for a in axes]))
     if count == 0:
         raise ShapeError("the mean of nothing has no code", "", describe("mean", x))
-    if by_rule := ruled_per_tensor("mean", grid, x):
+    if by_rule := ruled("mean", grid):
         return by_rule(x, axes, keepdims, grid)
 
     def codes(total: Any, one: QParams) -> Any:
@@ -92,7 +92,7 @@ def softmax(x: ShortTensor, /, *, axis: int, out: Any = None) -> Any:
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
     source = checked("softmax", (x,), lambda: reduced_grid(x, axis=at))
     grid = require_out("softmax", out, x)
-    if by_rule := ruled_per_tensor("softmax", grid, x):
+    if by_rule := ruled("softmax", grid):
         return by_rule(x, at, grid)
     codes = np.moveaxis(x.codes.buffer.astype(np.int64), at, -1)
     if codes.size == 0:

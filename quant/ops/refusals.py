@@ -15,6 +15,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe, grids
 from mdtensor.quant.deduction import check_integers
 from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.joining import check_one_scale
 from mdtensor.quant.ops.advice import (
     BEFORE,
     CODES,
@@ -27,7 +28,6 @@ from mdtensor.quant.ops.advice import (
     advise,
     is_codes,
 )
-from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 
 #: Operations whose third argument is a bias.
@@ -155,18 +155,4 @@ def require_out(name: str, out: QParams | None, *arguments: Any) -> QParams:
 
 def require_per_tensor(name: str, *arguments: Any) -> None:
     """Refuse grids that differ along an axis."""
-    for x in arguments:
-        if x.qparams.axis is not None:
-            raise GridError(
-                f"scales differ along axis {x.qparams.axis}",
-                "Use requantize(x, out=QParams(...)) to one grid first",
-                describe(name, *arguments),
-            )
-
-
-def ruled_per_tensor(name: str, out: QParams | None, *arguments: Any) -> Any:
-    """What computes by the rule in force, one grid each; None if that is `exact`."""
-    found = ruled(name, out)
-    if found is not None:
-        require_per_tensor(name, *arguments)
-    return found
+    checked(name, arguments, lambda: check_one_scale(*arguments))

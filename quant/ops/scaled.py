@@ -35,7 +35,8 @@ from mdtensor.quant.deduction import (
 )
 from mdtensor.quant.floats import numbers_of
 from mdtensor.quant.ops.conversion import finite
-from mdtensor.quant.ops.refusals import check_out, ruled_per_tensor
+from mdtensor.quant.ops.refusals import check_out
+from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import ScaledFloatTensor
 
@@ -65,7 +66,7 @@ def _chosen(operation: Any, x1: Any, x2: Any, out: Any) -> Any:
     name = operation.__name__
     if out is not None:
         check_out(name, out, x1, x2)
-        if by_rule := ruled_per_tensor(name, out, x1, x2):
+        if by_rule := ruled(name, out):
             return by_rule(x1, x2, out)
     shape = checked(name, (x1, x2), lambda: broadcast_shapes(x1.shape, x2.shape))
     if out is not None:

@@ -15,7 +15,7 @@ from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 
 
-def ruled(operation: str, out: QParams | None) -> Any:
+def rule_for(operation: str, out: QParams | None) -> Any:
     """What computes `operation` by the rule in force; None if that is `exact`.
 
     Raises:
@@ -34,4 +34,26 @@ def ruled(operation: str, out: QParams | None) -> Any:
             f"use {written('rounding', rules.EXACT)} here",
             operation,
         )
-    return np.errstate(over="ignore", invalid="ignore")(found.__call__)
+    return found
+
+
+def ruled(operation: str, out: QParams | None) -> Any:
+    """As `rule_for`, to be called with tensors: overflow is a rule's own matter."""
+    found = rule_for(operation, out)
+    return None if found is None else _quiet()(found.__call__)
+
+
+def admit(
+    operation: str, *specs: Any, out: QParams | None = None, **options: Any
+) -> None:
+    """Refuse a call that the rule in force does not compute.
+
+    Raises:
+        MdtensorError: as the call itself would.
+    """
+    if found := rule_for(operation, out):
+        _quiet()(found.allow)(*specs, out, **options)
+
+
+def _quiet() -> np.errstate:
+    return np.errstate(over="ignore", invalid="ignore")

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.errors import checked
 from mdtensor.kernels.presets.grid import Grid
 from mdtensor.kernels.rescale import float32_of
 from mdtensor.quant.dtypes import qint32
+from mdtensor.quant.joining import check_one_scale
 from mdtensor.quant.presets.limits import eight_bits, one_scale_each
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
@@ -55,7 +57,12 @@ class Call:
             OptionError: with what it does compute.
         """
         x, out = given
+        check_one_scale(x)
         self.check(self.rule, self.operation, x.qparams, out)
+
+    def admit(self, *given: Any) -> None:
+        """As `allow`, of tensors, which an error names."""
+        checked(self.operation, given[:-1], lambda: self.allow(*given))
 
     def tensor(self, codes: Any, out: QParams) -> Any:
         """The codes on `out`, which remember their rule."""
@@ -69,7 +76,7 @@ class Quantized(Call):
         self.check(self.rule, self.operation, given[-1])
 
     def __call__(self, x: Any, out: QParams) -> Any:
-        self.allow(x, out)
+        self.admit(x, out)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             values = x.buffer.astype(np.float32)
         return self.tensor(self.kernel(values, plain(out, x.shape)), out)
@@ -89,7 +96,7 @@ class Requantized(Call):
             self.check(self.rule, self.operation, x.qparams, out)
 
     def __call__(self, x: Any, out: QParams) -> Any:
-        self.allow(x, out)
+        self.admit(x, out)
         target = plain(out, x.shape)
         if x.dtype is qint32:
             scale = x.qparams.along(x.qparams.scale, x.shape)
@@ -103,10 +110,11 @@ class Paired(Call):
     """Two tensors of codes, element by element."""
 
     def allow(self, *given: Any, **options: Any) -> None:
+        check_one_scale(*given[:-1])
         self.check(self.rule, self.operation, *given)
 
     def __call__(self, x1: Any, x2: Any, out: QParams) -> Any:
-        self.allow(x1, x2, out)
+        self.admit(x1, x2, out)
         codes = np.broadcast_arrays(x1.buffer, x2.buffer)
         grids = plain(x1.qparams), plain(x2.qparams), plain(out)
         return self.tensor(self.kernel(*codes, *grids), out)
@@ -130,7 +138,7 @@ class Products(Call):
 
     def __call__(self, x: Any, w: Any, *rest: Any, **options: Any) -> Any:
         *bias, out = rest
-        self.allow(x, w, out)
+        self.admit(x, w, out)
         sums = self.exact(x, w, *bias, **options)
         weights = w.qparams.on_axis(sums.qparams.axis)
         scales = plain(x.qparams), plain(weights, sums.shape), plain(out)
@@ -159,7 +167,7 @@ class Pooled(Call):
     """Means of windows."""
 
     def __call__(self, x: Any, window: Any, border: Any, out: QParams) -> Any:
-        self.allow(x, out)
+        self.admit(x, out)
         taps = _taps(x.buffer.astype(np.int64), window)
         inside = _taps(np.ones((1, 1, *x.shape[2:]), np.int64), window)
         counted = inside
@@ -204,7 +212,7 @@ class PooledWhole(Call):
     is_raw: bool
 
     def __call__(self, x: Any, out: QParams) -> Any:
-        self.allow(x, out)
+        self.admit(x, out)
         zero = 0 if self.is_raw else x.qparams.zero
         sums = (x.buffer.astype(np.int64) - zero).sum(axis=(2, 3), keepdims=True)
         count = x.shape[2] * x.shape[3]
@@ -215,7 +223,7 @@ class Curved(Call):
     """A function of one code, through a table."""
 
     def __call__(self, function: Any, x: Any, out: QParams) -> Any:
-        self.allow(x, out)
+        self.admit(x, out)
         table = _table(self.kernel, function, x.qparams, out)
         places = x.buffer.astype(np.int64) - x.qparams.minimum
         return self.tensor(table[places], out)
@@ -236,7 +244,7 @@ class CurvedByCode(Call):
     """A function of one code that the library has integers for."""
 
     def __call__(self, function: Any, x: Any, out: QParams) -> Any:
-        self.allow(x, out)
+        self.admit(x, out)
         return self.tensor(self.kernel(x.buffer, plain(x.qparams), plain(out)), out)
 
 
@@ -244,7 +252,7 @@ class Shared(Call):
     """Shares of a sum along one axis."""
 
     def __call__(self, x: Any, axis: int, out: QParams) -> Any:
-        self.allow(x, out)
+        self.admit(x, out)
         if x.buffer.size == 0:
             return self.tensor(x.buffer, out)
         codes = np.moveaxis(x.buffer, axis, -1)
@@ -257,11 +265,12 @@ class Joined(Call):
 
     def allow(self, *given: Any, **options: Any) -> None:
         *xs, out = given
+        check_one_scale(*xs)
         for x in xs:
             self.check(self.rule, self.operation, x.qparams, out)
 
     def __call__(self, *given: Any, axis: int | None) -> Any:
-        self.allow(*given)
+        self.admit(*given)
         *xs, out = given
         grids = [plain(x.qparams, x.shape) for x in xs]
         moved = zip((x.buffer for x in xs), grids, strict=True)

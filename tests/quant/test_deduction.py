@@ -23,6 +23,7 @@ from mdtensor.quant import (
     quantize,
     quint8,
     requantize,
+    rounding,
 )
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.tensor import spec_of
@@ -220,7 +221,10 @@ def test_deduction_is_execution(operation, arguments, options):
 
 @pytest.mark.parametrize("rule", sorted(TABLE))
 def test_a_rule_is_followed_or_refused(rule):
-    """No method that takes a grid rounds to it by another rule than it carries."""
+    """No method that takes a grid rounds to it by another rule than it carries.
+
+    What a rule refuses is known before anything runs, but for what lies in values.
+    """
     followed = set()
     for operation, arguments, options in rounded_cases():
         if options.get("out") is None:
@@ -228,10 +232,30 @@ def test_a_rule_is_followed_or_refused(rule):
         given = {**options, "out": options["out"].rounded(rule)}
         joined = [arguments] if operation in JOINS else arguments
         found = outcome(lambda f=operation, a=joined, o=given: f(*a, **o))
+        known = outcome(lambda f=operation, a=arguments, o=given: inferred(f, a, o))
+        assert known == (found if isinstance(found, type) else spec_of(found))
         if not isinstance(found, type):
             assert found.rounding == rule
             followed.add(operation.__name__)
     assert {"add", "requantize"} < followed <= {*TABLE[rule]}
+
+
+def test_what_a_rule_in_force_refuses_is_known_before():
+    given = spec_of(S8), spec_of(ONES)
+    with rounding("ort_cpu"):
+        with pytest.raises(md.OptionError) as raised:
+            md.infer(md.div, *given, out=OUTS[1])
+        assert md.infer(md.mul, *given) == spec_of(md.mul(S8, ONES))
+        assert md.infer(md.div, *given, out=OUTS[1], rounding="onnx").shape == S8.shape
+        for operation in (
+            md.relu,
+            md.square,
+            md.abs,
+        ):  # without out= nothing is rounded
+            found = operation(S8)
+            assert md.infer(operation, given[0]) == spec_of(found)
+            assert found.rounding is None
+    assert str(raised.value).startswith("div: rounding='ort_cpu' has no rule for div. ")
 
 
 def inferred(operation, arguments, options):
