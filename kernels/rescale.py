@@ -16,6 +16,9 @@ LIMBS = 4
 TOP_BITS_P = 28
 TOP_BITS_Q = 49
 SMALLEST = Fraction(1, 2**40)
+#: The smallest normal float32, and the smallest of all.
+NORMAL = 2.0**-126
+LEAST = Fraction(1, 2**149)
 LARGEST = Fraction(2**31)
 
 
@@ -102,10 +105,11 @@ def _guard(ratio_a, ratio_b, q, p_a, p_b):
 def float32_of(ratio):
     """The float32 nearest to the Fraction `ratio`, half to even, rounded once."""
     near = float(ratio)
-    if math.frexp(near)[0] * 2**25 % 2 != 1:  # no tie of float32: the side is right
+    is_tie = math.frexp(near)[0] * 2**25 % 2 == 1
+    if not is_tie and abs(near) >= NORMAL:  # the side is right
         return np.float32(near)
     exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
-    ulp = Fraction(2) ** (exponent - 24)
+    ulp = max(Fraction(2) ** (exponent - 24), LEAST)
     mantissa = round(ratio / ulp)
     if abs(mantissa) > 2**24:
         ulp *= 2

@@ -14,6 +14,7 @@ Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`.
 import numpy as np
 
 from mdtensor.kernels.presets.ort import curve, quantize, requantize
+from mdtensor.kernels.presets.powers import exp_f32
 
 __all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]
 __all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
@@ -67,7 +68,6 @@ def softmax(codes, x, out):
     """
     real = dequantize(codes, x)
     below = real - real.max(axis=-1, keepdims=True)
-    with np.errstate(under="ignore"):
-        powers = np.exp(below.astype(np.float64)).astype(np.float32)
+    powers = exp_f32(below)
     total = np.add.accumulate(powers, axis=-1, dtype=np.float64)[..., -1:]
     return quantize(powers / total.astype(np.float32), out)

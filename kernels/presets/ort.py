@@ -7,9 +7,11 @@ Source: ONNX Runtime 1.31.1, `core/mlas/lib/qladd.cpp`, `qlmul.cpp`, `quantize.c
 `qlgavgpool.cpp`; `contrib_ops/cpu/quantization/qlinear_pool.cc`, `qlinear_softmax.cc`.
 """
 
-from math import log
+from decimal import Decimal
 
 import numpy as np
+
+from mdtensor.kernels.presets.powers import exp_f32
 
 #: By how much, as a power of e, a sum of powers stays below the largest float32.
 SPARE = 5
@@ -99,9 +101,9 @@ def softmax(codes, x, out):
     the largest float32 / n; the quotient is float64.
     """
     largest = np.finfo(np.float32).max / np.float32(codes.shape[-1])
-    lift = max(float(np.float32(log(largest))) - SPARE, 0.0) / np.float64(x.scale)
-    with np.errstate(under="ignore"):
-        table = np.exp((lift - np.arange(256)) * np.float64(x.scale)).astype(np.float32)
+    most = np.float32(float(Decimal(float(largest)).ln()))
+    lift = max(float(most) - SPARE, 0.0) / np.float64(x.scale)
+    table = exp_f32((lift - np.arange(256)) * np.float64(x.scale))
     codes = np.asarray(codes, np.int64)
     powers = table[codes.max(axis=-1, keepdims=True) - codes]
     total = np.add.accumulate(powers, axis=-1, dtype=np.float32)[..., -1:]

@@ -11,6 +11,7 @@ from mdtensor.kernels.presets.fixed_point import (
     quantize_multiplier,
     shift_away,
 )
+from mdtensor.kernels.presets.powers import exp_f32
 
 #: Integer bits of scaled differences, and of the sum of powers.
 DIFFERENCE_BITS = 5
@@ -78,9 +79,7 @@ def _reciprocal(total):
 def softmax_opt(codes, x, out):
     """Codes along the last axis to shares, through float32 powers, ties up."""
     steps = np.arange(256, dtype=np.float32)
-    with np.errstate(under="ignore"):
-        table = np.exp((-np.float32(x.scale) * steps).astype(np.float64))
-        table = table.astype(np.float32)
+    table = exp_f32(-np.float32(x.scale) * steps)
     below = np.asarray(codes, np.int64)
     powers = table[below.max(axis=-1, keepdims=True) - below]
     total = np.add.accumulate(powers, axis=-1, dtype=np.float32)[..., -1:]

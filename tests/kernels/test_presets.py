@@ -8,6 +8,7 @@ from mdtensor.kernels.presets import (
     fixed_point,
     onnx,
     ort,
+    powers,
     tflite,
     tflite_softmax,
     xnnpack,
@@ -17,6 +18,7 @@ from mdtensor.kernels.reference.presets import (
     fixed_point as exact_fixed_point,
     onnx as exact_onnx,
     ort as exact_ort,
+    powers as exact_powers,
     tflite as exact_tflite,
     tflite_softmax as exact_softmax,
     xnnpack as exact_xnnpack,
@@ -203,3 +205,25 @@ def test_softmax_on_any_grid(fast, slow, x, out, seed, size):
     """Few levels, so that many elements are equal and many shares on ties."""
     row = x.hi - codes(x, seed, size) % 3 * 5
     assert fast(row, x, out).tolist() == slow(row.tolist(), x, out)
+
+
+def test_powers_are_the_nearest_float32():
+    rng = np.random.default_rng(0)
+    x = [*rng.uniform(-104, 88.7, 3000), *rng.uniform(-104, -87, 1000), 0.0, -1e4]
+    found = powers.exp_f32(np.array(x).reshape(2, -1)).ravel()
+    assert found.dtype == np.float32
+    for power, number in zip(found, x, strict=True):
+        assert power == exact_powers.exp_f32(number)
+
+
+def test_powers_that_float64_does_not_decide(monkeypatch):
+    """Whatever the C library answers: one that errs by three units of float64."""
+    x = np.random.default_rng(1).uniform(-100, 80, 200)
+    # Integers of 25 bits are ties of float32; powers of their logarithms are near them.
+    odd = np.random.default_rng(2).integers(2**23, 2**24, 200) * 2 + 1
+    near = np.log(odd.astype(np.float64))
+    plain = np.exp
+    want = [exact_powers.exp_f32(number) for number in [*x, *near]]
+    monkeypatch.setattr(powers.np, "exp", lambda v: plain(v) * (1 + 3 * 2.0**-52))
+    found = powers.exp_f32(np.array([*x, *near]))
+    assert found.tolist() == [float(power) for power in want]

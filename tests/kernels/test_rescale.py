@@ -52,6 +52,14 @@ def test_float32_of_decides_what_float64_cannot_see(mantissa, exponent, side):
     assert float32_of(near) == wanted == -float32_of(-near)
 
 
+@given(st.integers(0, 2**24), st.sampled_from([-1, 0, 1]))
+def test_float32_of_rounds_subnormal_numbers_once(units, side):
+    tie = Fraction(2 * units + 1, 2**150)
+    low, high = (np.float32(float(units + i) * 2.0**-149) for i in (0, 1))
+    wanted = {-1: low, 0: high if units % 2 else low, 1: high}[side]
+    assert float32_of(tie + side * Fraction(1, 2**300)) == wanted
+
+
 def test_ratios_that_repeat_are_those_alone():
     few = [Fraction(1, 3), Fraction(7, 5)]
     multipliers, limbs = rescale([few[0], few[1], few[0]])

@@ -1,11 +1,13 @@
 """The oracle of `kernels/presets/ort.py`, one code at a time."""
 
+from decimal import Decimal
 from fractions import Fraction
-from math import exp, floor, log
+from math import floor
 
 import numpy as np
 
 from mdtensor.kernels.reference.presets.fixed_point import saturated
+from mdtensor.kernels.reference.presets.powers import exp_f32
 from mdtensor.kernels.rescale import float32_of
 
 
@@ -70,9 +72,10 @@ def global_avg_pool(total, count, x, out):
 def softmax(row, x, out):
     """round_half_even(power · floor(1 / scale) / total) + zero; powers are float32."""
     largest = np.finfo(np.float32).max / np.float32(len(row))
-    lift = max(float(np.float32(log(largest))) - 5, 0.0) / float(x.scale)
+    most = np.float32(float(Decimal(float(largest)).ln()))
+    lift = max(float(most) - 5, 0.0) / float(x.scale)
     steps = [lift - (max(row) - code) for code in row]
-    powers = [np.float32(exp(step * float(x.scale))) for step in steps]
+    powers = [exp_f32(step * float(x.scale)) for step in steps]
     total = np.float32(0)
     for power in powers:
         total = total + power

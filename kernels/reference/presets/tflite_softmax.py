@@ -1,7 +1,5 @@
 """The oracle of `kernels/presets/tflite_softmax.py`, one row of codes at a time."""
 
-from math import exp
-
 import numpy as np
 
 from mdtensor.kernels.reference.presets.fixed_point import (
@@ -10,6 +8,7 @@ from mdtensor.kernels.reference.presets.fixed_point import (
     saturated,
     shift_away,
 )
+from mdtensor.kernels.reference.presets.powers import exp_f32
 
 ONE = 2**31 - 1
 #: e**-(2**k) for k from -2 to 4, as fractions of 2**31.
@@ -60,7 +59,7 @@ def _one_over_one_plus(a):
 def softmax_opt(row, x, out):
     """Shares of a row through float32 powers, added in turn; ties up."""
     steps = [np.float32(max(row) - code) for code in row]
-    powers = [np.float32(exp(float(-np.float32(x.scale) * d))) for d in steps]
+    powers = [exp_f32(-np.float32(x.scale) * d) for d in steps]
     total = np.float32(0)
     for power in powers:
         total = total + power
