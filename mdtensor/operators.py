@@ -18,6 +18,7 @@ import numpy as np
 
 from mdtensor.errors import (
     DispatchError,
+    GridError,
     PromotionError,
     ShapeError,
     describe,
@@ -316,17 +317,29 @@ def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     """x1 with the result written into its buffer; what is no tensor is only returned.
 
     Raises:
-        PromotionError, ShapeError: the result has another type or shape than x1.
+        PromotionError, ShapeError, GridError: the result has another type or shape
+            than x1, or other scales.
         WriteError: the buffer is read-only.
     """
     result: Any = _binary(operation, x1, x2)
-    if type(result) is type(x1) and result.shape == x1.shape:
-        return indexing.setitem(x1, ..., result)
     if not isinstance(result, Operators):
         return result
     name, wanted = operation.__name__, type_and_shape(x1)
-    raise (ShapeError if type(result) is type(x1) else PromotionError)(
-        f"the result is {type_and_shape(result)}, which {wanted} cannot take in place",
+    if type(result) is not type(x1):
+        kind, problem = PromotionError, f"the result is {type_and_shape(result)}"
+    elif result.shape != x1.shape:
+        kind, problem = ShapeError, f"the result is {type_and_shape(result)}"
+    elif _grid(result) != _grid(x1):
+        kind, problem = GridError, f"the result is on ({_grid(result).describe()})"
+    else:
+        return indexing.setitem(x1, ..., result)
+    raise kind(
+        f"{problem}, which {wanted} cannot take in place",
         f"Use x = {name}(x, ...) for a new tensor",
         describe(name, x1, x2),
     )
+
+
+def _grid(x: Any) -> Any:
+    """What the elements of a tensor of codes lie on."""
+    return getattr(x, "qparams", None)

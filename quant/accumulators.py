@@ -81,18 +81,14 @@ def refuse_unlike(*arguments: Any, is_rounded: bool = True) -> NoReturn:
     raise GridError(f"the grids differ: {grids}", fix)
 
 
-def check_fits(sums: Any, is_rounded: bool = True) -> None:
-    """Refuse 64-bit sums that 32 bits do not hold.
-
-    Args:
-        is_rounded: whether the operation has an `out=`.
-    """
-    reached = int(np.abs(sums).max(initial=0))
-    if reached >= 2**31:
-        way = "Pass out=QParams(...)" if is_rounded else "Use mean(x, out=QParams(...))"
+def check_fits(sums: Any) -> None:
+    """Refuse 64-bit sums that 32 bits do not hold."""
+    least, most = int(sums.min(initial=0)), int(sums.max(initial=0))
+    if least < -(2**31) or most >= 2**31:
+        far, end = (most, "2**31 - 1") if most >= 2**31 else (least, "-2**31")
         raise GridError(
-            f"a result is {reached} steps from 0, beyond 2**31 - 1",
-            f"{way}, or requantize the arguments first",
+            f"a result is {far} steps from 0, beyond {end}",
+            "Pass out=QParams(...), or requantize the arguments first",
         )
 
 

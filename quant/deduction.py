@@ -163,15 +163,19 @@ def of_something(rule: Rule) -> Rule:
     return deduce
 
 
-def codes_summed(x: TensorSpec, *, dtype: Any = None, **options: Any) -> TensorSpec:
-    """An exact sum; codes add up to codes."""
+def _codes_summed(
+    x: TensorSpec, *, dtype: Any = None, out: QParams | None = None, **options: Any
+) -> TensorSpec:
+    """An exact sum, or one rounded to `out`; codes add up to codes."""
     if dtype is not None:
         raise OptionError(
             "codes add up to codes of qint32, dtype= is for numbers",
             "Leave dtype= away, or use dequantize(x) first",
         )
     shape = shape_of(reduction, x, **options)
-    return on_grid(shape, accumulators.without_zero(reduced_grid(x, **options)))
+    grid = accumulators.without_zero(reduced_grid(x, **options))
+    check_integers(out)
+    return on_grid(shape, grid if out is None else out)
 
 
 def _refuse_axes(specs: Any) -> None:
@@ -241,33 +245,20 @@ def _dequantized(spec: Any) -> Any:
 
 
 def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
-    """One grid for x, one a row of w or one, and a bias on the grid of the products."""
-    _refuse_axes([x])
-    if not w.qparams.is_along(None, 0):
-        _refuse_inside(w.qparams, "G")
-    accumulators.check_bias_grid(x.qparams, w, b)
+    """One grid for x; one a row of w, or one, and a bias on the grid of the products.
 
-
-def by_rows_or_blocks(
-    x: Any, w: Any, b: Any = None, *, is_rounded: bool = False
-) -> None:
-    """The same; where the sum is rounded, scales of w may differ inside it.
-
-    There is no grid of the products then, and the bias is on any.
+    Where the sum is rounded, scales of w may differ inside it. There is no grid of the
+    products then, and the bias is on any.
     """
+    _refuse_axes([x])
     if w.qparams.is_along(None, 0):
-        by_rows(x, w, b)
-    elif is_rounded:
-        _refuse_axes([x])
-    else:
-        _refuse_inside(w.qparams, "Pass out=QParams(...), or g")
-
-
-def _refuse_inside(grid: QParams, way: str) -> None:
-    raise GridError(
-        f"weights have scales along {_where(grid)}",
-        f"{way}ive them one scale for each output channel: axis=0",
-    )
+        accumulators.check_bias_grid(x.qparams, w, b)
+    elif not is_rounded:
+        raise GridError(
+            f"weights have scales along {_where(w.qparams)}",
+            "Pass out=QParams(...), or give them one scale for each output channel: "
+            "axis=0",
+        )
 
 
 def _where(grid: QParams) -> str:
@@ -311,8 +302,9 @@ rounded_sum = Ruled(rounded(broadcast, _sum_grid))
 rounded_product = Ruled(rounded(broadcast, _product_grid))
 rounded_quotient = Ruled(rounded(broadcast))
 rounded_matmul = Ruled(rounded(matrix_product, _matmul_grid, by_columns))
-rounded_linear = Ruled(rounded(affine, _matmul_grid, by_rows_or_blocks))
+rounded_linear = Ruled(rounded(affine, _matmul_grid, by_rows))
 rounded_conv = Ruled(rounded(convolution, _conv_grid, by_rows))
+rounded_total = Ruled(_codes_summed)
 rounded_mean = Ruled(of_something(on_one_grid(rounded(reduction))))
 rounded_share = Ruled(on_one_grid(rounded(along)))
 rounded_window = Ruled(of_something(rounded(pooling, check=one_scale)))

@@ -257,9 +257,10 @@ class PackedTensor(NarrowTensor):
     Source: ONNX, INT4 and UINT4.
     """
 
-    __slots__ = ("shape",)
+    __slots__ = ("is_part", "shape")
 
     shape: tuple[int, ...]
+    is_part: bool  # copied, where codes of whole bytes would share memory
 
     @classmethod
     def wrap(
@@ -278,7 +279,7 @@ class PackedTensor(NarrowTensor):
                 cls.__name__,
             )
         new = cls._on(qparams, buffer, shape)
-        new.shape = shape
+        new.shape, new.is_part = shape, False
         return new
 
     @classmethod
@@ -288,7 +289,7 @@ class PackedTensor(NarrowTensor):
 
     def _become(self, made: Self) -> None:
         super()._become(made)
-        self.shape = made.shape
+        self.shape, self.is_part = made.shape, False
 
     def _rewrapped(self, buffer: Any, qparams: QParams) -> Self:
         return type(self).wrap(buffer, qparams, self.shape)

@@ -20,7 +20,14 @@ from mdtensor.generics.rules.reduction import (
 
 @generic(deduce=accumulation)
 def sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    rounding: Any = None,
 ) -> Any:
     """Σ x over `axis`.
 
@@ -30,6 +37,8 @@ def sum(
         dtype: the type to hold the sum, into which elements are cast first: a float
             loses its fraction in an integer type, as in `astype`.
         keepdims: leave the summed axes with size 1.
+        out, rounding: grid and rule of a quantized result; without it the sum of codes
+            is one of `qint32`, exact.
 
     Returns:
         Without `dtype`, floats and complex numbers keep their type; integers give

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -31,6 +31,10 @@ class Overload:
     places: tuple[str, ...]
     result: str
     options: dict[str, str] = field(default_factory=dict)
+
+    def without(self, option: str) -> Overload:
+        """The same, where `option` is left away."""
+        return replace(self, options={**self.options, option: "None"})
 
 
 class Calls:
@@ -61,10 +65,10 @@ class Calls:
             return list(self._on_grid(operation, grid))
         found = self.tensors(operation)
         if "dtype" in options:
-            found = [Overload(o.places, o.result, {"dtype": "None"}) for o in found]
+            found = [o.without("dtype") for o in found]
             found += self._with_dtype(operation)
         if grid:
-            found = [Overload(o.places, o.result, {"out": "None"}) for o in found]
+            found = [o.without("out") for o in found]
             found += self._on_grid(operation, grid)
         return found
 

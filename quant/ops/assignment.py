@@ -58,12 +58,20 @@ def setitem(x: QuantizedTensor, /, *, key: Any, value: Any) -> Any:
     return named("setitem", x, lambda: _written(x, key, value))
 
 
+def _check_writeable(x: Any) -> None:
+    problem, fix = "the buffer is read-only", "Write into a deep copy"
+    if isinstance(x, PackedTensor) and x.is_part:
+        problem = "two codes share a byte, so that this is a copy of a part"
+        fix = "Write q[i, j] = v instead of q[i][j] = v, or into a deep copy"
+    elif x.buffer.flags.writeable:
+        return
+    raise WriteError(problem, fix, describe("setitem", x))
+
+
 def _written(x: Any, key: Any, value: Any) -> Any:
     places = getitem(x, key)
     _check(places, value)
-    if not x.buffer.flags.writeable:
-        problem, fix = "the buffer is read-only", "Write into a deep copy"
-        raise WriteError(problem, fix, describe("setitem", x))
+    _check_writeable(x)
     codes = x.codes
     if isinstance(value, QuantizedTensor):
         given = value.codes

@@ -31,6 +31,7 @@ from mdtensor.quant.deduction import (
     type_of_floats,
     weight_only,
 )
+from mdtensor.quant.ops import inside
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
 from mdtensor.quant.ops.keeping import kept
 from mdtensor.quant.ops.refusals import (
@@ -147,6 +148,8 @@ def conv2d(
     if by_rule := ruled("conv2d", out):
         return by_rule(x, w, b, out, **options)
     window = conv_window(w.shape, stride, padding, dilation)
+    if not w.qparams.is_along(None, 0):
+        return quantized(inside.conv2d_codes(x, w, b, window, groups, out), out)
     key = ("conv2d", x.qparams.key, out and out.key, window, groups)
     spec = spec_of(x)
     step = kept(
@@ -270,13 +273,8 @@ def _check_shapes(
     checked(name, tuple(t for t in (x, w, b) if t is not None), rule)
 
 
-def check_grids(
-    name: str, x: Any, w: Any, b: Any, out: Any, rule: Any = by_rows
-) -> None:
+def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
     """Refuse grids that products cannot leave, a bias on none of theirs, a bad `out`.
-
-    Args:
-        rule: of deduction, for the grids.
 
     Raises:
         GridError, OptionError: those.
@@ -285,7 +283,7 @@ def check_grids(
     require_per_tensor(name, x)
     if out is not None:
         check_out(name, out, *given)
-    checked(name, given, lambda: rule(x, w, b, is_rounded=out is not None))
+    checked(name, given, lambda: by_rows(x, w, b, is_rounded=out is not None))
 
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:
@@ -303,5 +301,5 @@ def finish(
     """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
     if out is not None:
         return quantized(exact.rescale(sums, grid, out), out)
-    checked(name, arguments, lambda: accumulators.check_fits(sums, name != "sum"))
+    checked(name, arguments, lambda: accumulators.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)

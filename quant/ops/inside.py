@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mdtensor import Int64Tensor, matmul as product
 from mdtensor.generics.shapes import matmul_shape
+from mdtensor.generics.windows import Window
 from mdtensor.quant import exact
 from mdtensor.quant.qparams import QParams
 
@@ -134,6 +135,48 @@ def matmul_codes(x1: Any, x2: Any, out: QParams) -> Any:
     scales = scales[..., list(starts), :]
     sums = Sums(np.atleast_2d(exact.steps_of(x1)), right, starts, scales)
     return _codes(sums, out, matmul_shape(x1.shape, x2.shape))
+
+
+def conv2d_codes(
+    x: Any, w: Any, b: Any, window: Window, groups: int, out: QParams
+) -> Any:
+    """Codes of the convolution on `out`; weights and bias may have any scales."""
+    seen = _seen(exact.steps_of(x), window)
+    split = [np.split(a, groups) for a in (exact.steps_of(w), _scales(x, w))]
+    bias = [(None, None)] * groups
+    if b is not None:
+        own = np.broadcast_to(b.qparams.along(b.scale, b.shape), b.shape)
+        pairs = (np.split(a, groups) for a in (exact.steps_of(b), own))
+        bias = [*zip(*pairs, strict=True)]
+    found = []
+    for part, steps, scales, (more, own) in zip(
+        np.split(seen, groups, 3), *split, bias, strict=True
+    ):
+        rows = part.reshape(*part.shape[:2], part.shape[2], steps[:1].size)
+        right, each = (a.reshape(len(a), rows.shape[-1]).T for a in (steps, scales))
+        starts = _changes(each)
+        sums = Sums(rows, right, starts, each[list(starts)])
+        sums = sums if more is None else sums.with_bias(more, own)
+        found.append(sums.rounded(float(out.scale)))
+    images = np.concatenate(found, -1).transpose(0, 3, 1, 2)
+    return exact.to_codes(images, out)
+
+
+def _seen(images: IntArray, window: Window) -> IntArray:
+    """[n, h, w, c, kh, kw]: what the window sees at each place; 0 outside."""
+    top, left, bottom, right = window.padding
+    padded = np.pad(images, [(0, 0), (0, 0), (top, bottom), (left, right)])
+    (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.stride, window.dilation
+    reach = (kh - 1) * dh + 1, (kw - 1) * dw + 1
+    found = np.lib.stride_tricks.sliding_window_view(padded, reach, (2, 3))
+    seen: IntArray = found[:, :, ::sh, ::sw, ::dh, ::dw].transpose(0, 2, 3, 1, 4, 5)
+    return seen
+
+
+def _changes(scales: FloatArray) -> tuple[int, ...]:
+    """The rows [k, n] whose scales are others than those of the row before."""
+    after = np.nonzero((scales[1:] != scales[:-1]).any(axis=1))[0] + 1
+    return (0, *after.tolist()) if len(scales) else ()
 
 
 def _scales(x: Any, w: Any) -> FloatArray:

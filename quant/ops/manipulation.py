@@ -45,21 +45,28 @@ from mdtensor.quant.ops.refusals import (
 )
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import QuantizedTensor, spec_of
+from mdtensor.quant.tensor import PackedTensor, QuantizedTensor, spec_of
 
 #: What has no meaning in one row.
 Mixed = Union[QuantizedTensor, NumericTensor, LogicalTensor]
 
 
 def moved_codes(name: str, operation: Any, x: Any, *rest: Any, **options: Any) -> Any:
-    """The codes moved as integers are, on the grid that is deduced."""
+    """The codes moved as integers are, on the grid that is deduced.
+
+    What would be a view of whole bytes is a copy of packed codes, and knows it.
+    """
 
     def made() -> Any:
         # the codes first, which refuse what does not fit into memory
-        codes = operation(x.codes, *rest, **options).buffer
+        given = x.codes
+        codes = operation(given, *rest, **options).buffer
         deduce = operation.select(type(x), *map(type, rest)).deduce
         grid = deduce(spec_of(x), *rest, **options).qparams
-        return x.from_codes(codes, grid.rounded(x.rounding))
+        found = x.from_codes(codes, grid.rounded(x.rounding))
+        if isinstance(x, PackedTensor) and np.may_share_memory(codes, given.buffer):
+            found.is_part = True
+        return found
 
     return named(name, x, made)
 

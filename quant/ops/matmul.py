@@ -22,7 +22,6 @@ from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
     by_columns,
-    by_rows_or_blocks,
     leaves_sum,
     rounded_linear,
     rounded_matmul,
@@ -164,7 +163,7 @@ def _check_shapes(x: Any, w: Any, b: Any) -> None:
 
 def _check_linear(x: Any, w: Any, b: Any, out: Any) -> None:
     _check_shapes(x, w, b)
-    check_grids("linear", x, w, b, out, by_rows_or_blocks)
+    check_grids("linear", x, w, b, out)
 
 
 def _check_matmul(x1: Any, x2: Any, out: Any) -> None:

@@ -160,12 +160,15 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
     limit = Fraction(float(np.finfo(np.float64).max))
     scales = np.array([float(min(w, limit)) for w in wanted]).reshape(grid.scale.shape)
-    scaled = grid.replace(scale=scales)
+    fix = "Pass out=QParams(...)"
+    try:
+        scaled = grid.replace(scale=scales)
+    except GridError as error:
+        problem = f"a scale times {factor} is no scale: {error.problem}"
+        raise GridError(problem, fix) from None
     if scaled.fractions != wanted:
-        raise GridError(
-            f"a scale times {factor} is not exact in the type of scales",
-            "Pass out=QParams(...)",
-        )
+        problem = f"a scale times {factor} is not exact in the type of scales"
+        raise GridError(problem, fix)
     return scaled
 
 

@@ -12,16 +12,14 @@ from mdtensor.generics.options import flag
 from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
 from mdtensor.quant import accumulators, exact, tables
 from mdtensor.quant.deduction import (
-    codes_summed,
     kept_extreme,
     reduced_grid,
     rounded_mean,
     rounded_share,
+    rounded_total,
 )
 from mdtensor.quant.ops.conv import finish
-from mdtensor.quant.ops.refusals import (
-    require_out,
-)
+from mdtensor.quant.ops.refusals import check_out, require_out
 from mdtensor.quant.pieces import by_pieces, pieces
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -39,8 +37,10 @@ def _reduced(name: str, x: Any, axis: Any, keepdims: bool) -> tuple[Any, QParams
     return axes, checked(name, (x,), lambda: reduced_grid(x, **options))
 
 
-@method(sum, deduce=codes_summed)
-def sum(x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+@method(sum, deduce=rounded_total)
+def sum(
+    x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool, out: Any = None
+) -> Any:
     if dtype is not None:
         raise OptionError(
             "codes add up to codes of qint32, dtype= is for numbers",
@@ -49,7 +49,22 @@ def sum(x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
         )
     axes, grid = _reduced("sum", x, axis, keepdims)
     total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
-    return finish("sum", total, accumulators.without_zero(grid), None, x)
+    if out is None:
+        return finish("sum", total, accumulators.without_zero(grid), None, x)
+    check_out("sum", out, x)
+    if by_rule := ruled("sum", out):
+        return by_rule(x, axes, keepdims, out)
+    return _rounded(total, 1, grid, out)
+
+
+def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
+    """The tensor of total / count, in steps of `source`, on `out`."""
+
+    def codes(total: Any, one: QParams) -> Any:
+        ratio = one.fraction / (out.fraction * count)
+        return exact.to_codes(exact.round_sum((total, ratio)), out)
+
+    return quantized(by_pieces(codes, out.dtype.storage, (total, source)), out)
 
 
 @method(mean, deduce=rounded_mean)
@@ -61,13 +76,8 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
         raise ShapeError("the mean of nothing has no code", "", describe("mean", x))
     if by_rule := ruled("mean", grid):
         return by_rule(x, axes, keepdims, grid)
-
-    def codes(total: Any, one: QParams) -> Any:
-        ratio = one.fraction / (grid.fraction * count)
-        return exact.to_codes(exact.round_sum((total, ratio)), grid)
-
     total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
-    return quantized(by_pieces(codes, grid.dtype.storage, (total, source)), grid)
+    return _rounded(total, count, source, grid)
 
 
 @method(max, deduce=kept_extreme)

@@ -16,7 +16,10 @@ X: Any = md.ones((2, 3))
 T = "Float32Tensor[2,3]"
 #: Those of other tests may be there, too.
 OURS = sorted(name for name in md.operations() if name.startswith("mdtensor."))
-SUM = "Attributes: axis: Any = None, dtype: Any = None, keepdims: bool = False."
+SUM = (
+    "Attributes: axis: Any = None, dtype: Any = None, keepdims: bool = False, "
+    "out: Any = None, rounding: Any = None."
+)
 NORM = "Attributes: normalized_shape: Any, eps: float = 1e-05."
 FEW = "expects 2 arguments, got"
 #: What is called by name in the text of an error, and the error.

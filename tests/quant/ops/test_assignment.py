@@ -1,5 +1,7 @@
 """Codes that are written and chosen: the numbers are those of arrays of numbers."""
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,18 @@ from mdtensor.quant import QInt4Tensor, QInt8Tensor, QParams
 KEYS = [0, (..., 0), slice(None, None, 2), (..., slice(1, None)), (..., None)]
 Q = QInt8Tensor([[1, 2], [3, -4]], scale=0.5)
 SPLIT = QInt8Tensor([[1, 2], [3, -4]], scale=[0.5, 0.25], axis=0)
+
+
+def test_in_place_the_grid_stays():
+    q = QInt8Tensor([1, 2], scale=0.5)
+    with pytest.raises(md.GridError) as raised:
+        q *= 2
+    assert str(raised.value) == (
+        "mul(QInt8Tensor[2], int): the result is on (scale=1.0, zero_point=0), which "
+        "QInt8Tensor[2] cannot take in place. Use x = mul(x, ...) for a new tensor."
+    )
+    q *= 1
+    assert q.codes.tolist() == [1, 2]
 
 
 def numbers(x: Any) -> Any:
@@ -148,3 +162,30 @@ def test_codes_stay_on_the_host() -> None:
         "to(QInt8Tensor[2,2], str): no grid on cuda yet. "
         "Use dequantize(x), and move that."
     )
+
+
+def test_parts_of_packed_codes_are_copies_and_say_so():
+    q = QInt4Tensor([[1, 2, 3], [4, 5, 6]], scale=0.5)
+    bytes_too = QInt8Tensor([[1, 2, 3], [4, 5, 6]], scale=0.5)
+    for part in (
+        lambda x: x[0],
+        lambda x: x.T,
+        lambda x: md.reshape(x, (6,)),
+        lambda x: md.flip(x),
+    ):
+        view = part(bytes_too)
+        view[0] = view[-1]  # reaches the whole
+        copied = part(q)
+        with pytest.raises(md.WriteError) as raised:
+            copied[0] = copied[-1]
+        assert str(raised.value).partition(": ")[2] == (
+            "two codes share a byte, so that this is a copy of a part. "
+            "Write q[i, j] = v instead of q[i][j] = v, or into a deep copy."
+        )
+        own = copy.deepcopy(copied)
+        own[0] = own[-1]
+    q[0, 1] = q[1, 2]
+    assert q.codes.tolist() == [[1, 6, 3], [4, 5, 6]]
+    read = pickle.loads(pickle.dumps(q))
+    for fresh in (q[np.array([1, 0])], md.concat([q, q]), read):
+        fresh[0] = fresh[1]

@@ -225,7 +225,8 @@ def test_scales_along_other_axes_are_refused(random_codes):
     w = QInt8Tensor(np.ones((2, 2, 1, 1), np.int8), scale=[1, 2], axis=1)
     refused(
         "conv2d(QInt8Tensor[1,2,2,2], QInt8Tensor[2,2,1,1]): weights have scales along "
-        "axis 1. Give them one scale for each output channel: axis=0.",
+        "axis 1. Pass out=QParams(...), or give them one scale for each output "
+        "channel: axis=0.",
         *(x, w),
     )
     options = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}

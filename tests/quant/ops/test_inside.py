@@ -201,3 +201,73 @@ def test_no_library_computes_this(rule, random_codes):
         f"linear: rounding={rule!r}: its weights have one scale for each output. Use "
         "rounding='exact' here."
     )
+
+
+def convolved(x, w, exact, stride, padding, dilation, groups):
+    """The exact numbers of a convolution, window by window."""
+    reals = np.pad(exact.reals(x), [(0, 0), (0, 0), *[(padding, padding)] * 2])
+    weights = exact.reals(w)
+    o, c, kh, kw = w.shape
+    reach = [(k - 1) * dilation + 1 for k in (kh, kw)]
+    places = [range(0, reals.shape[2 + i] - reach[i] + 1, stride) for i in (0, 1)]
+    found = np.full((len(reals), o, *map(len, places)), Fraction(0), object)
+    for image, channel in np.ndindex(len(reals), o):
+        first = channel // (o // groups) * c
+        for row, top in enumerate(places[0]):
+            for column, left in enumerate(places[1]):
+                seen = reals[
+                    image,
+                    first : first + c,
+                    top : top + reach[0] : dilation,
+                    left : left + reach[1] : dilation,
+                ]
+                total = (seen * weights[channel]).sum() if c else Fraction(0)
+                found[image, channel, row, column] = total
+    return found
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis", "size", "groups"),
+    [
+        ((4, 5, 3, 3), 1, 2, 1),
+        ((4, 5, 3, 2), 0, 3, 1),
+        ((6, 3, 1, 1), 1, 3, 2),
+        ((4, 2, 3, 3), 2, 2, 2),
+        ((3, 1, 3, 3), 3, 1, 3),
+        ((5, 4, 2, 3), 1, 1, 1),
+    ],
+)
+def test_convolutions_with_any_blocks_are_exact(
+    shape, axis, size, groups, dtype, exact, tensor, rng
+):
+    w = weights(rng, shape, dtype, axis, size)
+    places = {"stride": 2, "padding": 1, "dilation": 1 + (shape[2] == 3)}
+    grid = (ROWS, BYTES, LONG)[shape[0] % 3]
+    codes = rng.integers(grid.minimum, grid.maximum + 1, (2, shape[1] * groups, 7, 6))
+    x = tensor(codes, grid)
+    numbers = convolved(x, w, exact, groups=groups, **places)
+    of_bias = QParams(rng.uniform(1e-5, 1e-2, shape[0]), axis=0, dtype=quant.qint32)
+    b = tensor(rng.integers(-9999, 9999, shape[0]), of_bias)
+    for out in OUTS:
+        for bias in (None, b):
+            found = md.conv2d(x, w, bias, groups=groups, out=out, **places)
+            more = 0 if bias is None else exact.reals(b)[:, None, None]
+            wanted = exact.codes(numbers + more, out)
+            assert np.array_equal(np.asarray(found.codes), wanted)
+            assert found.qparams == out
+
+
+def test_convolutions_of_nothing_with_blocks():
+    w = QInt8Tensor(np.zeros((2, 3, 1, 1), np.int8), scale=[0.5, 1, 2], axis=1)
+    x = QInt8Tensor(np.zeros((0, 3, 2, 2), np.int8), scale=0.5)
+    assert md.conv2d(x, w, out=OUTS[0]).shape == (0, 2, 2, 2)
+    with pytest.raises(md.GridError) as raised:
+        md.conv2d(x, w)
+    assert str(raised.value) == (
+        "conv2d(QInt8Tensor[0,3,2,2], QInt8Tensor[2,3,1,1]): weights have scales along "
+        "axis 1. Pass out=QParams(...), or give them one scale for each output "
+        "channel: axis=0."
+    )
+    with pytest.raises(md.OptionError, match="its weights have one scale for each"):
+        md.conv2d(x, w, out=QParams(0.5, rounding="onnx"))

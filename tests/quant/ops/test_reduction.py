@@ -88,9 +88,44 @@ def test_sums_that_leave_32_bits_are_refused():
         md.sum(x)
     assert str(raised.value) == (
         "sum(QInt32Tensor[2]): a result is 2147483648 steps from 0, beyond 2**31 - 1. "
-        "Use mean(x, out=QParams(...)), or requantize the arguments first."
+        "Pass out=QParams(...), or requantize the arguments first."
     )
     assert md.mean(x, out=QParams(2.0**24)).codes.tolist() == 32
+    assert md.sum(x, out=QParams(2.0**24)).codes.tolist() == 64
+    low = QInt32Tensor([-(2**31), -1], scale=0.5)
+    assert md.sum(low[:1]).codes.tolist() == -(2**31)
+    with pytest.raises(
+        md.GridError, match=r"is -2147483649 steps from 0, beyond -2\*\*31"
+    ):
+        md.sum(low)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+def test_a_sum_is_rounded_once(axis, tensor, rng):
+    for source in GRIDS:
+        codes = rng.integers(source.minimum, source.maximum + 1, (7, 5))
+        x = tensor(codes, source)
+        exact = (codes - source.zero).sum(axis=axis)
+        for out in OUTS:
+            found = md.sum(x, axis=axis, out=out)
+            ends = out.minimum, out.maximum
+            ratio = source.fraction / out.fraction
+            want = [
+                min(max(round(int(n) * ratio) + out.zero, ends[0]), ends[1])
+                for n in np.ravel(exact)
+            ]
+            assert np.ravel(found.codes.tolist()).tolist() == want
+            assert found.qparams == out
+
+
+def test_a_sum_along_the_other_axis_of_scales_is_rounded_by_each():
+    x = QInt8Tensor([[1, 2], [3, 5]], scale=[0.5, 0.25], axis=1)
+    found = md.sum(x, axis=0, out=QParams(0.5))
+    assert found.codes.tolist() == [4, 4]  # 2.0 and 1.75, which is 3.5 steps
+    with pytest.raises(md.OptionError, match="has no rule for sum"):
+        md.sum(x[:, 0], out=QParams(0.5, rounding="onnx"))
+    with pytest.raises(md.GridError, match="out has scales along axis 0"):
+        md.sum(x, axis=0, out=QParams([0.5, 1], axis=0))
 
 
 @pytest.mark.parametrize("reduce", [md.sum, md.max, md.min, md.argmax, md.argmin])
