@@ -60,7 +60,7 @@ _BOTH = ("quantize", "requantize", "products", "curve", "softmax", "global_avg_p
 #: By rule: what one element is, by its operation or by the family of that.
 ORACLES: dict[str, dict[str, Oracle]] = {
     "onnx": _named(onnx, *_BOTH, *PAIRS),
-    "ort_cpu": _named(ort, *_BOTH, "add", "mul", "avg_pool"),
+    "ort_cpu": _named(onnx, *PAIRS) | _named(ort, *_BOTH, "add", "mul", "avg_pool"),
     "tflite_ref": _LITERT
     | {
         "quantize": tflite.quantize_ref,

@@ -245,7 +245,9 @@ class Model:
         chosen = algorithms.algorithm(
             self.graph, method, samples, correct_bias, format, options
         )
-        graph = quantize.quantize_graph(self.graph, calibration, keep_float, chosen)
+        graph = quantize.quantize_graph(
+            self.graph, calibration, keep_float, chosen, rule
+        )
         if told := refused(graph, rule):
             keep = self._to_keep(calibration, rule, [*keep_float, *told])
             raise refusal(rule, told, keep)
@@ -258,7 +260,7 @@ class Model:
 
         An activation that was a part of its layer stands alone beside a float one.
         """
-        graph = quantize.quantize_graph(self.graph, calibration, names)
+        graph = quantize.quantize_graph(self.graph, calibration, names, rule=rule)
         more = [name for name in refused(graph, rule) if name not in names]
         return self._to_keep(calibration, rule, names + more) if more else names
 

@@ -43,7 +43,9 @@ from mdtensor.quant.model.weights import (
     is_on_vectors,
 )
 from mdtensor.quant.observers import MinMaxObserver
+from mdtensor.quant.presets.table import fixed_grid
 from mdtensor.quant.qparams import QParams, grid_of
+from mdtensor.quant.rules import EXACT
 from mdtensor.quant.tensor import QInt32Tensor
 
 #: Each weight to the nearest code of a grid that covers them.
@@ -55,6 +57,7 @@ def quantize_graph(
     calibration: Calibration,
     keep_float: Collection[str] = (),
     weights: WeightAlgorithm = NEAREST,
+    rule: str = EXACT,
 ) -> Graph:
     """The quantized graph of a simplified float graph.
 
@@ -63,6 +66,7 @@ def quantize_graph(
         calibration: of this graph.
         keep_float: names of nodes that stay float.
         weights: how they become codes.
+        rule: of rounding, by which results are to be; it may fix grids.
 
     Returns:
         A graph with the inputs and outputs of `graph`. Its notes say why a node
@@ -81,7 +85,8 @@ def quantize_graph(
     kept = dict.fromkeys(keep_float, "kept float")
     while True:
         notes = float_nodes(graph, kept)
-        grids = _grids(graph, _values_on_grids(graph, notes), notes, calibration)
+        placed = _values_on_grids(graph, notes)
+        grids = _grids(graph, placed, notes, calibration, rule)
         unfit = _unfit(graph, grids, notes, weights.format.high)
         if not unfit:
             break
@@ -174,13 +179,17 @@ def _is_cut(graph: Graph, value: str, notes: dict[str, str]) -> bool:
 
 
 def _grids(
-    graph: Graph, placed: list[str], notes: dict[str, str], calibration: Calibration
+    graph: Graph,
+    placed: list[str],
+    notes: dict[str, str],
+    calibration: Calibration,
+    rule: str,
 ) -> dict[str, QParams]:
     """The grid of each value; one for all that a grid-keeping operation connects."""
     shared = _connected(graph, placed, notes)
     found: dict[str, QParams] = {}
     for group in shared:
-        grid = _grid(graph, group, calibration)
+        grid = _fixed(graph, group, rule) or _grid(graph, group, calibration)
         found |= dict.fromkeys(group, grid)
     return found
 
@@ -198,6 +207,14 @@ def _connected(
                 group[node.output].extend(group[name])
                 group |= dict.fromkeys(group[name], group[node.output])
     return list({id(members): members for members in group.values()}.values())
+
+
+def _fixed(graph: Graph, group: list[str], rule: str) -> QParams | None:
+    """The grid that the rule fixes for what writes one of these values."""
+    for writer in filter(None, map(graph.producers.get, group)):
+        if grid := fixed_grid(rule, writer.operation.__name__, quint8):
+            return grid
+    return None
 
 
 def _grid(graph: Graph, group: list[str], calibration: Calibration) -> QParams:

@@ -4,12 +4,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mdtensor import OptionError
+from mdtensor import DType, OptionError
 from mdtensor.errors import written
 from mdtensor.quant.dtypes import FLOATS, qint8, quint8
 from mdtensor.quant.qparams import QParams
 
-#: The grids that functions with a bounded range are written to, by operation.
+#: The grids of qint8 that functions with a bounded range are written to, by operation;
+#: of quint8 the zero point is 128 more.
 BOUNDED = {"sigmoid": (2.0**-8, -128), "tanh": (2.0**-7, 0), "softmax": (2.0**-8, -128)}
 
 
@@ -61,12 +62,6 @@ def one_scale_each(rule: str, operation: str, grid: QParams, outputs: int) -> No
         refuse(rule, operation, problem, f"Use {written('rounding', 'exact')} here")
 
 
-def signed(rule: str, operation: str, *grids: QParams) -> None:
-    """Codes of qint8 in and out."""
-    if any(grid.dtype is not qint8 for grid in grids):
-        refuse(rule, operation, "it is for qint8 only", "Use grids of qint8")
-
-
 def one_shape(rule: str, operation: str, *tensors: Any) -> None:
     """No broadcasting."""
     if len({x.shape for x in tensors}) > 1:
@@ -88,19 +83,27 @@ def laid(rule: str, operation: str, source: QParams, out: QParams) -> None:
         refuse(rule, operation, problem, "Requantize to out= first, or use quint8")
 
 
+def bounded_grid(operation: str, dtype: DType) -> QParams:
+    """The grid that the function is written to, of an 8-bit type."""
+    scale, zero = BOUNDED[operation]
+    return QParams(scale, zero + (128 if dtype is quint8 else 0), dtype=dtype)
+
+
 def bounded(rule: str, operation: str, out: QParams) -> None:
     """A function whose grid the library fixes."""
-    scale, zero = BOUNDED[operation]
-    wanted = QParams(scale, zero)
+    wanted = bounded_grid(operation, out.dtype)
     if out != wanted:
         refuse(rule, operation, f"it writes to {wanted} only", "Use that as out=")
 
 
-def symmetric(rule: str, operation: str, w: Any) -> None:
-    """Weights of qint8 with zero point 0."""
-    if w.dtype is not qint8 or w.qparams.zero_point.any():
-        problem = "its weights are qint8 with zero point 0"
+def symmetric(rule: str, operation: str, x: Any, w: Any) -> None:
+    """Weights of qint8 with zero point 0, or quint8 of one scale beside quint8."""
+    if w.dtype is qint8 and not w.qparams.zero_point.any():
+        return
+    if w.dtype is not quint8 or x.dtype is not quint8:
+        problem = "its weights are qint8 with zero point 0, or quint8 by quint8"
         refuse(rule, operation, problem, "Quantize them symmetrically")
+    one_scale(rule, operation, w.qparams)
 
 
 def within(rule: str, operation: str, ratio: Any, low: float, high: float) -> None:

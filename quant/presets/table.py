@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor import conv2d, linear, matmul
+from mdtensor import DType, conv2d, linear, matmul
 from mdtensor.kernels.presets import onnx, ort, tflite, tflite_softmax, xnnpack
 from mdtensor.kernels.presets.fixed_point import quantize_multiplier
-from mdtensor.quant.dtypes import quint8
+from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.presets import limits
 from mdtensor.quant.presets.calls import (
     ByType,
@@ -55,13 +55,22 @@ def _in_order(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None
 
 
 def _weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
-    """One type of activations; symmetric weights.
+    """One type of activations; symmetric weights, or all of quint8.
 
     Unsigned activations with signed weights are nobody's but ONNX Runtime's: elsewhere
     they stand for the qint8 codes that are 128 less, whose sums are the same.
     """
     limits.one_type(rule, operation, x.qparams, out)
-    limits.symmetric(rule, operation, w)
+    limits.symmetric(rule, operation, x, w)
+
+
+def _weighted_on_ort(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
+    """One type of activations; weights of qint8, or of that type, of any zero point."""
+    limits.one_type(rule, operation, x.qparams, out)
+    limits.eight_bits(rule, operation, w.qparams)
+    if w.dtype not in (qint8, x.dtype):
+        fix = "Use qint8 for the weights, or quint8 for the activations"
+        limits.refuse(rule, operation, f"it has no {x.dtype} by {w.dtype}", fix)
 
 
 def _multiplied(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
@@ -88,13 +97,13 @@ def _mean(rule: str, operation: str, source: QParams, out: QParams) -> None:
 
 
 def _bounded(rule: str, operation: str, source: QParams, out: QParams) -> None:
-    limits.signed(rule, operation, source, out)
+    limits.one_type(rule, operation, source, out)
     limits.bounded(rule, operation, out)
 
 
 def _gated(rule: str, operation: str, source: QParams, out: QParams) -> None:
     """The product of hardswish is shifted to the right only."""
-    limits.signed(rule, operation, source, out)
+    limits.one_type(rule, operation, source, out)
     ratio = np.float32(source.scale / 128) / np.float32(out.scale)
     if quantize_multiplier(ratio)[1] > 0:
         limits.within(rule, operation, ratio, 0, 1)
@@ -114,18 +123,20 @@ def _near_product(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> 
 
 
 def _move(rule: str, operation: str, source: QParams, out: QParams) -> None:
-    """One type and one scale each."""
-    limits.one_type(rule, operation, source, out)
+    """One scale each."""
+    limits.eight_bits(rule, operation, source, out)
     limits.one_scale(rule, operation, source, out)
 
 
 def _laid(rule: str, operation: str, source: QParams, out: QParams) -> None:
     """Of quint8 any grids, of qint8 one."""
+    limits.one_type(rule, operation, source, out)
     _move(rule, operation, source, out)
     limits.laid(rule, operation, source, out)
 
 
 def _near_move(rule: str, operation: str, source: QParams, out: QParams) -> None:
+    limits.one_type(rule, operation, source, out)
     _move(rule, operation, source, out)
     ratio = np.float32(source.scale) / np.float32(out.scale)
     limits.within(rule, operation, ratio, 2.0**-8, 2.0**7)
@@ -140,15 +151,26 @@ def _is_depthwise(x: Any, *rest: Any, groups: int = 1, **_: Any) -> bool:
     return groups > 1 and groups == x.shape[1]
 
 
+def _changes_type(x: Any, out: QParams) -> bool:
+    """Whether codes become those of the other 8-bit type: LiteRT keeps that."""
+    return x.dtype is not qint32 and x.dtype is not out.dtype
+
+
 def _is_symmetric(x1: Any, x2: Any, out: QParams) -> bool:
     """Whether the zero point of the right is 0, or the 128 that stands for it."""
     middle = 128 if x2.dtype is quint8 else 0
     return bool((x2.qparams.zero_point == middle).all())
 
 
+def _is_unsigned(x: Any, w: Any, *_: Any, **__: Any) -> bool:
+    """Whether the weights are of quint8."""
+    return w.dtype is quint8
+
+
 def _shifts_on_arm(x: Any, w: Any, *rest: Any, **options: Any) -> bool:
-    """Whether XNNPACK multiplies in integers on Arm: depthwise with one scale."""
-    return _is_depthwise(x, **options) and w.qparams.axis is None
+    """Whether XNNPACK multiplies in integers on Arm: quint8, or each one channel."""
+    is_one = w.qparams.axis is None
+    return _is_unsigned(x, w) or (is_one and _is_depthwise(x, **options))
 
 
 def _products(
@@ -179,7 +201,9 @@ def _onnx(rule: str = "onnx") -> Row:
 def _ort(rule: str = "ort_cpu") -> Row:
     moved = (rule, "requantize", ort.requantize, _anything, ort.products)
     pooled = (rule, "global_avg_pool2d", ort.global_avg_pool, _grids, False)
-    return _products(rule, ort.products, _weighted, matmul, linear, conv2d) | {
+    row = _onnx(rule)  # what it has no operator of codes for stays as ONNX writes it
+    row |= _products(rule, ort.products, _weighted_on_ort, matmul, linear, conv2d)
+    return row | {
         "quantize": Quantized(rule, "quantize", ort.quantize, _anything),
         "requantize": Requantized(*moved),
         "add": Paired(rule, "add", ort.add, _in_order),
@@ -230,15 +254,23 @@ def _litert_ref(rule: str = "tflite_ref") -> Row:
     }
 
 
+def _moved_opt(rule: str) -> Requantized:
+    moved = ("requantize", tflite.requantize_opt, _move, tflite.products_opt)
+    return Requantized(rule, *moved)
+
+
 def _litert_opt(rule: str = "tflite_opt") -> Row:
-    moved = (rule, "requantize", tflite.requantize_opt, _move, tflite.products_opt)
     row = _litert(rule, tflite_softmax.softmax_opt, tflite.mean_opt)
     row |= _products(rule, tflite.products_opt, _weighted, linear, conv2d)
-    each = Products(rule, "conv2d", tflite.depthwise_opt, _weighted, conv2d)
+    each = ByType(
+        Products(rule, "conv2d", tflite.depthwise_opt, _weighted, conv2d),
+        Products(rule, "conv2d", tflite.products_ref, _weighted, conv2d),
+        _is_unsigned,
+    )
     return row | {
         "conv2d": ByType(row["conv2d"], each, _is_depthwise),
         "quantize": Quantized(rule, "quantize", tflite.quantize_opt, _grids),
-        "requantize": Requantized(*moved),
+        "requantize": _moved_opt(rule),
         "add": ByType(
             Paired(rule, "add", tflite.add_opt, _in_order),
             Paired(rule, "add", tflite.add_opt_u8, _in_order),
@@ -268,7 +300,10 @@ def _xnnpack_x86(rule: str = "xnnpack_x86") -> Row:
     rest = _litert(rule, tflite_softmax.softmax_opt, xnnpack.mean)
     row = {name: rest[name] for name in kept} | _xnnpack(rule)
     taken = _products(rule, xnnpack.products, _near_multiplied, matmul)["matmul"]
-    return row | {"matmul": ByType(rest["matmul"], taken, _is_symmetric)}
+    return row | {
+        "matmul": ByType(rest["matmul"], taken, _is_symmetric),
+        "requantize": ByType(row["requantize"], _moved_opt(rule), _changes_type),
+    }
 
 
 def _xnnpack_arm(rule: str = "xnnpack_arm") -> Row:
@@ -278,6 +313,14 @@ def _xnnpack_arm(rule: str = "xnnpack_arm") -> Row:
     for name, products in shifting.items():
         row[name] = ByType(row[name], products, _shifts_on_arm)
     return row
+
+
+def fixed_grid(rule: str, operation: str, dtype: DType) -> QParams | None:
+    """The only grid of `dtype` that the rule writes the operation to, if it is one."""
+    call = TABLE.get(rule, {}).get(operation)
+    if getattr(call, "check", None) is not _bounded:
+        return None
+    return limits.bounded_grid(operation, dtype)
 
 
 TABLE: dict[str, Row] = {

@@ -242,7 +242,7 @@ def test_a_rule_is_followed_or_refused(rule):
 
 def test_what_a_rule_in_force_refuses_is_known_before():
     given = spec_of(S8), spec_of(ONES)
-    with rounding("ort_cpu"):
+    with rounding("tflite_ref"):
         with pytest.raises(md.OptionError) as raised:
             md.infer(md.div, *given, out=OUTS[1])
         assert md.infer(md.mul, *given) == spec_of(md.mul(S8, ONES))
@@ -255,7 +255,9 @@ def test_what_a_rule_in_force_refuses_is_known_before():
             found = operation(S8)
             assert md.infer(operation, given[0]) == spec_of(found)
             assert found.rounding is None
-    assert str(raised.value).startswith("div: rounding='ort_cpu' has no rule for div. ")
+    assert str(raised.value).startswith(
+        "div: rounding='tflite_ref' has no rule for div. "
+    )
 
 
 def inferred(operation, arguments, options):

@@ -27,6 +27,23 @@ IMAGES = ((1, 1), (2, 2), (1, 5), (7, 7), (14, 1), (8, 7), (10, 10))
 RATIOS = (0.5, 0.3, 2.0, 1.0, 0.25, 0.07, 1.7)
 
 
+LEAVES = {"int8": QInt8Tensor, "uint8": quant.QUInt8Tensor}
+KINDS = pytest.mark.parametrize("dtype", LEAVES)
+
+
+def of(dtype, codes, grid):
+    """Codes and a grid of qint8, or the same numbers in quint8; and their tensor."""
+    more = 0 if dtype == "int8" else 128
+    stored = (np.asarray(codes, np.int64) + more).astype(dtype)
+    moved = grid[0], grid[1] + more
+    return stored, moved, LEAVES[dtype](stored, scale=moved[0], zero_point=moved[1])
+
+
+def grid_of(dtype, grid):
+    """A grid of qint8 as one of `dtype`."""
+    return QParams(*of(dtype, [0], grid)[1], dtype=f"q{dtype}")
+
+
 def tensor(codes, grid):
     return QInt8Tensor(np.asarray(codes, np.int8), scale=grid[0], zero_point=grid[1])
 
@@ -241,6 +258,75 @@ def test_convolutions(rule, ic, oc, depthwise, rng):
         same(ours, found.transpose(0, 3, 1, 2))
 
 
+def unsigned_layer(rng, x_shape, w_shape):
+    """Codes and grids of quint8, and a bias; half of the calls have powers of two."""
+    x, w = (rng.integers(0, 256, s, dtype=np.uint8) for s in (x_shape, w_shape))
+    b = rng.integers(-3000, 3000, w_shape[0]).astype(np.int32)
+    scales = np.float32([0.25, 0.5] if rng.integers(2) else rng.uniform(0.005, 0.1, 2))
+    zeros = rng.integers(0, 256, 2).tolist()
+    grids = [*zip(scales.tolist(), zeros, strict=True)]
+    xs, ws = (
+        quant.QUInt8Tensor(codes, scale=g[0], zero_point=g[1])
+        for codes, g in zip((x, w), grids, strict=True)
+    )
+    stored = Value(b.shape, scales[0] * scales[1], 0, dtype="int32", data=b)
+    return xs, ws, QInt32Tensor(b, scale=grids[0][0] * grids[1][0]), grids, stored
+
+
+def filled(sums):
+    """A grid of quint8 that the sums fill; beside powers of two its scale is one."""
+    step = step_of(None, None, None, sums)
+    is_power = float(np.log2(sums.scale)).is_integer()
+    return (2.0 ** round(np.log2(step)) if is_power else step), 131
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_fully_connected_of_unsigned_codes(rule, rng):
+    for k in (300, 17, 3, 64, 9, 2):
+        xs, ws, own, grids, stored = unsigned_layer(rng, (128, k), (48, k))
+        grid = filled(md.linear(xs, ws, own))
+        weights = value(ws.shape, grids[1], dtype="uint8", data=ws.buffer)
+        model = one_operator(
+            "FULLY_CONNECTED",
+            [value(xs.shape, grids[0], dtype="uint8"), weights, stored],
+            value((128, 48), grid, dtype="uint8"),
+            options_of("FullyConnected"),
+        )
+        out = QParams(*grid, dtype=quant.quint8)
+        ours = md.linear(xs, ws, own, out=out, rounding=rule)
+        same(ours, Session(model, rule)(xs.buffer))
+
+
+@pytest.mark.parametrize(
+    ("ic", "oc", "depthwise"),
+    [(16, 24, False), (16, 16, True), (3, 3, True), (20, 20, True), (7, 14, True)],
+)
+@pytest.mark.parametrize("rule", RULES)
+def test_convolutions_of_unsigned_codes(rule, ic, oc, depthwise, rng):
+    for _ in range(4):
+        shape = (oc, 1 if depthwise else ic, 3, 3)
+        xs, ws, own, grids, stored = unsigned_layer(rng, (2, ic, 15, 15), shape)
+        window = {"stride": 2, "padding": 1, "groups": ic if depthwise else 1}
+        grid = filled(md.conv2d(xs, ws, own, **window))
+        kind = "DepthwiseConv2D" if depthwise else "Conv2D"
+        more = {"DepthMultiplier": oc // ic} if depthwise else {}
+        theirs = ws.buffer.transpose((1, 2, 3, 0) if depthwise else (0, 2, 3, 1))
+        model = one_operator(
+            "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D",
+            [
+                value((2, 15, 15, ic), grids[0], dtype="uint8"),
+                value(theirs.shape, grids[1], dtype="uint8", data=theirs),
+                stored,
+            ],
+            value((2, 8, 8, oc), grid, dtype="uint8"),
+            options_of(kind, Padding=0, StrideW=2, StrideH=2, **more),
+        )
+        out = QParams(*grid, dtype=quant.quint8)
+        ours = md.conv2d(xs, ws, own, **window, out=out, rounding=rule)
+        images = np.ascontiguousarray(xs.buffer.transpose(0, 2, 3, 1))
+        same(ours, Session(model, rule)(images).transpose(0, 3, 1, 2))
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kernel, stride, pad", [(3, 2, 1), (2, 2, 0), (5, 1, 2)])
 def test_average_pools(kernel, stride, pad, rule, rng):
@@ -302,42 +388,49 @@ def test_means_of_images(kind, rule, rng):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["LOGISTIC", "TANH"])
-def test_bounded_functions(kind, rule, rng):
+@KINDS
+def test_bounded_functions(dtype, kind, rule, rng):
     operation = md.sigmoid if kind == "LOGISTIC" else md.tanh
     grid = (1 / 256, -128) if kind == "LOGISTIC" else (1 / 128, 0)
-    codes = np.arange(-128, 128, dtype=np.int8)
+    out = grid_of(dtype, grid)
+    made = value((256,), (grid[0], out.zero), dtype=dtype)
     for scale in np.exp(rng.uniform(-7, 1, 8)):
         source = float(np.float32(scale)), int(rng.integers(-128, 128))
-        model = one_operator(kind, [value((256,), source)], value((256,), grid))
-        ours = operation(tensor(codes, source), out=QParams(*grid), rounding=rule)
+        codes, source, x = of(dtype, np.arange(-128, 128), source)
+        model = one_operator(kind, [value((256,), source, dtype=dtype)], made)
+        ours = operation(x, out=out, rounding=rule)
         same(ours, Session(model, rule)(codes))
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_hardswish_in_fixed_point(rule, rng):
-    codes = np.arange(-128, 128, dtype=np.int8)
+@KINDS
+def test_hardswish_in_fixed_point(dtype, rule, rng):
     for _ in range(15):
         scale, step = (float(np.float32(s)) for s in np.exp(rng.uniform(-6, 0, 2)))
         source = scale, int(rng.integers(-128, 128))
         grid = max(step, scale / 100), int(rng.integers(-128, 128))
-        model = one_operator("HARD_SWISH", [value((256,), source)], value((256,), grid))
-        ours = md.hardswish(tensor(codes, source), out=QParams(*grid), rounding=rule)
+        codes, source, x = of(dtype, np.arange(-128, 128), source)
+        _, grid, _ = of(dtype, [0], grid)
+        given = [value((256,), g, dtype=dtype) for g in (source, grid)]
+        model = one_operator("HARD_SWISH", given[:1], given[1])
+        ours = md.hardswish(x, out=QParams(*grid, dtype=f"q{dtype}"), rounding=rule)
         same(ours, Session(model, rule)(codes))
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_softmax(rule, rng):
-    grid = 1 / 256, -128
+@KINDS
+def test_softmax(dtype, rule, rng):
+    out = grid_of(dtype, (1 / 256, -128))
     for scale in (0.002, 0.01, 0.05, 0.13, 0.5, 1.3):
-        x = rng.integers(-128, 128, (200, 33), dtype=np.int8)
+        codes = rng.integers(-128, 128, (200, 33))
+        codes, source, x = of(dtype, codes, (scale, 3))
         model = one_operator(
             "SOFTMAX",
-            [value(x.shape, (scale, 3))],
-            value(x.shape, grid),
+            [value(x.shape, source, dtype=dtype)],
+            value(x.shape, (1 / 256, out.zero), dtype=dtype),
             options_of("Softmax", Beta=1.0),
         )
-        ours = md.softmax(tensor(x, (scale, 3)), out=QParams(*grid), rounding=rule)
-        same(ours, Session(model, rule)(x))
+        same(md.softmax(x, out=out, rounding=rule), Session(model, rule)(codes))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -360,13 +453,15 @@ def test_numbers_to_codes(size, rule, rng):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("size", [256, 47])
-def test_codes_to_another_grid(size, rule):
-    codes = np.arange(-128, size - 128, dtype=np.int8)
+@pytest.mark.parametrize("wanted", LEAVES)
+@pytest.mark.parametrize("own", LEAVES)
+def test_codes_to_another_grid(own, wanted, size, rule):
     moves = [((0.5, 3), (0.25, 1)), ((0.5, 3), (1.0, 1)), ((0.02, -7), (0.06, 11))]
     moves += [((0.1, 1), (0.001, 1)), ((0.03, 5), (1.0, -5)), ((0.25, 5), (0.25, -5))]
     for source, grid in moves:
-        model = one_operator("QUANTIZE", [value((size,), source)], value((size,), grid))
-        ours = quant.requantize(
-            tensor(codes, source), out=QParams(*grid), rounding=rule
-        )
+        codes, source, x = of(own, np.arange(-128, size - 128), source)
+        out = grid_of(wanted, grid)
+        made = value((size,), (grid[0], out.zero), dtype=wanted)
+        model = one_operator("QUANTIZE", [value((size,), source, dtype=own)], made)
+        ours = quant.requantize(x, out=out, rounding=rule)
         same(ours, Session(model, rule)(codes))

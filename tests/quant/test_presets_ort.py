@@ -4,6 +4,8 @@
 DequantizeLinear and QuantizeLinear when it optimizes nothing.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support.onnx_model import MICROSOFT, node, run
@@ -89,21 +91,26 @@ def between(kind, operator, inputs, *names, **attributes):
     return [*entered, made, node("QuantizeLinear", "real_y sy zy")]
 
 
+#: Rules, and whether ONNX Runtime optimizes: what it has no operator of codes for it
+#: computes as ONNX writes it all the same.
+WRITTEN = [(n, "onnx") for n in ("Add", "Sub", "Mul", "Div", "Min", "Max")]
+WRITTEN += [(n, "ort_cpu") for n in ("Sub", "Div", "Min", "Max")]
+
+
 @KINDS
 @pytest.mark.parametrize("grids", GRIDS.values(), ids=GRIDS)
-@pytest.mark.parametrize("name", ["Add", "Sub", "Mul", "Div", "Min", "Max"])
-def test_pairs_of_codes_as_onnx_writes_them(name, grids, kind):
+@pytest.mark.parametrize(("name", "rule"), WRITTEN)
+def test_pairs_of_codes_as_onnx_writes_them(name, rule, grids, kind):
     a, b, g = pairs(kind, grids)
     if name == "Div":
         holds = b != g.given["b"][1]
         a, b = a[holds], b[holds]
     nodes = between(kind, name, "real_a real_b", "a", "b")
-    theirs = run(nodes, {"a": a, "b": b}, g.constants, kind, optimize=False)
+    optimize = rule == "ort_cpu"
+    theirs = run(nodes, {"a": a, "b": b}, g.constants, kind, optimize=optimize)
     operation = {"Min": md.minimum, "Max": md.maximum}.get(name)
     operation = operation or getattr(md, name.lower())
-    ours = operation(
-        g.tensor("a", a), g.tensor("b", b), out=g.ours("y"), rounding="onnx"
-    )
+    ours = operation(g.tensor("a", a), g.tensor("b", b), out=g.ours("y"), rounding=rule)
     same(ours, theirs)
 
 
@@ -111,25 +118,35 @@ CURVES = {
     "Sigmoid": md.sigmoid,
     "Tanh": md.tanh,
     "HardSwish": md.hardswish,
+    "HardSigmoid": partial(md.hardsigmoid, alpha=0.2, beta=0.5),
     "Relu": md.relu,
     "Exp": md.exp,
     "LeakyRelu": md.leaky_relu,
+    "Elu": md.elu,
+    "Selu": md.selu,
+    "Softsign": md.softsign,
+    "Mish": md.mish,
+    "Gelu": md.gelu,
 }
+#: Those that ONNX Runtime has operators of codes for when it optimizes.
+OWN = ("Sigmoid", "LeakyRelu")
+FOLLOWED = [(n, "onnx") for n in CURVES]
+FOLLOWED += [(n, "ort_cpu") for n in CURVES if n not in OWN]
 
 
 @KINDS
-@pytest.mark.parametrize("name", CURVES)
-def test_functions_as_onnx_writes_them(name, kind, rng):
+@pytest.mark.parametrize(("name", "rule"), FOLLOWED)
+def test_functions_as_onnx_writes_them(name, rule, kind, rng):
     codes = np.arange(256, dtype=np.uint8).view(kind)
     for _ in range(6):
         s, t = (float(np.float32(v)) for v in np.exp(rng.uniform(-5, 0, 2)))
         z, y = (int(v) for v in rng.integers(-128, 128, 2))
         g = Grids(kind, x=(s, z), y=(t, y))
         nodes = between(kind, name, "real_x", "x")
-        theirs = run(nodes, {"x": codes}, g.constants, kind, optimize=False)
-        same(
-            CURVES[name](g.tensor("x", codes), out=g.ours("y"), rounding="onnx"), theirs
-        )
+        optimize = rule == "ort_cpu"
+        theirs = run(nodes, {"x": codes}, g.constants, kind, optimize=optimize)
+        ours = CURVES[name](g.tensor("x", codes), out=g.ours("y"), rounding=rule)
+        same(ours, theirs)
 
 
 @KINDS
@@ -267,6 +284,35 @@ def test_convolutions(groups, kind, rng):
         theirs = run([operator], {"x": x}, g.constants | fixed, kind)
         ours = md.conv2d(xs, ws, own, **window, out=g.ours("y"), rounding="ort_cpu")
         same(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"), [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)]
+)
+def test_weights_with_zero_points(kind, own, rng):
+    """Of either type, but for signed activations by unsigned weights."""
+    for zero in (-50, 3, 61):
+        g = Grids(kind, x=(0.037, 9), y=(1.0, 0))
+        scale, middle = np.float32(0.0113), 0 if own is np.int8 else 128
+        # Of signed weights sums of pairs stay whole on every CPU.
+        low, high = (-64, 64) if own is np.int8 else (0, 255)
+        of_weights = QParams(scale, middle + 5, dtype=DTYPES[own])
+        w = rng.integers(low, high + 1, (40, 16)).astype(own)
+        x = g.codes(rng, 64, 40)
+        xs, ws = g.tensor("x", x), LEAVES[own](w, of_weights)
+        fill(g, md.matmul(xs, ws), zero)
+        fixed = {"w": w, "sw": scale, "zw": own(middle + 5)}
+        operator = node("QLinearMatMul", "x sx zx w sw zw sy zy")
+        theirs = run([operator], {"x": x}, g.constants | fixed, kind)
+        same(md.matmul(xs, ws, out=g.ours("y"), rounding="ort_cpu"), theirs)
+        images = x.reshape(4, 40, 4, 4)
+        kernels = np.ascontiguousarray(w.T)[..., None, None]
+        operator = node("QLinearConv", "x sx zx w sw zw sy zy")
+        theirs = run(
+            [operator], {"x": images}, g.constants | fixed | {"w": kernels}, kind
+        )
+        pair = g.tensor("x", images), LEAVES[own](kernels, of_weights)
+        same(md.conv2d(*pair, out=g.ours("y"), rounding="ort_cpu"), theirs)
 
 
 @KINDS

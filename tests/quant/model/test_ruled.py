@@ -109,13 +109,13 @@ def test_a_file_with_an_unknown_rule_is_refused(model, calibration, tmp_path):
 
 def test_what_a_rule_has_no_answer_for_is_named(image):
     spec = md.TensorSpec(md.Float32Tensor, image.shape)
-    graph = Graph({"x": spec}, (Node("curve", md.exp, ("x",), "y"),), {}, ("y",))
+    graph = Graph({"x": spec}, (Node("curve", md.erf, ("x",), "y"),), {}, ("y",))
     model = Model(graph)
     seen = model.calibrate([image])
     with pytest.raises(OptionError) as caught:
         model.quantize(seen, rounding="ort_cpu")
     assert str(caught.value) == (
-        "rounding='ort_cpu' does not compute 'curve' (exp: it has no rule for it). "
+        "rounding='ort_cpu' does not compute 'curve' (erf: it has no rule for it). "
         "Keep them float, keep_float=['curve'], or use rounding='exact'."
     )
     with pytest.raises(OptionError, match="rounding is 'nothing'"):
@@ -125,8 +125,8 @@ def test_what_a_rule_has_no_answer_for_is_named(image):
 def test_what_a_rule_refuses_is_found_before_it_runs(image):
     """Each node with the reason that its call would give; kept float, the rest runs."""
     nodes = (
-        Node("gate", md.sigmoid, ("x",), "a"),
-        Node("swish", md.hardswish, ("x",), "b"),
+        Node("gate", md.softsign, ("x",), "a"),
+        Node("swish", md.silu, ("x",), "b"),
         Node("sum", md.add, ("a", "b"), "y"),
     )
     spec = md.TensorSpec(md.Float32Tensor, (-1, *image.shape[1:]))
@@ -135,14 +135,10 @@ def test_what_a_rule_refuses_is_found_before_it_runs(image):
     with pytest.raises(OptionError) as caught:
         model.quantize(seen, rounding="tflite_ref")
     assert str(caught.value) == (
-        "rounding='tflite_ref' does not compute 'gate' (sigmoid: it is for qint8 "
-        "only), 'swish' (hardswish: it is for qint8 only). Keep them float, "
+        "rounding='tflite_ref' does not compute 'gate' (softsign: it has no rule for "
+        "it), 'swish' (silu: it has no rule for it). Keep them float, "
         "keep_float=['gate', 'swish'], or use rounding='exact'."
     )
-    with pytest.raises(OptionError) as run:
-        grid = quant.QParams(0.1, 3, dtype=quant.quint8, rounding="tflite_ref")
-        md.hardswish(quant.quantize(md.asarray(image), grid), out=grid)
-    assert str(run.value).endswith("it is for qint8 only. Use grids of qint8.")
     kept = model.quantize(seen, keep_float=["gate", "swish"], rounding="tflite_ref")
     assert np.allclose(np.asarray(kept(image)), np.asarray(model(image)), atol=0.1)
 
@@ -150,11 +146,11 @@ def test_what_a_rule_refuses_is_found_before_it_runs(image):
 def test_many_refused_nodes_are_counted(image):
     names = ["x", *(f"v{at}" for at in range(8))]
     nodes = tuple(
-        Node(f"n{at}", md.hardswish, (names[at],), names[at + 1]) for at in range(8)
+        Node(f"n{at}", md.silu, (names[at],), names[at + 1]) for at in range(8)
     )
     spec = md.TensorSpec(md.Float32Tensor, image.shape)
     model = Model(Graph({"x": spec}, nodes, {}, ("v7",)))
-    with pytest.raises(OptionError, match=r"'n4' \(hardswish: .*\) and 3 more\. Keep"):
+    with pytest.raises(OptionError, match=r"'n4' \(silu: .*\) and 3 more\. Keep"):
         model.quantize(model.calibrate([image]), rounding="tflite_ref")
 
 
@@ -178,13 +174,38 @@ def test_what_an_error_says_to_keep_float_is_enough(image, rng):
 
 def test_a_model_that_is_quantized_is_not_told_to_keep_nodes_float(image):
     spec = md.TensorSpec(md.Float32Tensor, image.shape)
-    graph = Graph({"x": spec}, (Node("curve", md.exp, ("x",), "y"),), {}, ("y",))
+    graph = Graph({"x": spec}, (Node("curve", md.erf, ("x",), "y"),), {}, ("y",))
     model = Model(graph)
     small = model.quantize(model.calibrate([image]))
     with pytest.raises(OptionError) as caught:
         small.rounded("ort_cpu")
     assert str(caught.value) == (
-        "rounding='ort_cpu' does not compute 'curve' (exp: it has no rule for it). "
+        "rounding='ort_cpu' does not compute 'curve' (erf: it has no rule for it). "
         "Quantize the float model by it, rounding='ort_cpu', which says what to keep "
         "float, or use rounding='exact'."
     )
+
+
+@pytest.mark.parametrize("rule", ["tflite_ref", "tflite_opt", "xnnpack_x86"])
+@pytest.mark.parametrize("curve", [md.sigmoid, md.tanh])
+def test_a_rule_that_fixes_grids_has_them(curve, rule, image):
+    """Of the function, and of what only moves its codes."""
+    nodes = (
+        Node("gate", curve, ("x",), "a"),
+        Node("rows", md.reshape, ("a",), "b", {"shape": (image.shape[0], -1)}),
+        Node("sum", md.add, ("b", "b"), "y"),
+    )
+    spec = md.TensorSpec(md.Float32Tensor, image.shape)
+    model = Model(Graph({"x": spec}, nodes, {}, ("y",)))
+    seen = model.calibrate([image])
+    small = model.quantize(seen, rounding=rule)
+    scale, zero = (2.0**-8, 0) if curve is md.sigmoid else (2.0**-7, 128)
+    specs = small.graph.specs()
+    grids = [
+        specs[n.inputs[0]].qparams for n in small.graph.nodes if n.operation is md.add
+    ]
+    assert grids == [quant.QParams(scale, zero, dtype=quant.quint8)]
+    assert np.allclose(np.asarray(small(image)), np.asarray(model(image)), atol=0.05)
+    exact = model.quantize(seen)
+    with pytest.raises(OptionError, match="it writes to QParams"):
+        exact.rounded(rule)
