@@ -12,7 +12,11 @@ integers, casts   the audits of dense tensors
 
 from mdtensor.checking import casts as _casts, integers as _integers
 from mdtensor.checking.audits import Case as Case, audit as audit
-from mdtensor.checking.block import checked as checked, counting as counting
+from mdtensor.checking.block import (
+    checked as checked,
+    counting as counting,
+    is_checked as is_checked,
+)
 from mdtensor.checking.log import (
     Entry as Entry,
     Headroom as Headroom,
@@ -22,3 +26,4 @@ from mdtensor.checking.log import (
 
 del _casts, _integers  # their audits are in force
 __all__ = ["Case", "Entry", "Headroom", "Log", "Lost", "audit", "checked", "counting"]
+__all__ += ["is_checked"]

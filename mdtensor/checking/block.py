@@ -48,8 +48,8 @@ def checked(*, raises: bool = False) -> Checked:
     Results of operations that have an audit (docs/checked.md lists them) are compared
     with the exact ones, element by element, and stay what they are. Calls of the
     block's own thread and of tasks that it starts are checked; what a call runs inside
-    counts as that call. Results on other devices than the host are not checked, nor
-    what a loaded model runs.
+    counts as that call, and a loaded model runs call by call. Results on other devices
+    than the host are not checked.
 
     Args:
         raises: end the first call that loses anything with an error.
@@ -83,6 +83,11 @@ Use astype(x, dtype) to a wider type first.
         fix = "Use True or False"
         raise OptionError(f"raises is {shown(raises)}", fix, "checked")
     return Checked(raises)
+
+
+def is_checked() -> bool:
+    """Whether calls made here and now are written down in a log."""
+    return bool(_LOGS.get())
 
 
 def _audited(selection: Selection, function: Implementation) -> Implementation:
