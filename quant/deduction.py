@@ -147,7 +147,7 @@ def reduced_grid(x: Any, *, axis: Any, keepdims: bool = False, **_: Any) -> QPar
 
 def one_scale(x: Any, *_: Any, **__: Any) -> None:
     """Refuse scales that differ along an axis."""
-    _refuse_axes([x])
+    joining.check_one_scale(x)
 
 
 def of_something(rule: Rule) -> Rule:
@@ -176,11 +176,6 @@ def _codes_summed(
     grid = accumulators.without_zero(reduced_grid(x, **options))
     check_integers(out)
     return on_grid(shape, grid if out is None else out)
-
-
-def _refuse_axes(specs: Any) -> None:
-    for spec in specs:
-        spec.qparams.refuse_axis("grid")
 
 
 def shape_of(rule: Rule, *specs: Any, **options: Any) -> tuple[int, ...]:
@@ -250,7 +245,7 @@ def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
     Where the sum is rounded, scales of w may differ inside it. There is no grid of the
     products then, and the bias is on any.
     """
-    _refuse_axes([x])
+    joining.check_one_scale(x, beside=[t for t in (w, b) if t is not None])
     if w.qparams.is_along(None, 0):
         accumulators.check_bias_grid(x.qparams, w, b)
     elif not is_rounded:
@@ -268,7 +263,7 @@ def _where(grid: QParams) -> str:
 
 def by_columns(x1: Any, x2: Any, *, is_rounded: bool = False) -> None:
     """One grid for x1; one a column of x2 or one, any where it is rounded."""
-    _refuse_axes([x1])
+    joining.check_one_scale(x1, beside=(x2,))
     if not is_rounded and not leaves_sum(x2):
         raise GridError(
             f"scales along {_where(x2.qparams)} cannot leave the sum",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor import GridError
+from mdtensor.errors import grids
 from mdtensor.quant.accumulators import refuse_unlike
 from mdtensor.quant.moving import broadcast, expanded, reshaped
 from mdtensor.quant.qparams import QParams
@@ -36,8 +37,11 @@ def shared_rule(xs: Sequence[Any]) -> str | None:
     return rules.pop() if len(rules) == 1 else None
 
 
-def check_one_scale(*xs: Any) -> None:
+def check_one_scale(*xs: Any, beside: Sequence[Any] = ()) -> None:
     """Refuse grids that differ along an axis, of tensors or their specs.
+
+    Args:
+        beside: other arguments, whose grids an error names too.
 
     Raises:
         GridError: with the axis.
@@ -45,7 +49,7 @@ def check_one_scale(*xs: Any) -> None:
     for x in xs:
         if x.qparams.axis is not None:
             raise GridError(
-                f"scales differ along axis {x.qparams.axis}",
+                f"scales differ along axis {x.qparams.axis}{grids((*xs, *beside))}",
                 "Use requantize(x, out=QParams(...)) to one grid first",
             )
 

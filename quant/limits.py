@@ -32,13 +32,14 @@ def numbers(name: str, given: Any, dtype: Any = None) -> npt.NDArray[Any]:
     """`given` as an array of real numbers."""
     try:
         found = np.asarray(given)
-        if found.dtype.kind == "O" and any(x is None for x in found.flat):
-            raise TypeError  # NumPy would make NaN of it
+        is_odd = found.dtype.kind == "O" and any(x is None for x in found.flat)
+        if is_odd or found.dtype.kind == "b":
+            raise TypeError  # of which NumPy would make NaN, and 0 or 1
         if found.dtype.kind != "c":  # of which NumPy would drop a part, and warn
             found = np.asarray(given, dtype)
     except (TypeError, ValueError, OverflowError, MdtensorError):
         found = np.asarray(None)
-    if found.dtype.kind not in "biuf":
+    if found.dtype.kind not in "iuf":
         raise GridError(
             f"{name} is a {type(given).__name__} that holds no numbers",
             "Give a number, or one for each index of axis",

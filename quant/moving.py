@@ -263,20 +263,24 @@ def _check_known(grid: QParams, index: Any) -> None:
 def _runs(blocks: Array, grid: QParams) -> tuple[Array, int]:
     """The block of each run of equal ones, and how long a run is.
 
+    A run of whole blocks is as many of them, where runs differ.
+
     Raises:
-        GridError: they are not of one size, the last one aside.
+        GridError: runs are of other sizes, the last one aside.
     """
     size = grid.block_size or 1
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
     lengths = np.diff(starts, append=len(blocks))
     if len(lengths) < 2:
         return blocks[starts], max(size, len(blocks))
-    if (lengths[:-1] != lengths[0]).any() or lengths[-1] > lengths[0]:
+    if (lengths[:-1] == lengths[0]).all() and lengths[-1] <= lengths[0]:
+        return blocks[starts], int(lengths[0])
+    if (lengths[:-1] % size).any():
         raise GridError(
             f"blocks of {size} along axis {grid.axis} are cut to different sizes",
-            f"Begin at a multiple of {size}, or requantize to one grid first",
+            f"Cut at multiples of {size}, or requantize to one grid first",
         )
-    return blocks[starts], int(lengths[0])
+    return np.repeat(blocks[starts], -(-lengths // size)), size
 
 
 def indexed(grid: QParams, shape: Shape, key: Any) -> QParams:

@@ -157,8 +157,7 @@ class QuantizedTensor(Tensor):
     @property
     def nbytes(self) -> int:
         """Bytes of the codes and of the scales (4 each; 8 for accumulators)."""
-        width = 8 if self.dtype is qint32 else 4
-        return super().nbytes + width * self.qparams.scale.size
+        return super().nbytes + (8 if self.dtype is qint32 else 4) * self.scale.size
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a file keeps: see `quant.storing`."""
@@ -184,9 +183,10 @@ class QuantizedTensor(Tensor):
         return self.qparams.rounded(self.rounding)
 
     def _numbers(self) -> Any:
-        zero = self.qparams.along(self.zero_point, self.shape)
-        steps = self.device.to_host(self._elements()).astype(np.float64) - zero
-        return (steps * self.qparams.along(self.scale, self.shape)).astype(np.float32)
+        grid, host = self.qparams, self.device.to_host(self._elements())
+        zero, scale = (grid.along(v, self.shape) for v in (grid.zero_point, grid.scale))
+        with np.errstate(over="ignore", under="ignore"):
+            return ((host.astype(np.float64) - zero) * scale).astype(np.float32)
 
     def _elements(self) -> Any:
         """What the scale multiplies, but for the zero point."""
@@ -218,8 +218,8 @@ class QuantizedTensor(Tensor):
 
 def _code_dtype(quantized: DType) -> DType:
     """The plain type of codes; those of floats are their bytes."""
-    is_integer = quantized.storage.kind in "iu"
-    return find_dtype(quantized.storage.name if is_integer else uint8)
+    stored = quantized.storage
+    return find_dtype(stored.name if stored.kind in "iu" else uint8)
 
 
 def _plain(codes: Any, quantized: DType) -> Any:

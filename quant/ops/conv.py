@@ -280,7 +280,7 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
         GridError, OptionError: those.
     """
     given = tuple(t for t in (x, w, b) if t is not None)
-    require_per_tensor(name, x)
+    require_per_tensor(name, x, beside=given[1:])
     if out is not None:
         check_out(name, out, *given)
     checked(name, given, lambda: by_rows(x, w, b, is_rounded=out is not None))

@@ -168,7 +168,7 @@ def _check_linear(x: Any, w: Any, b: Any, out: Any) -> None:
 
 def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
     checked("matmul", (x1, x2), lambda: matmul_shape(x1.shape, x2.shape))
-    require_per_tensor("matmul", x1)
+    require_per_tensor("matmul", x1, beside=(x2,))
     if out is not None:
         check_out("matmul", out, x1, x2)
     checked("matmul", (x1, x2), lambda: by_columns(x1, x2, is_rounded=out is not None))

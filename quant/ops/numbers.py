@@ -154,7 +154,7 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
     _check(factor)
     if not factor > 0:
         raise GridError(
-            f"a scale times {factor} is no scale",
+            f"a scale times {factor} is no scale{_named(grid)}",
             "Pass out=QParams(...), or use neg(x), or factors above 0",
         )
     wanted = [scale * Fraction(factor) for scale in grid.fractions]
@@ -167,9 +167,15 @@ def _scaled_grid(grid: QParams, factor: float) -> QParams:
         problem = f"a scale times {factor} is no scale: {error.problem}"
         raise GridError(problem, fix) from None
     if scaled.fractions != wanted:
-        problem = f"a scale times {factor} is not exact in the type of scales"
+        problem = (
+            f"a scale times {factor} is not exact in the type of scales{_named(grid)}"
+        )
         raise GridError(problem, fix)
     return scaled
+
+
+def _named(grid: QParams) -> str:
+    return f"; the grid is ({grid.describe()})"
 
 
 def _quotient_spec(x1: Any, x2: Any, *, out: QParams | None = None) -> TensorSpec:

@@ -69,6 +69,8 @@ def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
     if any(kind.dtype.is_floating for kind in tensors):
         return _of_floats(name, kinds, is_bias=others == kinds[2:])
     if any(kind.dtype.is_integer for kind in tensors):
+        if name in _WITH_BIAS and others == kinds[2:]:
+            return _of_bias("of integers", "QInt32Tensor")
         fix = advise(name, kinds, CODES, WRAP) or advise(name, kinds, FLOATS_BOTH)
         return PromotionError("are these integers codes or numbers", fix)
     if tensors:
@@ -79,13 +81,18 @@ def _unlike(name: str, kinds: Sequence[Any]) -> PromotionError:
 
 def _of_floats(name: str, kinds: Sequence[Any], is_bias: bool) -> PromotionError:
     if name in _WITH_BIAS and is_bias:
-        return PromotionError(
-            "the bias is a float, codes need an accumulator",
-            "Use quantize(b, QParams(x.qparams.scale * w.qparams.scale, "
-            "axis=w.qparams.axis, dtype=qint32))",
-        )
+        return _of_bias("a float", "quantize")
     problem = "a grid and a float have no common type"
     return PromotionError(problem, advise(name, kinds, DEQUANTIZE, QUANTIZE))
+
+
+def _of_bias(given: str, make: str) -> PromotionError:
+    """Of a bias that is no accumulator; `make` takes it and the grid it needs."""
+    return PromotionError(
+        f"the bias is {given}, codes need an accumulator",
+        f"Use {make}(b, QParams(x.qparams.scale * w.qparams.scale, "
+        "axis=w.qparams.axis, dtype=qint32))",
+    )
 
 
 def _of_a_number(name: str, kinds: Sequence[Any]) -> PromotionError:
@@ -153,6 +160,6 @@ def require_out(name: str, out: QParams | None, *arguments: Any) -> QParams:
     return out
 
 
-def require_per_tensor(name: str, *arguments: Any) -> None:
-    """Refuse grids that differ along an axis."""
-    checked(name, arguments, lambda: check_one_scale(*arguments))
+def require_per_tensor(name: str, *xs: Any, beside: Sequence[Any] = ()) -> None:
+    """Refuse grids that differ along an axis; those `beside` may."""
+    checked(name, (*xs, *beside), lambda: check_one_scale(*xs, beside=beside))

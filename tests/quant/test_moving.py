@@ -186,6 +186,8 @@ BLOCKS = QInt4Tensor(
 )
 
 
+#: The first block of 8, and the last one twice.
+FIRST_AND_LAST_TWICE = np.concatenate([np.arange(8), *[np.arange(16, 24)] * 2])
 KEPT = [
     (lambda x: x[:, 8:], [[2, 4], [16, 32]], 1, 8),
     (lambda x: x[:, :13], [[1, 2], [8, 16]], 1, 8),
@@ -207,6 +209,7 @@ KEPT = [
     (lambda x: x[:, np.arange(24) >= 8], [[2, 4], [16, 32]], 1, 8),
     (lambda x: md.tile(x, (1, 2)), [[1, 2, 4] * 2, [8, 16, 32] * 2], 1, 8),
     (lambda x: md.repeat(x, 2, axis=1), [[1, 2, 4], [8, 16, 32]], 1, 16),
+    (lambda x: x[:, FIRST_AND_LAST_TWICE], [[1, 4, 4], [8, 32, 32]], 1, 8),
     (lambda x: md.roll(x, 8), [[32, 1, 2], [4, 8, 16]], 1, 8),
     (lambda x: md.max(x[:1], axis=0), [1, 2, 4], 0, 8),
     (lambda x: md.broadcast_to(x[:, 8:9], (2, 20)), [[2], [16]], 1, 20),
@@ -220,7 +223,7 @@ def test_blocks_stay_blocks(move: Any, scales: Any, axis: int, size: int) -> Non
 
 
 UNEVEN = (
-    "blocks of 8 along axis 1 are cut to different sizes. Begin at a multiple of 8, or "
+    "blocks of 8 along axis 1 are cut to different sizes. Cut at multiples of 8, or "
     "requantize to one grid first."
 )
 NO_AXIS = (

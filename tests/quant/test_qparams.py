@@ -129,6 +129,8 @@ def test_repr_is_one_short_line():
     ("arguments", "options", "text"),
     [
         ((None,), {}, "QParams: scale is a NoneType that holds no numbers"),
+        ((True,), {}, "QParams: scale is a bool that holds no numbers"),
+        ((1.0, True), {}, "QParams: zero_point is a bool that holds no numbers"),
         (([None, 1.0],), {"axis": 0}, "QParams: scale is a list that holds no numbers"),
         (("wide",), {}, "QParams: scale is a str that holds no numbers. Give a number"),
         (

@@ -160,3 +160,10 @@ def test_a_copy_knows_the_rule_of_its_codes(dtype, again):
     assert (again(x).rounding, again(plain).rounding) == ("onnx", None)
     assert again(x).qparams.rounding is None
     assert again(x).codes.tolist() == x.codes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"), [(QInt8Tensor, 3e38), (QInt32Tensor, 1e308)]
+)
+def test_numbers_past_float32_are_shown_without_a_warning(kind, scale):
+    assert str(kind([100, 0], scale=scale)).endswith("[inf  0.]")

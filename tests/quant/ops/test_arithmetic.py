@@ -195,9 +195,9 @@ def test_a_number_scales_the_scale(factor, dtype):
 @pytest.mark.parametrize(
     ("factor", "text"),
     [
-        (0, "a scale times 0 is no scale. Pass out=QParams(...), or use neg(x), or "),
-        (-2.5, "a scale times -2.5 is no scale. Pass out=QParams(...), or use neg(x)"),
-        (0.1, "a scale times 0.1 is not exact in the type of scales. Pass out="),
+        (0, "0 is no scale; the grid is (scale=0.75, zero_point=0). Pass out=QParams("),
+        (-2.5, "-2.5 is no scale; the grid is (scale=0.75, zero_point=0). Pass out="),
+        (0.1, "a scale times 0.1 is not exact in the type of scales; the grid is (sc"),
         (1e308, "(QInt8Tensor[1], float): a scale times 1e+308 is no scale: a scale "),
         (10**400, " is no scale: a scale is"),
         (2.0**-130, " is no scale: a scale is"),

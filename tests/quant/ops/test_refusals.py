@@ -374,3 +374,30 @@ def test_a_bias_in_blocks_is_on_another_grid():
     )
     even = QInt8Tensor(w.buffer, scale=[0.5, 0.5, 0.25], axis=0)
     assert md.linear(x, even, QInt32Tensor([1, 2, 3], grid)).shape == (1, 3)
+
+
+def test_products_name_both_grids_and_the_bias_its_own():
+    rows = QInt8Tensor([[1, 2], [3, 4]], scale=[0.1, 0.2], axis=0)
+    one = QInt8Tensor([[1, 2], [3, 4]], scale=0.5)
+    for product in (md.matmul, md.linear):
+        for options in ({}, {"out": QParams(1.0)}):
+            with pytest.raises(md.GridError) as raised:
+                product(rows, one, **options)
+            assert str(raised.value) == (
+                f"{product.__name__}(QInt8Tensor[2,2], QInt8Tensor[2,2]): scales "
+                "differ along axis 0; the grids are (2 scales=0.1..0.2, axis=0) and "
+                "(scale=0.5, zero_point=0). Use requantize(x, out=QParams(...)) to one "
+                "grid first."
+            )
+    bias = md.asarray([1, 2], dtype=md.int32)
+    with pytest.raises(md.PromotionError) as raised:
+        md.linear(one, rows, bias)
+    assert str(raised.value) == (
+        "linear(QInt8Tensor[2,2], QInt8Tensor[2,2], Int32Tensor[2]): the bias is of "
+        "integers, codes need an accumulator; the grids are (scale=0.5, zero_point=0) "
+        "and (2 scales=0.1..0.2, axis=0). Use QInt32Tensor(b, QParams(x.qparams.scale "
+        "* w.qparams.scale, axis=w.qparams.axis, dtype=qint32))."
+    )
+    scale, axis = one.qparams.scale * rows.qparams.scale, rows.qparams.axis
+    grid = QParams(scale, axis=axis, dtype=qint32)
+    assert md.linear(one, rows, QInt32Tensor(bias, grid)).shape == (2, 2)
