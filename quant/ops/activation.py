@@ -102,21 +102,10 @@ def _by_table(
     grid: QParams,
     options: dict[str, Any],
 ) -> Any:
-    """The codes of `function` on `grid`, exact."""
+    """The codes of `function` on `grid`, exact, whatever scales the argument has."""
     step = step_of_codes(_lookup, function, spec_of(x), out=grid)
     if step:
         return from_unsigned(step(contiguous(unsigned(x))), grid)
-    return quantized(_found(operation, function, x, grid, options), grid)
-
-
-def _found(
-    operation: Any,
-    function: tables.Function,
-    x: Any,
-    grid: QParams,
-    options: dict[str, Any],
-) -> Any:
-    """Codes of `function` on `grid`, whatever scales the argument has."""
 
     def codes(given: Any, source: QParams) -> Any:
         if x.dtype is qint16:
@@ -128,7 +117,8 @@ def _found(
             np.array(steps, np.int64)[which.reshape(given.shape)], grid
         )
 
-    return by_pieces(codes, grid.dtype.storage, (x.codes.buffer, x.qparams))
+    found = by_pieces(codes, grid.dtype.storage, (x.codes.buffer, x.qparams))
+    return quantized(found, grid)
 
 
 def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any) -> Any:
