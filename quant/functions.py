@@ -5,7 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from mdtensor.quant.elementary import expm1, log1p, pi as pi
+from mdtensor.quant.elementary import log1p, pi as pi
 from mdtensor.quant.tables import (
     DIGITS,
     Function,
@@ -16,10 +16,13 @@ from mdtensor.quant.tables import (
     tanh,
 )
 
-#: Digits of π, and of erf where 1 - erf loses as many as erfc(FAR) has zeros.
+#: Digits of π.
 PI_DIGITS = 140
-#: Past this erfc is below 10**-87.
-FAR = 14
+#: Past this erfc is below 10**-417, and only its sign tells on any grid.
+FAR = 31
+LEAST = Fraction(1, 10**417)
+#: Digits of π for erf, where 1 - erf loses as many as erfc(FAR) has zeros.
+ERF_DIGITS = 500
 #: Klambauer et al. 2017, as float64.
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
@@ -55,10 +58,15 @@ def elu(alpha: float, scale: float = 1.0) -> Function:
     def function(x: Fraction) -> Fraction:
         if x > 0:
             return factor * x
-        lost = max(0, x.denominator.bit_length() - abs(x.numerator).bit_length())
-        return factor * low * (exp(x, DIGITS + lost) - 1)
+        return factor * low * _expm1(x)
 
     return function
+
+
+def _expm1(x: Fraction) -> Fraction:
+    """e**x - 1, to all digits near 0, and never -1 however far below."""
+    lost = max(0, x.denominator.bit_length() - abs(x.numerator).bit_length())
+    return exp(x, DIGITS + lost) - 1
 
 
 #: scale · elu(x).
@@ -69,7 +77,7 @@ selu: Function = elu(SELU_ALPHA, SELU_SCALE)
 def celu(alpha: float) -> Function:
     """x -> max(x, 0) + min(0, alpha · (e**(x / alpha) - 1))."""
     slope = exactly(alpha)
-    return lambda x: max(x, Fraction(0)) + min(Fraction(0), slope * expm1(x / slope))
+    return lambda x: max(x, Fraction(0)) + min(Fraction(0), slope * _expm1(x / slope))
 
 
 @lru_cache(maxsize=256)
@@ -120,7 +128,7 @@ def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
     """
     sign = -1 if is_negative else 1
     if square > FAR * FAR:
-        return Fraction(sign)
+        return sign * (1 - LEAST)
     digits = DIGITS + 5 + int(square * 7 / 16)
     with precision(digits):
         s = Decimal(square.numerator) / Decimal(square.denominator)
@@ -130,7 +138,7 @@ def _erf_of_root(square: Fraction, is_negative: bool) -> Fraction:
             n += 1
             term = term * 2 * s / (2 * n + 1)
             total += term
-        return sign * Fraction(2 / pi(PI_DIGITS).sqrt() * (-s).exp() * total)
+        return sign * Fraction(2 / pi(ERF_DIGITS).sqrt() * (-s).exp() * total)
 
 
 #: By the name that `gelu(approximate=)` takes.

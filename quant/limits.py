@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import CastError, DType, GridError, MdtensorError, dtype as find_dtype
+from mdtensor import (
+    CastError,
+    DType,
+    GridError,
+    MdtensorError,
+    ShapeError,
+    dtype as find_dtype,
+)
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, codes_like, qint32
 
@@ -166,7 +173,11 @@ def _span(values: npt.NDArray[Any]) -> str:
 
 def bytes_of(codes: Any, dtype: DType) -> Any:
     """The bytes of 8-bit floats; integers are taken as they are."""
-    found = np.asarray(codes)
+    try:
+        found = np.asarray(codes)
+    except ValueError:
+        problem = "codes are rows of different lengths"
+        raise ShapeError(problem, "Give rows of one length") from None
     if found.dtype == dtype.storage:
         return found.view(np.uint8)
     if found.size and found.dtype.kind not in "iu":

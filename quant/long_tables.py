@@ -85,5 +85,6 @@ def _float(value: Any) -> Any:
     """An option as float operations take it; numbers past float64 as the last in it."""
     if value is None or isinstance(value, str):
         return value
+    value = value.item() if isinstance(value, np.generic) else value
     most = float(np.finfo(np.float64).max)
     return float(min(max(value, -most), most))

@@ -182,7 +182,7 @@ def _is(what: Callable[[Any], bool], value: Any) -> bool:
 
 
 def _exactly(value: Any) -> Fraction:
-    return Fraction(value if isinstance(value, EXACT) else float(value))
+    return Fraction(value) if isinstance(value, Decimal) else exactly(value)
 
 
 def _is_past(value: Any, out: QParams) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational, Real
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,9 @@ def is_number(value: Any) -> bool:
 
 
 def exactly(number: Any) -> Fraction:
-    """A finite number as the rational that it is; NumPy's floats included."""
+    """A finite number as the rational that it is; NumPy's, too, which would wrap."""
+    if isinstance(number, Integral):
+        return Fraction(int(number))
     return Fraction(number if isinstance(number, Rational) else float(number))
 
 

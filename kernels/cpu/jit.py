@@ -27,6 +27,7 @@ from numba.core.serialize import dumps
 from mdtensor.kernels.cpu import isa, link
 
 KEPT_STAMPS = 6
+DIGEST = hashlib.sha256().digest_size  # of what stands behind it in a file
 SCALARS = (bool, int, float, str, np.number)
 _log = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ def cache_folder():
                 pass
         except OSError:
             continue
+        os.utime(folder)  # in use, and so among the newest
         _drop_old(place)
         return folder
     _log.warning("no writable cache folder: kernels are compiled anew in each process")
@@ -159,9 +161,13 @@ class KernelCache(NullCache):
         if file is None:
             return None
         try:
-            is_large, needed, payload = pickle.loads(file.read_bytes())
-        except (OSError, EOFError, pickle.UnpicklingError):
+            found = file.read_bytes()
+        except OSError:
             return None
+        digest, entry = found[:DIGEST], found[DIGEST:]
+        if hashlib.sha256(entry).digest() != digest:  # damaged
+            return None
+        is_large, needed, payload = pickle.loads(entry)
         if not link.require(needed):  # of functions that are others in this process
             return None
         compiled = compiler.CompileResult._rebuild(target_context, *payload)
@@ -172,10 +178,10 @@ class KernelCache(NullCache):
         file = self._file(sig, data.codegen)
         if file is None or data.lifted or data.library.has_dynamic_globals:
             return
-        entry = self.is_large(data), link.needed_by(data), data._reduce()
+        entry = dumps((self.is_large(data), link.needed_by(data), data._reduce()))
         try:
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as beside:
-                beside.write(dumps(entry))
+                beside.write(hashlib.sha256(entry).digest() + entry)
             Path(beside.name).replace(file)
         except OSError as error:
             _log.warning("a compiled kernel was not cached: %s", error)

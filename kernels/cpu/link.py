@@ -18,8 +18,17 @@ _published: dict = {}  # symbol: (module, name, argument types)
 
 
 def is_large(compiled):
-    """Whether a function just compiled is too large to be inlined."""
-    return len(compiled.library._get_compiled_object()) >= LARGE
+    """Whether a function just compiled is too large to be inlined.
+
+    Raises:
+        KeyboardInterrupt: one came while LLVM handed over the code, where ctypes
+            drops it; all that is left of it is that there is no code.
+    """
+    try:
+        code = compiled.library._get_compiled_object()
+    except RuntimeError as error:
+        raise KeyboardInterrupt from error
+    return len(code) >= LARGE
 
 
 def publish(dispatcher, compiled, key):

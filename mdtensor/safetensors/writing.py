@@ -118,6 +118,8 @@ def _type_name(name: str, array: Array) -> str:
 
 
 def _texts(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise StorageError(f"metadata are {shown(metadata)}", "Give texts by name")
     found = dict(metadata or {})
     if not all(_is_text(text) for pair in found.items() for text in pair):
         raise StorageError("metadata are not texts by name", "Use str(value)")

@@ -172,7 +172,7 @@ def check_method(name: Any, known: Sequence[str]) -> None:
     if isinstance(name, str) and name in known:
         return
     fix = f"Use one of {', '.join(known)}"
-    if name == "awq":
+    if isinstance(name, str) and name == "awq":
         alone, also = written("Model.quantize_weights"), written("Model.smooth")
         fix += f"; awq is for {alone}, and {also} for activations too"
     raise OptionError(f"{written('method')} is {shown(name)}", fix)

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdtensor.errors import DataError, ModelError, OptionError, shown
 from mdtensor.generics.options import place
-from mdtensor.quant.model.feeds import fed
+from mdtensor.quant.model.feeds import each, fed
 from mdtensor.quant.model.files import write_file
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
@@ -50,7 +50,7 @@ class Calibration:
         Raises:
             DataError: the calibration is of another graph.
         """
-        if value not in self.observers:
+        if not isinstance(value, str) or value not in self.observers:
             raise DataError(
                 f"the calibration does not know the value {value!r}",
                 "Calibrate the graph that is to be quantized",
@@ -64,6 +64,8 @@ class Calibration:
             DataError: they observe other values, or in another way.
             OptionError: their observers depend on the order of samples.
         """
+        if not isinstance(other, Calibration):
+            raise DataError(f"{shown(other)} is no calibration", "Give a Calibration")
         if _kinds(self.observers) != _kinds(other.observers):
             raise DataError(
                 "the two calibrations observe different values",
@@ -162,9 +164,6 @@ def calibrate(
     if not callable(observer):
         problem = f"observer is {shown(observer)}, which makes none"
         raise OptionError(problem, "Give a class, such as quant.PercentileObserver")
-    if not isinstance(samples, Iterable):
-        problem = f"the samples are {shown(samples)}"
-        raise DataError(problem, "Give a list of them")
     observers: dict[str, MinMaxObserver] = {}
     count = 0
 
@@ -179,7 +178,7 @@ def calibrate(
             )
         observers.setdefault(name, observer()).observe(values)
 
-    for count, sample in enumerate(samples, start=1):
+    for count, sample in enumerate(each(samples), start=1):
         graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples to calibrate on", "Give at least one")

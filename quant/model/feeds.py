@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import mdtensor as md
 from mdtensor import DYNAMIC, TensorSpec
-from mdtensor.errors import DataError, MdtensorError, type_and_shape, written
+from mdtensor.errors import DataError, MdtensorError, shown, type_and_shape, written
+
+
+def each(samples: Any) -> Iterator[Any]:
+    """One sample after the other.
+
+    Raises:
+        DataError: there is nothing to go through.
+    """
+    try:
+        return iter(samples)
+    except TypeError:
+        problem = f"the samples are {shown(samples)}"
+        raise DataError(problem, "Give a list of them") from None
 
 
 def fed(inputs: Mapping[str, TensorSpec], given: Any) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.errors import DataError, shown
+from mdtensor.errors import DataError
 from mdtensor.quant.model.calibrate import checked_sample
+from mdtensor.quant.model.feeds import each
 from mdtensor.quant.model.graph import Graph, Node, Observe
 from mdtensor.quant.model.grids import WEIGHTED
 from mdtensor.quant.weights.moments import GroupedMoments, InputMoments
@@ -27,11 +28,8 @@ def watch(graph: Graph, samples: Iterable[Any], observe: Observe) -> None:
     Raises:
         DataError: samples that the graph does not take, or none.
     """
-    if not isinstance(samples, Iterable):
-        problem = f"the samples are {shown(samples)}"
-        raise DataError(problem, "Give a list of them")
     count = 0
-    for count, sample in enumerate(samples, start=1):
+    for count, sample in enumerate(each(samples), start=1):
         graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
     if not count:
         raise DataError("there are no samples", "Give at least one")

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import DType
+from mdtensor import DType, OptionError
 from mdtensor.quant.dtypes import quint8
 from mdtensor.quant.observers.histogram import HistogramObserver
 from mdtensor.quant.observers.mse import candidates
 from mdtensor.quant.qparams import QParams
 
 FloatArray = npt.NDArray[np.float64]
+#: A wider type has more codes than can be counted one by one.
+MOST_BITS = 16
 
 
 @dataclass
@@ -40,6 +42,9 @@ class EntropyObserver(HistogramObserver):
     """
 
     def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
+        if dtype.bits > MOST_BITS:
+            problem = f"the divergence counts every code, of {dtype} too many"
+            raise OptionError(problem, "Use MinMaxObserver or MSEObserver")
         low, high = self._limited(**limits)
         centres, counts = self._histogram(low, high)
         beyond = centres != np.ldexp(0.5, self.exponent)

@@ -65,7 +65,8 @@ class MinMaxObserver:
         return ()
 
     def _check_like(self, other: "MinMaxObserver") -> None:
-        ours, theirs = (_described(x) for x in (self, other))
+        is_observer = isinstance(other, MinMaxObserver)
+        ours, theirs = _described(self), (_described if is_observer else shown)(other)
         if ours != theirs:
             raise OptionError(f"{ours} does not merge {theirs}", "Observe in one way")
 

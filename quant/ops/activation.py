@@ -172,6 +172,7 @@ def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     for bound in (low, high):
         if not isinstance(bound, (Real, type(None))) or bound != bound:
             raise OptionError(f"a bound is {shown(bound)}", "Pass numbers, or None")
+    low, high = (b.item() if isinstance(b, np.generic) else b for b in (low, high))
     if None not in (low, high) and low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
     if inf in (low, -high if high is not None else None):

@@ -64,11 +64,12 @@ def cast_spec(
     """The same shape on the grid `dtype`."""
     flag(copy, "copy")
     grid = _target(x, dtype)
-    if casting not in POLICIES:
+    if not (isinstance(casting, str) and casting in POLICIES):
         fix = f"Use {', '.join(POLICIES)}"
         raise OptionError(f"casting is {shown(casting)}", fix)
-    if device is not None and device not in (cpu, cpu.name):
-        raise DeviceError(f"no grid on {device} yet", "Leave device= away")
+    is_cpu = device is cpu or (isinstance(device, str) and device == cpu.name)
+    if device is not None and not is_cpu:
+        raise DeviceError(f"no grid on {shown(device)} yet", "Leave device= away")
     check_fit(grid, x.shape)
     return on_grid(x.shape, grid)
 

@@ -223,8 +223,9 @@ def _extreme_spec(x1: Any, x2: Any, *, out: QParams | None = None) -> TensorSpec
     x, number = _parted(x1, x2)
     if out is not None:
         return _on_out("maximum")(x1, x2, out=out)
-    for single in singles(x.qparams):
-        codes_of(single, (), number)
+    if 0 not in x.shape:
+        for single in singles(x.qparams):
+            codes_of(single, (), number)
     return on_grid(x.shape, x.qparams)
 
 

@@ -1,5 +1,6 @@
 """Compiled kernels are cached per source, signature and CPU, in any install."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mdtensor.kernels.cpu import jit
+from mdtensor.kernels.cpu import jit, link
 
 SOURCE = """
 import sys, types
@@ -84,6 +85,38 @@ def test_a_damaged_entry_is_compiled_anew(copy):
     for file in (copy / "__pycache__").rglob("*.nbc"):
         file.write_bytes(file.read_bytes()[:100])
     assert run(copy)[0] == ["11", "True"]
+    for file in (copy / "__pycache__").rglob("*.nbc"):
+        made = bytearray(file.read_bytes())
+        made[len(made) // 2] ^= 1
+        file.write_bytes(made)
+    assert run(copy) == (["11", "True"], "")
+
+
+@pytest.mark.compiled
+def test_the_folder_in_use_is_kept(copy):
+    run(copy)
+    (own,) = (copy / "__pycache__").glob("kernels-*")
+    os.utime(own, (0, 0))
+    for number in range(jit.KEPT_STAMPS):
+        (copy / "__pycache__" / f"kernels-{number}").mkdir()
+    files = set(own.iterdir())
+    assert run(copy) == (["11", "True"], "")
+    assert set(own.iterdir()) == files
+    left = {folder.name for folder in (copy / "__pycache__").glob("kernels-*")}
+    assert own.name in left and len(left) == jit.KEPT_STAMPS
+
+
+def test_an_interrupt_that_llvm_dropped_is_one_all_the_same():
+    """ctypes drops it where LLVM hands over the code, and there is none then."""
+
+    class Compiled:
+        class library:
+            @staticmethod
+            def _get_compiled_object():
+                raise RuntimeError("no compiled object yet for <Library 'f'>")
+
+    with pytest.raises(KeyboardInterrupt):
+        link.is_large(Compiled)
 
 
 @pytest.fixture
@@ -114,10 +147,10 @@ def test_a_symbol_is_there_before_the_code_that_calls_it(shared):
 def test_code_that_calls_what_is_not_here_is_compiled_anew(shared):
     run(shared)
     (outer,) = (shared / "__pycache__").rglob("outer-*.nbc")
-    made = outer.read_bytes()  # opens with what it needs
+    made = outer.read_bytes()[jit.DIGEST :]  # opens with what it needs
     elsewhere = made.replace(b"mdtensor.kernel.inner-", b"mdtensor.kernel.other-", 1)
     assert elsewhere != made
-    outer.write_bytes(elsewhere)
+    outer.write_bytes(hashlib.sha256(elsewhere).digest() + elsewhere)
     assert run(shared)[0] == ["11", "True"]
     assert b"mdtensor.kernel.other-" not in outer.read_bytes()
 
