@@ -42,14 +42,14 @@ class EntropyObserver(HistogramObserver):
     """
 
     def qparams(self, dtype: DType = quint8, **limits: float) -> QParams:
-        if dtype.bits > MOST_BITS:
-            problem = f"the divergence counts every code, of {dtype} too many"
-            raise OptionError(problem, "Use MinMaxObserver or MSEObserver")
         low, high = self._limited(**limits)
         centres, counts = self._histogram(low, high)
         beyond = centres != np.ldexp(0.5, self.exponent)
         centres, counts = centres[beyond], counts[beyond]
         grids = candidates(low, high, dtype)
+        if grids[0].dtype.bits > MOST_BITS:
+            problem = f"the divergence counts every code, of {dtype} too many"
+            raise OptionError(problem, "Use MinMaxObserver or MSEObserver")
         found = [_divergence(centres, counts, grid) for grid in grids]
         return grids[int(np.argmin(found))]
 
