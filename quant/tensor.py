@@ -66,8 +66,7 @@ class QuantizedTensor(Tensor):
     qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes.
     rounding: str | None
-    #: What `ops/keeping.py` made of the codes; neither compared, copied nor stored.
-    kept: tuple[Any, ...]
+    kept: tuple[Any, ...]  # what `ops/keeping.py` made of the codes, for itself
 
     def __init__(
         self,
@@ -157,7 +156,8 @@ class QuantizedTensor(Tensor):
     @property
     def nbytes(self) -> int:
         """Bytes of the codes and of the scales (4 each; 8 for accumulators)."""
-        return super().nbytes + (8 if self.dtype is qint32 else 4) * self.scale.size
+        grid, width = self.qparams, 8 if self.dtype is qint32 else 4
+        return super().nbytes + width * grid.scale.size
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a file keeps: see `quant.storing`."""
