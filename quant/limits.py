@@ -189,9 +189,29 @@ def bytes_of(codes: Any, dtype: DType) -> Any:
     return codes if found.size else found.astype(np.uint8)
 
 
+def _counted(codes: Any, dtype: DType) -> Any:
+    """Lists of integers as arrays; numbers that are no integers are refused."""
+    if not isinstance(codes, (list, tuple, int, float, np.ndarray)):
+        return codes
+    try:
+        found = np.asarray(codes)
+    except (ValueError, TypeError, OverflowError, MdtensorError):
+        return codes
+    if found.size and found.dtype.kind == "f":
+        raise CastError(
+            f"codes are integers, given {found.dtype} values {_span(found)}",
+            f"Use quantize(asarray(a), QParams(s, dtype={str(dtype)!r})) for numbers",
+        )
+    return found if found.dtype.kind in "iu" else codes
+
+
 def as_stored(codes: Any, dtype: DType, stored: np.dtype[Any]) -> Any:
-    """Arrays of any integers as those that hold codes; all else as it is."""
-    codes = bytes_of(codes, dtype) if dtype in FLOATS else codes
+    """Arrays and lists of integers as arrays that hold codes; all else as it is.
+
+    Raises:
+        CastError: integers that are no codes, or numbers, which want a grid.
+    """
+    codes = bytes_of(codes, dtype) if dtype in FLOATS else _counted(codes, dtype)
     is_array = isinstance(codes, np.ndarray) and codes.dtype.kind in "iu"
     if not is_array or codes.dtype == stored:
         return codes

@@ -129,9 +129,10 @@ class Blocks:
                 if from_numpy(np.empty(0, stored)).dtype is x.dtype:
                     data = np.asarray(x.buffer, order="C").reshape(-1)
                     return cls(name, data.view(np.uint8), x.shape)
+        numbers = "dequantize(x)" if getattr(x, "qparams", None) else "x"
         raise StorageError(
             "no type of blocks holds it",
-            f"Use Blocks.quantize(x, 'Q8_0'), or one of {', '.join(DENSE)}",
+            f"Use Blocks.quantize({numbers}, 'Q8_0'), or one of {', '.join(DENSE)}",
             describe("Blocks.of", x),
         )
 

@@ -126,9 +126,12 @@ def to_bytes(x: Any, name: str) -> Array:
         and (halves == steps).all()
     )
     if not is_stored:
+        fix = f"Use Blocks.quantize(dequantize(x), {name!r})"
+        if grid.block_size == 32 and grid.axis == x.ndim - 1:
+            fix += ", or requantize to x.qparams with scales that are float16"
         raise StorageError(
             f"{name} is codes with a float16 scale for each 32 of the last axis",
-            f"Use Blocks.quantize(dequantize(x), {name!r})",
+            fix,
             describe("Blocks.of", x),
         )
     is_turned = (grid.zero_point == -1).reshape(-1, 1)

@@ -184,8 +184,10 @@ def test_what_is_refused(rng) -> None:
         f"'q4_0' {UNWRITTEN}": lambda: Blocks.quantize(ones, "q4_0"),
         f"None {UNWRITTEN}": lambda: Blocks.quantize(ones, None),
         "Blocks.of(QInt8Tensor[1,64]): Q8_0 is codes with a float16 scale for each "
-        "32 of the last axis. Use Blocks.quantize(dequantize(x), "
-        "'Q8_0').": lambda: Blocks.of(codes),
+        "32 of the last axis. Use Blocks.quantize(dequantize(x), 'Q8_0'), or "
+        "requantize to x.qparams with scales that are float16.": (
+            lambda: Blocks.of(codes)
+        ),
     }
     for text, call in cases.items():
         with pytest.raises(md.StorageError) as raised:
@@ -352,3 +354,19 @@ def test_without_the_package(monkeypatch, tmp_path) -> None:
             "GGUF files need the package gguf. Install it with "
             "`pip install mdtensor[gguf]`."
         )
+
+
+def test_the_way_to_blocks_keeps_what_an_algorithm_gained(tmp_path, rng):
+    w = md.asarray(rng.normal(size=(4, 64)).astype(np.float32))
+    q = quant.quantize_weights(w, dtype=quant.qint4, block_size=32).tensor
+    with pytest.raises(md.StorageError, match="with scales that are float16"):
+        Blocks.of(q)
+    scales = np.asarray(q.scale).astype(np.float16).astype(np.float32)
+    stored = quant.requantize(q, out=q.qparams.replace(scale=scales))
+    quant.write_gguf(tmp_path / "w.gguf", {"w": stored})
+    back = quant.read_gguf(tmp_path / "w.gguf")["w"].tensor()
+    assert back.codes.tolist() == stored.codes.tolist() == q.codes.tolist()
+    with pytest.raises(
+        md.StorageError, match=r"Use Blocks.quantize\(dequantize\(x\), 'Q8_0'"
+    ):
+        Blocks.of(quant.QUInt8Tensor([1], scale=0.5))

@@ -42,7 +42,7 @@ def test_a_grid_is_needed_and_must_be_of_the_type():
 
 
 def test_codes_outside_the_range_are_refused():
-    with pytest.raises(md.CastError, match="int8 represents -128 to 127"):
+    with pytest.raises(md.CastError, match="codes are from -128 to 127, given 128"):
         QInt8Tensor([128], scale=0.5)
     with pytest.raises(md.CastError) as caught:
         QUInt8Tensor(np.array([1, -1]), scale=0.5)
@@ -167,3 +167,13 @@ def test_a_copy_knows_the_rule_of_its_codes(dtype, again):
 )
 def test_numbers_past_float32_are_shown_without_a_warning(kind, scale):
     assert str(kind([100, 0], scale=scale)).endswith("[inf  0.]")
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 2.0], (1.0, 2.0), np.array([1.0, 2.0])])
+def test_numbers_are_told_how_to_become_codes(numbers):
+    with pytest.raises(md.CastError) as raised:
+        QInt8Tensor(numbers, scale=0.5)
+    assert str(raised.value) == (
+        "codes are integers, given float64 values 1.0 to 2.0. "
+        "Use quantize(asarray(a), QParams(s, dtype='qint8')) for numbers."
+    )
