@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -155,8 +156,14 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def share_of_peak(found: Found) -> float:
-    """The time over that of the peak, the worst of the large shapes."""
+    """The time over that of the peak, the worst of the large products."""
     return found.worst([named("product", s) for s in LARGE[1:]], PEAK)
+
+
+def pointwise_share(found: Found) -> float:
+    """The same of pointwise layers with many channels in, of 50 million products."""
+    large = [s for s in POINTWISE if s[1] >= 512 and prod(s) >= 5e7]
+    return found.worst([named("pointwise", s) for s in large], PEAK)
 
 
 def of_nibbles(found: Found) -> float:
@@ -175,6 +182,11 @@ BENCH = Bench(
     promises=[
         Promise(
             "products from 1024 on over the peak of the CPU", 1 / 0.95, share_of_peak
+        ),
+        Promise(
+            "pointwise layers of 512 channels in and more over the peak, 50 MMAC",
+            1 / 0.95,
+            pointwise_share,
         ),
         Promise("codes of 4 bits over ORT's MatMulNBits", 1.0, of_nibbles),
         Promise("codes, up to 16 rows, over OpenBLAS on numbers", 0.8, of_numbers),

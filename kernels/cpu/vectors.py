@@ -22,6 +22,15 @@ def call(b, name, result, *arguments):
     return b.call(cgutils.get_or_insert_function(b.module, signature, name), arguments)
 
 
+def ask_for(b, place):
+    """Ask for the line of the cache at `place`, to write there; any address will do."""
+    byte = ir.PointerType(I8)
+    signature = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+    ask = cgutils.get_or_insert_function(b.module, signature, "llvm.prefetch.p0i8")
+    to_write, into_first_cache, data = I32(1), I32(3), I32(1)
+    b.call(ask, [b.inttoptr(place, byte), to_write, into_first_cache, data])
+
+
 def constant(element, values):
     """A vector of constants."""
     return ir.Constant(ir.VectorType(element, len(values)), list(values))

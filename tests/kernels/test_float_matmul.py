@@ -69,8 +69,8 @@ def test_sums_are_rounded_in_the_order_of_k(runway, rng, m, k, n):
 @pytest.mark.parametrize(
     ("m", "k", "n"),
     [
-        *((1, 1100, 40), (7, 513, 16), (200, 70, 50), (389, 520, 20)),
-        *((15, 1030, 230), (523, 1030, 20)),
+        *((1, 2100, 40), (7, 513, 16), (200, 70, 50), (389, 520, 20)),
+        *((15, 2060, 230), (523, 2060, 20)),
     ],
 )
 def test_blocks_of_rows_and_of_k_change_no_byte(runway, rng, m, k, n):
@@ -205,7 +205,7 @@ def test_rows_that_lie_as_columns_are_packed_alike(rng, n, width):
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 200])
 def test_codes_and_their_numbers_give_the_same_bytes(rng, bits, m):
-    n, k, size = 150, 1031, 32
+    n, k, size = 150, 2087, 32
     codes, rows, scales, zeros = coded(rng, bits, n, k, size)
     x, bias = floats(rng, m, k), floats(rng, n)
     steps = codes - np.repeat(zeros, size, 1)[:, :k]

@@ -3,8 +3,9 @@
 A tile of AVX2 has 6 rows by one panel of 16 columns, one of AVX-512 8 rows by three: 12
 or 24 vectors of sums stay in registers, and a step takes two or three vectors of
 weights and a number of each row of `a`, in all lanes. Some panels of weights stay in
-the second cache while some hundred rows pass over them, a tile's in the first cache;
-between two blocks of k the sums rest in `out`.
+the second cache while some hundred rows pass over them; between two blocks of k the
+sums rest in `out`. A tile asks for the lines of its neighbours in `out` before they are
+needed.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -29,7 +30,7 @@ ROWS = 8 if IS_WIDE else 6
 MOST = 3 if IS_WIDE else 1  # panels of a tile
 UNROLLED = 2 if IS_WIDE else 1  # steps at once: addresses of 8 rows take instructions
 LINE = 4 * PANEL  # bytes of one step of k in a panel
-DEPTH = 1024  # steps of a block: its rows stay in the first cache
+DEPTH = 2048 if IS_WIDE else 1024  # steps of a block
 BLOCK = (384 if IS_WIDE else 256) << 10  # bytes of panels in the second cache
 HEIGHT = 2 << 20  # bytes of rows in the third, while all panels pass over them
 
@@ -64,6 +65,16 @@ def multiply_add(b, x, y, z):
     return vectors.call(b, f"llvm.fma.v{LANES}f32", FLOATS, x, y, z)
 
 
+def ask_for_neighbours(b, rows, panels, out, ldc):
+    """Ask for the lines of `out` to the right of a tile and below it."""
+    for r in range(rows):
+        right = b.add(b.add(out, b.mul(ldc, I64(r))), I64(LINE * panels))
+        below = b.add(out, b.mul(ldc, I64(rows + r)))
+        for p in range(panels):
+            vectors.ask_for(b, b.add(right, I64(LINE * p)))
+            vectors.ask_for(b, b.add(below, I64(LINE * p)))
+
+
 def _tile(b, rows, panels, job, a, packed, start, out):
     """One tile: its sums go on from `start`, and are written to `out`."""
     pitch, k, panel, start_pitch, ldc = job
@@ -83,6 +94,7 @@ def _tile(b, rows, panels, job, a, packed, start, out):
             sums = step(b.add(b.mul(i, I64(UNROLLED)), I64(part)), sums)
         return sums
 
+    ask_for_neighbours(b, rows, panels, out, ldc)
     whole = b.sdiv(k, I64(UNROLLED))
     sums, done = vectors.repeat(b, whole, first, steps), b.mul(whole, I64(UNROLLED))
     if UNROLLED > 1:
