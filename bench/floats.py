@@ -127,7 +127,7 @@ def rates(work: int) -> Callable[[dict[str, float]], Mapping[str, Mapping[str, s
 
 def race(name: str, table: str, make: Callable[[], Any], work: int, check: Any) -> Race:
     columns = rates(work)
-    return Race(name, make, check, table, sample_seconds=0.002, columns=columns)
+    return Race(name, make, check, table, sample_seconds=0.01, columns=columns)
 
 
 def named(kind: str, shape: tuple[int, int, int]) -> str:

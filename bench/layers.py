@@ -181,7 +181,7 @@ def beside(layer: Layer) -> Race:
         layer.beside_rivals,
         near_exact,
         "Layers on one thread",
-        sample_seconds=0.004,
+        sample_seconds=0.01,
         columns=partial(rates, layer),
         limit=PEAK,
     )
@@ -252,7 +252,7 @@ def beside_both(
 BENCH = Bench(
     f"Layers of MobileNetV2 in int8, runway {isa.RUNWAY}",
     rows,
-    rounds=15,
+    rounds=25,
     promises=[
         *beside_both("square products", 1.0, partial(worst, of_kind("product"))),
         Promise("square products over the peak of the CPU", 1 / 0.93, of_peak),
