@@ -19,7 +19,8 @@ from bench.harness.table import tabled
 from bench.harness.turns import QUICK, Effort
 
 NAMES = ("dispatch", "expression", "start", "tables", "elementwise", "for_each")
-NAMES += ("sizes", "kernels", "layers", "floats", "inference", "diagnose", "checked")
+NAMES += ("sizes", "codes", "kernels", "layers", "floats", "inference", "diagnose")
+NAMES += ("checked",)
 
 
 def execute(arguments: Sequence[str]) -> int:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+import mdtensor as md
 from bench.harness import Bench, Contender, Race, Reason, Row
 from bench.harness.agreement import near
 from bench.harness.promise import Promise
 from bench.harness.reading import Found
 from bench.rivals import one_product, peaks
+from mdtensor import quant
 from mdtensor.kernels.cpu import isa, layers, runway
 from mdtensor.kernels.cpu.plan import aligned_bytes
 
@@ -108,6 +110,17 @@ def weight_only(bits: int, m: int) -> list[Contender]:
     ]
 
 
+def turned(m: int) -> list[Contender]:
+    """Calls on tensors: weights [k, n] that are a view of rows, and the rows."""
+    x = md.asarray(numbers(m, SIDE))
+    rows = quant.quantize_weights(numbers(SIDE, SIDE)).tensor
+    view = rows.T
+    return [
+        Contender(OURS, lambda: md.matmul(x, view).buffer),
+        Contender("linear", lambda: md.linear(x, rows).buffer),
+    ]
+
+
 def all_near(results: Mapping[str, Any]) -> None:
     """Sums of thousands of products in different orders; some contenders give none."""
     found = {name: r for name, r in results.items() if r is not None}
@@ -153,6 +166,8 @@ def rows(quick: bool) -> Iterator[Row]:
             make = partial(weight_only, bits, m)
             yield race(name, f"Floats by codes of weights, {SIDE} x {SIDE}", make,
                        work, all_near)  # fmt: skip
+    name, work = "4 rows, a turned view", 4 * SIDE * SIDE
+    yield race(name, "Calls on tensors", partial(turned, 4), work, all_near)
 
 
 def share_of_peak(found: Found) -> float:

@@ -92,7 +92,7 @@ class Device(ABC):
 
     def copy(self, buffer: Any) -> Any:
         """Another buffer with the contents of `buffer`."""
-        return self.from_host(self.to_host(buffer).copy())
+        return self.from_host(self.to_host(buffer).copy("K"))
 
     def failure(
         self, kernel: Callable[..., Any], arguments: tuple[Any, ...], cause: Exception

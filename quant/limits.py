@@ -18,7 +18,7 @@ from mdtensor import (
     dtype as find_dtype,
 )
 from mdtensor.errors import shown
-from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, codes_like, qint32
+from mdtensor.quant.dtypes import FLOATS, SYMMETRIC, codes_like, qint8, qint32, quint8
 
 #: What NumPy counts stays below.
 MOST = 2**63
@@ -158,12 +158,21 @@ def zero_points(given: npt.NDArray[Any], dtype: DType, minimum: int) -> IntArray
     low, high = (0, 0) if dtype in SYMMETRIC else (minimum, int(dtype.maximum))
     whole = given.dtype.kind in "iu" or bool((given == np.rint(given)).all())
     if not whole or (given < low).any() or (given > high).any():
+        fix = f"integers from {low} to {high}" if low < high else "0"
         raise GridError(
             f"a zero point is no code of {dtype}: given {_span(given)}",
-            f"Use integers from {low} to {high}",
+            f"Use {fix}{_signed_otherwise(dtype, given) if whole else ''}",
             "QParams",
         )
     return given.astype(np.int64)
+
+
+def _signed_otherwise(dtype: DType, given: npt.NDArray[Any]) -> str:
+    """The other type of 8 bits, if it has these codes."""
+    other = {qint8: quint8, quint8: qint8}.get(dtype)
+    if other is None or given.min() < other.minimum or given.max() > other.maximum:
+        return ""
+    return f", or dtype={str(other)!r}"
 
 
 def _span(values: npt.NDArray[Any]) -> str:

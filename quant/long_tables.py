@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mdtensor import Float64Tensor
 from mdtensor.quant import exact
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tables import Function, step_of
+from mdtensor.quant.tables import Function, steps_of
 
 Codes = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ def _table(
     reals = codes * float(source.scale)  # 16 bits by 24, which float64 holds
     told = {name: _float(value) for name, value in options}
     rounded, doubt = _rounded(operation, reals, out, told)
-    rounded[doubt] = [step_of(function, int(n), source, out) for n in codes[doubt]]
+    rounded[doubt] = steps_of(function, codes[doubt].tolist(), source, out)
     rounded.flags.writeable = False
     return rounded
 

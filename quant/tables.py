@@ -4,7 +4,7 @@ Whatever the function, a table is exact, and one gather runs it.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
@@ -165,11 +165,6 @@ def tanh(x: Fraction) -> Fraction:
     return (power - 1) / (power + 1)
 
 
-def identity(x: Fraction) -> Fraction:
-    """x: the table that moves codes to another grid."""
-    return x
-
-
 def build(function: Function, source: QParams, target: QParams) -> Table:
     """The codes of `function` for every code of `source`, rounded once, saturated.
 
@@ -196,14 +191,17 @@ def codes(function: Function, source: QParams, target: QParams) -> list[int]:
 
 def steps(function: Function, source: QParams, target: QParams) -> list[int]:
     """The same as steps from real 0, which may be past the ends; cut to ±2**40."""
-    given = range(int(source.dtype.minimum), source.maximum + 1)
-    return [step_of(function, code, source, target) for code in given]
+    codes = range(int(source.dtype.minimum), source.maximum + 1)
+    return steps_of(function, codes, source, target)
 
 
-def step_of(function: Function, code: int, source: QParams, target: QParams) -> int:
-    """The same for one code."""
-    number = function((code - source.zero) * source.fraction)
-    return min(max(round(number / target.fraction), -LIMIT), LIMIT)
+def steps_of(
+    function: Function, codes: Iterable[int], source: QParams, target: QParams
+) -> list[int]:
+    """The same for some of the codes."""
+    zero, scale, step = source.zero, source.fraction, target.fraction
+    numbers = (function((code - zero) * scale) for code in codes)
+    return [min(max(round(n / step), -LIMIT), LIMIT) for n in numbers]
 
 
 @lru_cache(maxsize=256)

@@ -112,6 +112,8 @@ class Model:
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
                 f"It has {', '.join(map(repr, self.inputs)) or 'none'}",
             )
+        if any(isinstance(one, Mapping) for one in inputs):
+            raise DataError("inputs are given as a dict", "Use model(**inputs)")
         placed = dict(zip(self.inputs, inputs, strict=False))
         for name in placed.keys() & named.keys():
             raise DataError(f"input {name!r} is given twice", "Give it once")

@@ -112,7 +112,7 @@ def _by_table(
             table = long_tables.steps(operation, function, source, grid, options)
             return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
         distinct, which = np.unique(given, return_inverse=True)  # a block has few
-        steps = [tables.step_of(function, int(n), source, grid) for n in distinct]
+        steps = tables.steps_of(function, distinct.tolist(), source, grid)
         return exact.to_codes(
             np.array(steps, np.int64)[which.reshape(given.shape)], grid
         )
@@ -328,7 +328,7 @@ def _mirrored(grid: QParams) -> QParams:
 @method(neg, deduce=lambda x: on_grid(x.shape, _mirrored(x.qparams)))
 def neg(x: NarrowTensor, /) -> Any:
     ends = x.qparams.minimum + x.qparams.maximum
-    codes = (ends - x.codes.buffer.astype(np.int64)).astype(x.dtype.storage)
+    codes = (ends - x.codes.buffer.astype(np.int16)).astype(x.dtype.storage)
     return quantized(codes, _mirrored(x.qparams))
 
 

@@ -21,6 +21,7 @@ from mdtensor import (
     method,
     minimum,
     mul,
+    neg,
     sub,
 )
 from mdtensor.errors import checked, describe
@@ -102,11 +103,8 @@ def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
     if by_rule := ruled("add", out):
         return by_rule(x1, x2, out)
-    if out is not None:
-        step = step_of_codes(add_step, spec_of(x1), spec_of(x2), out=out)
-        if step:
-            return _run(step, x1, x2, out)
-    return _sum("add", x1, x2, 1, out)
+    found = None if out is None else _by_kernel(add_step, x1, x2, out)
+    return _sum("add", x1, x2, 1, out) if found is None else found
 
 
 @method(add, deduce=rounded_sum)
@@ -118,6 +116,15 @@ def add(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
 @method(add, deduce=refused("add"))
 def add(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
     refuse_mixed("add", x1, x2)
+
+
+@method(sub, deduce=rounded_sum)
+def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
+    _check("sub", x1, x2, out)
+    if by_rule := ruled("sub", out):
+        return by_rule(x1, x2, out)
+    found = None if out is None else _by_kernel(add_step, x1, neg(x2), out)
+    return _sum("sub", x1, x2, -1, out) if found is None else found
 
 
 @method(sub, deduce=rounded_sum)
@@ -137,8 +144,17 @@ def _check(name: str, x1: Any, x2: Any, out: Any) -> None:
         check_out(name, out, x1, x2)
 
 
-def _run(step: Any, x1: Any, x2: Any, out: QParams) -> Any:
-    return from_unsigned(step(*(contiguous(unsigned(x)) for x in (x1, x2))), out)
+def _by_kernel(prepare: Any, x1: Any, x2: Any, out: QParams) -> Any:
+    """The codes by the step of `prepare`, which takes equal shapes, or None."""
+    if not x1.qparams.axis is x2.qparams.axis is None:
+        return None
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    specs = [spec_of(x).with_shape(shape) for x in (x1, x2)]
+    step = step_of_codes(prepare, *specs, out=out)
+    if step is None:
+        return None
+    codes = (np.broadcast_to(unsigned(x), shape) for x in (x1, x2))
+    return from_unsigned(step(*map(contiguous, codes)), out)
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
@@ -193,11 +209,8 @@ def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check("mul", x1, x2, out)
     if by_rule := ruled("mul", out):
         return by_rule(x1, x2, out)
-    if out is not None and x1.shape == x2.shape:
-        step = step_of_codes(mul_step, spec_of(x1), spec_of(x2), out=out)
-        if step:
-            return _run(step, x1, x2, out)
-    return _product(x1, x2, out)
+    found = None if out is None else _by_kernel(mul_step, x1, x2, out)
+    return _product(x1, x2, out) if found is None else found
 
 
 def _product(x1: Any, x2: Any, out: QParams | None) -> Any:

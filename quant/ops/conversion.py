@@ -18,13 +18,18 @@ from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu import runway, steps
 from mdtensor.kernels.dense.memory import empty
 from mdtensor.leaves import Float32Tensor
-from mdtensor.quant import exact, floats, tables
-from mdtensor.quant.codes import OFFSETS, contiguous, unsigned_grid
+from mdtensor.quant import exact, floats
+from mdtensor.quant.codes import (
+    OFFSETS,
+    contiguous,
+    from_unsigned,
+    unsigned,
+    unsigned_grid,
+)
 from mdtensor.quant.deduction import check_fit
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
-from mdtensor.quant.ops.activation import lookup_step
-from mdtensor.quant.ops.compiled import NotCompiled, narrow
+from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
 from mdtensor.quant.ops.refusals import require_host
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -167,17 +172,27 @@ def _nudged(product: float, exact: Fraction) -> float:
 
 
 def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
-    """8-bit codes to another grid: a table."""
-    return lookup_step(tables.identity, x, out)
+    """8-bit codes to another grid: a table, rounded as one tensor of all codes."""
+    source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
+    return steps.Lookup(exact.rescale(np.arange(256) - source.zero, source, target))
 
 
 @method(requantize, prepare=requantize_step)
 def requantize(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return _rescaled(x, out)
+    _check_out(x, out)
+    if by_rule := ruled("requantize", out):
+        return by_rule(x, out)
+    step = step_of_codes(requantize_step, spec_of(x), out=out)
+    if step is None:
+        return _rescaled(x, out)
+    return from_unsigned(step(contiguous(unsigned(x))), out)
 
 
 @method(requantize)
 def requantize(x: AffineTensor, /, *, out: Any = None) -> Any:
+    _check_out(x, out)
+    if by_rule := ruled("requantize", out):
+        return by_rule(x, out)
     return _rescaled(x, out)
 
 
@@ -205,9 +220,6 @@ def _check_out(x: Any, out: Any) -> None:
 
 
 def _rescaled(x: Any, out: QParams) -> Any:
-    _check_out(x, out)
-    if by_rule := ruled("requantize", out):
-        return by_rule(x, out)
     if out.dtype in FLOATS:
         return _to_floats(x, out)
     return quantized(exact.rescale(exact.steps_of(x), x.qparams, out), out)

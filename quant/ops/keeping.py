@@ -89,7 +89,9 @@ def _same_bytes(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     """Whether arrays of numbers of at most 8 bytes hold the same, bit for bit."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    width = f"u{a.itemsize}"
+    # As they lie: a turned view column by column would take ten times as long.
+    order = sorted(range(b.ndim), key=lambda axis: -abs(b.strides[axis]))
+    a, b, width = a.transpose(order), b.transpose(order), f"u{a.itemsize}"
     if a.flags.c_contiguous and b.flags.c_contiguous and a.nbytes % 8 == 0:
         a, b, width = a.reshape(-1), b.reshape(-1), "u8"
     return bool(np.array_equal(a.view(width), b.view(width)))

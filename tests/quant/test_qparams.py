@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mdtensor import GridError
-from mdtensor.quant import QParams, grid_of, qint8, qint32, quint8
+from mdtensor.quant import QParams, grid_of, qint8, qint32, quint4, quint8
 
 RANGES = st.floats(-1e6, 1e6, width=32)
 
@@ -34,20 +34,21 @@ def test_a_scale_that_is_no_step_is_refused(scale, shown):
 
 
 @pytest.mark.parametrize(
-    ("zero_point", "dtype", "shown", "low", "high"),
+    ("zero_point", "dtype", "shown", "fix"),
     [
-        (128, qint8, "128", -128, 127),
-        (-1, quint8, "-1", 0, 255),
-        (0.5, quint8, "0.5", 0, 255),
-        (1, qint32, "1", 0, 0),
+        (128, qint8, "128", "integers from -128 to 127, or dtype='quint8'"),
+        (256, qint8, "256", "integers from -128 to 127"),
+        (-1, quint8, "-1", "integers from 0 to 255, or dtype='qint8'"),
+        (0.5, quint8, "0.5", "integers from 0 to 255"),
+        (16, quint4, "16", "integers from 0 to 15"),
+        (1, qint32, "1", "0"),
     ],
 )
-def test_a_zero_point_that_is_no_code_is_refused(zero_point, dtype, shown, low, high):
+def test_a_zero_point_that_is_no_code_is_refused(zero_point, dtype, shown, fix):
     with pytest.raises(GridError) as raised:
         QParams(0.1, zero_point, dtype=dtype)
     assert str(raised.value) == (
-        f"QParams: a zero point is no code of {dtype}: given {shown}. "
-        f"Use integers from {low} to {high}."
+        f"QParams: a zero point is no code of {dtype}: given {shown}. Use {fix}."
     )
 
 

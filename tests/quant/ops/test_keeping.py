@@ -119,6 +119,16 @@ def test_a_result_is_that_of_the_weights_as_they_are(name, way):
     assert [shown(product(w)) for _ in range(3)] == [wanted] * 3
 
 
+def test_a_turned_view_is_compared_as_it_lies():
+    w = weights(24, 16).T
+    before = [shown(md.matmul(NUMBERS, w)) for _ in range(3)]
+    assert is_kept(w) and before[0] == before[2]
+    assert w.kept[-1].copies[0].buffer.strides == w.buffer.strides == (1, 16)
+    w.buffer[3, 5] ^= 1
+    wanted = shown(md.matmul(NUMBERS, copy.deepcopy(w)))
+    assert shown(md.matmul(NUMBERS, w)) == wanted != before[0]
+
+
 def test_weights_of_other_types_are_watched_too():
     for leaf in (QInt4Tensor, QFloat8E4M3Tensor):
         w = md.quant.quantize(md.asarray(NUMBERS), QParams(0.5, dtype=leaf.dtype))
