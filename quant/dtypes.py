@@ -1,10 +1,11 @@
 """Element types of quantized tensors: codes that mean nothing without their grid."""
 
+from functools import cache
 from typing import Final
 
 import ml_dtypes
 
-from mdtensor import DType
+from mdtensor import DType, dtype as find_dtype, uint8
 
 qint4: Final = DType("qint4", "quantized", 4, "int8")
 quint4: Final = DType("quint4", "quantized", 4, "uint8")
@@ -30,6 +31,18 @@ CODES: Final = (
 FLOATS: Final = frozenset({qfloat8_e4m3, qfloat8_e5m2})
 #: Those whose zero point is always 0.
 SYMMETRIC: Final = frozenset({qint16, qint32}) | FLOATS
+
+
+@cache
+def stored_as(dtype: DType) -> DType:
+    """The plain type of codes of `dtype`; those of floats are their bytes.
+
+    Example:
+        >>> stored_as(qint4), stored_as(qfloat8_e5m2)
+        (int8, uint8)
+    """
+    stored = dtype.storage
+    return find_dtype(stored.name if stored.kind in "iu" else uint8)
 
 
 def codes_like(dtype: DType) -> str:

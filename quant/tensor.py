@@ -21,9 +21,7 @@ from mdtensor import (
     Tensor,
     TensorSpec,
     UInt8Tensor,
-    dtype as find_dtype,
     leaf,
-    uint8,
 )
 from mdtensor.kernels.dense import nibbles
 from mdtensor.quant.dtypes import (
@@ -35,6 +33,7 @@ from mdtensor.quant.dtypes import (
     qint32,
     quint4,
     quint8,
+    stored_as,
 )
 from mdtensor.quant.limits import as_stored, check_codes
 from mdtensor.quant.qparams import QParams
@@ -85,7 +84,7 @@ class QuantizedTensor(Tensor):
             )
         told: dict[str, Any] = {"dtype": own, "axis": axis, "block_size": block_size}
         grid = QParams(scale, zero_point, **told) if qparams is None else qparams
-        found = leaf(_code_dtype(own), self.device)(_plain(codes, own)).buffer
+        found = leaf(stored_as(own), self.device)(_plain(codes, own)).buffer
         self._become(type(self).from_codes(found, grid))
         check_codes(self.device.to_host(found), grid)
 
@@ -143,7 +142,7 @@ class QuantizedTensor(Tensor):
     @property
     def codes(self) -> Any:
         """The codes as a tensor of plain integers; shares the buffer."""
-        return leaf(_code_dtype(self.dtype), self.device).wrap(self.buffer)
+        return leaf(stored_as(self.dtype), self.device).wrap(self.buffer)
 
     @property
     def scale(self) -> Any:
@@ -216,16 +215,10 @@ class QuantizedTensor(Tensor):
         )
 
 
-def _code_dtype(quantized: DType) -> DType:
-    """The plain type of codes; those of floats are their bytes."""
-    stored = quantized.storage
-    return find_dtype(stored.name if stored.kind in "iu" else uint8)
-
-
 def _plain(codes: Any, quantized: DType) -> Any:
     """Codes as what plain tensors are made of; arrays of 8-bit floats as bytes."""
     found = np.asarray(codes) if isinstance(codes, Tensor) else codes
-    return as_stored(found, quantized, _code_dtype(quantized).storage)
+    return as_stored(found, quantized, stored_as(quantized).storage)
 
 
 class AffineTensor(QuantizedTensor):
@@ -304,7 +297,7 @@ class PackedTensor(NarrowTensor):
         """The codes as a tensor of plain integers, a byte each."""
         is_signed = self.qparams.minimum < 0
         unpacked = nibbles.unpack(self.buffer, self.shape, is_signed)
-        return leaf(_code_dtype(self.dtype), self.device).wrap(unpacked)
+        return leaf(stored_as(self.dtype), self.device).wrap(unpacked)
 
     def __reduce__(self) -> Any:
         host = self.device.to_host(self.buffer)

@@ -109,6 +109,14 @@ FIGURES = {
         Figure(f"sizes-{name}", table, "sizes", f"Time for each element: {what}")
         for name, table, what in SIZED
     ),
+    "codes": (
+        Figure(
+            "codes-ratios",
+            "A million codes",
+            "ratios",
+            "Time of operations on a million codes over that of ONNX Runtime",
+        ),
+    ),
     "kernels": (
         Figure(
             "kernels-ratios",

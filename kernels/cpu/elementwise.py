@@ -128,11 +128,15 @@ def mul_u8u8u8(
 
 @kernel
 def _quantize_strip(x, scale, inverse, zero_point, lo, hi, out):
-    """Codes of up to STRIP values; divides only where the reciprocal might differ."""
+    """Codes of up to STRIP values; divides only where the reciprocal might differ.
+
+    Returns: is there a NaN?
+    """
     zero, low, high = np.int32(zero_point), np.int32(lo), np.int32(hi)
-    near = np.int32(0)
+    near, nan = np.int32(0), np.int32(0)
     for i in range(np.uintp(len(x))):
         v = np.float64(x[i]) * inverse
+        nan |= np.int32(v != v)
         v = min(max(v if v == v else 0.0, -1024.0), 1024.0)
         r = np.rint(v)
         near |= np.int32(abs(abs(v - r) - 0.5) < NEAR_TIE_F64)
@@ -143,6 +147,7 @@ def _quantize_strip(x, scale, inverse, zero_point, lo, hi, out):
             v = min(max(v if v == v else 0.0, -1024.0), 1024.0)
             r = np.int32(np.rint(v))
             out[i] = np.uint8(min(max(np.int32(r + zero), low), high))
+    return nan != 0
 
 
 @kernel
@@ -152,15 +157,19 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
     Args:
         x: float32 1-D. scale: float, a float32 value. out: uint8 1-D, written.
 
+    Returns: is there a NaN? It gives zero_point.
+
     Rounding: exact, since a float64 quotient of two float32 below 1,024 cannot round
-    onto or across a half. Overflow: saturates; NaN gives zero_point.
+    onto or across a half. Overflow: saturates.
     """
     inverse = 1.0 / np.float64(scale)
+    has_nan = False
     for first in range(0, len(out), STRIP):
         last = np.uintp(min(first + STRIP, len(out)))
         part = x[np.uintp(first) : last]
         target = out[np.uintp(first) : last]
-        _quantize_strip(part, scale, inverse, zero_point, lo, hi, target)
+        has_nan |= _quantize_strip(part, scale, inverse, zero_point, lo, hi, target)
+    return has_nan
 
 
 @kernel

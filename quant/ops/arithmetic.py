@@ -148,13 +148,13 @@ def _by_kernel(prepare: Any, x1: Any, x2: Any, out: QParams) -> Any:
     """The codes by the step of `prepare`, which takes equal shapes, or None."""
     if not x1.qparams.axis is x2.qparams.axis is None:
         return None
-    shape = broadcast_shapes(x1.shape, x2.shape)
-    specs = [spec_of(x).with_shape(shape) for x in (x1, x2)]
+    specs, codes = [spec_of(x) for x in (x1, x2)], [unsigned(x) for x in (x1, x2)]
+    if x1.shape != x2.shape:
+        shape = broadcast_shapes(x1.shape, x2.shape)
+        specs = [spec.with_shape(shape) for spec in specs]
+        codes = [np.broadcast_to(code, shape) for code in codes]
     step = step_of_codes(prepare, *specs, out=out)
-    if step is None:
-        return None
-    codes = (np.broadcast_to(unsigned(x), shape) for x in (x1, x2))
-    return from_unsigned(step(*map(contiguous, codes)), out)
+    return step and from_unsigned(step(*map(contiguous, codes)), out)
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:

@@ -59,19 +59,15 @@ def quantize_step(
 def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
-    with np.errstate(invalid="ignore"):  # a signaling NaN warns
-        has_nan = x.size and np.isnan(np.max(x.buffer))
-    if has_nan:
-        raise CastError(
-            "NaN has no code",
-            "Replace NaNs first",
-            describe("quantize", x),
-        )
     grid = _ruled(qparams, rounding)
-    if by_rule := ruled("quantize", grid):
+    by_rule = ruled("quantize", grid)
+    if by_rule is None and x.dtype is dtypes.float32 and _is_plain(grid):
+        return _by_kernel(x, grid)
+    with np.errstate(invalid="ignore"):  # a signaling NaN warns
+        if x.size and np.isnan(np.max(x.buffer)):
+            raise _nan(x)
+    if by_rule:
         return by_rule(x, grid)
-    if x.dtype is dtypes.float32 and _is_plain(grid):
-        return _by_kernel(x.buffer, grid)
     return rounded_to(x.buffer.astype(np.float64), grid, x.dtype is dtypes.float64)
 
 
@@ -80,17 +76,25 @@ def _is_plain(grid: QParams) -> bool:
     return grid.dtype in (qint8, quint8) and grid.axis is None
 
 
-def _by_kernel(values: Any, grid: QParams) -> Any:
+def _nan(x: Any) -> CastError:
+    return CastError("NaN has no code", "Replace NaNs first", describe("quantize", x))
+
+
+def _by_kernel(x: Any, grid: QParams) -> Any:
     """The tensor of float32 numbers on a plain grid."""
+    values = x.buffer
     offset = OFFSETS.get(grid.dtype, 0)
     zero, *ends = (int(grid.zero_point), grid.minimum, grid.maximum)
     ends = [end + offset for end in ends]
     codes = empty(values.shape, np.uint8)
     flat, numbers = codes.reshape(-1), contiguous(values).reshape(-1)
-    runway.CHOSEN.get().quantize_f32u8(
+    has_nan = runway.CHOSEN.get().quantize_f32u8(
         numbers, float(grid.scale), zero + offset, *ends, flat
     )
-    codes ^= np.uint8(offset)
+    if has_nan:
+        raise _nan(x)
+    if offset:
+        codes ^= np.uint8(offset)
     return quantized(codes.view(grid.dtype.storage), grid)
 
 

@@ -404,7 +404,10 @@ LENGTHS = (1, 63, 64, 65, 200, 640, 1024, 2087)
 @pytest.mark.parametrize("grid", [(0, 3, 128, 0, 255), (9, 255, 0, 7, 201)])
 @pytest.mark.parametrize(
     "ratios",
-    [(0.7, 0.9), (0.5, 0.25), (1.0, 1.0), (0.013, 2.1), (1.7e-5, 0.99), (9e4, 8e4)],
+    [
+        *[(0.7, 0.9), (0.5, 0.25), (1.0, 1.0), (0.013, 2.1), (1.7e-5, 0.99)],
+        *[(9e4, 8e4), (255.3, 254.9), (200, 1e-9), (0.02 / 0.06, 0.05 / 0.06)],
+    ],
 )
 def test_every_sum_is_exact(elementwise, ratios, grid):
     za, zb, zero_point, lo, hi = grid
@@ -418,7 +421,7 @@ def test_every_sum_is_exact(elementwise, ratios, grid):
 
 
 @pytest.mark.parametrize("grid", [(0, 3, 128, 0, 255), (9, 255, 0, 7, 201)])
-@pytest.mark.parametrize("ratio", [0.0041, 2**-8, 1.0, 3.1e-5, 77.7])
+@pytest.mark.parametrize("ratio", [0.0041, 0.012, 2**-8, 1.0, 1 / 3, 3.1e-5, 31, 77.7])
 def test_every_product_is_exact(elementwise, ratio, grid):
     za, zb, zero_point, lo, hi = grid
     a, b = EVERY_PAIR
@@ -501,6 +504,20 @@ def test_quantize_is_exact(elementwise, scale, rng):
     elementwise.quantize_f32u8(x, scale, 100, 3, 251, out[:777])
     assert np.array_equal(out[:777], exact.quantize_f32u8(x, scale, 100, 3, 251))
     assert (out[777:] == 7).all()
+
+
+@pytest.mark.parametrize("scale", [0.0123, 0.25, 1e-33])
+def test_quantize_says_whether_there_is_a_nan(elementwise, scale):
+    x = np.zeros(333, np.float32)
+    x[:9] = [3e38, -3e38, np.inf, -np.inf, -1e-40, scale * 1.5, -scale * 40000, 9e9, 1]
+    out = np.empty(333, np.uint8)
+    rest = float(np.float32(scale)), 100, 3, 251, out
+    assert not elementwise.quantize_f32u8(x, *rest)
+    for place in (0, 31, 63, 64, 319, 320, 332):
+        y = x.copy()
+        y[place] = np.nan
+        assert elementwise.quantize_f32u8(y, *rest)
+        assert out[place] == 100
 
 
 @pytest.mark.parametrize(

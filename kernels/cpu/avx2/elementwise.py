@@ -258,7 +258,7 @@ def _is_usual(scale):
 
 @kernel
 def _quotients(x, scale, zero_point, lo, hi, out):
-    """The whole chunks of `quantize_f32u8`."""
+    """The whole chunks of `quantize_f32u8`. Returns: is there a NaN?"""
     is_exact = _is_usual(scale) and math.frexp(scale)[0] == 0.5  # a power of two
     one, offset, limit = ONE, offset_of(zero_point), NEAR
     if is_exact:
@@ -266,7 +266,7 @@ def _quotients(x, scale, zero_point, lo, hi, out):
     elif not _is_usual(scale):
         one, limit = 0.0, ALL_NEAR
     constants = np.float32(one / np.float64(scale)), offset
-    done, whole = 0, len(out) // CHUNK
+    done, whole, has_nan = 0, len(out) // CHUNK, False
     while done < whole:
         at = done * CHUNK
         job = (whole - done, address_of(x, at), address_of(out, at), lo, hi, zero_point,
@@ -274,8 +274,12 @@ def _quotients(x, scale, zero_point, lo, hi, out):
         ended = quantize_chunks(1, job) if is_exact else quantize_chunks(0, job)
         done += ended >> 1
         if ended & 1:
-            _settle_quotients((done - 1) * CHUNK, x, scale, (limit, *constants),
-                              zero_point, lo, hi, out)  # fmt: skip
+            at = (done - 1) * CHUNK
+            _settle_quotients(at, x, scale, (limit, *constants), zero_point, lo, hi,
+                              out)  # fmt: skip
+            for i in range(np.uintp(at), np.uintp(at + CHUNK)):
+                has_nan |= x[i] != x[i]
+    return has_nan
 
 
 @kernel
@@ -286,12 +290,13 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
 
     Rounding: exact; a product with 1 / scale is decided by a division near a tie.
     """
-    _quotients(x, scale, zero_point, lo, hi, out)
+    has_nan = _quotients(x, scale, zero_point, lo, hi, out)
     first = len(out) // CHUNK * CHUNK
     if first < len(out):
-        chunk = np.empty(CHUNK, np.uint8)
-        _quotients(_padded(x[: len(out)], first), scale, zero_point, lo, hi, chunk)
+        chunk, rest = np.empty(CHUNK, np.uint8), _padded(x[: len(out)], first)
+        has_nan |= _quotients(rest, scale, zero_point, lo, hi, chunk)
         _put(chunk, first, out)
+    return has_nan
 
 
 @kernel

@@ -4,6 +4,8 @@ Each says for 8 lanes what to round; rounding is that of `epilogue.py`, or, wher
 float32 is exact, half to even at once.
 """
 
+from functools import reduce
+
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -52,6 +54,20 @@ def _quotient(b, places, scale, offset):
     return simd.multiply_add(b, x, vectors.splat(b, scale, LANES), offset)
 
 
+def _has_nan(b, places):
+    """i64: 1 if there is a NaN in a chunk of float32."""
+    at = [b.add(places[0], I64(4 * first)) for first in range(0, CHUNK, LANES)]
+    x = [vectors.load(b, place, FLOATS) for place in at]
+    pairs = zip(x[::2], x[1::2], strict=True)
+    found = reduce(b.or_, [b.fcmp_unordered("uno", *pair) for pair in pairs])
+    bits = b.bitcast(found, ir.IntType(LANES))
+    return b.zext(b.icmp_unsigned("!=", bits, bits.type(0)), I64)
+
+
+def _nothing(b, places):
+    return I64(0)
+
+
 def _limited(b, lanes, sizes, arguments):
     """A function of places and of a first lane: 8 lanes to round, none far off."""
     *constants, offset = arguments
@@ -67,7 +83,7 @@ def _limited(b, lanes, sizes, arguments):
     return group
 
 
-def _chunks(lanes, sizes, kinds):
+def _chunks(lanes, sizes, kinds, looked_at=_nothing):
     """An intrinsic (is_exact, job) that runs `lanes` over chunks of 32.
 
     The job: count; addresses of the inputs, of elements of `sizes` bytes, and of the
@@ -75,7 +91,8 @@ def _chunks(lanes, sizes, kinds):
     `lanes` takes, of the types `kinds`. All is in units of 2**-16 of a code, with half
     a code and the slip in the last argument, the offset; if `is_exact`, in codes.
 
-    Returns: 2 * chunks done, + 1 if the last one has a lane near a tie.
+    Returns: 2 * chunks done, + 1 if the last one has a lane near a tie, or is
+    `looked_at`.
     """
     inputs = len(sizes)
 
@@ -99,10 +116,10 @@ def _chunks(lanes, sizes, kinds):
                 if literal[0]:
                     ints = [b.add(simd.to_int(b, v), zero) for v in found]
                     vectors.store(b, rescaler.narrowed(b, ints), places[-1])
-                    return I64(0)
+                    return looked_at(b, places)
                 ys = [rescaler.rounded(b, v) for v in found]
                 vectors.store(b, rescaler.packed(b, ys), places[-1])
-                return rescaler.has_near_tie(b)
+                return b.or_(rescaler.has_near_tie(b), looked_at(b, places))
 
             steps = [I64(CHUNK * size) for size in (*sizes, 1)]
             return vectors.advance(b, count, places, steps, chunk)
@@ -141,7 +158,7 @@ _PRODUCT = (_product, (1, 1), [types.int64] * 2 + [types.float32] * 2)
 _QUOTIENT = (_quotient, (4,), [types.float32] * 2)
 sum_chunks, near_sums = _chunks(*_SUM), _near(*_SUM)
 product_chunks, near_products = _chunks(*_PRODUCT), _near(*_PRODUCT)
-quantize_chunks, near_quotients = _chunks(*_QUOTIENT), _near(*_QUOTIENT)
+quantize_chunks, near_quotients = _chunks(*_QUOTIENT, _has_nan), _near(*_QUOTIENT)
 
 
 @intrinsic

@@ -28,6 +28,7 @@ larger_magnitude = machine.larger_magnitude
 permute_pair = machine.permute_pair
 load_masked = machine.load_masked
 store_masked = machine.store_masked
+multiply_pairs = machine.multiply_pairs
 
 
 def high_codes(b, quad):
@@ -45,6 +46,12 @@ def low_codes(b, quad):
     half = ir.Constant(S32, [16] * LANES)
     words = [_alternating(b, quad[i], b.shl(quad[i + 1], half)) for i in (0, 2)]
     return _paired(b, words)
+
+
+def saturated(b, quad):
+    """64 codes of 4 vectors of int32; 128 bits of them are a dword of each vector."""
+    words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
+    return machine.pack_bytes(b, *words)
 
 
 def _alternating(b, x, y):

@@ -12,6 +12,7 @@ from mdtensor.kernels.cpu.dot.plain import (
     load_masked as load_masked,
     maximum as maximum,
     minimum as minimum,
+    multiply_pairs as multiply_pairs,
     rounded,
     rounding_rest as rounding_rest,
     store_masked as store_masked,
@@ -52,15 +53,6 @@ usdot = dpbusd
 def sdot(b, sums, x, y):
     """sums[i] += sum over j < 4 of x[4i + j] * y[4i + j], int8."""
     return _dot(b, sums, x, y, b.ashr)
-
-
-def multiply_pairs(b, x, y):
-    """Lane i = x[2i] * y[2i] + x[2i + 1] * y[2i + 1]; int16 to int32, exact."""
-    x, y = b.bitcast(x, S32), b.bitcast(y, S32)
-    half = _each(S32, 16)
-    high = b.mul(b.ashr(x, half), b.ashr(y, half))
-    low = [b.ashr(b.shl(z, half), half) for z in (x, y)]
-    return b.add(b.mul(*low), high)
 
 
 def to_int(b, x):

@@ -58,22 +58,32 @@ def high_codes(b, quad):
     128 bits of them are a dword of codes of each vector.
     """
     half = ir.Constant(S32, [16] * LANES)
-    return _saturated(b, [b.ashr(v, half) for v in quad])
+    return saturated(b, [b.ashr(v, half) for v in quad])
 
 
 def low_codes(b, quad):
     """As `high_codes`, of the low halves."""
     half = ir.Constant(S32, [16] * LANES)
-    return _saturated(b, [b.ashr(b.shl(v, half), half) for v in quad])
+    return saturated(b, [b.ashr(b.shl(v, half), half) for v in quad])
 
 
-def _saturated(b, quad):
+def saturated(b, quad):
+    """64 codes of 4 vectors of int32; 128 bits of them are a dword of each vector."""
     low, high = ir.Constant(S32, None), ir.Constant(S32, [255] * LANES)
     quad = [call(b, "llvm.smax.v16i32", S32, v, low) for v in quad]
     quad = [call(b, "llvm.smin.v16i32", S32, v, high) for v in quad]
     part = ir.VectorType(I8, LANES)
     order = [16 * (i // 4 % 4) + 4 * (i // 16) + i % 4 for i in range(BYTES.count)]
     return permute(b, concat(b, *[b.trunc(v, part) for v in quad]), order)
+
+
+def multiply_pairs(b, x, y):
+    """Lane i = x[2i] * y[2i] + x[2i + 1] * y[2i + 1]; int16 to int32, exact."""
+    x, y = b.bitcast(x, S32), b.bitcast(y, S32)
+    half = ir.Constant(S32, [16] * LANES)
+    high = b.mul(b.ashr(x, half), b.ashr(y, half))
+    low = [b.ashr(b.shl(z, half), half) for z in (x, y)]
+    return b.add(b.mul(*low), high)
 
 
 def narrowed(b, quad, zero_point):

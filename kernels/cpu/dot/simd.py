@@ -25,6 +25,7 @@ from mdtensor.kernels.cpu.vectors import (
     I32 as I32,
     I64 as I64,
     address_of as address_of,
+    advance as advance,
     call as call,
     concat as concat,
     constant as constant,
@@ -52,6 +53,8 @@ high_codes = _family.high_codes
 low_codes = _family.low_codes
 load_masked = _family.load_masked
 store_masked = _family.store_masked
+multiply_pairs = _family.multiply_pairs
+saturated = _family.saturated
 
 
 def splat(b, scalar, lanes=LANES):
@@ -74,6 +77,14 @@ def larger(b, x, y):
     """max per unsigned integer lane."""
     kind = x.type
     return call(b, f"llvm.umax.v{kind.count}i{kind.element.width}", kind, x, y)
+
+
+def unpack(b, x, y, half):
+    """Elements of x and y in turn, of one half, 0 or 1, of every 128 bits of each."""
+    count, size = x.type.count, 64 // x.type.element.width
+    places = [i for i in range(count) if i // size % 2 == half]
+    order = [place for i in places for place in (i, count + i)]
+    return b.shuffle_vector(x, y, constant(I32, order))
 
 
 def align_stack(b):
