@@ -38,8 +38,8 @@ def stored_as(dtype: DType) -> DType:
     """The plain type of codes of `dtype`; those of floats are their bytes.
 
     Example:
-        >>> stored_as(qint4), stored_as(qfloat8_e5m2)
-        (int8, uint8)
+        >>> print(stored_as(qint4), stored_as(qfloat8_e5m2))
+        int8 uint8
     """
     stored = dtype.storage
     return find_dtype(stored.name if stored.kind in "iu" else uint8)

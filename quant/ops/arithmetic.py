@@ -148,13 +148,17 @@ def _by_kernel(prepare: Any, x1: Any, x2: Any, out: QParams) -> Any:
     """The codes by the step of `prepare`, which takes equal shapes, or None."""
     if not x1.qparams.axis is x2.qparams.axis is None:
         return None
-    specs, codes = [spec_of(x) for x in (x1, x2)], [unsigned(x) for x in (x1, x2)]
-    if x1.shape != x2.shape:
-        shape = broadcast_shapes(x1.shape, x2.shape)
+    specs, shape = [spec_of(x) for x in (x1, x2)], x1.shape
+    if x2.shape != shape:
+        shape = broadcast_shapes(shape, x2.shape)
         specs = [spec.with_shape(shape) for spec in specs]
-        codes = [np.broadcast_to(code, shape) for code in codes]
     step = step_of_codes(prepare, *specs, out=out)
-    return step and from_unsigned(step(*map(contiguous, codes)), out)
+    if step is None:
+        return None
+    codes = (unsigned(x) for x in (x1, x2))
+    if x1.shape != x2.shape:
+        codes = (np.broadcast_to(code, shape) for code in codes)
+    return from_unsigned(step(*map(contiguous, codes)), out)
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:

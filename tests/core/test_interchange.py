@@ -49,6 +49,11 @@ def test_pickles_and_copies_stand_alone(leaf: type[md.Tensor]) -> None:
             assert not np.shares_memory(twin.buffer, x.buffer)
 
 
+def test_a_copy_keeps_the_order_of_its_axes_in_memory() -> None:
+    x = md.from_numpy(np.zeros((3, 4, 5), np.float32).transpose(2, 0, 1))
+    assert copy.copy(x).buffer.strides == x.buffer.strides == (4, 80, 20)
+
+
 def test_quantized_copies_keep_their_grid() -> None:
     x = quant.QInt8Tensor([1, 2], scale=0.5)
     for twin in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)):

@@ -69,6 +69,12 @@ def test_too_many_inputs_are_refused(classifier, crops):
         classifier(x, x)
 
 
+def test_inputs_as_a_dict_are_refused_with_the_way_out(classifier, crops):
+    with pytest.raises(md.DataError) as raised:
+        classifier({"x": crops[1][0].pixels})
+    assert str(raised.value) == "inputs are given as a dict. Use model(**inputs)."
+
+
 def test_shapes_are_planned_as_they_come():
     spec = md.TensorSpec(md.Float32Tensor, (-1, 3))
     node = Node("n", md.relu, ("x",), "y")
