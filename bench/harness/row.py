@@ -45,6 +45,8 @@ class Race:
         clock: what it is timed by; the wall's where others than this process, or more
             than one thread, do the work.
         sample_seconds: how long one sample takes; 0 for a single call.
+        is_warm: whether a call comes before each sample, so that caches hold of its
+            data what they can, and not those of the contender before.
         share: of the rounds, for rows that take long.
         columns: further columns, from the median seconds.
         is_spread: whether its rounds take turns with those of other such races.
@@ -60,6 +62,7 @@ class Race:
     threads: int = 1
     clock: Callable[[], float] = time.process_time
     sample_seconds: float = 0.005
+    is_warm: bool = False
     share: float = 1.0
     columns: Columns = no_columns
     is_spread: bool = False
@@ -75,7 +78,8 @@ class Race:
         """Check, then rounds without end; on processors that the caller chooses."""
         contenders = self.make()
         self.check({one.name: one.result() for one in contenders})
-        return turns(contenders, self.sample_seconds / effort.haste, self.clock)
+        seconds = self.sample_seconds / effort.haste
+        return turns(contenders, seconds, self.clock, self.is_warm)
 
     def readings(self, samples: Samples) -> list[Reading]:
         found = medians(samples)

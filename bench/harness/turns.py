@@ -56,6 +56,7 @@ def turns(
     contenders: Sequence[Contender],
     sample_seconds: float,
     clock: Callable[[], float],
+    is_warm: bool = False,
 ) -> Iterator[Round]:
     """Rounds without end, in each of which every contender runs once.
 
@@ -64,6 +65,7 @@ def turns(
         sample_seconds: a sample repeats its call until it lasts about this long; at 0
             it is a single call, and none comes before.
         clock: what times a sample.
+        is_warm: whether a call that is not timed comes before each sample.
     """
     timers = {contender.name: contender.timer(clock) for contender in contenders}
     calls = {contender.name: contender.calls for contender in contenders}
@@ -72,6 +74,8 @@ def turns(
     for turn in count():
         found = {}
         for name in rotated(list(timers), turn):
+            if is_warm:
+                timers[name].timeit(1)
             seconds = timers[name].timeit(loops[name])
             found[name] = seconds / loops[name] / calls[name]
         yield found

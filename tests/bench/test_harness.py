@@ -1,6 +1,7 @@
 """The harness takes turns, and its intervals and limits say what they claim."""
 
 import os
+from itertools import islice
 
 import pytest
 
@@ -95,6 +96,17 @@ def test_rows_that_are_spread_take_turns() -> None:
     assert [one.row for _, own in found for one in own] == ["a", "b", "c", "d"]
     # each once before, for its check
     assert "".join(order) == "aaaa" + "bc" + "bcbcbc" + "dddd"
+
+
+def test_a_warm_sample_follows_a_call_that_is_not_timed() -> None:
+    ticks = iter(range(100))
+    calls: list[int] = []
+    ways = [Contender("mdtensor", lambda: calls.append(next(ticks)))]
+    row = Race("row", lambda: ways, dict, sample_seconds=0, is_warm=True,
+               clock=lambda: float(len(calls)))  # fmt: skip
+    samples = [one["mdtensor"] for one in islice(row.rounds(QUICK), 3)]
+    assert samples == [1.0] * 3
+    assert len(calls) == 1 + 3 * 2  # one for its check
 
 
 def test_nothing_is_timed_before_all_agree() -> None:
