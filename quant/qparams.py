@@ -366,3 +366,27 @@ def grids_of(
     pairs = zip(low, high, strict=True)
     grids = [grid_of(a, b, dtype=dtype, symmetric=True) for a, b in pairs]
     return QParams([float(g.scale) for g in grids], dtype=dtype, axis=axis)
+
+
+def given_grid(
+    dtype: DType,
+    qparams: QParams | None,
+    scale: Any,
+    zero_point: Any,
+    axis: int | None,
+    block_size: int | None,
+) -> QParams:
+    """The grid of codes that are given with one, or with the parts of one.
+
+    Raises:
+        GridError: neither is given, or both are.
+    """
+    if qparams is None and scale is None:
+        raise GridError("codes mean nothing without a grid", "Give qparams or scale")
+    if qparams is None:
+        where: dict[str, Any] = {"axis": axis, "block_size": block_size}
+        return QParams(scale, zero_point, dtype=dtype, **where)
+    zero = isinstance(zero_point, int) and zero_point == 0
+    if not zero or (scale, axis, block_size) != (None, None, None):
+        raise GridError("a grid is given, and parts of one", "Give qparams or scale")
+    return qparams

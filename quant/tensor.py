@@ -36,7 +36,7 @@ from mdtensor.quant.dtypes import (
     stored_as,
 )
 from mdtensor.quant.limits import as_stored, check_codes
-from mdtensor.quant.qparams import QParams
+from mdtensor.quant.qparams import QParams, given_grid
 from mdtensor.quant.storing import parts_of, tensor_of
 
 
@@ -48,7 +48,7 @@ class QuantizedTensor(Tensor):
         qparams: the grid; or `scale`, `zero_point`, `axis`, `block_size` of it.
 
     Raises:
-        GridError: no grid, or one for another type of codes.
+        GridError: no grid, a grid and parts of one, one for another type of codes.
         ShapeError: the scales do not fit the codes.
         CastError: a code outside the range.
     """
@@ -78,12 +78,7 @@ class QuantizedTensor(Tensor):
         block_size: int | None = None,
     ) -> None:
         own = self._leaf().dtype
-        if qparams is None and scale is None:
-            raise GridError(
-                "codes mean nothing without a grid", "Give qparams or scale"
-            )
-        told: dict[str, Any] = {"dtype": own, "axis": axis, "block_size": block_size}
-        grid = QParams(scale, zero_point, **told) if qparams is None else qparams
+        grid = given_grid(own, qparams, scale, zero_point, axis, block_size)
         found = leaf(stored_as(own), self.device)(_plain(codes, own)).buffer
         self._become(type(self).from_codes(found, grid))
         check_codes(self.device.to_host(found), grid)

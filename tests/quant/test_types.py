@@ -343,3 +343,12 @@ def test_names_of_codes_ask_for_the_import():
     code = "import mdtensor as md; md.zeros(2, dtype='qint8')"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "no element type qint8. Import mdtensor.quant first. Known" in ended.stderr
+
+
+def test_a_grid_and_parts_of_one_are_refused():
+    for part in ({"scale": 0.2}, {"zero_point": 5}, {"axis": 0}, {"block_size": 2}):
+        with pytest.raises(md.GridError) as raised:
+            quant.QInt8Tensor([1], QParams(0.1), **part)
+        assert str(raised.value) == (
+            "a grid is given, and parts of one. Give qparams or scale."
+        )
