@@ -146,7 +146,7 @@ def _check(name: str, x1: Any, x2: Any, out: Any) -> None:
 
 def _by_kernel(prepare: Any, x1: Any, x2: Any, out: QParams) -> Any:
     """The codes by the step of `prepare`, which takes equal shapes, or None."""
-    if not x1.qparams.axis is x2.qparams.axis is None:
+    if (x1.qparams.axis, x2.qparams.axis) != (None, None):
         return None
     specs, shape = [spec_of(x) for x in (x1, x2)], x1.shape
     if x2.shape != shape:
