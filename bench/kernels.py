@@ -99,11 +99,10 @@ def product(m: int, k: int, n: int) -> Layer:
 
 def depthwise(h: int, w: int, c: int, kernel: int, stride: tuple[int, int]) -> Layer:
     edge = (kernel // 2,) * 4
-    shape = window((1, h, w, c), (kernel, kernel), stride, edge, (1, 1))
+    geometry = window((1, h, w, c), (kernel, kernel), stride, edge, (1, 1))
     x = RNG.integers(0, 256, h * w * c + 64, dtype=np.uint8)
     weight = RNG.integers(-128, 128, (c, kernel, kernel), dtype=np.int8)
-    geometry = np.array(shape, np.int64)
-    outputs = shape[-2] * shape[-1] * c
+    outputs = geometry.out_h * geometry.out_w * c
     scales = scaling(c, kernel * kernel)
 
     def call(

@@ -1,13 +1,10 @@
-"""Convolution of NHWC activation codes: rows for the matrix product, and depthwise.
-
-geometry = int64 [h, w, c, kh, kw, stride_h, stride_w, pad_top, pad_left, dilation_h,
-dilation_w, oh, ow]; padding below and right follows from oh and ow.
-"""
+"""Convolution of NHWC activation codes: rows for the matrix product, and depthwise."""
 
 import numpy as np
 
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.matmul import EXACT_MATH
+from mdtensor.kernels.cpu.record import Window
 from mdtensor.kernels.cpu.rounding import requantize_row
 
 BLOCK = 256  # lanes of a depthwise block: whole pixels, at least so many channels
@@ -21,13 +18,16 @@ MOST_SUM = 1 << 24  # of the terms of a depthwise output: float32 sums stay exac
 
 
 def window(shape, kernel, stride, padding, dilation):
-    """The geometry for an input [n, h, w, c]; padding (top, left, bottom, right)."""
+    """Return the Window of an input [n, h, w, c].
+
+    Args: padding: (top, left, bottom, right).
+    """
     _, h, w, c = shape
     top, left, bottom, right = padding
     oh = (h + top + bottom - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
     ow = (w + left + right - dilation[1] * (kernel[1] - 1) - 1) // stride[1] + 1
     assert oh > 0 and ow > 0, "the window does not fit the padded input"
-    return [h, w, c, *kernel, *stride, top, left, *dilation, oh, ow]
+    return Window(h, w, c, *kernel, *stride, top, left, *dilation, oh, ow)
 
 
 @kernel
@@ -37,7 +37,7 @@ def im2col_pitch(k):
 
 
 @kernel
-def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
+def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
     Args:
@@ -49,21 +49,21 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
 
     A negative pad_top starts the rows at a later output row.
     """
-    oh, ow = geometry[11], geometry[12]
-    size = geometry[3] * geometry[4] * channels
+    oh, ow = window.out_h, window.out_w
+    size = window.kernel_h * window.kernel_w * channels
     for p in range(oh * ow):
         target = out[np.uintp(p * pitch) : np.uintp(p * pitch + size)]
         im2col_pixel(
-            *(x, geometry, p // ow, p % ow, first_channel, channels, x_zero_point),
+            *(x, window, p // ow, p % ow, first_channel, channels, x_zero_point),
             target,
         )
 
 
 @kernel
-def im2col_pixel(x, geometry, py, px, first_channel, channels, x_zero_point, out):
+def im2col_pixel(x, window, py, px, first_channel, channels, x_zero_point, out):
     """out[(i, j, c)] of output pixel (py, px), as in `im2col_u8`."""
-    h, w, c, kh, kw, sh, sw = geometry[:7]
-    top, left, dh, dw = geometry[7:11]
+    h, w, c, kh, kw, sh, sw = window[:7]
+    top, left, dh, dw = window[7:11]
     pad = np.uint8(x_zero_point)
     x0 = px * sw - left
     span = channels * kw
@@ -114,12 +114,13 @@ def pack_depthwise(weight):
 
 
 @kernel
-def _load_line(x, y, geometry, width, x_zero_point, line):
+def _load_line(x, y, window, width, x_zero_point, line):
     """line[phase, t, c] = x[y, t * stride_w + phase - pad_left, c] as float32.
 
     Splitting by phase puts the pixels of one tap side by side at every stride.
     """
-    h, w, c, sw, left = geometry[0], geometry[1], geometry[2], geometry[6], geometry[8]
+    h, w, c = window.height, window.width, window.channels
+    sw, left = window.stride_w, window.pad_left
     pad = np.float32(x_zero_point)
     if y < 0 or y >= h:
         for n in range(np.uintp(sw * width * c)):
@@ -167,31 +168,32 @@ def _add_taps(lines, places, weights, lanes, block, sums):
 
 
 @kernel
-def _line_width(geometry):
+def _line_width(window):
     """Pixels of one phase of a padded line."""
-    kw, sw, dw, ow = geometry[4], geometry[6], geometry[10], geometry[12]
+    kw, sw, dw, ow = window.kernel_w, window.stride_w, window.dilation_w, window.out_w
     return ((ow - 1) * sw + (kw - 1) * dw) // sw + 1
 
 
 @kernel
-def _load_lines(x, py, geometry, width, x_zero_point, lines, held):
+def _load_lines(x, py, window, width, x_zero_point, lines, held):
     """Fill the ring of lines for output row `py`; held[slot] is the row it holds."""
-    kh, sh, top, dh = geometry[3], geometry[5], geometry[7], geometry[9]
-    size = geometry[6] * width * geometry[2]
+    kh, sh = window.kernel_h, window.stride_h
+    top, dh = window.pad_top, window.dilation_h
+    size = window.stride_w * width * window.channels
     for i in range(kh):
         y = py * sh - top + i * dh
         slot = (y + top) % len(held)
         if held[slot] != y:
             line = lines[np.uintp(slot * size) : np.uintp((slot + 1) * size)]
-            _load_line(x, y, geometry, width, x_zero_point, line)
+            _load_line(x, y, window, width, x_zero_point, line)
             held[slot] = y
 
 
 @kernel
-def _tap_places(py, geometry, width, ring, places):
+def _tap_places(py, window, width, ring, places):
     """places[tap] = where in the ring the tap of output pixel (py, 0) lies."""
-    c, kh, kw, sh, sw = geometry[2:7]
-    dh, dw = geometry[9], geometry[10]
+    c, kh, kw, sh, sw = window[2:7]
+    dh, dw = window.dilation_h, window.dilation_w
     for i in range(kh):
         slot = (py * sh + i * dh) % ring
         for j in range(kw):
@@ -210,7 +212,7 @@ def _tile(values, c, tiled):
 @kernel
 def depthwise_u8s8u8(
     x,
-    geometry,
+    window,
     c,
     packed,
     bias,
@@ -236,12 +238,12 @@ def depthwise_u8s8u8(
 
     Rounding: the exact rational, half to even. Overflow: saturates.
     """
-    width = _line_width(geometry)
+    width = _line_width(window)
     block = np.uintp(block_channels(c))
-    ring = (geometry[3] - 1) * geometry[9] + 1
-    lines = np.empty(ring * geometry[6] * width * c + int(block), np.float32)
+    ring = (window.kernel_h - 1) * window.dilation_h + 1
+    lines = np.empty(ring * window.stride_w * width * c + int(block), np.float32)
     held = np.full(ring, -(1 << 40))
-    places = np.empty((geometry[3] * geometry[4] + 2) // 3 * 3, np.int64)
+    places = np.empty((window.kernel_h * window.kernel_w + 2) // 3 * 3, np.int64)
     weights = packed.view(np.float32)
     sums = np.empty(block, np.float32)
     acc = np.empty(block, np.int32)
@@ -249,10 +251,10 @@ def depthwise_u8s8u8(
     tiled_multiplier = np.empty(block, np.float32)
     _tile(bias, c, tiled_bias)
     _tile(multiplier, c, tiled_multiplier)
-    row = np.uintp(geometry[12] * c)
-    for py in range(geometry[11]):
-        _load_lines(x, py, geometry, width, x_zero_point, lines, held)
-        _tap_places(py, geometry, width, ring, places)
+    row = np.uintp(window.out_w * c)
+    for py in range(window.out_h):
+        _load_lines(x, py, window, width, x_zero_point, lines, held)
+        _tap_places(py, window, width, ring, places)
         done = np.uintp(0)
         while done < row:
             lanes = min(block, row - done)
@@ -268,23 +270,23 @@ def depthwise_u8s8u8(
 
 
 @kernel
-def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
+def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
     """out[p, c] = sum of taps + bias, exact in int32.
 
     Args: as `depthwise_u8s8u8`; out: int32 1-D [oh, ow, c], written.
     """
-    width = _line_width(geometry)
+    width = _line_width(window)
     block = np.uintp(block_channels(c))
-    ring = (geometry[3] - 1) * geometry[9] + 1
-    lines = np.empty(ring * geometry[6] * width * c + int(block), np.float32)
+    ring = (window.kernel_h - 1) * window.dilation_h + 1
+    lines = np.empty(ring * window.stride_w * width * c + int(block), np.float32)
     held = np.full(ring, -(1 << 40))
-    places = np.empty((geometry[3] * geometry[4] + 2) // 3 * 3, np.int64)
+    places = np.empty((window.kernel_h * window.kernel_w + 2) // 3 * 3, np.int64)
     weights = packed.view(np.float32)
     sums = np.empty(block, np.float32)
-    row = np.uintp(geometry[12] * c)
-    for py in range(geometry[11]):
-        _load_lines(x, py, geometry, width, x_zero_point, lines, held)
-        _tap_places(py, geometry, width, ring, places)
+    row = np.uintp(window.out_w * c)
+    for py in range(window.out_h):
+        _load_lines(x, py, window, width, x_zero_point, lines, held)
+        _tap_places(py, window, width, ring, places)
         done = np.uintp(0)
         while done < row:
             lanes = min(block, row - done)

@@ -15,7 +15,7 @@ import numpy as np
 from mdtensor.kernels.cpu import claims
 from mdtensor.kernels.cpu.atomics import CAN_WAIT
 from mdtensor.kernels.cpu.claims import CALLER, CLAIM, CLOSED, WORDS
-from mdtensor.kernels.cpu.invoke import ROW_LENGTH
+from mdtensor.kernels.cpu.record import STEP
 from mdtensor.kernels.cpu.run import ALONE, run
 
 #: Seconds that helpers wait awake after a job, and that calls miss before they wake
@@ -23,7 +23,7 @@ from mdtensor.kernels.cpu.run import ALONE, run
 AWAKE, WAKING = claims.SPIN_NANOSECONDS * 1e-9, 200e-6
 #: The key of the crew, there while nobody has it.
 FREE = "helpers"
-NO_ROWS = np.zeros((0, ROW_LENGTH), np.int64)
+NO_ROWS = np.zeros(0, STEP)
 NO_PIECES = np.zeros((0, 2), np.int64)
 NO_BYTES = np.zeros(0, np.uint8)
 NO_WORDS = np.zeros(0, np.int64)

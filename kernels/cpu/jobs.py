@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu import invoke, isa
 from mdtensor.kernels.cpu.account import Account
 from mdtensor.kernels.cpu.claims import MOST_GROUPS
 from mdtensor.kernels.cpu.cut import cut
-from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
+from mdtensor.kernels.cpu.record import STEP
 
 #: A shorter piece costs more to hand over than it saves.
 PIECE_NANOSECONDS = 8_000
@@ -45,16 +45,18 @@ class Job(NamedTuple):
 
 def nanoseconds(row):
     """About how long the row takes one thread."""
-    p = row[PARAMETERS:]
     products, depthwise = RATES[isa.RUNWAY]
-    taps = p[7] * p[8]
-    if row[Column.KIND] == invoke.CONV:
-        return p[0] * p[15] * p[16] * p[29] * taps * (p[6] // p[2]) / products
-    if row[Column.KIND] == invoke.DEPTHWISE:
-        return p[0] * p[15] * p[16] * p[6] * taps / depthwise
-    if row[Column.KIND] in (invoke.MAX_POOL, invoke.AVG_POOL):
-        return row[Column.OUT_BYTES] * p[4] * p[5] * BYTE_NANOSECONDS
-    return max(row[Column.OUT_BYTES], row[Column.X_BYTES]) * BYTE_NANOSECONDS
+    window = row.window
+    taps = window.kernel_h * window.kernel_w
+    outputs = row.images * window.out_h * window.out_w
+    if row.kind == invoke.CONV:
+        depth = taps * (window.channels // row.groups)
+        return outputs * row.out_channels * depth / products
+    if row.kind == invoke.DEPTHWISE:
+        return outputs * window.channels * taps / depthwise
+    if row.kind in (invoke.MAX_POOL, invoke.AVG_POOL):
+        return row.out_bytes * taps * BYTE_NANOSECONDS
+    return max(row.out_bytes, row.x_bytes) * BYTE_NANOSECONDS
 
 
 def piece_count(row):
@@ -64,7 +66,7 @@ def piece_count(row):
 
 def _pieces(row):
     time = nanoseconds(row)
-    if time < 2 * PIECE_NANOSECONDS or not row[Column.OUT_BYTES]:
+    if time < 2 * PIECE_NANOSECONDS or not row.out_bytes:
         return [row]
     return cut(row, 4 if time > LONG_NANOSECONDS else 2)
 
@@ -87,5 +89,5 @@ def job(rows):
     ends = np.cumsum([len(piece) for piece in pieces])
     table = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
     first = np.cumsum([0, *(len(group) for group in groups)])
-    cut_rows = np.stack([row for piece in pieces for row in piece])
+    cut_rows = np.array([row for piece in pieces for row in piece], STEP)
     return Job(cut_rows, table, first, rows, Account())

@@ -7,7 +7,6 @@ carried out for all. The codes are those of one step after another.
 from collections import Counter
 
 from mdtensor.kernels.cpu import invoke
-from mdtensor.kernels.cpu.invoke import Column
 from mdtensor.kernels.cpu.steps import Lookup
 
 CODES = 256
@@ -28,7 +27,7 @@ def joined(steps, outputs):
     left, done_by = dict(enumerate(steps)), list(range(len(steps)))
     writers = {}
     for index, (_, row, slots, result) in enumerate(steps):
-        if row[Column.KIND] != invoke.LOOKUP:
+        if row[0].kind != invoke.LOOKUP:
             continue
         before = writers.get(slots[0].storage)
         if before is not None and readers[slots[0].storage] == 1:

@@ -42,8 +42,8 @@ class Move(Step):
             raise ValueError(f"it has {len(axes)} axes that do not lie in a row")
         axes = [(1, 0)] * (AXES - len(axes)) + axes
         sizes, strides = zip(*axes, strict=True)
-        parameters = [start, *sizes, *strides, run]
-        return Plan(parameters, Constants().array(), self.shape(view.shape), 0)
+        fields = {"start": start, "lengths": sizes, "jumps": strides, "run": run}
+        return Plan(fields, Constants().array(), self.shape(view.shape), 0)
 
 
 def _merged(shape, strides):
@@ -83,9 +83,9 @@ class Take(Step):
         assert is_inside.all(), "an index is outside"
         constants = Constants()
         constants.add(np.stack([indices, _runs(indices)], axis=1))
-        outer, inner = prod(shape[:at]), prod(shape[at + 1 :])
-        parameters = [outer, size, inner, len(indices)]
-        return Plan(parameters, constants.array(), self.output_shape(shape), 0)
+        fields = {"outer": prod(shape[:at]), "length": size}
+        fields |= {"inner": prod(shape[at + 1 :]), "indices": len(indices)}
+        return Plan(fields, constants.array(), self.output_shape(shape), 0)
 
 
 def _runs(indices):
@@ -112,6 +112,6 @@ class Concat(Step):
         return (*before, x[self.axis] + y[self.axis], *after)
 
     def plan(self, x, y):
-        sizes = [prod(shape[self.axis :]) for shape in (x, y)]
-        parameters = [prod(x[: self.axis]), *sizes]
-        return Plan(parameters, Constants().array(), self.output_shape(x, y), 0)
+        fields = {"outer": prod(x[: self.axis])}
+        fields |= {"x_run": prod(x[self.axis :]), "y_run": prod(y[self.axis :])}
+        return Plan(fields, Constants().array(), self.output_shape(x, y), 0)

@@ -1,8 +1,8 @@
 """A step: one operation with its constants, callable alone or as a row of a Program.
 
-A step describes itself for given input shapes as a `Plan`: integers, constants, output
-and scratch size. `invoke.py` carries a plan out; alone and in a Program it is the same
-compiled function, so both give the same bytes.
+A step describes itself for given input shapes as a `Plan`: fields of its record,
+constants, output and scratch size. `invoke.py` carries a plan out; alone and in a
+Program it is the same compiled function, so both give the same bytes.
 """
 
 from typing import NamedTuple
@@ -10,23 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from mdtensor.kernels.cpu import runway
-from mdtensor.kernels.cpu.invoke import (
-    ALIGN,
-    PARAMETERS,
-    ROW_LENGTH,
-    SLACK,
-    Column,
-    invokers,
-)
+from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, invokers
+from mdtensor.kernels.cpu.record import STEP
 
 #: Input shapes whose plans a step keeps; then it begins anew.
 MOST_SHAPES = 64
 
 
 class Plan(NamedTuple):
-    """One step for fixed input shapes; offsets are in bytes from constants[0]."""
+    """One step for fixed input shapes: the fields of its record and its arrays."""
 
-    parameters: list
+    fields: dict
     constants: np.ndarray
     shape: tuple
     scratch: int
@@ -120,7 +114,10 @@ class Step:
         return 0
 
     def prepared(self, *shapes):
-        """(plan, row) for these shapes, made once; few are kept."""
+        """Return (plan, row) for these shapes, made once; few are kept.
+
+        The row is an array of one record.
+        """
         plans = self.__dict__.setdefault("_plans", {})
         found = plans.get(shapes)
         if found is None:
@@ -143,15 +140,16 @@ class Step:
             return out
         scratch = np.empty(plan.scratch + SLACK, np.uint8)
         invokers(self.on.name)[self.kind](
-            *(row, buffers[0], buffers[-1], out.reshape(-1).view(np.uint8)),
+            *(row, 0, buffers[0], buffers[-1], out.reshape(-1).view(np.uint8)),
             *(scratch, plan.constants),
         )
         return out
 
 
 def row_of(step, plan):
-    """The row of the step matrix; places in the arena are filled in by a Program."""
-    row = np.zeros(ROW_LENGTH, np.int64)
-    row[Column.KIND] = step.kind
-    row[PARAMETERS : PARAMETERS + len(plan.parameters)] = plan.parameters
+    """Return the record of a step, in an array; a Program fills in the places."""
+    row = np.zeros(1, STEP)
+    row["kind"] = step.kind
+    for name, value in plan.fields.items():
+        row[name] = value
     return row

@@ -1,4 +1,4 @@
-"""Pooling of NHWC activation codes; geometry as in `conv`, channels in geometry[2]."""
+"""Pooling of NHWC activation codes."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from mdtensor.kernels.cpu.rounding import requantize_s32u8
 
 
 @kernel
-def max_pool_u8(x, geometry, out):
+def max_pool_u8(x, window, out):
     """out[p, c] = max of x over the window; padding never wins.
 
     Args: x: uint8 1-D [h, w, c]; out: uint8 1-D [oh, ow, c], written. A window that
     holds only padding gives 0.
     """
-    h, w, c, kh, kw, sh, sw = geometry[:7]
-    top, left, dh, dw, oh, ow = geometry[7:13]
+    h, w, c, kh, kw, sh, sw = window[:7]
+    top, left, dh, dw, oh, ow = window[7:13]
     for p in range(oh * ow):
         target = out[np.uintp(p * c) : np.uintp((p + 1) * c)]
         for n in range(np.uintp(c)):
@@ -32,7 +32,7 @@ def max_pool_u8(x, geometry, out):
 @kernel
 def avg_pool_u8(
     x,
-    geometry,
+    window,
     count_include_pad,
     x_zero_point,
     multiplier,
@@ -52,8 +52,8 @@ def avg_pool_u8(
 
     Rounding: the exact rational, half to even. Overflow: saturates.
     """
-    h, w, c, kh, kw, sh, sw = geometry[:7]
-    top, left, dh, dw, oh, ow = geometry[7:13]
+    h, w, c, kh, kw, sh, sw = window[:7]
+    top, left, dh, dw, oh, ow = window[7:13]
     sums = np.empty(c, np.int32)
     for p in range(oh * ow):
         for n in range(np.uintp(c)):

@@ -10,9 +10,11 @@ from mdtensor.kernels.cpu.certain import multiples
 from mdtensor.kernels.cpu.conv import MOST_SUM, window
 from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS, NONE, with_exceptions
 from mdtensor.kernels.cpu.plan import Constants, Plan, Step
-from mdtensor.kernels.cpu.steps import S32, U8
+from mdtensor.kernels.cpu.steps import S32, U8, rounding
 from mdtensor.kernels.rescale import rescale
 
+#: Fields of the record that `Conv2d` finds while it packs its constants.
+PLACES = "weights", "weight_bytes", "bias", "multipliers", "limbs", "exception_sums"
 STRIP_BYTES = 1 << 16  # an im2col strip stays in the first cache levels
 
 
@@ -94,7 +96,9 @@ class Conv2d(Step):
         shifted = (0 if bias is None else np.asarray(bias, np.int64)) - total
         assert np.abs(shifted).max(initial=0) < 2**31, "the bias leaves int32"
         self._pack(weight, shifted.astype(np.int32), ratios, zero_point)
-        self._tail += [zero_point, *clamp, len(weight)]
+        self._fields |= rounding(zero_point, clamp)
+        self._fields |= {"groups": groups, "x_zero_point": x_zero_point}
+        self._fields["out_channels"] = len(weight)
 
     def _kernels(self, is_rounded):
         if self.is_depthwise:
@@ -122,7 +126,9 @@ class Conv2d(Step):
         for array, pad in zip((bias, *rounding), (0, 0, 0, NONE), strict=True):
             parts = padded_groups(array, groups, n, padded, pad) if len(array) else None
             places.append(0 if parts is None else constants.add(parts)[0])
-        self._tail = [n, padded, int(ratios is None), *places]
+        self._fields = dict(zip(PLACES, places, strict=True))
+        self._fields |= {"columns": n, "padded_columns": padded}
+        self._fields["is_exact"] = int(ratios is None)
         self.constants = constants.array()
 
     def output_shape(self, shape):
@@ -132,19 +138,19 @@ class Conv2d(Step):
     def plan(self, shape):
         _, per_group, kh, kw = self.weight_shape
         assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
-        geometry = window(shape, *self.window)
+        seen = window(shape, *self.window)
         pitch = int(self.on.im2col_pitch(per_group * kh * kw))
         _, stride, padding, _ = self.window
         is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
-        ow = geometry[-1]
+        ow = seen.out_w
         strip = 0 if is_pixelwise else max(1, STRIP_BYTES // (ow * pitch))
-        strip = min(strip, geometry[-2])
+        strip = min(strip, seen.out_h)
         scratch = strip * ow * pitch if strip else 2 * shape[3] + invoke.SLACK
         if self.is_depthwise:
             scratch = 0
-        first = [shape[0], strip, self.groups, self.x_zero_point]
-        parameters = [*first, *geometry, *self._tail]
-        return Plan(parameters, self.constants, self.output_shape(shape), scratch)
+        fields = {**self._fields, "images": shape[0], "strip": strip}
+        fields["window"] = seen
+        return Plan(fields, self.constants, self.output_shape(shape), scratch)
 
     def macs(self, shape):
         _, per_group, kh, kw = self.weight_shape

@@ -1,7 +1,7 @@
 """A Program: steps with their buffers planned once, run in one compiled call.
 
 All values live in one arena; a value's bytes are used again after its last reader.
-The compiled loop reads an int64 matrix, one row a step, the arena and one array of
+The compiled loop reads an array of records, one a step, the arena and one array of
 constants: it holds no addresses, so it runs uncompiled as well.
 """
 
@@ -14,10 +14,11 @@ import numpy as np
 from mdtensor.kernels.cpu import invoke, runway
 from mdtensor.kernels.cpu.crew import CREW, run_alone
 from mdtensor.kernels.cpu.feed import copy_f32
-from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, Column
+from mdtensor.kernels.cpu.invoke import ALIGN, SLACK
 from mdtensor.kernels.cpu.jobs import job, piece_count
 from mdtensor.kernels.cpu.join import joined
 from mdtensor.kernels.cpu.plan import Constants, aligned_bytes
+from mdtensor.kernels.cpu.record import STEP
 from mdtensor.kernels.cpu.run import run_rows
 
 #: Of a profile: seconds that a step is timed for, unless it takes longer than that, how
@@ -148,17 +149,16 @@ class Layout:
     def __init__(self, program, steps, outputs, constants_at, reuse=False):
         self.offsets, self.size = _place(program, steps, outputs, reuse)
         scratch = max((plan.scratch for plan, _, _, _ in steps), default=0)
-        self.rows = np.zeros((len(steps), invoke.ROW_LENGTH), np.int64)
-        for row, (plan, own, slots, result) in zip(self.rows, steps, strict=True):
-            row[:] = own
-            x, y = slots[0], slots[-1]
-            row[Column.X], row[Column.X_BYTES] = self.offsets[x.storage], x.bytes
-            row[Column.Y], row[Column.Y_BYTES] = self.offsets[y.storage], y.bytes
-            row[Column.OUT] = self.offsets[result.storage]
-            row[Column.OUT_BYTES] = result.bytes
-            row[Column.SCRATCH], row[Column.SCRATCH_BYTES] = 0, scratch + SLACK
-            row[Column.CONSTANTS] = constants_at[id(plan.constants)]
-            row[Column.CONSTANTS_BYTES] = plan.constants.size
+        self.rows = np.zeros(len(steps), STEP)
+        for index, (plan, own, slots, result) in enumerate(steps):
+            self.rows[index] = own[0]
+            row, x, y = self.rows[index], slots[0], slots[-1]
+            row.x, row.x_bytes = self.offsets[x.storage], x.bytes
+            row.y, row.y_bytes = self.offsets[y.storage], y.bytes
+            row.out, row.out_bytes = self.offsets[result.storage], result.bytes
+            row.scratch_bytes = scratch + SLACK
+            row.constants = constants_at[id(plan.constants)]
+            row.constants_bytes = plan.constants.size
         self._jobs = []  # made when it is asked for
 
     def job(self):

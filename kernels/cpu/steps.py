@@ -18,6 +18,20 @@ S32 = np.dtype(np.int32)
 F32 = np.dtype(np.float32)
 
 
+def rounding(zero_point, clamp):
+    """Return the fields of a record that rounding to codes needs."""
+    return {"zero_point": zero_point, "lo": clamp[0], "hi": clamp[1]}
+
+
+def places(constants, *arrays):
+    """Add arrays to the constants; return the fields that place them there."""
+    names = "multipliers", "limbs", "guard"
+    return {
+        name: constants.add(array)[0]
+        for name, array in zip(names, arrays, strict=False)
+    }
+
+
 class Lookup(Step):
     """out = table[x]: every unary function of codes; table uint8 [256]."""
 
@@ -35,7 +49,7 @@ class Lookup(Step):
         return shape
 
     def plan(self, shape):
-        return Plan([], self.constants, shape, 0)
+        return Plan({}, self.constants, shape, 0)
 
     @property
     def bytes(self):
@@ -56,8 +70,8 @@ class Add(Step):
         multipliers, limbs, guard = rescale_pair(*ratios)
         constants = Constants()
         arrays = (multipliers, limbs, np.array([guard], np.float32))
-        places = [constants.add(array)[0] for array in arrays]
-        self._parameters = [*zero_points, zero_point, *clamp, *places]
+        self._fields = places(constants, *arrays) | rounding(zero_point, clamp)
+        self._fields |= {"x_zero_point": zero_points[0], "y_zero_point": zero_points[1]}
         self.constants = constants.array()
 
     def output_shape(self, a, b):
@@ -65,7 +79,7 @@ class Add(Step):
         return a
 
     def plan(self, a, b):
-        return Plan(self._parameters, self.constants, self.output_shape(a, b), 0)
+        return Plan(self._fields, self.constants, self.output_shape(a, b), 0)
 
 
 class Mul(Step):
@@ -80,8 +94,9 @@ class Mul(Step):
 
     def __init__(self, ratio, zero_points, zero_point=0, clamp=(0, 255)):
         constants = Constants()
-        places = [constants.add(array)[0] for array in rescale([ratio])]
-        self._parameters = [*zero_points, zero_point, *clamp, *places]
+        self._fields = places(constants, *rescale([ratio]))
+        self._fields |= rounding(zero_point, clamp)
+        self._fields |= {"x_zero_point": zero_points[0], "y_zero_point": zero_points[1]}
         self.constants = constants.array()
 
     def output_shape(self, a, b):
@@ -92,10 +107,12 @@ class Mul(Step):
     def plan(self, a, b):
         shape = self.output_shape(a, b)
         if a == b:
-            head = [1, int(np.prod(a)), 1, 0]
+            images, pixels, channels = 1, int(np.prod(a)), 1
         else:
-            head = [a[0], int(np.prod(a[1:-1])), a[-1], 1]
-        return Plan([*head, *self._parameters], self.constants, shape, 0)
+            images, pixels, channels = a[0], int(np.prod(a[1:-1])), a[-1]
+        fields = {**self._fields, "images": images, "pixels": pixels}
+        fields |= {"channels": channels, "has_factors": int(a != b)}
+        return Plan(fields, self.constants, shape, 0)
 
 
 class Mean(Step):
@@ -112,7 +129,7 @@ class Mean(Step):
         self, ratio, x_zero_point, zero_point=0, clamp=(0, 255), keepdims=True
     ):
         self.ratio, self.x_zero_point = Fraction(ratio), x_zero_point
-        self._rest, self.keepdims = [zero_point, *clamp], keepdims
+        self._rounding, self.keepdims = rounding(zero_point, clamp), keepdims
 
     def output_shape(self, shape):
         middle = (1,) * (len(shape) - 2) if self.keepdims else ()
@@ -122,10 +139,10 @@ class Mean(Step):
         pixels = int(np.prod(shape[1:-1]))
         constants = Constants()
         arrays = rescale([self.ratio / pixels])
-        places = [constants.add(array)[0] for array in arrays]
-        head = [shape[0], pixels, shape[-1], self.x_zero_point]
-        parameters = [*head, *self._rest, *places]
-        return Plan(parameters, constants.array(), self.output_shape(shape), 0)
+        fields = places(constants, *arrays) | self._rounding
+        fields |= {"images": shape[0], "pixels": pixels, "channels": shape[-1]}
+        fields["x_zero_point"] = self.x_zero_point
+        return Plan(fields, constants.array(), self.output_shape(shape), 0)
 
 
 class MaxPool(Step):
@@ -141,9 +158,8 @@ class MaxPool(Step):
         return (shape[0], *window(shape, *self.window)[-2:], shape[3])
 
     def plan(self, shape):
-        geometry = window(shape, *self.window)
-        empty = Constants().array()
-        return Plan([shape[0], *geometry], empty, self.output_shape(shape), 0)
+        fields = {"images": shape[0], "window": window(shape, *self.window)}
+        return Plan(fields, Constants().array(), self.output_shape(shape), 0)
 
 
 class AvgPool(Step):
@@ -172,17 +188,18 @@ class AvgPool(Step):
         counts = range(1, kernel[0] * kernel[1] + 1)
         constants = Constants()
         arrays = rescale([Fraction(ratio) / count for count in counts])
-        places = [constants.add(array)[0] for array in arrays]
-        head = [int(count_include_pad), x_zero_point]
-        self._tail = [*head, zero_point, *clamp, *places]
+        self._fields = places(constants, *arrays) | rounding(zero_point, clamp)
+        self._fields |= {"counts_padding": int(count_include_pad)}
+        self._fields["x_zero_point"] = x_zero_point
         self.constants = constants.array()
 
     def output_shape(self, shape):
         return (shape[0], *window(shape, *self.window)[-2:], shape[3])
 
     def plan(self, shape):
-        parameters = [shape[0], *window(shape, *self.window), *self._tail]
-        return Plan(parameters, self.constants, self.output_shape(shape), 0)
+        fields = {**self._fields, "images": shape[0]}
+        fields["window"] = window(shape, *self.window)
+        return Plan(fields, self.constants, self.output_shape(shape), 0)
 
 
 class Quantize(Step):
@@ -212,7 +229,8 @@ class Quantize(Step):
             self.kernels = ("quantize_nchw_f32u8",)
         constants = Constants()
         constants.add(np.array([scale], np.float32).astype(np.float64))
-        self.constants, self._rest = constants.array(), [zero_point, *clamp]
+        self.constants = constants.array()
+        self._rounding = rounding(zero_point, clamp)
 
     def output_shape(self, shape):
         if not self.channels_first:
@@ -221,11 +239,11 @@ class Quantize(Step):
 
     def plan(self, shape):
         out = self.output_shape(shape)
-        parameters = [int(np.prod(shape)), *self._rest]
+        fields = {**self._rounding, "elements": int(np.prod(shape))}
         if self.channels_first:
-            pixels = int(np.prod(shape[2:]))
-            parameters = [shape[0], *self._rest, shape[1], pixels, out[-1]]
-        return Plan(parameters, self.constants, out, 0)
+            fields |= {"images": shape[0], "pixels": int(np.prod(shape[2:]))}
+            fields |= {"channels": shape[1], "out_channels": out[-1]}
+        return Plan(fields, self.constants, out, 0)
 
 
 class Dequantize(Step):
@@ -244,4 +262,5 @@ class Dequantize(Step):
         return shape
 
     def plan(self, shape):
-        return Plan([self.zero_point], self.constants, shape, 0)
+        fields = {"x_zero_point": self.zero_point}
+        return Plan(fields, self.constants, shape, 0)

@@ -76,10 +76,10 @@ def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case
     def computed(threads: int) -> Any:
         from mdtensor.kernels.cpu.conv import window as geometry_of
 
-        geometry = np.array(geometry_of((1, *size), *window), np.int64)
+        geometry = geometry_of((1, *size), *window)
         inside = np.zeros(x.size + SLACK, np.uint8)
         inside[: x.size] = x.reshape(-1)
-        shape = (geometry[11] * geometry[12], taps[0] * taps[1] * size[2])
+        shape = (geometry.out_h * geometry.out_w, taps[0] * taps[1] * size[2])
         out = np.zeros(shape[0] * shape[1] + SLACK, np.uint8)
         runway.HOST.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
         return out[: shape[0] * shape[1]].reshape(shape)

@@ -18,7 +18,6 @@ from mdtensor.kernels.cpu import (
     steps,
 )
 from mdtensor.kernels.cpu.crew import run_alone
-from mdtensor.kernels.cpu.invoke import Column
 from mdtensor.kernels.cpu.program import Program
 
 CANARY = 0xA5
@@ -41,13 +40,13 @@ def check(step, *arrays, count, least=1):
     written = np.zeros(layout.size, bool)
     for part in reversed(parts):
         arena = before.copy()
-        run_alone(part[None], arena, constants)
+        run_alone(part.reshape(1), arena, constants)
         changed = arena != before
-        changed[: row[Column.SCRATCH_BYTES]] = False
+        changed[: row.scratch_bytes] = False
         assert not (changed & written).any()
         written |= changed
-        run_alone(part[None], pieced, constants)
-    start = row[Column.SCRATCH_BYTES]
+        run_alone(part.reshape(1), pieced, constants)
+    start = row.scratch_bytes
     assert np.array_equal(pieced[start:], whole[start:])
     return parts
 
@@ -116,7 +115,7 @@ def test_wide_layers_of_few_pixels_are_cut_by_columns():
     if not cut.runway.HOST.PANEL_COLUMNS:
         pytest.skip("weights of this runway are not cut")
     parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=4, least=2)
-    assert {part[Column.X_BYTES] for part in parts} == {3 * 3 * 32}
+    assert {part.x_bytes for part in parts} == {3 * 3 * 32}
     weight = np.random.default_rng(0).integers(-128, 128, (130, 64), dtype=np.int8)
     linear = products.Linear(weight, ratios=[Fraction(1, 300)] * 130)
     check(linear, codes(1, 64), count=2, least=2)

@@ -9,7 +9,6 @@ from hypothesis import example, given, strategies as st
 from mdtensor.kernels.cpu import exceptions, products, runway
 from mdtensor.kernels.cpu.cut import cut
 from mdtensor.kernels.cpu.exceptions import NONE
-from mdtensor.kernels.cpu.invoke import PARAMETERS, Column
 from mdtensor.kernels.cpu.program import Program
 from mdtensor.kernels.reference import matmul as oracle
 from mdtensor.kernels.rescale import rescale
@@ -162,8 +161,7 @@ def test_pieces_of_columns_have_their_own(linear):
     parts, first = cut(row, 2), 0
     assert len(parts) == 2
     for part in parts:
-        count, place = part[PARAMETERS + 17], part[PARAMETERS + 17 + 8]
-        place += part[Column.CONSTANTS]
+        count, place = part.columns, part.constants + part.exception_sums
         own = constants[place : place + 4 * count].view(np.int32)
         assert np.array_equal(own, known[first : first + count])
         first += count

@@ -18,6 +18,7 @@ from numba.core import types
 
 from mdtensor.kernels.cpu import conv as generic_conv, isa
 from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS, NONE
+from mdtensor.kernels.cpu.record import Window
 from mdtensor.kernels.cpu.runway import families
 from mdtensor.kernels.reference import (
     elementwise as exact,
@@ -314,15 +315,14 @@ DEPTHWISE = [
 
 
 def window(image, kernel, strides, padding, dilations):
-    """The geometry of a convolution, int64 [13]."""
+    """Return the Window of a convolution."""
     sizes = [
         (size + before + after - (taps - 1) * dilation - 1) // stride + 1
         for size, before, after, taps, dilation, stride in zip(
             image[:2], padding[:2], padding[2:], kernel, dilations, strides, strict=True
         )
     ]
-    row = [*image, *kernel, *strides, *padding[:2], *dilations, *sizes]
-    return np.array(row, np.int64)
+    return Window(*image, *kernel, *strides, *padding[:2], *dilations, *sizes)
 
 
 def exact_depthwise(x, weights, bias, geometry, x_zero_point):
@@ -540,12 +540,12 @@ def test_quantize_interleaves_planes(elementwise, c, cp, rng):
 @pytest.mark.parametrize("shape", DEPTHWISE)
 def test_im2col(conv, shape, rng):
     geometry = window(*shape)
-    c, taps = shape[0][2], int(geometry[3] * geometry[4])
+    c, taps = shape[0][2], geometry.kernel_h * geometry.kernel_w
     x = rng.integers(0, 256, shape[0]).astype(np.uint8)
     for first, channels in ((0, c), (c // 2, c - c // 2)):
         k = taps * channels
         for pitch in (k, conv.im2col_pitch(k), k + 5):
-            shape = int(geometry[11] * geometry[12]), pitch
+            shape = geometry.out_h * geometry.out_w, pitch
             want, size = np.empty(shape, np.uint8), shape[0] * pitch
             given = (x.reshape(-1), geometry, first, channels, 77, pitch)
             generic_conv.im2col_u8(*given, want.reshape(-1))

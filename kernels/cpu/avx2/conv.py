@@ -59,9 +59,9 @@ def pack_depthwise(w):
 
 
 @kernel
-def twin_rows(geometry):
+def twin_rows(window):
     """Rows of outputs that share their lines: 2 or 1."""
-    return 2 if geometry[5] == 1 and geometry[9] == 1 else 1
+    return 2 if window.stride_h == 1 and window.dilation_h == 1 else 1
 
 
 @kernel
@@ -136,10 +136,11 @@ def run_tiles_s32(rows, pixels, job):
 
 
 @kernel
-def tap_places(geometry, table, count):
+def tap_places(window, table, count):
     """table, lines, kw and the steps of a `Job`."""
-    kh, kw, stride, dilation = geometry[3], geometry[4], geometry[6], geometry[10]
-    steps = dilation * VECTOR, stride * VECTOR, line_width(geometry) * VECTOR
+    kh, kw = window.kernel_h, window.kernel_w
+    stride, dilation = window.stride_w, window.dilation_w
+    steps = dilation * VECTOR, stride * VECTOR, line_width(window) * VECTOR
     return vectors.address_of(table, 0), count, kw, *steps, (kh // 2 + 1) * kw * TAP
 
 
@@ -219,15 +220,14 @@ def copy_outputs(stage, rows, width, size, out, at, row_pitch):
 
 @kernel
 def depthwise_u8s8u8(
-    x, geometry, c, packed, bias, multiplier, limbs, exceptions,
+    x, window, c, packed, bias, multiplier, limbs, exceptions,
     x_zero_point, zero_point, lo, hi, out,
 ):  # fmt: skip
     """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
 
     Args:
         x: uint8 [h, w, c], flat; pixels outside it count as x_zero_point.
-        geometry: int64 [h, w, c, kh, kw, stride_h, stride_w, pad_top, pad_left,
-            dilation_h, dilation_w, oh, ow].
+        window: a `record.Window`.
         packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 8], holds b - x_zero_point * sum of w[c].
         multiplier, limbs: float32 [c padded to 8], int64 [>= c, 8], from `rescale`, or
@@ -237,16 +237,16 @@ def depthwise_u8s8u8(
 
     Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
     """
-    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
-    width, wide = line_width(geometry), max(ow, OUTPUTS)
-    held, table, outside, spare, image = workspace(geometry, c, x_zero_point)
+    kh, kw, oh, ow = window.kernel_h, window.kernel_w, window.out_h, window.out_w
+    width, wide = line_width(window), max(ow, OUTPUTS)
+    held, table, outside, spare, image = workspace(window, c, x_zero_point)
     stage, spill = np.empty(2 * wide * LANES, np.uint8), np.empty(64, np.int32)
     near = np.empty((c // LANES + 1) * ow, np.int64)
-    for oy in range(0, oh, twin_rows(geometry)):
-        rows = min(twin_rows(geometry), oh - oy)
+    for oy in range(0, oh, twin_rows(window)):
+        rows = min(twin_rows(window), oh - oy)
         count = line_count(kh, rows)
-        find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
-        taps = tap_places(geometry, table, count)
+        find_lines(x, window, oy, count, width, outside, spare, held, image, table)
+        taps = tap_places(window, table, count)
         pixels = tile_pixels(rows, kw, ow)
         whole = c // LANES if ow >= pixels else 0
         at = oy * ow * c
@@ -265,20 +265,20 @@ def depthwise_u8s8u8(
 
 
 @kernel
-def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
+def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
     """out[y, x, c] = bias[c] + sum x[..] * w[c, ..], exact in int32.
 
     Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
     """
-    kh, kw, oh, ow = geometry[3], geometry[4], geometry[11], geometry[12]
-    width, wide = line_width(geometry), max(ow, OUTPUTS)
-    held, table, outside, spare, image = workspace(geometry, c, x_zero_point)
+    kh, kw, oh, ow = window.kernel_h, window.kernel_w, window.out_h, window.out_w
+    width, wide = line_width(window), max(ow, OUTPUTS)
+    held, table, outside, spare, image = workspace(window, c, x_zero_point)
     stage = np.empty(2 * wide * LANES, np.int32)
-    for oy in range(0, oh, twin_rows(geometry)):
-        rows = min(twin_rows(geometry), oh - oy)
+    for oy in range(0, oh, twin_rows(window)):
+        rows = min(twin_rows(window), oh - oy)
         count = line_count(kh, rows)
-        find_lines(x, geometry, oy, count, width, outside, spare, held, image, table)
-        taps = tap_places(geometry, table, count)
+        find_lines(x, window, oy, count, width, outside, spare, held, image, table)
+        taps = tap_places(window, table, count)
         pixels = tile_pixels(rows, kw, ow)
         whole = c // LANES if ow >= pixels else 0
         at = oy * ow * c

@@ -79,15 +79,15 @@ def im2col_pitch(k):
 
 
 @kernel
-def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
+def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
     Args: as in the generic kernel, which also serves groups and dilated columns.
     """
-    h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow = geometry
+    h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow = window
     reach = (kh - 1) * dh + 1
     if channels != c or dw != 1:
-        plain_im2col(x, geometry, first_channel, channels, x_zero_point, pitch, out)
+        plain_im2col(x, window, first_channel, channels, x_zero_point, pitch, out)
         return
     first, end = inner(w, kw, sw, left, ow)
     upper, lower = inner(h, reach, sh, top, oh)
@@ -115,6 +115,6 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
                     copy_windows(0, WIDTH, job)
                 px += count
             else:
-                im2col_pixel(x, geometry, py, px, first_channel, channels, x_zero_point,
+                im2col_pixel(x, window, py, px, first_channel, channels, x_zero_point,
                              out[np.uintp(at) :])  # fmt: skip
                 px += 1

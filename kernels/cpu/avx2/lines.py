@@ -68,24 +68,25 @@ def line_count(kh, rows):
 
 
 @kernel
-def line_width(geometry):
+def line_width(window):
     """Pixels of a line: all that a tile reads, and at least one tile."""
-    kw, stride, dilation, ow = geometry[4], geometry[6], geometry[10], geometry[12]
+    kw, stride = window.kernel_w, window.stride_w
+    dilation, ow = window.dilation_w, window.out_w
     return (max(ow, OUTPUTS) - 1) * stride + (kw - 1) * dilation + 1
 
 
 @kernel
-def line_number(geometry, oy, q):
+def line_number(window, oy, q):
     """Number of line q of output row oy; equal numbers are equal lines."""
-    if geometry[9] == 1 and geometry[5] <= 2:
-        return oy * geometry[5] // 2 + q
-    return oy * (geometry[3] // 2 + 1) + q
+    if window.dilation_h == 1 and window.stride_h <= 2:
+        return oy * window.stride_h // 2 + q
+    return oy * (window.kernel_h // 2 + 1) + q
 
 
 @kernel
-def row_place(geometry, channels, y, border):
+def row_place(window, channels, y, border):
     """(address, bytes to the next pixel, bytes to the next 8 channels) of row y."""
-    h, w, c = geometry[0], geometry[1], geometry[2]
+    h, w, c = window.height, window.width, window.channels
     if y < 0 or y >= h:
         return border, 0, 0
     return channels + y * w * c, c, LANES
@@ -108,9 +109,9 @@ def fill_segment(upper, lower, count, blocks, target, block_step):
 
 
 @kernel
-def fill_spare(x, geometry, y, outside, spare):
+def fill_spare(x, window, y, outside, spare):
     """Place of the last channels of row y, less than 8, copied to pixels of 8."""
-    h, w, c = geometry[0], geometry[1], geometry[2]
+    h, w, c = window.height, window.width, window.channels
     if y < 0 or y >= h:
         return vectors.address_of(outside, 0), 0, 0
     first = c // LANES * LANES
@@ -122,69 +123,69 @@ def fill_spare(x, geometry, y, outside, spare):
 
 
 @kernel
-def inner_pixels(geometry, width):
+def inner_pixels(window, width):
     """(first, count) of the pixels of a line that are no border."""
-    left = min(geometry[8], width)
-    return left, max(0, min(geometry[1], width - geometry[8]))
+    left = min(window.pad_left, width)
+    return left, max(0, min(window.width, width - window.pad_left))
 
 
 @kernel
-def fill_edges(geometry, width, outside, line):
+def fill_edges(window, width, outside, line):
     """The pixels of a line that are border in every row."""
-    before, inside = inner_pixels(geometry, width)
+    before, inside = inner_pixels(window, width)
     edge = vectors.address_of(outside, 0), 0, 0
     target, size = vectors.address_of(line, 0), width * VECTOR
-    blocks, end = (geometry[2] + LANES - 1) // LANES, before + inside
+    blocks, end = (window.channels + LANES - 1) // LANES, before + inside
     fill_segment(edge, edge, before, blocks, target, size)
     fill_segment(edge, edge, width - end, blocks, target + end * VECTOR, size)
 
 
 @kernel
-def fill_line(x, geometry, y, width, outside, spare, line):
+def fill_line(x, window, y, width, outside, spare, line):
     """line[c / 8][width][8][2] = rows y and y + dilation of the image, inside it."""
-    w, c = geometry[1], geometry[2]
-    before, inside = inner_pixels(geometry, width)
-    size, below, blocks = width * VECTOR, y + geometry[9], c // LANES
+    w, c = window.width, window.channels
+    before, inside = inner_pixels(window, width)
+    size, below, blocks = width * VECTOR, y + window.dilation_h, c // LANES
     channels = vectors.address_of(x, 0)
     border = vectors.address_of(outside, 0)
     target = vectors.address_of(line, 0) + before * VECTOR
-    upper = row_place(geometry, channels, y, border)
-    lower = row_place(geometry, channels, below, border)
+    upper = row_place(window, channels, y, border)
+    lower = row_place(window, channels, below, border)
     fill_segment(upper, lower, inside, blocks, target, size)
     if c % LANES:
-        upper = fill_spare(x, geometry, y, outside, spare)
-        lower = fill_spare(x, geometry, below, outside, spare[w * LANES :])
+        upper = fill_spare(x, window, y, outside, spare)
+        lower = fill_spare(x, window, below, outside, spare[w * LANES :])
         fill_segment(upper, lower, inside, 1, target + blocks * size, size)
 
 
 @kernel
-def find_lines(x, geometry, oy, count, width, outside, spare, held, image, table):
+def find_lines(x, window, oy, count, width, outside, spare, held, image, table):
     """table[q] = address of line q of output row oy, in its slot of the ring."""
-    size = (geometry[2] + LANES - 1) // LANES * width * 2 * LANES
-    top = oy * geometry[5] - geometry[7]
+    size = (window.channels + LANES - 1) // LANES * width * 2 * LANES
+    top = oy * window.stride_h - window.pad_top
     for q in range(count):
-        number = line_number(geometry, oy, q)
+        number = line_number(window, oy, q)
         slot = number % len(held)
         if held[slot] != number:
             line = image[slot * size : (slot + 1) * size]
             if held[slot] < 0:
-                fill_edges(geometry, width, outside, line)
+                fill_edges(window, width, outside, line)
             held[slot] = number
-            y = top + 2 * q * geometry[9]
-            fill_line(x, geometry, y, width, outside, spare, line)
+            y = top + 2 * q * window.dilation_h
+            fill_line(x, window, y, width, outside, spare, line)
         table[q] = vectors.address_of(image, slot * size)
 
 
 @kernel
-def workspace(geometry, c, x_zero_point):
+def workspace(window, c, x_zero_point):
     """held, table, outside, spare and image: what finds and holds lines.
 
     The image starts at a line of the cache: a vector that crosses one is read twice.
     """
-    lines, blocks = geometry[3] // 2 + 1, (c + LANES - 1) // LANES
+    lines, blocks = window.kernel_h // 2 + 1, (c + LANES - 1) // LANES
     held, table = np.full(lines, -1), np.empty(lines, np.int64)
     outside = np.full(2 * LANES, x_zero_point, np.uint8)
-    spare = np.empty(2 * geometry[1] * LANES, np.uint8)
-    image = np.empty(lines * blocks * line_width(geometry) * 2 * LANES + 32, np.int16)
+    spare = np.empty(2 * window.width * LANES, np.uint8)
+    image = np.empty(lines * blocks * line_width(window) * 2 * LANES + 32, np.int16)
     start = (-vectors.address_of(image, 0) & 63) // 2
     return held, table, outside, spare, image[start:]

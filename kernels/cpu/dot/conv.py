@@ -49,10 +49,10 @@ TWINS = simd.IS_WIDE  # are there registers for two rows of outputs?
 
 
 @kernel
-def tile_of(geometry, kernel_rows, oy):
+def tile_of(window, kernel_rows, oy):
     """(rows, pixels, taps, stride) of the tiles that start at output row oy."""
-    kh, kw, sh, sw = geometry[3], geometry[4], geometry[5], geometry[6]
-    dh, dw, oh, ow = geometry[9], geometry[10], geometry[11], geometry[12]
+    kh, kw, sh, sw = window.kernel_h, window.kernel_w, window.stride_h, window.stride_w
+    dh, dw, oh, ow = window.dilation_h, window.dilation_w, window.out_h, window.out_w
     if not TWINS or dw != 1 or (kw != 3 and kw != 5) or sw > 2:
         return 1, 1, 0, 0
     is_square = kw == 3 and kernel_rows == 3 and kh == 3
@@ -63,53 +63,55 @@ def tile_of(geometry, kernel_rows, oy):
 
 
 @kernel
-def tiles_at_once(geometry, rows, pixels, tiles):
+def tiles_at_once(window, rows, pixels, tiles):
     """Tiles of a row that a block takes before the next one: at least 4, as calls cost.
 
     All of them, unless blocks share lines of the cache, as those of 96 channels do.
     """
-    c = geometry[2]
+    c = window.channels
     if c < BLOCK or c % BLOCK == 0:
         return max(1, tiles)
-    tile_bytes = (geometry[3] + (rows - 1) * geometry[5]) * pixels * geometry[6] * c
+    tile_bytes = (
+        (window.kernel_h + (rows - 1) * window.stride_h) * pixels * window.stride_w * c
+    )
     return max(4, ROOM // tile_bytes)
 
 
 @kernel
-def line_width(geometry):
+def line_width(window):
     """Pixels of a line: all that a tile reads."""
-    kw, sw, dw, ow = geometry[4], geometry[6], geometry[10], geometry[12]
+    kw, sw, dw, ow = window.kernel_w, window.stride_w, window.dilation_w, window.out_w
     taps = (kw + GROUP - 1) // GROUP * GROUP
     return (ow - 1) * sw + (taps - 1) * dw + 1 + GROUP
 
 
 @kernel
-def rows_at_once(geometry):
+def rows_at_once(window):
     """Rows of outputs, an even number, whose lines are found together."""
-    kh, sh, dh = geometry[3], geometry[5], geometry[9]
+    kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
     shared = (kh - 1) * dh  # lines that are found again for the next rows
-    rows = max(LINES // (8 * line_width(geometry)) - shared, shared) // sh
-    return max(2, min(rows, geometry[11] + 1) // 2 * 2)
+    rows = max(LINES // (8 * line_width(window)) - shared, shared) // sh
+    return max(2, min(rows, window.out_h + 1) // 2 * 2)
 
 
 @kernel
-def lines_of(geometry):
+def lines_of(window):
     """Room for the lines of `rows_at_once`."""
-    kh, sh, dh = geometry[3], geometry[5], geometry[9]
-    rows = min(rows_at_once(geometry), geometry[11])
+    kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
+    rows = min(rows_at_once(window), window.out_h)
     count = (rows - 1) * sh + (kh - 1) * dh + 1
-    return np.empty((count, line_width(geometry)), np.int64)
+    return np.empty((count, line_width(window)), np.int64)
 
 
 @kernel
-def find_lines(x, geometry, top, margins, lines):
+def find_lines(x, window, top, margins, lines):
     """lines[i] = addresses of the pixels of row top + i, and of those left and right.
 
     A tile reads 64 bytes; the last pixels of few channels are read from `spare`.
     margins: by `margins_of`.
     """
     border, spare = address_of(margins[0], 0), margins[1]
-    h, w, c, left = geometry[0], geometry[1], geometry[2], geometry[8]
+    h, w, c, left = window.height, window.width, window.channels, window.pad_left
     count, width = lines.shape
     room = h * w * c - (BLOCK - c if c < BLOCK else 0)
     for i in range(np.uintp(count)):
@@ -132,10 +134,13 @@ def find_lines(x, geometry, top, margins, lines):
 
 
 @kernel
-def margins_of(x, geometry, x_zero_point):
+def margins_of(x, window, x_zero_point):
     """(a pixel of the border, the last 64 codes of the image and 0 behind them)."""
-    border = np.full(max(geometry[2], BLOCK), x_zero_point, np.uint8)
-    spare, size = np.zeros(2 * BLOCK, np.uint8), geometry[0] * geometry[1] * geometry[2]
+    border = np.full(max(window.channels, BLOCK), x_zero_point, np.uint8)
+    spare, size = (
+        np.zeros(2 * BLOCK, np.uint8),
+        window.height * window.width * window.channels,
+    )
     for i in range(min(BLOCK, size)):
         spare[BLOCK - 1 - i] = x[size - 1 - i]
     return border, spare
@@ -152,10 +157,10 @@ def find_rows(line, pitch, count, size, table):
 
 
 @kernel
-def kernel_rows_of(geometry, packed):
+def kernel_rows_of(window, packed):
     """Rows of all the parts that weights are the sum of."""
-    size = len(packed) // block_count(geometry[2])
-    return (size // SHIFT - 1) // (geometry[4] + GROUP - 1)
+    size = len(packed) // block_count(window.channels)
+    return (size // SHIFT - 1) // (window.kernel_w + GROUP - 1)
 
 
 def running(name, halves, epilogue):
@@ -219,30 +224,27 @@ def tiles_of(is_halved, ow, pixels, start, end):
 
 
 @kernel
-def places_of(geometry, table, kernel_rows):
+def places_of(window, table, kernel_rows):
     """Of a `Job`: lines (`table` by address), rows, taps, dilation and step."""
-    return table, kernel_rows, geometry[4], 8 * geometry[10], 8 * geometry[6]
-
-
-@kernel
-def sizes_of(geometry):
-    """The geometry as a tuple: passing an array costs two atomic operations."""
-    h, w, c, kh, kw, sh, sw = geometry[:7]
-    top, left, dh, dw, oh, ow = geometry[7:]
-    return h, w, c, kh, kw, sh, sw, top, left, dh, dw, oh, ow
+    return (
+        table,
+        kernel_rows,
+        window.kernel_w,
+        8 * window.dilation_w,
+        8 * window.stride_w,
+    )
 
 
 @kernel
 def depthwise_u8s8u8(
-    x, geometry, c, packed, bias, multiplier, limbs, exceptions,
+    x, window, c, packed, bias, multiplier, limbs, exceptions,
     x_zero_point, zero_point, lo, hi, out,
 ):  # fmt: skip
     """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
 
     Args:
         x: uint8 [h, w, c], flat; pixels outside it count as x_zero_point.
-        geometry: int64 [h, w, c, kh, kw, stride_h, stride_w, pad_top, pad_left,
-            dilation_h, dilation_w, oh, ow].
+        window: a `record.Window`.
         packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 16], holds b - x_zero_point * sum of w[c].
         multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`.
@@ -252,12 +254,12 @@ def depthwise_u8s8u8(
 
     Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
     """
-    sizes = sizes_of(geometry)
-    kh, sh, top, oh, ow = sizes[3], sizes[5], sizes[7], sizes[11], sizes[12]
-    kernel_rows, blocks = kernel_rows_of(sizes, packed), block_count(c)
+    kh, sh, top = window.kernel_h, window.stride_h, window.pad_top
+    oh, ow = window.out_h, window.out_w
+    kernel_rows, blocks = kernel_rows_of(window, packed), block_count(c)
     epilogue = epilogue_of(exceptions, c)
-    margins, lines = margins_of(x, sizes, x_zero_point), lines_of(sizes)
-    table, step = np.empty(kernel_rows + 2, np.int64), rows_at_once(sizes)
+    margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
+    table, step = np.empty(kernel_rows + 2, np.int64), rows_at_once(window)
     offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
     biases = arranged_bias(packed, bias, c)
     scales, known = arranged(multiplier, c, 0), exceptions
@@ -274,14 +276,16 @@ def depthwise_u8s8u8(
     oy = 0
     while oy < oh:
         if oy % step == 0:
-            find_lines(x, sizes, oy * sh - top, margins, lines)
-        rows, pixels, taps, stride = tile_of(sizes, kernel_rows, oy)
+            find_lines(x, window, oy * sh - top, margins, lines)
+        rows, pixels, taps, stride = tile_of(window, kernel_rows, oy)
         first_line = line + oy % step * sh * pitch
         more = (rows - 1) * sh  # lines of the lower row of outputs alone
-        find_rows(first_line, sizes[9] * pitch, kh + more, kernel_rows + more, table)
-        places = places_of(sizes, found, kernel_rows)
+        find_rows(
+            first_line, window.dilation_h * pitch, kh + more, kernel_rows + more, table
+        )
+        places = places_of(window, found, kernel_rows)
         tiles = (ow + pixels - 1) // pixels
-        some = tiles_at_once(sizes, rows, pixels, tiles)
+        some = tiles_at_once(window, rows, pixels, tiles)
         for start in range(0, tiles, some):
             for i in range(blocks):
                 first, is_halved = block_start(c, i), is_half(c, i)
@@ -324,24 +328,23 @@ def resolve_tile(spill, rows, pixels, is_halved, first, c, ow, ahead, rescale, o
 
 
 @kernel
-def depthwise_u8s8s32(x, geometry, c, packed, bias, x_zero_point, out):
+def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
     """out[y, x, c] = bias[c] + sum x[..] * w[c, ..], exact in int32.
 
     Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
     """
-    sizes = sizes_of(geometry)
-    sh, top, oh, ow = sizes[5], sizes[7], sizes[11], sizes[12]
-    kernel_rows, blocks = kernel_rows_of(sizes, packed), block_count(c)
-    margins, lines = margins_of(x, sizes, x_zero_point), lines_of(sizes)
-    table, step = np.empty(kernel_rows, np.int64), rows_at_once(sizes)
+    sh, top, oh, ow = window.stride_h, window.pad_top, window.out_h, window.out_w
+    kernel_rows, blocks = kernel_rows_of(window, packed), block_count(c)
+    margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
+    table, step = np.empty(kernel_rows, np.int64), rows_at_once(window)
     biases, stage = arranged_bias(packed, bias, c), np.empty(BLOCK, np.int32)
     pitch = 8 * lines.shape[1]
-    places = places_of(sizes, address_of(table, 0), kernel_rows)
+    places = places_of(window, address_of(table, 0), kernel_rows)
     for oy in range(oh):
         if oy % step == 0:
-            find_lines(x, sizes, oy * sh - top, margins, lines)
+            find_lines(x, window, oy * sh - top, margins, lines)
         line = address_of(lines, 0) + oy % step * sh * pitch
-        find_rows(line, sizes[9] * pitch, sizes[3], kernel_rows, table)
+        find_rows(line, window.dilation_h * pitch, window.kernel_h, kernel_rows, table)
         for i in range(blocks):
             first, size = block_start(c, i), len(packed) // blocks
             own = address_of(packed, i * size), address_of(biases, i * BLOCK)

@@ -54,27 +54,28 @@ def _copy(source, target, size):
 
 
 @kernel
-def inner_columns(geometry):
+def inner_columns(window):
     """(first, end) of the output columns whose whole kernel row lies in the image."""
-    w, kw, stride, left = geometry[1], geometry[4], geometry[6], geometry[8]
+    w, kw = window.width, window.kernel_w
+    stride, left = window.stride_w, window.pad_left
     first = (left + stride - 1) // stride
-    end = min((w - kw + left) // stride + 1, geometry[12]) if w + left >= kw else 0
+    end = min((w - kw + left) // stride + 1, window.out_w) if w + left >= kw else 0
     return (first, end) if first < end else (0, 0)
 
 
 @kernel
-def _copy_columns(x, geometry, part, columns, y, outside, pitch, target):
+def _copy_columns(x, window, part, columns, y, outside, pitch, target):
     """The rows of output columns first .. end, tap by tap; `target` of the first."""
-    h, w, c = geometry[0], geometry[1], geometry[2]
-    kw, stride = geometry[4], geometry[6]
+    h, w, c = window.height, window.width, window.channels
+    kw, stride = window.kernel_w, window.stride_w
     first_channel, channels = part
     for px in range(columns[0], columns[1]):
         at = target + (px - columns[0]) * pitch
-        for i in range(geometry[3]):
-            row = y + i * geometry[9]
+        for i in range(window.kernel_h):
+            row = y + i * window.dilation_h
             line = simd.address_of(x, row * w * c + first_channel)
             for j in range(kw):
-                column = px * stride - geometry[8] + j * geometry[10]
+                column = px * stride - window.pad_left + j * window.dilation_w
                 is_inside = 0 <= row < h and 0 <= column < w
                 border = simd.address_of(outside, 0)
                 source = line + column * c if is_inside else border
@@ -83,22 +84,23 @@ def _copy_columns(x, geometry, part, columns, y, outside, pitch, target):
 
 
 @kernel
-def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
+def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
     """out[p, (i, j, c)] = x[row of p at i, column of p at j, c], padding x_zero_point.
 
     Args: as in the generic kernel. Kernel rows inside the image are copied at once, and
         some bytes too many: they are written again, since `out` is filled in order.
         Not so in rows near the ends of `x` and `out`.
     """
-    h, w, c, kh, kw = geometry[0], geometry[1], geometry[2], geometry[3], geometry[4]
-    oh, ow, span = geometry[11], geometry[12], kw * channels
-    stride, left, step = geometry[6], geometry[8], geometry[9]
+    h, w, c = window.height, window.width, window.channels
+    kh, kw = window.kernel_h, window.kernel_w
+    oh, ow, span = window.out_h, window.out_w, kw * channels
+    stride, left, step = window.stride_w, window.pad_left, window.dilation_h
     part = first_channel, channels
     outside = np.full(channels, x_zero_point, np.uint8)
-    first, end = inner_columns(geometry)
-    is_short = geometry[10] == 1 and channels == c and span <= 64
+    first, end = inner_columns(window)
+    is_short = window.dilation_w == 1 and channels == c and span <= 64
     for py in range(oh):
-        y = py * geometry[5] - geometry[7]
+        y = py * window.stride_h - window.pad_top
         start = py * ow * pitch
         last = y + (kh - 1) * step
         read = (last * w + (end - 1) * stride - left) * c + 64
@@ -106,10 +108,10 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
         has_room = (oh - py - 1) * ow * pitch >= 64
         if not (is_short and is_inside and has_room and end > 0):
             target = simd.address_of(out, start)
-            _copy_columns(x, geometry, part, (0, ow), y, outside, pitch, target)
+            _copy_columns(x, window, part, (0, ow), y, outside, pitch, target)
             continue
         target = simd.address_of(out, start)
-        _copy_columns(x, geometry, part, (0, first), y, outside, pitch, target)
+        _copy_columns(x, window, part, (0, first), y, outside, pitch, target)
         target += first * pitch
         source = simd.address_of(x, (y * w + first * stride - left) * c)
         gap = pitch - kh * span
@@ -119,4 +121,4 @@ def im2col_u8(x, geometry, first_channel, channels, x_zero_point, pitch, out):
         else:
             copy_windows(64, job)
         target += (end - first) * pitch
-        _copy_columns(x, geometry, part, (end, ow), y, outside, pitch, target)
+        _copy_columns(x, window, part, (end, ow), y, outside, pitch, target)
