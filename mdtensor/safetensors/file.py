@@ -219,12 +219,13 @@ def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
 def load(data: bytes) -> dict[str, Tensor]:
     """Return all tensors of a file given as bytes; see `load_file`."""
     try:
-        given = memoryview(data)
+        # No copy of bytes; the package takes nothing else.
+        given = data if isinstance(data, bytes) else memoryview(data).tobytes()
     except TypeError:
         raise StorageError(
             f"data is {shown(data)}", "Pass the bytes of a file"
         ) from None
-    return dict(SafeTensors(given if isinstance(data, bytes) else given.tobytes()))
+    return dict(SafeTensors(given))
 
 
 def _read_file(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
