@@ -64,13 +64,13 @@ def kept(names: Sequence[str]) -> Iterator[Result]:
 
 
 def draw(results: Sequence[Result]) -> None:
-    """The figures of the page; what only an earlier page had goes."""
+    """Draw the figures of the page, and remove what only an earlier page had."""
     folder = PAGE.with_suffix("")
     earlier = set(folder.glob("*.svg"))
     for result in results:
         for figure in FIGURES.get(result.name, ()):
             if readings := figure.readings(result):
-                earlier -= set(figure.write(readings, folder))
+                earlier.discard(figure.write(readings, folder))
     for path in earlier:
         path.unlink()
 
