@@ -104,11 +104,9 @@ def reasons(result: Result) -> Iterator[str]:
     worse = [reading for reading in result.readings if reading.is_worse]
     for why in dict.fromkeys(reading.why for reading in worse):
         yield f"- {result.name}: {why or 'no reason is known'}:"
-        yield from (_worse(reading) for reading in worse if reading.why == why)
-
-
-def _worse(reading: Reading) -> str:
-    return f"  - {reading.row}, over {reading.contender}: {reading.ratio}"
+        for reading in worse:
+            if reading.why == why:
+                yield f"  - {reading.row}, over {reading.contender}: {reading.ratio}"
 
 
 def section(result: Result) -> str:
