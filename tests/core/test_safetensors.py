@@ -263,7 +263,8 @@ DAMAGED = {
     f"{INVALID}invalid offset for tensor `b`. Copy": file_of(
         one() | {"b": {"dtype": "U8", "shape": [2], "data_offsets": [1, 3]}}, b"123"
     ),
-    f"{INVALID}invalid offset for tensor `b`.": file_of(
+    # Both lie at the same bytes; which of them the package names is not fixed.
+    f"{INVALID}invalid offset for tensor `": file_of(
         one() | {"b": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}, b"12"
     ),
     "'a' holds truth values other than 0 and 1.": file_of(one(dtype="BOOL"), b"\0\2"),
