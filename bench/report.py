@@ -64,13 +64,13 @@ def kept(names: Sequence[str]) -> Iterator[Result]:
 
 
 def draw(results: Sequence[Result]) -> None:
-    """The figures of the page; what only an earlier page had goes."""
+    """Draw the figures of the page, and remove what only an earlier page had."""
     folder = PAGE.with_suffix("")
     earlier = set(folder.glob("*.svg"))
     for result in results:
         for figure in FIGURES.get(result.name, ()):
             if readings := figure.readings(result):
-                earlier -= set(figure.write(readings, folder))
+                earlier.discard(figure.write(readings, folder))
     for path in earlier:
         path.unlink()
 
@@ -104,11 +104,9 @@ def reasons(result: Result) -> Iterator[str]:
     worse = [reading for reading in result.readings if reading.is_worse]
     for why in dict.fromkeys(reading.why for reading in worse):
         yield f"- {result.name}: {why or 'no reason is known'}:"
-        yield from (_worse(reading) for reading in worse if reading.why == why)
-
-
-def _worse(reading: Reading) -> str:
-    return f"  - {reading.row}, over {reading.contender}: {reading.ratio}"
+        for reading in worse:
+            if reading.why == why:
+                yield f"  - {reading.row}, over {reading.contender}: {reading.ratio}"
 
 
 def section(result: Result) -> str:

@@ -1,8 +1,9 @@
-"""Files that are replaced in one step: who reads sees the old one or the new, whole."""
+"""Files that are replaced in one step: a reader sees the whole old or the whole new."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,7 @@ from typing import IO
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file beside `path` to write to; at the end it takes the place of `path`.
-
-    After an error, or an interrupt, it is gone and `path` is as it was. A link stays a
-    link, to the new file. A device or a pipe is written to as it is.
+    """Open a new file for writing that replaces `path` at the end; see `replacement`.
 
     Raises:
         OSError: the place cannot be written.
@@ -26,27 +24,43 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         >>> Path("numbers").read_bytes()
         b'1 2 3'
     """
+    with replacement(path) as new, new.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def replacement(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a new file that replaces `path` at the end.
+
+    After an error, or an interrupt, the new file is removed and `path` is as it was. A
+    link stays a link, to the new file. A device or a pipe receives the bytes.
+
+    Raises:
+        OSError: the place cannot be written.
+    """
     target = Path(path).resolve()
     if target.is_dir():
         raise IsADirectoryError(0, "it is a folder")
-    if target.exists() and not target.is_file():
-        with target.open("wb") as file:
-            yield file
-        return
-    handle, name = tempfile.mkstemp(prefix=".mdtensor-", dir=target.parent)
-    beside = Path(name)
+    # A device must be written to: a rename would put a file in its place.
+    is_special = target.exists() and not target.is_file()
+    folder = None if is_special else target.parent
+    handle, name = tempfile.mkstemp(prefix=".mdtensor-", dir=folder)
+    os.close(handle)
+    new = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        beside.chmod(_mode(target))
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+        yield new
+        if is_special:
+            with new.open("rb") as source, target.open("wb") as file:
+                shutil.copyfileobj(source, file)
+        else:
+            new.chmod(_mode(target))
+            new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _mode(target: Path) -> int:
-    """The mode of the file that is replaced, or what a new file would get."""
+    """Return the mode of the file to replace, or the mode of a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

@@ -13,7 +13,6 @@ them, which float64 holds exactly.
                  for each `block_size` indices, of which the last may have fewer
 """
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -357,15 +356,6 @@ def _up(step: float) -> float:
     if nearest >= step:
         return nearest
     return float(np.nextafter(np.float32(step), np.float32(np.inf)))
-
-
-def grids_of(
-    low: Sequence[float], high: Sequence[float], *, dtype: DType, axis: int
-) -> QParams:
-    """Symmetric grids along `axis`, one for each range."""
-    pairs = zip(low, high, strict=True)
-    grids = [grid_of(a, b, dtype=dtype, symmetric=True) for a, b in pairs]
-    return QParams([float(g.scale) for g in grids], dtype=dtype, axis=axis)
 
 
 def given_grid(

@@ -99,6 +99,7 @@ THIRD_PARTY = {
     "llvmlite": ("mdtensor.kernels",),
     "cupy": ("mdtensor.cuda", "mdtensor.kernels.cuda"),
     "gguf": ("mdtensor.quant.gguf",),
+    "safetensors": ("mdtensor.safetensors",),
     "onnx": ("mdtensor.cli", "mdtensor.quant.model", "mdtensor.quant.onnx_backend"),
     "onnxruntime": ("mdtensor.cli", "mdtensor.quant.model"),
     "PIL": ("mdtensor.cli",),
@@ -109,7 +110,7 @@ THIRD_PARTY = {
     "rich": ("mdtensor.cli",),
 }
 BANNED = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base"}
-FILE_LINES = 400
+FILE_LINES = 600
 FUNCTION_LINES = 30
 KERNEL_LINES = 60
 
@@ -670,8 +671,8 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
         ("kernels/common/__init__.py", ""),
     ],
     files_are_short: [
-        ("mdtensor/ops/conv.py", "pass\n" * 401),
-        ("mdtensor/generics/conv.py", "pass\n" * 401),
+        ("mdtensor/ops/conv.py", "pass\n" * 601),
+        ("mdtensor/generics/conv.py", "pass\n" * 601),
     ],
     functions_are_short: [
         ("mdtensor/ops/conv.py", "def f():\n" + "    pass\n" * 31),
@@ -737,7 +738,7 @@ def test_every_rule_has_a_sin() -> None:
 # --- what an import brings ------------------------------------------------------------
 
 HEAVY = {"numba", "llvmlite", "cupy", "onnx", "onnxruntime", "typer", "rich", "scipy"}
-HEAVY |= {"gguf"}
+HEAVY |= {"gguf", "safetensors"}
 
 
 def test_import_mdtensor_is_light(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Figures of the page of results, each for light and for dark pages.
+"""Figures of the benchmark page, each one file for light and for dark pages.
 
 They are drawn from kept results alone, as its tables are: the same file gives the same
 figure, byte for byte.
@@ -7,6 +7,7 @@ figure, byte for byte.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from io import StringIO
 from pathlib import Path
 
 from bench.harness.reading import Reading
@@ -43,8 +44,8 @@ class Figure:
         """The table that it stands above; none where nothing is drawn."""
         return next((one.table for one in self.readings(result)), "")
 
-    def write(self, readings: Sequence[Reading], folder: Path) -> list[Path]:
-        """Draw for both themes; returns the files.
+    def write(self, readings: Sequence[Reading], folder: Path) -> Path:
+        """Draw the figure into a folder and return the path of its file.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
@@ -52,24 +53,21 @@ class Figure:
         import matplotlib
 
         from bench.figures import kinds
-        from bench.figures.theme import DARK, LIGHT, settings
+        from bench.figures.theme import LIGHT, follow_reader, settings
 
         folder.mkdir(exist_ok=True)
-        paths = []
-        for theme in (LIGHT, DARK):
-            with matplotlib.rc_context(settings(theme)):
-                drawn = getattr(kinds, self.kind)(readings, theme)
-                path = folder / f"{self.name}{theme.suffix}.svg"
-                drawn.savefig(path, metadata={"Date": None, "Creator": None})
-                paths.append(path)
-        return paths
+        drawn = StringIO()
+        with matplotlib.rc_context(settings(LIGHT)):
+            picture = getattr(kinds, self.kind)(readings, LIGHT)
+            metadata = {"Date": None, "Creator": None}
+            picture.savefig(drawn, format="svg", metadata=metadata)
+        path = folder / f"{self.name}.svg"
+        path.write_text(follow_reader(drawn.getvalue()))
+        return path
 
     def markdown(self, folder: str) -> str:
-        """The picture, as the page shows it; dark where the reader's pages are."""
-        path = f"{folder}/{self.name}"
-        dark = f'media="(prefers-color-scheme: dark)" srcset="{path}-dark.svg"'
-        image = f'<img alt="{self.says}" src="{path}.svg">'
-        return f"<picture>\n  <source {dark}>\n  {image}\n</picture>"
+        """Return the picture as the page shows it."""
+        return f"![{self.says}]({folder}/{self.name}.svg)"
 
 
 #: Tables of time by size: names of figures, headings, what is measured.

@@ -1,6 +1,7 @@
 """How figures look: on light and on dark pages, in colour and without any."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import astuple, dataclass
 from typing import Any
 
 
@@ -9,12 +10,10 @@ class Theme:
     """Colours of one kind of page.
 
     Args:
-        suffix: of the files.
         paper, ink, faint: background, text and lines of the grid.
         colours: ours, then those of rivals (Okabe and Ito, "Color universal design").
     """
 
-    suffix: str
     paper: str
     ink: str
     faint: str
@@ -22,11 +21,15 @@ class Theme:
 
 
 LIGHT = Theme(
-    *("", "#ffffff", "#1f2328", "#d1d9e0"),
+    "#ffffff",
+    "#1f2328",
+    "#d1d9e0",
     ("#0b3d91", "#c76a00", "#007a5a", "#a23f80", "#7a6a00", "#c03a00", "#2f81b7"),
 )
 DARK = Theme(
-    *("-dark", "#0d1117", "#e6edf3", "#30363d"),
+    "#0d1117",
+    "#e6edf3",
+    "#30363d",
     ("#8ab8ff", "#e69f00", "#2cc79a", "#e58fc0", "#f0e442", "#ff8a50", "#56b4e9"),
 )
 #: Shapes and hatches tell contenders apart where colours cannot.
@@ -52,6 +55,27 @@ def looks(names: list[str], theme: Theme) -> dict[str, Look]:
         colour, marker, hatch = theme.colours[kind], MARKERS[kind], HATCHES[kind]
         found[name] = Look(colour, marker, hatch, at == 0)
     return found
+
+
+def follow_reader(svg: str) -> str:
+    """Return a figure drawn for light pages that also serves dark ones.
+
+    Readers without style sheets see the light colours, which stand at each element.
+    """
+    rules = [
+        f'  [style*="{use}: {old}"], [{use}="{old}"] {{ {use}: {new} !important }}'
+        for old, new in zip(_colours(LIGHT), _colours(DARK), strict=True)
+        for use in ("fill", "stroke")
+        if re.search(f'{use}(: |="){old}', svg)
+    ]
+    style = "\n".join(["@media (prefers-color-scheme: dark) {", *rules, "}"])
+    start, end, rest = svg.partition(" <defs>\n")
+    return f"{start} <style>\n{style}\n </style>\n{end}{rest}"
+
+
+def _colours(theme: Theme) -> list[str]:
+    *page, colours = astuple(theme)
+    return [*page, *colours]
 
 
 def settings(theme: Theme) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,17 +13,16 @@ import numpy as np
 from bench.harness import Reading
 from bench.harness.machine import pinned
 from bench.harness.reading import timed
-from bench.harness.turns import Effort, Samples, rotated
+from bench.harness.turns import Effort, Samples
 from bench.inference.networks import Network
 from bench.inference.runtimes import OURS, Call, calls, distances
+from mdtensor.cli import timing
 from mdtensor.cli.demo import limited
-from mdtensor.cli.timing import settle
 from mdtensor.quant import threads as our_threads
 
 ONE, TWO = "1 thread", "2 threads"
-#: Of one turn: its calls, the first of which find caches that the others have filled,
-#: and how long it lasts at most.
-CALLS, FEWEST, TURN_SECONDS = 100, 3, 0.1
+#: The calls of one turn at most, and how long it lasts at most.
+CALLS, TURN_SECONDS = 100, 0.1
 
 
 @dataclass(frozen=True)
@@ -86,30 +84,11 @@ def busy_process() -> Iterator[None]:
 
 
 def taken(ways: Mapping[str, Call], effort: Effort) -> tuple[Samples, Samples]:
-    """Median seconds of each turn, and the seconds of every call."""
-    turns: Samples = {name: [] for name in ways}
-    singles: Samples = {name: [] for name in ways}
-    counts = {name: _count(call, effort) for name, call in ways.items()}
-    for turn in range(effort.rounds):
-        for name in rotated(list(ways), turn):
-            settle()
-            seconds = [once(ways[name]) for _ in range(counts[name])]
-            turns[name].append(float(np.median(seconds)))
-            singles[name] += seconds
-    return turns, singles
-
-
-def _count(call: Call, effort: Effort) -> int:
-    """How many calls make a turn."""
-    once(call)
-    fitting = TURN_SECONDS / once(call)
-    return max(FEWEST, round(min(CALLS, fitting) / effort.haste))
-
-
-def once(call: Call) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    """Return the median seconds of each turn, and the seconds of every call."""
+    turns = timing.interleaved(
+        ways, effort.rounds, TURN_SECONDS / effort.haste, CALLS / effort.haste
+    )
+    return timing.medians(turns), timing.singles(turns)
 
 
 def percentiles(seconds: list[float]) -> dict[str, str]:

@@ -52,7 +52,9 @@ class Session:
             # Its quantized tensors go with a later release; this one has them.
             warnings.simplefilter("ignore", UserWarning)
             step = table[kind](graph, node, grid)
-        names = [x for x in node.values if x in self._constants or _moves(graph, x)]
+        names = [
+            x for x in node.values if x in self._constants or x not in graph.constants
+        ]
         return step, names, node.output
 
     def __call__(self, pixels: Any) -> Any:
@@ -61,10 +63,6 @@ class Session:
             for step, names, output in self._steps:
                 values[output] = step(*(values[name] for name in names))
         return values[self._output].numpy()
-
-
-def _moves(graph: Graph, name: str) -> bool:
-    return name not in graph.constants
 
 
 def _plain(function: Call, **names: str) -> Callable[[Graph, Node, Any], Call]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -161,8 +162,8 @@ def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
         calls = contest.contenders(threads)
         with limited(threads), quant.threads(threads):
             bound = {name: partial(call, pixels) for name, call in calls.items()}
-            times = timing.interleaved(bound, ROUNDS, SECONDS)
-        middle = timing.medians(times)
+            times = timing.medians(timing.interleaved(bound, ROUNDS, SECONDS))
+        middle = {name: median(seconds) for name, seconds in times.items()}
         best = min((FLOAT_PEER, INT8_PEER), key=lambda label: middle[label])
         table[str(threads)] = {
             "milliseconds": {label: 1e3 * s for label, s in middle.items()},

@@ -10,7 +10,6 @@ from mdtensor.diagnose.finding import MethodInfo, witnessed
 from mdtensor.diagnose.report import study_of
 from mdtensor.diagnose.resolve import deciders, header, undecided
 from mdtensor.diagnose.source import Registered, source
-from mdtensor.diagnose.table import Table
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,9 @@ def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Covera
     ]
     shares.sort(key=lambda share: (-share.count, share.method.signature))
     total = sum(table.total for table in tables)
-    return Coverage(
-        found.name, total, tuple(shares), ambiguous, sum(map(_missed, tables))
-    )
+    # Cell 0 counts the tuples that no method takes.
+    missed = sum(table.cells[0].count for table in tables if 0 in table.cells)
+    return Coverage(found.name, total, tuple(shares), ambiguous, missed)
 
 
 def plan(
@@ -137,7 +136,3 @@ def plan(
             headers = sorted(header(method, each) for method in added)
             found[each.name] = (*found.get(each.name, ()), *headers)
     return found
-
-
-def _missed(table: Table) -> int:
-    return table.cells[0].count if 0 in table.cells else 0

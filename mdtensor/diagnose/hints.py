@@ -191,7 +191,9 @@ class Order:
         if wide.top or narrow.top:
             return wide.top
         if narrow.exotic is not None or wide.exotic is not None:
-            return _plum_below(narrow.annotation, wide.annotation)
+            return bool(
+                plum.Signature(narrow.annotation) <= plum.Signature(wide.annotation)
+            )
         return all(any(derives(n, w) for w in wide.members) for n in narrow.members)
 
     def _enter(self, annotation: Any) -> None:
@@ -268,7 +270,3 @@ def _key(annotation: Any) -> Any:
 
 def _is_virtual(cls: type) -> bool:
     return type(cls).__subclasscheck__ is not type.__subclasscheck__
-
-
-def _plum_below(narrow: Any, wide: Any) -> bool:
-    return bool(plum.Signature(narrow) <= plum.Signature(wide))

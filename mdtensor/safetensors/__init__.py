@@ -5,21 +5,22 @@
     save_file({"weight": w, "bias": b}, "layer.safetensors")
     layer = load_file("layer.safetensors")
 
-    with safe_open("layer.safetensors") as file:  # reads what is asked for
+    with safe_open("layer.safetensors") as file:  # reads on access
         w = file["weight"]
 
-A file is 8 bytes that say how long its header is, the header in JSON, and the elements
-of all arrays; nothing in it is ever executed. Files of others load as dense tensors.
-Tensors of more than one array, such as codes with scales, are arrays that anyone can
-read, and a note in the metadata of what they are together: see `docs/storage.md`.
+The package reads headers and writes files: `pip install mdtensor[safetensors]`. Nothing
+in a file is ever executed. Files of other programs load as dense tensors. A tensor of
+several arrays, such as codes with scales, is stored as arrays that anyone can read, and
+a note in the metadata that says how they belong together: see `docs/storage.md`.
 
 Source: https://github.com/huggingface/safetensors, "Format".
 """
 
-from mdtensor.safetensors.reading import (
+from mdtensor.safetensors.file import (
     SafeTensors as SafeTensors,
     load as load,
     load_file as load_file,
     safe_open as safe_open,
+    save as save,
+    save_file as save_file,
 )
-from mdtensor.safetensors.writing import save as save, save_file as save_file

@@ -116,7 +116,11 @@ class Calls:
                 keeping[at] = self._keeping(probe, at, rest, result)
             table[a, b] = (result, keeping[at])
         found = boxes(table, self._order)
-        return [_longer(box.sides, *box.result) for box in found]
+        return [
+            Box((*box.sides, *others), result)
+            for box in found
+            for result, others in [box.result]
+        ]
 
     def _keeping(
         self, probe: Probe, two: tuple[Any, Any], rest: list[Any], result: Any
@@ -217,10 +221,6 @@ def _with_hole(result: Any, kept: type) -> Any:
         members = tuple(_with_hole(member, kept) for member in result.members)
         return Several(result.type, members)
     return HOLE if result is kept else result
-
-
-def _longer(sides: Any, result: Any, others: Any) -> Box:
-    return Box((*sides, *others), result)
 
 
 def _rank(side: frozenset[Any]) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from bench import command, report
 from bench.figures import FIGURES, Figure
+from bench.figures.theme import follow_reader
 from bench.harness.ratio import Ratio
 from bench.harness.reading import Reading
 from bench.harness.result import Result
@@ -68,15 +69,27 @@ def test_the_report_is_the_same_each_time(kept: Path) -> None:
     names = [figure.name for bench in TWICE for figure in FIGURES[bench]]
     assert report.write(TWICE) == 0
     first, page = files(kept / "page"), (kept / "page.md").read_text()
-    assert set(first) == {f"{n}{end}.svg" for n in names for end in ("", "-dark")}
+    assert set(first) == {f"{name}.svg" for name in names}
     (kept / "page" / "earlier.svg").write_text("<svg/>")
     assert report.write(TWICE) == 0
     assert files(kept / "page") == first
     assert (kept / "page.md").read_text() == page
     for name in names:
-        dark = f'srcset="page/{name}-dark.svg"'
-        assert f'<source media="(prefers-color-scheme: dark)" {dark}>' in page
-        assert first[f"{name}.svg"] != first[f"{name}-dark.svg"]
+        assert f"](page/{name}.svg)" in page
+        assert b"@media (prefers-color-scheme: dark)" in first[f"{name}.svg"]
+
+
+def test_every_colour_of_a_drawing_has_one_for_dark_pages() -> None:
+    svg = (
+        '<svg>\n <defs>\n </defs>\n <path style="fill: #ffffff; stroke: #1f2328"/>\n'
+        ' <rect fill="#0b3d91"/>\n</svg>\n'
+    )
+    shown = follow_reader(svg)
+    assert '[style*="fill: #ffffff"]' in shown and "fill: #0d1117 !" in shown
+    assert "stroke: #e6edf3 !" in shown and '[fill="#0b3d91"]' in shown
+    assert shown.count("!important") == 3
+    drawn = ElementTree.fromstring(shown)
+    assert [child.tag for child in drawn] == ["style", "defs", "path", "rect"]
 
 
 @pytest.mark.parametrize(("bench", "figure"), ALL, ids=IDS)

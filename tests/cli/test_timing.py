@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 
 from mdtensor.cli import timing
 
@@ -27,3 +28,29 @@ def test_threads_that_never_rest_are_not_waited_for_for_ever() -> None:
     timing.settle()
     assert timing.MOST_SECONDS <= time.perf_counter() - start < 3
     spinning.join()
+
+
+def test_contenders_take_turns_and_every_call_is_timed() -> None:
+    order: list[str] = []
+
+    def called(name: str) -> Callable[[], None]:
+        return lambda: order.append(name)
+
+    found = timing.interleaved({"a": called("a"), "b": called("b")}, 3, 0.0)
+    assert order == ["a", "a", "b", "b", *"aaabbb", *"bbbaaa", *"aaabbb"]
+    assert {name: [len(turn) for turn in own] for name, own in found.items()} == {
+        "a": [3, 3, 3],
+        "b": [3, 3, 3],
+    }
+    assert [len(own) for own in timing.singles(found).values()] == [9, 9]
+
+
+def test_a_turn_has_no_more_calls_than_are_allowed() -> None:
+    found = timing.interleaved({"a": lambda: None}, 1, 1.0, most=5)
+    assert len(found["a"][0]) == 5
+
+
+def test_ratios_are_those_of_turns() -> None:
+    times = timing.medians({"a": [[1.0, 2.0, 9.0], [4.0]], "b": [[1.0], [1.0]]})
+    assert times == {"a": [2.0, 4.0], "b": [1.0, 1.0]}
+    assert timing.ratio(times, "a", "b") == 3.0

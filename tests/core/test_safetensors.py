@@ -3,7 +3,9 @@
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -214,30 +216,61 @@ def noted(note: object, version: object = 1) -> dict[str, object]:
     return one() | {"__metadata__": {"mdtensor": text}}
 
 
+INVALID = "expected a safetensors file, but: "
 DAMAGED = {
-    "no safetensors file, or cut short: 0 bytes. Copy it again.": b"",
-    "no safetensors file, or cut short: 9 bytes. Copy it again.": b"\xff" * 9,
-    "the header is no JSON.": file_of(b"{"),
-    "the header is no JSON object.": file_of([]),
-    "the header has a name twice.": file_of(b'{"a":1,"a":2}'),
-    "the metadata are not texts by name.": file_of({"__metadata__": {"a": 1}}),
-    "'a' has not the fields dtype, shape and offsets.": file_of(one(more=1), b"12"),
-    "the dtype of 'a' is 8.": file_of(one(dtype=8), b"12"),
-    "the shape of 'a' is [-2].": file_of(one(shape=[-2]), b"12"),
-    "the shape of 'a' is [True, 2].": file_of(one(shape=[True, 2]), b"12"),
-    "the shape of 'a' is [1152921504606846976, 0].": file_of(
-        one(shape=[2**60, 0], data_offsets=[0, 0])
+    f"{INVALID}header too small. Copy it again.": b"",
+    f"{INVALID}header too large. Copy it again.": b"\xff" * 9,
+    f"{INVALID}invalid JSON in header: EOF while parsing": file_of(b"{"),
+    f"{INVALID}invalid JSON in header: invalid type: sequence": file_of([]),
+    "the header has a name twice.": file_of(
+        b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},'
+        b'"a":{"dtype":"I8","shape":[0],"data_offsets":[0,0]}}'
     ),
-    "the offsets of 'a' are [0, 2.0].": file_of(one(data_offsets=[0, 2.0]), b"12"),
-    "'a', U8 of shape (3,), has bytes 0 to 2.": file_of(one(shape=[3]), b"12"),
-    "'a', U8 of shape (2,), has bytes 2 to 0.": file_of(
+    f"{INVALID}invalid JSON in header: invalid type: integer `1`": file_of(
+        {"__metadata__": {"a": 1}}
+    ),
+    "'a' has the fields dtype, shape, data_offsets, more, expected dtype, shape": (
+        file_of(one(more=1), b"12")
+    ),
+    f"{INVALID}invalid JSON in header: invalid type: integer `8`": file_of(
+        one(dtype=8), b"12"
+    ),
+    f"{INVALID}invalid JSON in header: invalid value: integer `-2`": file_of(
+        one(shape=[-2]), b"12"
+    ),
+    f"{INVALID}invalid JSON in header: invalid type: boolean `true`": file_of(
+        one(shape=[True, 2]), b"12"
+    ),
+    "'a' has the shape (1152921504606846976, 0), which NumPy does not": file_of(
+        one(dtype="F64", shape=[2**60, 0], data_offsets=[0, 0])
+    ),
+    f"{INVALID}invalid JSON in header: invalid type: floating point `2.0`": file_of(
+        one(data_offsets=[0, 2.0]), b"12"
+    ),
+    f"{INVALID}invalid shape, data type, or offset for tensor": file_of(
+        one(shape=[3]), b"12"
+    ),
+    f"{INVALID}invalid offset for tensor `a`. Copy": file_of(
         one(data_offsets=[2, 0]), b"12"
     ),
-    "an array begins at byte 1, not at 0.": file_of(one(data_offsets=[1, 3]), b"123"),
-    "the arrays have 2 bytes, the file holds 1. Copy it again.": file_of(one(), b"1"),
-    "the arrays have 2 bytes, the file holds 3. Copy it again.": file_of(one(), b"123"),
-    "'a' holds truth values beside 0 and 1.": file_of(one(dtype="BOOL"), b"\0\2"),
-    "'a' holds F4, which is not supported.": file_of(one(dtype="F4"), b"12"),
+    f"{INVALID}invalid offset for tensor `a`.": file_of(
+        one(data_offsets=[1, 3]), b"123"
+    ),
+    f"{INVALID}incomplete metadata, file not fully covered.": file_of(one(), b"1"),
+    f"{INVALID}incomplete metadata, file not fully covered. Copy": file_of(
+        one(), b"123"
+    ),
+    f"{INVALID}invalid offset for tensor `b`. Copy": file_of(
+        one() | {"b": {"dtype": "U8", "shape": [2], "data_offsets": [1, 3]}}, b"123"
+    ),
+    # Both lie at the same bytes; which of them the package names is not fixed.
+    f"{INVALID}invalid offset for tensor `": file_of(
+        one() | {"b": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}, b"12"
+    ),
+    "'a' holds truth values other than 0 and 1.": file_of(one(dtype="BOOL"), b"\0\2"),
+    "'a' holds F4, which mdtensor cannot read.": file_of(
+        one(dtype="F4", shape=[4]), b"12"
+    ),
     "the note on tensors is no JSON.": file_of(
         one() | {"__metadata__": {"mdtensor": "{"}}, b"12"
     ),
@@ -281,8 +314,31 @@ def test_damaged_files(text: str, tmp_path: Path) -> None:
     [b'{"a":' + b"[" * 100_000, b'{"\\ud800":1}', b'{"a\xff":1}', b'{"a":9e'],
 )
 def test_what_is_no_json_is_refused(text: bytes) -> None:
-    with pytest.raises(md.StorageError, match="the header is no JSON"):
+    with pytest.raises(md.StorageError, match=r"invalid (JSON|UTF-8) in header"):
         load(file_of(text))
+
+
+def test_without_the_package_one_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    for call in (lambda: save({"a": md.ones(1)}), lambda: load(b"")):
+        with pytest.raises(md.StorageError) as raised:
+            call()
+        assert str(raised.value) == (
+            "safetensors files need the package safetensors. "
+            "Install it with `pip install mdtensor[safetensors]`."
+        )
+
+
+def test_a_pipe_receives_the_bytes_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        save_file({"a": md.ones(1)}, pipe)
+        assert read.result(timeout=60) == save({"a": md.ones(1)})
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
 def test_places_that_are_not_there(tmp_path: Path) -> None:
