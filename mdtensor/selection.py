@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import plum
 
@@ -14,7 +14,12 @@ from mdtensor import mismatch
 from mdtensor.annotations import check_annotations, check_types, is_of_annotations
 from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
-from mdtensor.errors import RegistrationError
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    PromotionError,
+    RegistrationError,
+)
 from mdtensor.fitting import check_callable, check_rule
 from mdtensor.parameters import Parameters
 
@@ -30,7 +35,7 @@ class Method:
         signature: the types it is for, as plum orders them.
         deduce: types and shapes of the result, if other than the declaration's.
         prepare: does the work that depends on constant arguments only, once.
-        specialize: a shorter way for arguments of just these types, or None.
+        fast_path: given types, returns the function that runs instead, or None.
         name: of the operation, whatever the function is called.
         anywhere: it runs on every device, and not only on those whose tensors it names.
     """
@@ -39,7 +44,7 @@ class Method:
     signature: plum.Signature
     deduce: Callable[..., Any] | None
     prepare: Callable[..., Any] | None
-    specialize: Callable[..., Implementation | None] | None = None
+    fast_path: Callable[..., Implementation | None] | None = None
     name: str = ""
     anywhere: bool = False
 
@@ -74,21 +79,14 @@ class Method:
         return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether it only raises: its rule of deduction says so by this name."""
+        return bool(getattr(self.deduce, "is_refusal", False))
+
+    @property
     def location(self) -> str:
         """`package/file.py:line` of its definition; the bare name of a builtin."""
-        found: Any = inspect.unwrap(self.implementation)
-        while isinstance(found, functools.partial):
-            found = found.func
-        module = getattr(found, "__module__", None) or type(found).__module__
-        written = found if hasattr(found, "__code__") else type(found).__call__
-        if not hasattr(written, "__code__"):
-            return f"{module}.{getattr(found, '__name__', type(found).__name__)}"
-        code = written.__code__
-        file = code.co_filename.rsplit("/", 1)[-1]
-        names = module.split(".")
-        # A package is the folder of its `__init__.py`, a module is a file.
-        place = "/".join([*(names if file == "__init__.py" else names[:-1]), file])
-        return f"{place}:{code.co_firstlineno}"
+        return place_of(self.implementation)
 
     def __repr__(self) -> str:
         return f"<method {self} at {self.location}>"
@@ -100,24 +98,66 @@ class Method:
         return f"{self.name or self.implementation.__name__}({', '.join(shown)})"
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What a call of a selection came to, tried once on copies or stand-ins.
+
+    Args:
+        result: type and shape of the result, a spec or several; None if it raised.
+        error: what it raised; None if nothing.
+        promotion: the common element type of the operands; None if they have one type,
+            or are not brought to one.
+        casts: (from, to) for each conversion of elements, by names of element types.
+        kernels: what ran, in order, each with `name` and `isa`.
+    """
+
+    result: Any = None
+    error: Exception | None = None
+    promotion: Any = None
+    casts: tuple[Any, ...] = ()
+    kernels: tuple[Any, ...] = ()
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel that does the work; None if none was seen.
+
+        The compiled one, else the last: checks and casts come first.
+        """
+        compiled = (kernel for kernel in self.kernels if kernel.is_compiled)
+        return next(compiled, self.kernels[-1] if self.kernels else None)
+
+
 @dataclass(frozen=True, repr=False)
 class Selection:
-    """The method that a call with arguments of `types` runs."""
+    """What a call with arguments of `types` runs; see `which`.
+
+    Args:
+        operation: what is called.
+        types: of the arguments.
+        method: the method that is chosen.
+        arguments: what was asked about: values, specs or types.
+        options: that the call is given.
+    """
 
     operation: Any
     types: tuple[type, ...]
     method: Method
+    arguments: tuple[Any, ...] | None = field(default=None, compare=False)
+    options: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    #: Tries a selection; set by `mdtensor.trial`, which stands above tensors.
+    try_call: ClassVar[Callable[[Selection], Trial]]
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Invoke the method; the arguments must be of the selected types."""
-        return self.method.implementation(*arguments, **options)
+        """Invoke the function; the arguments must be of the selected types."""
+        return self.function(*arguments, **options)
 
-    @property
+    @functools.cached_property
     def function(self) -> Implementation:
-        """What a call with `types` runs, as it is: to be kept where calls are many.
+        """The function that a call with `types` runs: the method or its fast path.
 
         Nothing stands before it: it takes every option by name, checks no types, and
-        stays what it is when methods are added or replaced.
+        stays what it is when methods are added or replaced. Keep it for loops.
 
         Example:
             >>> import mdtensor as md
@@ -126,20 +166,130 @@ class Selection:
             >>> run(x, x).tolist()
             [2, 4]
         """
-        shorter = self.method.specialize and self.method.specialize(*self.types)
-        return shorter or self.method.implementation
+        if any(self.options.get(name) is not None for name in TARGET):
+            return self.method.implementation  # fast paths do not round
+        fast_path = self.method.fast_path and self.method.fast_path(*self.types)
+        return fast_path or self.method.implementation
+
+    @property
+    def place(self) -> str:
+        """`package/file.py:line` of `function`."""
+        return place_of(self.function)
+
+    @property
+    def device(self) -> Any:
+        """The device of its first tensor; None if there is none."""
+        homes = (getattr(kind, "device", None) for kind in self.types)
+        return next((home for home in homes if home is not None), None)
+
+    @functools.cached_property
+    def trial(self) -> Trial:
+        """What the call comes to: it is run once, on copies or on stand-ins."""
+        return Selection.try_call(self)
+
+    @property
+    def kernel(self) -> str | None:
+        """Name of the kernel that does the work, as the trial observed it."""
+        return self.trial.kernel and self.trial.kernel.name
+
+    @property
+    def isa(self) -> str | None:
+        """Instruction set of the kernel."""
+        return self.trial.kernel and self.trial.kernel.isa
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """All kernels that ran, in order."""
+        return self.trial.kernels
+
+    @property
+    def promotion(self) -> Any:
+        """The element type that the operands are brought to; None if to none."""
+        return self.trial.promotion
+
+    @property
+    def casts(self) -> tuple[Any, ...]:
+        """(from, to) for each conversion of elements, before or inside a kernel."""
+        return self.trial.casts
+
+    @property
+    def result(self) -> Any:
+        """Type and shape of the result as specs; None if the call raises."""
+        return self.trial.result
+
+    @property
+    def error(self) -> Exception | None:
+        """What the call raises; None if it runs."""
+        return self.trial.error
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether calls with these types raise on this host, whatever they hold.
+
+        The method only refuses, the types have no common one, or the device has no
+        method or is not there.
+        """
+        refusals = (DispatchError, PromotionError, DeviceError)
+        return self.method.is_refusal or isinstance(self.error, refusals)
+
+    @property
+    def reason(self) -> str:
+        """Why this method: the others that fit, and are less specific."""
+        fitting = [m for m in self.operation.methods if m.accepts(self.types)]
+        others = [str(m) for m in fitting if m is not self.method]
+        if not others:
+            return "the only method that fits"
+        return f"more specific than {' and '.join(others)}"
 
     def deduce(self, *specs: Any, **options: Any) -> Any:
-        """Type and shape of the result for arguments of the given specs."""
+        """Return type and shape of the result for arguments of the given specs."""
         rule = self.method.deduce or self.operation.rule
         return rule(*specs, **self.operation.fill(options))
 
+    @property
+    def line(self) -> str:
+        """The call, its method and the place of the function, in one line."""
+        call = mismatch.called(self.operation, self.types)
+        return f"{call} -> {self.method}  {self.place}"
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield (name, text) for what there is to say besides the line."""
+        if self.function is not self.method.implementation:
+            yield "fast path", f"of {self.method.location}"
+        if self.is_refusal:
+            yield "refuses", str(self.error)
+            return
+        if self.error is not None:
+            yield "raises", str(self.error)
+        if self.promotion is not None:
+            yield "promotes", f"to {self.promotion}"
+        if self.casts:
+            yield "casts", ", ".join(f"{a} to {b}" for a, b in self.casts)
+        if self.kernels:
+            yield "kernel", f"{self.kernel}, {self.isa}, on {self.device}"
+
     def __repr__(self) -> str:
-        return f"<{self}>"
+        return f"<{self.line}>"
 
     def __str__(self) -> str:
-        call = mismatch.called(self.operation, self.types)
-        return f"{call} -> {self.method}  {self.method.location}"
+        return "\n".join([self.line, *(f"  {n}: {t}" for n, t in self.facts())])
+
+
+def place_of(function: Any) -> str:
+    """Return `package/file.py:line` of a function; the bare name of a builtin."""
+    found: Any = inspect.unwrap(function)
+    while isinstance(found, functools.partial):
+        found = found.func
+    module = getattr(found, "__module__", None) or type(found).__module__
+    written = found if hasattr(found, "__code__") else type(found).__call__
+    if not hasattr(written, "__code__"):
+        return f"{module}.{getattr(found, '__name__', type(found).__name__)}"
+    code = written.__code__
+    file = code.co_filename.rsplit("/", 1)[-1]
+    names = module.split(".")
+    # A package is the folder of its `__init__.py`, a module is a file.
+    place = "/".join([*(names if file == "__init__.py" else names[:-1]), file])
+    return f"{place}:{code.co_firstlineno}"
 
 
 def bare(declaration: Implementation) -> Implementation:
