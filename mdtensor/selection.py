@@ -109,6 +109,7 @@ class Trial:
             or are not brought to one.
         casts: (from, to) for each conversion of elements, by names of element types.
         kernels: what ran, in order, each with `name` and `isa`.
+        unknown: why it could not be tried; empty if it was.
     """
 
     result: Any = None
@@ -116,6 +117,7 @@ class Trial:
     promotion: Any = None
     casts: tuple[Any, ...] = ()
     kernels: tuple[Any, ...] = ()
+    unknown: str = ""
 
     @property
     def kernel(self) -> Any:
@@ -257,8 +259,10 @@ class Selection:
         if self.function is not self.method.implementation:
             yield "fast path", f"of {self.method.location}"
         if self.is_refusal:
-            yield "refuses", str(self.error)
+            yield "refuses", str(self.error or self.trial.unknown)
             return
+        if self.trial.unknown:
+            yield "kernel", f"unknown: {self.trial.unknown}"
         if self.error is not None:
             yield "raises", str(self.error)
         if self.promotion is not None:
@@ -266,7 +270,8 @@ class Selection:
         if self.casts:
             yield "casts", ", ".join(f"{a} to {b}" for a, b in self.casts)
         if self.kernels:
-            yield "kernel", f"{self.kernel}, {self.isa}, on {self.device}"
+            home = "" if self.device is None else f", on {self.device}"
+            yield "kernel", f"{self.kernel}, {self.isa}{home}"
 
     def __repr__(self) -> str:
         return f"<{self.line}>"

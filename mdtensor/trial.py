@@ -28,13 +28,13 @@ def try_call(selection: Selection) -> Trial:
         return Trial(error=missing)
     try:
         arguments, options = _call(selection)
-        options = selection.operation.fill(options)
     except MdtensorError as error:
-        return Trial(error=error)
+        return Trial(unknown=str(error))
     with observe.observed() as seen:
         try:
+            options = selection.operation.fill(options)
             result = _function(selection, options)(*arguments, **options)
-        except MdtensorError as error:
+        except Exception as error:  # whatever the call raises is the answer
             return Trial(error=error, kernels=tuple(seen.kernels))
     promotion = _promotion(selection, arguments, result, seen.casts)
     found = _specs(result), None, promotion, tuple(seen.casts), tuple(seen.kernels)
@@ -75,11 +75,19 @@ def _call(selection: Selection) -> tuple[list[Any], dict[str, Any]]:
     operation, types = selection.operation, selection.types
     given = selection.arguments
     asked: tuple[Any, ...] = types if given is None else given
-    asked = (*asked, *types[len(asked) :])
+    asked = (*asked, *_left_out(operation, len(asked)))
     options = dict(selection.options)
     if any(isinstance(x, type) for x in asked) or _needed(operation) - options.keys():
         asked, options = _completed(operation, asked, options)
     return [_made(x) for x in asked], {k: _made(v) for k, v in options.items()}
+
+
+def _left_out(operation: Any, given: int) -> list[Any]:
+    """Return the defaults of the arguments after the first `given` ones."""
+    if operation.sequence:
+        return []
+    parameters = operation.signature.parameters
+    return [parameters[name].default for name in operation.dispatched[given:]]
 
 
 def _needed(operation: Any) -> set[str]:

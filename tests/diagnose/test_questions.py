@@ -108,7 +108,8 @@ def test_explain_gives_every_method_its_place():
     assert lines[0] == "add(Float32, Float32)"
     assert lines[1] == f"  => {said.winner}"
     assert lines[2] == "  why: most specific, of 2 methods that fit, of 4 in all"
-    assert len(lines) == 7
+    assert lines[3].startswith("   1  add(a: Float, b: Float)  ")
+    assert max(map(len, lines)) <= 100
 
 
 def test_explain_says_exact_ambiguous_and_missing():
