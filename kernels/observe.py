@@ -27,8 +27,10 @@ from mdtensor.kernels.dense import quiet
 #: How many blocks observe now, in all threads. Kernels read it before they report.
 ACTIVE = 0
 NUMPY = "NumPy"
-#: Makes an operand of a Python number.
-_ELEMENT = "kernels.dense.conversion.element"
+#: They make an operand of a Python number, or ask about types alone.
+_ABOUT_TYPES = frozenset(
+    f"kernels.dense.conversion.{name}" for name in ("element", "is_exact", "bounds")
+)
 #: Modules that prepare a call or hand it on: the function that they run is the kernel.
 _HAND_ON = frozenset(
     f"mdtensor.kernels.{name}"
@@ -100,7 +102,7 @@ class Seen:
             self._promoted(frame)
         elif not module.startswith("mdtensor.kernels.cpu."):
             name = f"{module.removeprefix('mdtensor.')}.{frame.f_code.co_qualname}"
-            if "<" not in name and name != _ELEMENT:
+            if "<" not in name and name not in _ABOUT_TYPES:
                 self.add(Kernel(name, NUMPY))
                 self._inside = frame
                 if module not in _TESTS_CASTS:

@@ -146,6 +146,16 @@ def _observed(selection: Selection, function: Callable[..., Any]) -> Any:
     return call
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Run calls that no trace of this context lists, in a `with` block."""
+    token = _WRITTEN.set(())
+    try:
+        yield
+    finally:
+        _WRITTEN.reset(token)
+
+
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what runs below the wrappers of other watchers."""
     while (inner := getattr(function, "__wrapped__", None)) is not None:

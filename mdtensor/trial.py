@@ -18,12 +18,18 @@ from mdtensor.promotion import is_weak, result_type
 from mdtensor.registry import devices_of
 from mdtensor.selection import Selection, Trial
 from mdtensor.tensor import Tensor
+from mdtensor.tracing import untraced
 
 _NUMBERS = (bool, int, float, complex)
 
 
 def try_call(selection: Selection) -> Trial:
-    """Run a selected call once; an error of ours is part of what is returned."""
+    """Run a selected call once; its error is part of what is returned."""
+    with untraced():
+        return _tried(selection)
+
+
+def _tried(selection: Selection) -> Trial:
     if (missing := _missing_device(selection)) is not None:
         return Trial(error=missing)
     try:

@@ -50,10 +50,16 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
         known = ", ".join(declared.options) or "none"
         problem = f"{declared.name} does not take the option {unknown[0]}"
         raise OptionError(problem, f"Its options: {known}")
+    if declared.sequence and len(arguments) == 1 and _is_list(arguments[0]):
+        arguments = tuple(arguments[0])
     found: Selection = operation.select(*map(_type, arguments))
     if not options and all(isinstance(x, type) for x in arguments):
         return found
     return replace(found, arguments=arguments, options=options)
+
+
+def _is_list(argument: Any) -> bool:
+    return isinstance(argument, (list, tuple))
 
 
 def _type(argument: Any) -> type:
