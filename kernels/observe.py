@@ -4,7 +4,7 @@
         ...                      # calls
     seen.kernels, seen.casts     # in the order in which they ran
 
-Compiled kernels report themselves: the Python that calls one ends with
+Compiled kernels report themselves: after the call, the Python code that calls one has
 `if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `dense/quiet.py`
 are seen by its runner, which is another one meanwhile, and the other NumPy kernels
 when Python enters them. Nobody pays for it outside of a block.
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from mdtensor.kernels.dense import quiet
 
 #: How many blocks observe now, in all threads. Kernels read it before they report.
 ACTIVE = 0
+_LOCK = Lock()
 NUMPY = "NumPy"
 #: They make an operand of a Python number, or ask about types alone.
 _ABOUT_TYPES = frozenset(
@@ -167,14 +169,13 @@ def spread(function: Any, *operands: Any) -> None:
 @contextmanager
 def observed() -> Iterator[Seen]:
     """Observe the kernels that this context runs; an inner block keeps its own."""
-    global ACTIVE
     seen, run = Seen(), quiet.current()
     token = _SEEN.set(seen)
     quiet.replace(_recording(seen, run))
     before = sys.getprofile()
     # A foreign profiler stays: only what reports itself is seen then.
     is_free = before is None or isinstance(getattr(before, "__self__", None), Seen)
-    ACTIVE += 1
+    _count(1)
     try:
         if is_free:
             sys.setprofile(seen.profile)
@@ -182,9 +183,15 @@ def observed() -> Iterator[Seen]:
     finally:
         if is_free:
             sys.setprofile(before)
-        ACTIVE -= 1
+        _count(-1)
         quiet.replace(run)
         _SEEN.reset(token)
+
+
+def _count(change: int) -> None:
+    global ACTIVE
+    with _LOCK:  # threads begin and end blocks of their own
+        ACTIVE += change
 
 
 def _recording(seen: Seen, run: Callable[..., Any]) -> Callable[..., Any]:

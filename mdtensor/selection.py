@@ -22,6 +22,7 @@ from mdtensor.errors import (
 )
 from mdtensor.fitting import check_callable, check_rule
 from mdtensor.parameters import Parameters
+from mdtensor.place import place_of
 
 Implementation = Callable[..., Any]
 
@@ -184,20 +185,28 @@ class Selection:
         homes = (getattr(kind, "device", None) for kind in self.types)
         return next((home for home in homes if home is not None), None)
 
-    @functools.cached_property
+    @property
     def trial(self) -> Trial:
         """What the call comes to: it is run once, on copies or on stand-ins."""
-        return Selection.try_call(self)
+        if self.arguments is None:
+            # Calls share it, under other rules and instruction sets: nothing is kept.
+            return Selection.try_call(self)
+        if "_trial" not in self.__dict__:
+            self.__dict__["_trial"] = Selection.try_call(self)
+        found: Trial = self.__dict__["_trial"]
+        return found
 
     @property
     def kernel(self) -> str | None:
         """Name of the kernel that does the work, as the trial observed it."""
-        return self.trial.kernel and self.trial.kernel.name
+        found = self.trial.kernel
+        return None if found is None else str(found.name)
 
     @property
     def isa(self) -> str | None:
         """Instruction set of the kernel."""
-        return self.trial.kernel and self.trial.kernel.isa
+        found = self.trial.kernel
+        return None if found is None else str(found.isa)
 
     @property
     def kernels(self) -> tuple[Any, ...]:
@@ -278,23 +287,6 @@ class Selection:
 
     def __str__(self) -> str:
         return "\n".join([self.line, *(f"  {n}: {t}" for n, t in self.facts())])
-
-
-def place_of(function: Any) -> str:
-    """Return `package/file.py:line` of a function; the bare name of a builtin."""
-    found: Any = inspect.unwrap(function)
-    while isinstance(found, functools.partial):
-        found = found.func
-    module = getattr(found, "__module__", None) or type(found).__module__
-    written = found if hasattr(found, "__code__") else type(found).__call__
-    if not hasattr(written, "__code__"):
-        return f"{module}.{getattr(found, '__name__', type(found).__name__)}"
-    code = written.__code__
-    file = code.co_filename.rsplit("/", 1)[-1]
-    names = module.split(".")
-    # A package is the folder of its `__init__.py`, a module is a file.
-    place = "/".join([*(names if file == "__init__.py" else names[:-1]), file])
-    return f"{place}:{code.co_firstlineno}"
 
 
 def bare(declaration: Implementation) -> Implementation:

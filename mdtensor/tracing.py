@@ -11,7 +11,8 @@ from typing import Any
 
 from mdtensor import mismatch
 from mdtensor.kernels.observe import Cast, Kernel, Seen, observed
-from mdtensor.selection import Method, Selection, Trial, place_of
+from mdtensor.place import place_of
+from mdtensor.selection import Method, Selection, Trial
 from mdtensor.watching import watched
 
 #: The lists being written here, each with the depth of the next call in it.
@@ -77,13 +78,13 @@ class Call:
     def kernel(self) -> str | None:
         """Name of the kernel that did the work; None if none was seen."""
         found = Trial(kernels=self.kernels).kernel
-        return found and str(found.name)
+        return None if found is None else str(found.name)
 
     @property
     def isa(self) -> str | None:
         """Instruction set of that kernel."""
         found = Trial(kernels=self.kernels).kernel
-        return found and str(found.isa)
+        return None if found is None else str(found.isa)
 
     def __str__(self) -> str:
         call = mismatch.called(self.selection.operation, self.types)

@@ -53,8 +53,6 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
     if declared.sequence and len(arguments) == 1 and _is_list(arguments[0]):
         arguments = tuple(arguments[0])
     found: Selection = operation.select(*map(_type, arguments))
-    if not options and all(isinstance(x, type) for x in arguments):
-        return found
     return replace(found, arguments=arguments, options=options)
 
 

@@ -24,7 +24,7 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"wording", "markup", "files", "parameters"},
+    {"wording", "markup", "files", "parameters", "place"},
     {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},

@@ -167,6 +167,18 @@ def test_a_quantized_kernel_is_named_with_its_instruction_set() -> None:
     assert kernels == [("gemm_u8s8u8", "generic"), ("gemm_u8s8s32", "generic")]
 
 
+def test_types_are_tried_in_the_context_that_asks() -> None:
+    types = md.linear, QUInt8Tensor, QInt8Tensor
+    own = md.which(*types).isa
+    with runway("generic"):
+        assert md.which(*types).isa == "generic"
+        assert md.linear.select(*types[1:]).isa == "generic"
+    assert md.which(*types).isa == own
+    with md.promotion_rules("strict"):
+        assert md.which(md.add, md.Float32Tensor, md.Int8Tensor).is_refusal
+    assert not md.which(md.add, md.Float32Tensor, md.Int8Tensor).is_refusal
+
+
 def test_a_refusal_says_why() -> None:
     mixed = md.which(md.add, QInt8Tensor, md.Float32Tensor)
     assert mixed.method.is_refusal and mixed.is_refusal and mixed.kernel is None

@@ -328,3 +328,18 @@ def test_the_dead_say_why():
         "it fits 1 call, 0 of them ambiguous",
         "1 call: add(a: Float, b: Float)",
     )
+
+
+def test_explain_fits_100_columns_for_every_operation():
+    given = [
+        md.Float32Tensor,
+        md.Int8Tensor,
+        md.CudaFloat32Tensor,
+        md.quant.QInt8Tensor,
+    ]
+    for function in md.operations().values():
+        count = 2 if function.operation.sequence else len(function.operation.dispatched)
+        for kind in given:
+            types = (kind, *[md.Float32Tensor] * (count - 1))
+            lines = str(diagnose.explain(function, *types)).splitlines()
+            assert max(map(len, lines)) <= 100, (function, kind)
