@@ -1,4 +1,4 @@
-"""Observation of kernels: which ones a call ran, for traces and for questions.
+"""Observer of the kernels that calls run, for `traced` and `which`.
 
     with observed() as seen:
         ...                      # calls
@@ -6,8 +6,8 @@
 
 Compiled kernels report themselves: after the call, the Python code that calls one has
 `if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `dense/quiet.py`
-are seen by its runner, which is another one meanwhile, and the other NumPy kernels
-when Python enters them. Nobody pays for it outside of a block.
+are seen by its runner, which `observed` replaces, and the other NumPy kernels when
+Python enters them. Outside of a block this costs compiled kernels one `if`.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Method:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether it only raises: its rule of deduction says so by this name."""
+        """Whether the method only raises; its rule of deduction has this attribute."""
         return bool(getattr(self.deduce, "is_refusal", False))
 
     @property
@@ -101,16 +101,16 @@ class Method:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a call of a selection came to, tried once on copies or stand-ins.
+    """The outcome of one call of a selection, on copies or stand-ins.
 
     Args:
         result: type and shape of the result, a spec or several; None if it raised.
-        error: what it raised; None if nothing.
+        error: the exception that it raised; None if it ran.
         promotion: the common element type of the operands; None if they have one type,
             or are not brought to one.
         casts: (from, to) for each conversion of elements, by names of element types.
-        kernels: what ran, in order, each with `name` and `isa`.
-        unknown: why it could not be tried; empty if it was.
+        kernels: the kernels that ran, in order, each with `name` and `isa`.
+        unknown: the reason why the call was not tried; empty if it was.
     """
 
     result: Any = None
@@ -132,14 +132,14 @@ class Trial:
 
 @dataclass(frozen=True, repr=False)
 class Selection:
-    """What a call with arguments of `types` runs; see `which`.
+    """The answer to `which`: the method and function that a call runs, and more.
 
     Args:
-        operation: what is called.
+        operation: the operation.
         types: of the arguments.
         method: the method that is chosen.
-        arguments: what was asked about: values, specs or types.
-        options: that the call is given.
+        arguments: values, specs or types, as they were given to `which`.
+        options: options of the call.
     """
 
     operation: Any
@@ -187,7 +187,7 @@ class Selection:
 
     @property
     def trial(self) -> Trial:
-        """What the call comes to: it is run once, on copies or on stand-ins."""
+        """The outcome of the call, which is run once, on copies or on stand-ins."""
         if self.arguments is None:
             # Calls share it, under other rules and instruction sets: nothing is kept.
             return Selection.try_call(self)
@@ -230,7 +230,7 @@ class Selection:
 
     @property
     def error(self) -> Exception | None:
-        """What the call raises; None if it runs."""
+        """The exception that the call raises; None if it runs."""
         return self.trial.error
 
     @property
@@ -245,7 +245,7 @@ class Selection:
 
     @property
     def reason(self) -> str:
-        """Why this method: the others that fit, and are less specific."""
+        """The methods that fit as well and are less specific, in a few words."""
         fitting = [m for m in self.operation.methods if m.accepts(self.types)]
         others = [str(m) for m in fitting if m is not self.method]
         if not others:
@@ -264,7 +264,7 @@ class Selection:
         return f"{call} -> {self.method}  {self.place}"
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, text) for what there is to say besides the line."""
+        """Yield (name, text) for each fact that the line leaves out."""
         if self.function is not self.method.implementation:
             yield "fast path", f"of {self.method.location}"
         if self.is_refusal:

@@ -1,4 +1,4 @@
-"""Calls as they happen: the method that each runs, and inside which other call."""
+"""Calls as they happen: method, function and kernel of each, and their nesting."""
 
 from __future__ import annotations
 
@@ -94,11 +94,12 @@ class Call:
 
 @contextmanager
 def traced() -> Iterator[list[Call]]:
-    """The calls of operations in a `with` block, in the order in which they begin.
+    """List the calls of operations in a `with` block, in the order in which they begin.
 
-    Those of the block's own thread and of tasks that it starts are listed, those of
-    other threads are not; they only take the longer way meanwhile. A call without a
-    method raises, and is not listed; nor is what `select` gave, when it is invoked.
+    Each names the function that ran, its kernel and instruction set. The list has calls
+    of the block's own thread and of tasks that it starts; other threads run as ever,
+    a little slower. A call without a method raises and is not listed, nor is a call
+    of what `select` returned.
 
     Returns:
         A list of `Call`, which grows.

@@ -1,4 +1,4 @@
-"""`which`: what a call runs, asked with types, values or specs."""
+"""`which`: the answer to what a call runs, for types, values or specs."""
 
 from __future__ import annotations
 

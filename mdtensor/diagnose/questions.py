@@ -95,7 +95,7 @@ def _defaults(found: Source, given: int) -> Iterator[type]:
 
 
 def which(function: Any, /, *arguments: Any) -> MethodInfo:
-    """The method that a call runs.
+    """Return the method that a call runs; `md.which` says more about operations.
 
     Args:
         function: an operation or a function of plum.
