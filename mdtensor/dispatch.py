@@ -25,6 +25,7 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
+from warnings import warn
 
 import plum
 
@@ -340,10 +341,11 @@ def method(
     *,
     deduce: Callable[..., Any] | None = None,
     prepare: Callable[..., Any] | None = None,
-    specialize: Callable[..., Implementation | None] | None = None,
+    fast_path: Callable[..., Implementation | None] | None = None,
     override: bool = False,
     types: tuple[Any, ...] | None = None,
     anywhere: bool = False,
+    specialize: Callable[..., Implementation | None] | None = None,
 ) -> Callable[[Implementation], Any]:
     """Add the decorated function to the operation `function`.
 
@@ -352,10 +354,12 @@ def method(
         deduce: rule for the result of this method, if it is not the declared one. What
             depends on the operation is told by `deduce.of(operation)`, if there is one.
         prepare: given the constant arguments, returns a step for compiled plans.
-        specialize: given types, returns what calls with just these run, or None.
+        fast_path: given the types of a call, returns the function that runs instead
+            of the method, or None. Both give the same results.
         override: replace a method that has the same signature.
         types: what it is for, if the annotations do not say; then any callable will do.
         anywhere: it runs on every device, and not only on those whose tensors it names.
+        specialize: the former name of `fast_path`.
 
     Returns:
         A decorator that returns the operation, so that its name keeps its meaning.
@@ -371,12 +375,16 @@ def method(
             "Use @method(operation) with what @generic declared",
         )
 
+    if specialize is not None:
+        warn("specialize= is now fast_path=", DeprecationWarning, stacklevel=2)
+        fast_path = fast_path or specialize
+
     def add_method(implementation: Implementation) -> Any:
         operation: Operation = function.operation
         found, signature = implemented(operation, implementation, types)
         bind = getattr(deduce, "of", None)
         rule = bind(operation) if callable(bind) else deduce
-        rest = rule, prepare, specialize, operation.name, anywhere
+        rest = rule, prepare, fast_path, operation.name, anywhere
         operation.add_method(Method(found, signature, *rest), override)
         return operation.function
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import plum
 
@@ -14,9 +14,15 @@ from mdtensor import mismatch
 from mdtensor.annotations import check_annotations, check_types, is_of_annotations
 from mdtensor.call import TARGET
 from mdtensor.declaration import type_name
-from mdtensor.errors import RegistrationError
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    PromotionError,
+    RegistrationError,
+)
 from mdtensor.fitting import check_callable, check_rule
 from mdtensor.parameters import Parameters
+from mdtensor.place import place_of
 
 Implementation = Callable[..., Any]
 
@@ -30,7 +36,7 @@ class Method:
         signature: the types it is for, as plum orders them.
         deduce: types and shapes of the result, if other than the declaration's.
         prepare: does the work that depends on constant arguments only, once.
-        specialize: a shorter way for arguments of just these types, or None.
+        fast_path: given types, returns the function that runs instead, or None.
         name: of the operation, whatever the function is called.
         anywhere: it runs on every device, and not only on those whose tensors it names.
     """
@@ -39,7 +45,7 @@ class Method:
     signature: plum.Signature
     deduce: Callable[..., Any] | None
     prepare: Callable[..., Any] | None
-    specialize: Callable[..., Implementation | None] | None = None
+    fast_path: Callable[..., Implementation | None] | None = None
     name: str = ""
     anywhere: bool = False
 
@@ -74,21 +80,14 @@ class Method:
         return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether the method only raises; its rule of deduction has this attribute."""
+        return bool(getattr(self.deduce, "is_refusal", False))
+
+    @property
     def location(self) -> str:
         """`package/file.py:line` of its definition; the bare name of a builtin."""
-        found: Any = inspect.unwrap(self.implementation)
-        while isinstance(found, functools.partial):
-            found = found.func
-        module = getattr(found, "__module__", None) or type(found).__module__
-        written = found if hasattr(found, "__code__") else type(found).__call__
-        if not hasattr(written, "__code__"):
-            return f"{module}.{getattr(found, '__name__', type(found).__name__)}"
-        code = written.__code__
-        file = code.co_filename.rsplit("/", 1)[-1]
-        names = module.split(".")
-        # A package is the folder of its `__init__.py`, a module is a file.
-        place = "/".join([*(names if file == "__init__.py" else names[:-1]), file])
-        return f"{place}:{code.co_firstlineno}"
+        return place_of(self.implementation)
 
     def __repr__(self) -> str:
         return f"<method {self} at {self.location}>"
@@ -100,24 +99,68 @@ class Method:
         return f"{self.name or self.implementation.__name__}({', '.join(shown)})"
 
 
+@dataclass(frozen=True)
+class Trial:
+    """The outcome of one call of a selection, on copies or stand-ins.
+
+    Args:
+        result: type and shape of the result, a spec or several; None if it raised.
+        error: the exception that it raised; None if it ran.
+        promotion: the common element type of the operands; None if they have one type,
+            or are not brought to one.
+        casts: (from, to) for each conversion of elements, by names of element types.
+        kernels: the kernels that ran, in order, each with `name` and `isa`.
+        unknown: the reason why the call was not tried; empty if it was.
+    """
+
+    result: Any = None
+    error: Exception | None = None
+    promotion: Any = None
+    casts: tuple[Any, ...] = ()
+    kernels: tuple[Any, ...] = ()
+    unknown: str = ""
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel that does the work; None if none was seen.
+
+        The compiled one, else the last: checks and casts come first.
+        """
+        compiled = (kernel for kernel in self.kernels if kernel.is_compiled)
+        return next(compiled, self.kernels[-1] if self.kernels else None)
+
+
 @dataclass(frozen=True, repr=False)
 class Selection:
-    """The method that a call with arguments of `types` runs."""
+    """The answer to `which`: the method and function that a call runs, and more.
+
+    Args:
+        operation: the operation.
+        types: of the arguments.
+        method: the method that is chosen.
+        arguments: values, specs or types, as they were given to `which`.
+        options: options of the call.
+    """
 
     operation: Any
     types: tuple[type, ...]
     method: Method
+    arguments: tuple[Any, ...] | None = field(default=None, compare=False)
+    options: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    #: Tries a selection; set by `mdtensor.trial`, which stands above tensors.
+    try_call: ClassVar[Callable[[Selection], Trial]]
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Invoke the method; the arguments must be of the selected types."""
-        return self.method.implementation(*arguments, **options)
+        """Invoke the function; the arguments must be of the selected types."""
+        return self.function(*arguments, **options)
 
-    @property
+    @functools.cached_property
     def function(self) -> Implementation:
-        """What a call with `types` runs, as it is: to be kept where calls are many.
+        """The function that a call with `types` runs: the method or its fast path.
 
         Nothing stands before it: it takes every option by name, checks no types, and
-        stays what it is when methods are added or replaced.
+        stays what it is when methods are added or replaced. Keep it for loops.
 
         Example:
             >>> import mdtensor as md
@@ -126,20 +169,124 @@ class Selection:
             >>> run(x, x).tolist()
             [2, 4]
         """
-        shorter = self.method.specialize and self.method.specialize(*self.types)
-        return shorter or self.method.implementation
+        if any(self.options.get(name) is not None for name in TARGET):
+            return self.method.implementation  # fast paths do not round
+        fast_path = self.method.fast_path and self.method.fast_path(*self.types)
+        return fast_path or self.method.implementation
+
+    @property
+    def place(self) -> str:
+        """`package/file.py:line` of `function`."""
+        return place_of(self.function)
+
+    @property
+    def device(self) -> Any:
+        """The device of its first tensor; None if there is none."""
+        homes = (getattr(kind, "device", None) for kind in self.types)
+        return next((home for home in homes if home is not None), None)
+
+    @property
+    def trial(self) -> Trial:
+        """The outcome of the call, which is run once, on copies or on stand-ins."""
+        if self.arguments is None:
+            # Calls share it, under other rules and instruction sets: nothing is kept.
+            return Selection.try_call(self)
+        if "_trial" not in self.__dict__:
+            self.__dict__["_trial"] = Selection.try_call(self)
+        found: Trial = self.__dict__["_trial"]
+        return found
+
+    @property
+    def kernel(self) -> str | None:
+        """Name of the kernel that does the work, as the trial observed it."""
+        found = self.trial.kernel
+        return None if found is None else str(found.name)
+
+    @property
+    def isa(self) -> str | None:
+        """Instruction set of the kernel."""
+        found = self.trial.kernel
+        return None if found is None else str(found.isa)
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """All kernels that ran, in order."""
+        return self.trial.kernels
+
+    @property
+    def promotion(self) -> Any:
+        """The element type that the operands are brought to; None if to none."""
+        return self.trial.promotion
+
+    @property
+    def casts(self) -> tuple[Any, ...]:
+        """(from, to) for each conversion of elements, before or inside a kernel."""
+        return self.trial.casts
+
+    @property
+    def result(self) -> Any:
+        """Type and shape of the result as specs; None if the call raises."""
+        return self.trial.result
+
+    @property
+    def error(self) -> Exception | None:
+        """The exception that the call raises; None if it runs."""
+        return self.trial.error
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether calls with these types raise on this host, whatever they hold.
+
+        The method only refuses, the types have no common one, or the device has no
+        method or is not there.
+        """
+        refusals = (DispatchError, PromotionError, DeviceError)
+        return self.method.is_refusal or isinstance(self.error, refusals)
+
+    @property
+    def reason(self) -> str:
+        """The methods that fit as well and are less specific, in a few words."""
+        fitting = [m for m in self.operation.methods if m.accepts(self.types)]
+        others = [str(m) for m in fitting if m is not self.method]
+        if not others:
+            return "the only method that fits"
+        return f"more specific than {' and '.join(others)}"
 
     def deduce(self, *specs: Any, **options: Any) -> Any:
-        """Type and shape of the result for arguments of the given specs."""
+        """Return type and shape of the result for arguments of the given specs."""
         rule = self.method.deduce or self.operation.rule
         return rule(*specs, **self.operation.fill(options))
 
+    @property
+    def line(self) -> str:
+        """The call, its method and the place of the function, in one line."""
+        call = mismatch.called(self.operation, self.types)
+        return f"{call} -> {self.method}  {self.place}"
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield (name, text) for each fact that the line leaves out."""
+        if self.function is not self.method.implementation:
+            yield "fast path", f"of {self.method.location}"
+        if self.is_refusal:
+            yield "refuses", str(self.error or self.trial.unknown)
+            return
+        if self.trial.unknown:
+            yield "kernel", f"unknown: {self.trial.unknown}"
+        if self.error is not None:
+            yield "raises", str(self.error)
+        if self.promotion is not None:
+            yield "promotes", f"to {self.promotion}"
+        if self.casts:
+            yield "casts", ", ".join(f"{a} to {b}" for a, b in self.casts)
+        if self.kernels:
+            home = "" if self.device is None else f", on {self.device}"
+            yield "kernel", f"{self.kernel}, {self.isa}{home}"
+
     def __repr__(self) -> str:
-        return f"<{self}>"
+        return f"<{self.line}>"
 
     def __str__(self) -> str:
-        call = mismatch.called(self.operation, self.types)
-        return f"{call} -> {self.method}  {self.method.location}"
+        return "\n".join([self.line, *(f"  {n}: {t}" for n, t in self.facts())])
 
 
 def bare(declaration: Implementation) -> Implementation:

@@ -1,43 +1,74 @@
-"""What would run: the method that a call selects, without calling it."""
+"""`which`: the answer to what a call runs, for types, values or specs."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mdtensor.errors import OptionError, shown
+from mdtensor.generics.spec import TensorSpec
 from mdtensor.selection import Selection
 
 
-def which(operation: Any, /, *arguments: Any) -> Selection:
-    """The method of `operation` for arguments of these types; prints as one line.
+def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
+    """Return what a call runs: the method, the function, and the way to its kernel.
+
+    The choice looks at types alone. `kernel`, `isa`, `promotion`, `casts`, `result` and
+    `is_refusal` are observed when you ask for them, or print the answer: the call is
+    run once, on copies of the values that you gave, on ones for a spec, and on small
+    tensors for a type. Give values or specs where the kernel depends on shapes, grids
+    or `out=`.
 
     Args:
         operation: what `generic` declared.
-        arguments: tensors and Python scalars, of which only the types count, or types.
-            Those at the end that have defaults may be left out.
+        arguments: types, values or specs, in any mix. You may leave out those at the
+            end that have defaults.
+        options: as the call takes them.
 
     Raises:
-        OptionError: `operation` is none.
+        OptionError: `operation` is not an operation, or does not have the option.
         DispatchError: no method fits, or two fit equally well.
 
     Example:
         >>> import mdtensor as md
-        >>> print(md.which(md.relu, md.Float32Tensor))  # doctest: +ELLIPSIS
-        relu(Float32Tensor) -> relu(RealTensor)  mdtensor/ops/activation.py:...
-        >>> md.which(md.add, md.asarray([1]), 2).method.rounds
+        >>> found = md.which(md.add, md.Float32Tensor, md.Int8Tensor)
+        >>> print(found)  # doctest: +ELLIPSIS
+        add(Float32Tensor, Int8Tensor) -> add(...)  mdtensor/ops/arithmetic.py:...
+          promotes: to float32
+          casts: int8 to float32
+          kernel: numpy.add, NumPy..., on cpu
+        >>> found.is_refusal
         False
 
     Source: Julia, `@which`.
     """
     if not hasattr(operation, "operation"):
         raise OptionError(f"{shown(operation)} is no operation", "See md.operations()")
-    types = (x if isinstance(x, type) else type(x) for x in arguments)
-    found: Selection = operation.select(*types)
-    return found
+    declared = operation.operation
+    unknown = [name for name in options if name not in declared.options]
+    if unknown:
+        known = ", ".join(declared.options) or "none"
+        problem = f"{declared.name} does not take the option {unknown[0]}"
+        raise OptionError(problem, f"Its options: {known}")
+    if declared.sequence and len(arguments) == 1 and _is_list(arguments[0]):
+        arguments = tuple(arguments[0])
+    found: Selection = operation.select(*map(_type, arguments))
+    return replace(found, arguments=arguments, options=options)
+
+
+def _is_list(argument: Any) -> bool:
+    return isinstance(argument, (list, tuple))
+
+
+def _type(argument: Any) -> type:
+    """Return the type by which an argument is dispatched."""
+    if isinstance(argument, TensorSpec):
+        argument = argument.type
+    return argument if isinstance(argument, type) else type(argument)
 
 
 def why(selection: Selection) -> str:
-    """Why this method: what else fits the types, and is less specific.
+    """Return `selection.reason`: what else fits the types, and is less specific.
 
     Example:
         >>> import mdtensor as md
@@ -49,8 +80,4 @@ def why(selection: Selection) -> str:
 
     Source: Julia, "Methods"; plum, "Method Precedence".
     """
-    fitting = [m for m in selection.operation.methods if m.accepts(selection.types)]
-    others = [str(m) for m in fitting if m is not selection.method]
-    if not others:
-        return "the only method that fits"
-    return f"more specific than {' and '.join(others)}"
+    return selection.reason

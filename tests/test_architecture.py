@@ -24,21 +24,22 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"wording", "markup", "files", "parameters"},
+    {"wording", "markup", "files", "parameters", "place"},
     {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
     {"mismatch", "arguments", "fitting"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
-    {"generics", "which", "registration", "watching"},
-    {"tracing"},
+    {"generics", "registration", "watching"},
+    {"tracing", "which"},
     {"operators", "interchange", "inspection", "catalog", "bound"},
     {"infer"},
     {"tensor"},
     {"leaves", "registry"},
     {"ops", "probe"},
     {"linalg", "fft", "extend", "support", "tables", "checking", "wide", "safetensors"},
+    {"trial"},
     {"stubs"},
     {"cuda", "emucuda", "diagnose", "conformance"},
     {"cli"},
@@ -66,6 +67,7 @@ LEAVES = {
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
 CALLS_KERNELS = {"ops", "checking", "wide", "cuda", "emucuda", "diagnose", "cli"}
+CALLS_KERNELS |= {"tracing", "trial"}  # they observe what runs
 QUANT_MAY_NAME = {
     "errors",
     "files",

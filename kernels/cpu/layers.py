@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import runway
 from mdtensor.kernels.cpu.weight_only import padded_rows
 from mdtensor.kernels.dense.conv import windows
@@ -40,6 +41,8 @@ class Layer:
             *(rows, self.k, m, self.k, packed, self.n, *grid),
             *(self._bias, flat, self.n),
         )
+        if observe.ACTIVE:
+            observe.ran(self.kernel, self.runway)
         return out
 
     @property

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import runway
 from mdtensor.kernels.cpu.invoke import ALIGN, SLACK, invokers
 from mdtensor.kernels.cpu.record import STEP
@@ -143,6 +144,8 @@ class Step:
             *(row, 0, buffers[0], buffers[-1], out.reshape(-1).view(np.uint8)),
             *(scratch, plan.constants),
         )
+        if observe.ACTIVE:
+            observe.ran(self.kernel, self.runway)
         return out
 
 

@@ -33,6 +33,19 @@ def _renew() -> Run:
 _renew()  # tasks start with a copy of what they find
 
 
+def current() -> Run:
+    """Return the runner of this context."""
+    try:
+        return runner()
+    except LookupError:
+        return _renew()
+
+
+def replace(run: Run) -> None:
+    """Have `runner()` give `run` in this context; `observe` records calls so."""
+    _RUN.set(run)
+
+
 def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """function(*arguments, **options) without a warning of floating point.
 

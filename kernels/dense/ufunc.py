@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdtensor.kernels import observe
 from mdtensor.kernels.dense import half
 from mdtensor.kernels.dense.half import (
     FLOAT32 as FLOAT32,
@@ -79,6 +80,8 @@ def spread(ufunc: Any, *operands: Array) -> Array:
         quietly(ufunc, *pieces, out=out[start:stop])
 
     TEAM.spread(work, count)
+    if observe.ACTIVE:  # other threads may have done it all
+        observe.spread(ufunc, *operands)
     return result
 
 

@@ -212,4 +212,6 @@ def resolutions() -> list[dict[str, str]]:
         (md.Float32Tensor, quant.QInt8Tensor, type(None)),
     ]
     found = [md.which(md.conv2d, *types) for types in choices]
-    return [{"selected": str(s), "why": md.why(s)} for s in found]
+    return [
+        {"selected": f"{s.line}  {s.kernel}, {s.isa}", "why": s.reason} for s in found
+    ]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from textwrap import wrap
 
 from mdtensor.diagnose.finding import MethodInfo
 from mdtensor.diagnose.hints import type_name
+
+#: Columns of a text.
+WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ class Explanation:
         tied: those that fit equally well, if none runs because of that.
         reason: in a few words.
         rows: every method, those that fit first.
+        facts: (name, text) for what runs, of an operation of ours: the place of the
+            function, promotion, casts, kernel with instruction set and device, or why
+            the call is refused; see `md.which`.
     """
 
     function: str
@@ -44,6 +51,7 @@ class Explanation:
     tied: tuple[MethodInfo, ...]
     reason: str
     rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         short = self.function.rpartition(".")[2]
@@ -51,13 +59,33 @@ class Explanation:
         lines.append(f"  => {self.winner}" if self.winner else f"  => {self.reason}")
         if self.winner:
             lines.append(f"  why: {self.reason}, of {len(self.rows)} in all")
+        lines += [f"  {name}: {text}" for name, text in self.facts]
+        return "\n".join(_fitted([*lines, *self._listed()]))
+
+    def _listed(self) -> list[str]:
+        """Return a line for each method, in columns where these fit."""
         names = [row.method.signature for row in self.rows]
         places = [row.method.location for row in self.rows]
         wide, far = max(map(len, names), default=0), max(map(len, places), default=0)
-        for row, name, place in zip(self.rows, names, places, strict=True):
-            rank = str(row.rank or "-")
-            lines.append(f"  {rank:>2}  {name:<{wide}}  {place:<{far}}  {row.reason}")
-        return "\n".join(lines)
+        reasons = max((len(row.reason) for row in self.rows), default=0)
+        if wide + far + reasons + 10 > WIDTH:
+            wide = far = 0
+        return [
+            f"  {row.rank or '-':>2}  {name:<{wide}}  {place:<{far}}  {row.reason}"
+            for row, name, place in zip(self.rows, names, places, strict=True)
+        ]
+
+
+def _fitted(lines: Iterable[str]) -> Iterable[str]:
+    """Yield lines of at most `WIDTH` columns."""
+    for line in lines:
+        if len(line) <= WIDTH:
+            yield line
+        else:
+            text = line.lstrip()
+            indent = " " * (len(line) - len(text))
+            more = f"{indent}    "
+            yield from wrap(text, WIDTH, initial_indent=indent, subsequent_indent=more)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
 from mdtensor.diagnose.universe import Universe, check_class, universe_of
 from mdtensor.errors import DispatchError
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.which import which as which_runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,7 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
         arguments: types, or values of which only the types count.
     """
     found = source(function)
-    given = [x if isinstance(x, type) else type(x) for x in arguments]
+    given = [_type(x) for x in arguments]
     types = (*given, *_defaults(found, len(given)))
     order = Order(kind for method in found.methods for kind in spellings(method))
     universe = Universe.of(types)
@@ -73,6 +75,13 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     asked = Call(found, types, order, table, 0, None)
     mask = 0 if asked.miscounted else table.mask(types)
     return replace(asked, mask=mask, answer=table.answer(mask) if mask else None)
+
+
+def _type(argument: Any) -> type:
+    """Return the type by which a type, value or spec is dispatched."""
+    if isinstance(argument, TensorSpec):
+        argument = argument.type
+    return argument if isinstance(argument, type) else type(argument)
 
 
 def _defaults(found: Source, given: int) -> Iterator[type]:
@@ -86,7 +95,7 @@ def _defaults(found: Source, given: int) -> Iterator[type]:
 
 
 def which(function: Any, /, *arguments: Any) -> MethodInfo:
-    """The method that a call runs.
+    """Return the method that a call runs; `md.which` says more about operations.
 
     Args:
         function: an operation or a function of plum.
@@ -111,18 +120,21 @@ def which(function: Any, /, *arguments: Any) -> MethodInfo:
     return MethodInfo.of(asked.winner)
 
 
-def explain(function: Any, /, *arguments: Any) -> Explanation:
-    """What a call runs and why, with every method that does not run and why not.
+def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
+    """Explain what a call runs, and why no other method does.
+
+    For an operation of ours it says what `md.which` finds, with every other method.
 
     Args:
         function: an operation or a function of plum.
-        arguments: types, or values of which only the types count.
+        arguments: types, values or specs, in any mix.
+        options: of an operation, as the call takes them.
 
     Returns:
-        The explanation; it prints as a table.
+        The explanation; it prints in at most 100 columns.
 
     Raises:
-        OptionError: `function` is neither.
+        OptionError: `function` is neither, or does not have the option.
 
     Example:
         >>> import mdtensor as md
@@ -137,9 +149,23 @@ def explain(function: Any, /, *arguments: Any) -> Explanation:
     winner = None if asked.winner is None else MethodInfo.of(asked.winner)
     tied = () if winner else tuple(map(MethodInfo.of, asked.tied))
     names = tuple(map(type_name, asked.types))
+    facts = _facts(function, arguments, options) if winner else ()
     return Explanation(
-        asked.found.name, names, winner, tied, _reason(asked), tuple(rows)
+        asked.found.name, names, winner, tied, _reason(asked), tuple(rows), facts
     )
+
+
+def _facts(
+    function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[str, str], ...]:
+    """Return what `which` finds out about a call; nothing for functions of plum."""
+    if not hasattr(function, "operation"):
+        return ()
+    try:
+        found = which_runs(function, *arguments, **options)
+    except DispatchError:  # the declaration rules out what the methods would take
+        return ()
+    return ("runs", found.place), *found.facts()
 
 
 def _reason(asked: Call) -> str:

@@ -1,4 +1,4 @@
-"""Short ways of calls whose operands are host tensors of one type."""
+"""Fast paths for calls whose operands share one host tensor type."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,16 +14,16 @@ from mdtensor.ops.operands import PLAIN, new
 from mdtensor.tensor import Tensor
 
 
-def alike(
+def fast_path(
     general: Any, operation: Any, ufunc: np.ufunc, result: type[Tensor] | None = None
 ) -> Callable[..., Any]:
-    """What `general(operation, ufunc, *operands)` comes to for operands of one type.
+    """Return the `fast_path=` of a method that is `general(operation, ufunc, ...)`.
 
     Args:
-        result: type of the result; without it that of the operands.
+        result: type of the result; by default the type of the operands.
     """
 
-    def specialize(kind: type[Tensor], *others: type[Tensor]) -> Any:
+    def choose(kind: type[Tensor], *others: type[Tensor]) -> Any:
         if any(other is not kind for other in others):
             return None
         compute = partial(general, operation, ufunc)
@@ -33,7 +33,7 @@ def alike(
         is_narrow = on_host and half.is_narrow(kind.dtype.storage)
         return _narrow(compute, ufunc, result or kind) if others and is_narrow else None
 
-    return specialize
+    return choose
 
 
 def _single(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:

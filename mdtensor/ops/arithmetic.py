@@ -31,7 +31,7 @@ from mdtensor.leaves import (
     NumericTensor,
     RealTensor,
 )
-from mdtensor.ops.alike import alike
+from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import (
     PLAIN,
     Operand,
@@ -51,17 +51,17 @@ EXACT = 2**53  # below it float64 holds every integer
 PLAIN_FLOATS = frozenset(kind for kind in PLAIN if kind.dtype.is_floating)
 
 
-@method(add, specialize=alike(binary, add, np.add))
+@method(add, fast_path=fast_path(binary, add, np.add))
 def add(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(add, np.add, x1, x2)
 
 
-@method(sub, specialize=alike(binary, sub, np.subtract))
+@method(sub, fast_path=fast_path(binary, sub, np.subtract))
 def sub(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(sub, np.subtract, x1, x2)
 
 
-@method(mul, specialize=alike(binary, mul, np.multiply))
+@method(mul, fast_path=fast_path(binary, mul, np.multiply))
 def mul(x1: Operand, x2: Operand, /) -> Tensor:
     return binary(mul, np.multiply, x1, x2)
 
@@ -110,17 +110,17 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
     return result.wrap(kernel.pow(a, b, result.dtype.storage))
 
 
-@method(minimum, specialize=alike(binary, minimum, np.minimum))
+@method(minimum, fast_path=fast_path(binary, minimum, np.minimum))
 def minimum(x1: Real, x2: Real, /) -> Tensor:
     return binary(minimum, np.minimum, x1, x2)
 
 
-@method(maximum, specialize=alike(binary, maximum, np.maximum))
+@method(maximum, fast_path=fast_path(binary, maximum, np.maximum))
 def maximum(x1: Real, x2: Real, /) -> Tensor:
     return binary(maximum, np.maximum, x1, x2)
 
 
-@method(neg, specialize=alike(unary, neg, np.negative))
+@method(neg, fast_path=fast_path(unary, neg, np.negative))
 def neg(x: NumericTensor, /) -> Tensor:
     return unary(neg, np.negative, x)
 
@@ -130,7 +130,7 @@ def positive(x: NumericTensor, /) -> Tensor:
     return unary(positive, np.positive, x)
 
 
-@method(abs, specialize=alike(unary, abs, np.absolute))
+@method(abs, fast_path=fast_path(unary, abs, np.absolute))
 def abs(x: RealTensor, /) -> Tensor:
     return unary(abs, np.absolute, x)
 
@@ -151,7 +151,7 @@ def sign(x: ComplexTensor, /) -> Tensor:
     return unary(sign, kernel.sign, x)
 
 
-@method(square, specialize=alike(unary, square, np.square))
+@method(square, fast_path=fast_path(unary, square, np.square))
 def square(x: NumericTensor, /) -> Tensor:
     return unary(square, np.square, x)
 

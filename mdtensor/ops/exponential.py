@@ -15,12 +15,12 @@ from mdtensor.generics.exponential import (
 )
 from mdtensor.kernels.dense import exponential as kernel
 from mdtensor.leaves import ComplexTensor, FloatingTensor
-from mdtensor.ops.alike import alike
+from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import Inexact, Real, binary_inexact, unary
 from mdtensor.tensor import Tensor
 
 
-@method(exp, specialize=alike(unary, exp, np.exp))
+@method(exp, fast_path=fast_path(unary, exp, np.exp))
 def exp(x: Inexact, /) -> Tensor:
     return unary(exp, np.exp, x)
 
@@ -35,7 +35,7 @@ def expm1(x: ComplexTensor, /) -> Tensor:
     return unary(expm1, kernel.expm1, x)
 
 
-@method(log, specialize=alike(unary, log, np.log))
+@method(log, fast_path=fast_path(unary, log, np.log))
 def log(x: Inexact, /) -> Tensor:
     return unary(log, np.log, x)
 
@@ -55,7 +55,7 @@ def log10(x: Inexact, /) -> Tensor:
     return unary(log10, np.log10, x)
 
 
-@method(sqrt, specialize=alike(unary, sqrt, np.sqrt))
+@method(sqrt, fast_path=fast_path(unary, sqrt, np.sqrt))
 def sqrt(x: Inexact, /) -> Tensor:
     return unary(sqrt, np.sqrt, x)
 

@@ -5,12 +5,12 @@ import numpy as np
 from mdtensor.dispatch import method
 from mdtensor.generics.rounding import ceil, floor, round, trunc
 from mdtensor.leaves import FloatingTensor, IntegerTensor
-from mdtensor.ops.alike import alike
+from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import Inexact, unary
 from mdtensor.tensor import Tensor
 
 
-@method(floor, specialize=alike(unary, floor, np.floor))
+@method(floor, fast_path=fast_path(unary, floor, np.floor))
 def floor(x: FloatingTensor, /) -> Tensor:
     return unary(floor, np.floor, x)
 
@@ -20,7 +20,7 @@ def floor(x: IntegerTensor, /) -> Tensor:
     return unary(floor, np.positive, x)
 
 
-@method(ceil, specialize=alike(unary, ceil, np.ceil))
+@method(ceil, fast_path=fast_path(unary, ceil, np.ceil))
 def ceil(x: FloatingTensor, /) -> Tensor:
     return unary(ceil, np.ceil, x)
 
@@ -30,7 +30,7 @@ def ceil(x: IntegerTensor, /) -> Tensor:
     return unary(ceil, np.positive, x)
 
 
-@method(trunc, specialize=alike(unary, trunc, np.trunc))
+@method(trunc, fast_path=fast_path(unary, trunc, np.trunc))
 def trunc(x: FloatingTensor, /) -> Tensor:
     return unary(trunc, np.trunc, x)
 
@@ -40,7 +40,7 @@ def trunc(x: IntegerTensor, /) -> Tensor:
     return unary(trunc, np.positive, x)
 
 
-@method(round, specialize=alike(unary, round, np.rint))
+@method(round, fast_path=fast_path(unary, round, np.rint))
 def round(x: Inexact, /) -> Tensor:
     return unary(round, np.rint, x)
 

@@ -15,6 +15,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
+from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import runway, steps
 from mdtensor.kernels.dense.memory import empty
 from mdtensor.leaves import Float32Tensor
@@ -91,6 +92,8 @@ def _by_kernel(x: Any, grid: QParams) -> Any:
     has_nan = runway.CHOSEN.get().quantize_f32u8(
         numbers, float(grid.scale), zero + offset, *ends, flat
     )
+    if observe.ACTIVE:
+        observe.ran("quantize_f32u8", _isa("quantize_f32u8"))
     if has_nan:
         raise _nan(x)
     if offset:
@@ -145,6 +148,12 @@ def dequantize(x: AffineTensor, /) -> Float32Tensor:
         return Float32Tensor.wrap(products.astype(np.float32))
 
 
+def _isa(name: str) -> str:
+    """Return the instruction set of the kernel `name` in this context."""
+    found: str = runway.runway_of(getattr(runway.CHOSEN.get(), name))
+    return found
+
+
 def _numbers_of(x: Any) -> Any:
     """What codes on a plain grid stand for."""
     codes, grid = contiguous(x.codes.buffer), x.qparams
@@ -153,6 +162,8 @@ def _numbers_of(x: Any) -> Any:
     runway.CHOSEN.get().dequantize_u8f32(
         codes.reshape(-1), scale, zero, out.reshape(-1)
     )
+    if observe.ACTIVE:
+        observe.ran("dequantize_u8f32", _isa("dequantize_u8f32"))
     return out
 
 

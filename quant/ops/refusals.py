@@ -43,11 +43,15 @@ def refuse_mixed(name: str, *arguments: Any) -> NoReturn:
 
 
 def refused(name: str) -> Callable[..., NoReturn]:
-    """The rule of deduction of what `refuse_mixed` refuses."""
+    """Return the rule of a method that only refuses, by `refuse_mixed`.
+
+    `Method.is_refusal` reads from it that the method does nothing else.
+    """
 
     def deduce(*specs: Any, **_: Any) -> NoReturn:
         raise _mixed(name, specs)
 
+    deduce.is_refusal = True  # type: ignore[attr-defined]
     return deduce
 
 

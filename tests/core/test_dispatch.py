@@ -348,7 +348,7 @@ def test_what_is_no_operation_has_no_methods() -> None:
 
 def test_a_selection_shows_itself_in_one_line() -> None:
     found = md.which(md.neg, md.Int8Tensor)
-    assert repr(found) == f"<{found}>"
+    assert repr(found) == f"<{found.line}>"
     assert repr(found.method).startswith("<method neg(NumericTensor) at mdtensor/ops/")
 
 
@@ -361,7 +361,7 @@ def test_a_missing_method_tells_what_to_do_with_the_argument() -> None:
         md.add.select(md.asarray(1.0), 2)
 
 
-def test_a_specialized_method_runs_for_just_its_types() -> None:
+def test_a_fast_path_runs_for_just_its_types() -> None:
     @md.generic
     def twice(x1, x2, /):
         """Declared here."""
@@ -369,7 +369,7 @@ def test_a_specialized_method_runs_for_just_its_types() -> None:
     def shorter(first: type, second: type) -> Any:
         return (lambda x1, x2: "short") if first is second is F else None
 
-    @md.method(twice, specialize=shorter)
+    @md.method(twice, fast_path=shorter)
     def twice(x1: md.NumericTensor, x2: md.NumericTensor, /):
         return "long"
 

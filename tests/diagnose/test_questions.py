@@ -108,7 +108,8 @@ def test_explain_gives_every_method_its_place():
     assert lines[0] == "add(Float32, Float32)"
     assert lines[1] == f"  => {said.winner}"
     assert lines[2] == "  why: most specific, of 2 methods that fit, of 4 in all"
-    assert len(lines) == 7
+    assert lines[3].startswith("   1  add(a: Float, b: Float)  ")
+    assert max(map(len, lines)) <= 100
 
 
 def test_explain_says_exact_ambiguous_and_missing():
@@ -327,3 +328,18 @@ def test_the_dead_say_why():
         "it fits 1 call, 0 of them ambiguous",
         "1 call: add(a: Float, b: Float)",
     )
+
+
+def test_explain_fits_100_columns_for_every_operation():
+    given = [
+        md.Float32Tensor,
+        md.Int8Tensor,
+        md.CudaFloat32Tensor,
+        md.quant.QInt8Tensor,
+    ]
+    for function in md.operations().values():
+        count = 2 if function.operation.sequence else len(function.operation.dispatched)
+        for kind in given:
+            types = (kind, *[md.Float32Tensor] * (count - 1))
+            lines = str(diagnose.explain(function, *types)).splitlines()
+            assert max(map(len, lines)) <= 100, (function, kind)

@@ -196,7 +196,7 @@ def explain(
     modules: Imports = None,
     form: AnswerFormat = "text",
 ) -> None:
-    """What a call with arguments of these types runs, and why nothing else does."""
+    """Explain what a call with these types runs, and why no other method does."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import looking, text
 

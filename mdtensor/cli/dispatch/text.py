@@ -75,20 +75,12 @@ def show_methods(console: Console, found: Iterable[MethodInfo]) -> None:
 
 
 def show_explained(console: Console, found: Explanation) -> None:
-    """The winner, why, and every method with why it is not."""
-    name = found.function.rpartition(".")[2]
-    console.print(Text(f"{name}({', '.join(found.types)})", "bold"))
-    if found.winner:
-        console.print(Text.assemble("  => ", (str(found.winner), "bold green")))
-        console.print(Text(f"  why: {found.reason}, of {len(found.rows)} in all"))
-    else:
-        console.print(Text(f"  => {found.reason}", "bold red"))
-    table = _table("", "method", "where", "why")
-    for row in found.rows:
-        style = "green" if row.method == found.winner else "" if row.rank else "dim"
-        cells = str(row.rank or "-"), row.method.signature, row.method.location
-        table.add_row(*(Text(cell, style) for cell in (*cells, row.reason)))
-    console.print(table)
+    """Print the winner, what it runs, and why no other method does."""
+    head, outcome, *rest = str(found).splitlines()
+    console.print(Text(head, "bold"))
+    console.print(Text(outcome, "bold green" if found.winner else "bold red"))
+    for line in rest:
+        console.print(Text(line))
 
 
 def show_coverage(console: Console, found: Iterable[Coverage]) -> None:

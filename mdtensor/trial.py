@@ -1,0 +1,200 @@
+"""Trials: a selected call, run once under observation, on copies or stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from mdtensor.device import cpu
+from mdtensor.errors import DeviceError, MdtensorError, OptionError
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.kernels import observe
+from mdtensor.mismatch import called, refuse_out
+from mdtensor.probe import VALUES, Form, call_of, find_form
+from mdtensor.promotion import is_weak, result_type
+from mdtensor.registry import devices_of
+from mdtensor.selection import Selection, Trial
+from mdtensor.tensor import Tensor
+from mdtensor.tracing import untraced
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def try_call(selection: Selection) -> Trial:
+    """Run a selected call once; its error is part of what is returned."""
+    with untraced():
+        return _tried(selection)
+
+
+def _tried(selection: Selection) -> Trial:
+    if (missing := _missing_device(selection)) is not None:
+        return Trial(error=missing)
+    try:
+        arguments, options = _call(selection)
+    except MdtensorError as error:
+        return Trial(unknown=str(error))
+    with observe.observed() as seen:
+        try:
+            options = selection.operation.fill(options)
+            result = _function(selection, options)(*arguments, **options)
+        except Exception as error:  # whatever the call raises is the answer
+            return Trial(error=error, kernels=tuple(seen.kernels))
+    promotion = _promotion(selection, arguments, result, seen.casts)
+    found = _specs(result), None, promotion, tuple(seen.casts), tuple(seen.kernels)
+    return Trial(*found)
+
+
+Selection.try_call = staticmethod(try_call)
+
+
+def _missing_device(selection: Selection) -> DeviceError | None:
+    """Return the error of tensors on a device that cannot run the method here."""
+    homes = {t.device for t in selection.types if hasattr(t, "device")}
+    call = called(selection.operation, selection.types)
+    for home in sorted(homes, key=lambda home: home is not cpu):
+        if home.missing:
+            return DeviceError(f"{home}: {home.missing}", "Use cpu", call)
+        if len(homes) == 1 and home not in devices_of(selection.method):
+            problem, fix = f"no method for {home} yet", "Move the operands with to(cpu)"
+            return DeviceError(problem, fix, call)
+    return None
+
+
+def _function(selection: Selection, options: dict[str, Any]) -> Any:
+    """Return what the call runs, given options that are filled in."""
+    if "out" not in options:
+        return selection.function
+    if selection.method.rounds:
+        return selection.method.implementation
+
+    def refuse(*arguments: Any, **_: Any) -> Any:
+        refuse_out(selection.operation, *arguments)
+
+    return refuse
+
+
+def _call(selection: Selection) -> tuple[list[Any], dict[str, Any]]:
+    """Return arguments and options that nobody else holds."""
+    operation, types = selection.operation, selection.types
+    given = selection.arguments
+    asked: tuple[Any, ...] = types if given is None else given
+    asked = (*asked, *_left_out(operation, len(asked)))
+    options = dict(selection.options)
+    if any(isinstance(x, type) for x in asked) or _needed(operation) - options.keys():
+        asked, options = _completed(operation, asked, options)
+    return [_made(x) for x in asked], {k: _made(v) for k, v in options.items()}
+
+
+def _left_out(operation: Any, given: int) -> list[Any]:
+    """Return the defaults of the arguments after the first `given` ones."""
+    if operation.sequence:
+        return []
+    parameters = operation.signature.parameters
+    return [parameters[name].default for name in operation.dispatched[given:]]
+
+
+def _needed(operation: Any) -> set[str]:
+    """Return the options that have no default."""
+    empty = operation.signature.empty
+    return {name for name, given in operation.options.items() if given is empty}
+
+
+def _completed(
+    operation: Any, asked: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the call with specs and values in the place of types."""
+    form = find_form(operation)
+    first = next((x for x in asked if _is_tensor_type(x)), None)
+    if form is None or first is None:
+        raise OptionError(
+            f"no arguments of {operation.name} are known for these types",
+            "Give values, or specs and options",
+        )
+    ranks, found = iter(form.ranks), []
+    names = operation.dispatched * (len(asked) if operation.sequence else 1)
+    for name, kind in zip(names, asked, strict=False):
+        rank = next(ranks, 1) if _is_tensor(kind) else 0
+        found.append(_of_type(name, kind, (form.size,) * rank, first))
+    return tuple(found), _defaults(operation, first, form) | options
+
+
+def _defaults(operation: Any, first: Any, form: Form) -> dict[str, Any]:
+    return call_of(operation, first, form)[1]
+
+
+def _is_tensor_type(x: Any) -> bool:
+    return isinstance(x, type) and issubclass(x, Tensor) and hasattr(x, "dtype")
+
+
+def _is_tensor(x: Any) -> bool:
+    return _is_tensor_type(x) or isinstance(x, (Tensor, TensorSpec))
+
+
+def _of_type(name: str, kind: Any, shape: tuple[int, ...], first: Any) -> Any:
+    """Return a spec or a value of the type `kind`; what is not a type stays."""
+    if not isinstance(kind, type):
+        return kind
+    if _is_tensor_type(kind):
+        return kind.spec(shape)  # type: ignore[attr-defined]
+    if kind in _NUMBERS:
+        return kind(1)
+    if kind is type(None):
+        return None
+    if name in VALUES:
+        return VALUES[name](first.spec(shape or (2, 2)))
+    raise OptionError(f"{name} is a type, {kind.__name__}", "Give a value of it")
+
+
+def _made(x: Any) -> Any:
+    """Return ones for a spec, a copy of a tensor; other values as they are."""
+    if isinstance(x, TensorSpec):
+        return _ones(x)
+    return deepcopy(x) if isinstance(x, Tensor) else x
+
+
+def _ones(spec: TensorSpec) -> Any:
+    shape = tuple(
+        size if isinstance(size, int) and size >= 0 else 1 for size in spec.shape
+    )
+    if spec.qparams is None:
+        ones = np.ones(shape, spec.dtype.storage)
+        return spec.type.wrap(spec.device.from_host(ones))
+    return spec.type(np.ones(shape, np.int8).tolist(), spec.qparams)
+
+
+def _promotion(selection: Selection, arguments: Any, result: Any, casts: Any) -> Any:
+    """Return the common element type, where the result or a cast shows its use."""
+    operands = [x for x in arguments if isinstance(x, Tensor) or is_weak(x)]
+    kinds = {type(x) for x in operands}
+    if len(kinds) < 2 or not any(isinstance(x, Tensor) for x in operands):
+        return None
+    try:
+        common = result_type(*operands)
+    except MdtensorError:
+        return None
+    if any(cast.target == common.name for cast in casts):
+        return common
+    # A Python number is made in the common type: no cast shows. Where operands cannot
+    # change places, as in `repeat`, it is not an operand.
+    has_number = any(map(is_weak, operands))
+    is_common = getattr(result, "dtype", None) is common
+    if not (has_number and is_common):
+        return None
+    turned = selection.operation.find(selection.types[::-1])
+    return None if turned is None else common
+
+
+def _specs(result: Any) -> Any:
+    """Return specs in the place of tensors."""
+    if isinstance(result, Tensor):
+        return TensorSpec(type(result), result.shape, getattr(result, "qparams", None))
+    if isinstance(result, (tuple, list)):
+        return tuple(_flat(result))
+    return result
+
+
+def _flat(results: Any) -> Iterator[Any]:
+    return (_specs(each) for each in results)
