@@ -100,6 +100,8 @@ class Method:
         return f"{self.name or self.implementation.__name__}({', '.join(shown)})"
 
 
+# Operations stay functions and selections carry the rest, because calling an instance
+# costs twice as much (decision 0006).
 @dataclass(frozen=True, repr=False)
 class Selection:
     """The method that a call with arguments of `types` runs."""
@@ -199,6 +201,8 @@ def as_function(implementation: Implementation, name: str) -> Implementation:
     return call
 
 
+# Only registration tests the frozen flag, so that calls do not pay for it (decision
+# 0017).
 def refuse_frozen(operation: Any, changed: Method) -> None:
     """Refuse a method to an operation that takes no more; see diagnose.freeze.
 

@@ -57,6 +57,7 @@ class Call:
         return f"{'  ' * self.depth}{self.selection}"
 
 
+# Tracing empties the call caches, so that calls need no flag to test (decision 0015).
 @contextmanager
 def traced() -> Iterator[list[Call]]:
     """The calls of operations in a `with` block, in the order in which they begin.

@@ -33,6 +33,8 @@ def _renew() -> Run:
 _renew()  # tasks start with a copy of what they find
 
 
+# A prepared context replaces `np.errstate`, which costs 1.3 us per call (decision
+# 0007).
 def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """function(*arguments, **options) without a warning of floating point.
 

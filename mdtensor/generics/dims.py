@@ -24,6 +24,8 @@ Shape = tuple[int, ...]
 DYNAMIC = -1
 
 
+# A named size is an int, -1, so that rules that ignore names need no change (decision
+# 0010).
 class Dim(int):
     """A size that is unknown but has a name: the same name is the same size.
 
