@@ -125,7 +125,7 @@ def conv_transpose2d(
         oh = (h - 1) · stride + dilation · (kh - 1) + 1 + output_padding - padding.
 
     Raises:
-        ShapeError: channels, groups or bias do not fit, or nothing is left.
+        ShapeError: channels, groups or bias do not fit, or the result would be empty.
         OptionError: a stride or dilation below 1, a negative or too large padding.
 
     Example:

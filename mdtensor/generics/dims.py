@@ -163,15 +163,14 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
 
     Args:
         specs: the expected specs, each with a shape of sizes, -1 and `Dim`.
-        tensors: what came, one for each.
+        tensors: the actual tensors, one for each spec.
 
     Returns:
         A size for each name.
 
     Raises:
-        ShapeError: other ranks, another size than a known one, or two sizes of one
-            name.
-        OptionError: no lists of specs and of tensors, one for each.
+        ShapeError: ranks differ, a known size differs, or a name gets two sizes.
+        OptionError: `specs` and `tensors` are not lists of the same length.
 
     Example:
         >>> import mdtensor as md

@@ -1,8 +1,8 @@
 """Discrete Fourier transforms.
 
-x is the signal, X its spectrum, n their length, ω = exp(-2πi / n). `norm` says which
-direction divides by n: "backward" the inverse, "forward" the other; "ortho" divides
-both by √n. Lengths other than the argument's cut it, or fill it up with zeros.
+x is the signal, X its spectrum, n their length, ω = exp(-2πi / n). `norm` chooses the
+direction that divides by n: "backward" the inverse, "forward" the other; "ortho"
+divides both by √n. A shorter length cuts the argument, a longer one appends zeros.
 """
 
 from __future__ import annotations

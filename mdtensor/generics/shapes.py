@@ -224,8 +224,8 @@ def is_size(value: Any) -> bool:
 def reshape_shape(old: Shape, shape: Any) -> Shape:
     """Return `shape` with its one -1 computed; a `Dim` stays where unknown.
 
-    A name, as any size that is not known, may be 0: (M, 6) is (M, 5) then, and the -1
-    of (M, 3, -1) is 0 and not 2.
+    Any unknown size may be 0, named ones too. So (M, 6) can become (M, 5), and the -1
+    in (M, 3, -1) may be 0 instead of 2.
 
     Raises:
         ShapeError: the number of elements would change, whatever the unknown sizes are.
@@ -238,7 +238,7 @@ def reshape_shape(old: Shape, shape: Any) -> Shape:
     is_open = DYNAMIC in old
     at = [i for i, n in enumerate(wanted) if _is_asked(n, or_named=not is_open)]
     if len(at) > 1:
-        problem = f"shape {wanted} has more than one size to work out"
+        problem = f"shape {wanted} has more than one unknown size"
         raise ShapeError(problem, "Give all but one")
     known = prod(n for n in wanted if n != DYNAMIC)
     size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)

@@ -38,7 +38,7 @@ class TensorSpec:
     qparams: Any = None
 
     def __post_init__(self) -> None:
-        # The spec of a wrapper of others says its element type itself.
+        # A spec subclass for wrapper types defines `dtype` itself.
         is_own = type(self).dtype is not TensorSpec.dtype
         dtype = None if is_own else getattr(self.type, "dtype", None)
         has_dtype = is_own or isinstance(dtype, dtypes.DType)
@@ -82,14 +82,14 @@ class TensorSpec:
 class TileSpec(TensorSpec):
     """A tile without its elements: a tensor of few dimensions, as a core holds it.
 
-    Operations take tiles as they take tensors, and give tiles; the two do not mix.
+    Operations on tiles return tiles; you cannot mix tiles and tensors in one call.
 
     Args:
         type, shape, qparams: see `TensorSpec`.
         max_rank: how many dimensions a tile can have.
 
     Raises:
-        ShapeError: there are more; else as `TensorSpec`.
+        ShapeError: the shape has more dimensions, or as in `TensorSpec`.
         OptionError: `max_rank` is not an integer from 0.
 
     Example:
@@ -146,6 +146,6 @@ def _is_known_or_not(size: Any) -> bool:
 
 
 def is_tensor(given: Any) -> bool:
-    """Return whether `value` is a tensor, with or without elements."""
+    """Return whether `given` is a tensor, with or without elements."""
     is_one = isinstance(getattr(given, "dtype", None), dtypes.DType)
     return is_one and isinstance(getattr(given, "shape", None), tuple)

@@ -221,7 +221,7 @@ def atan2(x1: Any, x2: Any, /) -> Any:
         x2: broadcasts against `x1`: the adjacent side; one of the two is floating.
 
     Returns:
-        The promoted type. Signs of zeros choose the quadrant, as IEEE 754 says.
+        The promoted type. Signs of zeros choose the quadrant, as in IEEE 754.
 
     Raises:
         PromotionError: no operand is floating.

@@ -90,8 +90,8 @@ class Window:
         reached = (size - 1) * self.stride[axis] + reach + more
         if size < 1 or reached <= padding:
             raise ShapeError(
-                f"nothing is left of {size} positions that reach {max(reached, 0)} "
-                f"with padding {padding}"
+                f"the result would be empty: {size} positions reach {max(reached, 0)}, "
+                f"padding removes {padding}"
             )
         return reached - padding
 
@@ -248,7 +248,7 @@ def conv_transpose_shape(
     """Return [n, out, oh, ow] for [n, c, h, w] and [c, out / groups, kh, kw].
 
     Raises:
-        ShapeError: ranks, channels or groups do not fit, or nothing is left.
+        ShapeError: ranks, channels or groups do not fit, or the result would be empty.
         OptionError: `more`, the output padding, reaches a stride and a dilation.
     """
     if len(x) != 4 or len(w) != 4:

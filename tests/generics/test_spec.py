@@ -175,8 +175,8 @@ def test_a_name_is_no_axis_and_no_index() -> None:
     ("shape", "problem"),
     [
         ((-8,), "(-8,) has a negative size. Use sizes from 0, and -1 for one of them"),
-        ((-1, -1), "(-1, -1) has more than one size to work out. Give all but one"),
-        ((M, N), "(M, N) has more than one size to work out. Give all but one"),
+        ((-1, -1), "(-1, -1) has more than one unknown size. Give all but one"),
+        ((M, N), "(M, N) has more than one unknown size. Give all but one"),
         ((2.0,), "is (2.0,). Use sizes from 0, and -1 for one of them"),
         ("ab", "is 'ab'. Use sizes from 0, and -1 for one of them"),
         ((3, 3), "8 elements do not fill shape (3, 3)"),

@@ -44,7 +44,7 @@ def one_tensor(*operands: Any) -> Any:
     """
     found = next(filter(is_tensor, operands), None)
     if found is None:
-        result_type(*operands)  # says so of Python's numbers
+        result_type(*operands)  # raises the clearer error for Python numbers
         raise PromotionError("none of the operands is a tensor", "Use asarray(a)")
     return found
 

@@ -36,7 +36,7 @@ def running_axis(shape: Shape, axis: int | None) -> int:
     """Return the axis to run along, counted from the front; None is the only axis.
 
     Raises:
-        ShapeError: it does not exist, or is left out where there is not just one.
+        ShapeError: the axis does not exist, or is missing for more than one dimension.
     """
     if axis is not None:
         return normalize_axis(axis, len(shape))
