@@ -354,7 +354,7 @@ def gelu(
         out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
-        OptionError: the approximation is another one.
+        OptionError: `approximate` is neither of them.
 
     Example:
         >>> import mdtensor as md

@@ -34,8 +34,9 @@ def scaled_dot_product_attention(
         [..., l, v] of the promoted type; 0 for a query that sees no key.
 
     Raises:
-        ShapeError: shapes do not fit each other, or the mask.
-        OptionError: the mask is not a tensor of bools or floats, or there are two.
+        ShapeError: the shapes of query, key, value and mask do not fit each other.
+        OptionError: the mask is not a tensor of bools or floats, or both a mask and
+            `is_causal` are given.
 
     Example:
         >>> import mdtensor as md

@@ -34,8 +34,8 @@ def conv2d(
         b: [out], or None.
         stride, dilation: one integer or (height, width).
         padding: one integer, (height, width) or (top, left, bottom, right); the
-            image is continued with zeros. PyTorch's "same" and "valid" do not have a
-            counterpart.
+            image is continued with zeros. PyTorch's "same" and "valid" are not
+            available.
         groups: input and output channels are split into this many groups.
         out, rounding: grid and rounding rule of a quantized result. Without it the
             accumulators are returned: a `QInt32Tensor`, exact.
@@ -45,7 +45,7 @@ def conv2d(
 
     Raises:
         ShapeError: channels, groups, bias or window do not fit.
-        OptionError: a stride or dilation below 1, a negative padding.
+        OptionError: a stride or dilation is below 1, or a padding is negative.
 
     Example:
         >>> import mdtensor as md
@@ -126,7 +126,8 @@ def conv_transpose2d(
 
     Raises:
         ShapeError: channels, groups or bias do not fit, or the result would be empty.
-        OptionError: a stride or dilation below 1, a negative or too large padding.
+        OptionError: a stride or dilation is below 1, or a padding is negative or too
+            large.
 
     Example:
         >>> import mdtensor as md

@@ -46,7 +46,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
     Raises:
         ShapeError: `x` has fewer than 2 axes.
         PromotionError: 16-bit floats are not supported.
-        OptionError: the mode is another one.
+        OptionError: `mode` is neither of them.
 
     Example:
         >>> import mdtensor as md

@@ -47,7 +47,8 @@ def log(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """Return the natural logarithm; NaN below 0, -infinity at 0.
 
     Args:
-        x: any shape, floating, complex or quantized: the principal branch, cut below 0.
+        x: any shape, floating, complex or quantized. Complex logarithms are on the
+            principal branch, with its cut below 0.
         out, rounding: grid and rounding rule of a quantized result.
 
     Example:
@@ -115,7 +116,8 @@ def sqrt(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
     """Return the square root, correctly rounded; NaN below 0.
 
     Args:
-        x: any shape, floating, complex or quantized: the root with real part from 0.
+        x: any shape, floating, complex or quantized. A complex root has a real part
+            of at least 0.
         out, rounding: grid and rounding rule of a quantized result.
 
     Example:

@@ -28,7 +28,7 @@ def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> 
 
     Raises:
         ShapeError: the axis does not exist or has no elements.
-        OptionError: `n` below 1, or another norm.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -54,7 +54,7 @@ def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
     Raises:
         ShapeError: the axis does not exist or has no elements.
-        OptionError: `n` below 1, or another norm.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -80,7 +80,7 @@ def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
     Raises:
         ShapeError: the axis does not exist or has no elements.
-        OptionError: `n` below 1, or another norm.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
         PromotionError: 16-bit floats are not supported.
 
     Example:
@@ -108,7 +108,7 @@ def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
 
     Raises:
         ShapeError: the axis does not exist or has no elements.
-        OptionError: `n` below 1, or another norm.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -135,7 +135,7 @@ def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
     Raises:
         ShapeError: the axis does not exist or has no elements.
-        OptionError: `n` below 1, or another norm.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -161,7 +161,7 @@ def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
 
     Raises:
         ShapeError: the axis does not exist or has no elements.
-        OptionError: `n` below 1, or another norm.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
         PromotionError: 16-bit floats are not supported.
 
     Example:
@@ -188,7 +188,8 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
 
     Raises:
         ShapeError: an axis does not exist, repeats, or has no elements.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -214,7 +215,8 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
     Raises:
         ShapeError: an axis does not exist, repeats, or has no elements.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -240,7 +242,8 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
     Raises:
         ShapeError: an axis does not exist, repeats, or has no elements.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
         PromotionError: 16-bit floats are not supported.
 
     Example:
@@ -270,7 +273,8 @@ def irfftn(
 
     Raises:
         ShapeError: an axis does not exist, repeats, or has no elements.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
 
     Example:
         >>> import mdtensor as md

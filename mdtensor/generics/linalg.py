@@ -90,7 +90,7 @@ def vector_norm(
     Args:
         x: any shape, floating or complex.
         axis: one axis, several, or None for all; they are one vector.
-        keepdims: leave these axes with size 1.
+        keepdims: keep these axes with size 1.
         ord: a number; inf is max |x|, -inf is min |x|, 0 counts non-zero elements.
 
     Returns:
@@ -114,7 +114,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
     Args:
         x: [..., m, n], floating or complex.
-        keepdims: leave the last two axes with size 1.
+        keepdims: keep the last two axes with size 1.
         ord: "fro" or None as above; "nuc" the sum of the singular values; 2 and -2
             the largest and the smallest of them; 1 and -1 of the sums of |x| over
             columns; inf and -inf of those over rows.
@@ -124,7 +124,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
     Raises:
         ShapeError: `x` has fewer than 2 axes, or no elements for the smallest value.
-        OptionError: the order is another one.
+        OptionError: `ord` is not one of these.
         LinAlgError: singular values do not converge.
 
     Example:

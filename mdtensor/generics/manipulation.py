@@ -63,15 +63,15 @@ def concat(
     """Join arrays along `axis`; None flattens them first.
 
     Args:
-        arrays: at least one tensor; equal shapes off `axis`. Quantized tensors
-            need equal grids, or `out`.
+        arrays: at least one tensor; sizes are equal except along `axis`. Quantized
+            tensors need equal grids, or `out`.
         axis: along which sizes may differ.
         out, rounding: grid and rounding rule of a quantized result, to which each
             array is requantized; by default codes keep their grid.
 
     Raises:
         DispatchError: `arrays` is empty.
-        ShapeError: shapes differ off `axis`.
+        ShapeError: sizes differ on an axis other than `axis`.
         GridError: quantized on different grids, without `out`.
 
     Example:
@@ -219,7 +219,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
 
     Raises:
         ShapeError: the number of `repeats` is not the size of the axis.
-        OptionError: a number below 0.
+        OptionError: a number of repeats is negative.
 
     Example:
         >>> import mdtensor as md

@@ -69,7 +69,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     Args:
         x1: [..., k, ...].
         x2: [..., k, ...].
-        axis: counted from the end; from the front only where the ranks are equal.
+        axis: from the end if negative; other values only if the ranks are equal.
 
     Returns:
         The promoted type, without `axis`. Integers wrap.
@@ -141,8 +141,8 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
     Args:
         x1: any shape, size 3 along `axis`.
-        x2: the same; the other axes broadcast.
-        axis: counted from the end; from the front only where the ranks are equal.
+        x2: size 3 along `axis`; the other axes broadcast.
+        axis: from the end if negative; other values only if the ranks are equal.
 
     Returns:
         The promoted type. Integers wrap.

@@ -146,7 +146,7 @@ def group_norm(
         eps: keeps the root from zero.
 
     Raises:
-        ShapeError: the channels do not split, or a weight is not [c].
+        ShapeError: `num_groups` does not divide the channels, or a weight is not [c].
         OptionError: `eps` is not a number, or negative.
 
     Example:
@@ -172,7 +172,7 @@ def instance_norm(
         eps: keeps the root from zero.
 
     Raises:
-        ShapeError: no axis after the channels, or a weight is not [c].
+        ShapeError: `x` ends at the channels, or a weight is not [c].
         OptionError: `eps` is not a number, or negative.
 
     Example:

@@ -37,7 +37,7 @@ def choice(value: Any, name: str, known: Sequence[str]) -> str:
     """Return `value` if it is one of the `known` names, or raise `OptionError`.
 
     Raises:
-        OptionError: it is not.
+        OptionError: it is something else.
     """
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(map(repr, known))
@@ -49,7 +49,7 @@ def flag(value: Any, name: str) -> bool:
     """Return `value` if it is True or False, or raise `OptionError`.
 
     Raises:
-        OptionError: it is not.
+        OptionError: it is something else.
     """
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {shown(value)}", "Use True or False")

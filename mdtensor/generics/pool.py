@@ -170,8 +170,8 @@ def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
         output_size: one integer or (height, width); None keeps a size.
 
     Raises:
-        ShapeError: no image, or one without elements.
-        OptionError: a size below 1.
+        ShapeError: `x` is not an image, or is empty.
+        OptionError: a size is below 1.
 
     Example:
         >>> import mdtensor as md

@@ -36,9 +36,9 @@ def sum(
         axis: one axis, several, or None for all.
         dtype: the type to hold the sum, into which elements are cast first: a float
             loses its fraction in an integer type, as in `astype`.
-        keepdims: leave the summed axes with size 1.
-        out, rounding: grid and rounding rule of a quantized result; by default the sum
-            is one of `qint32`, exact.
+        keepdims: keep the summed axes with size 1.
+        out, rounding: grid and rounding rule of a quantized result; by default the
+            exact sum, a `QInt32Tensor`.
 
     Returns:
         Without `dtype`, floats and complex numbers keep their type; integers give
@@ -69,7 +69,7 @@ def prod(
         x: any shape.
         axis: one axis, several, or None for all.
         dtype: the type to hold the product.
-        keepdims: leave the multiplied axes with size 1.
+        keepdims: keep the multiplied axes with size 1.
 
     Returns:
         The type of a sum. The product of no elements is 1.
@@ -98,7 +98,7 @@ def mean(
     Args:
         x: any shape; floating, complex or quantized.
         axis: one axis, several, or None for all.
-        keepdims: leave the averaged axes with size 1.
+        keepdims: keep the averaged axes with size 1.
         out, rounding: grid and rounding rule of a quantized result. The sum of codes
             is exact, and the quotient rounds once.
 
@@ -130,7 +130,7 @@ def var(
         axis: one axis, several, or None for all.
         correction: 0 for the elements themselves, 1 for the unbiased estimate if
             they are a sample.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Returns:
         The type of `x`; NaN unless N is above `correction`.
@@ -162,7 +162,7 @@ def std(
         x: any shape, floating.
         axis: one axis, several, or None for all.
         correction: taken from N.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Example:
         >>> import mdtensor as md
@@ -180,7 +180,7 @@ def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Args:
         x: any shape, real.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Raises:
         ShapeError: there are no elements to take the maximum of.
@@ -201,7 +201,7 @@ def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Args:
         x: any shape, real.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Raises:
         ShapeError: there are no elements to take the minimum of.
@@ -222,7 +222,7 @@ def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Args:
         x: any shape.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Returns:
         BoolTensor. It is True if there are no elements.
@@ -243,7 +243,7 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
     Args:
         x: any shape.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Returns:
         BoolTensor. It is False if there are no elements.

@@ -59,8 +59,8 @@ def pixel_shuffle(x: Any, /, upscale_factor: int) -> Any:
         upscale_factor: r, from 1 on.
 
     Raises:
-        ShapeError: fewer axes, or the channels do not split.
-        OptionError: r is not an integer from 1 on.
+        ShapeError: `x` has fewer than 3 axes, or r² does not divide the channels.
+        OptionError: the factor is not an integer from 1 on.
 
     Example:
         >>> import mdtensor as md
@@ -84,8 +84,8 @@ def pixel_unshuffle(x: Any, /, downscale_factor: int) -> Any:
         downscale_factor: r, from 1 on.
 
     Raises:
-        ShapeError: fewer axes, or height or width do not split.
-        OptionError: r is not an integer from 1 on.
+        ShapeError: `x` has fewer than 3 axes, or r does not divide height and width.
+        OptionError: the factor is not an integer from 1 on.
 
     Example:
         >>> import mdtensor as md

@@ -15,7 +15,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
     Args:
         x: any shape, real.
         axis: one axis; None counts through all elements in row-major order.
-        keepdims: leave the searched axes with size 1.
+        keepdims: keep the searched axes with size 1.
 
     Returns:
         Int64Tensor.
@@ -39,7 +39,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
     Args:
         x: any shape, real.
         axis: one axis; None counts through all elements in row-major order.
-        keepdims: leave the searched axes with size 1.
+        keepdims: keep the searched axes with size 1.
 
     Returns:
         Int64Tensor.
@@ -63,7 +63,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any
     Args:
         x: any shape.
         axis: one axis, several, or None for all.
-        keepdims: leave the counted axes with size 1.
+        keepdims: keep the counted axes with size 1.
 
     Returns:
         Int64Tensor.

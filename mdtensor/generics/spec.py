@@ -22,7 +22,7 @@ class TensorSpec:
 
     Raises:
         DispatchError: `type` is not a tensor class, or `qparams` is not a grid.
-        ShapeError: no sizes, or too many.
+        ShapeError: the sizes are missing, or there are too many.
 
     Example:
         >>> import mdtensor as md
