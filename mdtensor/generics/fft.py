@@ -27,7 +27,7 @@ def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> 
         The type of `x`.
 
     Raises:
-        ShapeError: the axis does not exist or has no elements.
+        ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
@@ -53,7 +53,7 @@ def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
         The type of `x`.
 
     Raises:
-        ShapeError: the axis does not exist or has no elements.
+        ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
@@ -79,7 +79,7 @@ def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
         Complex; n // 2 + 1 frequencies, the others are their conjugates.
 
     Raises:
-        ShapeError: the axis does not exist or has no elements.
+        ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
         PromotionError: 16-bit floats are not supported.
 
@@ -107,7 +107,7 @@ def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
         Real, n elements.
 
     Raises:
-        ShapeError: the axis does not exist or has no elements.
+        ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
@@ -134,7 +134,7 @@ def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
         Real, n elements.
 
     Raises:
-        ShapeError: the axis does not exist or has no elements.
+        ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
@@ -160,7 +160,7 @@ def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
         Complex; n // 2 + 1 elements, the others are their conjugates.
 
     Raises:
-        ShapeError: the axis does not exist or has no elements.
+        ShapeError: the axis does not exist or is empty.
         OptionError: `n` is below 1, or `norm` is not one of the three.
         PromotionError: 16-bit floats are not supported.
 
@@ -187,7 +187,7 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
         The type of `x`.
 
     Raises:
-        ShapeError: an axis does not exist, repeats, or has no elements.
+        ShapeError: an axis does not exist, repeats, or is empty.
         OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
             one of the three.
 
@@ -214,7 +214,7 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
         The type of `x`.
 
     Raises:
-        ShapeError: an axis does not exist, repeats, or has no elements.
+        ShapeError: an axis does not exist, repeats, or is empty.
         OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
             one of the three.
 
@@ -241,7 +241,7 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
         Complex; n // 2 + 1 frequencies along the last of the axes.
 
     Raises:
-        ShapeError: an axis does not exist, repeats, or has no elements.
+        ShapeError: an axis does not exist, repeats, or is empty.
         OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
             one of the three.
         PromotionError: 16-bit floats are not supported.
@@ -272,7 +272,7 @@ def irfftn(
         Real.
 
     Raises:
-        ShapeError: an axis does not exist, repeats, or has no elements.
+        ShapeError: an axis does not exist, repeats, or is empty.
         OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
             one of the three.
 

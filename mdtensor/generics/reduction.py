@@ -183,7 +183,7 @@ def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         keepdims: keep the reduced axes with size 1.
 
     Raises:
-        ShapeError: there are no elements to take the maximum of.
+        ShapeError: the maximum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -204,7 +204,7 @@ def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         keepdims: keep the reduced axes with size 1.
 
     Raises:
-        ShapeError: there are no elements to take the minimum of.
+        ShapeError: the minimum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -225,7 +225,7 @@ def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         keepdims: keep the reduced axes with size 1.
 
     Returns:
-        BoolTensor. It is True if there are no elements.
+        BoolTensor. It is True for an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -246,7 +246,7 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         keepdims: keep the reduced axes with size 1.
 
     Returns:
-        BoolTensor. It is False if there are no elements.
+        BoolTensor. It is False for an empty axis.
 
     Example:
         >>> import mdtensor as md

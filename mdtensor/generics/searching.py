@@ -21,7 +21,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
         Int64Tensor.
 
     Raises:
-        ShapeError: there are no elements to take the maximum of.
+        ShapeError: the maximum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -45,7 +45,7 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
         Int64Tensor.
 
     Raises:
-        ShapeError: there are no elements to take the minimum of.
+        ShapeError: the minimum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md

@@ -89,7 +89,7 @@ def length(n: Any, size: int, name: str = "n") -> int:
 
     Raises:
         OptionError: n is not an integer, or below 1.
-        ShapeError: there are no elements to transform.
+        ShapeError: the axis is empty.
     """
     if n is None:
         if size == 0:
