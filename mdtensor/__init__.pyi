@@ -69,348 +69,348 @@ from mdtensor.dtypes import (
 )
 from mdtensor.errors import *
 celu: _calls.Celu
-"""max(x, 0) + min(0, alpha · (exp(x / alpha) - 1))."""
+"""Return max(x, 0) + min(0, alpha · (exp(x / alpha) - 1))."""
 elu: _calls.Elu
-"""x where x > 0, else alpha · (exp(x) - 1)."""
+"""Return x where x > 0, else alpha · (exp(x) - 1)."""
 gelu: _calls.Gelu
-"""x · Φ(x) = x · (1 + erf(x / √2)) / 2."""
+"""Return x · Φ(x) = x · (1 + erf(x / √2)) / 2."""
 glu: _calls.LikeGlu
-"""a · sigmoid(b), where a and b are the halves of x along `axis`."""
+"""Return a · sigmoid(b), where a and b are the halves of x along `axis`."""
 hardsigmoid: _calls.Hardsigmoid
-"""min(max(alpha · x + beta, 0), 1)."""
+"""Return min(max(alpha · x + beta, 0), 1), element by element."""
 hardswish: _calls.LikeHardswish
-"""x · min(max(x + 3, 0), 6) / 6."""
+"""Return x · min(max(x + 3, 0), 6) / 6, element by element."""
 hardtanh: _calls.Hardtanh
-"""min(max(x, min_val), max_val)."""
+"""Return min(max(x, min_val), max_val), element by element."""
 leaky_relu: _calls.LeakyRelu
-"""x where x > 0, else negative_slope · x."""
+"""Return x where x > 0, else negative_slope · x."""
 logsigmoid: _calls.LikeLogsigmoid
-"""log(1 / (1 + exp(-x))), without overflow."""
+"""Return log(1 / (1 + exp(-x))), computed without overflow."""
 mish: _calls.LikeHardswish
-"""x · tanh(softplus(x))."""
+"""Return x · tanh(softplus(x)), element by element."""
 prelu: _calls.Prelu
-"""x where x > 0, else weight · x."""
+"""Return x where x > 0, else weight · x."""
 relu: _calls.Relu
-"""max(x, 0); NaN stays NaN."""
+"""Return max(x, 0), element by element; NaN stays NaN."""
 relu6: _calls.Relu6
-"""min(max(x, 0), 6)."""
+"""Return min(max(x, 0), 6), element by element."""
 selu: _calls.LikeHardswish
-"""1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1."""
+"""Return 1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1."""
 sigmoid: _calls.LikeHardswish
-"""1 / (1 + exp(-x)), without overflow."""
+"""Return 1 / (1 + exp(-x)), computed without overflow."""
 silu: _calls.LikeHardswish
-"""x · sigmoid(x), also called swish."""
+"""Return x · sigmoid(x), also called swish."""
 softplus: _calls.Softplus
-"""log(1 + exp(beta · x)) / beta, without overflow."""
+"""Return log(1 + exp(beta · x)) / beta, computed without overflow."""
 softsign: _calls.LikeHardswish
-"""x / (1 + abs(x))."""
+"""Return x / (1 + abs(x)), element by element."""
 abs: _calls.Abs
-"""|x|. The smallest signed integer wraps to itself."""
+"""Return |x|. The smallest signed integer wraps to itself."""
 add: _calls.LikeAdd
-"""x1 + x2."""
+"""Return the sum of two tensors, element by element."""
 clip: _calls.Clip
-"""min(max(x, `min`), `max`); None leaves a side open."""
+"""Return min(max(x, `min`), `max`); None leaves a side open."""
 div: _calls.Div
-"""x1 / x2 in floating types; x / 0 is an infinity or NaN, as IEEE 754 says."""
+"""Return x1 / x2 in floating types; x / 0 is an infinity or NaN (IEEE 754)."""
 floor_divide: _calls.LikeFloorDivide
-"""floor(x1 / x2), the quotient of Python's `//`; floor of an infinity is itself."""
+"""Return floor(x1 / x2), Python's `//`; the floor of an infinity is itself."""
 maximum: _calls.LikeMaximum
-"""The larger of x1 and x2; NaN if either is NaN."""
+"""Return the larger of x1 and x2; NaN if either is NaN."""
 minimum: _calls.LikeMaximum
-"""The smaller of x1 and x2; NaN if either is NaN."""
+"""Return the smaller of x1 and x2; NaN if either is NaN."""
 mul: _calls.Mul
-"""x1 · x2; wraps and rounds as `add` does."""
+"""Return x1 · x2, element by element; wraps and rounds as `add` does."""
 neg: _calls.Neg
-"""-x. The smallest signed integer and unsigned integers wrap."""
+"""Return -x. The smallest signed integer and unsigned integers wrap."""
 positive: _calls.LikePositive
-"""+x: a copy."""
+"""Return a copy of x."""
 pow: _calls.Pow
-"""x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1."""
+"""Return x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1."""
 reciprocal: _calls.LikeReciprocal
-"""1 / x; of 0 it is an infinity."""
+"""Return 1 / x; the reciprocal of 0 is an infinity."""
 remainder: _calls.LikeFloorDivide
-"""x1 - floor(x1 / x2) · x2, Python's `%`: it has the sign of x2."""
+"""Return x1 - floor(x1 / x2) · x2, Python's `%`, with the sign of x2."""
 sign: _calls.Sign
-"""-1, 0 or 1; z / |z| of complex numbers. Of NaN it is NaN, of -0.0 it is 0.0."""
+"""Return -1, 0 or 1; z / |z| for complex numbers, NaN for NaN, 0.0 for -0.0."""
 square: _calls.Square
-"""x · x; wraps and rounds as `mul` does."""
+"""Return x · x; wraps and rounds as `mul` does."""
 sub: _calls.LikeAdd
-"""x1 - x2; wraps and rounds as `add` does."""
+"""Return x1 - x2, element by element; wraps and rounds as `add` does."""
 embedding: _calls.Embedding
-"""weight[indices]: a row of a table for each index."""
+"""Return weight[indices], one row of a matrix for each index."""
 one_hot: _calls.OneHot
-"""1 where the place on a new last axis is the element of x, else 0."""
+"""Return 1 where the position on a new last axis equals the element, else 0."""
 scaled_dot_product_attention: _calls.ScaledDotProductAttention
-"""softmax(query · keyᵀ · scale + mask) · value."""
+"""Return softmax(query · keyᵀ · scale + mask) · value."""
 equal: _calls.LikeEqual
-"""x1 = x2 as numbers, whatever their types; NaN equals nothing."""
+"""Return whether x1 = x2 as numbers, whatever their types; NaN equals nothing."""
 greater: _calls.LikeGreater
-"""x1 > x2, exactly as `equal` compares."""
+"""Return whether x1 > x2, compared exactly as in `equal`."""
 greater_equal: _calls.LikeGreater
-"""x1 ≥ x2, exactly as `equal` compares."""
+"""Return whether x1 ≥ x2, compared exactly as in `equal`."""
 less: _calls.LikeGreater
-"""x1 < x2, exactly as `equal` compares."""
+"""Return whether x1 < x2, compared exactly as in `equal`."""
 less_equal: _calls.LikeGreater
-"""x1 ≤ x2, exactly as `equal` compares."""
+"""Return whether x1 ≤ x2, compared exactly as in `equal`."""
 not_equal: _calls.LikeEqual
-"""x1 ≠ x2, exactly as `equal` compares."""
+"""Return whether x1 ≠ x2, compared exactly as in `equal`."""
 conv1d: _calls.Conv1D
-"""1-D cross-correlation of signals with a bank of filters."""
+"""Return the 1-D cross-correlation of signals with a bank of filters."""
 conv2d: _calls.Conv2D
-"""2-D cross-correlation of images with a bank of filters."""
+"""Return the 2-D cross-correlation of images with a bank of filters."""
 conv_transpose2d: _calls.ConvTranspose2D
-"""The transpose of `conv2d` as a linear map: each number paints a filter."""
+"""Return the transpose of `conv2d`: each element adds a scaled filter."""
 astype: _calls.Astype
-"""`x` with another element type. The only way to narrow a type."""
+"""Convert `x` to another element type; the only way to narrow a type."""
 to: _calls.To
-"""`x` on `device`; the only operation that moves a tensor between devices."""
+"""Copy `x` to `device`; the only operation that moves a tensor between devices."""
 empty_like: _calls.LikeEmptyLike
-"""A tensor of the shape of `x` with undefined elements."""
+"""Return a tensor with the shape of `x` and undefined elements."""
 full_like: _calls.FullLike
-"""A tensor of the shape of `x` with every element `fill_value`."""
+"""Return a tensor with the shape of `x`, filled with `fill_value`."""
 ones_like: _calls.LikeEmptyLike
-"""A tensor of ones of the shape of `x`."""
+"""Return a tensor of ones with the shape of `x`."""
 tril: _calls.LikeTril
-"""The lower triangles of matrices: zero above diagonal `k`."""
+"""Return the lower triangles of matrices, with zeros above diagonal `k`."""
 triu: _calls.LikeTril
-"""The upper triangles of matrices: zero below diagonal `k`."""
+"""Return the upper triangles of matrices, with zeros below diagonal `k`."""
 zeros_like: _calls.LikeEmptyLike
-"""A tensor of zeros of the shape of `x`."""
+"""Return a tensor of zeros with the shape of `x`."""
 from mdtensor.generics.dims import (
     DYNAMIC as DYNAMIC,
     Dim as Dim,
     bind_dims as bind_dims,
 )
 exp: _calls.LikeExp
-"""The exponential function."""
+"""Return e to the power of x."""
 expm1: _calls.LikeReciprocal
-"""exp(x) - 1, accurate near 0."""
+"""Return exp(x) - 1, accurate near 0."""
 log: _calls.LikeReciprocal
-"""The natural logarithm; NaN below 0, -infinity at 0."""
+"""Return the natural logarithm; NaN below 0, -infinity at 0."""
 log1p: _calls.LikeReciprocal
-"""log(1 + x), accurate near 0."""
+"""Return log(1 + x), accurate near 0."""
 log2: _calls.LikeReciprocal
-"""The logarithm to base 2; ends and branch as `log`."""
+"""Return the logarithm to base 2; limits and branch cut as in `log`."""
 log10: _calls.LikeReciprocal
-"""The logarithm to base 10; ends and branch as `log`."""
+"""Return the logarithm to base 10; limits and branch cut as in `log`."""
 logaddexp: _calls.LikeLogaddexp
-"""log(exp(x1) + exp(x2)) without overflow."""
+"""Return log(exp(x1) + exp(x2)), computed without overflow."""
 sqrt: _calls.LikeReciprocal
-"""The square root, correctly rounded; NaN below 0."""
+"""Return the square root, correctly rounded; NaN below 0."""
 copysign: _calls.LikeLogaddexp
-"""|x1| with the sign bit of x2."""
+"""Return |x1| with the sign bit of x2."""
 isfinite: _calls.LikeIsfinite
-"""Whether x is neither infinite nor NaN: true of every integer."""
+"""Return whether x is neither infinite nor NaN; True for every integer."""
 isinf: _calls.LikeIsfinite
-"""Whether x is infinite: false of every integer."""
+"""Return whether x is infinite; False for every integer."""
 isnan: _calls.LikeIsfinite
-"""Whether x is no number: false of every integer."""
+"""Return whether x is NaN; False for every integer."""
 nextafter: _calls.LikeLogaddexp
-"""The number after x1 in the direction of x2, in the promoted type."""
+"""Return the number next to x1 in the direction of x2, in the promoted type."""
 signbit: _calls.Signbit
-"""Whether the sign bit of x is set, that of -0.0 and of NaN included."""
+"""Return whether the sign bit of x is set, also for -0.0 and NaN."""
 getitem: _calls.Getitem
-"""`x[key]`; a view unless a tensor in the key picks elements."""
+"""Return `x[key]`; a view unless a tensor in the key selects elements."""
 setitem: _calls.Setitem
 """Write `value` into `x[key]`, in place; nothing is written on an error."""
 take: _calls.Take
-"""The elements of `x` at `indices` along `axis`."""
+"""Return the elements of `x` at `indices` along `axis`."""
 take_along_axis: _calls.TakeAlongAxis
-"""The elements of `x` at `indices` along `axis`, each line by its own indices."""
+"""Return the elements of `x` along `axis`, each line by its own indices."""
 matrix_transpose: _calls.MatrixTranspose
-"""The transpose of each matrix, nothing conjugated; a view."""
+"""Return the transpose of each matrix, not conjugated; a view."""
 bitwise_and: _calls.LikeBitwiseAnd
-"""The bits that are set in both."""
+"""Return the bits that are set in both elements."""
 bitwise_invert: _calls.BitwiseInvert
-"""Each bit inverted: -1 - x of signed integers, `not` of truth values."""
+"""Invert each bit: -1 - x for signed integers, `not` for bools."""
 bitwise_left_shift: _calls.LikeBitwiseLeftShift
-"""x1 · 2**x2, wrapping: 0 once x2 reaches the width of the promoted type."""
+"""Return x1 · 2**x2, wrapped; 0 once x2 reaches the width of the type."""
 bitwise_or: _calls.LikeBitwiseAnd
-"""The bits that are set in one or both; operands as `bitwise_and`."""
+"""Return the bits that are set in at least one element."""
 bitwise_right_shift: _calls.LikeBitwiseLeftShift
-"""floor(x1 / 2**x2): 0 or -1 once x2 reaches the width of the promoted type."""
+"""Return floor(x1 / 2**x2); 0 or -1 once x2 reaches the type's width."""
 bitwise_xor: _calls.LikeBitwiseAnd
-"""The bits that are set in exactly one; operands as `bitwise_and`."""
+"""Return the bits that are set in exactly one element."""
 logical_and: _calls.LikeLogicalAnd
-"""Whether both are true."""
+"""Return whether both elements are true."""
 logical_not: _calls.LogicalNot
-"""Whether x is false."""
+"""Return whether x is false."""
 logical_or: _calls.LikeLogicalAnd
-"""Whether one or both are true; operands as `logical_and`."""
+"""Return whether at least one element is true; operands as in `logical_and`."""
 logical_xor: _calls.LikeLogicalAnd
-"""Whether exactly one is true; operands as `logical_and`."""
+"""Return whether exactly one element is true; operands as in `logical_and`."""
 broadcast_to: _calls.BroadcastTo
-"""`x` repeated along axes of size 1 to `shape`; a view that cannot be written."""
+"""Repeat `x` along axes of size 1 to `shape`; a read-only view."""
 concat: _calls.Concat
-"""Arrays laid end to end along `axis`; None flattens them first."""
+"""Join arrays along `axis`; None flattens them first."""
 expand_dims: _calls.LikeExpandDims
-"""`x` with new axes of size 1; a view."""
+"""Insert new axes of size 1; a view."""
 flip: _calls.Flip
-"""`x` in reverse order along `axis`, an axis or a tuple of them; a view."""
+"""Reverse `x` along `axis`, one axis or a tuple of them; a view."""
 moveaxis: _calls.Moveaxis
-"""The axes `source` of `x` at the places `destination`; a view."""
+"""Move the axes `source` of `x` to the positions `destination`; a view."""
 pad: _calls.Pad
-"""`x` with a border of `value`."""
+"""Return `x` with a border of `value`."""
 permute_dims: _calls.PermuteDims
-"""The axes of `x` in the order `axes`; a view."""
+"""Return `x` with its axes in the order `axes`; a view."""
 repeat: _calls.Repeat
-"""Each element of `x` as often as `repeats` says, one after the other."""
+"""Repeat each element of `x` as often as `repeats` says."""
 reshape: _calls.Reshape
-"""The same elements in row-major order under another shape."""
+"""Return the same elements in row-major order in another shape."""
 roll: _calls.Roll
-"""`x` moved by `shift` places; what leaves at the end comes in at the front."""
+"""Shift `x` by `shift` places; elements that leave at one end enter at the other."""
 squeeze: _calls.LikeExpandDims
-"""`x` without the named axes of size 1; a view."""
+"""Remove the named axes of size 1; a view."""
 stack: _calls.Stack
-"""Arrays of one shape side by side along a new axis."""
+"""Join arrays of one shape along a new axis."""
 tile: _calls.Tile
-"""`x` laid side by side `repetitions` times along each axis."""
+"""Repeat the whole of `x` `repetitions` times along each axis."""
 unstack: _calls.Unstack
-"""The parts of `x` along `axis`, without the axis; views."""
+"""Split `x` along `axis` into parts without that axis; views."""
 linear: _calls.Linear
-"""x · wᵀ + b, a fully connected layer."""
+"""Return x · wᵀ + b, a fully connected layer."""
 matmul: _calls.Matmul
-"""The matrix product over the last axis of `x1` and the second-last of `x2`."""
+"""Return the matrix product over the last axis of `x1` and second-last of `x2`."""
 tensordot: _calls.Tensordot
-"""Σ x1 · x2 over pairs of axes, one of each operand; nothing is conjugated."""
+"""Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated."""
 vecdot: _calls.LikeCross
-"""Σ conj(x1) · x2 over `axis`; the other axes broadcast."""
+"""Return Σ conj(x1) · x2 over `axis`; the other axes broadcast."""
 batch_norm: _calls.BatchNorm
-"""(x - mean) / sqrt(var + eps) · weight + bias, channel by channel."""
+"""Return (x - mean) / sqrt(var + eps) · weight + bias, channel by channel."""
 fold_batch_norm: _calls.FoldBatchNorm
-"""Weights and bias of the one convolution that equals conv2d and batch_norm."""
+"""Fold batch_norm into the weights and bias of the conv2d before it."""
 group_norm: _calls.GroupNorm
-"""(x - mean) / sqrt(var + eps) · weight + bias over each group of channels."""
+"""Return (x - mean) / sqrt(var + eps) · weight + bias per group of channels."""
 instance_norm: _calls.InstanceNorm
-"""(x - mean) / sqrt(var + eps) · weight + bias over each channel of each image."""
+"""Return (x - mean) / sqrt(var + eps) · weight + bias per image and channel."""
 layer_norm: _calls.LayerNorm
-"""(x - mean) / sqrt(var + eps) · weight + bias over the last axes."""
+"""Return (x - mean) / sqrt(var + eps) · weight + bias over the last axes."""
 normalize: _calls.Normalize
-"""x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`."""
+"""Return x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`."""
 rms_norm: _calls.RmsNorm
-"""x / sqrt(mean(x²) + eps) · weight over the last axes."""
+"""Return x / sqrt(mean(x²) + eps) · weight over the last axes."""
 conj: _calls.LikePositive
-"""a - bi of a + bi; a copy of real numbers."""
+"""Return the complex conjugate; a copy for real numbers."""
 imag: _calls.Imag
-"""The imaginary part."""
+"""Return the imaginary part."""
 real: _calls.Real
-"""The real part; a copy of real numbers."""
+"""Return the real part; a copy for real numbers."""
 adaptive_avg_pool2d: _calls.AdaptiveAvgPool2D
-"""The mean of each of `output_size` windows that cover the image evenly."""
+"""Return the means of `output_size` windows that cover the image evenly."""
 adaptive_max_pool2d: _calls.AdaptiveMaxPool2D
-"""The largest element of each of `output_size` windows."""
+"""Return the largest element of each of `output_size` windows."""
 avg_pool1d: _calls.AvgPool1D
-"""The mean of each window."""
+"""Return the mean of each window."""
 avg_pool2d: _calls.AvgPool2D
-"""The mean of each window."""
+"""Return the mean of each window."""
 global_avg_pool2d: _calls.LikeHardswish
-"""The mean of each channel."""
+"""Return the mean of each channel."""
 max_pool1d: _calls.MaxPool1D
-"""The largest element of each window; padding never wins."""
+"""Return the largest element of each window; padding never wins."""
 max_pool2d: _calls.MaxPool2D
-"""The largest element of each window; padding never wins."""
+"""Return the largest element of each window; padding never wins."""
 all: _calls.LikeAll
-"""Whether no element over `axis` is zero; NaN is not zero."""
+"""Return whether all elements over `axis` differ from zero, as NaN does."""
 any: _calls.LikeAll
-"""Whether some element over `axis` is not zero; NaN is not zero."""
+"""Return whether some element over `axis` differs from zero, as NaN does."""
 max: _calls.LikeMax
-"""The largest element over `axis`; NaN if there is one."""
+"""Return the largest element over `axis`; NaN if there is one."""
 mean: _calls.Mean
-"""Σ x / N over `axis`, N being the number of elements."""
+"""Return Σ x / N over `axis`, where N is the number of elements."""
 min: _calls.LikeMax
-"""The smallest element over `axis`; NaN if there is one."""
+"""Return the smallest element over `axis`; NaN if there is one."""
 prod: _calls.Prod
-"""Π x over `axis`; types and errors as those of `sum`."""
+"""Return Π x over `axis`; types and errors as in `sum`."""
 std: _calls.LikeStd
-"""√var(x), with the arguments of `var`."""
+"""Return √var(x), with the arguments of `var`."""
 sum: _calls.Sum
-"""Σ x over `axis`."""
+"""Return Σ x over `axis`."""
 var: _calls.LikeStd
-"""Σ (x - mean(x))² / (N - correction) over `axis`."""
+"""Return Σ (x - mean(x))² / (N - correction) over `axis`."""
 interpolate: _calls.Interpolate
-"""Images resampled to another height and width."""
+"""Resample images to another height and width."""
 pixel_shuffle: _calls.PixelShuffle
-"""[..., c · r², h, w] to [..., c, h · r, w · r]: channels become pixels."""
+"""Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r]."""
 pixel_unshuffle: _calls.PixelUnshuffle
-"""[..., c, h · r, w · r] to [..., c · r², h, w]; undoes `pixel_shuffle`."""
+"""Move pixels into channels; undoes `pixel_shuffle`."""
 ceil: _calls.LikeCeil
-"""The smallest integer that is at least x."""
+"""Return the smallest integer that is at least x."""
 floor: _calls.LikeCeil
-"""The largest integer that is at most x."""
+"""Return the largest integer that is at most x."""
 round: _calls.Round
-"""The integer nearest to x, of two the even one."""
+"""Return the integer nearest to x; ties go to the even one."""
 trunc: _calls.LikeCeil
-"""x without its fraction: rounded toward zero."""
+"""Return x without its fraction: rounded toward zero."""
 cumulative_prod: _calls.LikeCumulativeProd
-"""y[i] = x[0] · ... · x[i] along `axis`; errors as those of `cumulative_sum`."""
+"""Return the running product along `axis`; errors as in `cumulative_sum`."""
 cumulative_sum: _calls.LikeCumulativeProd
-"""y[i] = x[0] + ... + x[i] along `axis`."""
+"""Return the running sum y[i] = x[0] + ... + x[i] along `axis`."""
 diff: _calls.Diff
-"""y[i] = x[i + 1] - x[i] along `axis`, `n` times."""
+"""Return the differences y[i] = x[i + 1] - x[i] along `axis`, taken `n` times."""
 argmax: _calls.LikeArgmax
-"""The index of the first largest element along `axis`; of the first NaN if any."""
+"""Return the index of the first largest element along `axis`, or first NaN."""
 argmin: _calls.LikeArgmax
-"""The index of the first smallest element along `axis`; of the first NaN if any."""
+"""Return the index of the first smallest element along `axis`, or first NaN."""
 count_nonzero: _calls.CountNonzero
-"""How many elements over `axis` are not zero; NaN is not zero."""
+"""Count the elements over `axis` that are not zero; NaN is not zero."""
 nonzero: _calls.Nonzero
-"""The indices of all elements that are not zero, row by row; NaN is not zero."""
+"""Return the indices of all non-zero elements, row by row; NaN is not zero."""
 searchsorted: _calls.Searchsorted
-"""How many elements of `x1` are below each of `x2`: where to insert it."""
+"""Return where each of `x2` is to be inserted into the sorted `x1`."""
 where: _calls.Where
-"""x1 where the condition holds, x2 elsewhere."""
+"""Return x1 where the condition holds, x2 elsewhere."""
 isin: _calls.Isin
-"""Whether each element of `x1` equals some element of `x2`."""
+"""Return whether each element of `x1` equals some element of `x2`."""
 unique_all: _calls.UniqueAll
-"""The distinct elements, where they are, and how often."""
+"""Return the distinct elements, their positions and their counts."""
 unique_counts: _calls.UniqueCounts
-"""The distinct elements and how often they come."""
+"""Return the distinct elements and their counts."""
 unique_inverse: _calls.UniqueInverse
-"""The distinct elements and which of them each element is."""
+"""Return the distinct elements, and for each element the index of its own."""
 unique_values: _calls.UniqueValues
-"""The distinct elements."""
+"""Return the distinct elements."""
 log_softmax: _calls.LikeGlu
-"""log(softmax(x)) along `axis`, without underflow."""
+"""Return log(softmax(x)) along `axis`, without underflow."""
 softmax: _calls.Softmax
-"""exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow."""
+"""Return exp(x) / sum(exp(x)) along `axis`, shifted to avoid overflow."""
 argsort: _calls.Argsort
-"""The indices along `axis` that `sort` would take elements from."""
+"""Return the indices along `axis` from which `sort` takes its elements."""
 sort: _calls.Sort
-"""The elements in order along `axis`; NaN last, and first if descending."""
+"""Return the elements in order along `axis`; NaN last, and first if descending."""
 from mdtensor.generics.spec import (
     TensorSpec as TensorSpec,
     TileSpec as TileSpec,
 )
 erf: _calls.LikeLogsigmoid
-"""2/√π · ∫ exp(-t²) dt from 0 to x, the error function."""
+"""Return the error function, 2/√π · ∫ exp(-t²) dt from 0 to x."""
 acos: _calls.LikeReciprocal
-"""The arc cosine, from 0 to π; NaN of reals outside [-1, 1]."""
+"""Return the arc cosine, from 0 to π; NaN for real x outside [-1, 1]."""
 acosh: _calls.LikeReciprocal
-"""The inverse of the hyperbolic cosine, from 0; NaN of reals below 1."""
+"""Return the inverse hyperbolic cosine, at least 0; NaN for real x below 1."""
 asin: _calls.LikeReciprocal
-"""The arc sine, from -π/2 to π/2; NaN of reals outside [-1, 1]."""
+"""Return the arc sine, from -π/2 to π/2; NaN for real x outside [-1, 1]."""
 asinh: _calls.LikeReciprocal
-"""The inverse of the hyperbolic sine."""
+"""Return the inverse hyperbolic sine."""
 atan: _calls.LikeReciprocal
-"""The arc tangent, from -π/2 to π/2."""
+"""Return the arc tangent, from -π/2 to π/2."""
 atan2: _calls.LikeLogaddexp
-"""The angle of the point (x2, x1), from -π to π."""
+"""Return the angle of the point (x2, x1), from -π to π."""
 atanh: _calls.LikeReciprocal
-"""The inverse of the hyperbolic tangent; NaN of reals outside [-1, 1]."""
+"""Return the inverse hyperbolic tangent; NaN for real x outside [-1, 1]."""
 cos: _calls.LikeReciprocal
-"""The cosine of x in radians; NaN at an infinity."""
+"""Return the cosine of x in radians; NaN at an infinity."""
 cosh: _calls.LikeReciprocal
-"""The hyperbolic cosine."""
+"""Return the hyperbolic cosine."""
 hypot: _calls.LikeLogaddexp
-"""sqrt(x1² + x2²) without overflow on the way."""
+"""Return sqrt(x1² + x2²), without overflow in between."""
 sin: _calls.LikeReciprocal
-"""The sine of x in radians; NaN at an infinity."""
+"""Return the sine of x in radians; NaN at an infinity."""
 sinh: _calls.LikeReciprocal
-"""The hyperbolic sine."""
+"""Return the hyperbolic sine."""
 tan: _calls.LikeReciprocal
-"""The tangent of x in radians; NaN at an infinity."""
+"""Return the tangent of x in radians; NaN at an infinity."""
 tanh: _calls.LikeExp
-"""The hyperbolic tangent."""
+"""Return the hyperbolic tangent."""
 from mdtensor.infer import infer as infer
 from mdtensor.inspection import (
     NamespaceInfo as NamespaceInfo,
@@ -489,13 +489,13 @@ from mdtensor.which import (
 bool: Final[DType[BoolTensor]]
 newaxis: None
 subtract: _calls.LikeAdd
-"""x1 - x2; wraps and rounds as `add` does."""
+"""Return x1 - x2, element by element; wraps and rounds as `add` does."""
 multiply: _calls.Mul
-"""x1 · x2; wraps and rounds as `add` does."""
+"""Return x1 · x2, element by element; wraps and rounds as `add` does."""
 divide: _calls.Div
-"""x1 / x2 in floating types; x / 0 is an infinity or NaN, as IEEE 754 says."""
+"""Return x1 / x2 in floating types; x / 0 is an infinity or NaN (IEEE 754)."""
 negative: _calls.Neg
-"""-x. The smallest signed integer and unsigned integers wrap."""
+"""Return -x. The smallest signed integer and unsigned integers wrap."""
 __version__: str
 __array_api_version__: str
 from mdtensor import conformance as conformance

@@ -98,19 +98,19 @@ _Complex128ArrayT = TypeVar("_Complex128ArrayT", bound=NDArray[np.complex128])
 _EigenvaluesT = TypeVar("_EigenvaluesT")
 _EigenvectorsT = TypeVar("_EigenvectorsT")
 class EigResult(NamedTuple, Generic[_EigenvaluesT, _EigenvectorsT]):
-    """x · V = V · diag(eigenvalues), where V are the eigenvectors, by column."""
+    """The result of `eig`: x · V = V · diag(eigenvalues), eigenvectors by column."""
     eigenvalues: _EigenvaluesT
     eigenvectors: _EigenvectorsT
 
 class EighResult(NamedTuple, Generic[_EigenvaluesT, _EigenvectorsT]):
-    """x = Q · diag(eigenvalues) · Qᴴ, where Q are the eigenvectors, by column."""
+    """The result of `eigh`: x = Q · diag(eigenvalues) · Qᴴ, eigenvectors by column."""
     eigenvalues: _EigenvaluesT
     eigenvectors: _EigenvectorsT
 
 _QT = TypeVar("_QT")
 _RT = TypeVar("_RT")
 class QRResult(NamedTuple, Generic[_QT, _RT]):
-    """x = Q · R."""
+    """The result of `qr`: x = Q · R."""
     Q: _QT
     R: _RT
 
@@ -118,7 +118,7 @@ _UT = TypeVar("_UT")
 _ST = TypeVar("_ST")
 _VhT = TypeVar("_VhT")
 class SVDResult(NamedTuple, Generic[_UT, _ST, _VhT]):
-    """x = U · diag(S) · Vh."""
+    """The result of `svd`: x = U · diag(S) · Vh."""
     U: _UT
     S: _ST
     Vh: _VhT
@@ -126,7 +126,7 @@ class SVDResult(NamedTuple, Generic[_UT, _ST, _VhT]):
 _SignT = TypeVar("_SignT")
 _LogabsdetT = TypeVar("_LogabsdetT")
 class SlogdetResult(NamedTuple, Generic[_SignT, _LogabsdetT]):
-    """A determinant as sign · exp(logabsdet)."""
+    """The result of `slogdet`: a determinant as sign · exp(logabsdet)."""
     sign: _SignT
     logabsdet: _LogabsdetT
 
@@ -135,19 +135,19 @@ _IndicesT = TypeVar("_IndicesT")
 _InverseIndicesT = TypeVar("_InverseIndicesT")
 _CountsT = TypeVar("_CountsT")
 class UniqueAllResult(NamedTuple, Generic[_ValuesT, _IndicesT, _InverseIndicesT, _CountsT]):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
     values: _ValuesT
     indices: _IndicesT
     inverse_indices: _InverseIndicesT
     counts: _CountsT
 
 class UniqueCountsResult(NamedTuple, Generic[_ValuesT, _CountsT]):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
     values: _ValuesT
     counts: _CountsT
 
 class UniqueInverseResult(NamedTuple, Generic[_ValuesT, _InverseIndicesT]):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
     values: _ValuesT
     inverse_indices: _InverseIndicesT
 

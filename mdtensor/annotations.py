@@ -13,6 +13,8 @@ from mdtensor.dtypes import DType
 from mdtensor.errors import RegistrationError, shown
 
 
+# Only classes and unions are allowed, because a call sees the class of an argument and
+# nothing finer (decision 0021).
 def check_annotations(implementation: Callable[..., Any], name: str) -> tuple[Any, ...]:
     """What a method takes by position; refuse what says nothing of its type.
 

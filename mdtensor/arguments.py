@@ -15,6 +15,8 @@ from mdtensor.spelling import option
 SEVERAL = ("shape", "axes")
 
 
+# Wrong calls are analyzed after they failed, so that right ones need no check (decision
+# 0024).
 def bind(
     declared: Any, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:

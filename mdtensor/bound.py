@@ -20,6 +20,8 @@ _CALLED_BY_NUMPY = frozenset(
 )
 
 
+# Only our operations become attributes, so that a tensor's attributes do not depend on
+# other imports (decision 0015).
 def bind(kind: type, namespace: Mapping[str, Any]) -> None:
     """Give `kind` the operations of `namespace` as methods, but where it has its own.
 

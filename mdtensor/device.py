@@ -33,6 +33,8 @@ PLUGINS = "mdtensor.devices"
 _ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("streams", default=())
 
 
+# A device does not list operations, or each new operation would touch every device
+# (decision 0015).
 class Device(ABC):
     """A place for buffers and kernels; register one with `register_device`.
 

@@ -177,6 +177,8 @@ class Operation(Described):
         with self._lock:
             self.table.clear()
 
+    # plum resolves only on a miss, since its own cache takes four times as long
+    # (decision 0001).
     def select(self, *types: type) -> Selection:
         """The method for arguments of `types`, found without running anything.
 

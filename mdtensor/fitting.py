@@ -25,6 +25,7 @@ def check_rule(operation: Any, rule: Any) -> None:
     _refuse("the rule of deduction", found, operation, "rule")
 
 
+# Misfits raise at registration, since few people run `validate` (decision 0021).
 def check_callable(operation: Any, function: Callable[..., Any]) -> None:
     """Refuse a function that does not take the operation's parameters.
 

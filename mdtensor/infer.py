@@ -22,6 +22,8 @@ from mdtensor.mismatch import unrounded
 from mdtensor.selection import Selection
 
 
+# Inference uses the rule that methods check with, so it cannot promise what a call
+# would reject (decision 0010).
 def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
     """What a call would give: the rules of the call, and no element touched.
 

@@ -52,6 +52,8 @@ __all__ = [
 ]
 
 
+# Methods name this kind, because `BoolTensor` would leave other devices without a
+# method (decision 0009).
 class LogicalTensor(Tensor):
     """Elements are truth values."""
 

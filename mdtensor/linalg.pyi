@@ -12,55 +12,55 @@ from mdtensor import _calls
 
 from mdtensor.errors import LinAlgError as LinAlgError
 cholesky: _calls.Cholesky
-"""The triangle L with x = L · Lᴴ."""
+"""Return the lower triangular L with x = L · Lᴴ."""
 eig: _calls.Eig
-"""x · V = V · diag(eigenvalues) for any square matrices."""
+"""Return the eigenvalues and V with x · V = V · diag(eigenvalues)."""
 eigh: _calls.Eigh
-"""x = Q · diag(eigenvalues) · Qᴴ for symmetric or Hermitian matrices."""
+"""Return the eigenvalues and Q of symmetric or Hermitian x = Q · diag · Qᴴ."""
 eigvals: _calls.Eigvals
-"""The eigenvalues of any square matrices, in no order."""
+"""Return the eigenvalues of square matrices, in no particular order."""
 eigvalsh: _calls.LikeEigvalsh
-"""The eigenvalues of symmetric or Hermitian matrices, from the smallest up."""
+"""Return the eigenvalues of symmetric or Hermitian matrices, ascending."""
 qr: _calls.Qr
-"""x = Q · R with orthonormal columns in Q and an upper triangle R."""
+"""Return Q with orthonormal columns and upper triangular R with x = Q · R."""
 svd: _calls.Svd
-"""x = U · diag(S) · Vh with orthonormal U and Vhᴴ."""
+"""Return U, S and Vh with x = U · diag(S) · Vh and orthonormal U and Vhᴴ."""
 svdvals: _calls.LikeEigvalsh
-"""The singular values of each matrix, from the largest down."""
+"""Return the singular values of each matrix in descending order."""
 det: _calls.LikeDet
-"""The determinant of each matrix, from its LU factors."""
+"""Return the determinant of each matrix, from its LU factors."""
 diagonal: _calls.Diagonal
-"""x[..., i, i + offset], a diagonal of each matrix; a view."""
+"""Return x[..., i, i + offset], one diagonal of each matrix; a view."""
 inv: _calls.LikeDet
-"""x⁻¹, the matrix whose product with `x` is the identity."""
+"""Return x⁻¹, the matrix whose product with `x` is the identity."""
 matrix_norm: _calls.MatrixNorm
-"""The norm of each matrix, by default √(Σ |x|²)."""
+"""Return the norm of each matrix, by default √(Σ |x|²)."""
 matrix_rank: _calls.MatrixRank
-"""How many singular values of each matrix are above `rtol` times the largest."""
+"""Count the singular values of each matrix above `rtol` times the largest."""
 matrix_transpose: _calls.MatrixTranspose
-"""The transpose of each matrix, nothing conjugated; a view."""
+"""Return the transpose of each matrix, not conjugated; a view."""
 pinv: _calls.Pinv
-"""V · S⁺ · Uᴴ, the pseudo-inverse: pinv(x) · y solves x · z = y in least squares."""
+"""Return the pseudo-inverse V · S⁺ · Uᴴ, for least-squares solutions."""
 slogdet: _calls.Slogdet
-"""The determinant of each matrix as sign · exp(logabsdet); never overflows."""
+"""Return each determinant as sign · exp(logabsdet), which cannot overflow."""
 solve: _calls.Solve
-"""The y with x1 · y = x2."""
+"""Return the y with x1 · y = x2."""
 trace: _calls.Trace
-"""Σ x[..., i, i + offset], the sum of a diagonal of each matrix."""
+"""Return Σ x[..., i, i + offset], the sum of one diagonal of each matrix."""
 vector_norm: _calls.VectorNorm
-"""(Σ |x|ᵒʳᵈ)^(1/ord) over `axis`."""
+"""Return (Σ |x|ᵒʳᵈ)^(1/ord) over `axis`."""
 cross: _calls.LikeCross
-"""(a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀), the vector orthogonal to both."""
+"""Return the cross product (a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀)."""
 matmul: _calls.Matmul
-"""The matrix product over the last axis of `x1` and the second-last of `x2`."""
+"""Return the matrix product over the last axis of `x1` and second-last of `x2`."""
 matrix_power: _calls.MatrixPower
-"""x · x · ... · x with n factors, by repeated squaring."""
+"""Return the product of n factors x, by repeated squaring."""
 outer: _calls.Outer
-"""x1[i] · x2[j], each number of a vector times each of another."""
+"""Return x1[i] · x2[j] for all pairs of elements of two vectors."""
 tensordot: _calls.Tensordot
-"""Σ x1 · x2 over pairs of axes, one of each operand; nothing is conjugated."""
+"""Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated."""
 vecdot: _calls.LikeCross
-"""Σ conj(x1) · x2 over `axis`; the other axes broadcast."""
+"""Return Σ conj(x1) · x2 over `axis`; the other axes broadcast."""
 from mdtensor._calls import (
     EighResult as EighResult,
     EigResult as EigResult,

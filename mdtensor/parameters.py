@@ -12,6 +12,8 @@ from typing import Any
 _BY_POSITION = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
 
 
+# Parameters are read from the code object, because `inspect.signature` made the import
+# slow (decision 0036).
 @dataclass(frozen=True)
 class Parameters:
     """The parameters of a function.

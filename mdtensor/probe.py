@@ -151,6 +151,8 @@ def _options(
     return {name: VALUES[name](x) for name in (*required, *given)}
 
 
+# Ranks and options are tried, so that third-party operations need no list either
+# (decision 0016).
 def find_form(operation: Operation) -> Form | None:
     """A form of call that is taken for some element type; None if none was found.
 

@@ -95,6 +95,8 @@ def entries() -> dict[tuple[str, str], tuple[Method, ...]]:
     }
 
 
+# Device types replace kinds one by one, because a union of them would be ambiguous with
+# the kind (decision 0015).
 def add(
     operation: Any,
     device: Device | str,

@@ -130,6 +130,8 @@ class Trial:
         return next(compiled, self.kernels[-1] if self.kernels else None)
 
 
+# Operations stay functions and selections carry the rest, because calling an instance
+# costs twice as much (decision 0006).
 @dataclass(frozen=True, repr=False)
 class Selection:
     """The answer to `which`: the method and function that a call runs, and more.
@@ -346,6 +348,8 @@ def as_function(implementation: Implementation, name: str) -> Implementation:
     return call
 
 
+# Only registration tests the frozen flag, so that calls do not pay for it (decision
+# 0017).
 def refuse_frozen(operation: Any, changed: Method) -> None:
     """Refuse a method to an operation that takes no more; see diagnose.freeze.
 

@@ -122,6 +122,8 @@ def _cells(name: str, call: Generic, places: tuple[Device, ...]) -> Iterator[Sup
             yield Support(name, kind.dtype, kind.device, state, why)
 
 
+# A cell is a call on specs, because a list of types per operation would go stale
+# (decision 0016).
 def ask(
     operation: Operation, kind: type[Tensor], form: Form | None
 ) -> tuple[str, str, Method | None]:

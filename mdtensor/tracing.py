@@ -92,6 +92,7 @@ class Call:
         return f"{line}  {self.kernel}, {self.isa}" if self.kernels else line
 
 
+# Tracing empties the call caches, so that calls need no flag to test (decision 0015).
 @contextmanager
 def traced() -> Iterator[list[Call]]:
     """List the calls of operations in a `with` block, in the order in which they begin.

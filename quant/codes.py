@@ -18,6 +18,8 @@ OFFSETS = {qint4: 128, qint8: 128, quint4: 0}
 Codes = npt.NDArray[np.uint8]
 
 
+# Kernels see signed and 4-bit codes as unsigned bytes, so that one kernel serves all of
+# them (decision 0018).
 def unsigned_grid(grid: QParams) -> QParams:
     """The grid of uint8 codes that stands for the same real numbers."""
     if grid.dtype not in OFFSETS:

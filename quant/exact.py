@@ -25,6 +25,8 @@ ERROR = 2.0**-48
 FINITE = Fraction(2) ** 900
 
 
+# Near ties need exact arithmetic, because float64 does not prove anything there either
+# (decision 0003).
 def round_sum(*terms: tuple[npt.NDArray[Any], Fraction]) -> IntArray:
     """round_half_even(sum of values · ratio), exact; cut to ±2**40.
 

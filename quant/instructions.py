@@ -8,6 +8,8 @@ from mdtensor.quant.scopes import Scope
 _BLOCKS = Scope(kernels_of.CHOSEN)
 
 
+# Objects keep the ISA that they were made on, so that nothing is packed or compiled
+# twice (decision 0037).
 class runway:
     """A context in which integer operations, and models made in it, run on a runway.
 

@@ -13,6 +13,8 @@ from mdtensor.quant.moving import broadcast, expanded, reshaped
 from mdtensor.quant.qparams import QParams
 
 
+# Without `out` the grids must be equal, since only then is the result exact (decision
+# 0046).
 def shared(
     xs: Sequence[Any], shape: tuple[int, ...], is_rounded: bool = True
 ) -> QParams:

@@ -142,6 +142,8 @@ def flipped(grid: QParams, shape: Shape, axes: Sequence[int]) -> QParams:
     return grid
 
 
+# All data movement is a gather for grids, so that scales always follow their codes
+# (decision 0046).
 def gathered(grid: QParams, shape: Shape, axis: int, places: Any) -> QParams:
     """With what a slice or a row of integers takes along one axis."""
     if grid.axis == axis:

@@ -19,6 +19,8 @@ Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
 
+# Elements are grouped by their pair of scales, because near ties need one rational per
+# pair, not per element (decision 0046).
 def pieces(shape: Shape, *grids: QParams) -> Iterator[tuple[Array, list[QParams]]]:
     """Flat places of the elements of `shape`, and the grids there, each of one scale.
 
@@ -63,6 +65,7 @@ def _single(grid: QParams, row: Array) -> QParams:
     return grid.replace(scale=row[0], zero_point=int(row[1]), **where)
 
 
+# Each piece has one scale, so that every rounding is written once (decision 0046).
 def by_pieces(
     compute: Callable[..., Array], dtype: Any, *operands: tuple[Array, QParams]
 ) -> Array:

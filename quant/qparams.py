@@ -188,6 +188,8 @@ class QParams:
             return self
         return self.replace(axis=axis)
 
+    # Grids are equal whatever their rule, so that a rule does not separate equal scales
+    # (decision 0019).
     def rounded(self, rule: str | None) -> "QParams":
         """The same grid, to which results are rounded by `rule`.
 

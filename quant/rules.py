@@ -54,6 +54,8 @@ def current() -> str:
     return _CURRENT.get()
 
 
+# A rule is chosen by name and travels in the grid, so that no method needs a parameter
+# for it (decision 0019).
 class rounding:
     """A context whose quantized results are rounded by a rule.
 

@@ -222,18 +222,24 @@ class AffineTensor(QuantizedTensor):
     __slots__ = ()
 
 
+# 16-bit codes share the methods of 8-bit codes; only the compiled steps need 8 bits
+# (decision 0045).
 class ShortTensor(AffineTensor):
     """Codes of at most 16 bits: what products and functions of one code take."""
 
     __slots__ = ()
 
 
+# A kind instead of a union, so that a new narrow type does not edit every signature
+# (decision 0006).
 class NarrowTensor(ShortTensor):
     """Codes of at most 8 bits: what compiled kernels take."""
 
     __slots__ = ()
 
 
+# The buffer stays plain bytes, so that devices, pickle and kernels need not know about
+# nibbles (decision 0018).
 class PackedTensor(NarrowTensor):
     """Codes of 4 bits, two a byte, low nibble first along the last axis.
 
@@ -339,6 +345,8 @@ class QInt32Tensor(AffineTensor, dtype=qint32):
     __slots__ = ()
 
 
+# The bytes are the codes, so that the name of a float8 number type stays free for
+# packages (decision 0018).
 class ScaledFloatTensor(QuantizedTensor):
     """8-bit floats times a scale; no zero point.
 

@@ -32,6 +32,8 @@ def ratio(samples: Samples, name: str, rival: str, resamples: int = 1000) -> Rat
     return interval([mine / theirs for mine, theirs in pairs], resamples)
 
 
+# Ratios have an interval, because equal things differ by 17 % on a busy machine
+# (decision 0032).
 def interval(values: Sequence[float], resamples: int = 1000) -> Ratio:
     """The median with the middle 95 % of the medians of resamples (Efron 1979)."""
     draw = Random(0)

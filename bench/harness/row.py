@@ -16,6 +16,8 @@ from bench.harness.turns import Effort, Round, Samples, collected, turns
 Columns = Callable[[dict[str, float]], Mapping[str, Mapping[str, str]]]
 
 
+# A row has a check, so that the harness cannot time an unchecked contender (decision
+# 0032).
 class Row(Protocol):
     """What can be measured, and then read."""
 

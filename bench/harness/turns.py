@@ -52,6 +52,8 @@ def collected(rounds: Iterable[Round]) -> Samples:
     return {name: [one[name] for one in kept] for name in (kept[0] if kept else {})}
 
 
+# Contenders take turns, so that load on the machine slows all of them alike (decision
+# 0032).
 def turns(
     contenders: Sequence[Contender],
     sample_seconds: float,

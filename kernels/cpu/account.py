@@ -14,6 +14,8 @@ CREDIT, SAVINGS = 5e-3, 20e-3
 REST, LONGEST_REST = 0.5, 32.0
 
 
+# Calls are measured, because estimates predicted gains where there were none (decision
+# 0031).
 class Account:
     """Gains and losses of one job.
 

@@ -20,6 +20,7 @@ APPLE = {
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 
+# The system is queried, because LLVM does not report Arm's dot product (decision 0034).
 def features():
     """Those of LINUX and APPLE that this CPU has, by LLVM's names."""
     if not IS_ARM:

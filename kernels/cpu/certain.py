@@ -22,6 +22,8 @@ UNSURE, ULP = 2.0**-48, 2.0**-50
 MOST_SUM, MOST_CODE = 2**31 - 1, 2**15 - 2 * CODES
 
 
+# Rounding is monotone, so the two sums next to each tie prove all others (decision
+# 0040).
 @kernel
 def find_multipliers(ratios, zero_point, most, factors, multipliers):
     """Is there a factor and a multiplier for every ratio?
@@ -75,6 +77,8 @@ def is_certain(limbs):
     return limbs[0, 4] | limbs[0, 5] | limbs[0, 6] | limbs[0, 7] == 0
 
 
+# A multiple of the weights has other bounds, so a factor finds a multiplier where 1
+# does not (decision 0040).
 def multiples(weight, bias, ratios, zero_point, most):
     """(weight, bias, multipliers), the first two times factors; None if there are none.
 

@@ -70,6 +70,8 @@ def finish(words):
         atomics.wake(words, DONE)
 
 
+# Caller and workers take from opposite ends, so that each stays in one part of the
+# images (decision 0031).
 @kernel
 def claim(words, role):
     """The number of a piece that is now this thread's; or WAIT, or OVER."""

@@ -34,6 +34,8 @@ def run_alone(rows, arena, constants):
     run(ALONE, NO_WORDS, rows, NO_PIECES, NO_WORDS, arena, constants)
 
 
+# Workers stay inside one compiled function, since a step may take only 5 us (decision
+# 0031).
 class Crew:
     """Helpers of whoever calls; none is started before there is work."""
 
@@ -70,6 +72,8 @@ class Crew:
             run_alone(job.whole, arena, constants)
             account.took_alone(thread_time() - start)
 
+    # Waking costs up to 90 us, so it must be earned by consecutive calls first
+    # (decision 0044).
     def _pays_to_wake(self, account, now):
         """Have calls of late missed so much without helpers that waking them pays?
 

@@ -16,6 +16,7 @@ from mdtensor.kernels.cpu import invoke, runway
 PIXELS, ELEMENTS = 12, 1024
 
 
+# A piece is a smaller row, so that no kernel knows about threads (decision 0031).
 def cut(row, count):
     """`row` as at most `count` rows that write what it writes, each a part of it."""
     return CUTS[row.kind](row, count) if row.kind in CUTS else [row]

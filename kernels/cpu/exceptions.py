@@ -110,6 +110,8 @@ def find_exceptions(candidates, ratios, limbs, zero_point, lows, highs, exceptio
     return True
 
 
+# A multiplier with one wrong sum is enough, since exact ones exist for few layers
+# (decision 0043).
 def with_exceptions(weight, bias, multiplier, limbs, zero_point):
     """(multiplier, exceptions) to use; as given, and int32 [0], if a channel has many.
 

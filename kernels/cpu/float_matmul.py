@@ -51,6 +51,8 @@ def pack_f32(w):
     return packed
 
 
+# Each product is fused and added in order, so that every ISA gives the same bytes
+# (decision 0029).
 def multiply_add(x, y, z):
     """x * y + z as float32, rounded once; of Python's numbers.
 
@@ -111,6 +113,8 @@ def multiply_panel(a, lda, m, k, weights, bias, out, at, ldc, columns):
             target[j] = sums[j]
 
 
+# No sum over k is split, so that tiles may have any shape without changing a byte
+# (decision 0029).
 @kernel
 def gemm_f32f32f32(a, lda, m, k, packed, n, bias, out, ldc):
     """out[i, j] = bias[j] + sum_k a[i, k] * w[j, k], one fused step after the other.

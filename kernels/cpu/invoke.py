@@ -309,6 +309,8 @@ INVOKE = (
 )
 
 
+# Rebound functions have names of their own, or they would share the cache of another
+# ISA's process (decision 0037).
 @cache
 def invokers(name):
     """`INVOKE` with the kernels of the runway `name`, compiled as they are called."""

@@ -71,6 +71,8 @@ def lacking(runway, features):
     return [name for name in NEEDED[runway] if name not in features]
 
 
+# One ISA per process is chosen at import, since packed weights and compiled loops
+# depend on it (decision 0034).
 def choose_runway(features, override, is_jit_disabled):
     """(runway, why). An override that the CPU cannot run raises `refusal.error`."""
     if override:

@@ -31,6 +31,8 @@ def is_large(compiled):
     return len(code) >= LARGE
 
 
+# A large kernel gets a symbol, because numba would compile it again in each caller
+# (decision 0030).
 def publish(dispatcher, compiled, key):
     """Let callers reach this compiled signature by the symbol of `key`.
 
@@ -58,6 +60,8 @@ def needed_by(compiled):
     return {name: _published[name] for name in called if name.startswith(PREFIX)}
 
 
+# Symbols are loaded before the code that calls them, since a missing one ends the
+# process (decision 0030).
 def require(needed):
     """Compile or load what `needed_by` found; whether all its symbols are there now."""
     for module, name, arguments in needed.values():

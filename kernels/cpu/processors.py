@@ -24,6 +24,8 @@ def processor():
     return _sched_getcpu()
 
 
+# Workers are bound elsewhere, because a scheduler wakes a thread next to the one that
+# woke it (decision 0044).
 @kernel
 def keep_off(here, threads):
     """Let threads run where this one may, but not on processor `here`.

@@ -42,6 +42,8 @@ class HasNaN(ValueError):
     """An input has a NaN, and the program was built to refuse it."""
 
 
+# Steps are rows of one matrix without addresses, so one compiled loop runs every
+# network, also uncompiled (decision 0004).
 class Program:
     """Collects steps of one runway; `build` turns them into an `Executable`.
 

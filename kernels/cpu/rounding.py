@@ -42,6 +42,8 @@ def side_of_tie(acc, k, limbs, c):
     )
 
 
+# Float32 decides every lane that is provably far from a tie, since integers for all
+# lanes would be slow (decision 0003).
 @kernel
 def round_scaled(acc, multiplier, limbs, c):
     """round_half_even(acc * P / Q), limited to [-512, 512].

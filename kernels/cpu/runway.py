@@ -40,6 +40,8 @@ def families(name):
     return SimpleNamespace(**modules)
 
 
+# An ISA takes only the families that it gains from; AVX2's depthwise tiles beat AVX-512
+# without VNNI (decision 0034).
 def dot_families(name):
     """The families that `name` takes from `dot/`: those that gain by it."""
     from mdtensor.kernels.cpu import dot

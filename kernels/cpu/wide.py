@@ -37,6 +37,8 @@ MANTISSA = 1 << 52
 OPTIONS: Any = {"error_model": "numpy"}
 
 
+# The exponent is an integer, because float64's would lose hundreds of units near its
+# limits (decision 0022).
 class Wide:
     """A number of 106 bits and any exponent.
 
@@ -199,6 +201,8 @@ def neg(x):
     return parts(-x.hi, -x.lo, x.exponent)
 
 
+# Only exact products are used, fused or by halves, so that every CPU gives the same
+# bytes (decision 0022).
 @compiled
 def mul(x, y):
     """x · y."""

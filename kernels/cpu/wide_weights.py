@@ -45,6 +45,8 @@ class Repeated(Step):
         return product(take(x))
 
 
+# Channels with 9-bit weights are repeated, because kernels hold 8 signed bits (decision
+# 0039).
 def conv2d(weight, bias=None, *, groups=1, **options):
     """A `Conv2d` of weights int64 [oc, ic / groups, kh, kw]."""
     made = weight if is_depthwise(weight, groups) else _whole(weight)

@@ -53,6 +53,8 @@ BITS = {
 }
 
 
+# The NumPy type is tested instead of a list of ours, so third-party narrow floats get
+# arithmetic too (decision 0013).
 class _Narrow(dict[DType, bool]):
     """The answers of `is_narrow`, each found when it is first asked for."""
 
@@ -167,6 +169,8 @@ def _pairs(ufunc: np.ufunc, dtype: DType) -> Array:
     return _in_float32(ufunc, numbers[:, None], numbers).reshape(-1)
 
 
+# A 16-bit float has only 65,536 values, so a table beats computing each element
+# (decision 0007).
 def unary(function: Callable[..., Any], x: Array, *options: Any) -> Array:
     """function(x, *options) element by element, in the type of x or truth values.
 

@@ -38,6 +38,8 @@ class _Loan(np.ndarray[Any, Any]):
 _LEFT: deque[_Block] = deque()
 
 
+# Large results reuse memory, because clearing fresh pages takes as long as an addition
+# (decision 0007).
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """numpy.empty(shape, dtype), in memory that is at hand."""
     dtype = np.dtype(dtype)

@@ -46,6 +46,8 @@ def replace(run: Run) -> None:
     _RUN.set(run)
 
 
+# A prepared context replaces `np.errstate`, which costs 1.3 us per call (decision
+# 0007).
 def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """function(*arguments, **options) without a warning of floating point.
 

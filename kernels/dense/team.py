@@ -34,6 +34,8 @@ def available() -> int:
     return min(os.cpu_count() or 1, MOST_THREADS)
 
 
+# Two large pieces per thread: smaller ones waited in turn for the GIL and for fresh
+# pages (decision 0007).
 class Team:
     """`size` threads, the caller's included; none starts before there is work."""
 

@@ -52,6 +52,8 @@ def predicate(ufunc: Callable[..., Any], x: Array) -> Array:
     return unary(ufunc, x)
 
 
+# NumPy runs dense arithmetic, so that `import mdtensor` loads no compiler (decision
+# 0002).
 def binary(ufunc: np.ufunc, x1: Array, x2: Array, dtype: DType) -> Array:
     """ufunc(x1, x2), operands cast to `dtype` in the loop."""
     # The usual case before all questions.

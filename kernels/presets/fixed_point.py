@@ -20,6 +20,8 @@ def quantize_multiplier(real):
     return np.where(shift < -31, 0, q), np.where(shift < -31, 0, shift)
 
 
+# Ties go up here as in gemmlowp's source, not away from zero as its description says
+# (decision 0019).
 def high_mul(a, q, bits=31):
     """a · q / 2**bits, ties up, saturated: SaturatingRoundingDoublingHighMul."""
     return np.minimum((a * q + (1 << (bits - 1))) >> bits, 2**bits - 1)

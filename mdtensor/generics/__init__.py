@@ -1,1 +1,1 @@
-"""The dictionary of the library: every operation, declared and documented once."""
+"""The declarations: every operation, declared and documented once."""

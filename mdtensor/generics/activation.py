@@ -1,4 +1,4 @@
-"""What a layer of a network does to each number."""
+"""Activation functions, element by element, as layers of networks use them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from mdtensor.generics.rules.elementwise import same
 
 @generic(deduce=same)
 def relu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """max(x, 0); NaN stays NaN.
+    """Return max(x, 0), element by element; NaN stays NaN.
 
     Args:
         x: any shape.
-        out, rounding: grid and rule of a quantized result; without it the grid of `x`.
+        out, rounding: grid and rounding rule of a quantized result; by default the
+            grid of `x`.
 
     Example:
         >>> import mdtensor as md
@@ -34,11 +35,12 @@ def relu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def relu6(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """min(max(x, 0), 6).
+    """Return min(max(x, 0), 6), element by element.
 
     Args:
         x: any shape.
-        out, rounding: grid and rule of a quantized result; without it the grid of `x`.
+        out, rounding: grid and rounding rule of a quantized result; by default the
+            grid of `x`.
 
     Example:
         >>> import mdtensor as md
@@ -59,15 +61,15 @@ def hardtanh(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """min(max(x, min_val), max_val).
+    """Return min(max(x, min_val), max_val), element by element.
 
     Args:
         x: any shape, floating or quantized.
         min_val, max_val: the bounds.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
-        OptionError: a bound is no number, or they are the wrong way round.
+        OptionError: a bound is not a number, or `min_val` is above `max_val`.
 
     Example:
         >>> import mdtensor as md
@@ -88,12 +90,12 @@ def hardsigmoid(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """min(max(alpha · x + beta, 0), 1).
+    """Return min(max(alpha · x + beta, 0), 1), element by element.
 
     Args:
         x: any shape, floating or quantized.
         alpha, beta: slope and offset. PyTorch has 1/6, ONNX defaults to 0.2.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -106,11 +108,11 @@ def hardsigmoid(
 
 @generic(deduce=same)
 def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x · min(max(x + 3, 0), 6) / 6.
+    """Return x · min(max(x + 3, 0), 6) / 6, element by element.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -125,12 +127,12 @@ def hardswish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 def leaky_relu(
     x: Any, /, *, negative_slope: float = 0.01, out: Any = None, rounding: Any = None
 ) -> Any:
-    """x where x > 0, else negative_slope · x.
+    """Return x where x > 0, else negative_slope · x.
 
     Args:
         x: any shape, floating or quantized.
         negative_slope: a number.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -143,14 +145,14 @@ def leaky_relu(
 
 @generic(deduce=sloped)
 def prelu(x: Any, weight: Any, /) -> Any:
-    """x where x > 0, else weight · x.
+    """Return x where x > 0, else weight · x.
 
     Args:
         x: [n, c, ...] or any shape, floating.
         weight: [c], or one number for all, [1] or [].
 
     Raises:
-        ShapeError: `weight` is neither.
+        ShapeError: the shape of `weight` is neither.
 
     Example:
         >>> import mdtensor as md
@@ -164,12 +166,12 @@ def prelu(x: Any, weight: Any, /) -> Any:
 
 @generic(deduce=tuned())
 def elu(x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None) -> Any:
-    """x where x > 0, else alpha · (exp(x) - 1).
+    """Return x where x > 0, else alpha · (exp(x) - 1).
 
     Args:
         x: any shape, floating or quantized.
         alpha: minus the limit at -inf.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -182,11 +184,11 @@ def elu(x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None)
 
 @generic(deduce=same)
 def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1.
+    """Return 1.0507 · elu(x, alpha=1.6733), which keeps mean 0 and variance 1.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -201,15 +203,15 @@ def selu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 def celu(
     x: Any, /, *, alpha: float = 1.0, out: Any = None, rounding: Any = None
 ) -> Any:
-    """max(x, 0) + min(0, alpha · (exp(x / alpha) - 1)).
+    """Return max(x, 0) + min(0, alpha · (exp(x / alpha) - 1)).
 
     Args:
         x: any shape, floating or quantized.
         alpha: not 0.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
-        OptionError: alpha is 0, or no number.
+        OptionError: alpha is 0 or not a number.
 
     Example:
         >>> import mdtensor as md
@@ -222,11 +224,11 @@ def celu(
 
 @generic(deduce=same)
 def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """1 / (1 + exp(-x)), without overflow.
+    """Return 1 / (1 + exp(-x)), computed without overflow.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -239,11 +241,11 @@ def sigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def logsigmoid(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """log(1 / (1 + exp(-x))), without overflow.
+    """Return log(1 / (1 + exp(-x))), computed without overflow.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -264,7 +266,7 @@ def softplus(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """log(1 + exp(beta · x)) / beta, without overflow.
+    """Return log(1 + exp(beta · x)) / beta, computed without overflow.
 
     float32 and float64 are within 5 units in the last place if beta is a power of two.
     Otherwise beta · x is rounded first, and exp makes up to |beta · x| units more of
@@ -274,10 +276,10 @@ def softplus(
         x: any shape, floating or quantized.
         beta: not 0.
         threshold: above it beta · x counts as linear, and x is returned.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
-        OptionError: beta is 0, or an option is no number.
+        OptionError: beta is 0, or an option is not a number.
 
     Example:
         >>> import mdtensor as md
@@ -290,11 +292,11 @@ def softplus(
 
 @generic(deduce=same)
 def softsign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x / (1 + abs(x)).
+    """Return x / (1 + abs(x)), element by element.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -307,11 +309,11 @@ def softsign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def silu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x · sigmoid(x), also called swish.
+    """Return x · sigmoid(x), also called swish.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -324,11 +326,11 @@ def silu(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def mish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x · tanh(softplus(x)).
+    """Return x · tanh(softplus(x)), element by element.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -343,16 +345,16 @@ def mish(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 def gelu(
     x: Any, /, *, approximate: str = "none", out: Any = None, rounding: Any = None
 ) -> Any:
-    """x · Φ(x) = x · (1 + erf(x / √2)) / 2.
+    """Return x · Φ(x) = x · (1 + erf(x / √2)) / 2.
 
     Args:
         x: any shape, floating or quantized.
         approximate: "none", or "tanh" for
             x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
-        OptionError: another approximation.
+        OptionError: `approximate` is neither of them.
 
     Example:
         >>> import mdtensor as md
@@ -365,7 +367,7 @@ def gelu(
 
 @generic(deduce=halved)
 def glu(x: Any, /, *, axis: int = -1) -> Any:
-    """a · sigmoid(b), where a and b are the halves of x along `axis`.
+    """Return a · sigmoid(b), where a and b are the halves of x along `axis`.
 
     Args:
         x: any shape, floating.

@@ -22,19 +22,19 @@ from mdtensor.generics.rules.elementwise import (
 
 @generic(deduce=arithmetic)
 def add(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x1 + x2.
+    """Return the sum of two tensors, element by element.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Returns:
         The promoted type. Integers wrap modulo 2**bits; floats round once.
 
     Raises:
         ShapeError: the shapes do not broadcast.
-        PromotionError: the types have no common type.
+        PromotionError: the types do not have a common type.
         GridError: quantized on different grids without `out`.
 
     Example:
@@ -48,12 +48,12 @@ def add(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=arithmetic)
 def sub(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x1 - x2; wraps and rounds as `add` does.
+    """Return x1 - x2, element by element; wraps and rounds as `add` does.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -66,14 +66,14 @@ def sub(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=arithmetic)
 def mul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x1 · x2; wraps and rounds as `add` does.
+    """Return x1 · x2, element by element; wraps and rounds as `add` does.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out, rounding: grid and rule of a quantized result. Without it, 8-bit codes
-            multiply exactly into a `QInt32Tensor` whose scale is the product of the
-            scales.
+        out, rounding: grid and rounding rule of a quantized result. Without `out`,
+            8-bit codes multiply exactly into a `QInt32Tensor` whose scale is the
+            product of the scales.
 
     Example:
         >>> import mdtensor as md
@@ -86,12 +86,12 @@ def mul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=fractional)
 def div(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x1 / x2 in floating types; x / 0 is an infinity or NaN, as IEEE 754 says.
+    """Return x1 / x2 in floating types; x / 0 is an infinity or NaN (IEEE 754).
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`; one of the two is floating or complex.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Raises:
         PromotionError: no operand is floating; integers do not divide exactly.
@@ -107,7 +107,7 @@ def div(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=arithmetic)
 def floor_divide(x1: Any, x2: Any, /) -> Any:
-    """floor(x1 / x2), the quotient of Python's `//`; floor of an infinity is itself.
+    """Return floor(x1 / x2), Python's `//`; the floor of an infinity is itself.
 
     Args:
         x1: any shape, real.
@@ -131,7 +131,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=arithmetic)
 def remainder(x1: Any, x2: Any, /) -> Any:
-    """x1 - floor(x1 / x2) · x2, Python's `%`: it has the sign of x2.
+    """Return x1 - floor(x1 / x2) · x2, Python's `%`, with the sign of x2.
 
     Args:
         x1: any shape, real.
@@ -151,7 +151,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=arithmetic)
 def pow(x1: Any, x2: Any, /) -> Any:
-    """x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1.
+    """Return x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1.
 
     Args:
         x1: any shape.
@@ -171,7 +171,7 @@ def pow(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=same)
 def neg(x: Any, /) -> Any:
-    """-x. The smallest signed integer and unsigned integers wrap.
+    """Return -x. The smallest signed integer and unsigned integers wrap.
 
     Args:
         x: any shape.
@@ -187,7 +187,7 @@ def neg(x: Any, /) -> Any:
 
 @generic(deduce=same)
 def positive(x: Any, /) -> Any:
-    """+x: a copy.
+    """Return a copy of x.
 
     Args:
         x: any shape.
@@ -203,11 +203,11 @@ def positive(x: Any, /) -> Any:
 
 @generic(deduce=component)
 def abs(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """|x|. The smallest signed integer wraps to itself.
+    """Return |x|. The smallest signed integer wraps to itself.
 
     Args:
         x: any shape.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Returns:
         The type of `x`; of complex numbers, the real type of the same precision.
@@ -223,11 +223,11 @@ def abs(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def sign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """-1, 0 or 1; z / |z| of complex numbers. Of NaN it is NaN, of -0.0 it is 0.0.
+    """Return -1, 0 or 1; z / |z| for complex numbers, NaN for NaN, 0.0 for -0.0.
 
     Args:
         x: any shape.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -240,11 +240,11 @@ def sign(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def square(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x · x; wraps and rounds as `mul` does.
+    """Return x · x; wraps and rounds as `mul` does.
 
     Args:
         x: any shape.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -257,11 +257,11 @@ def square(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def reciprocal(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """1 / x; of 0 it is an infinity.
+    """Return 1 / x; the reciprocal of 0 is an infinity.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -274,13 +274,13 @@ def reciprocal(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=arithmetic)
 def minimum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The smaller of x1 and x2; NaN if either is NaN.
+    """Return the smaller of x1 and x2; NaN if either is NaN.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out, rounding: grid and rule of a quantized result; not needed where the
-            grids are equal.
+        out, rounding: grid and rounding rule of a quantized result; not needed if
+            the grids are equal.
 
     Example:
         >>> import mdtensor as md
@@ -293,13 +293,13 @@ def minimum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> An
 
 @generic(deduce=arithmetic)
 def maximum(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The larger of x1 and x2; NaN if either is NaN.
+    """Return the larger of x1 and x2; NaN if either is NaN.
 
     Args:
         x1: any shape.
         x2: broadcasts against `x1`.
-        out, rounding: grid and rule of a quantized result; not needed where the
-            grids are equal.
+        out, rounding: grid and rounding rule of a quantized result; not needed if
+            the grids are equal.
 
     Example:
         >>> import mdtensor as md
@@ -320,19 +320,19 @@ def clip(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """min(max(x, `min`), `max`); None leaves a side open.
+    """Return min(max(x, `min`), `max`); None leaves a side open.
 
     Args:
         x: any shape, real.
         min, max: Python numbers, or tensors that broadcast against `x` and whose type
             promotes to the type of `x`.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Returns:
         The type of `x`. NaN if the element or a bound is NaN.
 
     Raises:
-        OptionError: `min` is above `max`, both numbers, or one is neither.
+        OptionError: `min` is above `max`, or a bound is neither a number nor a tensor.
         CastError: the type of `x` cannot hold a number.
         PromotionError: the type of `x` cannot hold the type of a tensor.
 

@@ -1,4 +1,4 @@
-"""What a transformer needs beside products and normalization."""
+"""Attention, embedding and one-hot coding."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Any:
-    """softmax(query · keyᵀ · scale + mask) · value.
+    """Return softmax(query · keyᵀ · scale + mask) · value.
 
     Args:
         query: [..., l, e], floating.
         key: [..., s, e].
         value: [..., s, v]; leading axes of all three broadcast.
-        attn_mask: a tensor that broadcasts to [..., l, s]: truth values, True where a
+        attn_mask: a tensor that broadcasts to [..., l, s]: bools, True where a
             query sees a key, or floats that are added. None lets all see all.
         is_causal: query i sees keys 0 to i; without `attn_mask` only.
         scale: None is 1 / sqrt(e).
@@ -34,8 +34,9 @@ def scaled_dot_product_attention(
         [..., l, v] of the promoted type; 0 for a query that sees no key.
 
     Raises:
-        ShapeError: shapes do not fit each other, or the mask.
-        OptionError: the mask is no tensor of truth values or floats, or there are two.
+        ShapeError: the shapes of query, key, value and mask do not fit each other.
+        OptionError: the mask is not a tensor of bools or floats, or both a mask and
+            `is_causal` are given.
 
     Example:
         >>> import mdtensor as md
@@ -50,7 +51,7 @@ def scaled_dot_product_attention(
 
 @generic(deduce=embedded)
 def embedding(indices: Any, weight: Any, /) -> Any:
-    """weight[indices]: a row of a table for each index.
+    """Return weight[indices], one row of a matrix for each index.
 
     Args:
         indices: any shape, integers from 0.
@@ -60,7 +61,7 @@ def embedding(indices: Any, weight: Any, /) -> Any:
         [*indices.shape, e], the type of `weight`.
 
     Raises:
-        ShapeError: `weight` is no table, or an index is outside of it.
+        ShapeError: `weight` is not a matrix, or an index is outside of it.
 
     Example:
         >>> import mdtensor as md
@@ -74,7 +75,7 @@ def embedding(indices: Any, weight: Any, /) -> Any:
 
 @generic(deduce=counted)
 def one_hot(x: Any, /, num_classes: int = -1) -> Any:
-    """1 where the place on a new last axis is the element of x, else 0.
+    """Return 1 where the position on a new last axis equals the element, else 0.
 
     Args:
         x: any shape, integers from 0.

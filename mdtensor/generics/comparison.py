@@ -1,4 +1,4 @@
-"""Comparison, element by element: numbers of any two types compare exactly."""
+"""Comparisons, element by element; numbers of any two types compare exactly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdtensor.generics.rules.elementwise import comparison
 
 @generic(deduce=comparison)
 def equal(x1: Any, x2: Any, /) -> Any:
-    """x1 = x2 as numbers, whatever their types; NaN equals nothing.
+    """Return whether x1 = x2 as numbers, whatever their types; NaN equals nothing.
 
     Args:
         x1: any shape.
@@ -31,7 +31,7 @@ def equal(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=comparison)
 def not_equal(x1: Any, x2: Any, /) -> Any:
-    """x1 ≠ x2, exactly as `equal` compares.
+    """Return whether x1 ≠ x2, compared exactly as in `equal`.
 
     Args:
         x1: any shape.
@@ -48,7 +48,7 @@ def not_equal(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=comparison)
 def less(x1: Any, x2: Any, /) -> Any:
-    """x1 < x2, exactly as `equal` compares.
+    """Return whether x1 < x2, compared exactly as in `equal`.
 
     Args:
         x1: any shape.
@@ -65,7 +65,7 @@ def less(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=comparison)
 def less_equal(x1: Any, x2: Any, /) -> Any:
-    """x1 ≤ x2, exactly as `equal` compares.
+    """Return whether x1 ≤ x2, compared exactly as in `equal`.
 
     Args:
         x1: any shape.
@@ -82,7 +82,7 @@ def less_equal(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=comparison)
 def greater(x1: Any, x2: Any, /) -> Any:
-    """x1 > x2, exactly as `equal` compares.
+    """Return whether x1 > x2, compared exactly as in `equal`.
 
     Args:
         x1: any shape.
@@ -99,7 +99,7 @@ def greater(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=comparison)
 def greater_equal(x1: Any, x2: Any, /) -> Any:
-    """x1 ≥ x2, exactly as `equal` compares.
+    """Return whether x1 ≥ x2, compared exactly as in `equal`.
 
     Args:
         x1: any shape.

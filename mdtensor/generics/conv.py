@@ -1,4 +1,4 @@
-"""Convolution."""
+"""Convolutions over signals and images, and their transpose."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def conv2d(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """2-D cross-correlation of images with a bank of filters.
+    """Return the 2-D cross-correlation of images with a bank of filters.
 
     Args:
         x: [n, c, h, w].
@@ -34,10 +34,10 @@ def conv2d(
         b: [out], or None.
         stride, dilation: one integer or (height, width).
         padding: one integer, (height, width) or (top, left, bottom, right); the
-            image is continued with zeros. PyTorch's "same" and "valid" have no
-            counterpart.
+            image is continued with zeros. PyTorch's "same" and "valid" are not
+            available.
         groups: input and output channels are split into this many groups.
-        out, rounding: grid and rule of a quantized result. Without it the
+        out, rounding: grid and rounding rule of a quantized result. Without it the
             accumulators are returned: a `QInt32Tensor`, exact.
 
     Returns:
@@ -45,7 +45,7 @@ def conv2d(
 
     Raises:
         ShapeError: channels, groups, bias or window do not fit.
-        OptionError: a stride or dilation below 1, a negative padding.
+        OptionError: a stride or dilation is below 1, or a padding is negative.
 
     Example:
         >>> import mdtensor as md
@@ -69,7 +69,7 @@ def conv1d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """1-D cross-correlation of signals with a bank of filters.
+    """Return the 1-D cross-correlation of signals with a bank of filters.
 
     Args:
         x: [n, c, l].
@@ -107,7 +107,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Any:
-    """The transpose of `conv2d` as a linear map: each number paints a filter.
+    """Return the transpose of `conv2d`: each element adds a scaled filter.
 
     Args:
         x: [n, c, h, w].
@@ -125,8 +125,9 @@ def conv_transpose2d(
         oh = (h - 1) · stride + dilation · (kh - 1) + 1 + output_padding - padding.
 
     Raises:
-        ShapeError: channels, groups or bias do not fit, or nothing is left.
-        OptionError: a stride or dilation below 1, a negative or too large padding.
+        ShapeError: channels, groups or bias do not fit, or the result would be empty.
+        OptionError: a stride or dilation is below 1, or a padding is negative or too
+            large.
 
     Example:
         >>> import mdtensor as md

@@ -1,6 +1,7 @@
-"""Tensors like another one, and its triangles.
+"""Tensors shaped like another one, and triangles of matrices.
 
-What needs no tensor to start from is a plain function, in `mdtensor.ops.creation`.
+Functions that do not start from a tensor, such as `zeros`, are in
+`mdtensor.ops.creation`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from mdtensor.generics.rules import creation as rule
 
 @generic(deduce=rule.like)
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of the shape of `x` with undefined elements.
+    """Return a tensor with the shape of `x` and undefined elements.
 
     Args:
         x: any shape.
-        dtype, device: those of `x` unless given.
+        dtype, device: element type and device; as in `x` unless given.
 
     Example:
         >>> import mdtensor as md
@@ -32,12 +33,12 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 def full_like(
     x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None
 ) -> Any:
-    """A tensor of the shape of `x` with every element `fill_value`.
+    """Return a tensor with the shape of `x`, filled with `fill_value`.
 
     Args:
         x: any shape.
         fill_value: a number.
-        dtype, device: those of `x` unless given.
+        dtype, device: element type and device; as in `x` unless given.
 
     Raises:
         CastError: the type does not hold the value.
@@ -53,11 +54,11 @@ def full_like(
 
 @generic(deduce=rule.like)
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of ones of the shape of `x`.
+    """Return a tensor of ones with the shape of `x`.
 
     Args:
         x: any shape.
-        dtype, device: those of `x` unless given.
+        dtype, device: element type and device; as in `x` unless given.
 
     Example:
         >>> import mdtensor as md
@@ -70,11 +71,11 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
 @generic(deduce=rule.like)
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of zeros of the shape of `x`.
+    """Return a tensor of zeros with the shape of `x`.
 
     Args:
         x: any shape.
-        dtype, device: those of `x` unless given.
+        dtype, device: element type and device; as in `x` unless given.
 
     Example:
         >>> import mdtensor as md
@@ -87,14 +88,14 @@ def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
 @generic(deduce=rule.triangle)
 def tril(x: Any, /, *, k: int = 0) -> Any:
-    """The lower triangles of matrices: zero above diagonal `k`.
+    """Return the lower triangles of matrices, with zeros above diagonal `k`.
 
     Args:
         x: [..., m, n].
         k: 0 is the main diagonal, 1 the one above it, -1 below.
 
     Raises:
-        ShapeError: fewer than 2 axes.
+        ShapeError: `x` has fewer than 2 axes.
 
     Example:
         >>> import mdtensor as md
@@ -107,14 +108,14 @@ def tril(x: Any, /, *, k: int = 0) -> Any:
 
 @generic(deduce=rule.triangle)
 def triu(x: Any, /, *, k: int = 0) -> Any:
-    """The upper triangles of matrices: zero below diagonal `k`.
+    """Return the upper triangles of matrices, with zeros below diagonal `k`.
 
     Args:
         x: [..., m, n].
         k: 0 is the main diagonal, 1 the one above it, -1 below.
 
     Raises:
-        ShapeError: fewer than 2 axes.
+        ShapeError: `x` has fewer than 2 axes.
 
     Example:
         >>> import mdtensor as md

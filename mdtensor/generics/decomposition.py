@@ -1,4 +1,4 @@
-"""Factors of matrices. A matrix is the last two axes; the axes before are a stack."""
+"""Matrix decompositions. The last two axes are a matrix, the others a stack."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mdtensor.generics.rules import decomposition as rule
 
 @generic(deduce=rule.triangle)
 def cholesky(x: Any, /, *, upper: bool = False) -> Any:
-    """The triangle L with x = L · Lᴴ.
+    """Return the lower triangular L with x = L · Lᴴ.
 
     Args:
         x: [..., m, m], symmetric or Hermitian and positive definite; float32,
-            float64 or complex. Only the triangle that is asked for is read.
-        upper: give U = Lᴴ instead.
+            float64 or complex. Only the requested triangle is read.
+        upper: return U = Lᴴ instead.
 
     Raises:
         ShapeError: the matrices are not square.
-        PromotionError: floats of 16 bits.
+        PromotionError: 16-bit floats are not supported.
         LinAlgError: a matrix is not positive definite.
 
     Example:
@@ -33,7 +33,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
 
 @generic(deduce=rule.orthogonal_triangular)
 def qr(x: Any, /, *, mode: str = "reduced") -> Any:
-    """x = Q · R with orthonormal columns in Q and an upper triangle R.
+    """Return Q with orthonormal columns and upper triangular R with x = Q · R.
 
     Args:
         x: [..., m, n]; float32, float64 or complex.
@@ -44,9 +44,9 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
         signs of the columns of Q are arbitrary.
 
     Raises:
-        ShapeError: fewer than 2 axes.
-        PromotionError: floats of 16 bits.
-        OptionError: another mode.
+        ShapeError: `x` has fewer than 2 axes.
+        PromotionError: 16-bit floats are not supported.
+        OptionError: `mode` is neither of them.
 
     Example:
         >>> import mdtensor as md
@@ -60,7 +60,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
 
 @generic(deduce=rule.singular)
 def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
-    """x = U · diag(S) · Vh with orthonormal U and Vhᴴ.
+    """Return U, S and Vh with x = U · diag(S) · Vh and orthonormal U and Vhᴴ.
 
     Args:
         x: [..., m, n]; float32, float64 or complex.
@@ -71,8 +71,8 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
         `U`, `S` and `Vh`; S is [..., k], real, from the largest down.
 
     Raises:
-        ShapeError: fewer than 2 axes.
-        PromotionError: floats of 16 bits.
+        ShapeError: `x` has fewer than 2 axes.
+        PromotionError: 16-bit floats are not supported.
         LinAlgError: the iteration does not converge: an element is not finite.
 
     Example:
@@ -86,7 +86,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
 
 @generic(deduce=rule.singular_values)
 def svdvals(x: Any, /) -> Any:
-    """The singular values of each matrix, from the largest down.
+    """Return the singular values of each matrix in descending order.
 
     Args:
         x: [..., m, n]; float32, float64 or complex.
@@ -108,7 +108,7 @@ def svdvals(x: Any, /) -> Any:
 
 @generic(deduce=rule.complex_eigenpairs)
 def eig(x: Any, /) -> Any:
-    """x · V = V · diag(eigenvalues) for any square matrices.
+    """Return the eigenvalues and V with x · V = V · diag(eigenvalues).
 
     Args:
         x: [..., m, m]; float32, float64 or complex; finite.
@@ -119,7 +119,7 @@ def eig(x: Any, /) -> Any:
 
     Raises:
         ShapeError: the matrices are not square.
-        PromotionError: floats of 16 bits.
+        PromotionError: 16-bit floats are not supported.
         LinAlgError: an element is not finite, or the iteration does not converge.
 
     Example:
@@ -133,7 +133,7 @@ def eig(x: Any, /) -> Any:
 
 @generic(deduce=rule.complex_spectrum)
 def eigvals(x: Any, /) -> Any:
-    """The eigenvalues of any square matrices, in no order.
+    """Return the eigenvalues of square matrices, in no particular order.
 
     Args:
         x: [..., m, m]; float32, float64 or complex; finite.
@@ -155,7 +155,7 @@ def eigvals(x: Any, /) -> Any:
 
 @generic(deduce=rule.eigenpairs)
 def eigh(x: Any, /) -> Any:
-    """x = Q · diag(eigenvalues) · Qᴴ for symmetric or Hermitian matrices.
+    """Return the eigenvalues and Q of symmetric or Hermitian x = Q · diag · Qᴴ.
 
     Args:
         x: [..., m, m]; float32, float64 or complex. Only the lower triangle is read.
@@ -166,7 +166,7 @@ def eigh(x: Any, /) -> Any:
 
     Raises:
         ShapeError: the matrices are not square.
-        PromotionError: floats of 16 bits.
+        PromotionError: 16-bit floats are not supported.
         LinAlgError: the iteration does not converge.
 
     Example:
@@ -180,7 +180,7 @@ def eigh(x: Any, /) -> Any:
 
 @generic(deduce=rule.spectrum)
 def eigvalsh(x: Any, /) -> Any:
-    """The eigenvalues of symmetric or Hermitian matrices, from the smallest up.
+    """Return the eigenvalues of symmetric or Hermitian matrices, ascending.
 
     Args:
         x: [..., m, m]; float32, float64 or complex. Only the lower triangle is read.

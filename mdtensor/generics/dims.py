@@ -1,4 +1,4 @@
-"""Sizes that are known only when an operation runs, with a name or without.
+"""Sizes that are unknown until an operation runs, with or without a name.
 
     a     b     broadcast                 made equal
     M     M     M                         M
@@ -7,7 +7,7 @@
     M     4     4: M is 1 or 4            4
     M     N     -1: one may be 1          M
 
-What only the run can tell, the run checks: sizes that differ there raise ShapeError.
+Sizes that are known only at run time are checked then: different ones raise ShapeError.
 
 Source: PyPTO, `kDynamicDim` and `pl.dynamic`.
 """
@@ -20,23 +20,25 @@ from typing import Any
 from mdtensor.errors import OptionError, ShapeError, shown
 
 Shape = tuple[int, ...]
-#: A size that is not known.
+#: An unknown size.
 DYNAMIC = -1
 
 
+# A named size is an int, -1, so that rules that ignore names need no change (decision
+# 0010).
 class Dim(int):
-    """A size that is not known but has a name: the same name is the same size.
+    """A size that is unknown but has a name: the same name is the same size.
 
-    To what does not care for names it is `DYNAMIC`, -1. It is equal to -1, and to
-    another of its name only. Nothing is computed with it and it is not compared: what
-    comes out would not be the size meant, and nobody would see it.
+    Code that does not look at names sees `DYNAMIC`, -1. A `Dim` equals -1 and any
+    `Dim` of the same name. Arithmetic and ordering raise, because they would compute
+    with -1 instead of the size.
 
     Args:
         name: any text.
 
     Raises:
-        OptionError: no text, or none in it.
-        ShapeError: arithmetic, or an order.
+        OptionError: `name` is not a str, or is empty.
+        ShapeError: the size is computed with, or ordered.
 
     Example:
         >>> import mdtensor as md
@@ -82,7 +84,7 @@ class Dim(int):
 
 
 def _refusing(form: str) -> Callable[..., Any]:
-    """The method for `form`, in which x is the size: it raises."""
+    """Return the special method for `form`, which raises for an unknown size x."""
 
     def refuse(x: Dim, *others: Any) -> Any:
         told = form.format(x=x, y=shown(*others[:1]) if others else "")
@@ -112,7 +114,7 @@ for _name, _form in _FORMS.items():
 
 
 def longer(size: int, by: int) -> int:
-    """A size and `by` more or fewer; -1 if it is not known, unless `by` is 0.
+    """Return a size plus `by`; -1 if the size is unknown, unless `by` is 0.
 
     Example:
         >>> longer(4, -1), longer(4, -9), longer(Dim("M"), 0), longer(Dim("M"), 1)
@@ -124,7 +126,7 @@ def longer(size: int, by: int) -> int:
 
 
 def repeated_size(size: int, times: int) -> int:
-    """A size so many times; -1 if it is not known, unless that is once or never.
+    """Return a size times a count; -1 if unknown, unless the count is 0 or 1.
 
     Example:
         >>> repeated_size(4, 2), repeated_size(Dim("M"), 1), repeated_size(Dim("M"), 2)
@@ -136,7 +138,7 @@ def repeated_size(size: int, times: int) -> int:
 
 
 def joined(sizes: Iterable[int]) -> int:
-    """The one size of several that are equal: known, else named, else -1.
+    """Return the one size of several equal ones: known, else named, else -1.
 
     Raises:
         ShapeError: two known sizes differ.
@@ -157,19 +159,18 @@ def joined(sizes: Iterable[int]) -> int:
 
 
 def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
-    """The sizes that tensors give to the named dimensions of their specs.
+    """Find the sizes that tensors give to the named dimensions of their specs.
 
     Args:
-        specs: what was expected, each with a shape of sizes, -1 and `Dim`.
-        tensors: what came, one for each.
+        specs: the expected specs, each with a shape of sizes, -1 and `Dim`.
+        tensors: the actual tensors, one for each spec.
 
     Returns:
         A size for each name.
 
     Raises:
-        ShapeError: other ranks, another size than a known one, or two sizes of one
-            name.
-        OptionError: no lists of specs and of tensors, one for each.
+        ShapeError: ranks differ, a known size differs, or a name gets two sizes.
+        OptionError: `specs` and `tensors` are not lists of the same length.
 
     Example:
         >>> import mdtensor as md
@@ -198,10 +199,10 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
 
 
 def _pairs(specs: Any, tensors: Any) -> Iterable[tuple[Any, Any]]:
-    """Each spec with its tensor.
+    """Pair each spec with its tensor.
 
     Raises:
-        OptionError: no lists, not as many of one as of the other, or what has no shape.
+        OptionError: not lists, of different lengths, or an item without a shape.
     """
     listed = []
     for name, given in (("specs", specs), ("tensors", tensors)):
@@ -211,9 +212,9 @@ def _pairs(specs: Any, tensors: Any) -> Iterable[tuple[Any, Any]]:
         listed.append([*given])
         for one in listed[-1]:
             if not isinstance(getattr(one, "shape", None), tuple):
-                problem = f"one of {name} is {shown(one)}, which has no shape"
+                problem = f"one of {name} is {shown(one)}, which does not have a shape"
                 raise OptionError(problem, "Give specs and tensors", "bind_dims")
     if len(listed[0]) != len(listed[1]):
-        problem = f"specs are {len(listed[0])}, tensors {len(listed[1])}"
+        problem = f"there are {len(listed[0])} specs and {len(listed[1])} tensors"
         raise OptionError(problem, "Give a tensor for each spec", "bind_dims")
     return zip(*listed, strict=True)

@@ -10,11 +10,11 @@ from mdtensor.generics.rules.elementwise import fractional, same
 
 @generic(deduce=same)
 def exp(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The exponential function.
+    """Return e to the power of x.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -27,11 +27,11 @@ def exp(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def expm1(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """exp(x) - 1, accurate near 0.
+    """Return exp(x) - 1, accurate near 0.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -44,11 +44,12 @@ def expm1(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def log(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The natural logarithm; NaN below 0, -infinity at 0.
+    """Return the natural logarithm; NaN below 0, -infinity at 0.
 
     Args:
-        x: any shape, floating, complex or quantized: the principal branch, cut below 0.
-        out, rounding: grid and rule of a quantized result.
+        x: any shape, floating, complex or quantized. Complex logarithms are on the
+            principal branch, with its cut below 0.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -61,11 +62,11 @@ def log(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def log1p(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """log(1 + x), accurate near 0.
+    """Return log(1 + x), accurate near 0.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -78,11 +79,11 @@ def log1p(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def log2(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The logarithm to base 2; ends and branch as `log`.
+    """Return the logarithm to base 2; limits and branch cut as in `log`.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -95,11 +96,11 @@ def log2(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def log10(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The logarithm to base 10; ends and branch as `log`.
+    """Return the logarithm to base 10; limits and branch cut as in `log`.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -112,11 +113,12 @@ def log10(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def sqrt(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The square root, correctly rounded; NaN below 0.
+    """Return the square root, correctly rounded; NaN below 0.
 
     Args:
-        x: any shape, floating, complex or quantized: the root with real part from 0.
-        out, rounding: grid and rule of a quantized result.
+        x: any shape, floating, complex or quantized. A complex root has a real part
+            of at least 0.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -129,7 +131,7 @@ def sqrt(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=fractional)
 def logaddexp(x1: Any, x2: Any, /) -> Any:
-    """log(exp(x1) + exp(x2)) without overflow.
+    """Return log(exp(x1) + exp(x2)), computed without overflow.
 
     Args:
         x1: any shape, real.

@@ -1,8 +1,8 @@
 """Discrete Fourier transforms.
 
-x is the signal, X its spectrum, n their length, ω = exp(-2πi / n). `norm` says which
-direction divides by n: "backward" the inverse, "forward" the other; "ortho" divides
-both by √n. Lengths other than the argument's cut it, or fill it up with zeros.
+x is the signal, X its spectrum, n their length, ω = exp(-2πi / n). `norm` chooses the
+direction that divides by n: "backward" the inverse, "forward" the other; "ortho"
+divides both by √n. A shorter length cuts the argument, a longer one appends zeros.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mdtensor.generics.rules import fft as rule
 
 @generic(deduce=rule.transform)
 def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
-    """X[k] = Σ x[j] · ωʲᵏ, over j.
+    """Return the discrete Fourier transform X[k] = Σ x[j] · ωʲᵏ, over j.
 
     Args:
         x: any shape; complex64 or complex128.
@@ -27,8 +27,8 @@ def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> 
         The type of `x`.
 
     Raises:
-        ShapeError: no such axis, or nothing along it.
-        OptionError: `n` below 1, or another norm.
+        ShapeError: the axis does not exist or is empty.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -41,7 +41,7 @@ def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> 
 
 @generic(deduce=rule.transform)
 def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
-    """x[j] = Σ X[k] · ω⁻ʲᵏ / n, over k.
+    """Return the inverse transform x[j] = Σ X[k] · ω⁻ʲᵏ / n, over k.
 
     Args:
         x: any shape; complex64 or complex128.
@@ -53,8 +53,8 @@ def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
         The type of `x`.
 
     Raises:
-        ShapeError: no such axis, or nothing along it.
-        OptionError: `n` below 1, or another norm.
+        ShapeError: the axis does not exist or is empty.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -67,7 +67,7 @@ def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
 @generic(deduce=rule.transform_to_half)
 def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The spectrum of a real signal: X[k] of `fft` for k from 0 to n / 2.
+    """Return the spectrum of a real signal: X[k] of `fft` for k from 0 to n / 2.
 
     Args:
         x: any shape; float32 or float64.
@@ -79,9 +79,9 @@ def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
         Complex; n // 2 + 1 frequencies, the others are their conjugates.
 
     Raises:
-        ShapeError: no such axis, or nothing along it.
-        OptionError: `n` below 1, or another norm.
-        PromotionError: floats of 16 bits.
+        ShapeError: the axis does not exist or is empty.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
+        PromotionError: 16-bit floats are not supported.
 
     Example:
         >>> import mdtensor as md
@@ -94,7 +94,7 @@ def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
 @generic(deduce=rule.transform_from_half)
 def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The real signal whose `rfft` is `x`.
+    """Return the real signal whose `rfft` is `x`.
 
     Args:
         x: any shape; complex64 or complex128.
@@ -107,8 +107,8 @@ def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
         Real, n elements.
 
     Raises:
-        ShapeError: no such axis, or nothing along it.
-        OptionError: `n` below 1, or another norm.
+        ShapeError: the axis does not exist or is empty.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -121,7 +121,7 @@ def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
 
 @generic(deduce=rule.transform_from_half)
 def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The real spectrum of a signal with x[-j] = conj(x[j]), given by one half.
+    """Return the real spectrum of a Hermitian signal, x[-j] = conj(x[j]).
 
     Args:
         x: any shape; complex64 or complex128.
@@ -134,8 +134,8 @@ def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
         Real, n elements.
 
     Raises:
-        ShapeError: no such axis, or nothing along it.
-        OptionError: `n` below 1, or another norm.
+        ShapeError: the axis does not exist or is empty.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -148,7 +148,7 @@ def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
 
 @generic(deduce=rule.transform_to_half)
 def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
-    """Half of the signal whose `hfft` is `x`.
+    """Return half of the signal whose `hfft` is `x`.
 
     Args:
         x: any shape; float32 or float64.
@@ -160,9 +160,9 @@ def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
         Complex; n // 2 + 1 elements, the others are their conjugates.
 
     Raises:
-        ShapeError: no such axis, or nothing along it.
-        OptionError: `n` below 1, or another norm.
-        PromotionError: floats of 16 bits.
+        ShapeError: the axis does not exist or is empty.
+        OptionError: `n` is below 1, or `norm` is not one of the three.
+        PromotionError: 16-bit floats are not supported.
 
     Example:
         >>> import mdtensor as md
@@ -175,7 +175,7 @@ def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
 
 @generic(deduce=rule.transform_n)
 def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-    """`fft` over each of several axes.
+    """Apply `fft` along each of several axes.
 
     Args:
         x: any shape; complex64 or complex128.
@@ -187,8 +187,9 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
         The type of `x`.
 
     Raises:
-        ShapeError: an axis does not exist or repeats, or nothing along it.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
+        ShapeError: an axis does not exist, repeats, or is empty.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -201,7 +202,7 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
 
 @generic(deduce=rule.transform_n)
 def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-    """`ifft` over each of several axes.
+    """Apply `ifft` along each of several axes.
 
     Args:
         x: any shape; complex64 or complex128.
@@ -213,8 +214,9 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
         The type of `x`.
 
     Raises:
-        ShapeError: an axis does not exist or repeats, or nothing along it.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
+        ShapeError: an axis does not exist, repeats, or is empty.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -227,7 +229,7 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 
 @generic(deduce=rule.transform_n_to_half)
 def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-    """`rfft` over the last of several axes, then `fft` over the others.
+    """Apply `rfft` along the last of several axes, then `fft` along the others.
 
     Args:
         x: any shape; float32 or float64.
@@ -239,9 +241,10 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
         Complex; n // 2 + 1 frequencies along the last of the axes.
 
     Raises:
-        ShapeError: an axis does not exist or repeats, or nothing along it.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
-        PromotionError: floats of 16 bits.
+        ShapeError: an axis does not exist, repeats, or is empty.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
+        PromotionError: 16-bit floats are not supported.
 
     Example:
         >>> import mdtensor as md
@@ -256,7 +259,7 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
 def irfftn(
     x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward"
 ) -> Any:
-    """The real signal whose `rfftn` is `x`.
+    """Return the real signal whose `rfftn` is `x`.
 
     Args:
         x: any shape; complex64 or complex128.
@@ -269,8 +272,9 @@ def irfftn(
         Real.
 
     Raises:
-        ShapeError: an axis does not exist or repeats, or nothing along it.
-        OptionError: `s` without `axes`, a length below 1, or another norm.
+        ShapeError: an axis does not exist, repeats, or is empty.
+        OptionError: `s` is given without `axes`, a length is below 1, or `norm` is not
+            one of the three.
 
     Example:
         >>> import mdtensor as md
@@ -283,7 +287,7 @@ def irfftn(
 
 @generic(deduce=rule.shifted)
 def fftshift(x: Any, /, *, axes: Any = None) -> Any:
-    """The elements along each axis turned so that frequency 0 is in the middle.
+    """Rotate the elements along each axis so that frequency 0 is in the middle.
 
     Args:
         x: any shape, any type.
@@ -303,7 +307,7 @@ def fftshift(x: Any, /, *, axes: Any = None) -> Any:
 
 @generic(deduce=rule.shifted)
 def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
-    """The elements along each axis turned back from `fftshift`.
+    """Rotate the elements along each axis back; undoes `fftshift`.
 
     Args:
         x: any shape, any type.

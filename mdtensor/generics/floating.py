@@ -10,7 +10,7 @@ from mdtensor.generics.rules.elementwise import fractional, predicate
 
 @generic(deduce=predicate)
 def isfinite(x: Any, /) -> Any:
-    """Whether x is neither infinite nor NaN: true of every integer.
+    """Return whether x is neither infinite nor NaN; True for every integer.
 
     Args:
         x: any shape. A complex number is finite if both parts are.
@@ -29,7 +29,7 @@ def isfinite(x: Any, /) -> Any:
 
 @generic(deduce=predicate)
 def isinf(x: Any, /) -> Any:
-    """Whether x is infinite: false of every integer.
+    """Return whether x is infinite; False for every integer.
 
     Args:
         x: any shape. A complex number is infinite if one part is.
@@ -48,7 +48,7 @@ def isinf(x: Any, /) -> Any:
 
 @generic(deduce=predicate)
 def isnan(x: Any, /) -> Any:
-    """Whether x is no number: false of every integer.
+    """Return whether x is NaN; False for every integer.
 
     Args:
         x: any shape. A complex number is NaN if one part is.
@@ -67,7 +67,7 @@ def isnan(x: Any, /) -> Any:
 
 @generic(deduce=predicate)
 def signbit(x: Any, /) -> Any:
-    """Whether the sign bit of x is set, that of -0.0 and of NaN included.
+    """Return whether the sign bit of x is set, also for -0.0 and NaN.
 
     Args:
         x: any shape, floating.
@@ -86,7 +86,7 @@ def signbit(x: Any, /) -> Any:
 
 @generic(deduce=fractional)
 def copysign(x1: Any, x2: Any, /) -> Any:
-    """|x1| with the sign bit of x2.
+    """Return |x1| with the sign bit of x2.
 
     Args:
         x1: any shape, real.
@@ -106,7 +106,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=fractional)
 def nextafter(x1: Any, x2: Any, /) -> Any:
-    """The number after x1 in the direction of x2, in the promoted type.
+    """Return the number next to x1 in the direction of x2, in the promoted type.
 
     Args:
         x1: any shape, real.

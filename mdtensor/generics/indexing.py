@@ -1,4 +1,4 @@
-"""Reading and writing parts of a tensor, by keys and by tensors of integers."""
+"""Reading and writing parts of a tensor, by keys and by integer tensors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mdtensor.generics.rules import indexing as rule
 
 @generic(deduce=rule.indexed)
 def getitem(x: Any, /, key: Any) -> Any:
-    """`x[key]`; a view unless a tensor in the key picks elements.
+    """Return `x[key]`; a view unless a tensor in the key selects elements.
 
     Args:
         x: any shape.
         key: an index or a tuple of them. Integers and 0-d tensors of integers take an
             axis away, slices keep it, None makes one of size 1, one ellipsis stands
             for the axes left over. Tensors of integers pick along one axis each and
-            broadcast; a tensor of truth values stands for the integers of its true
+            broadcast; a tensor of bools stands for the integers of its true
             places. NumPy arrays are taken as tensors, lists are not.
 
     Returns:
-        The type of `x`. What is picked is a copy; its axes stand where the picks
-        stood if those are neighbours, else in front.
+        The type of `x`. Elements picked by tensors are a copy; their axes replace the
+        picks in the key if these are neighbours, else they come first.
 
     Raises:
         BoundsError: too many indices, one outside its axis, a mask that does not fit.
@@ -43,7 +43,7 @@ def setitem(x: Any, /, key: Any, value: Any) -> Any:
 
     Args:
         x: any shape. Tensors that share its buffer change too.
-        key: as in `getitem`. Of places that are picked twice, the last value stays.
+        key: as in `getitem`. If a place is picked twice, the last value stays.
         value: a tensor whose type promotes to the type of `x`, or a Python number
             that it holds; broadcasts to the shape of `x[key]`. It is read before
             anything is written, so it may share memory with `x`.
@@ -54,7 +54,7 @@ def setitem(x: Any, /, key: Any, value: Any) -> Any:
     Raises:
         BoundsError: as in `getitem`.
         ShapeError: `value` does not broadcast.
-        PromotionError: the type of `value` does not promote to that of `x`.
+        PromotionError: the type of `value` does not promote to the type of `x`.
         CastError: `x` cannot hold the number.
         WriteError: the buffer is read-only, as after `broadcast_to`.
 
@@ -72,19 +72,19 @@ def setitem(x: Any, /, key: Any, value: Any) -> Any:
 
 @generic(deduce=rule.taken)
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
-    """The elements of `x` at `indices` along `axis`.
+    """Return the elements of `x` at `indices` along `axis`.
 
     Args:
         x: at least one axis.
         indices: integers of any shape; below 0 they count from the end.
-        axis: may be left out where `x` has one axis.
+        axis: optional if `x` has one axis.
 
     Returns:
         The type of `x`; the shape of `indices` in place of the axis. A copy.
 
     Raises:
         BoundsError: an index is outside the axis.
-        OptionError: no `axis`, and `x` has not just one.
+        OptionError: `axis` is missing, and `x` has more than one axis.
 
     Example:
         >>> import mdtensor as md
@@ -97,7 +97,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
 
 @generic(deduce=rule.taken_along)
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
-    """The elements of `x` at `indices` along `axis`, each line by its own indices.
+    """Return the elements of `x` along `axis`, each line by its own indices.
 
     Args:
         x: at least one axis.
@@ -105,7 +105,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
         axis: the one along which the elements are taken.
 
     Returns:
-        The type of `x`; off `axis` the joint shape, along it that of `indices`.
+        The type of `x`; the joint shape off `axis`, the size of `indices` along it.
 
     Raises:
         ShapeError: the shapes do not fit, or an index is outside the axis.

@@ -1,12 +1,12 @@
-"""What indexing by a key leaves of a shape.
+"""Shape inference for indexing by a key.
 
 A key is one index or a tuple of them. An integer takes an axis away, a slice keeps it,
 None makes one of size 1, one ellipsis stands for all axes that are left over. Tensors
-of integers pick along an axis each; a tensor of truth values, a mask, stands for the
-integers of its true places and takes as many axes as it has; it has their sizes, or 0.
+of integers pick along one axis each. A mask, a tensor of bools, stands for the indices
+of its true elements; it covers as many axes as it has, and has their sizes, or 0.
 Picks broadcast to one block of axes, integers among them:
 
-    the block stands where the picks stood if they are neighbours, else in front
+    the block replaces the picks if they are neighbours in the key, else it comes first
 
 Source: array API 2024.12, "Indexing"; NumPy, "Combining advanced and basic indexing".
 """
@@ -32,7 +32,7 @@ _WHOLE = {(start, None, step) for start in (None, 0) for step in (None, 1)} | {
 
 
 def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> Shape:
-    """The shape of `x[key]`; of masks only with `count` more than -1 is known.
+    """Return the shape of `x[key]`; -1 for a mask, unless `count` is known.
 
     Raises:
         BoundsError: too many indices, one outside its axis, picks that do not
@@ -52,7 +52,7 @@ def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> 
 
 
 def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
-    """Each index of a key, which ends in an ellipsis if it has none, and its axes."""
+    """Return each index of a key with its axes; a missing ellipsis is added."""
     keys = list(key) if isinstance(key, tuple) else [key]
     counts = list(map(_axes, keys))
     ellipses = sum(index is Ellipsis for index in keys)
@@ -71,12 +71,12 @@ def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
 
 
 def is_mask(index: Any) -> bool:
-    """Whether it is an array or tensor of truth values."""
+    """Return whether `index` is an array or tensor of bools."""
     return _dtype(index) is dtypes.bool_
 
 
 def is_pick(index: Any) -> bool:
-    """Whether it is an array or tensor of integers."""
+    """Return whether `index` is an array or tensor of integers."""
     dtype = _dtype(index)
     return dtype is not None and dtype.is_integer
 
@@ -91,14 +91,14 @@ def _dtype(index: Any) -> dtypes.DType | None:
 
 
 def _axes(index: Any) -> int:
-    """How many axes an index takes."""
+    """Count the axes that an index takes."""
     if index is None or index is Ellipsis:
         return 0
     return len(index.shape) if is_mask(index) else 1
 
 
 def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
-    """The sizes that an index keeps, and the shape of what it picks, if it does."""
+    """Return the sizes that an index keeps, and the shape that it selects, if any."""
     if index is None:
         return (1,), None
     if index is Ellipsis:
@@ -115,7 +115,7 @@ def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
         return (), index.shape
     raise BoundsError(
         f"cannot index with {type(index).__name__}",
-        "Use integers, slices, None, ... and tensors of integers or truth values",
+        "Use integers, slices, None, ... and tensors of integers or bools",
     )
 
 

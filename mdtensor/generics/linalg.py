@@ -1,4 +1,4 @@
-"""Matrices: diagonals, norms, inverses, determinants, systems of equations.
+"""Linear algebra: diagonals, norms, inverses, determinants, linear systems.
 
 A matrix is the last two axes; the axes before them are a stack.
 """
@@ -13,7 +13,7 @@ from mdtensor.generics.rules import linalg as rule
 
 @generic(deduce=rule.transposed)
 def matrix_transpose(x: Any, /) -> Any:
-    """The transpose of each matrix, nothing conjugated; a view.
+    """Return the transpose of each matrix, not conjugated; a view.
 
     Args:
         x: [..., m, n].
@@ -22,7 +22,7 @@ def matrix_transpose(x: Any, /) -> Any:
         [..., n, m].
 
     Raises:
-        ShapeError: fewer than 2 axes.
+        ShapeError: `x` has fewer than 2 axes.
 
     Example:
         >>> import mdtensor as md
@@ -35,17 +35,17 @@ def matrix_transpose(x: Any, /) -> Any:
 
 @generic(deduce=rule.diagonals)
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """x[..., i, i + offset], a diagonal of each matrix; a view.
+    """Return x[..., i, i + offset], one diagonal of each matrix; a view.
 
     Args:
         x: [..., m, n].
-        offset: which one; above the main diagonal if positive.
+        offset: which diagonal; above the main one if positive.
 
     Returns:
-        [..., k]; k is 0 where the matrix has no such diagonal.
+        [..., k]; k is 0 for a diagonal outside of the matrix.
 
     Raises:
-        ShapeError: fewer than 2 axes.
+        ShapeError: `x` has fewer than 2 axes.
 
     Example:
         >>> import mdtensor as md
@@ -58,7 +58,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 @generic(deduce=rule.diagonal_sum)
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """Σ x[..., i, i + offset], the sum of a diagonal of each matrix.
+    """Return Σ x[..., i, i + offset], the sum of one diagonal of each matrix.
 
     Args:
         x: [..., m, n].
@@ -69,7 +69,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
         [...]. Integers give int64 or uint64 and wrap there.
 
     Raises:
-        ShapeError: fewer than 2 axes.
+        ShapeError: `x` has fewer than 2 axes.
         CastError: as in `sum`.
 
     Example:
@@ -85,19 +85,19 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 def vector_norm(
     x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
 ) -> Any:
-    """(Σ |x|ᵒʳᵈ)^(1/ord) over `axis`.
+    """Return (Σ |x|ᵒʳᵈ)^(1/ord) over `axis`.
 
     Args:
         x: any shape, floating or complex.
         axis: one axis, several, or None for all; they are one vector.
-        keepdims: leave these axes with size 1.
-        ord: a number; inf is max |x|, -inf is min |x|, 0 counts what is not zero.
+        keepdims: keep these axes with size 1.
+        ord: a number; inf is max |x|, -inf is min |x|, 0 counts non-zero elements.
 
     Returns:
-        The type of |x|. A norm of nothing is 0.
+        The type of |x|. The norm of no elements is 0.
 
     Raises:
-        ShapeError: an axis does not exist; or order -inf of nothing.
+        ShapeError: an axis does not exist, or there are no elements for order -inf.
 
     Example:
         >>> import mdtensor as md
@@ -110,21 +110,21 @@ def vector_norm(
 
 @generic(deduce=rule.matrix_norms)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """The norm of each matrix, by default √(Σ |x|²).
+    """Return the norm of each matrix, by default √(Σ |x|²).
 
     Args:
         x: [..., m, n], floating or complex.
-        keepdims: leave the last two axes with size 1.
+        keepdims: keep the last two axes with size 1.
         ord: "fro" or None as above; "nuc" the sum of the singular values; 2 and -2
             the largest and the smallest of them; 1 and -1 of the sums of |x| over
             columns; inf and -inf of those over rows.
 
     Returns:
-        [...] of the type of |x|. A norm of nothing is 0.
+        [...] of the type of |x|. The norm of no elements is 0.
 
     Raises:
-        ShapeError: fewer than 2 axes; or the smallest of nothing.
-        OptionError: another order.
+        ShapeError: `x` has fewer than 2 axes, or no elements for the smallest value.
+        OptionError: `ord` is not one of these.
         LinAlgError: singular values do not converge.
 
     Example:
@@ -138,7 +138,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 @generic(deduce=rule.determinant)
 def det(x: Any, /) -> Any:
-    """The determinant of each matrix, from its LU factors.
+    """Return the determinant of each matrix, from its LU factors.
 
     Args:
         x: [..., m, m]; float32, float64 or complex.
@@ -148,7 +148,7 @@ def det(x: Any, /) -> Any:
 
     Raises:
         ShapeError: the matrices are not square.
-        PromotionError: floats of 16 bits.
+        PromotionError: 16-bit floats are not supported.
 
     Example:
         >>> import mdtensor as md
@@ -161,7 +161,7 @@ def det(x: Any, /) -> Any:
 
 @generic(deduce=rule.signed_logarithm)
 def slogdet(x: Any, /) -> Any:
-    """The determinant of each matrix as sign · exp(logabsdet); never overflows.
+    """Return each determinant as sign · exp(logabsdet), which cannot overflow.
 
     Args:
         x: [..., m, m]; float32, float64 or complex.
@@ -172,7 +172,7 @@ def slogdet(x: Any, /) -> Any:
 
     Raises:
         ShapeError: the matrices are not square.
-        PromotionError: floats of 16 bits.
+        PromotionError: 16-bit floats are not supported.
 
     Example:
         >>> import mdtensor as md
@@ -185,14 +185,14 @@ def slogdet(x: Any, /) -> Any:
 
 @generic(deduce=rule.inverse)
 def inv(x: Any, /) -> Any:
-    """x⁻¹, the matrix whose product with `x` is the identity.
+    """Return x⁻¹, the matrix whose product with `x` is the identity.
 
     Args:
         x: [..., m, m]; float32, float64 or complex.
 
     Raises:
         ShapeError: the matrices are not square.
-        PromotionError: floats of 16 bits.
+        PromotionError: 16-bit floats are not supported.
         LinAlgError: a matrix is singular.
 
     Example:
@@ -206,12 +206,12 @@ def inv(x: Any, /) -> Any:
 
 @generic(deduce=rule.solution)
 def solve(x1: Any, x2: Any, /) -> Any:
-    """The y with x1 · y = x2.
+    """Return the y with x1 · y = x2.
 
     Args:
         x1: [..., m, m].
         x2: [m] is a vector for each matrix; [..., m, k] are k columns, even where
-            the rank is one below that of `x1`. Stacks broadcast.
+            the rank is one below the rank of `x1`. Stacks broadcast.
 
     Returns:
         [..., m] for a vector, else [..., m, k]; of the promoted type, which is
@@ -234,7 +234,9 @@ def solve(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=rule.pseudoinverse)
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
-    """V · S⁺ · Uᴴ, the pseudo-inverse: pinv(x) · y solves x · z = y in least squares.
+    """Return the pseudo-inverse V · S⁺ · Uᴴ, for least-squares solutions.
+
+    pinv(x) · y solves x · z = y in the least-squares sense.
 
     Args:
         x: [..., m, n]; float32, float64 or complex.
@@ -245,8 +247,8 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
         [..., n, m].
 
     Raises:
-        ShapeError: fewer than 2 axes, or `rtol` does not fit the stack.
-        PromotionError: floats of 16 bits.
+        ShapeError: `x` has fewer than 2 axes, or `rtol` does not fit the stack.
+        PromotionError: 16-bit floats are not supported.
         LinAlgError: singular values do not converge.
 
     Example:
@@ -260,7 +262,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
 
 @generic(deduce=rule.ranks)
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """How many singular values of each matrix are above `rtol` times the largest.
+    """Count the singular values of each matrix above `rtol` times the largest.
 
     Args:
         x: [..., m, n]; float32, float64 or complex.
@@ -270,8 +272,8 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
         [...], int64.
 
     Raises:
-        ShapeError: fewer than 2 axes, or `rtol` does not fit the stack.
-        PromotionError: floats of 16 bits.
+        ShapeError: `x` has fewer than 2 axes, or `rtol` does not fit the stack.
+        PromotionError: 16-bit floats are not supported.
         LinAlgError: singular values do not converge.
 
     Example:

@@ -1,4 +1,4 @@
-"""Truth values and bits, element by element."""
+"""Logic on bools and bits, element by element."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mdtensor.generics.rules.elementwise import bitwise, same
 
 @generic(deduce=bitwise)
 def logical_and(x1: Any, x2: Any, /) -> Any:
-    """Whether both are true.
+    """Return whether both elements are true.
 
     Args:
-        x1: any shape, truth values.
+        x1: any shape, bools.
         x2: broadcasts against `x1`.
 
     Example:
@@ -27,7 +27,7 @@ def logical_and(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=bitwise)
 def logical_or(x1: Any, x2: Any, /) -> Any:
-    """Whether one or both are true; operands as `logical_and`.
+    """Return whether at least one element is true; operands as in `logical_and`.
 
     Args:
         x1: any shape.
@@ -44,7 +44,7 @@ def logical_or(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=bitwise)
 def logical_xor(x1: Any, x2: Any, /) -> Any:
-    """Whether exactly one is true; operands as `logical_and`.
+    """Return whether exactly one element is true; operands as in `logical_and`.
 
     Args:
         x1: any shape.
@@ -61,10 +61,10 @@ def logical_xor(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=same)
 def logical_not(x: Any, /) -> Any:
-    """Whether x is false.
+    """Return whether x is false.
 
     Args:
-        x: any shape, truth values.
+        x: any shape, bools.
 
     Example:
         >>> import mdtensor as md
@@ -77,10 +77,10 @@ def logical_not(x: Any, /) -> Any:
 
 @generic(deduce=bitwise)
 def bitwise_and(x1: Any, x2: Any, /) -> Any:
-    """The bits that are set in both.
+    """Return the bits that are set in both elements.
 
     Args:
-        x1: any shape, integers or truth values.
+        x1: any shape, integers or bools.
         x2: broadcasts against `x1`.
 
     Returns:
@@ -97,10 +97,10 @@ def bitwise_and(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=bitwise)
 def bitwise_or(x1: Any, x2: Any, /) -> Any:
-    """The bits that are set in one or both; operands as `bitwise_and`.
+    """Return the bits that are set in at least one element.
 
     Args:
-        x1: any shape, integers or truth values.
+        x1: any shape, integers or bools.
         x2: broadcasts against `x1`.
 
     Example:
@@ -114,10 +114,10 @@ def bitwise_or(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=bitwise)
 def bitwise_xor(x1: Any, x2: Any, /) -> Any:
-    """The bits that are set in exactly one; operands as `bitwise_and`.
+    """Return the bits that are set in exactly one element.
 
     Args:
-        x1: any shape, integers or truth values.
+        x1: any shape, integers or bools.
         x2: broadcasts against `x1`.
 
     Example:
@@ -131,10 +131,10 @@ def bitwise_xor(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=same)
 def bitwise_invert(x: Any, /) -> Any:
-    """Each bit inverted: -1 - x of signed integers, `not` of truth values.
+    """Invert each bit: -1 - x for signed integers, `not` for bools.
 
     Args:
-        x: any shape, integers or truth values.
+        x: any shape, integers or bools.
 
     Example:
         >>> import mdtensor as md
@@ -147,7 +147,7 @@ def bitwise_invert(x: Any, /) -> Any:
 
 @generic(deduce=bitwise)
 def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
-    """x1 · 2**x2, wrapping: 0 once x2 reaches the width of the promoted type.
+    """Return x1 · 2**x2, wrapped; 0 once x2 reaches the width of the type.
 
     Args:
         x1: any shape, integers.
@@ -167,7 +167,7 @@ def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=bitwise)
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
-    """floor(x1 / 2**x2): 0 or -1 once x2 reaches the width of the promoted type.
+    """Return floor(x1 / 2**x2); 0 or -1 once x2 reaches the type's width.
 
     Args:
         x1: any shape, integers.

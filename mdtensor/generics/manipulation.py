@@ -1,4 +1,4 @@
-"""Moving elements without changing them. Views where the strides allow it."""
+"""Data movement: elements change place, not value. Views where strides allow it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from mdtensor.generics.rules import manipulation as rule
 
 @generic(deduce=rule.reshaped)
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
-    """The same elements in row-major order under another shape.
+    """Return the same elements in row-major order in another shape.
 
     Args:
         x: any shape.
-        shape: sizes; one may be -1 and is worked out.
+        shape: sizes; one may be -1 and is computed.
         copy: None makes a view where the strides allow it, True always a copy, False
             never.
 
     Raises:
         ShapeError: the number of elements would change.
-        OptionError: `copy` is False, and the strides allow no view.
+        OptionError: `copy` is False, and the strides do not allow a view.
 
     Example:
         >>> import mdtensor as md
@@ -33,14 +33,14 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 
 @generic(deduce=rule.permuted)
 def permute_dims(x: Any, /, axes: Any) -> Any:
-    """The axes of `x` in the order `axes`; a view.
+    """Return `x` with its axes in the order `axes`; a view.
 
     Args:
         x: any shape.
         axes: each axis of `x` once.
 
     Raises:
-        ShapeError: `axes` is no permutation.
+        ShapeError: `axes` is not a permutation.
 
     Example:
         >>> import mdtensor as md
@@ -60,18 +60,18 @@ def concat(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """Arrays laid end to end along `axis`; None flattens them first.
+    """Join arrays along `axis`; None flattens them first.
 
     Args:
-        arrays: at least one tensor; equal shapes off `axis`. Quantized tensors
-            need equal grids, or `out`.
+        arrays: at least one tensor; sizes are equal except along `axis`. Quantized
+            tensors need equal grids, or `out`.
         axis: along which sizes may differ.
-        out, rounding: grid and rule of a quantized result, to which each array is
-            brought as `requantize` does; without it codes keep their grid.
+        out, rounding: grid and rounding rule of a quantized result, to which each
+            array is requantized; by default codes keep their grid.
 
     Raises:
-        DispatchError: there are none.
-        ShapeError: shapes differ off `axis`.
+        DispatchError: `arrays` is empty.
+        ShapeError: sizes differ on an axis other than `axis`.
         GridError: quantized on different grids, without `out`.
 
     Example:
@@ -85,7 +85,7 @@ def concat(
 
 @generic(deduce=rule.padded)
 def pad(x: Any, /, pad_width: Any, *, value: float = 0) -> Any:
-    """`x` with a border of `value`.
+    """Return `x` with a border of `value`.
 
     Args:
         x: any shape.
@@ -107,7 +107,7 @@ def pad(x: Any, /, pad_width: Any, *, value: float = 0) -> Any:
 
 @generic(deduce=rule.squeezed)
 def squeeze(x: Any, /, axis: Any) -> Any:
-    """`x` without the named axes of size 1; a view.
+    """Remove the named axes of size 1; a view.
 
     Args:
         x: any shape.
@@ -127,7 +127,7 @@ def squeeze(x: Any, /, axis: Any) -> Any:
 
 @generic(deduce=rule.expanded)
 def expand_dims(x: Any, /, axis: Any) -> Any:
-    """`x` with new axes of size 1; a view.
+    """Insert new axes of size 1; a view.
 
     Args:
         x: any shape.
@@ -148,7 +148,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 
 @generic(deduce=rule.broadcast_to)
 def broadcast_to(x: Any, /, shape: Any) -> Any:
-    """`x` repeated along axes of size 1 to `shape`; a view that cannot be written.
+    """Repeat `x` along axes of size 1 to `shape`; a read-only view.
 
     Args:
         x: any shape.
@@ -168,14 +168,14 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
 
 @generic(deduce=rule.flipped)
 def flip(x: Any, /, *, axis: Any = None) -> Any:
-    """`x` in reverse order along `axis`, an axis or a tuple of them; a view.
+    """Reverse `x` along `axis`, one axis or a tuple of them; a view.
 
     Args:
         x: any shape.
         axis: None reverses all axes.
 
     Raises:
-        ShapeError: no such axis.
+        ShapeError: the axis does not exist.
 
     Example:
         >>> import mdtensor as md
@@ -188,7 +188,7 @@ def flip(x: Any, /, *, axis: Any = None) -> Any:
 
 @generic(deduce=rule.moved)
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
-    """The axes `source` of `x` at the places `destination`; a view.
+    """Move the axes `source` of `x` to the positions `destination`; a view.
 
     Args:
         x: any shape.
@@ -196,7 +196,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
             keep their order.
 
     Raises:
-        ShapeError: no such axis, one named twice, or other numbers of them.
+        ShapeError: an axis does not exist or repeats, or the numbers of axes differ.
 
     Example:
         >>> import mdtensor as md
@@ -209,7 +209,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
 
 @generic(deduce=rule.repeated)
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
-    """Each element of `x` as often as `repeats` says, one after the other.
+    """Repeat each element of `x` as often as `repeats` says.
 
     Args:
         x: any shape.
@@ -219,7 +219,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
 
     Raises:
         ShapeError: the number of `repeats` is not the size of the axis.
-        OptionError: a number below 0.
+        OptionError: a number of repeats is negative.
 
     Example:
         >>> import mdtensor as md
@@ -233,7 +233,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
 
 @generic(deduce=rule.rolled)
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
-    """`x` moved by `shift` places; what leaves at the end comes in at the front.
+    """Shift `x` by `shift` places; elements that leave at one end enter at the other.
 
     Args:
         x: any shape.
@@ -241,8 +241,8 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
         axis: an axis or a tuple of them; None moves along the flattened tensor.
 
     Raises:
-        ShapeError: no such axis.
-        OptionError: not as many shifts as axes.
+        ShapeError: the axis does not exist.
+        OptionError: the number of shifts is not the number of axes.
 
     Example:
         >>> import mdtensor as md
@@ -255,15 +255,15 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
 
 @generic(deduce=rule.stacked, sequence=True)
 def stack(arrays: Any, /, *, axis: int = 0) -> Any:
-    """Arrays of one shape side by side along a new axis.
+    """Join arrays of one shape along a new axis.
 
     Args:
         arrays: at least one tensor; types promote.
         axis: where the new axis stands in the result.
 
     Raises:
-        DispatchError: there are none.
-        ShapeError: shapes differ, or no such axis.
+        DispatchError: `arrays` is empty.
+        ShapeError: shapes differ, or the axis does not exist.
 
     Example:
         >>> import mdtensor as md
@@ -276,14 +276,14 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Any:
 
 @generic(deduce=rule.tiled)
 def tile(x: Any, repetitions: Any, /) -> Any:
-    """`x` laid side by side `repetitions` times along each axis.
+    """Repeat the whole of `x` `repetitions` times along each axis.
 
     Args:
         x: any shape; gets axes of size 1 in front if there are more repetitions.
         repetitions: an integer from 0 for each of the last axes.
 
     Raises:
-        OptionError: not integers from 0.
+        OptionError: the repetitions are not integers from 0.
 
     Example:
         >>> import mdtensor as md
@@ -296,7 +296,7 @@ def tile(x: Any, repetitions: Any, /) -> Any:
 
 @generic(deduce=rule.unstacked)
 def unstack(x: Any, /, *, axis: int = 0) -> Any:
-    """The parts of `x` along `axis`, without the axis; views.
+    """Split `x` along `axis` into parts without that axis; views.
 
     Args:
         x: any shape.
@@ -306,7 +306,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> Any:
         A tuple with a tensor for each index of the axis.
 
     Raises:
-        ShapeError: no such axis.
+        ShapeError: the axis does not exist.
 
     Example:
         >>> import mdtensor as md

@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and more."""
+"""Products of vectors, matrices and tensors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mdtensor.generics.rules import matmul as rule
 
 @generic(deduce=rule.matrix_product)
 def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The matrix product over the last axis of `x1` and the second-last of `x2`.
+    """Return the matrix product over the last axis of `x1` and second-last of `x2`.
 
     Args:
         x1: [..., m, k] or [k].
         x2: [..., k, n] or [k]; leading axes broadcast.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Returns:
         [..., m, n] of the promoted type. Integers wrap in it; 8-bit codes multiply
@@ -23,7 +23,7 @@ def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any
 
     Raises:
         ShapeError: the two k differ, or leading axes do not broadcast.
-        PromotionError: the types have no common type.
+        PromotionError: the types do not have a common type.
 
     Example:
         >>> import mdtensor as md
@@ -38,13 +38,13 @@ def matmul(x1: Any, x2: Any, /, *, out: Any = None, rounding: Any = None) -> Any
 def linear(
     x: Any, w: Any, b: Any = None, /, *, out: Any = None, rounding: Any = None
 ) -> Any:
-    """x · wᵀ + b, a fully connected layer.
+    """Return x · wᵀ + b, a fully connected layer.
 
     Args:
         x: [..., k].
         w: [n, k].
         b: [n], or None.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Returns:
         [..., n].
@@ -64,12 +64,12 @@ def linear(
 
 @generic(deduce=rule.dot_product)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Σ conj(x1) · x2 over `axis`; the other axes broadcast.
+    """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast.
 
     Args:
         x1: [..., k, ...].
         x2: [..., k, ...].
-        axis: counted from the end; from the front only where the ranks are equal.
+        axis: from the end if negative; other values only if the ranks are equal.
 
     Returns:
         The promoted type, without `axis`. Integers wrap.
@@ -88,7 +88,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 @generic(deduce=rule.contraction)
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    """Σ x1 · x2 over pairs of axes, one of each operand; nothing is conjugated.
+    """Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated.
 
     Args:
         x1: any shape.
@@ -97,7 +97,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
             two sequences, the axes of each that meet one by one.
 
     Returns:
-        The promoted type; the axes left of `x1`, then those of `x2`. Integers wrap.
+        The promoted type, with the unpaired axes of `x1`, then of `x2`. Integers wrap.
 
     Raises:
         ShapeError: paired axes do not exist, repeat, or differ in size.
@@ -114,7 +114,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 
 @generic(deduce=rule.outer_product)
 def outer(x1: Any, x2: Any, /) -> Any:
-    """x1[i] · x2[j], each number of a vector times each of another.
+    """Return x1[i] · x2[j] for all pairs of elements of two vectors.
 
     Args:
         x1: [m].
@@ -124,7 +124,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
         [m, n] of the promoted type.
 
     Raises:
-        ShapeError: an operand is no vector.
+        ShapeError: an operand is not a vector.
 
     Example:
         >>> import mdtensor as md
@@ -137,12 +137,12 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=rule.cross_product)
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """(a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀), the vector orthogonal to both.
+    """Return the cross product (a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀).
 
     Args:
         x1: any shape, size 3 along `axis`.
-        x2: the same; the other axes broadcast.
-        axis: counted from the end; from the front only where the ranks are equal.
+        x2: size 3 along `axis`; the other axes broadcast.
+        axis: from the end if negative; other values only if the ranks are equal.
 
     Returns:
         The promoted type. Integers wrap.
@@ -161,7 +161,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 @generic(deduce=rule.power)
 def matrix_power(x: Any, n: Any, /) -> Any:
-    """x · x · ... · x with n factors, by repeated squaring.
+    """Return the product of n factors x, by repeated squaring.
 
     Args:
         x: [..., m, m]. Integers wrap.

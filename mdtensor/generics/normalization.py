@@ -1,4 +1,4 @@
-"""Normalization: numbers shifted and scaled by their own statistics, or given ones."""
+"""Normalization by given statistics or by statistics of the tensor itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdtensor.generics.rules.normalization import (
 def batch_norm(
     x: Any, mean: Any, var: Any, weight: Any, bias: Any, /, *, eps: float = 1e-5
 ) -> Any:
-    """(x - mean) / sqrt(var + eps) · weight + bias, channel by channel.
+    """Return (x - mean) / sqrt(var + eps) · weight + bias, channel by channel.
 
     Args:
         x: [n, c, ...], floating.
@@ -43,7 +43,7 @@ def batch_norm(
 def fold_batch_norm(
     w: Any, b: Any, mean: Any, var: Any, weight: Any, bias: Any, /, *, eps: float = 1e-5
 ) -> Any:
-    """Weights and bias of the one convolution that equals conv2d and batch_norm.
+    """Fold batch_norm into the weights and bias of the conv2d before it.
 
     w' = w · s,  b' = (b - mean) · s + bias,  with s = weight / sqrt(var + eps)
 
@@ -78,7 +78,7 @@ def layer_norm(
     normalized_shape: Any,
     eps: float = 1e-5,
 ) -> Any:
-    """(x - mean) / sqrt(var + eps) · weight + bias over the last axes.
+    """Return (x - mean) / sqrt(var + eps) · weight + bias over the last axes.
 
     Args:
         x: [..., *normalized_shape], floating.
@@ -89,7 +89,7 @@ def layer_norm(
 
     Raises:
         ShapeError: `x` does not end in `normalized_shape`, or a weight is not of it.
-        OptionError: `eps` is no number, or negative.
+        OptionError: `eps` is not a number, or negative.
 
     Example:
         >>> import mdtensor as md
@@ -106,7 +106,7 @@ def layer_norm(
 def rms_norm(
     x: Any, weight: Any = None, /, *, normalized_shape: Any, eps: float | None = None
 ) -> Any:
-    """x / sqrt(mean(x²) + eps) · weight over the last axes.
+    """Return x / sqrt(mean(x²) + eps) · weight over the last axes.
 
     Args:
         x, weight, normalized_shape: as in `layer_norm`.
@@ -136,7 +136,7 @@ def group_norm(
     num_groups: int,
     eps: float = 1e-5,
 ) -> Any:
-    """(x - mean) / sqrt(var + eps) · weight + bias over each group of channels.
+    """Return (x - mean) / sqrt(var + eps) · weight + bias per group of channels.
 
     Args:
         x: [n, c, ...], floating.
@@ -146,8 +146,8 @@ def group_norm(
         eps: keeps the root from zero.
 
     Raises:
-        ShapeError: the channels do not split, or a weight is not [c].
-        OptionError: `eps` is no number, or negative.
+        ShapeError: `num_groups` does not divide the channels, or a weight is not [c].
+        OptionError: `eps` is not a number, or negative.
 
     Example:
         >>> import mdtensor as md
@@ -164,7 +164,7 @@ def group_norm(
 def instance_norm(
     x: Any, weight: Any = None, bias: Any = None, /, *, eps: float = 1e-5
 ) -> Any:
-    """(x - mean) / sqrt(var + eps) · weight + bias over each channel of each image.
+    """Return (x - mean) / sqrt(var + eps) · weight + bias per image and channel.
 
     Args:
         x: [n, c, ...] with at least one axis after the channels, floating.
@@ -172,8 +172,8 @@ def instance_norm(
         eps: keeps the root from zero.
 
     Raises:
-        ShapeError: no axis after the channels, or a weight is not [c].
-        OptionError: `eps` is no number, or negative.
+        ShapeError: `x` ends at the channels, or a weight is not [c].
+        OptionError: `eps` is not a number, or negative.
 
     Example:
         >>> import mdtensor as md
@@ -188,7 +188,7 @@ def instance_norm(
 
 @generic(deduce=to_unit)
 def normalize(x: Any, /, *, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -> Any:
-    """x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`.
+    """Return x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`.
 
     Args:
         x: any shape, floating.
@@ -197,7 +197,7 @@ def normalize(x: Any, /, *, p: float = 2.0, axis: Any = 1, eps: float = 1e-12) -
         eps: keeps the divisor from zero.
 
     Raises:
-        ShapeError: there is no such axis.
+        ShapeError: the axis does not exist.
         OptionError: `p` is not above 0, or `eps` is negative.
 
     Example:

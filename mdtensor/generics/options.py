@@ -1,4 +1,4 @@
-"""Options of operations: numbers, names and truth values that are not dispatched on."""
+"""Validation of options: numbers, names and bools that are not dispatched on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mdtensor.errors import OptionError, shown
 
 
 def number(value: Any, name: str, least: float | None = None) -> float:
-    """`value` as a float.
+    """Return `value` as a float, or raise `OptionError`.
 
     Raises:
-        OptionError: it is no real number, or below `least`.
+        OptionError: it is not a real number, or below `least`.
 
     Example:
         >>> number(1, "eps"), number(2.5, "p", least=0)
@@ -34,10 +34,10 @@ def number(value: Any, name: str, least: float | None = None) -> float:
 
 
 def choice(value: Any, name: str, known: Sequence[str]) -> str:
-    """`value`, which is one of the `known` names.
+    """Return `value` if it is one of the `known` names, or raise `OptionError`.
 
     Raises:
-        OptionError: it is not.
+        OptionError: it is something else.
     """
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(map(repr, known))
@@ -46,10 +46,10 @@ def choice(value: Any, name: str, known: Sequence[str]) -> str:
 
 
 def flag(value: Any, name: str) -> bool:
-    """`value`, which is True or False.
+    """Return `value` if it is True or False, or raise `OptionError`.
 
     Raises:
-        OptionError: it is not.
+        OptionError: it is something else.
     """
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {shown(value)}", "Use True or False")
@@ -57,10 +57,10 @@ def flag(value: Any, name: str) -> bool:
 
 
 def place(value: Any, name: str) -> Path:
-    """`value` as the path of a file, which need not be there.
+    """Return `value` as the path of a file, which need not exist.
 
     Raises:
-        OptionError: it is no text and no path, or a text that no file can have as name.
+        OptionError: it is neither a str nor a path, or not a possible file name.
     """
     try:
         found = Path(value)

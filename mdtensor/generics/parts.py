@@ -10,7 +10,7 @@ from mdtensor.generics.rules.elementwise import component, same
 
 @generic(deduce=component)
 def real(x: Any, /) -> Any:
-    """The real part; a copy of real numbers.
+    """Return the real part; a copy for real numbers.
 
     Args:
         x: any shape.
@@ -29,7 +29,7 @@ def real(x: Any, /) -> Any:
 
 @generic(deduce=component)
 def imag(x: Any, /) -> Any:
-    """The imaginary part.
+    """Return the imaginary part.
 
     Args:
         x: any shape, complex.
@@ -48,7 +48,7 @@ def imag(x: Any, /) -> Any:
 
 @generic(deduce=same)
 def conj(x: Any, /) -> Any:
-    """a - bi of a + bi; a copy of real numbers.
+    """Return the complex conjugate; a copy for real numbers.
 
     Args:
         x: any shape.

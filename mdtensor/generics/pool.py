@@ -23,7 +23,7 @@ def max_pool2d(
     padding: Any = 0,
     ceil_mode: bool = False,
 ) -> Any:
-    """The largest element of each window; padding never wins.
+    """Return the largest element of each window; padding never wins.
 
     Args:
         x: [n, c, h, w].
@@ -62,14 +62,14 @@ def avg_pool2d(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """The mean of each window.
+    """Return the mean of each window.
 
     Args:
         x: [n, c, h, w], floating or quantized.
         kernel_size, stride, padding, ceil_mode: as in `max_pool2d`.
         count_include_pad: divide by the whole window, padding (zeros) included; ONNX
             has False.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -83,11 +83,11 @@ def avg_pool2d(
 
 @generic(deduce=global_pooling)
 def global_avg_pool2d(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The mean of each channel.
+    """Return the mean of each channel.
 
     Args:
         x: [n, c, h, w], floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Returns:
         [n, c, 1, 1].
@@ -111,7 +111,7 @@ def max_pool1d(
     padding: Any = 0,
     ceil_mode: bool = False,
 ) -> Any:
-    """The largest element of each window; padding never wins.
+    """Return the largest element of each window; padding never wins.
 
     Args:
         x: [n, c, l].
@@ -142,7 +142,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window.
+    """Return the mean of each window.
 
     Args:
         x: [n, c, l], floating.
@@ -161,7 +161,7 @@ def avg_pool1d(
 
 @generic(deduce=adaptive_pooling)
 def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
-    """The mean of each of `output_size` windows that cover the image evenly.
+    """Return the means of `output_size` windows that cover the image evenly.
 
     Window i of m goes over n rows from floor(i · n / m) to ceil((i + 1) · n / m).
 
@@ -170,8 +170,8 @@ def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
         output_size: one integer or (height, width); None keeps a size.
 
     Raises:
-        ShapeError: no image, or one without elements.
-        OptionError: a size below 1.
+        ShapeError: `x` is not an image, or is empty.
+        OptionError: a size is below 1.
 
     Example:
         >>> import mdtensor as md
@@ -185,7 +185,7 @@ def adaptive_avg_pool2d(x: Any, /, output_size: Any) -> Any:
 
 @generic(deduce=adaptive_pooling)
 def adaptive_max_pool2d(x: Any, /, output_size: Any) -> Any:
-    """The largest element of each of `output_size` windows.
+    """Return the largest element of each of `output_size` windows.
 
     Args:
         x: [n, c, h, w].

@@ -1,4 +1,4 @@
-"""Many elements to one: sums, means, extremes.
+"""Reductions: sums, means and extremes over axes.
 
 All take `axis`: one axis, several, or None for all; and leave the reduced axes away, or
 with `keepdims` at size 1. Floats of 16 bits are computed in float32 and rounded once.
@@ -29,20 +29,20 @@ def sum(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """Σ x over `axis`.
+    """Return Σ x over `axis`.
 
     Args:
-        x: any shape; truth values count as 0 and 1.
+        x: any shape; bools count as 0 and 1.
         axis: one axis, several, or None for all.
         dtype: the type to hold the sum, into which elements are cast first: a float
             loses its fraction in an integer type, as in `astype`.
-        keepdims: leave the summed axes with size 1.
-        out, rounding: grid and rule of a quantized result; without it the sum of codes
-            is one of `qint32`, exact.
+        keepdims: keep the summed axes with size 1.
+        out, rounding: grid and rounding rule of a quantized result; by default the
+            exact sum, a `QInt32Tensor`.
 
     Returns:
         Without `dtype`, floats and complex numbers keep their type; integers give
-        int64 or uint64. Integers wrap. The sum of nothing is 0.
+        int64 or uint64. Integers wrap. The sum of no elements is 0.
 
     Raises:
         ShapeError: an axis does not exist or repeats.
@@ -63,16 +63,16 @@ def sum(
 def prod(
     x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False
 ) -> Any:
-    """Π x over `axis`; types and errors as those of `sum`.
+    """Return Π x over `axis`; types and errors as in `sum`.
 
     Args:
         x: any shape.
         axis: one axis, several, or None for all.
         dtype: the type to hold the product.
-        keepdims: leave the multiplied axes with size 1.
+        keepdims: keep the multiplied axes with size 1.
 
     Returns:
-        The type of a sum. The product of nothing is 1.
+        The type of a sum. The product of no elements is 1.
 
     Example:
         >>> import mdtensor as md
@@ -93,17 +93,17 @@ def mean(
     out: Any = None,
     rounding: Any = None,
 ) -> Any:
-    """Σ x / N over `axis`, N being the number of elements.
+    """Return Σ x / N over `axis`, where N is the number of elements.
 
     Args:
         x: any shape; floating, complex or quantized.
         axis: one axis, several, or None for all.
-        keepdims: leave the averaged axes with size 1.
-        out, rounding: grid and rule of a quantized result. The sum of codes is exact,
-            and the quotient rounds once.
+        keepdims: keep the averaged axes with size 1.
+        out, rounding: grid and rounding rule of a quantized result. The sum of codes
+            is exact, and the quotient rounds once.
 
     Returns:
-        The type of `x`. The mean of nothing is NaN.
+        The type of `x`. The mean of no elements is NaN.
 
     Example:
         >>> import mdtensor as md
@@ -123,20 +123,20 @@ def var(
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Any:
-    """Σ (x - mean(x))² / (N - correction) over `axis`.
+    """Return Σ (x - mean(x))² / (N - correction) over `axis`.
 
     Args:
         x: any shape, floating.
         axis: one axis, several, or None for all.
-        correction: 0 for the elements themselves, 1 for the unbiased estimate of what
-            they are a sample of.
-        keepdims: leave the reduced axes with size 1.
+        correction: 0 for the elements themselves, 1 for the unbiased estimate if
+            they are a sample.
+        keepdims: keep the reduced axes with size 1.
 
     Returns:
         The type of `x`; NaN unless N is above `correction`.
 
     Raises:
-        OptionError: the correction is no real number.
+        OptionError: the correction is not a real number.
 
     Example:
         >>> import mdtensor as md
@@ -156,13 +156,13 @@ def std(
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Any:
-    """√var(x), with the arguments of `var`.
+    """Return √var(x), with the arguments of `var`.
 
     Args:
         x: any shape, floating.
         axis: one axis, several, or None for all.
         correction: taken from N.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Example:
         >>> import mdtensor as md
@@ -175,15 +175,15 @@ def std(
 
 @generic(deduce=extreme)
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """The largest element over `axis`; NaN if there is one.
+    """Return the largest element over `axis`; NaN if there is one.
 
     Args:
         x: any shape, real.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Raises:
-        ShapeError: the maximum of nothing.
+        ShapeError: the maximum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -196,15 +196,15 @@ def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 @generic(deduce=extreme)
 def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """The smallest element over `axis`; NaN if there is one.
+    """Return the smallest element over `axis`; NaN if there is one.
 
     Args:
         x: any shape, real.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Raises:
-        ShapeError: the minimum of nothing.
+        ShapeError: the minimum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -217,15 +217,15 @@ def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 @generic(deduce=verdict)
 def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Whether no element over `axis` is zero; NaN is not zero.
+    """Return whether all elements over `axis` differ from zero, as NaN does.
 
     Args:
         x: any shape.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Returns:
-        BoolTensor. Of nothing it is True.
+        BoolTensor. It is True for an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -238,15 +238,15 @@ def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
 
 @generic(deduce=verdict)
 def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """Whether some element over `axis` is not zero; NaN is not zero.
+    """Return whether some element over `axis` differs from zero, as NaN does.
 
     Args:
         x: any shape.
         axis: one axis, several, or None for all.
-        keepdims: leave the reduced axes with size 1.
+        keepdims: keep the reduced axes with size 1.
 
     Returns:
-        BoolTensor. Of nothing it is False.
+        BoolTensor. It is False for an empty axis.
 
     Example:
         >>> import mdtensor as md

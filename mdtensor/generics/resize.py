@@ -1,4 +1,4 @@
-"""Images in another size."""
+"""Resizing of images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Any:
-    """Images resampled to another height and width.
+    """Resample images to another height and width.
 
     Row i of the result lies at row (i + 0.5) · h / oh - 0.5 of x; with `align_corners`
     at i · (h - 1) / (oh - 1); for "nearest" the row floor(i · h / oh) is taken. With
@@ -34,9 +34,9 @@ def interpolate(
         align_corners: True or False for "bilinear" and "bicubic"; None is False.
 
     Raises:
-        ShapeError: no image, an empty one, or nothing is left.
-        OptionError: not one of `size` and `scale_factor`, another mode, or
-            `align_corners` for a mode that has none.
+        ShapeError: `x` is not an image or is empty, or the result would be empty.
+        OptionError: not exactly one of `size` and `scale_factor`, another mode, or
+            `align_corners` for a mode without it.
 
     Example:
         >>> import mdtensor as md
@@ -52,15 +52,15 @@ def interpolate(
 
 @generic(deduce=shuffled)
 def pixel_shuffle(x: Any, /, upscale_factor: int) -> Any:
-    """[..., c · r², h, w] to [..., c, h · r, w · r]: channels become pixels.
+    """Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r].
 
     Args:
         x: at least 3 axes.
         upscale_factor: r, from 1 on.
 
     Raises:
-        ShapeError: fewer axes, or the channels do not split.
-        OptionError: r is no integer from 1 on.
+        ShapeError: `x` has fewer than 3 axes, or r² does not divide the channels.
+        OptionError: the factor is not an integer from 1 on.
 
     Example:
         >>> import mdtensor as md
@@ -75,15 +75,17 @@ def pixel_shuffle(x: Any, /, upscale_factor: int) -> Any:
 
 @generic(deduce=unshuffled)
 def pixel_unshuffle(x: Any, /, downscale_factor: int) -> Any:
-    """[..., c, h · r, w · r] to [..., c · r², h, w]; undoes `pixel_shuffle`.
+    """Move pixels into channels; undoes `pixel_shuffle`.
+
+    [..., c, h · r, w · r] becomes [..., c · r², h, w].
 
     Args:
         x: at least 3 axes.
         downscale_factor: r, from 1 on.
 
     Raises:
-        ShapeError: fewer axes, or height or width do not split.
-        OptionError: r is no integer from 1 on.
+        ShapeError: `x` has fewer than 3 axes, or r does not divide height and width.
+        OptionError: the factor is not an integer from 1 on.
 
     Example:
         >>> import mdtensor as md

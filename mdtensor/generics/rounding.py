@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, element by element: the type stays."""
+"""Rounding to whole numbers, element by element; the type does not change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mdtensor.generics.rules.elementwise import same
 
 @generic(deduce=same)
 def floor(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The largest integer that is at most x.
+    """Return the largest integer that is at most x.
 
     Args:
         x: any shape, real or quantized. Integers stay as they are.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -27,11 +27,11 @@ def floor(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def ceil(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The smallest integer that is at least x.
+    """Return the smallest integer that is at least x.
 
     Args:
         x: any shape, real or quantized. Integers stay as they are.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -44,11 +44,11 @@ def ceil(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def trunc(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """x without its fraction: rounded toward zero.
+    """Return x without its fraction: rounded toward zero.
 
     Args:
         x: any shape, real or quantized. Integers stay as they are.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -61,11 +61,11 @@ def trunc(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def round(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The integer nearest to x, of two the even one.
+    """Return the integer nearest to x; ties go to the even one.
 
     Args:
         x: any shape. Integers stay as they are; complex numbers round part by part.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

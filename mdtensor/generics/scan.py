@@ -1,4 +1,4 @@
-"""Along an axis: running sums and products, and differences of neighbours."""
+"""Running sums and products along an axis, and differences of neighbours."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def cumulative_sum(
     dtype: Any = None,
     include_initial: bool = False,
 ) -> Any:
-    """y[i] = x[0] + ... + x[i] along `axis`.
+    """Return the running sum y[i] = x[0] + ... + x[i] along `axis`.
 
     Args:
         x: one dimension or more.
-        axis: may be left out in one dimension.
+        axis: optional in one dimension.
         dtype: the type to hold the sums, as in `sum`.
-        include_initial: put the sum of nothing, 0, in front.
+        include_initial: put the empty sum, 0, in front.
 
     Returns:
         The type of a sum; one element longer with `include_initial`.
 
     Raises:
-        ShapeError: the axis does not exist, or is left out where there is not just one.
+        ShapeError: the axis does not exist, or is missing for more than one dimension.
         CastError: as in `sum`.
 
     Example:
@@ -50,13 +50,13 @@ def cumulative_prod(
     dtype: Any = None,
     include_initial: bool = False,
 ) -> Any:
-    """y[i] = x[0] · ... · x[i] along `axis`; errors as those of `cumulative_sum`.
+    """Return the running product along `axis`; errors as in `cumulative_sum`.
 
     Args:
         x: one dimension or more.
-        axis: may be left out in one dimension.
+        axis: optional in one dimension.
         dtype: the type to hold the products, as in `prod`.
-        include_initial: put the product of nothing, 1, in front.
+        include_initial: put the empty product, 1, in front.
 
     Returns:
         The type of a product; one element longer with `include_initial`.
@@ -80,21 +80,22 @@ def diff(
     prepend: Any = None,
     append: Any = None,
 ) -> Any:
-    """y[i] = x[i + 1] - x[i] along `axis`, `n` times.
+    """Return the differences y[i] = x[i + 1] - x[i] along `axis`, taken `n` times.
 
     Args:
         x: one dimension or more; numbers.
         axis: the axis to go along.
-        n: how often; 0 leaves `x`, with what is put around it.
+        n: how often; 0 returns `x` with `prepend` and `append` joined to it.
         prepend: a tensor to put in front of `x` first; sizes off `axis` are equal.
-        append: the same, behind.
+        append: a tensor to put behind `x`; sizes off `axis` are equal.
 
     Returns:
-        The promoted type; `n` elements shorter, but not below none. Integers wrap.
+        The promoted type; `n` elements shorter, at least 0. Integers wrap.
 
     Raises:
         ShapeError: the axis does not exist, or sizes off it differ.
-        OptionError: `n` is no integer from 0, or `prepend` or `append` no tensor.
+        OptionError: `n` is not an integer from 0, or `prepend` or `append` is not a
+            tensor.
 
     Example:
         >>> import mdtensor as md

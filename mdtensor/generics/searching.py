@@ -1,4 +1,4 @@
-"""Where elements are: indices of extremes, of what is not zero, of insertion."""
+"""Searches: indices of extremes, of non-zero elements, of insertion points."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mdtensor.generics.rules.searching import chosen, count, index, insertion, p
 
 @generic(deduce=index)
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The index of the first largest element along `axis`; of the first NaN if any.
+    """Return the index of the first largest element along `axis`, or first NaN.
 
     Args:
         x: any shape, real.
         axis: one axis; None counts through all elements in row-major order.
-        keepdims: leave the searched axes with size 1.
+        keepdims: keep the searched axes with size 1.
 
     Returns:
         Int64Tensor.
 
     Raises:
-        ShapeError: the maximum of nothing.
+        ShapeError: the maximum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -34,18 +34,18 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
 
 @generic(deduce=index)
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The index of the first smallest element along `axis`; of the first NaN if any.
+    """Return the index of the first smallest element along `axis`, or first NaN.
 
     Args:
         x: any shape, real.
         axis: one axis; None counts through all elements in row-major order.
-        keepdims: leave the searched axes with size 1.
+        keepdims: keep the searched axes with size 1.
 
     Returns:
         Int64Tensor.
 
     Raises:
-        ShapeError: the minimum of nothing.
+        ShapeError: the minimum would be taken over an empty axis.
 
     Example:
         >>> import mdtensor as md
@@ -58,12 +58,12 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
 
 @generic(deduce=count)
 def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """How many elements over `axis` are not zero; NaN is not zero.
+    """Count the elements over `axis` that are not zero; NaN is not zero.
 
     Args:
         x: any shape.
         axis: one axis, several, or None for all.
-        keepdims: leave the counted axes with size 1.
+        keepdims: keep the counted axes with size 1.
 
     Returns:
         Int64Tensor.
@@ -79,7 +79,7 @@ def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any
 
 @generic(deduce=places)
 def nonzero(x: Any, /) -> Any:
-    """The indices of all elements that are not zero, row by row; NaN is not zero.
+    """Return the indices of all non-zero elements, row by row; NaN is not zero.
 
     Args:
         x: one dimension or more.
@@ -88,7 +88,7 @@ def nonzero(x: Any, /) -> Any:
         A tuple of one Int64Tensor for each axis, all of the same length.
 
     Raises:
-        ShapeError: `x` has no axis.
+        ShapeError: `x` is 0-dimensional.
 
     Example:
         >>> import mdtensor as md
@@ -101,7 +101,7 @@ def nonzero(x: Any, /) -> Any:
 
 @generic(deduce=insertion)
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
-    """How many elements of `x1` are below each of `x2`: where to insert it.
+    """Return where each of `x2` is to be inserted into the sorted `x1`.
 
     Numbers of any two types compare exactly, as in `less`; NaN is above all others, as
     `sort` has it.
@@ -109,7 +109,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     Args:
         x1: one dimension, real, ascending; this is not checked.
         x2: any shape, real; or a Python number that the promoted type holds.
-        side: "left" counts what is below, "right" also what is equal.
+        side: "left" counts the elements below, "right" also the equal ones.
         sorter: the indices that sort `x1`, such as `argsort(x1)`, if it is unsorted.
 
     Returns:
@@ -118,7 +118,7 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     Raises:
         ShapeError: `x1` has other than one dimension, or `sorter` does not fit it.
         CastError: no type holds the Python number.
-        OptionError: `side` is neither, or `sorter` holds no indices of `x1`.
+        OptionError: `side` is not "left" or "right", or `sorter` holds other indices.
 
     Example:
         >>> import mdtensor as md
@@ -132,19 +132,19 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 
 @generic(deduce=chosen)
 def where(condition: Any, x1: Any, x2: Any, /) -> Any:
-    """x1 where the condition holds, x2 elsewhere.
+    """Return x1 where the condition holds, x2 elsewhere.
 
     Args:
-        condition: truth values, any shape.
+        condition: bools, any shape.
         x1: broadcasts against the others. Python numbers are weak.
-        x2: the same.
+        x2: broadcasts against the others.
 
     Returns:
         The promoted type of `x1` and `x2`; never a view of them.
 
     Raises:
         ShapeError: the shapes do not broadcast.
-        PromotionError: the types have no common type, or both are Python numbers.
+        PromotionError: the types do not have a common type, or both are Python numbers.
         CastError: the type does not hold a Python number.
 
     Example:

@@ -1,4 +1,4 @@
-"""The set of a tensor's elements, whatever its shape.
+"""Operations on the set of a tensor's elements, whatever its shape.
 
 Values come ascending, complex numbers by their real parts first. A NaN equals nothing,
 so each is a value of its own, after all others; zeros of both signs are equal, and the
@@ -21,7 +21,7 @@ from mdtensor.generics.rules.sets import (
 
 @generic(deduce=distinct_all)
 def unique_all(x: Any, /) -> Any:
-    """The distinct elements, where they are, and how often.
+    """Return the distinct elements, their positions and their counts.
 
     Args:
         x: any shape and type.
@@ -45,7 +45,7 @@ def unique_all(x: Any, /) -> Any:
 
 @generic(deduce=distinct_counts)
 def unique_counts(x: Any, /) -> Any:
-    """The distinct elements and how often they come.
+    """Return the distinct elements and their counts.
 
     Args:
         x: any shape and type.
@@ -64,7 +64,7 @@ def unique_counts(x: Any, /) -> Any:
 
 @generic(deduce=distinct_inverse)
 def unique_inverse(x: Any, /) -> Any:
-    """The distinct elements and which of them each element is.
+    """Return the distinct elements, and for each element the index of its own.
 
     Args:
         x: any shape and type.
@@ -83,7 +83,7 @@ def unique_inverse(x: Any, /) -> Any:
 
 @generic(deduce=distinct)
 def unique_values(x: Any, /) -> Any:
-    """The distinct elements.
+    """Return the distinct elements.
 
     Args:
         x: any shape and type.
@@ -99,11 +99,11 @@ def unique_values(x: Any, /) -> Any:
 
 @generic(deduce=membership)
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Any:
-    """Whether each element of `x1` equals some element of `x2`.
+    """Return whether each element of `x1` equals some element of `x2`.
 
     Args:
         x1, x2: real tensors of any shapes and types, or one of them a Python number.
-        invert: whether it equals none.
+        invert: return instead whether it equals none.
 
     Returns:
         BoolTensor of the shape of `x1`. Numbers of any two types compare exactly, as in

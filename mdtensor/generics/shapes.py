@@ -1,4 +1,4 @@
-"""Arithmetic of shapes: which shapes fit each other, and what comes out.
+"""Shape arithmetic: which shapes fit each other, and the shape of the result.
 
 A size of -1 is dynamic: known only when the operation runs; see `dims`.
 """
@@ -25,7 +25,7 @@ MOST_AXES = 64
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """The shape to which all of `shapes` broadcast; -1 meets anything.
+    """Return the shape to which all `shapes` broadcast; -1 fits any size.
 
     Raises:
         ShapeError: two sizes differ and neither is 1.
@@ -53,16 +53,16 @@ def _common_size(sizes: tuple[int, ...], shapes: tuple[Shape, ...]) -> int:
 
 
 def check_broadcast(given: Shape, shape: Shape) -> None:
-    """Refuse a shape that does not broadcast to just `shape`."""
+    """Raise unless the given shape broadcasts to exactly `shape`."""
     if not are_like(broadcast_shapes(given, shape), shape):
         raise ShapeError(f"shape {given} does not broadcast to {shape}")
 
 
 def check_rank(shape: Shape) -> Shape:
-    """`shape`, unless it has more axes than an array may have.
+    """Return `shape`, or raise if it has more axes than an array may have.
 
     Raises:
-        ShapeError: it has.
+        ShapeError: `shape` has more.
     """
     if len(shape) > MOST_AXES:
         raise ShapeError(f"{len(shape)} dimensions are more than {MOST_AXES}")
@@ -70,7 +70,7 @@ def check_rank(shape: Shape) -> Shape:
 
 
 def are_like(a: Shape, b: Shape) -> bool:
-    """Whether shapes are equal as far as they are known.
+    """Return whether shapes are equal as far as they are known.
 
     Example:
         >>> are_like((2, -1), (2, 3)), are_like((2, 4), (2, 3)), are_like((2,), (2, 1))
@@ -82,7 +82,7 @@ def are_like(a: Shape, b: Shape) -> bool:
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
-    """`axis` counted from the front.
+    """Return `axis` counted from the front.
 
     Raises:
         BoundsError: it is outside [-ndim, ndim).
@@ -98,7 +98,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
 
 
 def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """The axes of a reduction, sorted, counted from the front; None means all."""
+    """Return the axes of a reduction, sorted, from the front; None is all."""
     if axis is None:
         return tuple(range(ndim))
     if type(axis) is int:
@@ -113,7 +113,7 @@ def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
 def reduced_shape(
     shape: Shape, axis: int | tuple[int, ...] | None, keepdims: bool
 ) -> Shape:
-    """The shape after reducing `axis`.
+    """Return the shape after reducing `axis`.
 
     Example:
         >>> reduced_shape((2, 3, 4), (0, 2), keepdims=True)
@@ -126,19 +126,21 @@ def reduced_shape(
 
 
 def check_nonempty(shape: Shape, axis: int | tuple[int, ...] | None) -> None:
-    """Refuse to look for an extreme among no elements."""
+    """Raise if an extreme would be taken over no elements."""
     if any(shape[at] == 0 for at in normalize_axes(axis, len(shape))):
-        raise ShapeError(f"the extreme of nothing: shape {shape}, axis {axis}")
+        raise ShapeError(
+            f"cannot take an extreme of no elements: shape {shape}, axis {axis}"
+        )
 
 
 def matmul_shape(x1: Shape, x2: Shape) -> Shape:
-    """[..., m, k] by [..., k, n]; a vector is a row on the left, a column on the right.
+    """Return [..., m, n]; a vector is a row on the left, a column on the right.
 
     Raises:
-        ShapeError: the inner sizes differ, or an operand has no axis.
+        ShapeError: the inner sizes differ, or an operand is 0-dimensional.
     """
     if not x1 or not x2:
-        raise ShapeError("a 0-d operand has no inner axis", "Use mul")
+        raise ShapeError("an operand is 0-dimensional", "Use mul")
     inner = x1[-1], x2[-2 if len(x2) > 1 else 0]
     if not are_like(inner[:1], inner[1:]):
         raise ShapeError(f"inner sizes differ, {inner[0]} and {inner[1]}")
@@ -147,7 +149,7 @@ def matmul_shape(x1: Shape, x2: Shape) -> Shape:
 
 
 def linear_shape(x: Shape, w: Shape, b: Shape | None) -> Shape:
-    """[..., k] by weights [n, k] and bias [n]."""
+    """Return the shape of [..., k] times weights [n, k] plus bias [n]."""
     if len(w) != 2:
         raise ShapeError(f"weights have shape {w}", "Give them shape [out, in]")
     check_bias(b, w[0])
@@ -155,7 +157,7 @@ def linear_shape(x: Shape, w: Shape, b: Shape | None) -> Shape:
 
 
 def check_bias(bias: Shape | None, channels: int) -> None:
-    """Refuse a bias that is not one number for each output channel."""
+    """Raise unless the bias has one number for each output channel."""
     if bias is not None and not are_like(bias, (channels,)):
         raise ShapeError(
             f"the bias has shape {bias}, the weights have {channels} output channels",
@@ -164,7 +166,7 @@ def check_bias(bias: Shape | None, channels: int) -> None:
 
 
 def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]:
-    """A sequence of integers as a tuple; one integer, `count` times.
+    """Return a sequence of integers as a tuple; one integer is repeated `count` times.
 
     Raises:
         OptionError: it is neither.
@@ -177,17 +179,17 @@ def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]
 
 
 def entries(value: Any) -> tuple[Any, ...] | None:
-    """What is in a sequence; None if it is none, as an array without axes."""
+    """Return the items of a sequence; None for a value that is not a sequence."""
     if not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
         return None
     return tuple(value)
 
 
 def shape_sizes(shape: Any) -> Shape:
-    """The sizes of a shape that a caller asks for.
+    """Return the sizes of a shape that a caller passes.
 
     Raises:
-        OptionError: no integers.
+        OptionError: they are not integers.
         ShapeError: one is negative.
     """
     sizes = integers(shape, "shape", "Use sizes from 0")
@@ -196,7 +198,7 @@ def shape_sizes(shape: Any) -> Shape:
 
 
 def partial_sizes(shape: Any, least: int, fix: str) -> Shape:
-    """As `shape_sizes`, of a shape in which a size may be a `Dim`, or `least`."""
+    """Return sizes as `shape_sizes`; each may also be a `Dim`, or `least`."""
     is_one = is_size(shape) or isinstance(shape, Dim)
     given = (shape,) if is_one else entries(shape)
     if given is None or not all(isinstance(n, Dim) or is_size(n) for n in given):
@@ -212,7 +214,7 @@ def _check_sizes(sizes: Sequence[int], least: int, fix: str) -> None:
 
 
 def is_size(value: Any) -> bool:
-    """Whether `value` is an integer that 32 bits hold, no truth value and no name."""
+    """Return whether `value` is an integer of 32 bits, not a bool and not a `Dim`."""
     if type(value) is int:
         return -(2**31) < value < 2**31
     is_integer = isinstance(value, Integral) and not isinstance(value, (bool, Dim))
@@ -220,13 +222,13 @@ def is_size(value: Any) -> bool:
 
 
 def reshape_shape(old: Shape, shape: Any) -> Shape:
-    """`shape` with its one -1 worked out; a name stays where nothing is known.
+    """Return `shape` with its one -1 computed; a `Dim` stays where unknown.
 
-    A name, as any size that is not known, may be 0: (M, 6) is (M, 5) then, and the -1
-    of (M, 3, -1) is 0 and not 2.
+    Any unknown size may be 0, named ones too. So (M, 6) can become (M, 5), and the -1
+    in (M, 3, -1) may be 0 instead of 2.
 
     Raises:
-        ShapeError: the number of elements would change, whatever is not known.
+        ShapeError: the number of elements would change, whatever the unknown sizes are.
 
     Example:
         >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
@@ -236,7 +238,7 @@ def reshape_shape(old: Shape, shape: Any) -> Shape:
     is_open = DYNAMIC in old
     at = [i for i, n in enumerate(wanted) if _is_asked(n, or_named=not is_open)]
     if len(at) > 1:
-        problem = f"shape {wanted} has more than one size to work out"
+        problem = f"shape {wanted} has more than one unknown size"
         raise ShapeError(problem, "Give all but one")
     known = prod(n for n in wanted if n != DYNAMIC)
     size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
@@ -249,7 +251,7 @@ def reshape_shape(old: Shape, shape: Any) -> Shape:
 
 
 def _check_multiple(count: int, wanted: Shape) -> None:
-    """Refuse to fill `wanted` with elements whose number is a multiple of `count`."""
+    """Raise if a multiple of `count` elements cannot fill `wanted`."""
     total = prod(wanted)
     if total % count if count else total:
         elements = f"{count} elements, or a multiple," if count else "0 elements"
@@ -261,7 +263,7 @@ def _is_asked(size: int, or_named: bool) -> bool:
 
 
 def _open_size(old: Shape, wanted: Shape, known: int) -> int:
-    """What the -1 in `wanted` is: the unknown size of `old`, if all else is equal."""
+    """Return the unknown size of `old` for the -1 in `wanted`, if the rest is equal."""
     unknown = [n for n in old if n == DYNAMIC]
     is_same = prod(n for n in old if n != DYNAMIC) == known > 0
     is_one = len(unknown) == wanted.count(DYNAMIC) == 1
@@ -269,22 +271,22 @@ def _open_size(old: Shape, wanted: Shape, known: int) -> int:
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """`axes` counted from the front; each exactly once."""
+    """Return `axes` counted from the front; each must occur exactly once."""
     given = integers(axes, "axes", "Use integers")
     order = tuple(normalize_axis(axis, ndim) for axis in given)
     if sorted(order) != list(range(ndim)):
         raise ShapeError(
-            f"axes {given} are no permutation of {ndim} dimensions",
+            f"axes {given} are not a permutation of {ndim} dimensions",
             "Name each axis once",
         )
     return order
 
 
 def moved_axes(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
-    """The permutation that moves the axes `source` to the places `destination`.
+    """Return the permutation that moves axes `source` to `destination`.
 
     Raises:
-        ShapeError: no such axis, one twice, or not as many of one as of the other.
+        ShapeError: an axis does not exist or repeats, or the numbers of axes differ.
 
     Example:
         >>> moved_axes((0, 1), (-1, 0), 3)
@@ -304,10 +306,10 @@ def moved_axes(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
 
 
 def roll_steps(shift: Any, axis: Any, ndim: int) -> tuple[tuple[int, int], ...]:
-    """(axis, shift) for each axis that is rolled.
+    """Return (axis, shift) for each axis that is rolled.
 
     Raises:
-        OptionError: not as many shifts as axes.
+        OptionError: the number of shifts is not the number of axes.
     """
     axes = integers(axis, "axis", "Use axes")
     given = integers(shift, "shift", "Use integers")
@@ -321,13 +323,13 @@ def roll_steps(shift: Any, axis: Any, ndim: int) -> tuple[tuple[int, int], ...]:
 
 
 def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
-    """The joint shape of arrays laid end to end; None flattens first.
+    """Return the joint shape of concatenated arrays; None flattens first.
 
     Raises:
         ShapeError: sizes off `axis` differ.
     """
     if not shapes:
-        raise ShapeError("no arrays to concatenate", "Give at least one")
+        raise ShapeError("arrays is empty", "Give at least one")
     if axis is None:
         return (_total([DYNAMIC if DYNAMIC in s else prod(s) for s in shapes]),)
     at = normalize_axis(axis, len(shapes[0]))
@@ -345,7 +347,7 @@ def _total(sizes: Sequence[int]) -> int:
 
 
 def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
-    """`a` with the sizes that only `b` knows."""
+    """Return `a` with the sizes that only `b` knows."""
     off = [shape[:at] + shape[at + 1 :] for shape in (a, b)]
     if len(a) != len(b) or not are_like(*off):
         raise ShapeError(f"{a} and {b} differ off axis {at}")
@@ -354,7 +356,7 @@ def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
 
 
 def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
-    """One (before, after) for each axis.
+    """Return one (before, after) for each axis.
 
     Raises:
         ShapeError: their number is not the number of axes, or one is negative.

@@ -1,4 +1,4 @@
-"""Shares of a whole along an axis, and their logarithms: activations, too."""
+"""softmax and log_softmax."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mdtensor.generics.rules.elementwise import along
 
 @generic(deduce=along, category="activation")
 def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None) -> Any:
-    """exp(x) / sum(exp(x)) along `axis`, shifted by the maximum against overflow.
+    """Return exp(x) / sum(exp(x)) along `axis`, shifted to avoid overflow.
 
     Args:
         x: any shape, floating or quantized.
         axis: the axis that sums to one.
-        out, rounding: grid and rule of a quantized result; the exact
+        out, rounding: grid and rounding rule of a quantized result; the exact
             quotient rounds once.
 
     Example:
@@ -29,7 +29,7 @@ def softmax(x: Any, /, *, axis: int = -1, out: Any = None, rounding: Any = None)
 
 @generic(deduce=along, category="activation")
 def log_softmax(x: Any, /, *, axis: int = -1) -> Any:
-    """log(softmax(x)) along `axis`, without underflow.
+    """Return log(softmax(x)) along `axis`, without underflow.
 
     Args:
         x: any shape, floating.

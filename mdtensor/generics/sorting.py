@@ -1,4 +1,4 @@
-"""Elements in order. NaN counts as the largest number, as it does in `max`."""
+"""Sorting. NaN counts as the largest number, as it does in `max`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdtensor.generics.rules.sorting import order, ordered
 def sort(
     x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
-    """The elements in order along `axis`; NaN last, and first if descending.
+    """Return the elements in order along `axis`; NaN last, and first if descending.
 
     Args:
         x: one dimension or more, real.
@@ -39,7 +39,7 @@ def sort(
 def argsort(
     x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Any:
-    """The indices along `axis` that `sort` would take elements from.
+    """Return the indices along `axis` from which `sort` takes its elements.
 
     Args:
         x: one dimension or more, real.

@@ -1,4 +1,4 @@
-"""A tensor without its elements: what deduction reads and gives."""
+"""Specs: tensors without elements, which shape rules read and return."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TensorSpec:
         qparams: the grid, if the type is quantized.
 
     Raises:
-        DispatchError: the type is none of elements, or the grid is none.
-        ShapeError: no sizes, or too many.
+        DispatchError: `type` is not a tensor class, or `qparams` is not a grid.
+        ShapeError: the sizes are missing, or there are too many.
 
     Example:
         >>> import mdtensor as md
@@ -38,7 +38,7 @@ class TensorSpec:
     qparams: Any = None
 
     def __post_init__(self) -> None:
-        # The spec of a wrapper of others says its element type itself.
+        # A spec subclass for wrapper types defines `dtype` itself.
         is_own = type(self).dtype is not TensorSpec.dtype
         dtype = None if is_own else getattr(self.type, "dtype", None)
         has_dtype = is_own or isinstance(dtype, dtypes.DType)
@@ -63,7 +63,7 @@ class TensorSpec:
         return len(self.shape)
 
     def with_dtype(self, dtype: dtypes.DType) -> TensorSpec:
-        """The same shape and device with another element type."""
+        """Return the same shape and device with another element type."""
         if dtype is self.type.dtype:
             return self
         return TensorSpec(self.type.with_dtype(dtype), self.shape)
@@ -82,15 +82,15 @@ class TensorSpec:
 class TileSpec(TensorSpec):
     """A tile without its elements: a tensor of few dimensions, as a core holds it.
 
-    Operations take tiles as they take tensors, and give tiles; the two do not mix.
+    Operations on tiles return tiles; you cannot mix tiles and tensors in one call.
 
     Args:
         type, shape, qparams: see `TensorSpec`.
         max_rank: how many dimensions a tile can have.
 
     Raises:
-        ShapeError: there are more; else as `TensorSpec`.
-        OptionError: `max_rank` is no such number.
+        ShapeError: the shape has more dimensions, or as in `TensorSpec`.
+        OptionError: `max_rank` is not an integer from 0.
 
     Example:
         >>> import mdtensor as md
@@ -117,7 +117,7 @@ class TileSpec(TensorSpec):
 
 
 def _no_type(given: Any) -> DispatchError:
-    """The error for what is no class of tensors."""
+    """Return the error for a value that is not a tensor class."""
     if isinstance(given, dtypes.DType):
         fix = f"Use leaf({given}), the class of its tensors"
         return DispatchError(f"the type of a spec is {given}, a type of elements", fix)
@@ -127,7 +127,7 @@ def _no_type(given: Any) -> DispatchError:
 
 
 def _sizes(shape: Any) -> Shape:
-    """The shape of a spec as a tuple."""
+    """Return the shape of a spec as a tuple."""
     given = shape if type(shape) is tuple else entries(shape)
     if given is None:
         problem = f"the shape of a spec is {shown(shape)}"
@@ -146,6 +146,6 @@ def _is_known_or_not(size: Any) -> bool:
 
 
 def is_tensor(given: Any) -> bool:
-    """Whether it is a tensor, or a tensor without its elements."""
+    """Return whether `given` is a tensor, with or without elements."""
     is_one = isinstance(getattr(given, "dtype", None), dtypes.DType)
     return is_one and isinstance(getattr(given, "shape", None), tuple)

@@ -10,13 +10,13 @@ from mdtensor.generics.rules.elementwise import same
 
 @generic(deduce=same)
 def erf(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """2/√π · ∫ exp(-t²) dt from 0 to x, the error function.
+    """Return the error function, 2/√π · ∫ exp(-t²) dt from 0 to x.
 
     Within 1 ulp in float64; narrower floats are computed in float64, rounded once.
 
     Args:
         x: any shape, floating or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md

@@ -10,11 +10,11 @@ from mdtensor.generics.rules.elementwise import fractional, same
 
 @generic(deduce=same)
 def sin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The sine of x in radians; NaN at an infinity.
+    """Return the sine of x in radians; NaN at an infinity.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -27,11 +27,11 @@ def sin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def cos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The cosine of x in radians; NaN at an infinity.
+    """Return the cosine of x in radians; NaN at an infinity.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -44,11 +44,11 @@ def cos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def tan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The tangent of x in radians; NaN at an infinity.
+    """Return the tangent of x in radians; NaN at an infinity.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -61,11 +61,11 @@ def tan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def asin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The arc sine, from -π/2 to π/2; NaN of reals outside [-1, 1].
+    """Return the arc sine, from -π/2 to π/2; NaN for real x outside [-1, 1].
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -78,11 +78,11 @@ def asin(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def acos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The arc cosine, from 0 to π; NaN of reals outside [-1, 1].
+    """Return the arc cosine, from 0 to π; NaN for real x outside [-1, 1].
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -95,11 +95,11 @@ def acos(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def atan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The arc tangent, from -π/2 to π/2.
+    """Return the arc tangent, from -π/2 to π/2.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -112,11 +112,11 @@ def atan(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def sinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The hyperbolic sine.
+    """Return the hyperbolic sine.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -129,11 +129,11 @@ def sinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def cosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The hyperbolic cosine.
+    """Return the hyperbolic cosine.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -146,11 +146,11 @@ def cosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def tanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The hyperbolic tangent.
+    """Return the hyperbolic tangent.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -163,11 +163,11 @@ def tanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def asinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The inverse of the hyperbolic sine.
+    """Return the inverse hyperbolic sine.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -180,11 +180,11 @@ def asinh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def acosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The inverse of the hyperbolic cosine, from 0; NaN of reals below 1.
+    """Return the inverse hyperbolic cosine, at least 0; NaN for real x below 1.
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -197,11 +197,11 @@ def acosh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=same)
 def atanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
-    """The inverse of the hyperbolic tangent; NaN of reals outside [-1, 1].
+    """Return the inverse hyperbolic tangent; NaN for real x outside [-1, 1].
 
     Args:
         x: any shape, floating, complex or quantized.
-        out, rounding: grid and rule of a quantized result.
+        out, rounding: grid and rounding rule of a quantized result.
 
     Example:
         >>> import mdtensor as md
@@ -214,14 +214,14 @@ def atanh(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
 
 @generic(deduce=fractional)
 def atan2(x1: Any, x2: Any, /) -> Any:
-    """The angle of the point (x2, x1), from -π to π.
+    """Return the angle of the point (x2, x1), from -π to π.
 
     Args:
         x1: any shape, real: the opposite side.
         x2: broadcasts against `x1`: the adjacent side; one of the two is floating.
 
     Returns:
-        The promoted type. Signs of zeros choose the quadrant, as IEEE 754 says.
+        The promoted type. Signs of zeros choose the quadrant, as in IEEE 754.
 
     Raises:
         PromotionError: no operand is floating.
@@ -237,14 +237,14 @@ def atan2(x1: Any, x2: Any, /) -> Any:
 
 @generic(deduce=fractional)
 def hypot(x1: Any, x2: Any, /) -> Any:
-    """sqrt(x1² + x2²) without overflow on the way.
+    """Return sqrt(x1² + x2²), without overflow in between.
 
     Args:
         x1: any shape, real.
         x2: broadcasts against `x1`; one of the two is floating.
 
     Returns:
-        The promoted type; infinite if either is, even beside NaN.
+        The promoted type; infinite if either is, even if the other is NaN.
 
     Raises:
         PromotionError: no operand is floating.

@@ -1,4 +1,4 @@
-"""Windows over images: which sizes and options fit, and how many positions there are.
+"""Windows over images: valid sizes and options, and the number of positions.
 
 Images are [n, c, h, w]. A size of -1 is dynamic, as in `mdtensor.generics.shapes`.
 """
@@ -21,7 +21,7 @@ from mdtensor.generics.shapes import (
 
 
 def pair(value: Any, name: str, least: int) -> tuple[int, int]:
-    """`value` for height and width.
+    """Return `value` for height and width.
 
     Raises:
         OptionError: not one or two integers, or below `least`.
@@ -34,7 +34,7 @@ def pair(value: Any, name: str, least: int) -> tuple[int, int]:
 
 
 def padding4(value: Any) -> tuple[int, int, int, int]:
-    """`value` as (top, left, bottom, right): from one, two (h, w) or four integers."""
+    """Return (top, left, bottom, right) from one, two (h, w) or four integers."""
     fix = "Use one, two or four sizes from 0"
     sizes = integers(value, "padding", fix, 4)
     if len(sizes) == 2:
@@ -59,7 +59,7 @@ class Window:
     dilation: tuple[int, int] = (1, 1)
 
     def slide(self, height: int, width: int, ceil_mode: bool = False) -> Shape:
-        """Positions over an image of `height` by `width`.
+        """Return the window's positions over an image of `height` by `width`.
 
         Raises:
             ShapeError: the padded image is smaller than the window.
@@ -72,10 +72,10 @@ class Window:
         )
 
     def spread(self, height: int, width: int, more: tuple[int, int]) -> Shape:
-        """The image on which this window has `height` by `width` positions.
+        """Return the image on which this window has `height` by `width` positions.
 
         Raises:
-            ShapeError: there is no position, or padding covers the whole image.
+            ShapeError: the window has no positions, or padding covers the whole image.
         """
         top, left, bottom, right = self.padding
         return (
@@ -90,8 +90,8 @@ class Window:
         reached = (size - 1) * self.stride[axis] + reach + more
         if size < 1 or reached <= padding:
             raise ShapeError(
-                f"nothing is left of {size} positions that reach {max(reached, 0)} "
-                f"with padding {padding}"
+                f"the result would be empty: {size} positions reach {max(reached, 0)}, "
+                f"padding removes {padding}"
             )
         return reached - padding
 
@@ -116,7 +116,7 @@ class Window:
 def conv_shape(
     x: Shape, w: Shape, b: Shape | None, window: Window, groups: int
 ) -> Shape:
-    """[n, c, h, w] by [out, c / groups, kh, kw] -> [n, out, oh, ow].
+    """Return [n, out, oh, ow] for [n, c, h, w] and [out, c / groups, kh, kw].
 
     Raises:
         ShapeError: ranks, channels, groups or the window do not fit.
@@ -141,14 +141,14 @@ def conv_shape(
 
 
 def _splits(channels: int, groups: Any) -> bool:
-    """Whether there are as many channels in each group."""
+    """Return whether there are as many channels in each group."""
     if not is_size(groups) or groups < 1:
         return False
     return bool(channels == DYNAMIC or channels % groups == 0)
 
 
 def conv_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
-    """The window of weights [out, in, kh, kw]."""
+    """Return the window of weights [out, in, kh, kw]."""
     return Window(
         (w[2], w[3]) if len(w) == 4 else (1, 1),
         pair(stride, "stride", 1),
@@ -158,7 +158,7 @@ def conv_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
 
 
 def pool_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
-    """The window of a pool; its stride is the kernel unless given.
+    """Return the window of a pool; its stride is the kernel unless given.
 
     Raises:
         OptionError: padding reaches a whole kernel, so that a window could be empty.
@@ -178,13 +178,13 @@ def pool_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
 
 
 def check_image(shape: Shape) -> None:
-    """Refuse anything but [n, c, h, w]."""
+    """Raise unless the shape is [n, c, h, w]."""
     if len(shape) != 4:
         raise ShapeError(f"an image has 4 axes, this has {len(shape)}")
 
 
 def single(value: Any, name: str, least: int) -> int:
-    """`value` along one axis.
+    """Return `value` along one axis.
 
     Raises:
         OptionError: not one integer, or below `least`.
@@ -197,7 +197,7 @@ def single(value: Any, name: str, least: int) -> int:
 
 
 def padding2(value: Any) -> tuple[int, int]:
-    """`value` as (before, after): from one or two integers."""
+    """Return (before, after) from one or two integers."""
     fix = "Use one or two sizes from 0"
     sizes = integers(value, "padding", fix, 2)
     if len(sizes) == 1:
@@ -208,18 +208,18 @@ def padding2(value: Any) -> tuple[int, int]:
 
 
 def check_signal(shape: Shape) -> None:
-    """Refuse anything but [n, c, l]."""
+    """Raise unless the shape is [n, c, l]."""
     if len(shape) != 3:
         raise ShapeError(f"a signal has 3 axes, this has {len(shape)}")
 
 
 def flat_image(shape: Shape) -> Shape:
-    """[n, c, l] as an image of height 1: [n, c, 1, l]."""
+    """Return [n, c, l] as the shape of an image of height 1, [n, c, 1, l]."""
     return (*shape[:2], 1, *shape[2:])
 
 
 def conv1d_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
-    """The window of weights [out, in, k], of height 1."""
+    """Return the window of weights [out, in, k], of height 1."""
     before, after = padding2(padding)
     return Window(
         (1, w[-1] if w else 1),
@@ -230,7 +230,7 @@ def conv1d_window(w: Shape, stride: Any, padding: Any, dilation: Any) -> Window:
 
 
 def pool1d_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
-    """The window of a pool over [n, c, l], of height 1."""
+    """Return the window of a pool over [n, c, l], of height 1."""
     kernel = single(kernel_size, "kernel_size", 1)
     step = kernel if stride is None else single(stride, "stride", 1)
     before, after = padding2(padding)
@@ -245,10 +245,10 @@ def pool1d_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
 def conv_transpose_shape(
     x: Shape, w: Shape, b: Shape | None, window: Window, more: Any, groups: int
 ) -> Shape:
-    """[n, c, h, w] by [c, out / groups, kh, kw] -> [n, out, oh, ow].
+    """Return [n, out, oh, ow] for [n, c, h, w] and [c, out / groups, kh, kw].
 
     Raises:
-        ShapeError: ranks, channels or groups do not fit, or nothing is left.
+        ShapeError: ranks, channels or groups do not fit, or the result would be empty.
         OptionError: `more`, the output padding, reaches a stride and a dilation.
     """
     if len(x) != 4 or len(w) != 4:

@@ -14,6 +14,8 @@ from mdtensor.ops.operands import PLAIN, new
 from mdtensor.tensor import Tensor
 
 
+# Host tensors of one type skip promotion, since that took longer than adding small
+# arrays (decision 0007).
 def fast_path(
     general: Any, operation: Any, ufunc: np.ufunc, result: type[Tensor] | None = None
 ) -> Callable[..., Any]:

@@ -13,6 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PLACES = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
+# The signature is read only after a failure, so that right calls pay 0.1 us (decision
+# 0024).
 def answered(function: F) -> F:
     """`function`, with an error of ours for calls that do not fit its parameters.
 

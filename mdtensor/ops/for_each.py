@@ -28,6 +28,8 @@ from mdtensor.ops.views import View
 from mdtensor.tensor import Tensor
 
 
+# Indices are checked in the loop, since LLVM vectorizes it anyway and a wrong index
+# must not crash (decision 0012).
 def for_each(
     count: int,
     function: Callable[..., Any],

@@ -41,6 +41,8 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 def elementwise(function: Callable[..., Any], /, *, dtype: Any = None) -> Any: ...
 @overload
 def elementwise(*, dtype: Any = None) -> Callable[[Callable[..., Any]], Any]: ...
+# The function becomes an ordinary operation, so that it is selected, inferred and
+# extended like all others (decision 0012).
 def elementwise(
     function: Callable[..., Any] | None = None, /, *, dtype: Any = None
 ) -> Any:

@@ -129,6 +129,8 @@ class Lattice(RuleSet):
         start = self._starts.get(scalar)
         return None if start is None else self.join((tensor, start))
 
+    # A new type must not change what others become, or caches would go stale (decision
+    # 0008).
     def add(self, new: DType, above: Iterable[DType], below: Iterable[DType]) -> None:
         """Put `new` above some types and below others; see `add_type`."""
         lower, higher = [t.name for t in above], tuple(t.name for t in below)

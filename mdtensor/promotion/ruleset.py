@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from mdtensor.dtypes import DType
 
 
+# A rule set is one object, so that its identity can be part of the key of every cache
+# (decision 0008).
 class RuleSet(ABC):
     """What element types become when they meet.
 

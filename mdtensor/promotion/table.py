@@ -56,6 +56,8 @@ class Table(RuleSet):
         super().__init__(name)
         self.cells = cells(matrix)
 
+    # Types are folded from the highest down, so that the order of operands never
+    # matters (decision 0008).
     def join(self, types: tuple[DType, ...]) -> DType | None:
         common: DType | None
         common, *rest = sorted(types, key=_height, reverse=True)

@@ -38,6 +38,8 @@ KEY: Final = "mdtensor"
 VERSION: Final = 1
 
 
+# Scales are arrays of their own, so that other readers of the format see them (decision
+# 0028).
 def taken_apart(name: str, x: Any) -> tuple[dict[str, Array], Note | None]:
     """The arrays of a tensor by their names, and a note unless they say it all."""
     if not isinstance(x, Tensor):

@@ -23,6 +23,8 @@ class Box:
     result: Any
 
 
+# Boxes cover the table with few overloads: addition needs 45 for 343 calls (decision
+# 0014).
 def boxes(table: Mapping[Key, Any], order: Sequence[Any]) -> list[Box]:
     """Boxes that hold every call of the table and no other; they may overlap.
 

@@ -84,6 +84,8 @@ _T_co = TypeVar("_T_co", covariant=True, default=Any)
 """
 
 
+# Stubs are generated, because overloads by hand are true only until the first change
+# (decision 0014).
 class Package:
     """Writes stubs.
 

@@ -17,6 +17,8 @@ Coverage = TagType | Axes | Iterable[TagType | Axes]
 SHOWN = 3
 
 
+# All points are resolved when the table is built, so that users never find a hole at
+# run time (decision 0011).
 class DispatchTable:
     """What `op` runs at each point of `coverage`, resolved once, when it is built.
 

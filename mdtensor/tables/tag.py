@@ -24,6 +24,8 @@ Kinds = TypeVarTuple("Kinds")
 _TAGS: dict[frozenset[CoordinateType], TagType] = {}
 
 
+# A metaclass answers `issubclass`, because real bases would be up to 1,024 classes per
+# tag (decision 0011).
 class TagType(type):
     """The class of tags: `Tag[...]` makes them, `issubclass` orders them."""
 

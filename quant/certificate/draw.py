@@ -17,6 +17,8 @@ IntArray = npt.NDArray[Any]
 EDITION = 1
 
 
+# Inputs come from SHAKE-256, because the streams of `numpy.random` may change (decision
+# 0027).
 def integers(name: str, shape: tuple[int, ...], low: int, high: int) -> IntArray:
     """Integers in low .. high, both included.
 

@@ -10,6 +10,8 @@ from mdtensor.kernels.cpu.program import Program
 THREADS = (1, 2)
 
 
+# Even short steps are split, because the pieces matter here and not the threads
+# (decision 0027).
 def cut_short_steps() -> None:
     """Share out steps among threads that are too short to gain by it."""
     jobs.PIECE_NANOSECONDS = 1

@@ -36,6 +36,8 @@ _INTEGERS = ("I8", "I16", "I32", "I64")
 _STORED = {QInt8Tensor: "Q8_0", QInt4Tensor: "Q4_0"}
 
 
+# Blocks are not tensors, so that nothing is dequantized unless the user requests it
+# (decision 0028).
 class Blocks:
     """Bytes of a type of blocks; nothing is decoded until it is asked for.
 

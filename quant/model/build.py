@@ -112,6 +112,8 @@ def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return inputs + (None,) * missing
 
 
+# Readers call a builder instead of making nodes, so that the backend can run the same
+# calls (decision 0026).
 @dataclass
 class Builder:
     """What is known of a model up to the operator that is read now.

@@ -37,6 +37,8 @@ MOVES = frozenset({"Concat", "Expand", "Flatten", "Gather", "Identity", "Pad"})
 MOVES |= {"Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 
 
+# The backend runs the readers of graphs, so that ONNX's suite tests what the library
+# runs (decision 0026).
 class Evaluator(Builder):
     """A builder all of whose values are known."""
 

@@ -128,6 +128,8 @@ def _is_dequantized(graph: Graph, value: Any, *, of_constant: bool = False) -> b
     return not of_constant or node.inputs[0] in graph.constants
 
 
+# A constant factor joins the weights, so that it costs no operation and no rounding
+# (decision 0038).
 def fold_factors(graph: Graph) -> Graph:
     """A constant for each channel, or for all, multiplied behind a layer, is folded."""
     specs = graph.specs()

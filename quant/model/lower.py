@@ -134,6 +134,8 @@ class Kept:
 Part = Compiled | Called | Kept
 
 
+# A node without a step stays an ordinary call, so that a plan runs exactly the methods
+# that dispatch selects (decision 0004).
 def lower(graph: Graph) -> tuple[Part, ...]:
     """The parts of `graph` in the order in which they run; shapes must be known."""
     return _Lowering(graph).parts()

@@ -14,6 +14,8 @@ from mdtensor.generics.shapes import normalize_axes
 from mdtensor.quant.model.graph import Graph, Node
 
 
+# A layer norm runs in floats as one operation, because its squares would need a grid of
+# their own (decision 0038).
 def name_layer_norms(graph: Graph) -> Graph:
     """(x - mean) / sqrt(mean of squares + eps) · weight + bias, over the last axis."""
     spelled = _Spelled(graph, graph.specs())

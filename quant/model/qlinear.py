@@ -55,6 +55,8 @@ FORMS = {
 }
 
 
+# QLinear operators become QDQ, so that rounding rules, plans and saving have one path
+# (decision 0039).
 def by_form(g: Builder, op: Operator) -> None:
     form = FORMS[op.kind]
     codes = [_codes(g, op, at) for at in form.operands]

@@ -24,6 +24,8 @@ PLAIN: dict[str, Any] = {
 }
 
 
+# Windows that only touch are a 1x1 convolution, which has kernels and a scale per pixel
+# (decision 0038).
 def transposed_as_products(graph: Graph) -> Graph:
     """The graph with such convolutions as products, and a relu behind before them."""
     places = {node.output: [node] for node in graph.nodes}

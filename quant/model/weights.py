@@ -63,6 +63,8 @@ def _peaks(tensor: Any) -> Any:
     return peaks.astype(np.float64)
 
 
+# One scale suffices here: a scale per channel would add 4 bytes for each of many
+# channels with few weights (decision 0005).
 def is_on_vectors(node: Node, shape: tuple[int, ...]) -> bool:
     """Whether a layer works on single vectors: a linear one, or on 1 x 1 images."""
     return node.operation is md.linear or shape[2:] == (1, 1)

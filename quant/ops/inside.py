@@ -113,6 +113,8 @@ def _is_exact(factors: FloatArray, step: float, size: FloatArray) -> bool:
     return bool(np.frexp(step)[0] == 0.5 and size.max(initial=0) < unit * 2.0**53)
 
 
+# Blocks along k have no single scale, so the sum is rounded once to `out` (decision
+# 0045).
 def linear_codes(x: Any, w: Any, b: Any, out: QParams) -> Any:
     """Codes of x · wᵀ + b on `out`; the bias may have any scales."""
     starts = _starts(w.qparams, 1, w.shape[1])
@@ -137,6 +139,8 @@ def matmul_codes(x1: Any, x2: Any, out: QParams) -> Any:
     return _codes(sums, out, matmul_shape(x1.shape, x2.shape))
 
 
+# Every change of scale along k starts another part, so that each part is an exact
+# integer sum (decision 0045).
 def conv2d_codes(
     x: Any, w: Any, b: Any, window: Window, groups: int, out: QParams
 ) -> Any:

@@ -41,6 +41,8 @@ class Entry(NamedTuple):
     made: Any = None
 
 
+# All bytes are compared at each call, because NumPy and DLPack write without our
+# knowledge (decision 0033).
 def kept(make: Callable[..., Made], key: tuple[Any, ...], w: Any, *rest: Any) -> Made:
     """make(w, *rest), from `w` if it was made before of the same bytes.
 

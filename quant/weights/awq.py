@@ -12,6 +12,8 @@ from mdtensor.quant.weights.rtn import rtn
 SMALLEST = 1e-4
 
 
+# The scale of the inputs is part of the result, because the codes are wrong without it
+# (decision 0020).
 def awq(layer: Layer, *, candidates: int = 20) -> Rounded:
     """Round W · diag(s) to nearest; the inputs are to be divided by s.
 

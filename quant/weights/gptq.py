@@ -12,6 +12,8 @@ from mdtensor.quant.weights.mse import least_squares
 BLOCK = 64
 
 
+# Grids are fixed before weights move, so that blocks stay as stored in any order of
+# inputs (decision 0020).
 def gptq(layer: Layer, *, damping: float = 0.01, act_order: bool = True) -> Rounded:
     """Round input by input; what each rounding did is made good by those that follow.
 

@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[np.float64]
 SUMMED = ("sums", "magnitudes", "peaks")
 
 
+# The error of outputs is a quadratic form, so these moments replace all samples exactly
+# (decision 0020).
 @dataclass(eq=False)
 class InputMoments:
     """Sums over samples of what a layer reads.

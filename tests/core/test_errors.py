@@ -89,11 +89,11 @@ LITERAL = {
     "Use astype(x, int8) or astype(x, uint64) to choose one.": (
         lambda: md.ones((1,), dtype=md.uint64) * md.ones((1,), dtype=md.int8)
     ),
-    "div(Int64Tensor[1], Int64Tensor[1]): int64 holds no fractions. "
+    "div(Int64Tensor[1], Int64Tensor[1]): int64 does not hold fractions. "
     "Use astype(x, float32) on one operand.": (
         lambda: md.asarray([1]) / md.asarray([2])
     ),
-    "add(BoolTensor[1], BoolTensor[1]): truth values are no numbers. "
+    "add(BoolTensor[1], BoolTensor[1]): bool is not a number type. "
     "Use astype(x, int8) on one operand.": (
         lambda: md.asarray([True]) + md.asarray([False])
     ),

@@ -109,7 +109,7 @@ def test_matrices_of_a_stack_are_transposed() -> None:
     assert x.mT.tolist() == [[[1, 4], [2, 5], [3, 6]]]
     assert np.shares_memory(x.mT.buffer, x.buffer)
     assert text(ShapeError, lambda: x[0, 0].mT) == (
-        "matrix_transpose(Int64Tensor[3]): a matrix has 2 axes, this has 1."
+        "matrix_transpose(Int64Tensor[3]): a matrix has at least 2 axes, this has 1."
     )
 
 

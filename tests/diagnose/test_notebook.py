@@ -54,7 +54,7 @@ def test_an_operation_shows_its_methods():
     head, *rows = Cells(shown).rows
     assert head == ["method", "where"]
     assert rows == [[str(m), m.location] for m in md.neg.operation.methods]
-    assert "<p>-x." in shown and "neg(x: " in shown
+    assert "<p>Return -x." in shown and "neg(x: " in shown
     assert md.neg._repr_html_() == shown, "notebooks are given the function"
     assert repr(md.neg).startswith("<function neg at 0x")
     assert repr(md.neg.operation).startswith("<mdtensor.dispatch.Operation object at")

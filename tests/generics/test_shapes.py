@@ -162,7 +162,7 @@ def test_index_shape_as_numpy(shape: tuple[int, ...], key: tuple[Any, ...]) -> N
             "a",
             (
                 "cannot index with str. Use integers, slices, None, ... and tensors of "
-                "integers or truth values."
+                "integers or bools."
             ),
         ),
         (

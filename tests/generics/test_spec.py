@@ -175,8 +175,8 @@ def test_a_name_is_no_axis_and_no_index() -> None:
     ("shape", "problem"),
     [
         ((-8,), "(-8,) has a negative size. Use sizes from 0, and -1 for one of them"),
-        ((-1, -1), "(-1, -1) has more than one size to work out. Give all but one"),
-        ((M, N), "(M, N) has more than one size to work out. Give all but one"),
+        ((-1, -1), "(-1, -1) has more than one unknown size. Give all but one"),
+        ((M, N), "(M, N) has more than one unknown size. Give all but one"),
         ((2.0,), "is (2.0,). Use sizes from 0, and -1 for one of them"),
         ("ab", "is 'ab'. Use sizes from 0, and -1 for one of them"),
         ((3, 3), "8 elements do not fill shape (3, 3)"),
@@ -281,9 +281,17 @@ def test_other_arguments_of_a_spec() -> None:
         ([], None, "tensors is None. Give a list"),
         (X, [], "specs is TensorSpec[M,4]. Give a list"),
         ([X], md.ones((2, 4)), "tensors is Float32Tensor[2,4]. Give a list"),
-        ([X], [], "specs are 1, tensors 0. Give a tensor for each spec"),
-        ([X], [3], "one of tensors is 3, which has no shape. Give specs and tensors"),
-        (["M"], [], "one of specs is 'M', which has no shape. Give specs and tensors"),
+        ([X], [], "there are 1 specs and 0 tensors. Give a tensor for each spec"),
+        (
+            [X],
+            [3],
+            "one of tensors is 3, which does not have a shape. Give specs and tensors",
+        ),
+        (
+            ["M"],
+            [],
+            "one of specs is 'M', which does not have a shape. Give specs and tensors",
+        ),
     ],
 )
 def test_arguments_that_bind_dims_refuses(

@@ -124,16 +124,16 @@ REFUSED: dict[str, Callable[[], Any]] = {
     ),
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,3], "
     "Float32Tensor[2,3]): attn_mask is of int64. "
-    "Use a tensor of truth values or floats.": (
+    "Use a tensor of bools or floats.": (
         lambda: attention(X, X, X, attn_mask=md.asarray([1, 0]))
     ),
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,3], "
     "Float32Tensor[2,3]): attn_mask is of ndarray. "
-    "Use a tensor of truth values or floats.": (
+    "Use a tensor of bools or floats.": (
         lambda: attention(X, X, X, attn_mask=np.ones((2, 2)))
     ),
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,3], "
-    "Float32Tensor[2,3]): attn_mask and is_causal are two masks. Pass one.": (
+    "Float32Tensor[2,3]): attn_mask and is_causal are both given. Pass one.": (
         lambda: attention(X, X, X, attn_mask=md.ones((2, 2)), is_causal=True)
     ),
     "scaled_dot_product_attention(Float32Tensor[2,3], Float32Tensor[2,3], "
@@ -146,7 +146,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "rows. Use integers from 0.": (
         lambda: md.embedding(md.asarray([-1], dtype=md.int8), X)
     ),
-    "embedding(Int64Tensor[1], Float32Tensor[2]): a table has 2 axes, this has 1.": (
+    "embedding(Int64Tensor[1], Float32Tensor[2]): weight must have 2 axes, it has 1.": (
         lambda: md.embedding(md.asarray([0]), X[0, :2])
     ),
     "one_hot(Int64Tensor[2]): an element is outside of 2 classes. "

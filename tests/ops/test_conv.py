@@ -253,8 +253,8 @@ REFUSED = {
             md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1)), output_padding=1
         )
     ),
-    "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): nothing is left "
-    "of 2 positions that reach 2 with padding 2.": (
+    "conv_transpose2d(Float32Tensor[1,1,2,2], Float32Tensor[1,1,1,1]): the result "
+    "would be empty: 2 positions reach 2, padding removes 2.": (
         lambda: md.conv_transpose2d(
             md.ones((1, 1, 2, 2)), md.ones((1, 1, 1, 1)), padding=1
         )

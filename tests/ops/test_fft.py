@@ -178,13 +178,13 @@ REALS, COMPLEXES = md.ones((2, 3)), md.ones((2, 3), dtype=md.complex64)
             lambda: md.fft.fft(COMPLEXES[:, :0]),
             ShapeError,
             "fft(Complex64Tensor[2,0])",
-            "a transform of no elements. Give n from 1.",
+            "the transformed axis is empty. Give n from 1.",
         ),
         (
             lambda: md.fft.irfft(COMPLEXES[:, :1]),
             ShapeError,
             "irfft(Complex64Tensor[2,1])",
-            "a transform of no elements. Give n from 1.",
+            "the transformed axis is empty. Give n from 1.",
         ),
         (
             lambda: md.fft.fft(COMPLEXES, axis=2),
@@ -208,7 +208,7 @@ REALS, COMPLEXES = md.ones((2, 3)), md.ones((2, 3), dtype=md.complex64)
             lambda: md.fft.fftn(COMPLEXES, s=[3], axes=[0, 1]),
             ShapeError,
             "fftn(Complex64Tensor[2,3])",
-            "1 sizes for 2 axes. Pair them.",
+            "got 1 sizes for 2 axes. Pair them.",
         ),
         (
             lambda: md.fft.fftn(COMPLEXES, axes=[0, 0]),
@@ -220,7 +220,7 @@ REALS, COMPLEXES = md.ones((2, 3)), md.ones((2, 3), dtype=md.complex64)
             lambda: md.fft.rfftn(REALS, axes=[]),
             ShapeError,
             "rfftn(Float32Tensor[2,3])",
-            "no axis to transform. Name at least one.",
+            "axes is empty. Name at least one.",
         ),
         (
             lambda: md.fft.rfft(md.ones((3,), dtype=md.float16)),

@@ -170,7 +170,7 @@ def test_errors_of_keys_read_well() -> None:
     x = counted(2, 3)
     assert text(ShapeError, lambda: x[[0, 1]]) == (
         "getitem(Int64Tensor[2,3]): cannot index with list. Use integers, slices, "
-        "None, ... and tensors of integers or truth values."
+        "None, ... and tensors of integers or bools."
     )
     assert text(ShapeError, lambda: x[:, md.asarray([1, 3])]) == (
         "getitem(Int64Tensor[2,3]): an index is outside an axis of size 3. "
@@ -337,7 +337,8 @@ def test_take_along_axis_against_numpy(axis: int, indices: Any) -> None:
 def test_taking_is_refused() -> None:
     x, one = counted(2, 3), md.asarray([0])
     assert text(OptionError, lambda: md.take(x, one)) == (
-        "take(Int64Tensor[2,3], Int64Tensor[1]): no axis for 2 dimensions. Give axis."
+        "take(Int64Tensor[2,3], Int64Tensor[1]): axis is missing for 2 dimensions. "
+        "Give axis."
     )
     assert text(ShapeError, lambda: md.take_along_axis(x, one)) == (
         "take_along_axis(Int64Tensor[2,3], Int64Tensor[1]): indices have 1 dimensions, "

@@ -144,6 +144,7 @@ def test_rules_under_which_integers_become_floats(name: str) -> None:
     with md.promotion_rules("numpy"), pytest.raises(PromotionError) as caught:
         operation(signed, unsigned)
     assert str(caught.value) == (
-        f"{name}(Int8Tensor[2], UInt64Tensor[2]): the common type float64 has no bits. "
+        f"{name}(Int8Tensor[2], UInt64Tensor[2]): the common type float64 is not "
+        f"bool or an integer. "
         "Use astype(x, int64) on one operand."
     )

@@ -277,7 +277,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.asarray(1.0) @ md.ones((1,)),
             ShapeError,
             "matmul(Float32Tensor[], Float32Tensor[1])",
-            "a 0-d operand has no inner axis. Use mul.",
+            "an operand is 0-dimensional. Use mul.",
         ),
         (
             lambda: md.ones((2, 1, 1)) @ md.ones((3, 1, 1)),
@@ -301,7 +301,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.vecdot(FLOAT, md.ones(())),
             ShapeError,
             "vecdot(Float32Tensor[2,3], Float32Tensor[])",
-            "a 0-d operand has no axis. Use mul.",
+            "an operand is 0-dimensional. Use mul.",
         ),
         (
             lambda: md.tensordot(FLOAT, INT, axes=1),
@@ -319,7 +319,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.tensordot(FLOAT, INT, axes=([0, 1], [0])),
             ShapeError,
             "tensordot(Float32Tensor[2,3], Int64Tensor[2,3])",
-            "2 axes meet 1. Pair them.",
+            "2 axes cannot pair with 1. Pair them.",
         ),
         (
             lambda: md.tensordot(FLOAT, INT, axes=-1),
@@ -367,7 +367,7 @@ INT, FLOAT = md.ones((2, 3), dtype=md.int64), md.ones((2, 3))
             lambda: md.linalg.matrix_power(INT[:, :2], -1),
             PromotionError,
             "matrix_power(Int64Tensor[2,2], int)",
-            "int64 has no inverse matrices. Use astype(x, float32).",
+            "matrices of int64 do not have an inverse. Use astype(x, float32).",
         ),
         (
             lambda: md.linalg.matrix_power(FLOAT[:, :2], -1),

@@ -143,6 +143,6 @@ def test_a_number_of_numpy_is_no_tensor(operation: Any) -> None:
     with pytest.raises(PromotionError) as caught:
         operation(np.float64(1.5), 2)
     assert str(caught.value) == (
-        f"{operation.__name__}(float64[], int): there is no tensor among the operands. "
+        f"{operation.__name__}(float64[], int): none of the operands is a tensor. "
         "Use asarray(a)."
     )

@@ -268,7 +268,7 @@ def test_of_nothing() -> None:
             operation(nothing, axis=0)
         assert str(caught.value) == (
             f"{operation.__name__}(Float32Tensor[0,3]): "
-            "the extreme of nothing: shape (0, 3), axis 0."
+            "cannot take an extreme of no elements: shape (0, 3), axis 0."
         )
 
 

@@ -120,9 +120,10 @@ def test_views(rng: np.random.Generator) -> None:
 
 X = md.ones((1, 1, 2, 2))
 REFUSED: dict[str, Callable[[], Any]] = {
-    "interpolate(Float32Tensor[1,1,2,2]): size and scale_factor are two ways. "
+    "interpolate(Float32Tensor[1,1,2,2]): size and scale_factor are both given, "
+    "or neither. "
     "Pass one of them.": lambda: md.interpolate(X),
-    "interpolate(Float32Tensor[1,1,2,2]): nearest has no align_corners. "
+    "interpolate(Float32Tensor[1,1,2,2]): mode nearest does not take align_corners. "
     "Leave it None.": lambda: md.interpolate(X, 3, align_corners=False),
     "interpolate(Float32Tensor[1,1,2,2]): mode is 'area'. Use one of 'nearest', "
     "'nearest-exact', 'bilinear', 'bicubic'.": lambda: md.interpolate(
@@ -130,7 +131,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     ),
     "interpolate(Float32Tensor[1,1,2,2]): scale_factor is 0. "
     "Use one or two numbers above 0.": lambda: md.interpolate(X, scale_factor=0),
-    "interpolate(Float32Tensor[1,1,0,2]): an image of 0 by 2 has no elements.": (
+    "interpolate(Float32Tensor[1,1,0,2]): the image is empty: 0 by 2.": (
         lambda: md.interpolate(md.ones((1, 1, 0, 2)), 3)
     ),
     "pixel_shuffle(Float32Tensor[1,1,2,2]): "

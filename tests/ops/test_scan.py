@@ -124,9 +124,9 @@ def test_of_nothing() -> None:
 
 X = md.zeros((2, 3))
 LITERAL: dict[str, Callable[[], Any]] = {
-    "cumulative_sum(Float32Tensor[2,3]): no axis is named, there are 2. "
+    "cumulative_sum(Float32Tensor[2,3]): axis is missing, there are 2. "
     "Pass axis=.": lambda: md.cumulative_sum(X),
-    "cumulative_prod(Float32Tensor[]): no axis is named, there are 0. "
+    "cumulative_prod(Float32Tensor[]): axis is missing, there are 0. "
     "Pass axis=.": lambda: md.cumulative_prod(md.asarray(1.0)),
     "cumulative_sum(Float32Tensor[2,3]): include_initial is 1. Use True or "
     "False.": lambda: md.cumulative_sum(X, axis=0, include_initial=1),

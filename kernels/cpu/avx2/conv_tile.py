@@ -139,6 +139,8 @@ def _store_pixel(b, job, pixels, i, value):
     vectors.store(b, value, b.add(job.out, place))
 
 
+# All tiles run inside one intrinsic, so that tiles near a tie are listed instead of
+# ending the loop (decision 0035).
 @intrinsic(prefer_literal=True)
 def tiles_u8(typingctx, rows, pixels, end, taps, is_certain, job):
     """All tiles of `depthwise_u8s8u8` in one or two rows of outputs.

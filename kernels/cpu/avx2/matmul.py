@@ -193,6 +193,8 @@ def copy_rows(stage, width, rows, columns, out, at, ldc):
             target[j] = source[j]
 
 
+# Codes are widened to 16 bits, because `vpmaddubsw` saturates at 32,767 (decision
+# 0023).
 @kernel
 def gemm_u8s8u8(
     a, lda, m, k, packed, n, bias, multiplier, limbs, exceptions,

@@ -12,6 +12,8 @@ from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 PART = 16  # codes that are widened at once
 
 
+# Rows are widened once per block, since every tile of the block reads them (decision
+# 0023).
 @intrinsic
 def widen(typingctx, job):
     """block[r, i] = a[r, i] as int16; a multiple of 16 in each row, in order.

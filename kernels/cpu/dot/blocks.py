@@ -23,6 +23,8 @@ def block_count(c):
     return max(1, (c + BLOCK - 1) // BLOCK)
 
 
+# Up to 32 left-over channels share a vector twice, or half of it would be computed for
+# nothing (decision 0043).
 @kernel
 def is_half(c, i):
     """Is block i of c channels a half one?"""

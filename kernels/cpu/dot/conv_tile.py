@@ -226,6 +226,8 @@ def _store_codes(b, job, halves, codes, place, mask):
         simd.store_masked(b, simd.slice_bytes(b, codes, start, HALF), at, mask)
 
 
+# Pixels are read in place through addresses, because transposing them in advance cost
+# more (decision 0041).
 @intrinsic(prefer_literal=True)
 def tiles_u8(typingctx, rows, pixels, taps, stride, halves, epilogue, job):
     """Tiles of `depthwise_u8s8u8` side by side, up to one that integers decide.

@@ -166,6 +166,8 @@ def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
             channel -= c
 
 
+# A search of 1 us finds an exact multiplier, so that no product is tested for ties
+# (decision 0047).
 @kernel
 def _certain_products(a, b, size, za, zb, limbs, zero_point, lo, hi, out):
     """The whole chunks of many products, if a multiplier needs no look at ties.

@@ -44,6 +44,8 @@ def _ends_in(b, ints, bits):
     return b.icmp_unsigned("==", b.and_(ints, bits), ir.Constant(S32, None))
 
 
+# Sums run in int32, because float32 needs conversions and a two-instruction test for
+# ties (decision 0047).
 @intrinsic
 def sum_chunks(typingctx, job):
     """out = clamp((x * p + y * q + offset) >> shift) for chunks of 64 codes, in int32.

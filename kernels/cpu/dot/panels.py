@@ -21,6 +21,8 @@ def packed_column_bytes(k):
 PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 16 * WIDEST
 
 
+# Panels are narrow for long sums, because 6 vectors from the second cache take longer
+# than their products (decision 0042).
 @kernel
 def panel_width(first, count, k4):
     """Vectors of 16 columns in the panel from vector `first` of `count` on."""

@@ -32,6 +32,8 @@ from mdtensor.kernels.cpu.vectors import (
 machine = emulated if isa.IS_EMULATED else instructions
 
 
+# The product is an object that kernels take, so that four ISAs share one source
+# (decision 0034).
 class MixedBytes:
     """One instruction for uint8 by int8 in registers of `lanes` dwords.
 

@@ -1,6 +1,6 @@
-"""Rules of deduction: types and shapes in, type and shape out, nothing computed.
+"""Shape rules: types and shapes in, type and shape out, nothing computed.
 
-A rule is named after what it does and lies in the file of its family;
-`TensorSpec.with_dtype` moves between element types on one device. The arithmetic of
-shapes is in `mdtensor.generics.shapes`.
+Each rule is in the file of its family. Rules change the element type of a spec with
+`TensorSpec.with_dtype`, which keeps the device, and compute sizes with
+`mdtensor.generics.shapes`.
 """

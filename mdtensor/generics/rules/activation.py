@@ -1,4 +1,4 @@
-"""Rules of activation functions."""
+"""Shape rules of activation functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GELU = ("none", "tanh")
 
 
 def tuned(*divisors: str) -> Callable[..., TensorSpec]:
-    """Type and shape of the argument; all options are numbers, `divisors` not 0."""
+    """Return a rule that keeps the shape; options are numbers, `divisors` not 0."""
 
     def rule(x: TensorSpec, **options: Any) -> TensorSpec:
         for name, value in options.items():
@@ -26,7 +26,7 @@ def tuned(*divisors: str) -> Callable[..., TensorSpec]:
 
 
 def bounded(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
-    """Type and shape of the argument; the bounds are in order."""
+    """Infer type and shape of the argument; the bounds must be in order."""
     low, high = number(min_val, "min_val"), number(max_val, "max_val")
     if not low <= high:
         raise OptionError(f"min_val {low} is above max_val {high}", "Swap them")
@@ -34,13 +34,13 @@ def bounded(x: TensorSpec, *, min_val: float, max_val: float) -> TensorSpec:
 
 
 def approximated(x: TensorSpec, *, approximate: str) -> TensorSpec:
-    """Type and shape of the argument."""
+    """Infer type and shape of the argument."""
     choice(approximate, "approximate", GELU)
     return x
 
 
 def sloped(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
-    """Type and shape of the first argument; one weight, or one a channel."""
+    """Infer type and shape of the first argument; one weight, or one per channel."""
     channels = x.shape[1] if x.ndim > 1 else 1
     sizes = {1, channels, DYNAMIC}
     if weight.ndim > 1 or (channels != DYNAMIC and not set(weight.shape) <= sizes):
@@ -52,10 +52,12 @@ def sloped(x: TensorSpec, weight: TensorSpec, **_: Any) -> TensorSpec:
 
 
 def halved(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
-    """The type of the argument; half its size along `axis`."""
+    """Infer the type of the argument and half its size along `axis`."""
     at = normalize_axis(axis, x.ndim)
     size = x.shape[at]
     if size != DYNAMIC and size % 2:
-        raise ShapeError(f"axis {at} of size {size} has no halves", "Make it even")
+        raise ShapeError(
+            f"axis {at} of size {size} does not split into halves", "Make it even"
+        )
     half = DYNAMIC if size == DYNAMIC else size // 2
     return x.with_shape((*x.shape[:at], half, *x.shape[at + 1 :]))

@@ -1,4 +1,4 @@
-"""Rules of attention, embedding and one-hot coding."""
+"""Shape rules of attention, embedding and one-hot coding."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def attended(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> TensorSpec:
-    """Promoted type, [..., l, v]."""
+    """Infer the promoted type and [..., l, v]."""
     q, k, v = query.shape, key.shape, value.shape
     if min(map(len, (q, k, v))) < 2:
-        raise ShapeError("query, key or value has fewer than 2 axes", "Use [..., l, e]")
+        raise ShapeError("query, key and value need at least 2 axes", "Use [..., l, e]")
     for name, one, other in (("widths", q[-1], k[-1]), ("lengths", k[-2], v[-2])):
         if one != other and DYNAMIC not in (one, other):
             what = "query and key" if name == "widths" else "key and value"
@@ -41,29 +41,27 @@ def attended(
 
 
 def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
-    """Refuse what is no mask of `scores`, or a second one."""
+    """Raise unless `mask` fits `scores` and is the only mask."""
     dtype = getattr(mask, "dtype", None)
     known = dtype if isinstance(dtype, dtypes.DType) else None
     if known is None or not (known is dtypes.bool_ or known.is_floating):
         shown = known or type(mask).__name__
-        raise OptionError(
-            f"attn_mask is of {shown}", "Use a tensor of truth values or floats"
-        )
+        raise OptionError(f"attn_mask is of {shown}", "Use a tensor of bools or floats")
     if is_causal:
-        raise OptionError("attn_mask and is_causal are two masks", "Pass one")
+        raise OptionError("attn_mask and is_causal are both given", "Pass one")
     if not are_like(broadcast_shapes(mask.shape, scores), scores):
         raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
 
 
 def embedded(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
-    """The type of the weight, [*indices.shape, e]."""
+    """Infer the type of the weight and [*indices.shape, e]."""
     if weight.ndim != 2:
-        raise ShapeError(f"a table has 2 axes, this has {weight.ndim}")
+        raise ShapeError(f"weight must have 2 axes, it has {weight.ndim}")
     return weight.with_shape((*indices.shape, weight.shape[1]))
 
 
 def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
-    """int64, with a new last axis of unknown size unless it is given."""
+    """Infer int64 and a new last axis, whose size is unknown unless given."""
     if not is_size(num_classes) or num_classes < -1 or num_classes == 0:
         raise OptionError(
             f"num_classes is {shown(num_classes)}", "Use an integer from 1 on, or -1"

@@ -1,4 +1,4 @@
-"""Rules of convolution and pooling."""
+"""Shape rules of convolution and pooling."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def convolution(
     groups: int = 1,
     **_: Any,
 ) -> TensorSpec:
-    """Type promoted over all that are given, [n, out, oh, ow]."""
+    """Infer the type promoted over all given tensors and [n, out, oh, ow]."""
     window = conv_window(w.shape, stride, padding, dilation)
     shape = conv_shape(x.shape, w.shape, b.shape if b else None, window, groups)
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
@@ -49,7 +49,7 @@ def convolution1d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> TensorSpec:
-    """Type promoted over all that are given, [n, out, ol]."""
+    """Infer the type promoted over all given tensors and [n, out, ol]."""
     if x.ndim != 3 or w.ndim != 3:
         raise ShapeError(
             f"signal has {x.ndim} axes and weights {w.ndim}",
@@ -73,7 +73,7 @@ def transposed_convolution(
     groups: int = 1,
     dilation: Any = 1,
 ) -> TensorSpec:
-    """Type promoted over all that are given, [n, out, oh, ow]."""
+    """Infer the type promoted over all given tensors and [n, out, oh, ow]."""
     window = conv_window(w.shape, stride, padding, dilation)
     shapes = x.shape, w.shape, b.shape if b else None
     shape = conv_transpose_shape(*shapes, window, output_padding, groups)
@@ -90,7 +90,7 @@ def pooling(
     count_include_pad: bool = True,
     **_: Any,
 ) -> TensorSpec:
-    """The type of the argument, [n, c, oh, ow]."""
+    """Infer the type of the argument and [n, c, oh, ow]."""
     check_image(x.shape)
     flag(count_include_pad, "count_include_pad")
     window = pool_window(kernel_size, stride, padding)
@@ -98,7 +98,7 @@ def pooling(
 
 
 def global_pooling(x: TensorSpec, **_: Any) -> TensorSpec:
-    """The type of the argument, [n, c, 1, 1]."""
+    """Infer the type of the argument and [n, c, 1, 1]."""
     check_image(x.shape)
     return x.with_shape((*x.shape[:2], 1, 1))
 
@@ -113,7 +113,7 @@ def pooling1d(
     count_include_pad: bool = True,
     **_: Any,
 ) -> TensorSpec:
-    """The type of the argument, [n, c, ol]."""
+    """Infer the type of the argument and [n, c, ol]."""
     check_signal(x.shape)
     flag(count_include_pad, "count_include_pad")
     window = pool1d_window(kernel_size, stride, padding)
@@ -121,15 +121,15 @@ def pooling1d(
 
 
 def adaptive_pooling(x: TensorSpec, *, output_size: Any) -> TensorSpec:
-    """The type of the argument, [n, c, *output_size]."""
+    """Infer the type of the argument and [n, c, *output_size]."""
     check_image(x.shape)
     if 0 in x.shape[2:]:
-        raise ShapeError(f"an image of {x.shape[2]} by {x.shape[3]} has no elements")
+        raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
     return x.with_shape((*x.shape[:2], *adapted_size(output_size, x.shape[2:])))
 
 
 def adapted_size(output_size: Any, size: Any) -> tuple[int, int]:
-    """Height and width: from one integer or two, of which None keeps what is."""
+    """Return height and width from one integer or two; None keeps the size."""
     if output_size is None or isinstance(output_size, (tuple, list)):
         given = output_size if output_size is not None else (None, None)
         if len(given) != 2:

@@ -1,4 +1,4 @@
-"""Rules of changes of element type and device."""
+"""Shape rules of conversions to another element type or device."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mdtensor.type_info import isdtype
 def cast(
     x: TensorSpec, dtype: Any, *, copy: Any = True, device: Any = None, **_: Any
 ) -> TensorSpec:
-    """Another element type, and device if one is given; same shape."""
+    """Infer another element type, and device if one is given; same shape."""
     flag(copy, "copy")
     wanted = dtypes.dtype(dtype)
     found = x.with_dtype(wanted)
     found.type.of_numbers()
     if not isdtype(wanted, ("bool", "numeric")):
-        raise CastError(f"{wanted} is no type of plain numbers")
+        raise CastError(f"{wanted} is not a type of plain numbers")
     return found if device is None else moved(found, device)
 
 
 def moved(x: TensorSpec, device: Any, **_: Any) -> TensorSpec:
-    """The same element type and shape on another device."""
+    """Infer the same element type and shape on another device."""
     return replace(x, type=x.type.with_device(find_device(device)))

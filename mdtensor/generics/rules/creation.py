@@ -1,4 +1,4 @@
-"""Rules of operations that make tensors like others."""
+"""Shape rules of operations that make tensors like others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdtensor.promotion import fit_scalar, is_weak
 def like(
     x: TensorSpec, *, dtype: Any = None, device: Any = None, **_: Any
 ) -> TensorSpec:
-    """The shape of the argument; type and device are its own unless given."""
+    """Infer the shape of the argument, and its type and device unless given."""
     typed = x if dtype is None else x.with_dtype(dtypes.dtype(dtype))
     if device is None:
         return typed
@@ -26,7 +26,7 @@ def like(
 def filled(
     x: TensorSpec, *, fill_value: Any, dtype: Any = None, device: Any = None
 ) -> TensorSpec:
-    """As `like`; the type holds the value, if it is a Python number."""
+    """Infer as `like`; the type must hold the value, if it is a Python number."""
     found = like(x, dtype=dtype, device=device)
     if found.dtype is dtypes.bool_ and type(fill_value) in (int, float, complex):
         raise CastError("bool does not hold numbers", "Give True or False")
@@ -36,14 +36,16 @@ def filled(
 
 
 def triangle(x: TensorSpec, *, k: int = 0, **_: Any) -> TensorSpec:
-    """Type and shape of the argument, which is of matrices."""
+    """Infer type and shape of the argument, which must be matrices."""
     if x.ndim < 2:
-        raise ShapeError(f"{x.ndim} dimensions are no matrix", "Give at least 2")
+        raise ShapeError(
+            f"a matrix has at least 2 dimensions, x has {x.ndim}", "Give at least 2"
+        )
     check_diagonal(k)
     return x
 
 
 def check_diagonal(k: Any) -> None:
-    """Refuse what counts no diagonals; one outside of the matrix may be any number."""
+    """Raise unless `k` is an integer; it may lie outside of the matrix."""
     if not isinstance(k, Integral) or isinstance(k, bool):
         raise OptionError(f"k is {shown(k)}", "Use an integer")

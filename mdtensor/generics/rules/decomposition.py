@@ -1,4 +1,4 @@
-"""Rules of factors of matrices."""
+"""Shape rules of matrix decompositions."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ MODES = ("reduced", "complete")
 
 
 class EighResult(NamedTuple):
-    """x = Q · diag(eigenvalues) · Qᴴ, where Q are the eigenvectors, by column."""
+    """The result of `eigh`: x = Q · diag(eigenvalues) · Qᴴ, eigenvectors by column."""
 
     eigenvalues: Any
     eigenvectors: Any
 
 
 class EigResult(NamedTuple):
-    """x · V = V · diag(eigenvalues), where V are the eigenvectors, by column."""
+    """The result of `eig`: x · V = V · diag(eigenvalues), eigenvectors by column."""
 
     eigenvalues: Any
     eigenvectors: Any
 
 
 class QRResult(NamedTuple):
-    """x = Q · R."""
+    """The result of `qr`: x = Q · R."""
 
     Q: Any
     R: Any
 
 
 class SVDResult(NamedTuple):
-    """x = U · diag(S) · Vh."""
+    """The result of `svd`: x = U · diag(S) · Vh."""
 
     U: Any
     S: Any
@@ -50,7 +50,7 @@ class SVDResult(NamedTuple):
 
 
 def triangle(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
-    """Type and shape of the argument, square matrices."""
+    """Infer type and shape of the argument, square matrices."""
     flag(upper, "upper")
     check_solvable(x)
     check_square(x.shape)
@@ -58,29 +58,29 @@ def triangle(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
 
 
 def spectrum(x: TensorSpec) -> TensorSpec:
-    """Real type, [..., m]."""
+    """Infer the real type and [..., m]."""
     return component(triangle(x)).with_shape(x.shape[:-1])
 
 
 def eigenpairs(x: TensorSpec) -> EighResult:
-    """[..., m] of the real type, [..., m, m] of the argument's."""
+    """Infer [..., m] of the real type and [..., m, m] of the argument's type."""
     return EighResult(spectrum(x), x)
 
 
 def complex_eigenpairs(x: TensorSpec) -> EigResult:
-    """[..., m] and [..., m, m] of the complex type."""
+    """Infer [..., m] and [..., m, m] of the complex type."""
     values = complex_spectrum(x)
     return EigResult(values, values.with_shape(x.shape))
 
 
 def complex_spectrum(x: TensorSpec) -> TensorSpec:
-    """[..., m] of the complex type."""
+    """Infer [..., m] of the complex type."""
     values = spectrum(x)
     return values.with_dtype(COMPLEX[values.dtype])
 
 
 def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
-    """[..., m, k] and [..., k, n]; k is m if complete, else the smaller of m and n."""
+    """Infer [..., m, k] and [..., k, n]; k is m or the smaller of m and n."""
     smaller = _smaller(x)
     *stack, m, n = x.shape
     k = m if choice(mode, "mode", MODES) == "complete" else smaller
@@ -88,12 +88,12 @@ def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
 
 
 def singular_values(x: TensorSpec) -> TensorSpec:
-    """Real type, [..., k]."""
+    """Infer the real type and [..., k]."""
     return component(x).with_shape((*x.shape[:-2], _smaller(x)))
 
 
 def singular(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
-    """[..., m, m], [..., k] and [..., n, n]; the outer two cut to k unless full."""
+    """Infer [..., m, m], [..., k], [..., n, n]; the outer two cut to k unless full."""
     values, (*stack, m, n) = singular_values(x), x.shape
     is_full = flag(full_matrices, "full_matrices")
     left, right = (m, n) if is_full else values.shape[-1:] * 2

@@ -1,4 +1,4 @@
-"""Rules of operations on each element."""
+"""Shape rules of elementwise operations."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from mdtensor.promotion import can_cast, fit_scalar, is_weak, result_type
 
 
 def same(x: TensorSpec, **_: Any) -> TensorSpec:
-    """Type and shape of the first argument."""
+    """Infer type and shape of the first argument."""
     return x
 
 
 def predicate(x: TensorSpec, **_: Any) -> TensorSpec:
-    """Bool, same shape."""
+    """Infer bool and the same shape."""
     return x.with_dtype(dtypes.bool_)
 
 
 def component(x: TensorSpec, **_: Any) -> TensorSpec:
-    """The real type of a complex number's parts, same shape."""
+    """Infer the real type of a complex number's parts and the same shape."""
     parts = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
     return x.with_dtype(parts.get(x.dtype, x.dtype))
 
 
 def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
-    """Promoted type, broadcast shape. A Python scalar is weak and has shape ()."""
+    """Infer the promoted type and broadcast shape; a Python scalar is weak, ()."""
     tensor: TensorSpec = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
     return tensor.with_dtype(joint_type(x1, x2)).with_shape(shape)
 
 
 def one_tensor(*operands: Any) -> Any:
-    """The first tensor among the operands, with its elements or without.
+    """Return the first tensor among the operands, with or without elements.
 
     Raises:
         PromotionError: there is none.
     """
     found = next(filter(is_tensor, operands), None)
     if found is None:
-        result_type(*operands)  # says so of Python's numbers
-        raise PromotionError("there is no tensor among the operands", "Use asarray(a)")
+        result_type(*operands)  # raises the clearer error for Python numbers
+        raise PromotionError("none of the operands is a tensor", "Use asarray(a)")
     return found
 
 
 def joint_type(*operands: Any) -> DType:
-    """The promoted type, which holds each Python number among the operands.
+    """Return the promoted type, which holds each Python number of the operands.
 
     Raises:
         PromotionError: there is none.
@@ -63,72 +63,72 @@ def joint_type(*operands: Any) -> DType:
 
 
 def arithmetic(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
-    """As `broadcast`; the result is a number."""
+    """Infer as `broadcast`; the result must be a number."""
     result = broadcast(x1, x2)
     check_number(result.dtype)
     return result
 
 
 def fractional(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
-    """As `broadcast`; the result is floating or complex."""
+    """Infer as `broadcast`; the result must be floating or complex."""
     result = broadcast(x1, x2)
     check_fractions(result.dtype)
     return result
 
 
 def bitwise(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
-    """As `broadcast`; the result is bool or an integer."""
+    """Infer as `broadcast`; the result must be bool or an integer."""
     result = broadcast(x1, x2)
     check_bits(result.dtype)
     return result
 
 
 def check_bits(dtype: DType) -> None:
-    """Refuse what the integers of some rule sets become together.
+    """Raise if the common type is not bool or an integer.
 
     Raises:
         PromotionError: `dtype` is floating.
     """
     if not (dtype.is_integer or dtype.kind == "bool"):
         raise PromotionError(
-            f"the common type {dtype} has no bits",
+            f"the common type {dtype} is not bool or an integer",
             "Use astype(x, int64) on one operand",
         )
 
 
 def check_number(dtype: DType) -> None:
-    """Refuse truth values.
+    """Raise if the type is bool.
 
     Raises:
         PromotionError: `dtype` is bool.
     """
     if dtype.kind == "bool":
         raise PromotionError(
-            "truth values are no numbers", "Use astype(x, int8) on one operand"
+            "bool is not a number type", "Use astype(x, int8) on one operand"
         )
 
 
 def check_fractions(dtype: DType) -> None:
-    """Refuse types without fractions.
+    """Raise if the type does not hold fractions.
 
     Raises:
         PromotionError: `dtype` is neither floating nor complex.
     """
     if not (dtype.is_floating or dtype.is_complex):
         raise PromotionError(
-            f"{dtype} holds no fractions", "Use astype(x, float32) on one operand"
+            f"{dtype} does not hold fractions", "Use astype(x, float32) on one operand"
         )
 
 
 def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
-    """Bool, broadcast shape. Numbers of any two types compare."""
+    """Infer bool and the broadcast shape. Numbers of any two types compare."""
     tensor: TensorSpec = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
 
 
 def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> TensorSpec:
-    """The type of the first argument; tensors as bounds broadcast against it."""
+    """Infer the type of the first argument; tensor bounds broadcast against it."""
     _check_bound(x, "min", min)
     _check_bound(x, "max", max)
     if isinstance(min, Number) and isinstance(max, Number):
@@ -156,6 +156,6 @@ def _check_order(low: Any, high: Any) -> None:
 
 
 def along(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
-    """Type and shape of the argument, which has an axis `axis`."""
+    """Infer type and shape of the argument, which must have an axis `axis`."""
     normalize_axis(axis, x.ndim)
     return x

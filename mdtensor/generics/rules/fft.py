@@ -1,4 +1,4 @@
-"""Rules of discrete Fourier transforms."""
+"""Shape rules of discrete Fourier transforms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPECTRA = {
 def transform(
     x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
-    """The type of the argument; `axis` has n elements."""
+    """Infer the type of the argument; `axis` gets n elements."""
     choice(norm, "norm", NORMS)
     at = normalize_axis(axis, x.ndim)
     return _with_size(x, at, length(n, x.shape[at]))
@@ -38,7 +38,7 @@ def transform(
 def transform_to_half(
     x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
-    """Complex; `axis` has the n // 2 + 1 frequencies from 0."""
+    """Infer a complex type; `axis` gets the n // 2 + 1 frequencies from 0."""
     found = transform(_spectrum(x), n=n, axis=axis, norm=norm)
     return _with_size(found, axis, _half(found.shape[axis]))
 
@@ -46,7 +46,7 @@ def transform_to_half(
 def transform_from_half(
     x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
 ) -> TensorSpec:
-    """Real; `axis` has n elements, by default 2 · (m - 1) of m frequencies."""
+    """Infer a real type; `axis` gets n elements, else 2 · (m - 1)."""
     choice(norm, "norm", NORMS)
     at = normalize_axis(axis, x.ndim)
     return _with_size(component(x), at, length(n, _full(x.shape[at])))
@@ -55,7 +55,7 @@ def transform_from_half(
 def transform_n(
     x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
 ) -> TensorSpec:
-    """The type of the argument; the axes have the sizes `s`."""
+    """Infer the type of the argument; the axes get the sizes `s`."""
     choice(norm, "norm", NORMS)
     return _with_sizes(x, *lengths(x.shape, s, axes))
 
@@ -63,7 +63,7 @@ def transform_n(
 def transform_n_to_half(
     x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
 ) -> TensorSpec:
-    """Complex; the last of the axes has the frequencies from 0."""
+    """Infer a complex type; the last axis gets the frequencies from 0."""
     choice(norm, "norm", NORMS)
     sizes, order = lengths(x.shape, s, axes)
     check_some(order)
@@ -73,27 +73,27 @@ def transform_n_to_half(
 def transform_n_from_half(
     x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
 ) -> TensorSpec:
-    """Real; the axes have the sizes `s`, the last by default 2 · (m - 1)."""
+    """Infer a real type and the sizes `s`, the last one else 2 · (m - 1)."""
     choice(norm, "norm", NORMS)
     return _with_sizes(component(x), *lengths(x.shape, s, axes, is_half=True))
 
 
 def shifted(x: TensorSpec, *, axes: Any = None) -> TensorSpec:
-    """Type and shape of the argument, which has the axes."""
+    """Infer type and shape of the argument, which must have the axes."""
     normalize_axes(axes, x.ndim)
     return x
 
 
 def length(n: Any, size: int, name: str = "n") -> int:
-    """`n`, or `size` if None.
+    """Return `n`, or `size` if None.
 
     Raises:
-        OptionError: n is no integer, or below 1.
-        ShapeError: there is nothing to transform.
+        OptionError: n is not an integer, or below 1.
+        ShapeError: the axis is empty.
     """
     if n is None:
         if size == 0:
-            raise ShapeError("a transform of no elements", f"Give {name} from 1")
+            raise ShapeError("the transformed axis is empty", f"Give {name} from 1")
         return size
     if not is_size(n) or n < 1:
         raise OptionError(f"{name} is {shown(n)}", "Use an integer from 1")
@@ -103,7 +103,7 @@ def length(n: Any, size: int, name: str = "n") -> int:
 def lengths(
     shape: Shape, s: Any, axes: Any, *, is_half: bool = False
 ) -> tuple[Shape, Shape]:
-    """Sizes of the transform, and its axes in their order, counted from the front.
+    """Return sizes and axes of the transform in order, counted from the front.
 
     Args:
         is_half: the last of the axes holds the frequencies from 0 only.
@@ -119,7 +119,7 @@ def lengths(
         known[-1] = _full(known[-1])
     given = [None] * len(order) if s is None else [*integers(s, "s", "Use integers")]
     if len(given) != len(order):
-        raise ShapeError(f"{len(given)} sizes for {len(order)} axes", "Pair them")
+        raise ShapeError(f"got {len(given)} sizes for {len(order)} axes", "Pair them")
     wanted = [None if n == -1 else n for n in given]
     sizes = [length(n, m, "s") for n, m in zip(wanted, known, strict=True)]
     return tuple(sizes), order
@@ -137,9 +137,9 @@ def _order(axes: Any, ndim: int, s: Any) -> Shape:
 
 
 def check_some(axes: Shape) -> None:
-    """Refuse to halve no axis."""
+    """Raise if no axis is left to halve."""
     if not axes:
-        raise ShapeError("no axis to transform", "Name at least one")
+        raise ShapeError("axes is empty", "Name at least one")
 
 
 def _spectrum(x: TensorSpec) -> TensorSpec:

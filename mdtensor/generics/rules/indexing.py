@@ -1,4 +1,4 @@
-"""Rules of operations that read and write parts."""
+"""Shape rules of operations that read and write parts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mdtensor.promotion import can_cast, fit_scalar, is_weak
 
 
 def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:
-    """The shape that a key leaves; -1 where a mask decides."""
+    """Infer the shape that a key leaves; -1 where a mask decides."""
     return x.with_shape(index_shape(x.shape, key))
 
 
 def assigned(x: TensorSpec, *, key: Any, value: Any, **_: Any) -> TensorSpec:
-    """Type and shape of the argument, where the value fits into `x[key]`."""
+    """Infer type and shape of the argument; the value must fit into `x[key]`."""
     check_value(x.dtype, index_shape(x.shape, key), value)
     return x
 
 
 def check_value(dtype: Any, shape: Shape, value: Any) -> None:
-    """Refuse a value that does not fit into elements of `dtype` in `shape`.
+    """Raise if `value` does not fit into elements of `dtype` in `shape`.
 
     Raises:
         CastError: a Python number that an element does not hold.
@@ -56,22 +56,22 @@ def check_value(dtype: Any, shape: Shape, value: Any) -> None:
 def taken(
     x: TensorSpec, indices: TensorSpec, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
-    """The shape of the indices in place of the axis."""
+    """Infer the shape of the indices in place of the axis."""
     at = take_axis(axis, x.ndim)
     return x.with_shape((*x.shape[:at], *indices.shape, *x.shape[at + 1 :]))
 
 
 def take_axis(axis: int | None, ndim: int) -> int:
-    """The axis that `take` means, counted from the front."""
+    """Return the axis of `take`, counted from the front."""
     if axis is None and ndim != 1:
-        raise OptionError(f"no axis for {ndim} dimensions", "Give axis")
+        raise OptionError(f"axis is missing for {ndim} dimensions", "Give axis")
     return normalize_axis(0 if axis is None else axis, ndim)
 
 
 def taken_along(
     x: TensorSpec, indices: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
-    """The joint shape off the axis, the size of the indices along it."""
+    """Infer the joint shape, with the size of the indices along the axis."""
     at = normalize_axis(axis, x.ndim)
     if x.ndim != indices.ndim:
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""Rules of matrices: diagonals, norms, inverses, determinants."""
+"""Shape rules of linear algebra."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import result_type
 
 #: Orders of matrix norms; None is "fro".
-#: What LAPACK computes in, besides complex numbers of them.
+#: The real types that LAPACK computes in; complex types consist of two of them.
 LAPACK = frozenset({dtypes.float32.storage, dtypes.float64.storage})
 ORDERS = ("fro", "nuc", 1, -1, 2, -2, inf, -inf)
 
@@ -34,27 +34,27 @@ AXES = 61
 
 
 class SlogdetResult(NamedTuple):
-    """A determinant as sign · exp(logabsdet)."""
+    """The result of `slogdet`: a determinant as sign · exp(logabsdet)."""
 
     sign: Any
     logabsdet: Any
 
 
 def check_matrix(shape: Shape) -> None:
-    """Refuse anything but [..., m, n]."""
+    """Raise unless the shape is [..., m, n]."""
     if len(shape) < 2:
-        raise ShapeError(f"a matrix has 2 axes, this has {len(shape)}")
+        raise ShapeError(f"a matrix has at least 2 axes, this has {len(shape)}")
 
 
 def check_square(shape: Shape) -> None:
-    """Refuse anything but [..., m, m]."""
+    """Raise unless the shape is [..., m, m]."""
     check_matrix(shape)
     if shape[-2] != shape[-1] and DYNAMIC not in shape[-2:]:
         raise ShapeError(f"matrices are {shape[-2]} by {shape[-1]}, not square")
 
 
 def check_precision(dtype: DType) -> None:
-    """Refuse what LAPACK does not compute: integers, and narrow floats."""
+    """Raise for types that LAPACK does not compute: integers, narrow floats."""
     if not dtype.is_complex and dtype.storage not in LAPACK:
         raise PromotionError(
             f"matrices are solved in float32, float64 or complex, not {dtype}",
@@ -63,7 +63,7 @@ def check_precision(dtype: DType) -> None:
 
 
 def check_solvable(x: TensorSpec) -> None:
-    """Refuse matrices that LAPACK does not compute, and stacks that NumPy does not."""
+    """Raise for types that LAPACK and for stacks that NumPy does not compute."""
     check_precision(x.dtype)
     if x.ndim > AXES:
         problem = f"{x.ndim} axes, matrices are solved in up to {AXES}"
@@ -71,13 +71,13 @@ def check_solvable(x: TensorSpec) -> None:
 
 
 def transposed(x: TensorSpec) -> TensorSpec:
-    """[..., n, m]."""
+    """Infer [..., n, m]."""
     check_matrix(x.shape)
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
 
 
 def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
-    """[..., k], the numbers on one diagonal of each matrix."""
+    """Infer [..., k], the elements on one diagonal of each matrix."""
     check_matrix(x.shape)
     if not is_size(offset):
         raise OptionError(f"offset is {shown(offset)}", "Use an integer")
@@ -88,7 +88,7 @@ def diagonals(x: TensorSpec, *, offset: int = 0) -> TensorSpec:
 
 
 def diagonal_sum(x: TensorSpec, *, offset: int = 0, dtype: Any = None) -> TensorSpec:
-    """[...], held where `sum` holds it, or in `dtype`."""
+    """Infer [...] in the type of a `sum`, or in `dtype`."""
     held = diagonals(x, offset=offset)
     return held.with_dtype(accumulator(x.dtype, dtype)).with_shape(held.shape[:-1])
 
@@ -96,19 +96,21 @@ def diagonal_sum(x: TensorSpec, *, offset: int = 0, dtype: Any = None) -> Tensor
 def vector_norms(
     x: TensorSpec, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
 ) -> TensorSpec:
-    """Real type, reduced shape."""
+    """Infer the real type and the reduced shape."""
     if isnan(number(ord, "ord")):
         raise OptionError("ord is nan", "Use a number, or an infinity")
     sizes = [x.shape[at] for at in normalize_axes(axis, x.ndim)]
     if ord == -inf and 0 in sizes:
-        raise ShapeError(f"the minimum of nothing: shape {x.shape}, axis {axis}")
+        raise ShapeError(
+            f"cannot take the minimum of no elements: shape {x.shape}, axis {axis}"
+        )
     return reduction(component(x), axis=axis, keepdims=keepdims)
 
 
 def matrix_norms(
     x: TensorSpec, *, keepdims: bool = False, ord: Any = "fro"
 ) -> TensorSpec:
-    """Real type, [...] or [..., 1, 1]."""
+    """Infer the real type and [...] or [..., 1, 1]."""
     check_matrix(x.shape)
     is_order = ord is None or (isinstance(ord, (str, Real)) and ord in ORDERS)
     if isinstance(ord, bool) or not is_order:
@@ -116,45 +118,49 @@ def matrix_norms(
         raise OptionError(f"ord is {shown(ord)}", f"Use one of {orders}")
     smallest = {-1: x.shape[-1:], -inf: x.shape[-2:-1], -2: x.shape[-2:]}
     if 0 in smallest.get(ord, ()):
-        raise ShapeError(f"the minimum of nothing: matrices of shape {x.shape[-2:]}")
+        raise ShapeError(
+            f"cannot take the minimum of no elements: matrices of shape {x.shape[-2:]}"
+        )
     return reduction(component(x), axis=(-2, -1), keepdims=keepdims)
 
 
 def inverse(x: TensorSpec) -> TensorSpec:
-    """Type and shape of the argument, square matrices."""
+    """Infer type and shape of the argument, square matrices."""
     check_precision(x.dtype)
     check_square(x.shape)
     return x
 
 
 def determinant(x: TensorSpec) -> TensorSpec:
-    """The type of the argument, [...]."""
+    """Infer the type of the argument and [...]."""
     return inverse(x).with_shape(x.shape[:-2])
 
 
 def signed_logarithm(x: TensorSpec) -> SlogdetResult:
-    """The type of the argument and the real type, [...]."""
+    """Infer the type of the argument and the real type, both [...]."""
     sign = determinant(x)
     return SlogdetResult(sign, component(sign))
 
 
 def solution(x1: TensorSpec, x2: TensorSpec) -> TensorSpec:
-    """Promoted type; [..., m] for a vector [m], else [..., m, k]."""
+    """Infer the promoted type; [..., m] for a vector [m], else [..., m, k]."""
     dtype = result_type(x1, x2)
     check_precision(dtype)
     check_square(x1.shape)
     if not x2.shape:
-        raise ShapeError("a 0-d right side has no axis", "Give it shape [m]")
+        raise ShapeError("the right side is 0-dimensional", "Give it shape [m]")
     m, stack, is_vector = x1.shape[-1], x1.shape[:-2], x2.ndim == 1
     rows = x2.shape[-1 if is_vector else -2]
     if rows != m and DYNAMIC not in (rows, *x1.shape[-2:]):
-        raise ShapeError(f"{m} by {m} matrices meet a right side of {rows} rows")
+        raise ShapeError(
+            f"{m} by {m} matrices need a right side of {m} rows, got {rows}"
+        )
     wide = broadcast_shapes(stack, x2.shape[:-2])
     return x1.with_dtype(dtype).with_shape(wide + x2.shape[-1 if is_vector else -2 :])
 
 
 def pseudoinverse(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
-    """The type of the argument, [..., n, m]."""
+    """Infer the type of the argument and [..., n, m]."""
     check_solvable(x)
     found = transposed(x)
     _check_tolerance(x.shape[:-2], rtol)
@@ -162,13 +168,13 @@ def pseudoinverse(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
 
 
 def ranks(x: TensorSpec, *, rtol: Any = None) -> TensorSpec:
-    """Int64, [...]."""
+    """Infer int64 and [...]."""
     stack = pseudoinverse(x, rtol=rtol).shape[:-2]
     return x.with_dtype(dtypes.int64).with_shape(stack)
 
 
 def _check_tolerance(stack: Shape, rtol: Any) -> None:
-    """Refuse all but None, a number, or floats that broadcast to `stack`."""
+    """Raise unless it is None, a number, or floats that broadcast to `stack`."""
     is_number = isinstance(rtol, (int, float)) and not isinstance(rtol, bool)
     if rtol is None or is_number:
         return
@@ -177,4 +183,6 @@ def _check_tolerance(stack: Shape, rtol: Any) -> None:
             f"rtol is of type {type(rtol).__name__}", "Give a number or floats"
         )
     if not are_like(broadcast_shapes(rtol.shape, stack), stack):
-        raise ShapeError(f"rtol of shape {rtol.shape} meets a stack of shape {stack}")
+        raise ShapeError(
+            f"rtol of shape {rtol.shape} does not broadcast to the stack {stack}"
+        )

@@ -1,4 +1,4 @@
-"""Rules of operations that move elements."""
+"""Shape rules of data movement."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from mdtensor.promotion import fit_scalar, result_type
 def reshaped(
     x: TensorSpec, *, shape: Sequence[int], copy: Any = None, **_: Any
 ) -> TensorSpec:
-    """Same elements under another shape."""
+    """Infer another shape for the same elements."""
     if copy is not None:
         flag(copy, "copy")
     return x.with_shape(reshape_shape(x.shape, shape))
 
 
 def permuted(x: TensorSpec, *, axes: Sequence[int], **_: Any) -> TensorSpec:
-    """Axes in another order."""
+    """Infer the axes in another order."""
     order = permutation(axes, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
 
 def concatenated(*arrays: TensorSpec, axis: int | None = 0, **_: Any) -> TensorSpec:
-    """Promoted type; sizes along `axis` add up."""
+    """Infer the promoted type; sizes along `axis` add up."""
     shape = concat_shape([x.shape for x in arrays], axis)
     return arrays[0].with_dtype(result_type(*arrays)).with_shape(shape)
 
 
 def padded(x: TensorSpec, *, pad_width: Any, value: Any = 0, **_: Any) -> TensorSpec:
-    """Larger by the padding, which is of one number."""
+    """Infer a shape larger by the padding, which must be one number."""
     fit_scalar(value, x.dtype)
     widths = pad_widths(pad_width, x.ndim)
     sizes = zip(x.shape, widths, strict=True)
@@ -59,7 +59,7 @@ def padded(x: TensorSpec, *, pad_width: Any, value: Any = 0, **_: Any) -> Tensor
 
 
 def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorSpec:
-    """Without the named axes of size 1."""
+    """Infer the shape without the named axes of size 1."""
     axes = normalize_axes(axis, x.ndim)
     for at in axes:
         if x.shape[at] not in (1, DYNAMIC):
@@ -68,7 +68,7 @@ def squeezed(x: TensorSpec, *, axis: int | tuple[int, ...], **_: Any) -> TensorS
 
 
 def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
-    """With new axes of size 1 at the places `axis` of the result."""
+    """Infer the shape with new axes of size 1 at the positions `axis`."""
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     count = len(axes)
     places = normalize_axes(axes, x.ndim + count)
@@ -79,20 +79,20 @@ def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
 
 
 def broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
-    """The shape that is asked for."""
+    """Infer the requested shape."""
     wanted = partial_sizes(shape, 0, "Use sizes from 0")
     check_broadcast(x.shape, wanted)
     return x.with_shape(wanted)
 
 
 def flipped(x: TensorSpec, *, axis: Any = None, **_: Any) -> TensorSpec:
-    """Type and shape of the argument, which has the axes."""
+    """Infer type and shape of the argument, which must have the axes."""
     normalize_axes(axis, x.ndim)
     return x
 
 
 def moved(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
-    """Axes at other places."""
+    """Infer the shape with axes at other positions."""
     order = moved_axes(source, destination, x.ndim)
     return x.with_shape(x.shape[axis] for axis in order)
 
@@ -100,7 +100,7 @@ def moved(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
 def repeated(
     x: TensorSpec, repeats: Any, *, axis: int | None = None, **_: Any
 ) -> TensorSpec:
-    """Longer along the axis; -1 there if a tensor says how much."""
+    """Infer a longer axis; -1 there if a tensor gives the repeats."""
     flat = reshaped(x, shape=(-1,)) if axis is None else x
     at = normalize_axis(0 if axis is None else axis, flat.ndim)
     size = _repeated_size(flat.shape[at], repeats)
@@ -124,7 +124,7 @@ def _repeated_size(size: int, repeats: Any) -> int:
 
 
 def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSpec:
-    """Type and shape of the argument."""
+    """Infer type and shape of the argument."""
     if axis is None:
         roll_steps(shift, 0, 1)
     else:
@@ -133,7 +133,7 @@ def rolled(x: TensorSpec, *, shift: Any, axis: Any = None, **_: Any) -> TensorSp
 
 
 def stacked(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
-    """Promoted type; a new axis with a size for each argument."""
+    """Infer the promoted type and a new axis, one size for each argument."""
     with_axis = [expanded(x, axis=axis) for x in arrays]
     for other in arrays[1:]:
         if not are_like(arrays[0].shape, other.shape):
@@ -145,7 +145,7 @@ def stacked(*arrays: TensorSpec, axis: int = 0, **_: Any) -> TensorSpec:
 
 
 def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
-    """Larger by the repetitions, with more axes if there are more of them."""
+    """Infer a shape larger by the repetitions, with more axes if there are more."""
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     if min(counts, default=0) < 0:
         raise OptionError(f"repetitions is {shown(repetitions)}", "Use integers from 0")
@@ -157,7 +157,7 @@ def tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
 
 
 def unstacked(x: TensorSpec, *, axis: int = 0, **_: Any) -> tuple[TensorSpec, ...]:
-    """One without the axis for each index of it; their number must be known."""
+    """Infer one part per index of the axis, whose size must be known."""
     at = normalize_axis(axis, x.ndim)
     if x.shape[at] == DYNAMIC:
         raise ShapeError(f"the size of axis {at} is not known")

@@ -1,4 +1,4 @@
-"""Rules of products."""
+"""Shape rules of products."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdtensor.promotion import result_type
 
 
 def matrix_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
-    """Promoted type, [..., m, n]."""
+    """Infer the promoted type and [..., m, n]."""
     shape = matmul_shape(x1.shape, x2.shape)
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
 
@@ -30,7 +30,7 @@ def matrix_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
 def affine(
     x: TensorSpec, w: TensorSpec, b: TensorSpec | None = None, **_: Any
 ) -> TensorSpec:
-    """Type promoted over all that are given, [..., n]."""
+    """Infer the type promoted over all given tensors and [..., n]."""
     shape = linear_shape(x.shape, w.shape, b.shape if b else None)
     return x.with_dtype(result_type(*filter(None, (x, w, b)))).with_shape(shape)
 
@@ -38,7 +38,7 @@ def affine(
 def dot_product(
     x1: TensorSpec, x2: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
-    """Promoted type; `axis` goes, the others broadcast."""
+    """Infer the promoted type; `axis` is removed, the others broadcast."""
     at = paired_axis(x1.shape, x2.shape, axis)
     shape = broadcast_shapes(_without(x1.shape, at), _without(x2.shape, at))
     return x1.with_dtype(result_type(x1, x2)).with_shape(shape)
@@ -47,7 +47,7 @@ def dot_product(
 def cross_product(
     x1: TensorSpec, x2: TensorSpec, *, axis: int = -1, **_: Any
 ) -> TensorSpec:
-    """Promoted type; `axis` holds 3 numbers, the others broadcast."""
+    """Infer the promoted type; `axis` has size 3, the others broadcast."""
     at = paired_axis(x1.shape, x2.shape, axis)
     for size in (x1.shape[at], x2.shape[at]):
         if size not in (3, DYNAMIC):
@@ -59,7 +59,7 @@ def cross_product(
 
 
 def paired_axis(x1: Shape, x2: Shape, axis: int) -> int:
-    """`axis` of both operands, counted from the end.
+    """Return `axis` of both operands, counted from the end.
 
     Raises:
         ShapeError: an operand lacks it, its sizes differ, or it counts from the front
@@ -67,7 +67,7 @@ def paired_axis(x1: Shape, x2: Shape, axis: int) -> int:
     """
     ndim = min(len(x1), len(x2))
     if not ndim:
-        raise ShapeError("a 0-d operand has no axis", "Use mul")
+        raise ShapeError("an operand is 0-dimensional", "Use mul")
     at = normalize_axis(axis, ndim) - ndim
     if axis >= 0 and len(x1) != len(x2):
         raise ShapeError(
@@ -85,7 +85,7 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 def contraction(x1: TensorSpec, x2: TensorSpec, *, axes: Any = 2) -> TensorSpec:
-    """Promoted type; the axes left of `x1`, then those of `x2`."""
+    """Infer the promoted type; the axes left of `x1`, then those left of `x2`."""
     gone = paired_axes(x1.shape, x2.shape, axes)
     shape = [
         size
@@ -97,7 +97,7 @@ def contraction(x1: TensorSpec, x2: TensorSpec, *, axes: Any = 2) -> TensorSpec:
 
 
 def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
-    """The axes that `tensordot` sums over, of each operand, counted from the front.
+    """Return the axes that `tensordot` sums over, counted from the front.
 
     Raises:
         ShapeError: axes are missing, repeat, or differ in number or size.
@@ -108,7 +108,9 @@ def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
         tuple(normalize_axis(axis, len(x2)) for axis in second),
     )
     if len(both[0]) != len(both[1]):
-        raise ShapeError(f"{len(first)} axes meet {len(second)}", "Pair them")
+        raise ShapeError(
+            f"{len(first)} axes cannot pair with {len(second)}", "Pair them"
+        )
     if any(len(set(side)) < len(side) for side in both):
         raise ShapeError(f"axes {axes} repeat", "Name each axis once")
     sizes = [(x1[i], x2[j]) for i, j in zip(*both, strict=True)]
@@ -119,7 +121,7 @@ def paired_axes(x1: Shape, x2: Shape, axes: Any) -> tuple[Shape, Shape]:
 
 
 def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
-    """A number of axes, last of one and first of the other; or the two sequences."""
+    """Return the paired axes from their number or from two sequences."""
     fix = "Give a number of axes from 0, or the axes of each operand"
     given = entries(axes)
     if given is not None:
@@ -134,7 +136,7 @@ def _paired(axes: Any, ndim: int) -> tuple[Shape, Shape]:
 
 
 def outer_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
-    """Promoted type, [m, n]."""
+    """Infer the promoted type and [m, n]."""
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(
             f"operands have {x1.ndim} and {x2.ndim} dimensions, not 1",
@@ -144,12 +146,12 @@ def outer_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:
 
 
 def power(x: TensorSpec, n: int) -> TensorSpec:
-    """Type and shape of the argument, square matrices."""
+    """Infer type and shape of the argument, square matrices."""
     check_square(x.shape)
     if not is_size(n):
         raise OptionError(f"the exponent is {shown(n)}", "Use an integer")
     if n < 0 and x.dtype.is_integer:
         raise PromotionError(
-            f"{x.dtype} has no inverse matrices", "Use astype(x, float32)"
+            f"matrices of {x.dtype} do not have an inverse", "Use astype(x, float32)"
         )
     return x

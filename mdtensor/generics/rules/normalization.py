@@ -1,4 +1,4 @@
-"""Rules of normalization."""
+"""Shape rules of normalization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdtensor.generics.spec import TensorSpec
 def per_channel(
     x: TensorSpec, *statistics: TensorSpec, eps: float = 1e-5
 ) -> TensorSpec:
-    """Type and shape of the first argument, whose axis 1 holds the channels."""
+    """Infer type and shape of the first argument; axis 1 holds the channels."""
     number(eps, "eps", least=0)
     check_statistics(x.shape, 1, [s.shape for s in statistics])
     return x
@@ -30,7 +30,7 @@ def per_channel(
 def folded(
     w: TensorSpec, b: TensorSpec | None, *statistics: TensorSpec, eps: float = 1e-5
 ) -> tuple[TensorSpec, TensorSpec]:
-    """Weights and bias, both of the type of the weights."""
+    """Infer weights and bias, both of the type of the weights."""
     number(eps, "eps", least=0)
     given = [s.shape for s in (b, *statistics) if s is not None]
     check_statistics(w.shape, 0, given)
@@ -38,9 +38,9 @@ def folded(
 
 
 def check_statistics(shape: Shape, axis: int, statistics: Sequence[Shape]) -> None:
-    """Refuse statistics that are not one number for each index of `axis`."""
+    """Raise unless each statistic has one number per index of `axis`."""
     if len(shape) <= axis:
-        raise ShapeError(f"no axis of channels in shape {shape}")
+        raise ShapeError(f"shape {shape} does not have an axis of channels")
     for found in statistics:
         if not are_like(found, shape[axis : axis + 1]):
             raise ShapeError(
@@ -55,7 +55,7 @@ def over_last(
     normalized_shape: Any,
     eps: float | None = None,
 ) -> TensorSpec:
-    """Type and shape of the first argument, which ends in `normalized_shape`."""
+    """Infer type and shape of an argument that ends in `normalized_shape`."""
     if eps is not None:
         number(eps, "eps", least=0)
     sizes = normalized_sizes(normalized_shape)
@@ -72,7 +72,7 @@ def over_last(
 
 
 def normalized_sizes(normalized_shape: Any) -> Shape:
-    """The sizes of the last axes, at least one."""
+    """Return the sizes of the last axes, at least one."""
     fix = "Use one size from 0 or more"
     sizes = integers(normalized_shape, "normalized_shape", fix)
     if not sizes or min(sizes) < 0:
@@ -92,7 +92,7 @@ def grouped(
     num_groups: int,
     eps: float = 1e-5,
 ) -> TensorSpec:
-    """Type and shape of the first argument, whose channels split into groups."""
+    """Infer type and shape of an argument whose channels split into groups."""
     number(eps, "eps", least=0)
     check_statistics(x.shape, 1, [w.shape for w in (weight, bias) if w is not None])
     channels = x.shape[1]
@@ -112,14 +112,14 @@ def over_spatial(
     *,
     eps: float = 1e-5,
 ) -> TensorSpec:
-    """Type and shape of the first argument, which has axes after its channels."""
+    """Infer type and shape of an argument with axes after its channels."""
     if x.ndim < 3:
-        raise ShapeError(f"shape {x.shape} has no axis after the channels")
+        raise ShapeError(f"shape {x.shape} ends at the channels, axis 1")
     return grouped(x, weight, bias, num_groups=1, eps=eps)
 
 
 def to_unit(x: TensorSpec, *, p: float, axis: Any, eps: float) -> TensorSpec:
-    """Type and shape of the argument."""
+    """Infer type and shape of the argument."""
     number(eps, "eps", least=0)
     if not number(p, "p") > 0:
         raise OptionError(f"p is {shown(p)}", "Use a number above 0")

@@ -1,4 +1,4 @@
-"""Rules of operations from many elements to one."""
+"""Shape rules of reductions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REACH = {
 def reduction(
     x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
-    """The type of the argument, reduced shape."""
+    """Infer the type of the argument and the reduced shape."""
     return x.with_shape(reduced_shape(x.shape, axis, flag(keepdims, "keepdims")))
 
 
@@ -35,20 +35,20 @@ def accumulation(
     keepdims: bool = False,
     **_: Any,
 ) -> TensorSpec:
-    """Reduced shape, in the type of `accumulator`."""
+    """Infer the reduced shape, in the type of `accumulator`."""
     result = reduction(x, axis=axis, keepdims=keepdims)
     return result.with_dtype(accumulator(x.dtype, dtype))
 
 
 def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
-    """Where a sum or a product of `source` is held.
+    """Return the type that holds a sum or a product of `source`.
 
-    Without `wanted`, integers and truth values widen to 64 bits (array API 2024.12,
+    Without `wanted`, integers and bools widen to 64 bits (array API 2024.12,
     `sum`).
 
     Raises:
-        OptionError: `wanted` is no type of numbers.
-        CastError: `wanted` has no imaginary part, and `source` has.
+        OptionError: `wanted` is not a number type.
+        CastError: `wanted` is real, and `source` is complex.
     """
     if wanted is None:
         return _accumulator(source)
@@ -72,7 +72,7 @@ def _accumulator(source: dtypes.DType) -> dtypes.DType:
 def extreme(
     x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
-    """As `reduction`, but of something."""
+    """Infer as `reduction`; there must be at least one element."""
     check_nonempty(x.shape, axis)
     return reduction(x, axis=axis, keepdims=keepdims)
 
@@ -85,7 +85,7 @@ def spread(
     keepdims: bool = False,
     **_: Any,
 ) -> TensorSpec:
-    """As `reduction`; the correction is a real number."""
+    """Infer as `reduction`; the correction must be a real number."""
     number(correction, "correction")
     return reduction(x, axis=axis, keepdims=keepdims)
 
@@ -93,5 +93,5 @@ def spread(
 def verdict(
     x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
-    """Bool, reduced shape."""
+    """Infer bool and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.bool_)

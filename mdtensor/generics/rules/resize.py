@@ -1,4 +1,4 @@
-"""Rules of images in another size."""
+"""Shape rules of image resizing."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 def resized(
     x: TensorSpec, *, size: Any, scale_factor: Any, mode: str, align_corners: Any
 ) -> TensorSpec:
-    """The type of the argument, [n, c, oh, ow]."""
+    """Infer the type of the argument and [n, c, oh, ow]."""
     check_image(x.shape)
     choice(mode, "mode", MODES)
     if align_corners is not None:
         flag(align_corners, "align_corners")
         if mode in MODES[:2]:
-            raise OptionError(f"{mode} has no align_corners", "Leave it None")
+            raise OptionError(
+                f"mode {mode} does not take align_corners", "Leave it None"
+            )
     if (size is None) == (scale_factor is None):
-        raise OptionError("size and scale_factor are two ways", "Pass one of them")
+        raise OptionError(
+            "size and scale_factor are both given, or neither", "Pass one of them"
+        )
     if 0 in x.shape[2:]:
-        raise ShapeError(f"an image of {x.shape[2]} by {x.shape[3]} has no elements")
+        raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
     if size is not None:
         return x.with_shape((*x.shape[:2], *pair(size, "size", 1)))
     pairs = zip(x.shape[2:], scales(scale_factor), strict=True)
@@ -40,7 +44,7 @@ def resized(
 
 
 def scales(scale_factor: Any) -> tuple[Fraction, Fraction]:
-    """Height and width of `scale_factor`, exactly."""
+    """Return height and width of `scale_factor`, exactly."""
     is_many = isinstance(scale_factor, Iterable) and not isinstance(scale_factor, str)
     given = tuple(scale_factor) if is_many else (scale_factor,) * 2
     found = [number(value, "scale_factor") for value in given]
@@ -52,7 +56,7 @@ def scales(scale_factor: Any) -> tuple[Fraction, Fraction]:
 
 
 def shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
-    """Same elements, fewer channels in a larger image."""
+    """Infer fewer channels in a larger image."""
     r = single(upscale_factor, "upscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
     if channels != DYNAMIC and channels % r**2:
@@ -63,7 +67,7 @@ def shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
 
 
 def unshuffled(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
-    """Same elements, more channels in a smaller image."""
+    """Infer more channels in a smaller image."""
     r = single(downscale_factor, "downscale_factor", 1)
     *batch, channels, height, width = _image_axes(x)
     if any(n != DYNAMIC and n % r for n in (height, width)):

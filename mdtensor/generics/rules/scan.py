@@ -1,4 +1,4 @@
-"""Rules of operations that run along an axis."""
+"""Shape rules of operations that run along an axis."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def accumulated(
     include_initial: bool = False,
     **_: Any,
 ) -> TensorSpec:
-    """The type of a sum; one element longer with the initial value."""
+    """Infer the type of a sum; one element longer with the initial value."""
     extra = int(flag(include_initial, "include_initial"))
     longer = _resized(x.shape, running_axis(x.shape, axis), extra)
     return x.with_shape(longer).with_dtype(accumulator(x.dtype, dtype))
 
 
 def running_axis(shape: Shape, axis: int | None) -> int:
-    """The axis to run along, counted from the front; None is the only one.
+    """Return the axis to run along, counted from the front; None is the only axis.
 
     Raises:
-        ShapeError: it does not exist, or is left out where there is not just one.
+        ShapeError: the axis does not exist, or is missing for more than one dimension.
     """
     if axis is not None:
         return normalize_axis(axis, len(shape))
     if len(shape) != 1:
-        raise ShapeError(f"no axis is named, there are {len(shape)}", "Pass axis=")
+        raise ShapeError(f"axis is missing, there are {len(shape)}", "Pass axis=")
     return 0
 
 
@@ -54,7 +54,7 @@ def differences(
     append: Any = None,
     **_: Any,
 ) -> TensorSpec:
-    """Promoted type of the joined tensors, `n` elements shorter than they are."""
+    """Infer the promoted type of the joined tensors, `n` elements shorter."""
     at = normalize_axis(axis, x.ndim)
     if not is_size(n) or n < 0:
         raise OptionError(f"n is {shown(n)}", "Use an integer from 0")

@@ -1,4 +1,4 @@
-"""Rules of operations that look for elements."""
+"""Shape rules of searches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdtensor.promotion import is_weak
 def index(
     x: TensorSpec, *, axis: int | None = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
-    """Int64, reduced shape; of something, along one axis or all."""
+    """Infer int64 and the reduced shape, along one axis or all; never empty."""
     one = axis if axis is None else normalize_axis(axis, x.ndim)
     return extreme(x, axis=one, keepdims=keepdims).with_dtype(dtypes.int64)
 
@@ -25,21 +25,23 @@ def index(
 def count(
     x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
 ) -> TensorSpec:
-    """Int64, reduced shape."""
+    """Infer int64 and the reduced shape."""
     return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.int64)
 
 
 def places(x: TensorSpec, **_: Any) -> tuple[TensorSpec, ...]:
-    """For each axis, int64 of a length that depends on the elements."""
+    """Infer one int64 tensor per axis, whose length depends on the elements."""
     if x.ndim == 0:
-        raise ShapeError("0 dimensions have no indices", "Use reshape(x, (1,))")
+        raise ShapeError(
+            "a 0-dimensional tensor does not have indices", "Use reshape(x, (1,))"
+        )
     return (x.with_dtype(dtypes.int64).with_shape((DYNAMIC,)),) * x.ndim
 
 
 def insertion(
     x1: TensorSpec, x2: Any, *, side: str = "left", sorter: Any = None, **_: Any
 ) -> TensorSpec:
-    """Int64, the shape of what is looked for."""
+    """Infer int64 and the shape of the searched values."""
     choice(side, "side", ("left", "right"))
     if x1.ndim != 1:
         raise ShapeError(f"x1 has {x1.ndim} dimensions", "Use one dimension")
@@ -60,7 +62,7 @@ def _check_sorter(sorter: Any, size: int) -> None:
 
 
 def chosen(condition: TensorSpec, x1: Any, x2: Any, **_: Any) -> TensorSpec:
-    """Promoted type of `x1` and `x2`, broadcast shape of all three."""
+    """Infer the promoted type of `x1` and `x2`, broadcast shape of all three."""
     shapes = (getattr(x, "shape", ()) for x in (condition, x1, x2))
     shape = broadcast_shapes(*shapes)
     return condition.with_dtype(joint_type(x1, x2)).with_shape(shape)

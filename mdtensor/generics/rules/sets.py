@@ -1,4 +1,4 @@
-"""Rules of operations on the set of a tensor's elements; its size is not deduced."""
+"""Shape rules of set operations, whose sizes depend on the elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdtensor.promotion import is_weak
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Any
     indices: Any
@@ -22,44 +22,44 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Any
     counts: Any
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Any
     inverse_indices: Any
 
 
 def distinct(x: TensorSpec, **_: Any) -> TensorSpec:
-    """The type of the argument, in one dimension."""
+    """Infer the type of the argument, in one dimension."""
     return x.with_shape((DYNAMIC,))
 
 
 def distinct_all(x: TensorSpec, **_: Any) -> UniqueAllResult:
-    """Values, and int64 for each of them and for each element."""
+    """Infer values, and int64 for each value and for each element."""
     values, inverse = distinct_inverse(x)
     each = values.with_dtype(dtypes.int64)
     return UniqueAllResult(values, each, inverse, each)
 
 
 def distinct_counts(x: TensorSpec, **_: Any) -> UniqueCountsResult:
-    """Values, and int64 for each of them."""
+    """Infer values, and int64 for each value."""
     values = distinct(x)
     return UniqueCountsResult(values, values.with_dtype(dtypes.int64))
 
 
 def distinct_inverse(x: TensorSpec, **_: Any) -> UniqueInverseResult:
-    """Values, and int64 for each element."""
+    """Infer values, and int64 for each element."""
     return UniqueInverseResult(distinct(x), x.with_dtype(dtypes.int64))
 
 
 def membership(x1: Any, x2: Any, *, invert: Any = False, **_: Any) -> TensorSpec:
-    """Bool, the shape of the first argument, which may be a Python number."""
+    """Infer bool and the shape of the first argument, or () for a number."""
     flag(invert, "invert")
     if is_weak(x1) or is_weak(x2):
         joint_type(x1, x2)

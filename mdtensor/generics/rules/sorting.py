@@ -1,4 +1,4 @@
-"""Rules of operations that order elements."""
+"""Shape rules of sorting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ordered(
     stable: bool = True,
     **_: Any,
 ) -> TensorSpec:
-    """Type and shape of the argument."""
+    """Infer type and shape of the argument."""
     normalize_axis(axis, x.ndim)
     flag(descending, "descending")
     flag(stable, "stable")
@@ -26,5 +26,5 @@ def ordered(
 
 
 def order(x: TensorSpec, **options: Any) -> TensorSpec:
-    """Int64, the shape of the argument."""
+    """Infer int64 and the shape of the argument."""
     return ordered(x, **options).with_dtype(dtypes.int64)

@@ -271,7 +271,7 @@ REFUSED = [
     (case("Dropout", np.float32(0.5), np.array(True)), "is in training mode"),
     (case("Cast", to=22), "element type 22"),
     (case("Squeeze", shapes=(("n", 1, 3),)), "has no axes and a dynamic size"),
-    (case("Transpose", perm=[0, 1]), "are no permutation"),
+    (case("Transpose", perm=[0, 1]), "are not a permutation"),
     (case("Softmax", axis=9), "axis 9"),
     (case("Resize", EMPTY, scales(1, 2, 2, 2), mode="linear"), "along other axes"),
     (
