@@ -52,7 +52,7 @@ docs: $(VENV)/.test  ## run every example of README, docs/ and the docstrings
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
 # ARGS may name benches, a --row of them, or --quick.
-bench: $(VENV)/.bench  ## every benchmark, then docs/benchmarks.md from the results
+bench: $(VENV)/.bench  ## every benchmark, then docs/reference/benchmarks.md from the results
 	$(BIN)/python -m bench $(ARGS)
 
 wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl

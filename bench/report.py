@@ -1,4 +1,4 @@
-"""docs/benchmarks.md from bench/results/*.json; fails if a promise is broken.
+"""docs/reference/benchmarks.md from bench/results/*.json; fails if a promise is broken.
 
 The page is never typed by hand: a number in it comes from a run that can be repeated.
 """
@@ -12,7 +12,7 @@ from bench.harness.reading import Reading
 from bench.harness.result import RESULTS, Result, command, environment_line, load
 from bench.harness.table import tabled
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "benchmarks.md"
 HEAD = """# Benchmarks
 
 Written by `python -m bench report` from `bench/results/`; run `make bench` to renew it.

@@ -14,7 +14,7 @@ import mdtensor
 
 ROOT = Path(__file__).parents[1]
 #: What registers types runs in a process of its own, see tests/extension.
-FRESH = {ROOT / "docs" / "extending.md"}
+FRESH = {ROOT / "docs" / "how-to" / "extending.md"}
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - FRESH)]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGES = {"mdtensor": "mdtensor", "kernels": "mdtensor.kernels"}

@@ -1,9 +1,9 @@
-"""Runs the backend tests of the onnx package, and writes docs/onnx.md from them.
+"""Run the backend tests of the onnx package and write docs/reference/onnx.md.
 
-    python docs/generate_onnx.py
+    python docs/generate/onnx.py
 
 What stands between `begin` and `end` is replaced, the rest is prose and stays.
-tests/quant/test_onnx_backend.py holds the page and docs/onnx_skipped.toml to what is
+tests/quant/test_onnx_backend.py compares the page and `onnx_skipped.toml` with what is
 found anew.
 """
 
@@ -29,8 +29,9 @@ from mdtensor.errors import MdtensorError
 from mdtensor.quant import load
 from mdtensor.quant.onnx_backend import prepare
 
-PAGE = Path(__file__).parent / "onnx.md"
-SKIPPED = tomllib.loads((Path(__file__).parent / "onnx_skipped.toml").read_text())
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "reference" / "onnx.md"
+SKIPPED = tomllib.loads((HERE / "onnx_skipped.toml").read_text())
 #: The operators of quantization, with the modules that write their cases.
 QUANTIZATION = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 QUANTIZATION += ("QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger")
@@ -90,7 +91,7 @@ def outcome(case: Any) -> Outcome:
 
 
 def reasons(case: Any) -> Iterator[str]:
-    """Why a case is skipped, by docs/onnx_skipped.toml: one reason a line there."""
+    """Return the reason that `onnx_skipped.toml` gives for skipping a case."""
     for entry in SKIPPED["operators"]:
         if kinds(case) & set(entry["names"]):
             yield entry["because"]

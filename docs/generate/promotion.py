@@ -1,6 +1,6 @@
-"""Draw the default lattice and write the tables of docs/promotion.md, from the rules.
+"""Draw the default lattice and write the tables of docs/reference/promotion.md.
 
-    python docs/generate_promotion.py
+    python docs/generate/promotion.py
 
 Writes `promotion.svg` and, in `promotion.md`, what stands between `<!-- begin: x -->`
 and `<!-- end -->`. A test fails when either is not current.
@@ -19,8 +19,8 @@ from mdtensor.promotion import RULE_SETS, with_scalar
 from mdtensor.promotion.lattice import DEFAULT_ARROWS
 from mdtensor.promotion.table import SHORT
 
-HERE = Path(__file__).parent
-PAGE, PICTURE = HERE / "promotion.md", HERE / "promotion.svg"
+REFERENCE = Path(__file__).parents[1] / "reference"
+PAGE, PICTURE = REFERENCE / "promotion.md", REFERENCE / "promotion.svg"
 SCALARS = {"int": int, "float": float, "complex": complex}
 UNDEFINED = "."
 

@@ -1,6 +1,6 @@
-"""Writes the tables of docs/quantized.md by calling every operation on every pair.
+"""Write docs/reference/quantized-operations.md by calling every operation.
 
-    python docs/generate_quantized.py
+    python docs/generate/quantized_operations.py
 
 Nothing is listed here: leaf types of the host, operations and their methods are asked
 for, and `mdtensor.probe` says how an operation is called. What stands between `begin`
@@ -22,7 +22,7 @@ from mdtensor import quant
 from mdtensor.probe import Form, call_of, find_form
 from mdtensor.quant import QParams
 
-PAGE = Path(__file__).parent / "quantized.md"
+PAGE = Path(__file__).parents[1] / "reference" / "quantized-operations.md"
 
 LEAVES = [kind for kind in md.leaves() if kind.device is md.cpu]
 QUANTIZED = [kind for kind in LEAVES if issubclass(kind, quant.QuantizedTensor)]

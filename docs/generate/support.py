@@ -1,6 +1,6 @@
-"""Writes the tables of docs/support.md from the registry.
+"""Write the tables of docs/reference/support.md from the registry.
 
-    python docs/generate_support.py
+    python docs/generate/support.py
 
 What stands between `begin` and `end` is replaced, the rest is prose and stays.
 tests/cli/test_support.py compares the page with what the registry says.
@@ -12,7 +12,7 @@ from typing import Any
 
 from mdtensor.cli.support import KINDS, MARKS, describe_support, markdown
 
-PAGE = Path(__file__).parent / "support.md"
+PAGE = Path(__file__).parents[1] / "reference" / "support.md"
 
 
 def marks() -> str:

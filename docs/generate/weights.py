@@ -1,6 +1,6 @@
-"""Writes the tables of docs/weights.md from measurements on synthetic layers.
+"""Write the tables of docs/how-to/weights.md from measurements on synthetic layers.
 
-    python docs/generate_weights.py
+    python docs/generate/weights.py
 
 What stands between `begin` and `end` is replaced, the rest is prose and stays.
 tests/quant/weights/test_page.py compares the page with what it measures anew.
@@ -16,7 +16,7 @@ import numpy as np
 from mdtensor import quant
 from mdtensor.quant.observers import OBSERVERS
 
-PAGE = Path(__file__).parent / "weights.md"
+PAGE = Path(__file__).parents[1] / "how-to" / "weights.md"
 OUTPUTS, INPUTS, HIDDEN, SAMPLES = 256, 512, 64, 2048
 #: Granularity: the name of a row, and the options.
 FORMATS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,8 @@
 A file is 8 bytes that say how long its header is, the header in JSON, and the elements
 of all arrays; nothing in it is ever executed. Files of others load as dense tensors.
 Tensors of more than one array, such as codes with scales, are arrays that anyone can
-read, and a note in the metadata of what they are together: see `docs/storage.md`.
+read, and a note in the metadata of what they are together: see
+`docs/how-to/storage.md`.
 
 Source: https://github.com/huggingface/safetensors, "Format".
 """

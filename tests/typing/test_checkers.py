@@ -19,7 +19,7 @@ import mdtensor as md
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 #: Who extends mdtensor has stubs of his own.
-EXTENDING = ROOT / "docs" / "extending.md"
+EXTENDING = ROOT / "docs" / "how-to" / "extending.md"
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {EXTENDING})]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 Revealed = dict[tuple[str, int], str]
@@ -263,7 +263,7 @@ def write_stubs(folder: Path, *modules: str, paths: tuple[str, ...] = ()) -> Non
 @pytest.mark.slow
 def test_the_page_of_extensions_passes(tmp_path: Path) -> None:
     """Its packages and its own methods are in the stubs; a wrapper has no sine."""
-    sources = sorted((ROOT / "docs" / "extending").glob("*/src/*"))
+    sources = sorted((ROOT / "docs" / "how-to" / "extending").glob("*/src/*"))
     paths = tuple(str(source.parent) for source in sources)
     page = write_program(EXTENDING, tmp_path)
     write_stubs(tmp_path, page.stem, *(source.name for source in sources), paths=paths)
