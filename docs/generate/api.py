@@ -98,7 +98,7 @@ def page(title: str, entries: list[Entry]) -> str:
 
 
 def described(entry: Entry) -> str:
-    """Return heading, signature and docstring of a name; of a class, its methods too."""
+    """Return the section of a name: signature, docstring, and methods of a class."""
     parts = [f"## {entry.path}", f"```py\n{signature(entry.name, entry.value)}\n```"]
     parts.append(markdown(own_doc(entry.value)))
     if isinstance(entry.value, type) and not issubclass(entry.value, md.Tensor):
