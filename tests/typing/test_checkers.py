@@ -18,9 +18,11 @@ import mdtensor as md
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-#: Who extends mdtensor has stubs of his own.
-EXTENDING = ROOT / "docs" / "how-to" / "extending.md"
-PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {EXTENDING})]
+DOCS = ROOT / "docs"
+#: A page that registers types needs stubs of its own.
+EXTENDING = DOCS / "how-to" / "extending.md"
+FRESH = {EXTENDING, DOCS / "tutorial" / "first-type.md"}
+PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - FRESH)]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 Revealed = dict[tuple[str, int], str]
 #: Methods of one operation share its name; statements may be there to be refused.
