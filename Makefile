@@ -53,7 +53,7 @@ docs: $(VENV)/.test  ## run every example of README, docs/ and the docstrings
 
 # Chromium opens the pages where it is installed; links are checked without it, too.
 site: $(VENV)/.docs  ## the documentation as a site: build/site/index.html
-	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d build/doctrees . build/site
+	$(BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/doctrees . build/site
 	$(BIN)/python -m pytest -m slow tests/test_site.py $(ARGS)
 
 # ARGS may name benches, a --row of them, or --quick.

@@ -2,7 +2,7 @@
 
 import ast
 import doctest
-import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -162,6 +162,28 @@ def test_a_wrong_example_is_found(tmp_path: Path) -> None:
     tries, failures = run_examples(path, {})
     assert tries == 1
     assert "Expected:" in failures
+
+
+def test_the_api_reference_has_every_public_name() -> None:
+    spec = importlib.util.spec_from_file_location("api", DOCS / "generate" / "api.py")
+    assert spec is not None and spec.loader is not None
+    api = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = api  # its dataclass looks itself up
+    spec.loader.exec_module(api)
+    pages = api.pages()
+    listed = {entry.path for _, entries in pages.values() for entry in entries}
+    names = {name for name in mdtensor.__all__ if callable(getattr(mdtensor, name))}
+    assert {f"mdtensor.{name}" for name in names} - listed == set()
+    for name in (
+        "quant.quantize",
+        "quant.load",
+        "linalg.svd",
+        "fft.fft",
+        "extend.compute",
+    ):
+        assert f"mdtensor.{name}" in listed
+    page = api.page(*pages["conv"])
+    assert "## mdtensor.conv2d" in page and "**groups**: input and output" in page
 
 
 def test_public_names_are_documented() -> None:

@@ -34,7 +34,18 @@ MODULES = {
     "mdtensor.conformance": "Device tests: mdtensor.conformance",
     "mdtensor.errors": "Errors: mdtensor.errors",
 }
+#: Families whose name in the source is short.
+FAMILIES = {
+    "conv": "convolution",
+    "linalg": "linear algebra",
+    "matmul": "matrix products",
+    "parts": "real and imaginary parts",
+    "pool": "pooling",
+    "scan": "cumulative sums",
+}
 SECTION = re.compile(r"^(Args|Returns|Yields|Raises|Example|Examples|Source):(.*)$")
+PACKAGES = "mdtensor|numpy|typing|collections|pathlib"
+QUALIFIED = re.compile(rf"\b(?:{PACKAGES})\.[\w.]*?(\w+)\b(?![.])")
 ITEM = re.compile(r"^(?P<names>[\w*][\w*, .]*): (?P<text>.*)$", re.DOTALL)
 
 
@@ -54,7 +65,7 @@ class Entry:
 def public(module: types.ModuleType) -> Iterator[Entry]:
     """Yield the functions and classes that a module offers."""
     names = getattr(module, "__all__", None) or [
-        name for name in vars(module) if not name.startswith("_")
+        name for name in dir(module) if not name.startswith("_")
     ]
     for name in sorted(set(names), key=str.lower):
         value = getattr(module, name)
@@ -80,7 +91,7 @@ def family_of(value: Any) -> tuple[str, str]:
     operation = getattr(value, "operation", None)
     if not isinstance(value, type) and operation is not None:
         family = operation.category
-        return family, f"{family.capitalize()} functions"
+        return family, f"Functions: {FAMILIES.get(family, family)}"
     if isinstance(value, type) and issubclass(value, Exception):
         return "exceptions", "Exceptions"
     if isinstance(value, type) and issubclass(value, md.Tensor):
@@ -122,8 +133,11 @@ def signature(name: str, value: Any) -> str:
         text = str(inspect.signature(value))
     except (ValueError, TypeError):
         return name
+    # Types decide at run time: `Any` in a declaration tells a reader nothing.
+    text = QUALIFIED.sub(r"\1", text.replace("'", ""))
+    text = re.sub(r": Any\b(?! \|)| -> (Any|None)$", "", text)
     # An object as a default value shows its address, which differs in each build.
-    text = re.sub(r"<(\w+)[^<>]* at 0x[0-9a-f]+>", r"<\1>", text).replace("'", "")
+    text = re.sub(r"<(\w+)[^<>]* at 0x[0-9a-f]+>", r"<\1>", text)
     return folded(f"{name}{text}")
 
 

@@ -53,7 +53,8 @@ SIDEBAR = {
     ],
     "How to": ["docs/how-to/*"],
     "Explanation": ["docs/explanation/*"],
-    "Reference": ["docs/reference/*", "docs/reference/api/*"],
+    "Reference": ["docs/reference/*"],
+    "API": ["docs/reference/api/*"],
     "Project": ["docs/decisions/README", "docs/style", "CONTRIBUTING", "CHANGELOG"],
 }
 PICTURE = re.compile(

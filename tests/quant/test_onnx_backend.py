@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def _generator():
-    path = DOCS / "generate" / "onnx.py"
+    path = DOCS / "generate" / "onnx_suite.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # its dataclass looks itself up

@@ -1,6 +1,6 @@
 """Run the backend tests of the onnx package and write docs/reference/onnx.md.
 
-    python docs/generate/onnx.py
+    python docs/generate/onnx_suite.py
 
 What stands between `begin` and `end` is replaced, the rest is prose and stays.
 tests/quant/test_onnx_backend.py compares the page and `onnx_skipped.toml` with what is
