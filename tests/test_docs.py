@@ -164,6 +164,50 @@ def test_a_wrong_example_is_found(tmp_path: Path) -> None:
     assert "Expected:" in failures
 
 
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+SOURCE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found: set[str] = set()
+    for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        numbers = (f"-{n}" if n else "" for n in range(1000))
+        found.add(next(slug + n for n in numbers if slug + n not in found))
+    return found
+
+
+def broken(page: Path) -> list[str]:
+    """Return the links of a page that lead nowhere on GitHub."""
+    found = []
+    for link in LINK.findall(SOURCE.sub("", page.read_text())):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        is_outside = link.startswith(("https://", "http://"))
+        is_found = is_outside or target.exists()
+        if not is_found or (
+            anchor and not is_outside and anchor not in anchors(target)
+        ):
+            found.append(f"{page.relative_to(ROOT)}: {link}")
+    return found
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*PAGES, *FRESH, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    assert [link for page in pages for link in broken(page)] == []
+
+
+def test_a_broken_link_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("# One, two\n\n[a](#one-two) [b](#two) [c](gone.md) `[d](e.md)`\n")
+    assert broken(page) == ["page.md: #two", "page.md: gone.md"]
+
+
 def test_the_api_reference_has_every_public_name() -> None:
     spec = importlib.util.spec_from_file_location("api", DOCS / "generate" / "api.py")
     assert spec is not None and spec.loader is not None
