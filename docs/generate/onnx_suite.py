@@ -2,9 +2,8 @@
 
     python docs/generate/onnx_suite.py
 
-What stands between `begin` and `end` is replaced, the rest is prose and stays.
-tests/quant/test_onnx_backend.py compares the page and `onnx_skipped.toml` with what is
-found anew.
+The script replaces the text between `begin` and `end` and keeps the prose.
+tests/quant/test_onnx_backend.py compares the page and `onnx_skipped.toml` with a new run.
 """
 
 import importlib
@@ -38,7 +37,7 @@ QUANTIZATION += ("QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger")
 
 
 def cases(*operators: str) -> list[Any]:
-    """The cases that the package writes for operators; all without any."""
+    """Return the package's cases for these operators; without any, all cases."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the package, while it makes its data
         if not operators:
@@ -50,7 +49,7 @@ def cases(*operators: str) -> list[Any]:
 
 
 def kinds(case: Any) -> set[str]:
-    """The operators in the model of a case."""
+    """Return the operators in the model of a case."""
     return {
         ".".join(filter(None, [n.domain, n.op_type])) for n in case.model.graph.node
     }
@@ -70,14 +69,14 @@ NEAR = {np.dtype(t) for t in ("f2", "f4", "f8", "c8", "c16", "bfloat16")}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case: `passes`, `refused` or `differs`, and what was said."""
+    """The outcome of a case, `passes`, `refused` or `differs`, and its message."""
 
     kind: str
     said: str = ""
 
 
 def outcome(case: Any) -> Outcome:
-    """Run one case; only an error of ours counts as refused."""
+    """Run one case; only an mdtensor error counts as `refused`."""
     try:
         prepared = prepare(case.model)
         for inputs, wanted in case.data_sets:
@@ -101,7 +100,7 @@ def reasons(case: Any) -> Iterator[str]:
 
 
 def table(found: dict[str, tuple[Any, Outcome]], operators: Any) -> Iterator[str]:
-    """Markdown: how many cases each operator has, and how many pass."""
+    """Return a Markdown table: cases of each operator, and passing ones."""
     yield "| operator | cases | pass |"
     yield "| --- | ---: | ---: |"
     for operator in operators:
@@ -110,16 +109,16 @@ def table(found: dict[str, tuple[Any, Outcome]], operators: Any) -> Iterator[str
 
 
 def outcomes() -> dict[str, tuple[Any, Outcome]]:
-    """Every case by name, and what became of it."""
+    """Run every case and return the outcomes by name."""
     return {case.name: (case, outcome(case)) for case in cases()}
 
 
 def page(text: str, found: dict[str, tuple[Any, Outcome]]) -> str:
-    """The page with every generated block anew."""
+    """Return the page with every generated block written again."""
     ended = [o.kind for _, o in found.values()]
     blocks = {
-        "counts": f"Of {len(ended)} cases {ended.count('passes')} pass, "
-        f"{ended.count('refused')} are refused, {ended.count('differs')} differ.",
+        "counts": f"{ended.count('passes')} of {len(ended)} cases pass, "
+        f"{ended.count('refused')} raise an error, {ended.count('differs')} differ.",
         "quantization": "\n".join(table(found, QUANTIZATION)),
         "skipped": "\n".join(skipped(found)),
         "supported": listed(supported(found)),
@@ -130,7 +129,7 @@ def page(text: str, found: dict[str, tuple[Any, Outcome]]) -> str:
 
 
 def skipped(found: dict[str, tuple[Any, Outcome]]) -> Iterator[str]:
-    """Markdown: how many cases are skipped for each reason."""
+    """Yield a Markdown table: the number of skipped cases for each reason."""
     yield "| reason | cases |"
     yield "| --- | ---: |"
     entries = [*SKIPPED["operators"], *SKIPPED["cases"]]
@@ -140,7 +139,7 @@ def skipped(found: dict[str, tuple[Any, Outcome]]) -> Iterator[str]:
 
 
 def supported(found: dict[str, tuple[Any, Outcome]]) -> list[str]:
-    """The operators that a passing case has."""
+    """Return the operators of all passing cases."""
     passing = (kinds(case) for case, o in found.values() if o.kind == "passes")
     return sorted(set().union(*passing))
 
@@ -150,7 +149,7 @@ def listed(names: list[str]) -> str:
 
 
 def unread(found: dict[str, tuple[Any, Outcome]]) -> list[str]:
-    """Those of them that `load` reads in none of the cases that pass."""
+    """Return the operators that `load` reads in none of the passing cases."""
     left = set(supported(found))
     for case, o in found.values():
         if o.kind == "passes" and left & kinds(case) and is_read(case):
@@ -159,7 +158,7 @@ def unread(found: dict[str, tuple[Any, Outcome]]) -> list[str]:
 
 
 def is_read(case: Any) -> bool:
-    """Whether `load` reads it with no input known, all but the first, or all."""
+    """Return whether `load` reads it with none, all but one, or all inputs constant."""
     model = type(case.model)()
     model.CopyFrom(case.model)
     names = [value.name for value in model.graph.input]

@@ -2,8 +2,8 @@
 
     python docs/generate/promotion.py
 
-Writes `promotion.svg` and, in `promotion.md`, what stands between `<!-- begin: x -->`
-and `<!-- end -->`. A test fails when either is not current.
+The script writes `promotion.svg`, and the text between `<!-- begin: x -->` and
+`<!-- end -->` in `promotion.md`. A test fails if either is out of date.
 """
 
 import re
@@ -61,13 +61,13 @@ HEAD = (
 
 @cache
 def depth(name: str) -> int:
-    """Arrows on the longest way from the bottom: the column of a type."""
+    """Return the column of a type: the longest path of arrows from the bottom."""
     below = [source for source, above in DEFAULT_ARROWS.items() if name in above]
     return 1 + max(map(depth, below)) if below else 0
 
 
 def places() -> dict[str, tuple[int, int]]:
-    """The middle of each box; types of one column stand in the literal's order."""
+    """Return the middle of each box; a column keeps the order of the literal."""
     columns: dict[int, list[str]] = defaultdict(list)
     for name in DEFAULT_ARROWS:
         columns[depth(name)].append(name)
@@ -92,7 +92,7 @@ def box(name: str, x: int, y: int) -> str:
 
 
 def arrow(source: str, target: str) -> str:
-    """From the right side of a box to the left side of another, a slope off-centre."""
+    """Draw an arrow from the right side of a box to the left side of another."""
     (x1, y1), (x2, y2) = places()[source], places()[target]
     aside = 7 * ((y2 > y1) - (y2 < y1))
     into_float = md.dtype(source).is_integer and md.dtype(target).is_floating
@@ -126,7 +126,7 @@ def picture() -> str:
 
 
 def cell(rules: str, row: str, column: str) -> str:
-    """What a type, or a Python scalar, and a type become, by short names."""
+    """Return the short name of the common type of two types, or scalar and type."""
     with md.promotion_rules(rules):
         try:
             if row in SCALARS:
@@ -137,7 +137,7 @@ def cell(rules: str, row: str, column: str) -> str:
 
 
 def matrix(rules: str) -> str:
-    """All cells as a table."""
+    """Return all cells as a table."""
     rows = [["", *SHORT.values()], ["---"] * (len(SHORT) + 1)]
     for row in [*SHORT, *SCALARS]:
         cells = (cell(rules, row, column) for column in SHORT)
@@ -146,7 +146,7 @@ def matrix(rules: str) -> str:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Each two different types once, then each scalar with each type."""
+    """Yield each pair of different types once, then each scalar with each type."""
     scalars = [(scalar, name) for scalar in SCALARS for name in SHORT]
     return [*combinations(SHORT, 2), *scalars]
 
@@ -156,7 +156,7 @@ def differing(rules: str) -> list[tuple[str, str]]:
 
 
 def differences(rules: str) -> str:
-    """Where `rules` and the default differ; pairs with the same outcome in one row."""
+    """Return a table of differences from the default; equal outcomes share a row."""
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for first, second in differing(rules):
         fixed, free = (first, second) if first in SCALARS else (second, first)
@@ -170,7 +170,7 @@ def differences(rules: str) -> str:
 
 
 def summary() -> str:
-    """How many pairs of types, and scalars with types, are undefined and differ."""
+    """Return a table that counts undefined and differing pairs of each rule set."""
     rows = ["| rules | undefined | differ | scalars undefined | scalars differ |"]
     rows.append("| --- | --- | --- | --- | --- |")
     for rules in RULE_SETS:
@@ -181,13 +181,13 @@ def summary() -> str:
 
 
 def counts(found: list[tuple[str, str]]) -> tuple[int, int]:
-    """Of pairs of types, and of scalars with types."""
+    """Count pairs of types, and pairs of a scalar and a type."""
     weak = sum(first in SCALARS for first, _ in found)
     return len(found) - weak, weak
 
 
 def block(name: str) -> str:
-    """What stands between the markers of `name`."""
+    """Return the text for the block `name`."""
     if name == "summary":
         return summary()
     what, rules = name.split()
@@ -195,7 +195,7 @@ def block(name: str) -> str:
 
 
 def page(text: str) -> str:
-    """The page with every generated block anew."""
+    """Return the page with every generated block written again."""
     marked = re.compile(r"(<!-- begin: ([\w ]+) -->).*?(<!-- end -->)", re.DOTALL)
     return marked.sub(lambda m: f"{m[1]}\n\n{block(m[2])}\n\n{m[3]}", text)
 

@@ -2,9 +2,9 @@
 
     python docs/generate/quantized_operations.py
 
-Nothing is listed here: leaf types of the host, operations and their methods are asked
-for, and `mdtensor.probe` says how an operation is called. What stands between `begin`
-and `end` is replaced, the rest is prose and stays.
+The script reads types, operations and methods from the registry, and takes the form of
+each call from `mdtensor.probe`. It replaces the text between `begin` and `end` and keeps
+the prose.
 tests/quant/test_promotion_table.py compares the page with what the calls give.
 """
 
@@ -42,7 +42,7 @@ class Called(NamedTuple):
 
     @property
     def places(self) -> list[int]:
-        """Which of its tensors may be of any type."""
+        """Return the positions of the tensors that may have any type."""
         fixed = dict(self.form.fixed)
         return [at for at in range(len(self.form.ranks)) if at not in fixed]
 
@@ -52,7 +52,7 @@ class Called(NamedTuple):
 
 
 def names_codes(operation: Any) -> bool:
-    """Whether a method has a parameter that is for quantized tensors."""
+    """Return whether a method has a parameter for quantized tensors."""
     hints = [
         hint
         for method in operation.methods
@@ -65,7 +65,7 @@ def names_codes(operation: Any) -> bool:
 
 @cache
 def operations() -> dict[str, Called]:
-    """All with a method for quantized tensors, by name.
+    """Return all operations with a method for quantized tensors, by name.
 
     Raises:
         LookupError: it is not known how one of them is called.
@@ -81,13 +81,13 @@ def operations() -> dict[str, Called]:
 
 
 def of_operands(count: int) -> list[str]:
-    """The operations on so many tensors of any type."""
+    """Return the operations that take `count` tensors of any type."""
     return [name for name, one in operations().items() if len(one.places) == count]
 
 
 @cache
 def value(kind: Any, shape: tuple[int, ...], scale: float) -> Any:
-    """Ones; a Python number stands for itself."""
+    """Return a tensor of ones; a Python number is returned as it is."""
     if not isinstance(kind, type):
         return kind
     ones = np.ones(shape, np.float32)
@@ -100,7 +100,7 @@ def value(kind: Any, shape: tuple[int, ...], scale: float) -> Any:
 def prepared(
     name: str, kinds: tuple[Any, ...], scales: tuple[float, ...] = SAME
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments, of these types where any may stand, and options of a call."""
+    """Return arguments of these types, and the options of a call."""
     arguments, options = form_of(name, next(k for k in kinds if k in QUANTIZED))
     tensors = (at for at, x in enumerate(arguments) if isinstance(x, md.TensorSpec))
     made = list(arguments)
@@ -116,7 +116,7 @@ def prepared(
 
 @cache
 def form_of(name: str, kind: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments and options of a call with tensors of this type, without elements."""
+    """Return arguments without elements, and options, for tensors of one type."""
     function, form = operations()[name]
     return call_of(function.operation, kind, form)
 
@@ -129,7 +129,7 @@ def call(name: str, arguments: list[Any], **options: Any) -> Any:
 
 
 def outcome(compute: Callable[[], Any]) -> str:
-    """`QInt32`, or `PromotionError: what is wrong. What would work.`"""
+    """Return `QInt32`, or `PromotionError: <problem>. <fix>.`"""
     try:
         found = compute()
     except md.NoMethodError as error:
@@ -142,7 +142,7 @@ def outcome(compute: Callable[[], Any]) -> str:
 
 
 class Cell(NamedTuple):
-    """What types of operands give.
+    """The results for one tuple of operand types.
 
     Args:
         alike: on grids of one scale: the name of the result's type, or an error.
@@ -168,14 +168,14 @@ def cell(name: str, *kinds: Any) -> Cell:
 
 
 def pairs() -> Iterator[tuple[Any, Any]]:
-    """All pairs with at least one quantized type."""
+    """Yield all pairs with at least one quantized type."""
     for first, second in product(OPERANDS, OPERANDS):
         if first in QUANTIZED or second in QUANTIZED:
             yield first, second
 
 
 class Notes:
-    """Numbers for errors, in the order in which they are met."""
+    """Numbers for errors, in order of appearance."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -190,7 +190,7 @@ class Notes:
         return f"E{self.numbers.setdefault(text, len(self.numbers) + 1)}"
 
     def shown(self, found: Cell) -> str:
-        """`QInt32*`: of equal scales only; `QInt8 →`: with out= too."""
+        """Return `QInt32*` for equal scales only, `QInt8 →` if `out=` works too."""
         text = self(found.alike)
         if not text.startswith("E") and self(found.unlike).startswith("E"):
             text += "*"
@@ -199,14 +199,14 @@ class Notes:
 
 
 def short(kind: Any) -> str:
-    """`Int8` of a type, `int` of a Python number."""
+    """Return `Int8` for a type, `int` for a Python number."""
     if isinstance(kind, type):
         return kind.__name__.removesuffix("Tensor")
     return f"`{type(kind).__name__}`"
 
 
 def merged(lines: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
-    """Lines with the same cells as one, with all their names."""
+    """Merge lines with the same cells and list all their names."""
     found: dict[tuple[str, ...], list[str]] = {}
     for head, cells in lines:
         found.setdefault(tuple(cells), []).append(head)
@@ -214,7 +214,7 @@ def merged(lines: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
 
 
 def table_of_pairs(name: str, notes: Notes) -> str:
-    """A row is the first operand; a column the second, what is no code if it counts."""
+    """Return a table: rows are the first operand, columns the second."""
 
     def one(first: Any, second: Any) -> str:
         return notes.shown(cell(name, first, second))
@@ -235,7 +235,7 @@ def table_of_pairs(name: str, notes: Notes) -> str:
 
 
 def table_of_ones(notes: Notes) -> str:
-    """A row is an operation."""
+    """Return a table with a row for each operation."""
     rows = [
         (f"`{name}`", [notes.shown(cell(name, kind)) for kind in QUANTIZED])
         for name in of_operands(1)
@@ -250,7 +250,7 @@ def markdown(heads: list[str], rows: list[tuple[str, list[str]]]) -> str:
 
 
 def tables() -> str:
-    """One table for operations that have the same."""
+    """Return all tables; operations with equal tables share one."""
     notes = Notes()
     groups: dict[str, list[str]] = {}
     for name in of_operands(2):
@@ -265,7 +265,7 @@ def tables() -> str:
 
 
 def page(text: str) -> str:
-    """The page with its generated block anew."""
+    """Return the page with its generated block written again."""
     marked = re.compile(r"(<!-- begin: tables -->).*?(<!-- end -->)", re.DOTALL)
     found = tables()
     return marked.sub(lambda m: f"{m[1]}\n\n{found}\n\n{m[2]}", text)

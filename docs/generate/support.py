@@ -2,8 +2,8 @@
 
     python docs/generate/support.py
 
-What stands between `begin` and `end` is replaced, the rest is prose and stays.
-tests/cli/test_support.py compares the page with what the registry says.
+The script replaces the text between `begin` and `end` and keeps the prose.
+tests/cli/test_support.py compares the page with the registry.
 """
 
 import re
@@ -20,7 +20,7 @@ def marks() -> str:
 
 
 def types(facts: dict[str, Any]) -> str:
-    """The element types of each column, in the order of their marks."""
+    """Return a table: the element types of each column, in the order of marks."""
     rows = ["| column | element types |", "| --- | --- |"]
     for kind, names in facts["types"].items():
         rows.append(f"| {KINDS.get(kind, kind)} | {' '.join(names)} |")
@@ -28,7 +28,7 @@ def types(facts: dict[str, Any]) -> str:
 
 
 def page(text: str) -> str:
-    """The page with every generated block anew."""
+    """Return the page with every generated block written again."""
     facts = describe_support("mdtensor.*", "cpu", [])
     blocks = {
         "marks": marks(),

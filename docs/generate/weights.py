@@ -2,8 +2,8 @@
 
     python docs/generate/weights.py
 
-What stands between `begin` and `end` is replaced, the rest is prose and stays.
-tests/quant/weights/test_page.py compares the page with what it measures anew.
+The script replaces the text between `begin` and `end` and keeps the prose.
+tests/quant/weights/test_page.py compares the page with a new measurement.
 """
 
 import re
@@ -37,7 +37,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def layer(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights with heavy tails, samples of their inputs, and others held out.
+    """Return heavy-tailed weights, input samples, and held-out samples.
 
     Inputs are mixed from 64 hidden numbers, with noise of 0.3, and 6 of them are 12
     times as large as the rest, as in the networks that are hard to quantize.
@@ -56,7 +56,7 @@ def layer(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def output_errors(**format: Any) -> dict[str, float]:
-    """The relative error of outputs on samples that no method has seen, by method."""
+    """Return the relative error on held-out samples, by method."""
     weights, samples, held_out = layer()
     seen, unseen = quant.InputMoments(INPUTS), quant.InputMoments(INPUTS)
     seen.observe(samples)
@@ -88,7 +88,7 @@ OBSERVED = {"observers8": quant.quint8, "observers4": quant.quint4}
 
 
 def decibels(values: np.ndarray, grid: quant.QParams) -> float:
-    """10 log10(E[x²] / E[(x - grid(x))²])"""
+    """Return 10 log10(E[x²] / E[(x - grid(x))²])."""
     step, zero = float(grid.scale), grid.zero
     codes = np.clip(np.rint(values / step) + zero, grid.minimum, grid.maximum)
     wrong = np.square(values - (codes - zero) * step).sum()
@@ -96,7 +96,7 @@ def decibels(values: np.ndarray, grid: quant.QParams) -> float:
 
 
 def observed(name: str, dtype: Any, count: int = 200_000) -> dict[str, float]:
-    """Signal to noise of codes for one distribution, by observer."""
+    """Return the signal-to-noise ratio for one distribution, by observer."""
     values = DISTRIBUTIONS[name](np.random.default_rng(0), count)
     found = {}
     for short, kind in OBSERVERS.items():
@@ -107,7 +107,7 @@ def observed(name: str, dtype: Any, count: int = 200_000) -> dict[str, float]:
 
 
 def table(rows: dict[str, dict[str, float]], form: str) -> Iterator[str]:
-    """Markdown, the columns of the first row."""
+    """Return a Markdown table with the columns of the first row."""
     columns = list(next(iter(rows.values())))
     yield "| | " + " | ".join(columns) + " |"
     yield "| --- |" + " ---: |" * len(columns)
@@ -117,7 +117,7 @@ def table(rows: dict[str, dict[str, float]], form: str) -> Iterator[str]:
 
 
 def page(text: str) -> str:
-    """The page with every generated block anew."""
+    """Return the page with every generated block written again."""
     outputs = {name: output_errors(**options) for name, options in FORMATS.items()}
     blocks = {"outputs": "\n".join(table(outputs, ".1%"))}
     for block, dtype in OBSERVED.items():
