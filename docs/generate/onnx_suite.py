@@ -3,7 +3,7 @@
     python docs/generate/onnx_suite.py
 
 The script replaces the text between `begin` and `end` and keeps the prose.
-tests/quant/test_onnx_backend.py compares the page and `onnx_skipped.toml` with a new run.
+tests/quant/test_onnx_backend.py compares page and `onnx_skipped.toml` with a new run.
 """
 
 import importlib

@@ -2,9 +2,9 @@
 
     python docs/generate/quantized_operations.py
 
-The script reads types, operations and methods from the registry, and takes the form of
-each call from `mdtensor.probe`. It replaces the text between `begin` and `end` and keeps
-the prose.
+The script reads types, operations and methods from the registry, and takes the form
+of each call from `mdtensor.probe`. It replaces the text between `begin` and `end` and
+keeps the prose.
 tests/quant/test_promotion_table.py compares the page with what the calls give.
 """
 
