@@ -10,7 +10,7 @@ ARGS ?=
 SPREAD := $(if $(ARGS),,-n auto --dist loadfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint stubs types docs bench wheel
+.PHONY: help demo test lint stubs types docs site bench wheel
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -51,8 +51,13 @@ types: wheel  ## mypy on the built wheel, installed outside the checkout
 docs: $(VENV)/.test  ## run every example of README, docs/ and the docstrings
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
+# Chromium opens the pages where it is installed; links are checked without it, too.
+site: $(VENV)/.docs  ## the documentation as a site: build/site/index.html
+	$(BIN)/python -m sphinx -q -E -W --keep-going -c docs/site -d build/doctrees . build/site
+	$(BIN)/python -m pytest -m slow tests/test_site.py $(ARGS)
+
 # ARGS may name benches, a --row of them, or --quick.
-bench: $(VENV)/.bench  ## every benchmark, then docs/benchmarks.md from the results
+bench: $(VENV)/.bench  ## every benchmark, then docs/reference/benchmarks.md from the results
 	$(BIN)/python -m bench $(ARGS)
 
 wheel: $(VENV)/.dev  ## dist/mdtensor-*.whl
@@ -71,7 +76,7 @@ $(VENV)/.python:
 	@touch $@
 
 # One stamp an extra; pip finds what is already there and adds the rest.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.docs $(VENV)/.bench $(VENV)/.dev: $(VENV)/.%: pyproject.toml $(VENV)/.python
 	@echo "setup: installing mdtensor[$*] (the first time takes some minutes)"
 	$(PIP) install -e ".[$*]"
 	@touch $@

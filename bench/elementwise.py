@@ -1,4 +1,4 @@
-"""Elementwise operations beside NumPy and torch: one element to ten million.
+"""Elementwise operations against NumPy and torch: one element to ten million.
 
 NumPy is called as mdtensor calls it: a new result each time, and no warning. torch is
 measured where it is installed. All on one thread, unless a row says two. Before it is
@@ -224,7 +224,7 @@ def narrow_names(dtype: Any) -> list[str]:
 
 
 BENCH = Bench(
-    "Elementwise operations beside NumPy and torch",
+    "Elementwise operations against NumPy and torch",
     rows,
     rounds=40,
     promises=[

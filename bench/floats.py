@@ -162,7 +162,7 @@ def rows(quick: bool) -> Iterator[Row]:
         for s in found:
             make, work = partial(beside_codes, *s), s[0] * s[1] * s[2]
             name = named(f"integer {kind}", s)
-            yield race(name, "Integers beside floats", make, work, unchecked)
+            yield race(name, "Integers against floats", make, work, unchecked)
     for bits in (8, 4):
         for m in ROWS[:1] if quick else ROWS:
             name, work = f"{m} rows, {bits} bits", m * SIDE * SIDE

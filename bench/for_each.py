@@ -158,7 +158,7 @@ def rows(quick: bool) -> Iterator[Row]:
                 f"{name}, {dtype}, {MILLION:,}",
                 partial(formula, mine, theirs, dtype),
                 partial(check_formula, theirs=theirs, dtype=dtype),
-                "Beside NumPy",
+                "Against NumPy",
             )
     yield Race(WIDE, in_106_bits, check_bits, "In 106 bits", ours="106 bits")
     yield Count(f"{WIDE}, distance", distances, "ulp", "In ulp", "106 bits")

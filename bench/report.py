@@ -1,4 +1,4 @@
-"""docs/benchmarks.md from bench/results/*.json; fails if a promise is broken.
+"""docs/reference/benchmarks.md from bench/results/*.json; fails if a promise is broken.
 
 The page is never typed by hand: a number in it comes from a run that can be repeated.
 """
@@ -12,14 +12,17 @@ from bench.harness.reading import Reading
 from bench.harness.result import RESULTS, Result, command, environment_line, load
 from bench.harness.table import tabled
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-Written by `python -m bench report` from `bench/results/`; run `make bench` to renew it.
-Contenders of a row took turns in one run, pinned to as many processors as they have
-threads, after a check that all give the same; an interval holds 95 % of the medians of
-resampled rounds. A ratio is the median of our time over theirs, turn by turn, and so
-not just the quotient of the medians beside it: below 1 we are faster.
+`python -m bench report` writes this page from `bench/results/`; run `make bench` to
+measure everything on your machine. You find the main figures under [Whole
+networks](#whole-networks). The contenders of a row take turns in one run, pinned to
+as many processors as they have threads, after a check that all give the same
+result. An interval holds 95 % of the medians of resampled rounds. A ratio is the
+median of our time over the rival's time, turn by turn, so it differs a little from
+the quotient of the two medians. Below 1 mdtensor is faster. If a ratio is above 1,
+the end of its section gives you the reason.
 """
 
 

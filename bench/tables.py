@@ -1,7 +1,8 @@
 """What a dispatch table costs: to select from, and to call what it selected.
 
-The methods return an argument, so that only the way there is timed. The space is that
-of the scan in docs/tables.md, five axes; all ways choose among the same two methods.
+The methods return an argument, so that only the way there is timed. The space is the
+one of the scan in docs/how-to/dispatch-tables.md, with five axes; all ways choose among
+the same two methods.
 """
 
 from collections.abc import Iterator

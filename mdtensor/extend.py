@@ -1,4 +1,4 @@
-"""What a package of your own builds operations with; see `docs/extending.md`.
+"""What a package of your own builds operations with; see `docs/how-to/extending.md`.
 
 Types for annotations, deductions for `generic`, and two calls for methods:
 

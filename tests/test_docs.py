@@ -2,20 +2,29 @@
 
 import ast
 import doctest
-import importlib
+import importlib.util
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import mdtensor
 
 ROOT = Path(__file__).parents[1]
-#: What registers types runs in a process of its own, see tests/extension.
-FRESH = {ROOT / "docs" / "extending.md"}
-PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - FRESH)]
+DOCS = ROOT / "docs"
+#: A page that registers types runs in its own process; tests/extension has this one.
+EXTENDING = DOCS / "how-to" / "extending.md"
+FRESH = {EXTENDING, DOCS / "tutorial" / "first-type.md"}
+#: Written by `make site`, not kept in git, and made of docstrings.
+GENERATED = {*(DOCS / "reference" / "api").glob("*.md")}
+PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - FRESH - GENERATED)]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PACKAGES = {"mdtensor": "mdtensor", "kernels": "mdtensor.kernels"}
 PACKAGES["quant"] = "mdtensor.quant"
@@ -41,10 +50,50 @@ def run_page(page: Path) -> int:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # what an example writes does not land in the checkout
+    write_your_files(tmp_path)
     text = page.read_text()
     assert text.count("```python") == len(list(blocks(text))), "a block is not closed"
     with mdtensor.registry.restored():
         run_page(page)
+
+
+def write_your_files(folder: Path) -> None:
+    """Write the files that the README calls yours: `model.onnx` and `samples.npy`."""
+    rng = np.random.default_rng(0)
+    constants = {"w": rng.normal(size=(8, 3, 3, 3)), "f": rng.normal(size=(4, 8))}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("GlobalAveragePool", ["b"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["d"]),
+        helper.make_node("Gemm", ["d", "f"], ["y"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "yours",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
+        [
+            numpy_helper.from_array(x.astype("f4"), name)
+            for name, x in constants.items()
+        ],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset), folder / "model.onnx")
+    np.save(folder / "samples.npy", rng.normal(size=(16, 3, 8, 8)).astype("f4"))
+
+
+@pytest.mark.parametrize("page", sorted(FRESH - {EXTENDING}), ids=lambda p: p.stem)
+def test_page_that_registers_types_runs(page: Path, tmp_path: Path) -> None:
+    script = "import pathlib, sys; from test_docs import run_page; "
+    script += "assert run_page(pathlib.Path(sys.argv[1])) > 3"
+    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+    command = [sys.executable, "-W", "error", "-c", script, str(page)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
 
 
 def test_blocks_share_a_namespace_in_order(tmp_path: Path) -> None:
@@ -113,6 +162,72 @@ def test_a_wrong_example_is_found(tmp_path: Path) -> None:
     tries, failures = run_examples(path, {})
     assert tries == 1
     assert "Expected:" in failures
+
+
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+SOURCE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found: set[str] = set()
+    for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        numbers = (f"-{n}" if n else "" for n in range(1000))
+        found.add(next(slug + n for n in numbers if slug + n not in found))
+    return found
+
+
+def broken(page: Path) -> list[str]:
+    """Return the links of a page that lead nowhere on GitHub."""
+    found = []
+    for link in LINK.findall(SOURCE.sub("", page.read_text())):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        is_outside = link.startswith(("https://", "http://"))
+        is_found = is_outside or target.exists()
+        if not is_found or (
+            anchor and not is_outside and anchor not in anchors(target)
+        ):
+            found.append(f"{page.relative_to(ROOT)}: {link}")
+    return found
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*PAGES, *FRESH, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    assert [link for page in pages for link in broken(page)] == []
+
+
+def test_a_broken_link_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("# One, two\n\n[a](#one-two) [b](#two) [c](gone.md) `[d](e.md)`\n")
+    assert broken(page) == ["page.md: #two", "page.md: gone.md"]
+
+
+def test_the_api_reference_has_every_public_name() -> None:
+    spec = importlib.util.spec_from_file_location("api", DOCS / "generate" / "api.py")
+    assert spec is not None and spec.loader is not None
+    api = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = api  # its dataclass looks itself up
+    spec.loader.exec_module(api)
+    pages = api.pages()
+    listed = {entry.path for _, entries in pages.values() for entry in entries}
+    names = {name for name in mdtensor.__all__ if callable(getattr(mdtensor, name))}
+    assert {f"mdtensor.{name}" for name in names} - listed == set()
+    for name in (
+        "quant.quantize",
+        "quant.load",
+        "linalg.svd",
+        "fft.fft",
+        "extend.compute",
+    ):
+        assert f"mdtensor.{name}" in listed
+    page = api.page(*pages["conv"])
+    assert "## mdtensor.conv2d" in page and "**groups**: input and output" in page
 
 
 def test_public_names_are_documented() -> None:

@@ -20,7 +20,7 @@ POSITIONS = [f"type {at + 1} of {len(NAMES)}" for at in range(len(NAMES))]
 MANY = [growth.label(count) for count in growth.COUNTS]
 PLUMS = [growth.label(n) for n in growth.COUNTS if n <= growth.PLUM_COUNT]
 BENCH = Bench(
-    "Dispatch: what a call costs before its kernel runs",
+    "Dispatch: the cost of a call before its kernel runs",
     rows,
     rounds=200,
     promises=[

@@ -153,7 +153,7 @@ def rows(quick: bool) -> Iterator[Row]:
         make = partial(warm, count)
         yield Race(label(count), make, answered, "By number of types and methods")
     if not quick:
-        table = "5,000 methods beside 4"
+        table = "5,000 methods against 4"
         yield Race("flat", flat, answered, table, ours=LARGE)
     for count in counts:
         yield Race(

@@ -54,7 +54,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
 
 BENCH = Bench(
-    "The expression problem: what it costs to add a type, or an operation",
+    "The expression problem: the cost of a new type or operation",
     rows,
     rounds=1,
     promises=[

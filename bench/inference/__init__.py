@@ -18,7 +18,7 @@ from mdtensor.kernels.cpu import isa
 Make = Callable[[], Network]
 CLASSIFIER = "classifier, {} thread(s)"
 MOBILENET = "MobileNetV2 1.0/{}, {} thread(s)"
-BUSY = "classifier, beside a busy process"
+BUSY = "classifier, next to a busy process"
 #: Of images; quick runs have the small ones, and few crops to calibrate on.
 SMALL, SIDES = 64, (64, 160, 224)
 FEW = 4
@@ -96,7 +96,7 @@ BENCH = Bench(
     + [
         # Never slower: the neighbour alone makes equal work differ by some percent.
         Promise(
-            "two threads over one, beside a busy process",
+            "two threads over one, next to a busy process",
             1.05,
             lambda found: found.ratio(BUSY, ONE),
         )

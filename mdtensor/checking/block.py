@@ -45,7 +45,7 @@ _LOGS: ContextVar[tuple[tuple[Log, Checked], ...]] = ContextVar("checks", defaul
 def checked(*, raises: bool = False) -> Checked:
     """Count what the calls in a `with` block lose: wraps, saturations, lossy casts.
 
-    Results of operations that have an audit (docs/checked.md lists them) are compared
+    Results of operations that have an audit (docs/how-to/checked.md) are compared
     with the exact ones, element by element, and stay what they are. Calls of the
     block's own thread and of tasks that it starts are checked; what a call runs inside
     counts as that call, and a loaded model runs call by call. Results on other devices

@@ -2,7 +2,7 @@
 
 `default`, `strict` and `array_api` are lattices, `numpy`, `jax` and `torch` tables of
 what their owners do, `pypto` is the rule of its owner; `promotion_rules` chooses one,
-and `docs/promotion.md` shows them all.
+and `docs/reference/promotion.md` shows them all.
 """
 
 from mdtensor.promotion.current import (

@@ -11,7 +11,7 @@
 The package reads headers and writes files: `pip install mdtensor[safetensors]`. Nothing
 in a file is ever executed. Files of other programs load as dense tensors. A tensor of
 several arrays, such as codes with scales, is stored as arrays that anyone can read, and
-a note in the metadata that says how they belong together: see `docs/storage.md`.
+a note in the metadata that says how they belong together: see `docs/how-to/storage.md`.
 
 Source: https://github.com/huggingface/safetensors, "Format".
 """

@@ -190,7 +190,7 @@ def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
         raise ModelError(
             f"operator {op.kind!r} of node {op.name!r}, operator set {op.opset}, is "
             "not supported",
-            known or "Supported are those that docs/onnx.md lists",
+            known or "Supported are those that docs/reference/onnx.md lists",
         )
     return readers[op.kind]
 

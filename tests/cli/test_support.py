@@ -114,7 +114,7 @@ def test_what_is_not_there(call: Call) -> None:
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    path = DOCS / "generate_support.py"
+    path = DOCS / "generate" / "support.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -123,7 +123,7 @@ def generator() -> ModuleType:
 
 def test_the_page_is_current(generator: ModuleType) -> None:
     text = generator.PAGE.read_text()
-    assert generator.page(text) == text, "run python docs/generate_support.py"
+    assert generator.page(text) == text, "run python docs/generate/support.py"
 
 
 def test_a_stale_page_is_found(generator: ModuleType) -> None:

@@ -20,7 +20,7 @@ import mdtensor
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SOURCES = ROOT / "docs" / "extending"
+SOURCES = ROOT / "docs" / "how-to" / "extending"
 PACKAGES = {"float8": "mdtensor_float8", "squared": "mdtensor_squared"}
 PACKAGES["units"] = "mdtensor_units"
 
@@ -92,13 +92,13 @@ def test_the_page_runs(site: Path, tmp_path: Path) -> None:
     script = "import sys, pathlib; from test_docs import run_page; "
     script += "print(run_page(pathlib.Path(sys.argv[1])))"
     paths = os.pathsep.join([str(site), str(ROOT / "tests")])
-    page = ROOT / "docs" / "extending.md"
+    page = ROOT / "docs" / "how-to" / "extending.md"
     said = run("-c", script, str(page), path=Path(paths))
     assert int(said.splitlines()[-1]) > 3
 
 
 def test_the_page_shows_the_sources() -> None:
-    page = (ROOT / "docs" / "extending.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "extending.md").read_text()
     sources = "\n".join(path.read_text() for path in SOURCES.rglob("*.py"))
     known = set(map(str.strip, sources.splitlines()))
     shown = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

@@ -159,7 +159,7 @@ def test_numbers_come_from_names() -> None:
 
 
 def test_the_page_shows_the_published_hash() -> None:
-    page = Path(__file__).parents[2] / "docs" / "verify.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "verify.md"
     assert page.read_text().count(published.WHOLE) == 2
 
 

@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def _generator():
-    path = DOCS / "generate_onnx.py"
+    path = DOCS / "generate" / "onnx_suite.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # its dataclass looks itself up
@@ -99,7 +99,7 @@ def test_an_unknown_operator_is_named_with_its_node_and_operator_set():
         onnx_backend.prepare(one_node("LSTM", {"x": ROW, "w": ROW, "r": ROW}))
     assert str(caught.value) == (
         "operator 'LSTM' of node 'n', operator set 21, is not supported. Supported are "
-        "those that docs/onnx.md lists."
+        "those that docs/reference/onnx.md lists."
     )
 
 

@@ -1,4 +1,4 @@
-"""docs/quantized.md says what the calls give, and no pair is left open.
+"""docs/reference/quantized-operations.md agrees with the calls; no pair is open.
 
 Each error names both types and every grid, and what it advises leads to a result.
 """
@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def load() -> ModuleType:
-    path = DOCS / "generate_quantized.py"
+    path = DOCS / "generate" / "quantized_operations.py"
     spec = importlib.util.spec_from_file_location("generate_quantized", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -37,7 +37,7 @@ NUMBERS = [type(number) for number in GENERATE.NUMBERS]
 
 def test_the_page_is_what_the_calls_give() -> None:
     text = GENERATE.PAGE.read_text()
-    assert GENERATE.page(text) == text, "run python docs/generate_quantized.py"
+    assert GENERATE.page(text) == text, f"run {GENERATE.__file__}"
 
 
 def test_every_operation_with_a_method_for_codes_is_on_the_page() -> None:

@@ -207,7 +207,8 @@ def test_codes_that_move_keep_the_rule_that_rounded_them():
 
 
 def test_the_page_lists_the_operations_of_each_rule():
-    page = (Path(__file__).parents[2] / "docs" / "rounding.md").read_text()
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "reference" / "rounding.md").read_text()
     lines = page.partition("<!-- rules -->")[2].partition("\n\nEvery")[0].split("\n")
     head, _, *rows = [line.strip("| ").split(" | ") for line in lines if line]
     found = {rule: set() for rule in TABLE}

@@ -692,7 +692,7 @@ def test_p11_the_type_deduced_is_the_type_of_the_result() -> None:
 
 
 def test_p13_a_new_operation_in_one_chain() -> None:
-    """P13, 43: declared, typed, given a method and run; `docs/registration.md` too."""
+    """P13, 43: declared, typed, given a method and run."""
     found = chain("tensor.matmul_new").method(lambda_method())
     x, y = md.ones((2, 3)), md.ones((4, 3))
     spec = md.infer(

@@ -2,7 +2,7 @@
 
 A case is a line of words: what each argument is, then what the result is. `~` before a
 result leaves its sign open, `any` is every argument, `fin` a finite one, `nz` one that
-is not 0 either. Of `sqrt` at infinity see docs/array-api.md.
+is not 0 either. Of `sqrt` at infinity see docs/reference/array-api.md.
 
 Source: array API 2024.12, "Special cases" of each function.
 """

@@ -1,4 +1,4 @@
-"""The running sum with five algorithms, as in fVDB's examples and docs/tables.md.
+"""The running sum with five algorithms, as in docs/how-to/dispatch-tables.md.
 
 Its second device is the one for tests, so that all five run here.
 """

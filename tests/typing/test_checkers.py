@@ -18,9 +18,11 @@ import mdtensor as md
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-#: Who extends mdtensor has stubs of his own.
-EXTENDING = ROOT / "docs" / "extending.md"
-PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {EXTENDING})]
+DOCS = ROOT / "docs"
+#: A page that registers types needs stubs of its own.
+EXTENDING = DOCS / "how-to" / "extending.md"
+FRESH = {EXTENDING, DOCS / "tutorial" / "first-type.md"}
+PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - FRESH)]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 Revealed = dict[tuple[str, int], str]
 #: Methods of one operation share its name; statements may be there to be refused.
@@ -263,7 +265,7 @@ def write_stubs(folder: Path, *modules: str, paths: tuple[str, ...] = ()) -> Non
 @pytest.mark.slow
 def test_the_page_of_extensions_passes(tmp_path: Path) -> None:
     """Its packages and its own methods are in the stubs; a wrapper has no sine."""
-    sources = sorted((ROOT / "docs" / "extending").glob("*/src/*"))
+    sources = sorted((ROOT / "docs" / "how-to" / "extending").glob("*/src/*"))
     paths = tuple(str(source.parent) for source in sources)
     page = write_program(EXTENDING, tmp_path)
     write_stubs(tmp_path, page.stem, *(source.name for source in sources), paths=paths)

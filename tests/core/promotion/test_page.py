@@ -1,4 +1,4 @@
-"""docs/promotion.md and its picture are what the rules say, and its claims are true."""
+"""The page docs/reference/promotion.md, its picture and its claims."""
 
 import importlib.util
 import re
@@ -15,12 +15,12 @@ from mdtensor.promotion import RULE_SETS
 from mdtensor.promotion.lattice import DEFAULT_ARROWS
 
 DOCS = Path(__file__).parents[3] / "docs"
-AGAIN = "run python docs/generate_promotion.py"
+AGAIN = "run python docs/generate/promotion.py"
 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    path = DOCS / "generate_promotion.py"
+    path = DOCS / "generate" / "promotion.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -74,7 +74,7 @@ def test_the_picture_shows_every_type_and_arrow(generator: ModuleType) -> None:
 
 def test_the_example_of_a_type_of_your_own_prints_what_it_says() -> None:
     """In a process of its own, as a type stays."""
-    page = (DOCS / "promotion.md").read_text()
+    page = (DOCS / "reference" / "promotion.md").read_text()
     (code,) = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

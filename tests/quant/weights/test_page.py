@@ -1,4 +1,4 @@
-"""What docs/weights.md says is what is measured, on any machine nearly."""
+"""What docs/how-to/weights.md says is what is measured, on any machine nearly."""
 
 import re
 
