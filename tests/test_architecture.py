@@ -24,7 +24,7 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"wording", "markup", "files", "parameters"},
+    {"wording", "markup", "files", "parameters", "printing"},
     {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
@@ -68,6 +68,7 @@ DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywher
 CALLS_KERNELS = {"ops", "checking", "wide", "cuda", "emucuda", "diagnose", "cli"}
 QUANT_MAY_NAME = {
     "errors",
+    "printing",
     "files",
     "dtypes",
     "promotion",
