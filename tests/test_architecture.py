@@ -110,7 +110,7 @@ THIRD_PARTY = {
     "rich": ("mdtensor.cli",),
 }
 BANNED = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base"}
-FILE_LINES = 400
+FILE_LINES = 600
 FUNCTION_LINES = 30
 KERNEL_LINES = 60
 
