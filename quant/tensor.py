@@ -9,6 +9,7 @@ real numbers its codes stand for. The codes are at `.codes`.
 
 from collections.abc import Iterable
 from math import prod
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -16,14 +17,18 @@ import numpy as np
 from mdtensor import (
     DType,
     ExchangeError,
+    Float32Tensor,
     GridError,
     ShapeError,
     Tensor,
     TensorSpec,
     UInt8Tensor,
+    cpu,
     leaf,
 )
+from mdtensor.errors import type_and_shape
 from mdtensor.kernels.dense import nibbles
+from mdtensor.printing import corners, of_parts
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
     qfloat8_e5m2,
@@ -53,16 +58,16 @@ class QuantizedTensor(Tensor):
         CastError: a code outside the range.
     """
 
-    __slots__ = ("kept", "qparams", "rounding")
-    #: What a call that no method fits suggests.
-    remedy = "Use dequantize(x) to compute with its numbers, or x.codes"
+    __slots__ = ("_qparams", "kept", "rounding")
+    #: How errors call kinds whose names say nothing to a user.
+    in_words = ""
     #: What a call that wants one of these suggests for anything else.
     offer = (
         "Use QInt8Tensor(codes, scale=s) for codes, "
-        "quantize(asarray(a), qparams) for numbers"
+        "quantize(asarray(x), qparams) for numbers"
     )
 
-    qparams: QParams
+    _qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes.
     rounding: str | None
     kept: tuple[Any, ...]  # what `ops/keeping.py` made of the codes, for itself
@@ -84,7 +89,7 @@ class QuantizedTensor(Tensor):
         check_codes(self.device.to_host(found), grid)
 
     def _become(self, made: Self) -> None:
-        self.buffer, self.qparams = made.buffer, made.qparams
+        self.buffer, self._qparams = made.buffer, made.qparams
         self.rounding, self.kept = made.rounding, ()
 
     @classmethod
@@ -99,15 +104,40 @@ class QuantizedTensor(Tensor):
 
     @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
+        qparams = cls._fitting(qparams, shape)
+        # NumPy makes a scalar of an array without axes.
+        new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
+        new._take(qparams)
+        return new
+
+    @classmethod
+    def _fitting(cls, qparams: Any, shape: tuple[int, ...]) -> QParams:
+        """Return a grid that is one for codes of this type and `shape`."""
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
             raise cls._gridless(f", got {qparams}")
         qparams.check_fit(shape, "codes of shape", cls.__name__)
-        # NumPy makes a scalar of an array without axes.
-        new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
-        new.qparams, new.rounding, new.kept = qparams, qparams.rounding, ()
+        return qparams
+
+    def _take(self, qparams: QParams) -> None:
+        self._qparams, self.rounding, self.kept = qparams, qparams.rounding, ()
         if qparams.rounding is not None:
-            new.qparams = qparams.rounded(None)
-        return new
+            self._qparams = qparams.rounded(None)
+
+    def _set_qparams(self, qparams: Any) -> None:
+        self._take(self._fitting(qparams, self.shape))
+
+    # The getter runs in C: every call of a quantized operation reads the grid.
+    qparams: QParams = property(  # type: ignore[assignment]
+        attrgetter("_qparams"), _set_qparams, doc="The grid that the codes lie on."
+    )
+
+    @classmethod
+    def ways(cls) -> tuple[tuple[str, type], ...]:
+        """Return what to write for `x` in a call, and the type that it has then."""
+        return (
+            ("dequantize(x)", Float32Tensor),
+            ("x.codes", leaf(stored_as(cls.dtype), cls.device)),
+        )
 
     @classmethod
     def _gridless(cls, given: str = "") -> GridError:
@@ -163,8 +193,24 @@ class QuantizedTensor(Tensor):
         return made
 
     def __repr__(self) -> str:
+        """Return the numbers that the codes stand for, the codes and their grid."""
         rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
-        return f"{super().__repr__()}({self.qparams.describe_range()}{rule})"
+        if self.device is not cpu:
+            rest = f"{self.qparams.describe()}{rule}, device={self.device.name!r}"
+            return f"{type_and_shape(self)}({rest})"
+        at = corners(self.shape)
+        numbers, codes = self._numbers(at), self.codes.buffer
+        codes = codes if at is None else codes[np.ix_(*at)]
+        arrays = [("", numbers), ("codes=", codes)]
+        rest = f"{self.qparams.describe()}{rule}"
+        return of_parts(type_and_shape(self), arrays, rest, at is not None)
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else str(self)
+
+    def _described(self) -> str:
+        """Return type, shape and grid, as errors name a tensor: without elements."""
+        return f"{type_and_shape(self)}({self.qparams.describe_range()})"
 
     def __reduce__(self) -> Any:
         return type(self), (self.device.to_host(self.buffer), self._ruled())
@@ -176,9 +222,15 @@ class QuantizedTensor(Tensor):
         """The grid, from which a new tensor has its rule."""
         return self.qparams.rounded(self.rounding)
 
-    def _numbers(self) -> Any:
+    def _numbers(self, at: tuple[Any, ...] | None = None) -> Any:
+        """Return the numbers that the codes stand for, all or those at `at`."""
         grid, host = self.qparams, self.device.to_host(self._elements())
         zero, scale = (grid.along(v, self.shape) for v in (grid.zero_point, grid.scale))
+        if at is not None:  # a summary does not compute what it leaves out
+            zero, scale, host = (
+                np.broadcast_to(part, self.shape)[np.ix_(*at)]
+                for part in (zero, scale, host)
+            )
         with np.errstate(over="ignore", under="ignore"):
             return ((host.astype(np.float64) - zero) * scale).astype(np.float32)
 
@@ -194,18 +246,19 @@ class QuantizedTensor(Tensor):
 
     def _no_numbers(self) -> GridError:
         return GridError(
-            f"{self!r} holds codes, not numbers", "Use x.codes or quant.dequantize(x)"
+            f"{self._described()} holds codes, not numbers",
+            "Use x.codes or quant.dequantize(x)",
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise GridError(
-            f"{self!r} is no array of numbers",
+            f"{self._described()} is no array of numbers",
             "Use numpy.asarray(x.codes) or numpy.asarray(quant.dequantize(x))",
         )
 
     def __dlpack__(self, **options: Any) -> Any:
         raise ExchangeError(
-            f"{self!r} has a grid, which DLPack cannot hand over",
+            f"{self._described()} has a grid, which DLPack cannot hand over",
             "Export x.codes or quant.dequantize(x)",
         )
 
@@ -220,6 +273,7 @@ class AffineTensor(QuantizedTensor):
     """Codes on an affine grid: scale and zero point."""
 
     __slots__ = ()
+    in_words = "a quantized tensor of integers"
 
 
 # 16-bit codes share the methods of 8-bit codes; only the compiled steps need 8 bits
@@ -228,6 +282,7 @@ class ShortTensor(AffineTensor):
     """Codes of at most 16 bits: what products and functions of one code take."""
 
     __slots__ = ()
+    in_words = "a quantized tensor of at most 16 bits"
 
 
 # A kind instead of a union, so that a new narrow type does not edit every signature
@@ -236,6 +291,7 @@ class NarrowTensor(ShortTensor):
     """Codes of at most 8 bits: what compiled kernels take."""
 
     __slots__ = ()
+    in_words = "a quantized tensor of at most 8 bits"
 
 
 # The buffer stays plain bytes, so that devices, pickle and kernels need not know about
@@ -252,6 +308,7 @@ class PackedTensor(NarrowTensor):
     """
 
     __slots__ = ("is_part", "shape")
+    in_words = "a 4-bit quantized tensor"
 
     shape: tuple[int, ...]
     is_part: bool  # copied, where codes of whole bytes would share memory
@@ -295,9 +352,11 @@ class PackedTensor(NarrowTensor):
 
     @property
     def codes(self) -> Any:
-        """The codes as a tensor of plain integers, a byte each."""
+        """Return the codes as plain integers, a byte each: a read-only copy."""
         is_signed = self.qparams.minimum < 0
         unpacked = nibbles.unpack(self.buffer, self.shape, is_signed)
+        # Two codes share a byte: writing into the copy would change nothing here.
+        unpacked.flags.writeable = False
         return leaf(stored_as(self.dtype), self.device).wrap(unpacked)
 
     def __reduce__(self) -> Any:
@@ -358,6 +417,7 @@ class ScaledFloatTensor(QuantizedTensor):
     """
 
     __slots__ = ()
+    in_words = "a quantized tensor of 8-bit floats"
 
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:

@@ -184,8 +184,7 @@ def safe_open(filename: str | os.PathLike[str]) -> SafeTensors:
         >>> save_file({"a": md.ones(2), "b": md.ones(3)}, "ab.safetensors")
         >>> with safe_open("ab.safetensors") as file:
         ...     print(list(file), file["b"])
-        ['a', 'b'] Float32Tensor[3]
-        [1. 1. 1.]
+        ['a', 'b'] Float32Tensor[3]([1., 1., 1.])
 
     Source: safetensors, `safe_open`.
     """
@@ -325,7 +324,8 @@ def save_file(
         >>> from mdtensor.safetensors import load_file
         >>> save_file({"a": md.ones((2, 3))}, "a.safetensors")
         >>> load_file("a.safetensors")["a"]
-        Float32Tensor[2,3]
+        Float32Tensor[2,3]([[1., 1., 1.],
+                            [1., 1., 1.]])
 
     Source: safetensors, `safetensors.numpy.save_file`.
     """
