@@ -27,7 +27,7 @@ from mdtensor import (
     leaf,
 )
 from mdtensor.errors import type_and_shape
-from mdtensor.kernels.dense import nibbles
+from mdtensor.kernels.numpy import int4
 from mdtensor.printing import corners, of_parts
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
@@ -40,8 +40,8 @@ from mdtensor.quant.dtypes import (
     quint8,
     stored_as,
 )
-from mdtensor.quant.limits import as_stored, check_codes
 from mdtensor.quant.qparams import QParams, given_grid
+from mdtensor.quant.qparams_checks import as_stored, check_codes
 from mdtensor.quant.storing import parts_of, tensor_of
 
 
@@ -336,7 +336,7 @@ class PackedTensor(NarrowTensor):
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:
         """The tensor whose `.codes` these are, which are trusted to fit."""
-        return cls.wrap(nibbles.pack(codes), qparams, codes.shape)
+        return cls.wrap(int4.pack(codes), qparams, codes.shape)
 
     def _become(self, made: Self) -> None:
         super()._become(made)
@@ -354,7 +354,7 @@ class PackedTensor(NarrowTensor):
     def codes(self) -> Any:
         """Return the codes as plain integers, a byte each: a read-only copy."""
         is_signed = self.qparams.minimum < 0
-        unpacked = nibbles.unpack(self.buffer, self.shape, is_signed)
+        unpacked = int4.unpack(self.buffer, self.shape, is_signed)
         # Two codes share a byte: writing into the copy would change nothing here.
         unpacked.flags.writeable = False
         return leaf(stored_as(self.dtype), self.device).wrap(unpacked)

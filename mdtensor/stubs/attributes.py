@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.bound import is_operation
-from mdtensor.dispatch import Operation
-from mdtensor.stubs.calls import Calls, Overload
+from mdtensor.dispatch.operation import Operation
 from mdtensor.stubs.infix import tensors
+from mdtensor.stubs.overloads import Calls, Overload
 from mdtensor.stubs.render import INDENT, function, signature
 from mdtensor.stubs.wrappers import is_wrapper
 from mdtensor.tensor import Tensor

@@ -16,10 +16,10 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.kernels import observe
-from mdtensor.kernels.cpu import runway, steps
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.dense.memory import empty
-from mdtensor.leaves import Float32Tensor
-from mdtensor.quant import exact, floats
+from mdtensor.quant import floats, rounding as exact
 from mdtensor.quant.codes import (
     OFFSETS,
     contiguous,
@@ -31,7 +31,7 @@ from mdtensor.quant.deduction import check_fit
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
-from mdtensor.quant.ops.refusals import require_host
+from mdtensor.quant.ops.errors import require_host
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -41,6 +41,7 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
+from mdtensor.types import Float32Tensor
 
 #: Steps beyond this saturate on every grid.
 LIMIT = 2.0**32
@@ -89,7 +90,7 @@ def _by_kernel(x: Any, grid: QParams) -> Any:
     ends = [end + offset for end in ends]
     codes = empty(values.shape, np.uint8)
     flat, numbers = codes.reshape(-1), contiguous(values).reshape(-1)
-    has_nan = runway.CHOSEN.get().quantize_f32u8(
+    has_nan = kernel_set.CHOSEN.get().quantize_f32u8(
         numbers, float(grid.scale), zero + offset, *ends, flat
     )
     if observe.ACTIVE:
@@ -150,7 +151,7 @@ def dequantize(x: AffineTensor, /) -> Float32Tensor:
 
 def _isa(name: str) -> str:
     """Return the instruction set of the kernel `name` in this context."""
-    found: str = runway.runway_of(getattr(runway.CHOSEN.get(), name))
+    found: str = kernel_set.runway_of(getattr(kernel_set.CHOSEN.get(), name))
     return found
 
 
@@ -159,7 +160,7 @@ def _numbers_of(x: Any) -> Any:
     codes, grid = contiguous(x.codes.buffer), x.qparams
     out = empty(codes.shape, np.float32)
     scale, zero = float(grid.scale), int(grid.zero_point)
-    runway.CHOSEN.get().dequantize_u8f32(
+    kernel_set.CHOSEN.get().dequantize_u8f32(
         codes.reshape(-1), scale, zero, out.reshape(-1)
     )
     if observe.ACTIVE:
