@@ -276,8 +276,8 @@ def deciders(
         if new is None or len(added) == LONGEST:
             return []
         added.append(new)
-    for method in list(added):
-        rest = [kept for kept in added if kept is not method]
+    for one in list(added):
+        rest = [kept for kept in added if kept is not one]
         if not undecided(replayed(methods, rest, arity, universe)):
             added = rest
     return added
