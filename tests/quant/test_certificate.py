@@ -52,7 +52,7 @@ def integer_kernels() -> set[str]:
 def ran() -> dict[str, Any]:
     """Every case on this process's runway: its results, and the steps that ran."""
     patch, seen = pytest.MonkeyPatch(), set()
-    prepared = plan.Step.prepared
+    prepared = plan.Step.prepare
 
     def spy(step: Any, *shapes: Any) -> Any:
         seen.add(step)
@@ -64,7 +64,7 @@ def ran() -> dict[str, Any]:
         seen.add(step)
         return whole(step, x)
 
-    patch.setattr(plan.Step, "prepared", spy)
+    patch.setattr(plan.Step, "prepare", spy)
     patch.setattr(Repeated, "__call__", spy_on_parts)
     results = [case.computed(1) for case in CASES]
     patch.undo()
