@@ -190,7 +190,7 @@ def _identity(function):
     cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
     text = repr((function.__module__, function.__qualname__, constants, scalars))
     # Several ISAs compile the same sources.
-    if ".dot." in function.__module__:
+    if ".dot8." in function.__module__:
         text += repr((isa.DOT_RUNWAY, isa.IS_EMULATED))
     # Products of floats use wider vectors on AVX-512, from the same sources.
     if ".avx2." in function.__module__:
