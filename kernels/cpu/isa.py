@@ -24,6 +24,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numba
 
+from mdtensor.kernels import refusal
+
 # Names of the same features in the operating system and in LLVM.
 # Source: Linux, `Documentation/arch/arm64/elf_hwcaps.rst`; Apple, "Determining
 # instruction set characteristics".
@@ -65,11 +67,6 @@ def _has(key):
     ask = ctypes.CDLL(None).sysctlbyname
     failed = ask(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
     return not failed and value.value == 1
-
-
-# The error for an ISA that this CPU cannot run: error(problem, fix, place). The library
-# above puts its own class here, because kernels do not import mdtensor.
-error: type[Exception] = RuntimeError
 
 
 RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
@@ -125,7 +122,7 @@ def lacking(runway, features):
 def choose_runway(features, override, is_jit_disabled):
     """Return (runway, reason).
 
-    Raises the exception class `error` for an override that the CPU cannot run.
+    Raises `refusal.error` for an override that the CPU cannot run.
     """
     if override:
         return _overridden(features, override, is_jit_disabled)
@@ -163,20 +160,20 @@ def _overridden(features, override, is_jit_disabled):
     runway = override.removesuffix(EMULATED)
     if runway not in DOT_RUNWAYS:
         fix = f"Use one of {', '.join(RUNWAYS)}"
-        raise error("no such runway", fix, f"MDTENSOR_ISA={override}")
+        raise refusal.error("no such runway", fix, f"MDTENSOR_ISA={override}")
     _require(runway, NEEDED[runway], is_jit_disabled)
     return runway, f"MDTENSOR_ISA={override}, for tests: slow"
 
 
 def _require(runway, features, is_jit_disabled):
-    """Raise `error` if the CPU or the compiler lacks a feature of `runway`."""
+    """Raise `refusal.error` if the CPU or the compiler lacks a feature of `runway`."""
     lacks = lacking(runway, features)
     if is_jit_disabled and NEEDED[runway]:
         lacks = lacks or ["a compiler (NUMBA_DISABLE_JIT is set)"]
     if not lacks:
         return
     usable = "generic" if is_jit_disabled else choose_runway(features, None, False)[0]
-    raise error(
+    raise refusal.error(
         f"this CPU lacks {', '.join(lacks)}",
         f"Use MDTENSOR_ISA={usable}",
         f"MDTENSOR_ISA={runway}",
