@@ -13,7 +13,7 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError, written
 from mdtensor.quant.model.elements import CODES, Element, element_of, widened
-from mdtensor.quant.model.graph import Graph, Node, deduced, fresh_name, spec_of
+from mdtensor.quant.model.graph import Graph, Node, fresh_name, infer_spec, spec_of
 
 Array = npt.NDArray[Any]
 #: TensorProto.DataType of ONNX.
@@ -34,6 +34,9 @@ ELEMENT_TYPES = {
     15: md.complex128,
     16: md.bfloat16,
 }
+
+
+_CODES_OF_ELEMENTS = {dtype: code for code, dtype in ELEMENT_TYPES.items()}
 
 
 def element_type(code: Any, where: str) -> md.DType:
@@ -138,6 +141,9 @@ class Builder:
     left_out: dict[str, Operator] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
+    # Operators ask for one constant several times, and each conversion costs 10 us.
+    _arrays: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
+    _node_names: set[str] = field(default_factory=set, init=False, repr=False)
 
     def input(self, name: str, spec: TensorSpec) -> None:
         self._define(name)
@@ -175,7 +181,7 @@ class Builder:
         return self.constant(name, md.asarray(values))
 
     def fresh(self, stem: str) -> str:
-        return fresh_name(stem, set(self.specs))
+        return fresh_name(stem, self.specs)
 
     def _define(self, name: str) -> None:
         if name in self.specs:
@@ -230,11 +236,12 @@ class Builder:
     ) -> str:
         self._refuse_sizes(inputs)
         given = all_inputs(operation, inputs)
-        taken = {node.name for node in self.nodes}
-        node = Node(fresh_name(name, taken), operation, given, output, options)
+        name = fresh_name(name, self._node_names)
+        node = Node(name, operation, given, output, options)
         self._define(output)
-        self.specs[output] = deduced(node, self.specs)
+        self.specs[output] = infer_spec(node, self.specs)
         self.nodes.append(node)
+        self._node_names.add(name)
         return output
 
     def _refuse_sizes(self, names: tuple[Any, ...]) -> None:
@@ -247,16 +254,19 @@ class Builder:
                 )
 
     def array(self, name: str | None) -> Array | None:
-        """The elements of a value that is known while reading; None if it is not.
+        """Return the elements of a value known while reading; None for any other.
 
-        Those of `sizes` may be None.
+        Elements of `sizes` may be None.
         """
         if name in self.sizes:
             return self.sizes[name]
-        if name in self.constants:
+        if name not in self.constants:
+            return None
+        if name not in self._arrays:
             tensor = self.constants[name]
-            return np.asarray(getattr(tensor, "codes", tensor))
-        return None
+            is_coded = self.specs[name].qparams is not None
+            self._arrays[name] = np.asarray(tensor.codes if is_coded else tensor)
+        return self._arrays[name]
 
     def known(self, op: Operator, index: int, what: str) -> Array:
         """The elements of an input that must be known while reading.
@@ -282,7 +292,7 @@ class Builder:
         dtype = self.specs[name].dtype
         if dtype in CODES:
             return CODES[dtype]
-        return next(code for code, known in ELEMENT_TYPES.items() if known is dtype)
+        return _CODES_OF_ELEMENTS[dtype]
 
     def shape(self, name: Any) -> tuple[int, ...]:
         return self.specs[name].shape

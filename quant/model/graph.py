@@ -7,15 +7,17 @@ Graphs do not change: a rewrite returns a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError
 from mdtensor.quant.model.feeds import checked_feeds
 from mdtensor.quant.rules import EXACT, rounding
+from mdtensor.quant.tensor import QuantizedTensor
 
 Observe = Callable[[str, Any], None]
 
@@ -38,15 +40,32 @@ class Node:
     inputs: tuple[Any, ...]
     output: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    # Rewrites hand most nodes on as they are: each remembers its last inference.
+    _inferred: tuple[tuple[Any, ...], TensorSpec] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
-    @property
+    @cached_property
     def values(self) -> tuple[str, ...]:
         """The inputs that are values of the graph."""
         return tuple(name for name in self.inputs if isinstance(name, str))
 
     def arguments(self, known: Mapping[str, Any]) -> list[Any]:
-        """The inputs with each name replaced by what `known` has for it."""
+        """Return the inputs, each name replaced by its value in `known`."""
         return [known[x] if isinstance(x, str) else x for x in self.inputs]
+
+    def rewired(
+        self, inputs: tuple[Any, ...] | None = None, output: str | None = None
+    ) -> Node:
+        """Return the same call with other names for what it reads or writes."""
+        made = replace(
+            self,
+            inputs=self.inputs if inputs is None else inputs,
+            output=self.output if output is None else output,
+        )
+        # The inferred spec depends on the specs that are read, not on their names.
+        object.__setattr__(made, "_inferred", self._inferred)
+        return made
 
     def __call__(self, *arguments: Any) -> Any:
         if self.operation.operation.sequence:
@@ -58,10 +77,18 @@ class Node:
         types = [x.type if isinstance(x, TensorSpec) else type(x) for x in specs]
         return self.operation.select(*types)
 
-    def deduce(self, *specs: Any) -> TensorSpec:
-        """The spec of the result, without any data."""
-        with rounding(EXACT):  # where its grid names no rule
+    def infer(self, *specs: Any) -> TensorSpec:
+        """Return the spec of the result; no data is touched.
+
+        The spec for the last arguments is remembered: graphs that share a node infer it
+        once.
+        """
+        if self._inferred is not None and self._inferred[0] == specs:
+            return self._inferred[1]
+        # A model has a rounding rule of its own, whatever the caller's context says.
+        with rounding(EXACT):
             found: TensorSpec = self.select(*specs).deduce(*specs, **self.options)
+        object.__setattr__(self, "_inferred", (specs, found))
         return found
 
     def __str__(self) -> str:
@@ -132,16 +159,20 @@ class Graph:
             return None
         return readers[0]
 
-    def specs(self) -> dict[str, TensorSpec]:
-        """Type and shape of every value, deduced; no data is touched.
+    def specs(self) -> Mapping[str, TensorSpec]:
+        """Return type and shape of every value, inferred once; no data is touched.
 
         Raises:
             ModelError: a node cannot take its arguments.
         """
+        return MappingProxyType(self._specs)  # callers share the cache
+
+    @cached_property
+    def _specs(self) -> dict[str, TensorSpec]:
         found = dict(self.inputs)
         found |= {name: spec_of(tensor) for name, tensor in self.constants.items()}
         for node in self.nodes:
-            found[node.output] = deduced(node, found)
+            found[node.output] = infer_spec(node, found)
         return found
 
     def run(
@@ -207,8 +238,12 @@ class Graph:
         return pruned(self, self.nodes, self.constants, self.outputs)
 
     def fresh(self, stem: str) -> str:
-        """A name that no value and no node has yet."""
-        return fresh_name(stem, {*self._values(), *(node.name for node in self.nodes)})
+        """Return a name that no value and no node has yet."""
+        return fresh_name(stem, self._names)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset({*self._values(), *(node.name for node in self.nodes)})
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}: {spec}" for name, spec in self.inputs.items())
@@ -242,18 +277,19 @@ def pruned(
 
 
 def spec_of(tensor: Any) -> TensorSpec:
-    """The spec of a tensor."""
-    return TensorSpec(type(tensor), tensor.shape, getattr(tensor, "qparams", None))
+    """Return the spec of a tensor."""
+    grid = tensor.qparams if isinstance(tensor, QuantizedTensor) else None
+    return TensorSpec(type(tensor), tensor.shape, grid)
 
 
-def deduced(node: Node, specs: Mapping[str, TensorSpec]) -> TensorSpec:
-    """The spec of a node's result.
+def infer_spec(node: Node, specs: Mapping[str, TensorSpec]) -> TensorSpec:
+    """Return the spec of a node's result.
 
     Raises:
         ModelError: the node cannot take its arguments.
     """
     try:
-        return node.deduce(*node.arguments(specs))
+        return node.infer(*node.arguments(specs))
     except MdtensorError as error:
         raise ModelError(
             f"node {node.name!r} cannot take its arguments: {error.problem}",
@@ -279,8 +315,8 @@ def _check_node(node: Node, known: Mapping[str, Any], names: set[str]) -> None:
         raise ModelError(f"two nodes are called {node.name!r}")
 
 
-def fresh_name(stem: str, taken: set[str]) -> str:
-    """`stem`, or `stem` with the first number that makes it new."""
+def fresh_name(stem: str, taken: Container[str]) -> str:
+    """Return `stem`, or `stem` with the first number that makes it new."""
     name, count = stem, 0
     while name in taken:
         count += 1
@@ -289,8 +325,10 @@ def fresh_name(stem: str, taken: set[str]) -> str:
 
 
 def _renamed(node: Node, alias: Mapping[str, str]) -> Node:
+    if alias.keys().isdisjoint(node.values):
+        return node
     inputs = tuple(_resolve(x, alias) if isinstance(x, str) else x for x in node.inputs)
-    return replace(node, inputs=inputs)
+    return node.rewired(inputs)
 
 
 def _resolve(name: str, alias: Mapping[str, str]) -> str:

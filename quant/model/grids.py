@@ -20,7 +20,7 @@ from mdtensor.quant.exact import steps_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.build import Builder, Operator, element_type
 from mdtensor.quant.model.elements import CODES, ELEMENTS, QUANTIZED
-from mdtensor.quant.model.graph import Graph, Node, deduced
+from mdtensor.quant.model.graph import Graph, Node, infer_spec
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
 
@@ -174,7 +174,7 @@ def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
         return {}
     found = _on_grid(graph, node, grid, specs)
     if found:
-        return {last.output: replace(found, output=last.output)}
+        return {last.output: found.rewired(output=last.output)}
     before = graph.producers.get(node.values[0]) if node.values else None
     if node.operation not in CUTS or before is None:
         return {}
@@ -182,7 +182,7 @@ def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
     if found is None or graph.only_consumer(before.output) is not node:
         return {}
     if cuts_off(node, grid):
-        return {last.output: replace(found, output=last.output)}
+        return {last.output: found.rewired(output=last.output)}
     options = {**node.options, "out": grid}
     cut = replace(node, output=last.output, options=options)
     return {before.output: found, last.output: cut}
@@ -226,10 +226,10 @@ def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | No
     try:
         if rounds(node, node.select(*given).method):
             node = replace(node, options={**node.options, "out": grid})
-        same = node.deduce(*given).qparams == grid
+        same = node.infer(*given).qparams == grid
     except MdtensorError:
         return None
-    return replace(node, inputs=inputs) if same else None
+    return node.rewired(inputs) if same else None
 
 
 def rounds(node: Node, method: Any) -> bool:
@@ -280,7 +280,7 @@ def fold_weights(graph: Graph) -> Graph:
 def _gives(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
     """Whether there is a method for the node, and its result is as wanted."""
     try:
-        return deduced(node, specs) == wanted
+        return infer_spec(node, specs) == wanted
     except MdtensorError:
         return False
 

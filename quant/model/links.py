@@ -202,4 +202,4 @@ def _renamed(node: Node, names: Mapping[Any, str]) -> Node:
         for at, x in enumerate(node.inputs)
     ]
     output = names.get(node.output, node.output)
-    return replace(node, inputs=tuple(inputs), output=output)
+    return node.rewired(tuple(inputs), output)

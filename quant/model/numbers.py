@@ -37,7 +37,7 @@ def code_numbers(graph: Graph) -> Graph:
             nodes.append(Node(real, dequantize, (name,), real))
             inputs = [*node.inputs]
             inputs[at] = real
-            node = replace(node, inputs=tuple(inputs))
+            node = node.rewired(tuple(inputs))
         nodes.append(node)
     if len(nodes) == len(graph.nodes):
         return graph
@@ -66,7 +66,7 @@ def scale_codes(graph: Graph) -> Graph:
                 made.append(Node(codes, quantize, (own,), codes, {"qparams": grid}))
                 made.append(Node(real, dequantize, (codes,), real))
             before[reader.output] = made
-            readers[reader.output] = replace(reader, inputs=(made[-1].output,))
+            readers[reader.output] = reader.rewired((made[-1].output,))
     if not readers:
         return graph
     nodes: list[Node] = []

@@ -305,7 +305,7 @@ class _Explicit:
     def add(self, node: Node) -> None:
         given = [self._source(node, at) for at in range(len(node.inputs))]
         output = self._real(node.output)
-        self.nodes.append(replace(node, inputs=tuple(given), output=output))
+        self.nodes.append(node.rewired(tuple(given), output))
         self.pair(node.output)
 
     def pair(self, value: str) -> None:

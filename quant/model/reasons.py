@@ -94,7 +94,7 @@ def _is_kept(node: Node, specs: Mapping[str, TensorSpec]) -> bool:
     }
     given = node.arguments({**specs, **moving})
     try:
-        return bool(node.deduce(*given).qparams == PROBE)
+        return bool(node.infer(*given).qparams == PROBE)
     except MdtensorError:
         return False
 

@@ -103,7 +103,7 @@ def drop_identities(graph: Graph) -> Graph:
             renames[node.output], nodes[node.output] = source, None
         elif source in graph.producers and source not in (*graph.outputs, *nodes):
             # The name of an output is kept: the node before writes it instead.
-            nodes[source] = replace(graph.producers[source], output=node.output)
+            nodes[source] = graph.producers[source].rewired(output=node.output)
             renames[source], nodes[node.output] = node.output, None
     return graph.rewritten(nodes, renames=renames) if nodes else graph
 

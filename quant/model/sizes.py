@@ -30,8 +30,10 @@ def evaluate(g: Builder, op: Operator) -> bool:
     if op.kind == "Shape":
         shape(g, op)
         return True
+    if op.kind not in _MOVES and op.kind not in _CALCULATES:
+        return False
     arrays = [g.array(name) for name in op.inputs if name]
-    if op.kind not in _MOVES | _CALCULATES or not arrays:
+    if not arrays:
         return False
     known = [a for a in arrays if a is not None and a.dtype.kind in "biuO"]
     dtype, *others = {g.specs[str(name)].dtype for name in op.inputs[_elements(op)]}
