@@ -5,7 +5,7 @@
     seen.kernels, seen.casts     # in the order in which they ran
 
 Compiled kernels report themselves: after the call, the Python code that calls one has
-`if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `numpy/runtime.py`
+`if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `dense/quiet.py`
 are seen by its runner, which `observed` replaces, and the other NumPy kernels when
 Python enters them. Outside of a block this costs compiled kernels one `if`.
 """
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.numpy import runtime
+from mdtensor.kernels.dense import quiet
 
 #: How many blocks observe now, in all threads. Kernels read it before they report.
 ACTIVE = 0
@@ -31,29 +31,28 @@ _LOCK = Lock()
 NUMPY = "NumPy"
 #: They make an operand of a Python number, or ask about types alone.
 _ABOUT_TYPES = frozenset(
-    f"kernels.numpy.conversion.{name}" for name in ("element", "is_exact", "bounds")
+    f"kernels.dense.conversion.{name}" for name in ("element", "is_exact", "bounds")
 )
 #: Modules that prepare a call or hand it on: the function that they run is the kernel.
 _HAND_ON = frozenset(
     f"mdtensor.kernels.{name}"
     for name in (
-        *("observe", "rescale", "refusal", "cpu.compilation", "numpy.runtime"),
-        *("numpy.ufunc", "numpy.float16", "numpy.layout", "numpy.threads"),
-        "numpy.overflow",
+        *("observe", "rescale", "refusal", "compilation"),
+        *("dense.quiet", "dense.ufunc", "dense.half", "dense.blocks", "dense.memory"),
+        *("dense.shapes", "dense.promotion", "dense.layout", "dense.team"),
+        *("dense.schedule", "dense.wraps"),
     )
 )
 
-#: Folders of kernels/cpu that hold the kernels of one instruction set.
-_ISA_FOLDERS = ("avx2", "dot8")
 #: Modules whose `dtype` is the type that they ask about.
-_TESTS_CASTS = frozenset({"mdtensor.kernels.numpy.conversion"})
+_TESTS_CASTS = frozenset({"mdtensor.kernels.dense.conversion"})
 
 
 class Kernel(NamedTuple):
     """A kernel that ran.
 
     Args:
-        name: `gemm_u8s8s32`, `numpy.add` or `kernels.numpy.pool.max_pool2d`.
+        name: `gemm_u8s8s32`, `numpy.add` or `kernels.dense.pool.max_pool2d`.
         isa: the instruction set, `avx2`; of NumPy's, as far as NumPy tells.
     """
 
@@ -101,7 +100,7 @@ class Seen:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith("mdtensor.kernels."):
             return
-        if module in _HAND_ON or frame.f_code.co_name == "promoted":
+        if module in _HAND_ON:
             self._promoted(frame)
         elif not module.startswith("mdtensor.kernels.cpu."):
             name = f"{module.removeprefix('mdtensor.')}.{frame.f_code.co_qualname}"
@@ -170,9 +169,9 @@ def spread(function: Any, *operands: Any) -> None:
 @contextmanager
 def observed() -> Iterator[Seen]:
     """Observe the kernels that this context runs; an inner block keeps its own."""
-    seen, run = Seen(), runtime.current()
+    seen, run = Seen(), quiet.current()
     token = _SEEN.set(seen)
-    runtime.replace(_recording(seen, run))
+    quiet.replace(_recording(seen, run))
     before = sys.getprofile()
     # A foreign profiler stays: only what reports itself is seen then.
     is_free = before is None or isinstance(getattr(before, "__self__", None), Seen)
@@ -185,7 +184,7 @@ def observed() -> Iterator[Seen]:
         if is_free:
             sys.setprofile(before)
         _count(-1)
-        runtime.replace(run)
+        quiet.replace(run)
         _SEEN.reset(token)
 
 
@@ -210,7 +209,7 @@ def _named(function: Any) -> Kernel:
     if not module.startswith("mdtensor.kernels.cpu."):
         known = module.removeprefix("mdtensor.")
         return Kernel(f"{known}.{function.__name__}", NUMPY)
-    return Kernel(function.__name__, path[-2] if path[-2] in _ISA_FOLDERS else "generic")
+    return Kernel(function.__name__, "generic" if path[-2] == "cpu" else path[-2])
 
 
 @cache

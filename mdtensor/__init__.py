@@ -14,8 +14,8 @@ first use.
 import builtins
 import importlib
 import pkgutil
+import types
 from math import e as e, inf as inf, nan as nan, pi as pi
-from types import ModuleType as _ModuleType
 
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
@@ -27,6 +27,9 @@ from mdtensor import (
     linalg as linalg,
     registry as registry,
 )
+from mdtensor.bound import bind as _bind
+from mdtensor.catalog import *
+from mdtensor.catalog import check_declared as _check_declared
 from mdtensor.checking import audit as audit, checked as checked
 from mdtensor.cuda import *
 from mdtensor.device import (
@@ -38,24 +41,13 @@ from mdtensor.device import (
     devices as devices,
     register_device as register_device,
 )
-from mdtensor.dispatch.builder import register as register
-from mdtensor.dispatch.catalog import *
-from mdtensor.dispatch.catalog import check_declared as _check_declared
-from mdtensor.dispatch.introspect import (
-    Call as Call,
-    traced as traced,
-    which as which,
-    why as why,
-)
-from mdtensor.dispatch.method import Method as Method, Selection as Selection
-from mdtensor.dispatch.operation import (
+from mdtensor.dispatch import (
     Generic as Generic,
     Operation as Operation,
     generic as generic,
     method as method,
     operations as operations,
 )
-from mdtensor.dispatch.suggestions import hint as _hint
 from mdtensor.dtypes import (
     DType as DType,
     bfloat16 as bfloat16,
@@ -84,7 +76,6 @@ from mdtensor.generics.activation import (
     hardswish as hardswish,
     hardtanh as hardtanh,
     leaky_relu as leaky_relu,
-    log_softmax as log_softmax,
     logsigmoid as logsigmoid,
     mish as mish,
     prelu as prelu,
@@ -93,34 +84,26 @@ from mdtensor.generics.activation import (
     selu as selu,
     sigmoid as sigmoid,
     silu as silu,
-    softmax as softmax,
     softplus as softplus,
     softsign as softsign,
 )
 from mdtensor.generics.arithmetic import (
     abs as abs,
     add as add,
-    ceil as ceil,
     clip as clip,
-    conj as conj,
     div as div,
-    floor as floor,
     floor_divide as floor_divide,
-    imag as imag,
     maximum as maximum,
     minimum as minimum,
     mul as mul,
     neg as neg,
     positive as positive,
     pow as pow,
-    real as real,
     reciprocal as reciprocal,
     remainder as remainder,
-    round as round,
     sign as sign,
     square as square,
     sub as sub,
-    trunc as trunc,
 )
 from mdtensor.generics.attention import (
     embedding as embedding,
@@ -128,21 +111,11 @@ from mdtensor.generics.attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
 from mdtensor.generics.comparison import (
-    bitwise_and as bitwise_and,
-    bitwise_invert as bitwise_invert,
-    bitwise_left_shift as bitwise_left_shift,
-    bitwise_or as bitwise_or,
-    bitwise_right_shift as bitwise_right_shift,
-    bitwise_xor as bitwise_xor,
     equal as equal,
     greater as greater,
     greater_equal as greater_equal,
     less as less,
     less_equal as less_equal,
-    logical_and as logical_and,
-    logical_not as logical_not,
-    logical_or as logical_or,
-    logical_xor as logical_xor,
     not_equal as not_equal,
 )
 from mdtensor.generics.conv import (
@@ -150,15 +123,37 @@ from mdtensor.generics.conv import (
     conv2d as conv2d,
     conv_transpose2d as conv_transpose2d,
 )
+from mdtensor.generics.conversion import astype as astype, to as to
 from mdtensor.generics.creation import (
-    astype as astype,
     empty_like as empty_like,
     full_like as full_like,
     ones_like as ones_like,
-    to as to,
     tril as tril,
     triu as triu,
     zeros_like as zeros_like,
+)
+from mdtensor.generics.dims import (
+    DYNAMIC as DYNAMIC,
+    Dim as Dim,
+    bind_dims as bind_dims,
+)
+from mdtensor.generics.exponential import (
+    exp as exp,
+    expm1 as expm1,
+    log as log,
+    log1p as log1p,
+    log2 as log2,
+    log10 as log10,
+    logaddexp as logaddexp,
+    sqrt as sqrt,
+)
+from mdtensor.generics.floating import (
+    copysign as copysign,
+    isfinite as isfinite,
+    isinf as isinf,
+    isnan as isnan,
+    nextafter as nextafter,
+    signbit as signbit,
 )
 from mdtensor.generics.indexing import (
     getitem as getitem,
@@ -167,6 +162,18 @@ from mdtensor.generics.indexing import (
     take_along_axis as take_along_axis,
 )
 from mdtensor.generics.linalg import matrix_transpose as matrix_transpose
+from mdtensor.generics.logic import (
+    bitwise_and as bitwise_and,
+    bitwise_invert as bitwise_invert,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift,
+    bitwise_xor as bitwise_xor,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    logical_xor as logical_xor,
+)
 from mdtensor.generics.manipulation import (
     broadcast_to as broadcast_to,
     concat as concat,
@@ -183,37 +190,6 @@ from mdtensor.generics.manipulation import (
     tile as tile,
     unstack as unstack,
 )
-from mdtensor.generics.math import (
-    acos as acos,
-    acosh as acosh,
-    asin as asin,
-    asinh as asinh,
-    atan as atan,
-    atan2 as atan2,
-    atanh as atanh,
-    copysign as copysign,
-    cos as cos,
-    cosh as cosh,
-    erf as erf,
-    exp as exp,
-    expm1 as expm1,
-    hypot as hypot,
-    isfinite as isfinite,
-    isinf as isinf,
-    isnan as isnan,
-    log as log,
-    log1p as log1p,
-    log2 as log2,
-    log10 as log10,
-    logaddexp as logaddexp,
-    nextafter as nextafter,
-    signbit as signbit,
-    sin as sin,
-    sinh as sinh,
-    sqrt as sqrt,
-    tan as tan,
-    tanh as tanh,
-)
 from mdtensor.generics.matmul import (
     linear as linear,
     matmul as matmul,
@@ -229,6 +205,11 @@ from mdtensor.generics.normalization import (
     normalize as normalize,
     rms_norm as rms_norm,
 )
+from mdtensor.generics.parts import (
+    conj as conj,
+    imag as imag,
+    real as real,
+)
 from mdtensor.generics.pool import (
     adaptive_avg_pool2d as adaptive_avg_pool2d,
     adaptive_max_pool2d as adaptive_max_pool2d,
@@ -241,9 +222,6 @@ from mdtensor.generics.pool import (
 from mdtensor.generics.reduction import (
     all as all,
     any as any,
-    cumulative_prod as cumulative_prod,
-    cumulative_sum as cumulative_sum,
-    diff as diff,
     max as max,
     mean as mean,
     min as min,
@@ -257,47 +235,81 @@ from mdtensor.generics.resize import (
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
 )
-from mdtensor.generics.sorting import (
+from mdtensor.generics.rounding import (
+    ceil as ceil,
+    floor as floor,
+    round as round,
+    trunc as trunc,
+)
+from mdtensor.generics.scan import (
+    cumulative_prod as cumulative_prod,
+    cumulative_sum as cumulative_sum,
+    diff as diff,
+)
+from mdtensor.generics.searching import (
     argmax as argmax,
     argmin as argmin,
-    argsort as argsort,
     count_nonzero as count_nonzero,
-    isin as isin,
     nonzero as nonzero,
     searchsorted as searchsorted,
-    sort as sort,
+    where as where,
+)
+from mdtensor.generics.sets import (
+    isin as isin,
     unique_all as unique_all,
     unique_counts as unique_counts,
     unique_inverse as unique_inverse,
     unique_values as unique_values,
-    where as where,
+)
+from mdtensor.generics.shares import log_softmax as log_softmax, softmax as softmax
+from mdtensor.generics.sorting import argsort as argsort, sort as sort
+from mdtensor.generics.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
+from mdtensor.generics.special import erf as erf
+from mdtensor.generics.trigonometry import (
+    acos as acos,
+    acosh as acosh,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    cos as cos,
+    cosh as cosh,
+    hypot as hypot,
+    sin as sin,
+    sinh as sinh,
+    tan as tan,
+    tanh as tanh,
 )
 from mdtensor.infer import infer as infer
-from mdtensor.interop import (
+from mdtensor.inspection import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
 )
-from mdtensor.operators import Operators as Operators, bind as _bind
-from mdtensor.ops.conversion import asarray as asarray, from_dlpack as from_dlpack
+from mdtensor.leaves import *
+from mdtensor.operators import Operators as Operators
+from mdtensor.ops.arrays import asarray as asarray, from_dlpack as from_dlpack
 from mdtensor.ops.creation import (
-    arange as arange,
     empty as empty,
     eye as eye,
     full as full,
-    linspace as linspace,
-    meshgrid as meshgrid,
     ones as ones,
     zeros as zeros,
 )
-from mdtensor.ops.elementwise import elementwise as elementwise
-from mdtensor.ops.for_each import (
-    for_each as for_each,
-    get_num_threads as get_num_threads,
-    set_num_threads as set_num_threads,
-)
+from mdtensor.ops.for_each import for_each as for_each
 from mdtensor.ops.manipulation import (
     broadcast_arrays as broadcast_arrays,
     broadcast_shapes as broadcast_shapes,
+)
+from mdtensor.ops.ranges import (
+    arange as arange,
+    linspace as linspace,
+    meshgrid as meshgrid,
+)
+from mdtensor.ops.scalar_function import elementwise as elementwise
+from mdtensor.ops.threads import (
+    get_num_threads as get_num_threads,
+    set_num_threads as set_num_threads,
 )
 from mdtensor.ops.views import (
     View as View,
@@ -313,8 +325,9 @@ from mdtensor.promotion import (
     promotion_rules as promotion_rules,
     result_type as result_type,
 )
-from mdtensor.spec.dims import DYNAMIC as DYNAMIC, Dim as Dim, bind_dims as bind_dims
-from mdtensor.spec.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
+from mdtensor.registration import register as register
+from mdtensor.selection import Method as Method, Selection as Selection
+from mdtensor.spelling import hint as _hint
 from mdtensor.support import Support as Support, support as support
 from mdtensor.tensor import (
     Tensor as Tensor,
@@ -322,6 +335,7 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
+from mdtensor.tracing import Call as Call, traced as traced
 from mdtensor.trial import try_call as _try_call  # noqa: F401  answers need it
 from mdtensor.type_info import (
     FloatInfo as FloatInfo,
@@ -330,7 +344,7 @@ from mdtensor.type_info import (
     iinfo as iinfo,
     isdtype as isdtype,
 )
-from mdtensor.types import *
+from mdtensor.which import which as which, why as why
 
 bool = dtypes.bool_
 newaxis = None
@@ -351,7 +365,7 @@ _public = {
     name
     for name, value in globals().items()
     if not name.startswith("_")
-    and (name in _MODULES or not isinstance(value, _ModuleType))
+    and (name in _MODULES or not isinstance(value, types.ModuleType))
 }
 # As NumPy does: `from mdtensor import *` leaves Python's own max and sum alone.
 __all__ = sorted(name for name in _public if not hasattr(builtins, name))

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import interop, tensor
+from mdtensor import dlpack, tensor
 from mdtensor.device import Device, cpu, device as find_device
-from mdtensor.errors import DeviceError, type_and_shape
-from mdtensor.generics.creation import to
+from mdtensor.errors import DeviceError
+from mdtensor.generics.conversion import to
 
 __all__ = ["DeviceConformance"]
 
@@ -105,7 +105,7 @@ class DeviceConformance:
 
     def test_a_buffer_is_not_the_host_array(self) -> None:
         place = self._usable()
-        if place.dlpack == interop.HOST:
+        if place.dlpack == dlpack.HOST:
             return  # a host may share memory with itself
         array = _full(1.0)
         buffer = place.from_host(array)
@@ -233,10 +233,7 @@ class DeviceConformance:
         for kind, here in self._tensors():
             there, name = to(here, self.device), kind.__name__
             _same(there.tolist(), here.tolist(), f"{name}.tolist()")
-            # Elements are not shown: that would copy them from the device.
-            place = f"{type_and_shape(there)}(device={self.device.name!r})"
-            wanted = repr(here) if self.device is cpu else place
-            _same(repr(there), wanted, f"repr({name})")
+            _same(str(there).split("\n")[1:], str(here).split("\n")[1:], f"str({name})")
             _same(there.__dlpack_device__(), self.device.dlpack, f"DLPack of {name}")
 
     # --- what the tests are made of ---------------------------------------------------

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mdtensor import dtypes
 from mdtensor.device import Device, register_device
 from mdtensor.errors import DeviceError
-from mdtensor.types import (
+from mdtensor.leaves import (
     ComplexTensor,
     FloatingTensor,
     LogicalTensor,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from mdtensor.dispatch.call_errors import bind, unrounded
-from mdtensor.dispatch.catalog import get_op
-from mdtensor.dispatch.method import Selection
-from mdtensor.dispatch.operation import Operation
+from mdtensor.arguments import bind
+from mdtensor.catalog import get_op
+from mdtensor.dispatch import Operation
 from mdtensor.errors import (
     DeviceError,
     DispatchError,
@@ -18,7 +17,9 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.spec.spec import TensorSpec, TileSpec, is_tensor
+from mdtensor.generics.spec import TensorSpec, TileSpec, is_tensor
+from mdtensor.mismatch import unrounded
+from mdtensor.selection import Selection
 
 
 # Inference uses the rule that methods check with, so it cannot promise what a call

@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.coercion import host_array
+from mdtensor.bound import is_operation
 from mdtensor.device import Device, Stream, cpu, device as find_device
-from mdtensor.dispatch.operation import Operation
-from mdtensor.dispatch.suggestions import attribute
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
@@ -32,11 +30,13 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.generics import creation, indexing, linalg, manipulation
-from mdtensor.interop import Interchange, check_api_version
-from mdtensor.operators import Operators, is_operation
-from mdtensor.printing import elements
-from mdtensor.spec.spec import TensorSpec
+from mdtensor.generics import conversion, indexing, linalg, manipulation
+from mdtensor.generics.spec import TensorSpec
+from mdtensor.host import host_array
+from mdtensor.inspection import check_api_version
+from mdtensor.interchange import Interchange
+from mdtensor.operators import Operators
+from mdtensor.spelling import attribute
 
 Natural = TypeVar("Natural", DType, None)
 _new = object.__new__
@@ -201,27 +201,9 @@ class Tensor(Interchange, Operators):
         """The transpose of each matrix in a stack."""
         return linalg.matrix_transpose(self)  # type: ignore[no-any-return]
 
-    def transpose(self, *axes: Any) -> Self:
-        """Return the axes in the order of `axes`, or all reversed; a view.
-
-        Raises:
-            ShapeError: `axes` are not all axes. Two of more than two axes, which
-                PyTorch swaps, are refused, as in NumPy.
-        """
-        order = axes[0] if len(axes) == 1 else axes
-        if order is None or (isinstance(order, tuple) and not order):
-            order = tuple(reversed(range(self.ndim)))
-        if isinstance(order, (tuple, list)) and len(order) != self.ndim:
-            raise ShapeError(
-                f"{len(order)} axes do not order {self.ndim} dimensions",
-                f"Give all {self.ndim}, or swap two with moveaxis(x, a, b)",
-                describe("transpose", self),
-            )
-        return manipulation.permute_dims(self, order)  # type: ignore[no-any-return]
-
     def to(self, device: Device | str) -> Any:
         """The tensor on `device`; itself if it is there."""
-        return creation.to(self, device)
+        return conversion.to(self, device)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
         """As `to`, under the array API's name; the move takes its turn in `stream`.
@@ -230,25 +212,24 @@ class Tensor(Interchange, Operators):
             OptionError: `stream` is none.
         """
         if stream is None:
-            return creation.to(self, device)
+            return conversion.to(self, device)
         if not isinstance(stream, Stream):
             problem = f"stream is {shown(stream)}, not a Stream"
             fix = "Use None, or a stream of the device"
             raise OptionError(problem, fix, describe("to_device", self, device))
         with stream:
-            return creation.to(self, device)
+            return conversion.to(self, device)
 
     def __repr__(self) -> str:
-        """Return type, shape and elements; of another device, where they are."""
-        head = type_and_shape(self)
-        # To show elements, a device would have to finish its work and copy them.
-        if self.device is not cpu:
-            return f"{head}(device={self.device.name!r})"
-        return f"{head}({elements(self._numbers(), f'{head}(')})"
+        """One short line; elements are shown by `str`."""
+        return type_and_shape(self)
+
+    def __str__(self) -> str:
+        return f"{self!r}\n{np.array2string(self._numbers())}"
 
     def __format__(self, spec: str) -> str:
-        """Format one element as a Python number; a tensor with axes only whole."""
-        if not spec and (self.shape or self.device is not cpu):
+        """Of one element, as of a Python number; without `spec` as by `str`."""
+        if not spec:
             return str(self)
         number = self._scalar("number")
         try:
@@ -327,7 +308,7 @@ def from_numpy(array: Any) -> Tensor:
 
     Example:
         >>> from_numpy(np.float32(1.0))
-        Float32Tensor[](1.)
+        Float32Tensor[]
     """
     try:
         found = np.asarray(array)
@@ -338,7 +319,7 @@ def from_numpy(array: Any) -> Tensor:
     return leaf(dtype).wrap(np.asarray(found, dtype.storage))
 
 
-Operation.from_numpy = staticmethod(from_numpy)
+Operators._from_numpy = staticmethod(from_numpy)
 
 
 def _unknown(x: Tensor, name: str) -> Any:

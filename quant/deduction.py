@@ -18,16 +18,16 @@ from mdtensor import (
     result_type,
 )
 from mdtensor.errors import grids
-from mdtensor.generics.conv import convolution, global_pooling, pooling
-from mdtensor.generics.matmul import affine, matrix_product
-from mdtensor.generics.reduction import extreme, reduction
+from mdtensor.generics.rules.conv import convolution, global_pooling, pooling
+from mdtensor.generics.rules.elementwise import along, broadcast, same
+from mdtensor.generics.rules.matmul import affine, matrix_product
+from mdtensor.generics.rules.reduction import extreme, reduction
+from mdtensor.generics.shapes import normalize_axes
+from mdtensor.quant import accumulators, joining, moving
 from mdtensor.quant.dtypes import FLOATS, qint32
-from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.presets import admit
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
-from mdtensor.spec.elementwise import along, broadcast, same
-from mdtensor.spec.shapes import normalize_axes
 
 Rule = Callable[..., TensorSpec]
 Grid = Callable[..., QParams]
@@ -97,7 +97,7 @@ def kept(rule: Rule) -> Rule:
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
         check_integers(out)
-        return on_grid(shape, combine.shared(specs, shape) if out is None else out)
+        return on_grid(shape, joining.shared(specs, shape) if out is None else out)
 
     return deduce
 
@@ -142,12 +142,12 @@ def reduced_grid(x: Any, *, axis: Any, keepdims: bool = False, **_: Any) -> QPar
         GridError: scales differ along it.
     """
     axes = normalize_axes(axis, x.ndim)
-    return moves.reduced(x.qparams, axes, keepdims)
+    return moving.reduced(x.qparams, axes, keepdims)
 
 
 def one_scale(x: Any, *_: Any, **__: Any) -> None:
     """Refuse scales that differ along an axis."""
-    combine.check_one_scale(x)
+    joining.check_one_scale(x)
 
 
 def of_something(rule: Rule) -> Rule:
@@ -173,7 +173,7 @@ def _codes_summed(
             "Leave dtype= away, or use dequantize(x) first",
         )
     shape = shape_of(reduction, x, **options)
-    grid = combine.without_zero(reduced_grid(x, **options))
+    grid = accumulators.without_zero(reduced_grid(x, **options))
     check_integers(out)
     return on_grid(shape, grid if out is None else out)
 
@@ -245,9 +245,9 @@ def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
     Where the sum is rounded, scales of w may differ inside it. There is no grid of the
     products then, and the bias is on any.
     """
-    combine.check_one_scale(x, beside=[t for t in (w, b) if t is not None])
+    joining.check_one_scale(x, beside=[t for t in (w, b) if t is not None])
     if w.qparams.is_along(None, 0):
-        combine.check_bias_grid(x.qparams, w, b)
+        accumulators.check_bias_grid(x.qparams, w, b)
     elif not is_rounded:
         raise GridError(
             f"weights have scales along {_where(w.qparams)}",
@@ -263,7 +263,7 @@ def _where(grid: QParams) -> str:
 
 def by_columns(x1: Any, x2: Any, *, is_rounded: bool = False) -> None:
     """One grid for x1; one a column of x2 or one, any where it is rounded."""
-    combine.check_one_scale(x1, beside=(x2,))
+    joining.check_one_scale(x1, beside=(x2,))
     if not is_rounded and not leaves_sum(x2):
         raise GridError(
             f"scales along {_where(x2.qparams)} cannot leave the sum",
@@ -277,19 +277,19 @@ def leaves_sum(x2: Any) -> bool:
 
 
 def _sum_grid(x1: Any, x2: Any, _: int) -> QParams:
-    return combine.of_sum(x1, x2)
+    return accumulators.of_sum(x1, x2)
 
 
 def _product_grid(x1: Any, x2: Any, _: int) -> QParams:
-    return combine.of_product(x1, x2)
+    return accumulators.of_product(x1, x2)
 
 
 def _conv_grid(x: Any, w: Any, *_: Any) -> QParams:
-    return combine.of_products(x.qparams, w.qparams, 1)
+    return accumulators.of_products(x.qparams, w.qparams, 1)
 
 
 def _matmul_grid(x: Any, w: Any, *rest: Any) -> QParams:
-    return combine.of_products(x.qparams, w.qparams, rest[-1] - 1)
+    return accumulators.of_products(x.qparams, w.qparams, rest[-1] - 1)
 
 
 curve = Ruled(rounded(same))

@@ -18,8 +18,8 @@ from fractions import Fraction
 from typing import Any
 import numpy.typing as npt
 from mdtensor import DType
-from mdtensor.quant import qparams_checks
-from mdtensor.quant.qparams_checks import FloatArray, IntArray
+from mdtensor.quant import limits
+from mdtensor.quant.limits import FloatArray, IntArray
 
 class QParams(Generic[_T_co]):
     __slots__ = ('axis', 'block_size', 'dtype', 'narrow_range', 'rounding', 'scale', 'zero_point')

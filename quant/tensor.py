@@ -7,30 +7,23 @@ A quantized tensor is not a tensor of integers: arithmetic on it is arithmetic o
 real numbers its codes stand for. The codes are at `.codes`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import prod
-from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from mdtensor import (
     DType,
     ExchangeError,
-    Float32Tensor,
     GridError,
     ShapeError,
-    StorageError,
     Tensor,
     TensorSpec,
     UInt8Tensor,
-    cpu,
     leaf,
 )
-from mdtensor.errors import shown, type_and_shape
-from mdtensor.kernels.numpy import int4
-from mdtensor.printing import corners, of_parts
+from mdtensor.kernels.dense import nibbles
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
     qfloat8_e5m2,
@@ -42,101 +35,9 @@ from mdtensor.quant.dtypes import (
     quint8,
     stored_as,
 )
+from mdtensor.quant.limits import as_stored, check_codes
 from mdtensor.quant.qparams import QParams, given_grid
-from mdtensor.quant.qparams_checks import as_stored, check_codes
-
-# Codes and their grid as what a file keeps: arrays by endings of names, and facts.
-#
-#     ""             the codes: integers, packed bytes, or 8-bit floats
-#     "_scale"       the scales, float32; float64 for `qint32`
-#     "_zero_point"  as many zero points, in the type of a code; unless all are 0
-#
-# Facts are those of `QParams` that are not its defaults: `axis`, `block_size`,
-# `narrow_range`; the rule of `rounding`; and the `shape` of packed codes, where that of
-# their bytes is another.
-
-Array = npt.NDArray[Any]
-SCALE, ZERO_POINT = "_scale", "_zero_point"
-_FACTS = {"axis": int, "block_size": int, "narrow_range": bool, "rounding": str}
-
-
-def parts_of(x: Any) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The arrays and the facts of a tensor of codes."""
-    grid, codes = x.qparams, x.device.to_host(x.buffer)
-    parts = {"": codes, SCALE: grid.scale.astype(_scale_type(grid.dtype))}
-    if grid.zero_point.any():
-        parts[ZERO_POINT] = grid.zero_point.astype(grid.dtype.storage)
-    told = {name: getattr(grid, name) for name in _FACTS} | {"rounding": x.rounding}
-    facts = {n: v for n, v in told.items() if v is not None and v is not False}
-    return parts, facts if x.shape == codes.shape else facts | {"shape": [*x.shape]}
-
-
-def tensor_of(leaf: Any, parts: dict[str, Array], facts: dict[str, Any]) -> Any:
-    """The tensor that `parts_of` took apart.
-
-    Raises:
-        StorageError: other parts, facts or element types than it gives.
-        GridError, ShapeError, OptionError, CastError: they make no grid, or it does not
-            fit the codes.
-    """
-    for name, given in (("parts", parts), ("facts", facts)):
-        if not isinstance(given, Mapping):
-            raise StorageError(f"{name} is {shown(given)}", "Pass what to_parts gave")
-    facts = dict(facts)
-    shape = facts.pop("shape", None)
-    grid = _grid(leaf.dtype, parts, facts)
-    if leaf.dtype.bits < 8:
-        x = _unpacked(leaf, _typed(parts, "", np.dtype(np.uint8)), grid, shape)
-    elif shape is None:
-        x = leaf.wrap(_typed(parts, "", leaf.dtype.storage), grid)
-    else:
-        raise StorageError(f"{leaf.dtype} has the shape of its array, and no other")
-    if grid.narrow_range:
-        check_codes(x.codes.buffer, grid)
-    return x
-
-
-def _grid(dtype: DType, parts: dict[str, Array], facts: dict[str, Any]) -> QParams:
-    odd = sorted({*parts} - {"", SCALE, ZERO_POINT} | {*facts} - {*_FACTS})
-    if odd or not {"", SCALE} <= {*parts}:
-        what = f"not {shown(odd[0])}" if odd else "here one is missing"
-        raise StorageError(f"{dtype} is codes on scales, and {what}")
-    for name, given in facts.items():
-        if type(given) is not _FACTS[name]:
-            raise StorageError(f"{name} is {shown(given)}")
-    scale = _typed(parts, SCALE, _scale_type(dtype))
-    zeros = np.zeros(scale.shape, np.int64)
-    if ZERO_POINT in parts:
-        zeros = _typed(parts, ZERO_POINT, dtype.storage)
-    return QParams(scale, zeros, dtype=dtype, **facts)
-
-
-def _scale_type(dtype: DType) -> np.dtype[Any]:
-    return np.dtype(np.float64 if dtype is qint32 else np.float32)
-
-
-def _typed(parts: dict[str, Array], ending: str, stored: np.dtype[Any]) -> Array:
-    found = parts[ending]
-    if found.dtype != stored:
-        what = ending[1:] or "codes"
-        raise StorageError(f"{what} of type {found.dtype}, not {stored}")
-    return found
-
-
-def _unpacked(leaf: Any, packed: Array, grid: QParams, shape: Any) -> Any:
-    """The tensor of `shape` whose bytes these are, with a nibble of 0 behind the last
-    code of an odd number."""
-    sizes = [*packed.shape] if shape is None else shape
-    is_shape = isinstance(sizes, list) and all(
-        type(size) is int and size >= 0 for size in sizes
-    )
-    if not is_shape:
-        raise StorageError(f"the shape of codes is {shown(shape)}")
-    x = leaf.wrap(packed, grid, tuple(sizes))
-    is_odd = prod(sizes[-1:]) % 2
-    if is_odd and (packed[..., -1:] if sizes else packed).max(initial=0) > 15:
-        raise StorageError("there are bits behind the last code")
-    return x
+from mdtensor.quant.storing import parts_of, tensor_of
 
 
 class QuantizedTensor(Tensor):
@@ -152,16 +53,16 @@ class QuantizedTensor(Tensor):
         CastError: a code outside the range.
     """
 
-    __slots__ = ("_qparams", "kept", "rounding")
-    #: How errors call kinds whose names say nothing to a user.
-    in_words = ""
+    __slots__ = ("kept", "qparams", "rounding")
+    #: What a call that no method fits suggests.
+    remedy = "Use dequantize(x) to compute with its numbers, or x.codes"
     #: What a call that wants one of these suggests for anything else.
     offer = (
         "Use QInt8Tensor(codes, scale=s) for codes, "
-        "quantize(asarray(x), qparams) for numbers"
+        "quantize(asarray(a), qparams) for numbers"
     )
 
-    _qparams: QParams
+    qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes.
     rounding: str | None
     kept: tuple[Any, ...]  # what `ops/keeping.py` made of the codes, for itself
@@ -183,7 +84,7 @@ class QuantizedTensor(Tensor):
         check_codes(self.device.to_host(found), grid)
 
     def _become(self, made: Self) -> None:
-        self.buffer, self._qparams = made.buffer, made.qparams
+        self.buffer, self.qparams = made.buffer, made.qparams
         self.rounding, self.kept = made.rounding, ()
 
     @classmethod
@@ -198,40 +99,15 @@ class QuantizedTensor(Tensor):
 
     @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
-        qparams = cls._fitting(qparams, shape)
-        # NumPy makes a scalar of an array without axes.
-        new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
-        new._take(qparams)
-        return new
-
-    @classmethod
-    def _fitting(cls, qparams: Any, shape: tuple[int, ...]) -> QParams:
-        """Return a grid that is one for codes of this type and `shape`."""
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
             raise cls._gridless(f", got {qparams}")
         qparams.check_fit(shape, "codes of shape", cls.__name__)
-        return qparams
-
-    def _take(self, qparams: QParams) -> None:
-        self._qparams, self.rounding, self.kept = qparams, qparams.rounding, ()
+        # NumPy makes a scalar of an array without axes.
+        new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
+        new.qparams, new.rounding, new.kept = qparams, qparams.rounding, ()
         if qparams.rounding is not None:
-            self._qparams = qparams.rounded(None)
-
-    def _set_qparams(self, qparams: Any) -> None:
-        self._take(self._fitting(qparams, self.shape))
-
-    # The getter runs in C: every call of a quantized operation reads the grid.
-    qparams: QParams = property(  # type: ignore[assignment]
-        attrgetter("_qparams"), _set_qparams, doc="The grid that the codes lie on."
-    )
-
-    @classmethod
-    def ways(cls) -> tuple[tuple[str, type], ...]:
-        """Return what to write for `x` in a call, and the type that it has then."""
-        return (
-            ("dequantize(x)", Float32Tensor),
-            ("x.codes", leaf(stored_as(cls.dtype), cls.device)),
-        )
+            new.qparams = qparams.rounded(None)
+        return new
 
     @classmethod
     def _gridless(cls, given: str = "") -> GridError:
@@ -287,24 +163,8 @@ class QuantizedTensor(Tensor):
         return made
 
     def __repr__(self) -> str:
-        """Return the numbers that the codes stand for, the codes and their grid."""
         rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
-        if self.device is not cpu:
-            rest = f"{self.qparams.describe()}{rule}, device={self.device.name!r}"
-            return f"{type_and_shape(self)}({rest})"
-        at = corners(self.shape)
-        numbers, codes = self._numbers(at), self.codes.buffer
-        codes = codes if at is None else codes[np.ix_(*at)]
-        arrays = [("", numbers), ("codes=", codes)]
-        rest = f"{self.qparams.describe()}{rule}"
-        return of_parts(type_and_shape(self), arrays, rest, at is not None)
-
-    def __format__(self, spec: str) -> str:
-        return super().__format__(spec) if spec else str(self)
-
-    def _described(self) -> str:
-        """Return type, shape and grid, as errors name a tensor: without elements."""
-        return f"{type_and_shape(self)}({self.qparams.describe_range()})"
+        return f"{super().__repr__()}({self.qparams.describe_range()}{rule})"
 
     def __reduce__(self) -> Any:
         return type(self), (self.device.to_host(self.buffer), self._ruled())
@@ -316,15 +176,9 @@ class QuantizedTensor(Tensor):
         """The grid, from which a new tensor has its rule."""
         return self.qparams.rounded(self.rounding)
 
-    def _numbers(self, at: tuple[Any, ...] | None = None) -> Any:
-        """Return the numbers that the codes stand for, all or those at `at`."""
+    def _numbers(self) -> Any:
         grid, host = self.qparams, self.device.to_host(self._elements())
         zero, scale = (grid.along(v, self.shape) for v in (grid.zero_point, grid.scale))
-        if at is not None:  # a summary does not compute what it leaves out
-            zero, scale, host = (
-                np.broadcast_to(part, self.shape)[np.ix_(*at)]
-                for part in (zero, scale, host)
-            )
         with np.errstate(over="ignore", under="ignore"):
             return ((host.astype(np.float64) - zero) * scale).astype(np.float32)
 
@@ -340,19 +194,18 @@ class QuantizedTensor(Tensor):
 
     def _no_numbers(self) -> GridError:
         return GridError(
-            f"{self._described()} holds codes, not numbers",
-            "Use x.codes or quant.dequantize(x)",
+            f"{self!r} holds codes, not numbers", "Use x.codes or quant.dequantize(x)"
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise GridError(
-            f"{self._described()} is no array of numbers",
+            f"{self!r} is no array of numbers",
             "Use numpy.asarray(x.codes) or numpy.asarray(quant.dequantize(x))",
         )
 
     def __dlpack__(self, **options: Any) -> Any:
         raise ExchangeError(
-            f"{self._described()} has a grid, which DLPack cannot hand over",
+            f"{self!r} has a grid, which DLPack cannot hand over",
             "Export x.codes or quant.dequantize(x)",
         )
 
@@ -367,7 +220,6 @@ class AffineTensor(QuantizedTensor):
     """Codes on an affine grid: scale and zero point."""
 
     __slots__ = ()
-    in_words = "a quantized tensor of integers"
 
 
 # 16-bit codes share the methods of 8-bit codes; only the compiled steps need 8 bits
@@ -376,7 +228,6 @@ class ShortTensor(AffineTensor):
     """Codes of at most 16 bits: what products and functions of one code take."""
 
     __slots__ = ()
-    in_words = "a quantized tensor of at most 16 bits"
 
 
 # A kind instead of a union, so that a new narrow type does not edit every signature
@@ -385,7 +236,6 @@ class NarrowTensor(ShortTensor):
     """Codes of at most 8 bits: what compiled kernels take."""
 
     __slots__ = ()
-    in_words = "a quantized tensor of at most 8 bits"
 
 
 # The buffer stays plain bytes, so that devices, pickle and kernels need not know about
@@ -402,7 +252,6 @@ class PackedTensor(NarrowTensor):
     """
 
     __slots__ = ("is_part", "shape")
-    in_words = "a 4-bit quantized tensor"
 
     shape: tuple[int, ...]
     is_part: bool  # copied, where codes of whole bytes would share memory
@@ -430,7 +279,7 @@ class PackedTensor(NarrowTensor):
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:
         """The tensor whose `.codes` these are, which are trusted to fit."""
-        return cls.wrap(int4.pack(codes), qparams, codes.shape)
+        return cls.wrap(nibbles.pack(codes), qparams, codes.shape)
 
     def _become(self, made: Self) -> None:
         super()._become(made)
@@ -446,11 +295,9 @@ class PackedTensor(NarrowTensor):
 
     @property
     def codes(self) -> Any:
-        """Return the codes as plain integers, a byte each: a read-only copy."""
+        """The codes as a tensor of plain integers, a byte each."""
         is_signed = self.qparams.minimum < 0
-        unpacked = int4.unpack(self.buffer, self.shape, is_signed)
-        # Two codes share a byte: writing into the copy would change nothing here.
-        unpacked.flags.writeable = False
+        unpacked = nibbles.unpack(self.buffer, self.shape, is_signed)
         return leaf(stored_as(self.dtype), self.device).wrap(unpacked)
 
     def __reduce__(self) -> Any:
@@ -511,7 +358,6 @@ class ScaledFloatTensor(QuantizedTensor):
     """
 
     __slots__ = ()
-    in_words = "a quantized tensor of 8-bit floats"
 
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:

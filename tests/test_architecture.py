@@ -22,24 +22,22 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = (("mdtensor.kernels", "kernels"), ("mdtensor.quant", "quant"))
 FOLDERS += (("mdtensor", "mdtensor"),)
 
-# A package of its own, `pytest_mdtensor`: pytest loads it before it loads mdtensor.
-PYTEST_PLUGIN = "mdtensor/diagnose/pytest_plugin"
-
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"files", "html", "printing", "dispatch.place", "dispatch.suggestions"},
+    {"wording", "markup", "files", "parameters", "place"},
     {"errors"},
-    {"device", "dtypes", "dispatch.declaration", "dispatch.call"},
-    {"promotion", "type_info", "dispatch.checks", "dispatch.numpy_arguments"},
-    {"coercion", "spec", "dispatch.call_errors"},
-    {"interop", "dispatch.method"},
-    {"dispatch.operation"},
-    {"dispatch", "dispatch.builder", "dispatch.introspect", "generics"},
-    {"operators", "dispatch.catalog"},
+    {"dtypes"},
+    {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
+    {"mismatch", "arguments", "fitting"},
+    {"selection"},
+    {"device", "dispatch", "host", "dlpack"},
+    {"generics", "registration", "watching"},
+    {"tracing", "which"},
+    {"operators", "interchange", "inspection", "catalog", "bound"},
     {"infer"},
     {"tensor"},
-    {"types", "registry"},
-    {"ops"},
+    {"leaves", "registry"},
+    {"ops", "probe"},
     {"linalg", "fft", "extend", "support", "tables", "checking", "wide", "safetensors"},
     {"trial"},
     {"stubs"},
@@ -68,28 +66,17 @@ LEAVES = {
 }  # imported by entry points
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
-CALLS_KERNELS = {
-    "ops",
-    "extend",
-    "checking",
-    "wide",
-    "cuda",
-    "emucuda",
-    "diagnose",
-    "cli",
-}
-CALLS_KERNELS |= {"dispatch.introspect", "trial"}  # they observe what runs
+CALLS_KERNELS = {"ops", "checking", "wide", "cuda", "emucuda", "diagnose", "cli"}
+CALLS_KERNELS |= {"tracing", "trial"}  # they observe what runs
 QUANT_MAY_NAME = {
     "errors",
-    "printing",
     "files",
     "dtypes",
     "promotion",
     "dispatch",
     "generics",
-    "spec",
     "tensor",
-    "types",
+    "leaves",
     "checking",
 }
 
@@ -97,7 +84,9 @@ QUANT_MAY_NAME = {
 THIRD_PARTY = {
     "plum": (
         "mdtensor.errors",
+        "mdtensor.mismatch",
         "mdtensor.dispatch",
+        "mdtensor.selection",
         "mdtensor.diagnose",
     ),
     "beartype": ("mdtensor.dispatch", "mdtensor.diagnose"),
@@ -124,7 +113,7 @@ THIRD_PARTY = {
 }
 BANNED = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base"}
 FILE_LINES = 600
-FUNCTION_LINES = 40
+FUNCTION_LINES = 30
 KERNEL_LINES = 60
 
 
@@ -196,8 +185,6 @@ def read(root: Path, folders: tuple[tuple[str, str], ...] = FOLDERS) -> Checkout
     for package, folder in folders:
         start = root / folder
         for path in sorted(start.rglob("*.py")):
-            if root / PYTEST_PLUGIN in path.parents:
-                continue
             parts = path.relative_to(start).with_suffix("").parts
             below = [part for part in parts if part != "__init__"]
             name = ".".join([package, *below])
@@ -240,15 +227,8 @@ def _targets(
 
 
 def part(name: str, depth: int = 1) -> str:
-    """Return `ops` for mdtensor.ops.conv; empty where the name ends before.
-
-    Files of mdtensor.dispatch are parts of their own: types, shape rules and operations
-    stand between them.
-    """
-    names = [*name.split("."), "", ""]
-    if depth == 1 and names[1] == "dispatch" and names[2]:
-        return f"dispatch.{names[2]}"
-    return names[depth]
+    """`ops` for mdtensor.ops.conv; empty where the name ends before."""
+    return [*name.split("."), "", ""][depth]
 
 
 def is_inside(name: str, package: str) -> bool:
@@ -611,17 +591,17 @@ CLEAN = {
     "mdtensor/dtypes.py": "from mdtensor.errors import MdtensorError",
     "mdtensor/promotion.py": "from . import dtypes",
     "mdtensor/device.py": "from .errors import MdtensorError",
-    "mdtensor/dispatch/operation.py": "import plum\nimport mdtensor.errors",
+    "mdtensor/dispatch.py": "import plum\nfrom mdtensor.errors import MdtensorError",
     "mdtensor/generics/__init__.py": "from .elementwise import add as add",
-    "mdtensor/generics/elementwise.py": "import mdtensor.dispatch.operation",
-    "mdtensor/coercion.py": "from mdtensor import dtypes",
+    "mdtensor/generics/elementwise.py": "from mdtensor.dispatch import generic",
+    "mdtensor/host.py": "from mdtensor import dtypes",
     "mdtensor/operators.py": "from mdtensor.generics import add",
     "mdtensor/tensor.py": "from mdtensor.operators import Operators",
     "mdtensor/ops/__init__.py": "",
     "mdtensor/ops/elementwise.py": """
         import numpy as np
         from typing import Union
-        from mdtensor.kernels.cpu.generic import elementwise as cpu
+        from mdtensor.kernels.cpu import elementwise as cpu
         @method(add)
         def add(x: Union[Float32Tensor, Int8Tensor], y: Tensor, /):
             return isinstance(x, Tensor) or type(x) is type(y)
@@ -631,7 +611,7 @@ CLEAN = {
     "kernels/__init__.py": "",
     "kernels/rescale.py": "from fractions import Fraction",
     "kernels/cpu/__init__.py": "",
-    "kernels/cpu/generic/elementwise.py": "import numba",
+    "kernels/cpu/elementwise.py": "import numba\nimport mdtensor.kernels.rescale",
     "kernels/reference/__init__.py": "",
     "kernels/reference/elementwise.py": "import numpy",
     "quant/__init__.py": "from mdtensor.quant import qparams, ops",
@@ -646,7 +626,7 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
         ("mdtensor/dtypes.py", "from . import promotion"),
         ("mdtensor/dtypes.py", "import mdtensor"),
         ("mdtensor/promotion.py", "from .tensor import Tensor"),
-        ("mdtensor/dispatch/operation.py", "from mdtensor import tensor"),
+        ("mdtensor/dispatch.py", "from mdtensor import device"),
         ("mdtensor/generics/elementwise.py", "from ..tensor import Tensor"),
         ("mdtensor/operators.py", "from mdtensor.tensor import Tensor"),
         ("mdtensor/tensor.py", "from mdtensor.ops.elementwise import add"),
@@ -662,20 +642,17 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
         ("quant/ops/__init__.py", "import mdtensor.diagnose"),
     ],
     kernels_stand_alone: [
-        ("kernels/cpu/generic/elementwise.py", "import mdtensor"),
-        (
-            "kernels/cpu/generic/elementwise.py",
-            "from mdtensor.errors import ShapeError",
-        ),
-        ("kernels/cpu/generic/elementwise.py", "def f():\n    import mdtensor.tensor"),
+        ("kernels/cpu/elementwise.py", "import mdtensor"),
+        ("kernels/cpu/elementwise.py", "from mdtensor.errors import ShapeError"),
+        ("kernels/cpu/elementwise.py", "def f():\n    import mdtensor.tensor"),
         (
             "kernels/reference/elementwise.py",
-            "from mdtensor.kernels.cpu.generic import elementwise",
+            "from mdtensor.kernels.cpu import elementwise",
         ),
     ],
     quant_is_a_stranger: [
         ("quant/qparams.py", "from mdtensor.ops.elementwise import add"),
-        ("quant/qparams.py", "from mdtensor.dispatch.operation import _table"),
+        ("quant/qparams.py", "from mdtensor.dispatch import _table"),
         ("quant/qparams.py", "from mdtensor import _secret"),
     ],
     quant_arrows: [
@@ -685,7 +662,7 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
     strangers_are_named_where_they_belong: [
         ("mdtensor/tensor.py", "import plum"),
         ("mdtensor/ops/elementwise.py", "def f():\n    import numba"),
-        ("kernels/cpu/generic/elementwise.py", "import scipy"),
+        ("kernels/cpu/elementwise.py", "import scipy"),
     ],
     no_cycles: [
         ("mdtensor/errors.py", "def f():\n    import mdtensor.dtypes"),
@@ -700,8 +677,8 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
         ("mdtensor/generics/conv.py", "pass\n" * 601),
     ],
     functions_are_short: [
-        ("mdtensor/ops/conv.py", "def f():\n" + "    pass\n" * 41),
-        ("kernels/cpu/generic/conv.py", "def f():\n" + "    pass\n" * 61),
+        ("mdtensor/ops/conv.py", "def f():\n" + "    pass\n" * 31),
+        ("kernels/cpu/conv.py", "def f():\n" + "    pass\n" * 61),
     ],
     no_star_imports: [
         ("mdtensor/ops/elementwise.py", "from numpy import *"),

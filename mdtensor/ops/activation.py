@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from mdtensor.dispatch.operation import method
+from mdtensor.dispatch import method
 from mdtensor.errors import checked
 from mdtensor.generics.activation import (
     celu,
@@ -13,7 +13,6 @@ from mdtensor.generics.activation import (
     hardswish,
     hardtanh,
     leaky_relu,
-    log_softmax,
     logsigmoid,
     mish,
     prelu,
@@ -22,17 +21,17 @@ from mdtensor.generics.activation import (
     selu,
     sigmoid,
     silu,
-    softmax,
     softplus,
     softsign,
 )
-from mdtensor.kernels.numpy import activation as kernel
+from mdtensor.generics.options import number
+from mdtensor.generics.shapes import normalize_axis
+from mdtensor.generics.shares import log_softmax, softmax
+from mdtensor.kernels.dense import activation as kernel
+from mdtensor.leaves import FloatingTensor, RealTensor
 from mdtensor.ops.operands import deduced, on_host
 from mdtensor.promotion import fit_scalar
-from mdtensor.spec.options import number
-from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor
-from mdtensor.types import FloatingTensor, RealTensor
 
 
 @method(relu)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.dispatch.operation import method
+from mdtensor.dispatch import method
 from mdtensor.errors import OptionError, checked, shown
-from mdtensor.generics.creation import to
+from mdtensor.generics.conversion import to
 from mdtensor.generics.fft import (
     fft,
     fftn,
@@ -17,18 +17,17 @@ from mdtensor.generics.fft import (
     ihfft,
     irfft,
     irfftn,
-    length,
-    lengths,
     rfft,
     rfftn,
 )
-from mdtensor.kernels.numpy import fft as kernel
+from mdtensor.generics.options import number
+from mdtensor.generics.rules.fft import length, lengths
+from mdtensor.generics.shapes import normalize_axes
+from mdtensor.kernels.dense import fft as kernel
+from mdtensor.leaves import ComplexTensor, FloatingTensor
 from mdtensor.ops.operands import Dense, deduced
 from mdtensor.promotion import DEFAULT_FLOAT
-from mdtensor.spec.options import number
-from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor, leaf
-from mdtensor.types import ComplexTensor, FloatingTensor
 
 
 @method(fft)

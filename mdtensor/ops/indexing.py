@@ -6,23 +6,17 @@ import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import cpu
-from mdtensor.dispatch.operation import method
+from mdtensor.dispatch import method
 from mdtensor.errors import BoundsError, MdtensorError, WriteError, checked, describe
-from mdtensor.generics.indexing import (
-    check_value,
-    getitem,
-    setitem,
-    take,
-    take_along_axis,
-    take_axis,
-)
-from mdtensor.kernels.numpy import indexing as kernel
+from mdtensor.generics.indexing import getitem, setitem, take, take_along_axis
+from mdtensor.generics.keys import entries, index_shape, is_mask, is_pick
+from mdtensor.generics.rules.indexing import check_value, take_axis
+from mdtensor.generics.shapes import normalize_axis
+from mdtensor.kernels.dense import indexing as kernel
+from mdtensor.leaves import IntegerTensor
 from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.promotion import is_weak
-from mdtensor.spec.indices import entries, index_shape, is_mask, is_pick
-from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor, from_numpy, leaves
-from mdtensor.types import IntegerTensor
 
 #: Indices that NumPy and we read alike, and of which it makes views.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -84,9 +78,6 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     if not x.buffer.flags.writeable:
         call = describe("setitem", x, given)
         fix = "Write into asarray(x, copy=True)"
-        if x.dtype.is_integer and x.dtype.bits == 8:
-            # The codes of 4-bit tensors are unpacked copies, which look like this.
-            fix += ", or q[key] = value where these are the codes of a 4-bit q"
         raise WriteError("the buffer is read-only", fix, call)
     target = x.buffer if view is None else view
     kernel.setitem(target, tuple(map(_buffer, indices)), number(given, x.dtype))

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, Union
 
-from mdtensor.dispatch.operation import method
+from mdtensor.dispatch import method
 from mdtensor.errors import OptionError, checked, describe, shown
 from mdtensor.generics.manipulation import (
     broadcast_to,
@@ -21,9 +21,7 @@ from mdtensor.generics.manipulation import (
     tile,
     unstack,
 )
-from mdtensor.kernels.numpy import manipulation as kernel
-from mdtensor.ops.operands import Dense, allocated, deduced, number
-from mdtensor.spec.shapes import (
+from mdtensor.generics.shapes import (
     DYNAMIC,
     Shape,
     broadcast_shapes as joint_shape,
@@ -35,8 +33,11 @@ from mdtensor.spec.shapes import (
     permutation,
     roll_steps,
 )
+from mdtensor.kernels.dense import manipulation as kernel
+from mdtensor.leaves import IntegerTensor
+from mdtensor.ops.memory import allocated
+from mdtensor.ops.operands import Dense, deduced, number
 from mdtensor.tensor import Tensor
-from mdtensor.types import IntegerTensor
 
 
 @method(reshape)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mdtensor.errors import StorageError, shown
 from mdtensor.files import replacement
+from mdtensor.generics.options import place
 from mdtensor.safetensors.parts import (
     KEY,
     Array,
@@ -28,7 +29,6 @@ from mdtensor.safetensors.parts import (
     put_together,
     taken_apart,
 )
-from mdtensor.spec.options import place
 from mdtensor.tensor import Tensor
 
 Bytes = npt.NDArray[np.uint8]
@@ -184,7 +184,8 @@ def safe_open(filename: str | os.PathLike[str]) -> SafeTensors:
         >>> save_file({"a": md.ones(2), "b": md.ones(3)}, "ab.safetensors")
         >>> with safe_open("ab.safetensors") as file:
         ...     print(list(file), file["b"])
-        ['a', 'b'] Float32Tensor[3]([1., 1., 1.])
+        ['a', 'b'] Float32Tensor[3]
+        [1. 1. 1.]
 
     Source: safetensors, `safe_open`.
     """
@@ -324,8 +325,7 @@ def save_file(
         >>> from mdtensor.safetensors import load_file
         >>> save_file({"a": md.ones((2, 3))}, "a.safetensors")
         >>> load_file("a.safetensors")["a"]
-        Float32Tensor[2,3]([[1., 1., 1.],
-                            [1., 1., 1.]])
+        Float32Tensor[2,3]
 
     Source: safetensors, `safetensors.numpy.save_file`.
     """

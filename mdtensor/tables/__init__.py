@@ -8,7 +8,9 @@
 Methods are written for tags: `def op(tag: Tag[Cpu, Floating], x: Tensor, /)`.
 """
 
-from mdtensor.tables.coordinate import (
+from mdtensor.tables.axes import Axes as Axes, Axis as Axis
+from mdtensor.tables.coordinate import Coordinate as Coordinate
+from mdtensor.tables.kinds import (
     Adaptive as Adaptive,
     BFloat16 as BFloat16,
     BlockSize as BlockSize,
@@ -18,7 +20,6 @@ from mdtensor.tables.coordinate import (
     Complex128 as Complex128,
     Contiguity as Contiguity,
     Contiguous as Contiguous,
-    Coordinate as Coordinate,
     Cpu as Cpu,
     Cuda as Cuda,
     Determinism as Determinism,
@@ -55,6 +56,5 @@ from mdtensor.tables.observed import (
     element_type as element_type,
     placement as placement,
 )
-from mdtensor.tables.space import Axes as Axes, Axis as Axis
 from mdtensor.tables.table import DispatchTable as DispatchTable
 from mdtensor.tables.tag import Tag as Tag

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.case import Case, run
+from mdtensor.kernels.cpu import moves
+from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate.digest import Case
+from mdtensor.quant.certificate.stepping import run
 
 SHAPE = (2, 6, 5, 33)
 #: Views of codes of SHAPE: rows in a row, single bytes, from behind, and one for many.
@@ -33,16 +34,16 @@ def cases() -> Iterator[Case]:
 
 
 def moved(name: str, look: Callable[[Any], Any]) -> Case:
-    x = case.unsigned("any", f"move: {name}: x", SHAPE)
-    step = steps.Move(look)
+    x = draw.unsigned("any", f"move: {name}: x", SHAPE)
+    step = moves.Move(look)
     return Case("move", name, lambda threads: run(step, (x,), threads), lambda: look(x))
 
 
 def taken(axis: int) -> Case:
     name = f"axis {axis}"
     places = PLACES[SHAPE[axis] > PLACES]
-    x = case.unsigned("any", f"take: {name}: x", SHAPE)
-    step = steps.Take(places, axis)
+    x = draw.unsigned("any", f"take: {name}: x", SHAPE)
+    step = moves.Take(places, axis)
     return Case(
         *("take", name),
         lambda threads: run(step, (x,), threads),
@@ -53,9 +54,9 @@ def taken(axis: int) -> Case:
 def joined(axis: int) -> Case:
     name = f"axis {axis}"
     shape = (*SHAPE[:axis], 3, *SHAPE[axis + 1 :])
-    x = case.unsigned("any", f"concat: {name}: x", SHAPE)
-    y = case.unsigned("any", f"concat: {name}: y", shape)
-    step = steps.Concat(axis)
+    x = draw.unsigned("any", f"concat: {name}: x", SHAPE)
+    y = draw.unsigned("any", f"concat: {name}: y", shape)
+    step = moves.Concat(axis)
     return Case(
         *("concat", name),
         lambda threads: run(step, (x, y), threads),

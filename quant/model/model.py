@@ -20,23 +20,25 @@ from typing import Any
 from mdtensor import DType, TensorSpec
 from mdtensor.checking import is_checked
 from mdtensor.errors import DataError, written
-from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu import runway
 from mdtensor.quant.dtypes import qint8
-from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.onnx import read
-from mdtensor.quant.model.passes import scaling, simplify
-from mdtensor.quant.model.passes.rounding import refusal, refused, ruled, settled
-from mdtensor.quant.model.quantize import (
+from mdtensor.quant.model import (
     algorithms,
     calibrate,
     quantize,
+    read,
+    rewrite,
+    scaling,
     weight_only,
     weights,
 )
-from mdtensor.quant.model.quantize.calibrate import Calibration
-from mdtensor.quant.model.quantize.float_nodes import is_quantized
-from mdtensor.quant.model.run.inputs import Shapes, checked_feeds, chosen
-from mdtensor.quant.model.run.plan import Plan
+from mdtensor.quant.model.calibrate import Calibration
+from mdtensor.quant.model.feeds import checked_feeds
+from mdtensor.quant.model.floating import is_quantized
+from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.input_shapes import Shapes, chosen
+from mdtensor.quant.model.plan import Plan
+from mdtensor.quant.model.ruled import refusal, refused, ruled, settled
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_of_codes
@@ -53,7 +55,7 @@ class Model:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self._on = graph, kernel_set.CHOSEN.get()
+        self.graph, self._on = graph, runway.CHOSEN.get()
         self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self._lock = threading.Lock()
 
@@ -84,8 +86,7 @@ class Model:
         them on disk; `mdtensor warmup FILE` does it beforehand.
 
         Args:
-            inputs: tensors or NumPy arrays in the order of `inputs`, or by name, as
-                keywords or in one dict.
+            inputs: tensors or NumPy arrays in the order of `inputs`, or by name.
 
         Raises:
             DataError: an input is missing, unknown, or of another type or shape.
@@ -106,9 +107,6 @@ class Model:
         return checked_feeds(self.inputs, self._named(inputs, named))
 
     def _named(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            # Names of inputs in files are often no identifiers of Python.
-            inputs, named = (), {**inputs[0], **named}
         if len(inputs) > len(self.inputs):
             raise DataError(
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",
@@ -130,7 +128,7 @@ class Model:
             if key not in self._plans:
                 specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
                 graph = replace(self.graph, inputs=specs)
-                self._plans[key] = kernel_set.made_on(self._on, Plan, graph)
+                self._plans[key] = runway.made_on(self._on, Plan, graph)
             return self._plans[key]
 
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
@@ -346,7 +344,7 @@ class Model:
             ModelError: a part has no ONNX form, or the place cannot be written; an
                 existing file is not touched then.
         """
-        from mdtensor.quant.model.onnx import write
+        from mdtensor.quant.model import write
 
         write.write_graph(self.graph, path)
 
@@ -372,4 +370,4 @@ def load(path: Path | Any, input_shapes: Shapes | None = None) -> Model:
     Raises:
         ModelError: no such file, no model, or a part that is not supported.
     """
-    return Model(settled(simplify.simplify(read.read_graph(path, input_shapes))))
+    return Model(settled(rewrite.simplify(read.read_graph(path, input_shapes))))

@@ -1,7 +1,7 @@
 """Functions of one quantized argument: tables of all codes, each rounded once."""
 
 from collections.abc import Callable
-from math import inf, isnan
+from math import inf
 from numbers import Real
 from typing import Any, Union
 
@@ -12,39 +12,27 @@ from mdtensor import (
     GridError,
     OptionError,
     TensorSpec,
-    celu,
     clip,
-    elu,
     exp,
-    gelu,
     hardsigmoid,
     hardswish,
-    hardtanh,
-    leaky_relu,
-    logsigmoid,
     method,
-    mish,
     neg,
     relu,
     relu6,
-    selu,
     sigmoid,
-    silu,
-    softplus,
-    softsign,
     tanh,
 )
 from mdtensor.errors import checked, describe, shown
-from mdtensor.generics.activation import bounded
-from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant import rounding
+from mdtensor.generics.rules.elementwise import same
+from mdtensor.kernels.cpu import steps
+from mdtensor.quant import exact, long_tables, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
-from mdtensor.quant.grids.combine import by_pieces, singles
-from mdtensor.quant.lookup import build, functions, int16
-from mdtensor.quant.ops.errors import require_out
-from mdtensor.quant.ops.kernels import NotCompiled, narrow, step_of_codes, whole
+from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
+from mdtensor.quant.ops.refusals import require_out
+from mdtensor.quant.pieces import by_pieces, singles
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -55,24 +43,22 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.elementwise import same
-from mdtensor.spec.options import number
 
 #: Codes whose zero point is 0 and stays so.
 Symmetric = Union[QInt16Tensor, QInt32Tensor]
 
 
 def lookup_step(
-    function: build.Function, x: TensorSpec, out: QParams | None
+    function: tables.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
-    is_partial = isinstance(function, build.Partial)
-    if is_partial and build.undefined(function, whole(x)).any():
+    is_partial = isinstance(function, tables.Partial)
+    if is_partial and tables.undefined(function, whole(x)).any():
         raise NotCompiled("a compiled step has a value for every code")
     return _lookup(function, x, out)
 
 
-def step_of(function: build.Function) -> Callable[..., steps.Lookup]:
+def step_of(function: tables.Function) -> Callable[..., steps.Lookup]:
     """What prepares the table of `function`."""
 
     def prepare(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -82,15 +68,15 @@ def step_of(function: build.Function) -> Callable[..., steps.Lookup]:
 
 
 def _lookup(
-    function: build.Function, x: TensorSpec, out: QParams | None
+    function: tables.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
-    return steps.Lookup(build.cached(function, source, target))
+    return steps.Lookup(tables.cached(function, source, target))
 
 
 def looked_up(
     operation: Any,
-    function: build.Function,
+    function: tables.Function,
     x: Any,
     out: QParams | None,
     **options: Any,
@@ -102,7 +88,7 @@ def looked_up(
     """
     name = operation.__name__
     grid = require_out(name, out, x)
-    if isinstance(function, build.Partial):
+    if isinstance(function, tables.Partial):
         _refuse_undefined(name, function, x)
     if by_rule := ruled(name, grid):
         return by_rule(function, x, grid)
@@ -111,7 +97,7 @@ def looked_up(
 
 def _by_table(
     operation: Any,
-    function: build.Function,
+    function: tables.Function,
     x: Any,
     grid: QParams,
     options: dict[str, Any],
@@ -123,11 +109,11 @@ def _by_table(
 
     def codes(given: Any, source: QParams) -> Any:
         if x.dtype is qint16:
-            table = int16.steps(operation, function, source, grid, options)
-            return rounding.to_codes(table[given.astype(np.int64) + 2**15], grid)
+            table = long_tables.steps(operation, function, source, grid, options)
+            return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
         distinct, which = np.unique(given, return_inverse=True)  # a block has few
-        steps = build.steps_of(function, distinct.tolist(), source, grid)
-        return rounding.to_codes(
+        steps = tables.steps_of(function, distinct.tolist(), source, grid)
+        return exact.to_codes(
             np.array(steps, np.int64)[which.reshape(given.shape)], grid
         )
 
@@ -137,7 +123,7 @@ def _by_table(
 
 def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any) -> Any:
     """Between bounds as `looked_up`; without `out` on the grids of `x`, unrounded."""
-    function = build.relu if operation is relu else build.clip(low, high)
+    function = tables.relu if operation is relu else tables.clip(low, high)
     if out is not None:
         return looked_up(operation, function, x, out, **options)
     if x.qparams.axis is None:
@@ -155,7 +141,7 @@ def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any)
 def _codes_at(grid: QParams, bound: Any) -> Any:
     """The code of `bound` on each grid, which has it or ends before it."""
     zeros = grid.zero_point.reshape(-1).tolist()
-    number = build.exactly(0 if bound is None else bound)
+    number = tables.exactly(0 if bound is None else bound)
     codes = [
         min(max(round(number / scale) + zero, grid.minimum), grid.maximum)
         for scale, zero in zip(grid.fractions, zeros, strict=True)
@@ -163,16 +149,16 @@ def _codes_at(grid: QParams, bound: Any) -> Any:
     return np.array(codes, np.int64).reshape(grid.scale.shape)
 
 
-def _refuse_undefined(name: str, function: build.Partial, x: Any) -> None:
+def _refuse_undefined(name: str, function: tables.Partial, x: Any) -> None:
     """Refuse codes of numbers that have no such function."""
 
     def which(codes: Any, grid: QParams) -> Any:
-        return build.undefined(function, grid)[codes.view(np.uint8)]
+        return tables.undefined(function, grid)[codes.view(np.uint8)]
 
     codes = x.codes.buffer
     without = by_pieces(which, np.bool_, (codes, x.qparams))
     if without.any():
-        number = float(rounding.reals(x)[without][0])
+        number = float(exact.reals(x)[without][0])
         raise CastError(
             f"{name} is of numbers {function.where}; the code {codes[without][0]} "
             f"stands for {number:g}",
@@ -205,7 +191,7 @@ def _refuse_between(grid: QParams, low: Any, high: Any) -> None:
     effective = [low] if low is not None and low > first else []
     effective += [high] if high is not None and high < last else []
     for bound in effective:
-        is_code = (build.exactly(bound) / grid.fraction).denominator == 1
+        is_code = (tables.exactly(bound) / grid.fraction).denominator == 1
         if not (is_code and first <= bound <= last):
             where = "between two codes" if first <= bound <= last else "past the codes"
             raise GridError(
@@ -224,7 +210,7 @@ def clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(build.relu, x, out or x.qparams)
+    return lookup_step(tables.relu, x, out or x.qparams)
 
 
 @method(relu, deduce=kept_same, prepare=relu_step)
@@ -256,7 +242,7 @@ def clip_step(
     low, high = _bounds(min, max)
     if out is None:
         _refuse_inexact(x.qparams, low, high)
-    return lookup_step(build.clip(low, high), x, out or x.qparams)
+    return lookup_step(tables.clip(low, high), x, out or x.qparams)
 
 
 def clipped_spec(
@@ -281,12 +267,12 @@ def hardsigmoid_step(
     return lookup_step(_line(alpha, beta), x, out)
 
 
-def _line(alpha: float, beta: float) -> build.Function:
-    if not all(map(build.is_number, (alpha, beta))):
+def _line(alpha: float, beta: float) -> tables.Function:
+    if not all(map(tables.is_number, (alpha, beta))):
         raise OptionError(
             f"alpha is {shown(alpha)}, beta {shown(beta)}", "Pass finite numbers"
         )
-    return build.hardsigmoid(alpha, beta)
+    return tables.hardsigmoid(alpha, beta)
 
 
 @method(hardsigmoid, deduce=curve, prepare=hardsigmoid_step)
@@ -298,39 +284,39 @@ def hardsigmoid(
 
 
 def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(build.hardswish, x, out)
+    return lookup_step(tables.hardswish, x, out)
 
 
 @method(hardswish, deduce=curve, prepare=hardswish_step)
 def hardswish(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(hardswish, build.hardswish, x, out)
+    return looked_up(hardswish, tables.hardswish, x, out)
 
 
 def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(build.sigmoid, x, out)
+    return lookup_step(tables.sigmoid, x, out)
 
 
 @method(sigmoid, deduce=curve, prepare=sigmoid_step)
 def sigmoid(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(sigmoid, build.sigmoid, x, out)
+    return looked_up(sigmoid, tables.sigmoid, x, out)
 
 
 def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(build.tanh, x, out)
+    return lookup_step(tables.tanh, x, out)
 
 
 @method(tanh, deduce=curve, prepare=tanh_step)
 def tanh(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(tanh, build.tanh, x, out)
+    return looked_up(tanh, tables.tanh, x, out)
 
 
 def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(build.exp, x, out)
+    return lookup_step(tables.exp, x, out)
 
 
 @method(exp, deduce=curve, prepare=exp_step)
 def exp(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(exp, build.exp, x, out)
+    return looked_up(exp, tables.exp, x, out)
 
 
 def _mirrored(grid: QParams) -> QParams:
@@ -353,181 +339,3 @@ def neg(x: Symmetric, /) -> Any:
         problem = f"-(-2**{bits - 1}) leaves {bits} bits"
         raise GridError(problem, "Requantize first", describe("neg", x))
     return x.wrap(np.negative(x.buffer), x.qparams)
-
-
-# Smooth activations of codes: tables of all codes, correctly rounded.
-
-
-@method(silu, deduce=curve, prepare=step_of(functions.silu))
-def silu(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(silu, functions.silu, x, out)
-
-
-@method(mish, deduce=curve, prepare=step_of(functions.mish))
-def mish(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(mish, functions.mish, x, out)
-
-
-@method(selu, deduce=curve, prepare=step_of(functions.selu))
-def selu(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(selu, functions.selu, x, out)
-
-
-@method(softsign, deduce=curve, prepare=step_of(functions.softsign))
-def softsign(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(softsign, functions.softsign, x, out)
-
-
-def _finite(name: str, value: Any) -> Any:
-    if not build.is_number(value):
-        raise OptionError(f"{name} is {shown(value)}", "Pass a finite number")
-    return value
-
-
-def _divisor(name: str, value: Any) -> Any:
-    if not _finite(name, value):
-        raise OptionError(f"{name} is 0", "Use another number")
-    return value
-
-
-def _leaky_relu(negative_slope: Any) -> build.Function:
-    return functions.leaky_relu(_finite("negative_slope", negative_slope))
-
-
-def leaky_relu_step(
-    x: TensorSpec, /, *, negative_slope: float, out: QParams | None = None
-) -> steps.Lookup:
-    return lookup_step(_leaky_relu(negative_slope), x, out)
-
-
-def _leaky_relu_spec(
-    x: TensorSpec, *, negative_slope: float, **options: Any
-) -> TensorSpec:
-    _leaky_relu(negative_slope)
-    return curve.rule(x, **options)
-
-
-@method(leaky_relu, deduce=Ruled(_leaky_relu_spec), prepare=leaky_relu_step)
-def leaky_relu(x: ShortTensor, /, *, negative_slope: float, out: Any = None) -> Any:
-    function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
-    return looked_up(leaky_relu, function, x, out, negative_slope=negative_slope)
-
-
-def _elu(alpha: Any) -> build.Function:
-    return functions.elu(_finite("alpha", alpha))
-
-
-def elu_step(
-    x: TensorSpec, /, *, alpha: float, out: QParams | None = None
-) -> steps.Lookup:
-    return lookup_step(_elu(alpha), x, out)
-
-
-def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
-    _elu(alpha)
-    return curve.rule(x, **options)
-
-
-@method(elu, deduce=Ruled(_elu_spec), prepare=elu_step)
-def elu(x: ShortTensor, /, *, alpha: float, out: Any = None) -> Any:
-    function = checked("elu", (x,), lambda: _elu(alpha))
-    return looked_up(elu, function, x, out, alpha=alpha)
-
-
-def _gelu(approximate: Any) -> build.Function:
-    if not isinstance(approximate, str) or approximate not in functions.GELUS:
-        fix = "Pass 'none' or 'tanh'"
-        raise OptionError(f"approximate is {shown(approximate)}", fix)
-    return functions.GELUS[approximate]
-
-
-def gelu_step(
-    x: TensorSpec, /, *, approximate: str, out: QParams | None = None
-) -> steps.Lookup:
-    return lookup_step(_gelu(approximate), x, out)
-
-
-def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec:
-    _gelu(approximate)
-    return curve.rule(x, **options)
-
-
-@method(gelu, deduce=Ruled(_gelu_spec), prepare=gelu_step)
-def gelu(x: ShortTensor, /, *, approximate: str, out: Any = None) -> Any:
-    function = checked("gelu", (x,), lambda: _gelu(approximate))
-    return looked_up(gelu, function, x, out, approximate=approximate)
-
-
-@method(logsigmoid, deduce=curve, prepare=step_of(functions.logsigmoid))
-def logsigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
-    return looked_up(logsigmoid, functions.logsigmoid, x, out)
-
-
-def _celu(alpha: Any) -> build.Function:
-    return functions.celu(_divisor("alpha", alpha))
-
-
-def celu_step(
-    x: TensorSpec, /, *, alpha: float, out: QParams | None = None
-) -> steps.Lookup:
-    return lookup_step(_celu(alpha), x, out)
-
-
-def _celu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
-    _celu(alpha)
-    return curve.rule(x, **options)
-
-
-@method(celu, deduce=Ruled(_celu_spec), prepare=celu_step)
-def celu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
-    return looked_up(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
-
-
-def _softplus(beta: Any, threshold: Any) -> build.Function:
-    limit = number(threshold, "threshold")
-    if isnan(limit):
-        raise OptionError("threshold is nan", "Pass a number")
-    return functions.softplus(_divisor("beta", beta), limit)
-
-
-def softplus_step(
-    x: TensorSpec, /, *, beta: float, threshold: float, out: QParams | None = None
-) -> steps.Lookup:
-    return lookup_step(_softplus(beta, threshold), x, out)
-
-
-def _softplus_spec(
-    x: TensorSpec, *, beta: float, threshold: float, **options: Any
-) -> TensorSpec:
-    _softplus(beta, threshold)
-    return curve.rule(x, **options)
-
-
-@method(softplus, deduce=Ruled(_softplus_spec), prepare=softplus_step)
-def softplus(
-    x: NarrowTensor, /, *, beta: float, threshold: float, out: Any = None
-) -> Any:
-    function = checked("softplus", (x,), lambda: _softplus(beta, threshold))
-    return looked_up(softplus, function, x, out)
-
-
-def hardtanh_step(
-    x: TensorSpec, /, *, min_val: float, max_val: float, out: QParams | None = None
-) -> steps.Lookup:
-    return clip_step(x, min=min_val, max=max_val, out=out)
-
-
-def _hardtanh_spec(
-    x: TensorSpec, *, min_val: float, max_val: float, **options: Any
-) -> TensorSpec:
-    bounded(x, min_val=min_val, max_val=max_val)
-    return clipped_spec(x, min=min_val, max=max_val, **options)
-
-
-@method(hardtanh, deduce=Ruled(_hardtanh_spec), prepare=hardtanh_step)
-def hardtanh(
-    x: NarrowTensor, /, *, min_val: float, max_val: float, out: Any = None
-) -> Any:
-    options = {"min_val": min_val, "max_val": max_val}
-    checked("hardtanh", (x,), lambda: bounded(spec_of(x), **options))
-    return clipped(hardtanh, x, min_val, max_val, out)

@@ -25,8 +25,9 @@ from mdtensor import (
     sub,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant import rounding
+from mdtensor.generics.shapes import broadcast_shapes
+from mdtensor.kernels.cpu import steps
+from mdtensor.quant import accumulators, exact, joining, tables
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
@@ -34,18 +35,21 @@ from mdtensor.quant.deduction import (
     rounded_quotient,
     rounded_sum,
 )
-from mdtensor.quant.grids import combine
-from mdtensor.quant.grids.combine import by_pieces
-from mdtensor.quant.lookup import build
 from mdtensor.quant.ops.activation import lookup_step
-from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused, require_out
-from mdtensor.quant.ops.kernels import (
+from mdtensor.quant.ops.compiled import (
     NotCompiled,
     compiled,
     narrow,
     step_of_codes,
     whole,
 )
+from mdtensor.quant.ops.refusals import (
+    check_out,
+    refuse_mixed,
+    refused,
+    require_out,
+)
+from mdtensor.quant.pieces import by_pieces
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -57,7 +61,6 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.shapes import broadcast_shapes
 
 # What has no meaning together: each operation refuses it with the way out.
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
@@ -75,7 +78,7 @@ def add_step(
         b: a spec, or the constant itself.
     """
     if (number := _number(a, b)) is not None:
-        return lookup_step(build.affine(Fraction(1), number), a, out)
+        return lookup_step(tables.affine(Fraction(1), number), a, out)
     if a.shape != b.shape:
         raise NotCompiled("a compiled sum takes equal shapes, or a constant number")
     grids = [unsigned_grid(g) for g in (whole(a), whole(b), narrow(out))]
@@ -165,25 +168,23 @@ def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratios = g1.fraction / out.fraction, sign * g2.fraction / out.fraction
-            return rounding.to_codes(
-                rounding.round_sum((a, ratios[0]), (b, ratios[1])), out
-            )
+            return exact.to_codes(exact.round_sum((a, ratios[0]), (b, ratios[1])), out)
 
         return _rounded(codes, x1, x2, out)
-    grid = checked(name, (x1, x2), lambda: combine.of_sum(x1, x2))
+    grid = checked(name, (x1, x2), lambda: accumulators.of_sum(x1, x2))
     return _accumulator(
-        name, rounding.steps_of(x1) + sign * rounding.steps_of(x2), grid, x1, x2
+        name, exact.steps_of(x1) + sign * exact.steps_of(x2), grid, x1, x2
     )
 
 
 def _rounded(codes: Any, x1: Any, x2: Any, out: QParams) -> Any:
     """The tensor of codes(steps, steps, grid, grid) on `out`."""
-    operands = [(rounding.steps_of(x), x.qparams) for x in (x1, x2)]
+    operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
     return quantized(by_pieces(codes, out.dtype.storage, *operands), out)
 
 
 def _accumulator(name: str, sums: Any, grid: QParams, *arguments: Any) -> QInt32Tensor:
-    checked(name, arguments, lambda: combine.check_fits(sums))
+    checked(name, arguments, lambda: accumulators.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)
 
 
@@ -196,7 +197,7 @@ def mul_step(
         b: a spec, or the constant itself.
     """
     if (number := _number(a, b)) is not None:
-        return lookup_step(build.affine(number, Fraction(0)), a, out)
+        return lookup_step(tables.affine(number, Fraction(0)), a, out)
     is_factor = len(a.shape) == 4 and b.shape == (*a.shape[:2], 1, 1)
     if not a.shape or not (a.shape == b.shape or is_factor):
         problem = "a compiled product takes equal shapes, [n, c, 1, 1], or a number"
@@ -221,13 +222,11 @@ def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratio = g1.fraction * g2.fraction / out.fraction
-            return rounding.to_codes(rounding.round_sum((a * b, ratio)), out)
+            return exact.to_codes(exact.round_sum((a * b, ratio)), out)
 
         return _rounded(codes, x1, x2, out)
-    grid = checked("mul", (x1, x2), lambda: combine.of_product(x1, x2))
-    return _accumulator(
-        "mul", rounding.steps_of(x1) * rounding.steps_of(x2), grid, x1, x2
-    )
+    grid = checked("mul", (x1, x2), lambda: accumulators.of_product(x1, x2))
+    return _accumulator("mul", exact.steps_of(x1) * exact.steps_of(x2), grid, x1, x2)
 
 
 @method(mul, deduce=refused("mul"))
@@ -244,14 +243,14 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
     number = _number(a, b)
     if not number:
         raise NotCompiled("a compiled quotient takes a constant number other than 0")
-    return lookup_step(build.affine(1 / number, Fraction(0)), a, out)
+    return lookup_step(tables.affine(1 / number, Fraction(0)), a, out)
 
 
 @method(div, deduce=rounded_quotient, prepare=div_step)
 def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
-    a, b = (rounding.steps_of(x) for x in (x1, x2))
+    a, b = (exact.steps_of(x) for x in (x1, x2))
     if ((a == 0) & (b == 0)).any():
         raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
     if by_rule := ruled("div", grid):
@@ -260,7 +259,7 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
         a, b = np.broadcast_arrays(a, b)
-        return rounding.to_codes(quotient(a, b, ratio), grid)
+        return exact.to_codes(quotient(a, b, ratio), grid)
 
     return _rounded(codes, x1, x2, grid)
 
@@ -270,12 +269,12 @@ def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
 
     Float64 decides all but near ties: one rational for each distinct pair of these.
     """
-    if not 1 / rounding.FINITE < ratio < rounding.FINITE:
+    if not 1 / exact.FINITE < ratio < exact.FINITE:
         return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
     with np.errstate(divide="ignore"):
-        found = np.clip(a / b * float(ratio), -rounding.LARGE, rounding.LARGE)
+        found = np.clip(a / b * float(ratio), -exact.LARGE, exact.LARGE)
     nearest = np.rint(found)
-    error = np.abs(found) * rounding.ERROR
+    error = np.abs(found) * exact.ERROR
     doubt = np.abs(np.abs(found - nearest) - 0.5) <= error
     rounded = np.asarray(nearest, np.int64)
     rounded[doubt] = _quotient_exactly(a[doubt], b[doubt], ratio)
@@ -284,7 +283,7 @@ def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
 
 def _quotient_exactly(a: Any, b: Any, ratio: Fraction) -> Any:
     pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
-    limit = int(rounding.LARGE)
+    limit = int(exact.LARGE)
     values = [
         min(max(round(Fraction(int(p), int(q)) * ratio), -limit), limit)
         if q
@@ -344,9 +343,9 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
     _check(name, x1, x2, out)
     if out is None:
         shape = broadcast_shapes(x1.shape, x2.shape)
-        grid = checked(name, (x1, x2), lambda: combine.shared((x1, x2), shape))
+        grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))
         return quantized(choose(x1.codes.buffer, x2.codes.buffer), grid)
     if by_rule := ruled(name, out):
         return by_rule(x1, x2, out)
-    steps = [rounding.rescaled(rounding.steps_of(x), x.qparams, out) for x in (x1, x2)]
-    return quantized(rounding.to_codes(choose(*steps), out), out)
+    steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]
+    return quantized(exact.to_codes(choose(*steps), out), out)

@@ -14,9 +14,10 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.conv import convolution
-from mdtensor.kernels.cpu.program import products
-from mdtensor.quant import rounding
+from mdtensor.generics.rules.conv import convolution
+from mdtensor.generics.windows import conv_shape, conv_window
+from mdtensor.kernels.cpu import products, wide_weights
+from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import (
     channels_first,
     channels_last,
@@ -30,21 +31,14 @@ from mdtensor.quant.deduction import (
     type_of_floats,
     weight_only,
 )
-from mdtensor.quant.grids import combine
-from mdtensor.quant.ops import blockwise
-from mdtensor.quant.ops.errors import (
+from mdtensor.quant.ops import inside
+from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
+from mdtensor.quant.ops.keeping import kept
+from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
     refused,
     require_per_tensor,
-)
-from mdtensor.quant.ops.kernels import (
-    NotCompiled,
-    attempt,
-    compiled,
-    held,
-    kept,
-    narrow,
 )
 from mdtensor.quant.ops.weight_only import (
     KeptLayer,
@@ -66,7 +60,6 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.windows import conv_shape, conv_window
 
 #: Weights of 8 or 4 bits, which kernels hold with 8.
 SignedWeights = Union[QInt8Tensor, QInt4Tensor]
@@ -85,15 +78,15 @@ def conv2d_step(
     dilation: Any,
     groups: int,
     out: QParams | None = None,
-) -> products.Conv2d | products.Repeated:
+) -> products.Conv2d | wide_weights.Repeated:
     """Weights packed for this CPU; codes in and out are channels last."""
     window = conv_window(w.shape, stride, padding, dilation)
     options = {"stride": window.stride, "padding": window.padding, "groups": groups}
     options |= rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
-    made: products.Conv2d | products.Repeated = compiled(
-        lambda: products.conv2d(rounding.steps_of(w), bias, **options)
+    made: products.Conv2d | wide_weights.Repeated = compiled(
+        lambda: wide_weights.conv2d(exact.steps_of(w), bias, **options)
     )
     return made
 
@@ -105,7 +98,7 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
         NotCompiled: weights that kernels do not take, or `out` is for integers.
     """
     _check_weights(w, b)
-    combine.check_bias_grid(x, w, b)
+    accumulators.check_bias_grid(x, w, b)
     source = unsigned_grid(held(x))
     found: dict[str, Any] = {"x_zero_point": source.zero}
     if out is not None:
@@ -125,7 +118,7 @@ def _check_weights(w: Any, b: Any) -> None:
         raise NotCompiled("compiled weights have scales on axis 0")
     if w.size == 0:
         raise NotCompiled("there are no weights")
-    magnitudes = np.abs(rounding.steps_of(w)).reshape(w.shape[0], -1)
+    magnitudes = np.abs(exact.steps_of(w)).reshape(w.shape[0], -1)
     offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
     if worst >= 2**31:
@@ -156,7 +149,7 @@ def conv2d(
         return by_rule(x, w, b, out, **options)
     window = conv_window(w.shape, stride, padding, dilation)
     if not w.qparams.is_along(None, 0):
-        return quantized(blockwise.conv2d_codes(x, w, b, window, groups, out), out)
+        return quantized(inside.conv2d_codes(x, w, b, window, groups, out), out)
     key = ("conv2d", x.qparams.key, out and out.key, window, groups)
     spec = spec_of(x)
     step = kept(
@@ -167,7 +160,7 @@ def conv2d(
     image = channels_first(step(channels_last(unsigned(x))))
     if out is not None:
         return from_unsigned(image, out)
-    return QInt32Tensor.wrap(image, combine.of_products(x.qparams, w.qparams, 1))
+    return QInt32Tensor.wrap(image, accumulators.of_products(x.qparams, w.qparams, 1))
 
 
 @method(conv2d, deduce=weight_only(convolution), prepare=kept_conv2d)
@@ -295,10 +288,10 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    steps_of_x, steps_of_w = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
+    steps_of_x, steps_of_w = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
     bias = None if b is None else Int64Tensor.wrap(b.buffer.astype(np.int64))
     sums = conv2d(steps_of_x, steps_of_w, bias, **options).buffer
-    grid = combine.of_products(x.qparams, w.qparams, 1)
+    grid = accumulators.of_products(x.qparams, w.qparams, 1)
     return finish("conv2d", sums, grid, out, x, w)
 
 
@@ -307,6 +300,6 @@ def finish(
 ) -> Any:
     """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
     if out is not None:
-        return quantized(rounding.rescale(sums, grid, out), out)
-    checked(name, arguments, lambda: combine.check_fits(sums))
+        return quantized(exact.rescale(sums, grid, out), out)
+    checked(name, arguments, lambda: accumulators.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)

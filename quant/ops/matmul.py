@@ -15,9 +15,10 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.matmul import affine, matrix_product
-from mdtensor.kernels.cpu.program import products
-from mdtensor.quant import rounding
+from mdtensor.generics.rules.matmul import affine, matrix_product
+from mdtensor.generics.shapes import linear_shape, matmul_shape
+from mdtensor.kernels.cpu import products, wide_weights
+from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
     by_columns,
@@ -28,8 +29,8 @@ from mdtensor.quant.deduction import (
     weight_only,
 )
 from mdtensor.quant.dtypes import qint4, qint8
-from mdtensor.quant.grids import combine
-from mdtensor.quant.ops import blockwise
+from mdtensor.quant.ops import inside
+from mdtensor.quant.ops.compiled import attempt, compiled
 from mdtensor.quant.ops.conv import (
     AnyBias,
     Bias,
@@ -38,13 +39,13 @@ from mdtensor.quant.ops.conv import (
     finish,
     rounding_of,
 )
-from mdtensor.quant.ops.errors import (
+from mdtensor.quant.ops.keeping import kept
+from mdtensor.quant.ops.refusals import (
     check_out,
     refuse_mixed,
     refused,
     require_per_tensor,
 )
-from mdtensor.quant.ops.kernels import attempt, compiled, kept
 from mdtensor.quant.ops.weight_only import (
     KeptLayer,
     is_single,
@@ -63,7 +64,6 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
-from mdtensor.spec.shapes import linear_shape, matmul_shape
 
 #: What stands for numbers beside floats.
 Weights = Union[ShortTensor, ScaledFloatTensor]
@@ -71,12 +71,12 @@ Weights = Union[ShortTensor, ScaledFloatTensor]
 
 def linear_step(
     x: TensorSpec, w: ShortTensor, b: Bias, /, *, out: QParams | None = None
-) -> products.Linear | products.Repeated:
+) -> products.Linear | wide_weights.Repeated:
     """Weights [n, k] packed for this CPU."""
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
-    made: products.Linear | products.Repeated = compiled(
-        lambda: products.linear(rounding.steps_of(w), bias, **options)
+    made: products.Linear | wide_weights.Repeated = compiled(
+        lambda: wide_weights.linear(exact.steps_of(w), bias, **options)
     )
     return made
 
@@ -87,7 +87,7 @@ def linear(x: ShortTensor, w: ShortTensor, b: Bias, /, *, out: Any = None) -> An
     if by_rule := ruled("linear", out):
         return by_rule(x, w, b, out)
     if not w.qparams.is_along(None, 0):
-        return quantized(blockwise.linear_codes(x, w, b, out), out)
+        return quantized(inside.linear_codes(x, w, b, out), out)
     found = _by_kernel(x, w, b, out, linear_step)
     return _by_integers(x, w, b, out) if found is None else found
 
@@ -105,7 +105,7 @@ def _by_kernel(x: Any, w: Any, b: Any, out: Any, prepare: Any) -> Any:
     product = step(contiguous(unsigned(x)))
     if out is not None:
         return from_unsigned(product, out)
-    grid = combine.of_products(x.qparams, w.qparams, x.ndim - 1)
+    grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)
     return QInt32Tensor.wrap(product, grid)
 
 
@@ -176,11 +176,11 @@ def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    left, right = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
+    left, right = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
     sums = matmul(left, right.T).buffer
     if b is not None:
         sums = sums + b.buffer
-    grid = combine.of_products(x.qparams, w.qparams, x.ndim - 1)
+    grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)
     return finish("linear", sums, grid, out, x, w)
 
 
@@ -190,20 +190,20 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     if by_rule := ruled("matmul", out):
         return by_rule(x1, x2, out)
     if not leaves_sum(x2):
-        return quantized(blockwise.matmul_codes(x1, x2, out), out)
+        return quantized(inside.matmul_codes(x1, x2, out), out)
     if _is_weights(x2) and x1.ndim > 1:
         found = _by_kernel(x1, x2, None, out, _matmul_step)
         if found is not None:
             return found
-    left, right = (Int64Tensor.wrap(rounding.steps_of(x)) for x in (x1, x2))
+    left, right = (Int64Tensor.wrap(exact.steps_of(x)) for x in (x1, x2))
     sums = matmul(left, right).buffer
-    grid = combine.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
+    grid = accumulators.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
     return finish("matmul", sums, grid, out, x1, x2)
 
 
 def _matmul_step(
     x: TensorSpec, w: SignedWeights, b: None, /, *, out: QParams | None
-) -> products.Linear | products.Repeated:
+) -> products.Linear | wide_weights.Repeated:
     """Weights [k, n] packed for this CPU."""
     grid = w.qparams.on_axis(0).replace(dtype=qint8)
     rows = QInt8Tensor.wrap(np.ascontiguousarray(w.codes.buffer.T), grid)

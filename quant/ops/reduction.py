@@ -8,7 +8,9 @@ import numpy as np
 
 from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, sum
 from mdtensor.errors import checked, describe
-from mdtensor.quant import rounding
+from mdtensor.generics.options import flag
+from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
+from mdtensor.quant import accumulators, exact, tables
 from mdtensor.quant.deduction import (
     kept_extreme,
     reduced_grid,
@@ -16,16 +18,12 @@ from mdtensor.quant.deduction import (
     rounded_share,
     rounded_total,
 )
-from mdtensor.quant.grids import combine
-from mdtensor.quant.grids.combine import by_pieces, pieces
-from mdtensor.quant.lookup import build
 from mdtensor.quant.ops.conv import finish
-from mdtensor.quant.ops.errors import check_out, require_out
+from mdtensor.quant.ops.refusals import check_out, require_out
+from mdtensor.quant.pieces import by_pieces, pieces
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, ShortTensor, quantized
-from mdtensor.spec.options import flag
-from mdtensor.spec.shapes import check_nonempty, normalize_axes, normalize_axis
 
 #: Float64 shares err by less than this part of themselves.
 ERROR = 2.0**-40
@@ -50,9 +48,9 @@ def sum(
             describe("sum", x),
         )
     axes, grid = _reduced("sum", x, axis, keepdims)
-    total = np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
+    total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
     if out is None:
-        return finish("sum", total, combine.without_zero(grid), None, x)
+        return finish("sum", total, accumulators.without_zero(grid), None, x)
     check_out("sum", out, x)
     if by_rule := ruled("sum", out):
         return by_rule(x, axes, keepdims, out)
@@ -64,7 +62,7 @@ def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
 
     def codes(total: Any, one: QParams) -> Any:
         ratio = one.fraction / (out.fraction * count)
-        return rounding.to_codes(rounding.round_sum((total, ratio)), out)
+        return exact.to_codes(exact.round_sum((total, ratio)), out)
 
     return quantized(by_pieces(codes, out.dtype.storage, (total, source)), out)
 
@@ -78,7 +76,7 @@ def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> A
         raise ShapeError("the mean of nothing has no code", "", describe("mean", x))
     if by_rule := ruled("mean", grid):
         return by_rule(x, axes, keepdims, grid)
-    total = np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
+    total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
     return _rounded(total, count, source, grid)
 
 
@@ -114,18 +112,18 @@ def softmax(x: ShortTensor, /, *, axis: int, out: Any = None) -> Any:
     flat, found = (v.reshape(-1, codes.shape[-1]) for v in (below, steps))
     for places, (one,) in pieces(rows, source):
         found[places] = _shares(flat[places], one, grid)
-    return quantized(rounding.to_codes(np.moveaxis(steps, -1, at), grid), grid)
+    return quantized(exact.to_codes(np.moveaxis(steps, -1, at), grid), grid)
 
 
 def _shares(below: Any, source: QParams, grid: QParams) -> Any:
     """round(w / sum of w / step) for w = e**(-scale * below); near ties exactly."""
     parts = np.exp(below * -float(source.scale))
     shares = parts / parts.sum(axis=-1, keepdims=True) / float(grid.scale)
-    nearest = np.rint(np.minimum(shares, rounding.LARGE))
+    nearest = np.rint(np.minimum(shares, exact.LARGE))
     doubt = np.abs(np.abs(shares - nearest) - 0.5) <= shares * ERROR
     steps = nearest.astype(np.int64)
     for place in zip(*np.nonzero(doubt), strict=True):
-        weights = [build.decay(source.fraction, d) for d in below[place[:-1]].tolist()]
+        weights = [tables.decay(source.fraction, d) for d in below[place[:-1]].tolist()]
         share = weights[place[-1]] / reduce(add, weights)
         steps[place] = round(share / grid.fraction)
     return steps

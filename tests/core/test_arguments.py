@@ -7,10 +7,10 @@ from typing import Any, Union
 import pytest
 
 import mdtensor as md
+from mdtensor.arguments import refuse
 from mdtensor.dispatch import Operation
-from mdtensor.dispatch.call_errors import refuse
-from mdtensor.dispatch.suggestions import OPTIONS
 from mdtensor.errors import DispatchError
+from mdtensor.spelling import OPTIONS
 
 X: Any = md.ones((2, 3))
 T = "Float32Tensor[2,3]"
@@ -31,7 +31,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "unknown": (lambda: md.sum(X, q=1), f"sum({T}): q is no attribute. {SUM}"),
     "by name": (
-        lambda: md.sum(X, 0),
+        lambda: X.sum(0),
         (
             f"sum({T}): expects 1 argument, got 2. They are x; by name axis=, dtype=, "
             "keepdims=."
@@ -69,7 +69,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         f"layer_norm({T}): normalized_shape is missing. {NORM}",
     ),
     "sizes": (
-        lambda: md.reshape(X, 3, 2),
+        lambda: X.reshape(3, 2),
         (
             f"reshape({T}): expects 2 arguments, got 3. They are x, shape; shape is a "
             "tuple; by name copy=."

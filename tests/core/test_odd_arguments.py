@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import dtypes, registry, tables
-from mdtensor.dispatch import builder
+from mdtensor import dtypes, registration, registry, tables
 from mdtensor.errors import MdtensorError
 from mdtensor.tables import (
     Axes,
@@ -166,7 +165,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 def _restored() -> Iterator[None]:
     """Nothing that is taken after all stays."""
     places: list[dict[Any, Any]] = [
-        builder._PENDING,
+        registration._PENDING,
         dtypes._REGISTRY,
         DeviceType.members,
     ]
@@ -189,5 +188,5 @@ def test_odd_arguments_get_errors_of_ours(name: str) -> None:
         except MdtensorError as error:
             refused += 1
             assert 8 < len(str(error)) < 900
-        builder._PENDING.clear()
+        registration._PENDING.clear()
     assert refused > 2 or name == "is_op_registered"

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import registry, tables
-from mdtensor.dispatch import builder
+from mdtensor import registration, registry, tables
 from mdtensor.errors import (
     DeviceError,
     DispatchError,
@@ -26,11 +25,11 @@ INTEGERS = "signed integer or unsigned integer"
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    before = dict(builder._PENDING)
+    before = dict(registration._PENDING)
     with registry.restored():
         yield
-    builder._PENDING.clear()
-    builder._PENDING.update(before)
+    registration._PENDING.clear()
+    registration._PENDING.update(before)
 
 
 def text(kind: type[MdtensorError], call: Callable[[], Any]) -> str:

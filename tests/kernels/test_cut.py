@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import avx2, dot8, kernel_set
-from mdtensor.kernels.cpu.generic import matmul
-from mdtensor.kernels.cpu.program import interpret, products, steps
-from mdtensor.kernels.cpu.program.program import Program
-from mdtensor.kernels.cpu.threads import split
-from mdtensor.kernels.cpu.threads.pool import run_alone
+from mdtensor.kernels.cpu import (
+    avx2,
+    cut,
+    dot,
+    invoke,
+    jobs,
+    matmul,
+    moves,
+    products,
+    steps,
+)
+from mdtensor.kernels.cpu.crew import run_alone
+from mdtensor.kernels.cpu.program import Program
 
 CANARY = 0xA5
 
@@ -28,7 +35,7 @@ def check(step, *arrays, count, least=1):
     before, pieced = whole.copy(), whole.copy()
     run_alone(layout.rows, whole, constants)
     row = layout.rows[0]
-    parts = split.cut(row, count)
+    parts = cut.cut(row, count)
     assert least <= len(parts) <= max(count, 1)
     written = np.zeros(layout.size, bool)
     for part in reversed(parts):
@@ -98,14 +105,14 @@ def test_products(shape, oc, exact):
 
 @given(st.integers(1, 200), st.integers(1, 8), st.sampled_from([1, 5, 12]))
 def test_ranges_are_a_partition(size, count, grain):
-    ranges = split._ranges(size, count, grain)
+    ranges = cut._ranges(size, count, grain)
     assert [i for a, b in ranges for i in range(a, b)] == list(range(size))
     assert 1 <= len(ranges) <= count
     assert all(a % grain == 0 for a, _ in ranges)
 
 
 def test_wide_layers_of_few_pixels_are_cut_by_columns():
-    if not kernel_set.HOST.PANEL_COLUMNS:
+    if not cut.runway.HOST.PANEL_COLUMNS:
         pytest.skip("weights of this runway are not cut")
     parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=4, least=2)
     assert {part.x_bytes for part in parts} == {3 * 3 * 32}
@@ -118,17 +125,17 @@ def test_wide_layers_of_few_pixels_are_cut_by_columns():
 def test_moves(images):
     x, y = codes(images, 6, 5, 8), codes(images, 6, 5, 3, seed=1)
     steps_of_one = [
-        steps.Move(lambda x: x.transpose(0, 3, 1, 2)),
-        steps.Move(lambda x: x[:, ::-1, 1:, None]),
-        steps.Move(lambda x: x[:1, :1, :1, :1]),
-        *(steps.Take([2, 0, 0, -1, 1, 2, 3, 4], axis) for axis in range(1, 4)),
+        moves.Move(lambda x: x.transpose(0, 3, 1, 2)),
+        moves.Move(lambda x: x[:, ::-1, 1:, None]),
+        moves.Move(lambda x: x[:1, :1, :1, :1]),
+        *(moves.Take([2, 0, 0, -1, 1, 2, 3, 4], axis) for axis in range(1, 4)),
     ]
     for count in (2, 4, 7):
         for step in steps_of_one:
             check(step, x, count=count)
         for shape in (x.shape, (images, 6, 40)):
             other = y if shape == x.shape else y.reshape(images, 6, 15)
-            check(steps.Concat(-1 + len(shape)), x.reshape(shape), other, count=count)
+            check(moves.Concat(-1 + len(shape)), x.reshape(shape), other, count=count)
 
 
 @pytest.mark.parametrize("images", [1, 3])
@@ -165,13 +172,13 @@ def test_kinds_that_stay_whole():
     check(steps.Mean(Fraction(1), 9), codes(1, 9, 9, 8), count=4)
     step = steps.Quantize(0.1, 7, channels_first=True)
     check(step, np.ones((1, 3, 9, 9), np.float32), count=4)
-    assert set(range(len(interpret.INVOKE))) - set(split.CUTS) == {
-        interpret.MEAN,
-        interpret.QUANTIZE_NCHW,
+    assert set(range(len(invoke.INVOKE))) - set(cut.CUTS) == {
+        invoke.MEAN,
+        invoke.QUANTIZE_NCHW,
     }
 
 
-@pytest.mark.parametrize("family", [avx2.matmul, dot8.matmul], ids=["avx2", "dot"])
+@pytest.mark.parametrize("family", [avx2.matmul, dot.matmul], ids=["avx2", "dot"])
 def test_columns_of_packed_weights_lie_apart(family):
     assert matmul.PANEL_COLUMNS == 0
     for n, k in ((130, 9), (320, 4), (64, 30), (112, 260), (250, 256)):
@@ -183,8 +190,8 @@ def test_columns_of_packed_weights_lie_apart(family):
 
 
 def test_short_steps_between_long_ones_are_one_piece(monkeypatch):
-    monkeypatch.setattr(split, "PIECE_NANOSECONDS", 100)
-    monkeypatch.setattr(split, "LONG_NANOSECONDS", 2000)
+    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 100)
+    monkeypatch.setattr(jobs, "LONG_NANOSECONDS", 2000)
     program, table = Program(), np.arange(256, dtype=np.uint8)
     x = program.input((1, 30, 40, 8), np.uint8)
     y = program.append(steps.Lookup(table), x)
@@ -194,7 +201,7 @@ def test_short_steps_between_long_ones_are_one_piece(monkeypatch):
     found = layout.job()
     assert found.first.tolist() == [0, 4, 5]
     assert found.pieces[4].tolist() == [4, 7]
-    assert [split.piece_count(row) for row in layout.rows] == [4, 1, 1, 1]
+    assert [jobs.piece_count(row) for row in layout.rows] == [4, 1, 1, 1]
 
 
 def test_a_program_of_short_steps_is_no_job():
@@ -207,6 +214,6 @@ def test_a_program_of_short_steps_is_no_job():
 def test_a_step_of_no_elements_is_one_piece() -> None:
     program = Program()
     x = program.input((1, 100_000), np.uint8)
-    program.append(steps.Take([], 1), x)
-    program.append(steps.Move(lambda x: x[:, :0]), x)
+    program.append(moves.Take([], 1), x)
+    program.append(moves.Move(lambda x: x[:, :0]), x)
     assert program.build([x]).pieces == [1, 1]

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu.generic import elementwise
+from mdtensor.kernels.cpu import elementwise
 from mdtensor.kernels.reference import elementwise as oracle
 from mdtensor.kernels.rescale import rescale, rescale_pair
 

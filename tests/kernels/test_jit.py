@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mdtensor.kernels.cpu import jit
+from mdtensor.kernels.cpu import jit, link
 
 SOURCE = """
 import sys, types
@@ -47,8 +47,7 @@ def copy(tmp_path):
     (root / "cpu").mkdir(parents=True)
     sources = Path(jit.__file__).resolve().parents[1]
     shutil.copy(sources / "__init__.py", root)
-    shutil.copy(sources / "refusal.py", root)
-    for name in ("__init__.py", "jit.py", "isa.py", "compilation.py"):
+    for name in ("__init__.py", "jit.py", "isa.py", "arm.py", "link.py"):
         shutil.copy(sources / "cpu" / name, root / "cpu")
     (root / "cpu/probe.py").write_text(CALLER)
     (root / "cpu/probed.py").write_text(CALLEE + "    return x * 10\n")
@@ -117,7 +116,7 @@ def test_an_interrupt_that_llvm_dropped_is_one_all_the_same():
                 raise RuntimeError("no compiled object yet for <Library 'f'>")
 
     with pytest.raises(KeyboardInterrupt):
-        jit.is_large(Compiled)
+        link.is_large(Compiled)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu.generic import matmul
-from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
+from mdtensor.kernels.cpu import matmul
+from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS
 from mdtensor.kernels.reference import matmul as oracle
 from mdtensor.kernels.rescale import rescale
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu.generic import pool
-from mdtensor.kernels.reference import elementwise as oracle
+from mdtensor.kernels.cpu import reduction
+from mdtensor.kernels.reference import reduction as oracle
 from mdtensor.kernels.rescale import rescale
 
 
@@ -17,6 +17,8 @@ def test_mean(rng, p, c, ratio):
         x = rng.choice(codes, (1, p, c)).astype(np.uint8)
         multiplier, limbs = rescale([ratio / p])
         out = np.empty(c, np.uint8)
-        pool.mean_u8u8(x.reshape(-1), p, c, 100, multiplier, limbs, 90, 1, 250, out)
+        reduction.mean_u8u8(
+            x.reshape(-1), p, c, 100, multiplier, limbs, 90, 1, 250, out
+        )
         want = oracle.mean_u8u8(x, ratio, 100, 90, 1, 250)
         assert np.array_equal(out, want[0])

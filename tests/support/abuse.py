@@ -10,8 +10,7 @@ import numpy as np
 from support.samples import codes, floats, integers, sample
 
 import mdtensor as md
-from mdtensor import quant, registry, tables
-from mdtensor.dispatch import catalog
+from mdtensor import catalog, quant, registry, tables
 from mdtensor.errors import shown
 from mdtensor.quant.tensor import spec_of
 

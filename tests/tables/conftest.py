@@ -2,9 +2,9 @@
 
 import pytest
 
-from mdtensor.dispatch import operation
+from mdtensor import dispatch
 
 
 @pytest.fixture(autouse=True)
 def operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation, "_OPERATIONS", dict(operation._OPERATIONS))
+    monkeypatch.setattr(dispatch, "_OPERATIONS", dict(dispatch._OPERATIONS))

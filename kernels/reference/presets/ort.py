@@ -6,7 +6,8 @@ from math import floor
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets.fixed_point import exp_f32, saturated
+from mdtensor.kernels.reference.presets.fixed_point import saturated
+from mdtensor.kernels.reference.presets.powers import exp_f32
 from mdtensor.kernels.rescale import float32_of
 
 

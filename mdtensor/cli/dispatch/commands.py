@@ -120,8 +120,8 @@ def checked(
 ) -> None:
     """Check, tell, and leave with the exit code."""
     from mdtensor.cli import report
+    from mdtensor.cli.dispatch.checking import Asked, check, fail_level
     from mdtensor.cli.dispatch.formats import FORMATS, TEXT, known_format
-    from mdtensor.cli.dispatch.query import Asked, check, fail_level
     from mdtensor.cli.dispatch.text import plain, show_checked
 
     known_format(form)
@@ -198,10 +198,10 @@ def explain(
 ) -> None:
     """Explain what a call with these types runs, and why no other method does."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import query, text
+    from mdtensor.cli.dispatch import looking, text
 
-    call = query.function(operation, modules or ())
-    found = diagnose.explain(call, *query.types(types or (), [call]))
+    call = looking.function(operation, modules or ())
+    found = diagnose.explain(call, *looking.types(types or (), [call]))
     answer(found, form, text.show_explained, asdict(found))
 
 
@@ -214,10 +214,10 @@ def suggest(
 ) -> None:
     """The method after which a call with these types works, tried."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import query, text
+    from mdtensor.cli.dispatch import looking, text
 
-    call = query.function(operation, modules or ())
-    found = diagnose.suggest(call, *query.types(types or (), [call]))
+    call = looking.function(operation, modules or ())
+    found = diagnose.suggest(call, *looking.types(types or (), [call]))
     answer(found, form, text.show_plain, asdict(found))
 
 
@@ -227,9 +227,9 @@ def methods(
 ) -> None:
     """The methods of a function, the most specific first."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import query, text
+    from mdtensor.cli.dispatch import looking, text
 
-    found = diagnose.methods(query.function(operation, modules or ()))
+    found = diagnose.methods(looking.function(operation, modules or ()))
     answer(found, form, text.show_methods, [asdict(method) for method in found])
 
 
@@ -245,10 +245,10 @@ def methods_with(
 ) -> None:
     """The methods that take an argument of a type."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import query, text
+    from mdtensor.cli.dispatch import looking, text
 
-    calls = query.functions(modules or (), pattern)
-    (kind,) = query.types([cls], calls)
+    calls = looking.functions(modules or (), pattern)
+    (kind,) = looking.types([cls], calls)
     found = diagnose.methods_with(kind, calls, supertypes=not exact)
     answer(found, form, text.show_methods, [asdict(method) for method in found])
 
@@ -268,13 +268,13 @@ def coverage(
 ) -> None:
     """How many tuples of types each method answers, and how many none does."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import query, text
+    from mdtensor.cli.dispatch import looking, text
 
     names = operations or ()
-    calls = [query.function(name, modules or ()) for name in names]
-    calls = calls if names else [*query.functions(modules or ())]
+    calls = [looking.function(name, modules or ()) for name in names]
+    calls = calls if names else [*looking.functions(modules or ())]
     if html is not None:
-        from mdtensor.cli.dispatch.html import write_page
+        from mdtensor.cli.dispatch.page import write_page
 
         typer.echo(write_page(calls, html))
         return
@@ -313,9 +313,9 @@ def write_baseline(
     ignore: Ignore = None,
 ) -> None:
     """Accept all that is found now."""
-    from mdtensor.cli.dispatch.query import Asked, check
+    from mdtensor.cli.dispatch.checking import Asked, check
+    from mdtensor.diagnose.baseline import Baseline
     from mdtensor.diagnose.finding import counted
-    from mdtensor.diagnose.report import Baseline
 
     found = check(Asked(modules or (), pattern, select or (), ignore or ()))
     new = Baseline.of(found.findings)
@@ -332,8 +332,8 @@ def diff_baseline(
     ignore: Ignore = None,
 ) -> None:
     """What is found and not accepted (+), what is accepted and not found (-)."""
-    from mdtensor.cli.dispatch.query import Asked, check
-    from mdtensor.diagnose.report import Baseline
+    from mdtensor.cli.dispatch.checking import Asked, check
+    from mdtensor.diagnose.baseline import Baseline
 
     asked = Asked(modules or (), pattern, select or (), ignore or ())
     found = check(asked, file)
@@ -352,9 +352,9 @@ def prune_baseline(
     ignore: Ignore = None,
 ) -> None:
     """Leave out what is not found any more; nothing is added."""
-    from mdtensor.cli.dispatch.query import Asked, check
+    from mdtensor.cli.dispatch.checking import Asked, check
+    from mdtensor.diagnose.baseline import Baseline
     from mdtensor.diagnose.finding import counted
-    from mdtensor.diagnose.report import Baseline
 
     asked = Asked(modules or (), pattern, select or (), ignore or ())
     gone = check(asked, file).stale

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.cpu.program.step import MOST_SHAPES
+from mdtensor.kernels.cpu.plan import MOST_SHAPES
 from mdtensor.quant import (
     QFloat8E4M3Tensor,
     QInt4Tensor,
@@ -21,7 +21,7 @@ from mdtensor.quant import (
     QUInt8Tensor,
     quint8,
 )
-from mdtensor.quant.ops.kernels import MOST, kept
+from mdtensor.quant.ops.keeping import MOST, kept
 
 RANDOM = np.random.default_rng(71)
 OUT = QParams(0.5, 100, dtype=quint8)

@@ -9,8 +9,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.quant import QInt8Tensor, QParams, Table
-from mdtensor.quant.lookup import functions
+from mdtensor.quant import QInt8Tensor, QParams, Table, functions
 
 X = QInt8Tensor([-100, -51, 5, 100], scale=0.1)
 

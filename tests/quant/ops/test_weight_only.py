@@ -5,7 +5,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor.errors import ShapeError
-from mdtensor.kernels.cpu.program import layers
+from mdtensor.generics.windows import conv_window
+from mdtensor.kernels.cpu import layers
 from mdtensor.quant import (
     QParams,
     dequantize,
@@ -17,7 +18,6 @@ from mdtensor.quant import (
     quint8,
 )
 from mdtensor.quant.ops.weight_only import conv_layer, linear_layer
-from mdtensor.spec.windows import conv_window
 
 N, K = 21, 34
 GRIDS = {

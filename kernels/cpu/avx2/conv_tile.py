@@ -1,0 +1,218 @@
+"""The tiles of depthwise convolution: 8 channels of outputs in one row or in two.
+
+See `lines.py` for the lines of paired pixels and `conv.py` for the packed weights.
+"""
+
+from typing import NamedTuple
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from mdtensor.kernels.cpu import vectors
+from mdtensor.kernels.cpu.avx2 import simd
+from mdtensor.kernels.cpu.avx2.epilogue import (
+    QUAD,
+    Certain,
+    Rescaler,
+    load_multipliers,
+    load_vectors,
+)
+from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
+from mdtensor.kernels.cpu.vectors import I32, I64
+
+OUTPUTS = 8  # accumulators of a tile at most
+VECTOR = 32  # bytes of 8 channels of a pixel and the one below it, as int16
+TAP = 2 * VECTOR  # bytes of the weights of one tap, for either row of outputs
+
+
+class Job(NamedTuple):
+    """Where the tiles of one or two rows of outputs are, as values of LLVM.
+
+    Args:
+        blocks, tiles, last: blocks of 8 channels, tiles in each, and the first output
+            of the last one, which may overlap the one before.
+        x: added to the addresses of lines.
+        table, lines, kw: addresses of the lines, how many, and taps in each.
+        tap_step, pixel_step, block_step: of x; bytes, as all steps and pitches.
+        weight_step: from block to block of the weights.
+        weights, bias, out: addresses.
+    """
+
+    blocks: ir.Value
+    tiles: ir.Value
+    last: ir.Value
+    x: ir.Value
+    table: ir.Value
+    lines: ir.Value
+    kw: ir.Value
+    tap_step: ir.Value
+    pixel_step: ir.Value
+    block_step: ir.Value
+    weight_step: ir.Value
+    weights: ir.Value
+    bias: ir.Value
+    row_pitch: ir.Value
+    pitch: ir.Value
+    out: ir.Value
+
+
+FIELDS = len(Job._fields)
+
+
+def _accumulate(b, rows, pixels, taps, job):
+    """bias + taps of `pixels` neighbouring outputs in each row, row-major."""
+
+    def add_tap(place, weights, sums):
+        taps = load_vectors(b, weights, rows, WORDS)
+        sums = list(sums)
+        for p in range(pixels):
+            codes = vectors.load(b, b.add(place, b.mul(job.pixel_step, I64(p))), WORDS)
+            for r in range(rows):
+                product = simd.multiply_pairs(b, codes, taps[r])
+                sums[r * pixels + p] = b.add(sums[r * pixels + p], product)
+        return sums
+
+    def add_line(i, sums):
+        line = vectors.load(b, b.add(job.table, b.mul(i, I64(8))), I64)
+        line = b.add(line, job.x)
+        row = b.add(job.weights, b.mul(i, b.mul(job.kw, I64(TAP))))
+
+        def add_nth(j, sums):
+            place = b.add(line, b.mul(job.tap_step, j))
+            return add_tap(place, b.add(row, b.mul(j, I64(TAP))), sums)
+
+        if not taps:
+            return vectors.repeat(b, job.kw, sums, add_nth)
+        for j in range(taps):
+            sums = add_nth(I64(j), sums)
+        return sums
+
+    start = load_vectors(b, job.bias, 1, S32) * (rows * pixels)
+    return vectors.repeat(b, job.lines, start, add_line)
+
+
+def _each_tile(b, job, pixels, end, size, carried, enter):
+    """`carried` after all tiles.
+
+    carried = enter(block)(pixels of the tile, number, tile's job, carried)
+
+    Args:
+        pixels, end: outputs in a row of a tile, and of the last one of a block.
+        size: bytes of an output.
+        enter: called with the number of a block before its tiles.
+    """
+
+    def block(j, carried):
+        tile = enter(j)
+        own = job._replace(
+            x=b.add(job.x, b.mul(j, job.block_step)),
+            weights=b.add(job.weights, b.mul(j, job.weight_step)),
+            bias=b.add(job.bias, b.mul(j, I64(4 * LANES))),
+            out=b.add(job.out, b.mul(j, I64(size * LANES))),
+        )
+
+        def at(first, pixels, i, carried):
+            x = b.add(own.x, b.mul(first, job.pixel_step))
+            out = b.add(own.out, b.mul(first, job.pitch))
+            number = b.add(b.mul(j, job.tiles), i)
+            return tile(pixels, number, own._replace(x=x, out=out), carried)
+
+        def nth(i, carried):
+            first = b.mul(i, I64(pixels))
+            if end == pixels:
+                first = b.select(b.icmp_signed("<", first, job.last), first, job.last)
+            return at(first, pixels, i, carried)
+
+        if end == pixels:
+            return vectors.repeat(b, job.tiles, carried, nth)
+        most = b.sub(job.tiles, I64(1))
+        return at(job.last, end, most, vectors.repeat(b, most, carried, nth))
+
+    return vectors.repeat(b, job.blocks, carried, block)
+
+
+def _store_pixel(b, job, pixels, i, value):
+    """Output i of a tile, row-major."""
+    r, p = divmod(i, pixels)
+    place = b.add(b.mul(job.row_pitch, I64(r)), b.mul(job.pitch, I64(p)))
+    vectors.store(b, value, b.add(job.out, place))
+
+
+# All tiles run inside one intrinsic, so that tiles near a tie are listed instead of
+# ending the loop (decision 0035).
+@intrinsic(prefer_literal=True)
+def tiles_u8(typingctx, rows, pixels, end, taps, is_certain, job):
+    """All tiles of `depthwise_u8s8u8` in one or two rows of outputs.
+
+    Args:
+        rows, pixels, end, taps: literals; outputs in 1 or 2 rows, `pixels` in each,
+            `end` in the last tile of a block; 3 or 5 taps in a kernel row, or 0 for
+            any other number.
+        is_certain: literal, 1 if multipliers and `offset` are those of `Certain`.
+        job: as `Job`, then multiplier, near, offset; arrays by address.
+
+    Returns: how many tiles have a lane near a tie; `near`, int64 of as many as there
+        are tiles, gets their numbers, block by block.
+    """
+    literals = vectors.literals(rows, pixels, end, taps, is_certain)
+    if literals is None:
+        return None
+    height, width, last, width_of_kernel, certain = literals
+    kind = Certain if certain else Rescaler
+
+    def emit(context, b, signature, arguments):
+        values = cgutils.unpack_tuple(b, arguments[5])
+        job = Job(*values[:FIELDS])
+        multiplier, near, offset = values[FIELDS:]
+
+        def enter(block):
+            place = b.add(multiplier, b.mul(block, I64(4 * LANES)))
+            scales = load_multipliers(b, place, 1, kind.unit) * QUAD
+
+            def tile(pixels, number, job, carried):
+                sums = _accumulate(b, height, pixels, width_of_kernel, job)
+                rescaler = kind(b, offset)
+                for first in range(0, len(sums), QUAD):
+                    quad = sums[first : first + QUAD]
+                    whole = (quad * QUAD)[:QUAD]
+                    codes = rescaler.codes(b, whole, scales)
+                    # stored as doubles, since LLVM moves upper integers first
+                    codes = b.bitcast(codes, ir.VectorType(ir.DoubleType(), QUAD))
+                    for i in range(len(quad)):
+                        code = b.extract_element(codes, I32(i))
+                        _store_pixel(b, job, pixels, first + i, code)
+                if certain:
+                    return carried
+                vectors.store(b, number, b.add(near, b.mul(carried[0], I64(8))))
+                return [b.add(carried[0], rescaler.has_near_tie(b))]
+
+            return tile
+
+        return _each_tile(b, job, width, last, 1, [I64(0)], enter)[0]
+
+    kinds = [*[types.int64] * (FIELDS + 2), types.float32]
+    signature = types.int64(rows, pixels, end, taps, is_certain, types.Tuple(kinds))
+    return signature, emit
+
+
+@intrinsic(prefer_literal=True)
+def tiles_s32(typingctx, rows, pixels, taps, job):
+    """As `tiles_u8` with a `Job` alone: the sums are written."""
+    shape = vectors.literals(rows, pixels, taps)
+    if shape is None:
+        return None
+
+    def emit(context, b, signature, arguments):
+        rows, pixels, taps = shape
+
+        def tile(pixels, number, job, carried):
+            for i, sums in enumerate(_accumulate(b, rows, pixels, taps, job)):
+                _store_pixel(b, job, pixels, i, sums)
+            return carried
+
+        job = Job(*cgutils.unpack_tuple(b, arguments[3]))
+        _each_tile(b, job, pixels, pixels, 4, [], lambda block: tile)
+        return context.get_dummy_value()
+
+    return types.void(rows, pixels, taps, types.UniTuple(types.int64, FIELDS)), emit

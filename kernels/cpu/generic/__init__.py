@@ -1,1 +1,0 @@
-"""Kernels in plain numba, for every CPU; the other folders replace some of them."""

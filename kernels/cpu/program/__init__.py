@@ -1,1 +1,0 @@
-"""Compiled steps, and programs of steps that run in one call."""

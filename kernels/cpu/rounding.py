@@ -1,0 +1,189 @@
+"""Exact rounding of one value, shared by all kernels.
+
+Every kernel rounds out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). The
+loop over lanes does it in float32 and marks lanes near a tie; these come here.
+Source: gemmlowp's idea of an exact reference, with rationals in place of Q0.31.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.jit import kernel
+
+# |v| beyond this saturates for every 8-bit zero point; v * 3.01 * 2**-24 < 2**-13
+SATURATED = np.float32(512)
+NEAR_TIE = np.float32(2**-13)
+HALF = np.float32(0.5)
+LIMB_BITS = 24
+LIMB_MASK = (1 << LIMB_BITS) - 1
+
+
+@kernel
+def sign_of_limbs(t0, t1, t2, t3):
+    """Sign of t0 + t1 * 2**24 + t2 * 2**48 + t3 * 2**72, each |t| < 2**62."""
+    t1 += t0 >> LIMB_BITS
+    t2 += t1 >> LIMB_BITS
+    t3 += t2 >> LIMB_BITS
+    rest = (t0 & LIMB_MASK) | (t1 & LIMB_MASK) | (t2 & LIMB_MASK)
+    if t3 != 0:
+        return -1 if t3 < 0 else 1
+    return 1 if rest != 0 else 0
+
+
+@kernel
+def side_of_tie(acc, k, limbs, c):
+    """Sign of acc * P / Q - (k + 1/2), exact, for |acc| <= 2**31 and |k| <= 1024."""
+    p = np.int64(2) * np.int64(acc)
+    q = np.int64(2) * np.int64(k) + np.int64(1)
+    return sign_of_limbs(
+        p * limbs[c, 0] - q * limbs[c, 4],
+        p * limbs[c, 1] - q * limbs[c, 5],
+        p * limbs[c, 2] - q * limbs[c, 6],
+        p * limbs[c, 3] - q * limbs[c, 7],
+    )
+
+
+# Float32 decides every lane that is provably far from a tie, since integers for all
+# lanes would be slow (decision 0003).
+@kernel
+def round_scaled(acc, multiplier, limbs, c):
+    """round_half_even(acc * P / Q), limited to [-512, 512].
+
+    Args:
+        acc: int32.
+        multiplier: float32, P / Q rounded.
+        limbs: int64 [n, 8], row `c` holds P and Q.
+        c: int, channel.
+
+    Returns: int32.
+    """
+    v = np.float32(np.float32(acc) * multiplier)
+    v = min(max(v, -SATURATED), SATURATED)
+    r = np.float32(np.rint(v))
+    if abs(abs(v - r) - HALF) >= NEAR_TIE:
+        return np.int32(r)
+    k = np.int32(np.floor(v))
+    side = side_of_tie(acc, k, limbs, c)
+    if side == 0:
+        return np.int32(k + (k & 1))
+    return np.int32(k + 1) if side > 0 else k
+
+
+@kernel
+def saturate_u8(rounded, zero_point, lo, hi):
+    """clamp(rounded + zero_point, lo, hi) as uint8; 0 <= lo <= hi <= 255."""
+    moved = np.int32(np.int32(rounded) + np.int32(zero_point))
+    return np.uint8(min(max(moved, np.int32(lo)), np.int32(hi)))
+
+
+@kernel
+def requantize_s32u8(acc, multiplier, limbs, c, zero_point, lo, hi):
+    """clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), one lane, exact."""
+    return saturate_u8(round_scaled(acc, multiplier, limbs, c), zero_point, lo, hi)
+
+
+@kernel
+def side_of_pair_tie(a, b, k, limbs):
+    """Sign of (a * Pa + b * Pb) / Q - (k + 1/2), exact; |a|, |b| <= 255."""
+    a2 = np.int64(2) * np.int64(a)
+    b2 = np.int64(2) * np.int64(b)
+    q = np.int64(2) * np.int64(k) + np.int64(1)
+    return sign_of_limbs(
+        a2 * limbs[0] + b2 * limbs[4] - q * limbs[8],
+        a2 * limbs[1] + b2 * limbs[5] - q * limbs[9],
+        a2 * limbs[2] + b2 * limbs[6] - q * limbs[10],
+        a2 * limbs[3] + b2 * limbs[7] - q * limbs[11],
+    )
+
+
+@kernel
+def round_pair(a, b, limbs):
+    """round_half_even((a * Pa + b * Pb) / Q), limited to [-512, 512], by bisection.
+
+    Only lanes within `guard` of a tie come here, so ten comparisons cost nothing.
+    """
+    low = np.int32(-512)
+    high = np.int32(512)
+    while low < high:
+        k = np.int32((low + high) >> 1)
+        side = side_of_pair_tie(a, b, k, limbs)
+        if side > 0 or (side == 0 and (k & 1) != 0):
+            low = np.int32(k + 1)
+        else:
+            high = k
+    return low
+
+
+@kernel
+def add_pair_u8(a, b, limbs, zero_point, lo, hi):
+    """clamp(round_half_even((a * Pa + b * Pb) / Q) + zero_point, lo, hi), exact."""
+    return saturate_u8(round_pair(a, b, limbs), zero_point, lo, hi)
+
+
+@kernel
+def is_exact_in_float32(limbs, c):
+    """Is the ratio P < 256 over a power of two? Then 16 bits are scaled exactly."""
+    q = limbs[c, 4] | limbs[c, 5] | limbs[c, 6] | limbs[c, 7]
+    is_sum = limbs[c, 4] + limbs[c, 5] + limbs[c, 6] + limbs[c, 7] == q
+    p = limbs[c, 1] | limbs[c, 2] | limbs[c, 3]
+    return is_sum and q & (q - 1) == 0 and p == 0 and limbs[c, 0] < 256
+
+
+@kernel
+def requantize_row(acc, bias, multiplier, limbs, channels, zero_point, lo, hi, out):
+    """out[j] = clamp(round_half_even((acc[j] + bias[j]) * ratio[j]) + zero_point).
+
+    Args:
+        acc: int32 [n]; bias is added in place.
+        bias: int32 [>= n].
+        multiplier: float32 [>= n].
+        limbs: int64 [channels, 8]; lane j uses row j % channels.
+        out: uint8 [>= n], written; its length may exceed n.
+    """
+    n = np.uintp(len(acc))
+    zero = np.int32(zero_point)
+    low = np.float32(lo - zero_point)
+    high = np.float32(hi - zero_point)
+    near = np.int32(0)
+    for j in range(n):
+        total = np.int32(acc[j] + bias[j])
+        acc[j] = total
+        # the limits are integers, so clamping first rounds no lane differently
+        v = np.float32(np.float32(total) * multiplier[j])
+        v = v if v > low else low
+        v = v if v < high else high
+        r = np.float32(np.rint(v))
+        near |= np.int32(abs(v - r) > HALF - NEAR_TIE)
+        out[j] = np.uint8(np.int32(np.int32(r) + zero))
+    if near != 0:
+        _settle_row(acc, multiplier, limbs, channels, zero_point, lo, hi, out)
+
+
+@kernel
+def next_marked(marks, j):
+    """The first index >= j whose mark is set, or len(marks), a multiple of 8."""
+    words = marks.view(np.uint64)
+    while j < len(marks):
+        if j % 8 == 0 and words[np.uintp(j // 8)] == 0:
+            j += 8
+        elif marks[np.uintp(j)] == 0:
+            j += 1
+        else:
+            return j
+    return j
+
+
+@kernel
+def _settle_row(acc, multiplier, limbs, channels, zero_point, lo, hi, out):
+    """Decide the lanes near a tie exactly; marking them first keeps the rest cheap."""
+    n = np.uintp(len(acc))
+    marks = np.zeros((len(acc) + 7) // 8 * 8, np.uint8)
+    for j in range(n):
+        v = np.float32(np.float32(acc[j]) * multiplier[j])
+        v = min(max(v, -SATURATED), SATURATED)
+        marks[j] = np.uint8(abs(abs(v - np.float32(np.rint(v))) - HALF) < NEAR_TIE)
+    j = next_marked(marks, 0)
+    while j < len(marks):
+        out[j] = requantize_s32u8(
+            acc[j], multiplier[j], limbs, j % int(channels), zero_point, lo, hi
+        )
+        j = next_marked(marks, j + 1)

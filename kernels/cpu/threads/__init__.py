@@ -1,1 +1,0 @@
-"""The thread pool of compiled programs, and how work is split over it."""

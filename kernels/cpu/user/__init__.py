@@ -1,1 +1,0 @@
-"""Kernels compiled from functions that users write."""

@@ -1,0 +1,74 @@
+"""How a command ends that cannot do its work: an exit code, and one line."""
+
+from mdtensor.errors import MdtensorError
+
+#: The extra that brings each optional package, by the name that is imported.
+EXTRAS = {
+    "click": "cli",
+    "rich": "cli",
+    "typer": "cli",
+    "onnx": "onnx",
+    "onnxruntime": "demo",
+    "PIL": "demo",
+    "rapidocr_onnxruntime": "demo",
+    "skimage": "demo",
+    "threadpoolctl": "demo",
+}
+REFUSED, UNIMPORTABLE, INTERRUPTED = 2, 3, 130
+
+
+class ModuleError(MdtensorError, ImportError):
+    """A module that a user names, and that fails when it is imported."""
+
+
+def ending(error: BaseException) -> tuple[int, str]:
+    """The exit code, and what to say on stderr, if anything.
+
+    Raises:
+        BaseException: the error itself, if it is a fault of ours.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, ""
+    text = _text(error)
+    if text is None:
+        raise error
+    code = UNIMPORTABLE if isinstance(error, ModuleError) else REFUSED
+    return code, "mdtensor: " + " ".join(text.splitlines())
+
+
+def _text(error: BaseException) -> str | None:
+    """What is wrong and what would work; None for what users cannot mend."""
+    if isinstance(error, MdtensorError):
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, ModuleNotFoundError):
+        return _missing(error)
+    if isinstance(error, MemoryError):
+        return "out of memory. Use smaller shapes, or fewer inputs at once."
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}."
+    if hasattr(error, "format_message"):
+        return _usage(error)
+    return None
+
+
+def _missing(error: ModuleNotFoundError) -> str | None:
+    name = (error.name or "").split(".")[0]
+    if name not in EXTRAS:
+        return None
+    return (
+        f"the package {name} is not installed. "
+        f"Use `pip install mdtensor[{EXTRAS[name]}]`."
+    )
+
+
+def _usage(error: BaseException) -> str:
+    """An option or argument that the command does not take, or misses.
+
+    The class is that of the package below typer, which differs between its versions.
+    """
+    message = str(getattr(error, "format_message")()).rstrip(".")  # noqa: B009
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "mdtensor"
+    end = "" if message.endswith("?") else "."
+    return f"{message[:1].lower()}{message[1:]}{end} See `{command} --help`."

@@ -1,0 +1,189 @@
+"""What `mdtensor support` says: operations by family, element types by kind."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import mdtensor
+from mdtensor.cli.loading import load
+from mdtensor.support import Support
+
+Facts = dict[str, Any]
+#: The mark of each state, its style in a terminal, and its meaning.
+MARKS = {
+    "runs": ("●", "green", "runs"),
+    "rounds": ("◐", "cyan", "runs with out=, the grid of the result"),
+    "missing": ("○", "yellow", "the device is not there, or has no method yet"),
+    "refused": ("·", "dim", "refused: no meaning for the type, or no exact one"),
+    "ambiguous": ("✖", "bold red", "several methods fit equally well"),
+    "unknown": ("?", "red", "no call is known that any type takes"),
+}
+#: What the kinds of element types are called at the head of a column.
+KINDS = {
+    "signed integer": "int",
+    "unsigned integer": "uint",
+    "real floating": "float",
+    "complex floating": "complex",
+}
+
+
+def describe_support(pattern: str, device: str | None, modules: Iterable[str]) -> Facts:
+    """The table as plain data: devices, element types by kind, operations, cells.
+
+    Args:
+        pattern: of operations' names.
+        device: one, or all.
+        modules: packages that bring types and operations of their own.
+
+    Raises:
+        OptionError: no operation is called like that.
+        ModuleError: a module cannot be imported.
+        DeviceError: there is no such device.
+    """
+    load(modules)
+    cells = mdtensor.support(pattern, device=device)
+    places = dict.fromkeys(cell.device for cell in cells)
+    kinds: dict[str, list[str]] = {}
+    for dtype in dict.fromkeys(cell.dtype for cell in cells):
+        kinds.setdefault(dtype.kind, []).append(dtype.name)
+    return {
+        "devices": {place.name: place.missing for place in places},
+        "types": kinds,
+        "operations": [
+            _operation(list(row)) for _, row in groupby(cells, lambda cell: cell.name)
+        ],
+    }
+
+
+def _operation(cells: list[Support]) -> Facts:
+    """One operation: for each device the state of each type, and why it is so."""
+    states: dict[str, dict[str, str]] = {}
+    reasons: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        states.setdefault(cell.device.name, {})[cell.dtype.name] = cell.state
+        if cell.why:
+            reasons.setdefault(cell.device.name, {})[cell.dtype.name] = cell.why
+    first = cells[0]
+    return {
+        "name": first.operation,
+        "family": first.family,
+        "states": states,
+        "why": reasons,
+    }
+
+
+def show_support(console: Console, facts: Facts) -> None:
+    """A table for each device that is there, then what the marks mean."""
+    shown = _shown(facts)
+    for device in shown:
+        console.print(Text(device, "bold"))
+        console.print(_table(facts, device))
+    for device, missing in facts["devices"].items():
+        if device not in shown:
+            count = _counts(facts, device)["missing"]
+            console.print(f"{device}: {missing}; {count:,} cells would run there")
+    _show_legend(console, facts, shown)
+    if len(facts["operations"]) == 1:
+        _show_reasons(console, facts["operations"][0], shown)
+
+
+def _shown(facts: Facts) -> list[str]:
+    """The devices that are there; one that is asked for alone, in any case."""
+    present = [name for name, missing in facts["devices"].items() if not missing]
+    return present or list(facts["devices"])
+
+
+def _families(facts: Facts) -> Iterator[tuple[str, list[Facts]]]:
+    """Operations by family, both in the order of the alphabet."""
+    rows = sorted(facts["operations"], key=lambda row: (row["family"], row["name"]))
+    for family, group in groupby(rows, lambda row: row["family"]):
+        yield family, list(group)
+
+
+def _table(facts: Facts, device: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", no_wrap=True)
+    for kind in facts["types"]:
+        table.add_column(KINDS.get(kind, kind), no_wrap=True, header_style="bold")
+    for family, rows in _families(facts):
+        table.add_row(Text(family, "bold"))
+        for row in rows:
+            marks = _marks(facts, row, device)
+            cells = (
+                Text.assemble(*((MARKS[s][0], MARKS[s][1]) for s in m)) for m in marks
+            )
+            table.add_row(f"  {row['name']}", *cells)
+    return table
+
+
+def _marks(facts: Facts, row: Facts, device: str) -> list[list[str]]:
+    """For each kind the states of its types; of those that the device has."""
+    states = row["states"].get(device, {})
+    return [
+        [states[t] for t in types if t in states] for types in facts["types"].values()
+    ]
+
+
+def _counts(facts: Facts, device: str) -> Counter[str]:
+    rows = (row["states"].get(device, {}) for row in facts["operations"])
+    return Counter(state for states in rows for state in states.values())
+
+
+def _show_legend(console: Console, facts: Facts, shown: list[str]) -> None:
+    counts: Counter[str] = sum((_counts(facts, name) for name in shown), Counter())
+    console.print()
+    for state, (mark, style, meaning) in MARKS.items():
+        if counts[state]:
+            count = f"{counts[state]:,}"
+            console.print(Text.assemble((mark, style), f" {count:>6}  {meaning}"))
+    for kind, types in facts["types"].items():
+        if len(types) > 1:
+            console.print(f"{KINDS.get(kind, kind)}: {' '.join(types)}")
+
+
+def _show_reasons(console: Console, row: Facts, shown: list[str]) -> None:
+    """Why it does not run; types with one reason together, their class as T."""
+    for device in shown:
+        grouped: dict[str, list[str]] = {}
+        for name, why in row["why"].get(device, {}).items():
+            own = mdtensor.leaf(mdtensor.dtype(name), mdtensor.device(device))
+            short = why.replace(own.__name__, "T").partition(" Nearest: ")[0]
+            grouped.setdefault(short, []).append(name)
+        for why, names in grouped.items():
+            console.print(f"{' '.join(names)}: {why}")
+
+
+def markdown(facts: Facts, device: str) -> str:
+    """The table of one device, a section for each family.
+
+    Example:
+        >>> facts = describe_support("sin", "cpu", [])
+        >>> print(markdown(facts, "cpu").splitlines()[-1])
+        | `sin` | · | ···· | ···· | ●●●● | ●● | ◐◐◐◐···· |
+    """
+    heads = ["operation", *(KINDS.get(kind, kind) for kind in facts["types"])]
+    parts = []
+    for family, rows in _families(facts):
+        lines = [f"## {family}", "", _line(heads), _line(["---"] * len(heads))]
+        for row in rows:
+            marks = (
+                "".join(MARKS[s][0] for s in m) for m in _marks(facts, row, device)
+            )
+            lines.append(_line([f"`{row['name']}`", *marks]))
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def show_markdown(console: Console, facts: Facts) -> None:
+    for device in _shown(facts):
+        console.print(f"# {device}\n")
+        console.print(markdown(facts, device))

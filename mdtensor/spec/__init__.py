@@ -1,1 +1,0 @@
-"""Shape inference: types and shapes in, types and shapes out, nothing computed."""

@@ -1,0 +1,175 @@
+"""What users of NumPy and PyTorch call things, and what the same is called here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+#: Names of NumPy and PyTorch whose meaning has another name here.
+RENAMED = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "array": "asarray",
+    "as_tensor": "asarray",
+    "bmm": "matmul",
+    "cat": "concat",
+    "clamp": "clip",
+    "concatenate": "concat",
+    "cross": "linalg.cross",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+    "det": "linalg.det",
+    "diag": "linalg.diagonal",
+    "dot": "vecdot",
+    "floor_div": "floor_divide",
+    "from_array": "from_numpy",
+    "inv": "linalg.inv",
+    "logical_invert": "logical_not",
+    "mm": "matmul",
+    "mod": "remainder",
+    "norm": "linalg.vector_norm",
+    "outer": "linalg.outer",
+    "permute": "permute_dims",
+    "power": "pow",
+    "rint": "round",
+    "swapaxes": "moveaxis",
+    "tensor": "asarray",
+    "trace": "linalg.trace",
+    "transpose": "permute_dims",
+    "true_divide": "divide",
+    "type": "astype",
+    "unbind": "unstack",
+    "unique": "unique_values",
+    "unsqueeze": "expand_dims",
+    "view": "reshape",
+    "vstack": "concat",
+    "hstack": "concat",
+}
+
+#: Attributes of tensors and arrays elsewhere, and what to write here.
+ATTRIBUTES = {
+    "bfloat16": "astype(x, bfloat16)",
+    "bool": "astype(x, bool)",
+    "byte": "astype(x, uint8)",
+    "char": "astype(x, int8)",
+    "clone": "asarray(x, copy=True)",
+    "contiguous": "asarray(x, copy=True)",
+    "copy": "asarray(x, copy=True)",
+    "cpu": "x.to('cpu')",
+    "cuda": "x.to('cuda:0')",
+    "data": "x.buffer",
+    "dim": "x.ndim",
+    "double": "astype(x, float64)",
+    "expand": "broadcast_to(x, shape)",
+    "expand_as": "broadcast_to(x, shape)",
+    "fill": "x[...] = value",
+    "fill_": "x[...] = value",
+    "flatten": "reshape(x, (-1,))",
+    "float": "astype(x, float32)",
+    "half": "astype(x, float16)",
+    "int": "astype(x, int32)",
+    "is_cuda": "x.device",
+    "is_contiguous": "x.buffer.flags",
+    "itemsize": "x.dtype.bits",
+    "long": "astype(x, int64)",
+    "masked_fill": "where(mask, value, x)",
+    "ndimension": "x.ndim",
+    "numel": "x.size",
+    "numpy": "numpy.asarray(x)",
+    "ravel": "reshape(x, (-1,))",
+    "short": "astype(x, int16)",
+    "strides": "x.buffer.strides",
+    "t": "x.T",
+}
+#: What belongs to gradients, of which there are none.
+GRADIENTS = ("backward", "detach", "grad", "requires_grad", "requires_grad_")
+
+#: Options of NumPy and PyTorch, and what the same is called here.
+OPTIONS = {
+    "a_max": ("max",),
+    "a_min": ("min",),
+    "axes": ("axis",),
+    "axis": ("axes",),
+    "constant_values": ("value",),
+    "ddof": ("correction",),
+    "diagonal": ("k", "offset"),
+    "dim": ("axis", "axes"),
+    "dims": ("axes", "axis"),
+    "epsilon": ("eps",),
+    "keepdim": ("keepdims",),
+    "kernel": ("kernel_size",),
+    "kernel_shape": ("kernel_size",),
+    "newshape": ("shape",),
+    "pads": ("padding",),
+    "size": ("shape", "output_size"),
+    "strides": ("stride",),
+    "unbiased": ("correction",),
+}
+
+
+def option(name: str, known: Iterable[str]) -> str:
+    """The option that is meant by `name`; empty where none is like it.
+
+    Example:
+        >>> option("dim", ["axis"]), option("keepdmis", ["keepdims"]), option("q", [])
+        ('axis', 'keepdims', '')
+    """
+    names = list(known)
+    same = [ours for ours in OPTIONS.get(name, ()) if ours in names]
+    # A slip of the pen hardly ever takes the first letter.
+    near = [ours for ours in names if ours[:1] == name[:1]]
+    return next(iter(same or difflib.get_close_matches(name, near, 1, 0.75)), "")
+
+
+def closest(name: str, known: Iterable[str]) -> list[str]:
+    """At most three of `known` that are like `name`; a known renaming comes first.
+
+    Example:
+        >>> closest("sn", ["cos", "sinh", "sin"]), closest("cat", ["concat", "sin"])
+        (['sin', 'sinh'], ['concat'])
+    """
+    names = sorted(known)
+    ours = [called for called in (RENAMED.get(name, ""),) if called in names]
+    near = difflib.get_close_matches(name, names, 3, 0.6)
+    return [*dict.fromkeys((*ours, *near))][:3]
+
+
+def attribute(name: str, known: Iterable[str]) -> str:
+    """What to write for the attribute `name` that tensors do not have.
+
+    Args:
+        name: of the attribute.
+        known: names of operations.
+
+    Example:
+        >>> attribute("numpy", []), attribute("view", []), attribute("q", [])
+        (' Use numpy.asarray(x).', ' Use mdtensor.reshape(x).', '')
+    """
+    if name in GRADIENTS:
+        return " There are no gradients, and nothing to detach from."
+    if name in ATTRIBUTES:
+        return f" Use {ATTRIBUTES[name]}."
+    found = hint(name, known)
+    return f"{found.rstrip('.')}(x)." if found else ""
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """` Use mdtensor.concat.` for `concatenate`; empty where nothing is like it.
+
+    Example:
+        >>> hint("concatenate", ["concat"]), hint("softmx", ["softmax"]), hint("q", [])
+        (' Use mdtensor.concat.', ' Use mdtensor.softmax.', '')
+        >>> hint("ad", ["pad", "add"]), hint("Add", ["pad", "add"])
+        (' Use mdtensor.add.', ' Use mdtensor.add.')
+    """
+    name = name if name in RENAMED else name.lower()
+    near = difflib.get_close_matches(name, sorted(known), 3, 0.8)
+    # People err at the end of a word, less at its beginning.
+    near.sort(key=lambda one: one[:1] != name[:1])
+    found = RENAMED.get(name) or (near[0] if near else "")
+    return f" Use mdtensor.{found}." if found else ""

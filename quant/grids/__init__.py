@@ -1,1 +1,0 @@
-"""Grids of results: what moving codes and combining tensors makes of them."""

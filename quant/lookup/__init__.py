@@ -1,1 +1,0 @@
-"""Lookup tables: functions of 8-bit and 16-bit codes."""

@@ -1,1 +1,0 @@
-"""ONNX files to graphs and back."""

@@ -1,1 +1,0 @@
-"""Passes that rewrite a graph, one pattern each."""

@@ -1,1 +1,0 @@
-"""Calibrate a graph and quantize it."""

@@ -1,1 +1,0 @@
-"""Plan a graph, lower it to compiled programs, run it and verify it."""

@@ -1,0 +1,35 @@
+"""Whole numbers near those of codes: tables, exact."""
+
+from typing import Any
+
+from mdtensor import (
+    ceil,
+    floor,
+    method,
+    round,
+    trunc,
+)
+from mdtensor.quant import tables
+from mdtensor.quant.deduction import curve
+from mdtensor.quant.ops.activation import looked_up, step_of
+from mdtensor.quant.tensor import NarrowTensor
+
+
+@method(floor, deduce=curve, prepare=step_of(tables.floor))
+def floor(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up(floor, tables.floor, x, out)
+
+
+@method(ceil, deduce=curve, prepare=step_of(tables.ceil))
+def ceil(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up(ceil, tables.ceil, x, out)
+
+
+@method(trunc, deduce=curve, prepare=step_of(tables.trunc))
+def trunc(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up(trunc, tables.trunc, x, out)
+
+
+@method(round, deduce=curve, prepare=step_of(tables.nearest))
+def round(x: NarrowTensor, /, *, out: Any = None) -> Any:
+    return looked_up(round, tables.nearest, x, out)

@@ -1,0 +1,158 @@
+"""Cross-layer equalization: neighbours share the burden of uneven channels."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mdtensor import OptionError, ShapeError
+from mdtensor.errors import shown
+from mdtensor.quant.weights.format import FloatArray, check_count, check_flag
+from mdtensor.quant.weights.result import alike, real_weights
+from mdtensor.quant.weights.smooth import rounded_to_powers
+
+#: Sweeps end when no channel is to be scaled by more than this part.
+SETTLED = 1e-6
+
+
+def equalize(
+    weights: Sequence[Any],
+    biases: Sequence[Any] | None = None,
+    *,
+    sweeps: int = 20,
+    powers_of_two: bool = False,
+) -> tuple[list[Any], list[Any]]:
+    """The same function by layers whose channels have equal ranges.
+
+    for each layer, the one after it, and each channel i between them:
+    s_i = max|W1_i| / sqrt(max|W1_i| · max|W2_i|)
+    W1_i ← W1_i / s_i,    b1_i ← b1_i / s_i,    W2_i ← W2_i · s_i
+
+    f(s x) = s f(x) for s > 0 must hold for what is between two layers: nothing, relu,
+    leaky relu, max pool; not relu6, whose 6 moves, nor hardswish. Then one scale for a
+    whole layer is as good as one for each channel nearly.
+
+    Args:
+        weights: of layers in a row, [outputs, inputs, ...]; [channels, 1, ...] behind
+            as many outputs is depthwise.
+        biases: of each layer, or None for one without; None for no biases at all.
+        sweeps: how often to go through the row at most; with two layers the first is
+            enough.
+        powers_of_two: round s to powers of two: the function stays the same to the
+            last bit; ranges are then equal to a factor of 2.
+
+    Returns:
+        The weights and the biases, of the types of those given.
+
+    Raises:
+        ShapeError: layers that do not follow each other.
+        OptionError: fewer than two layers, or fewer than one sweep.
+        DataError: a NaN or an infinity.
+
+    Example:
+        >>> first, second = np.array([[8.0], [0.5]]), np.array([[0.5, 8.0]])
+        >>> found, _ = equalize([first, second])
+        >>> [w.tolist() for w in found]
+        [[[2.0], [2.0]], [[2.0, 2.0]]]
+
+    Source: Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and
+    Bias Correction", section 4.1.
+    """
+    _check_rows(weights, biases)
+    given = [None] * len(weights) if biases is None else list(biases)
+    layers = [real_weights(w).copy() for w in weights]
+    offsets = [None if b is None else real_weights(b).copy() for b in given]
+    check_count("sweeps", sweeps, 1)
+    check_flag("powers_of_two", powers_of_two)
+    _check(layers, offsets)
+    for _ in range(sweeps):
+        moved = 0.0
+        for at in range(len(layers) - 1):
+            scale = _scale(layers[at], layers[at + 1])
+            scale = rounded_to_powers(scale) if powers_of_two else scale
+            _apply(layers, offsets, at, scale)
+            moved = max(moved, float(np.abs(scale - 1).max()))
+        if moved < SETTLED:
+            break
+    return _all_alike(layers, weights), _all_alike(offsets, given)
+
+
+def _check_rows(weights: Any, biases: Any) -> None:
+    for name, given in (
+        ("weights", weights),
+        ("biases", () if biases is None else biases),
+    ):
+        if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+            raise OptionError(f"{name} is {shown(given)}", "Give a list, of each layer")
+
+
+def _all_alike(found: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    pairs = zip(found, given, strict=True)
+    return [None if one is None else alike(one, like) for one, like in pairs]
+
+
+def _inputs(weights: FloatArray, channels: int) -> FloatArray:
+    """Weights with the axis of inputs first; a view."""
+    if weights.shape[1] == 1 and weights.shape[0] == channels:
+        return weights
+    return np.moveaxis(weights, 1, 0)
+
+
+def _peaks(weights: FloatArray) -> FloatArray:
+    found: FloatArray = np.abs(weights.reshape(len(weights), -1)).max(axis=1)
+    return found
+
+
+def _scale(first: FloatArray, second: FloatArray) -> FloatArray:
+    """What the outputs of the first are divided by."""
+    return balance(_peaks(first), _peaks(_inputs(second, len(first))))
+
+
+def balance(ours: FloatArray, theirs: FloatArray) -> FloatArray:
+    """What makes two largest magnitudes one; 1 where either is 0."""
+    scale = np.ones_like(ours)
+    both = (ours > 0) & (theirs > 0)
+    scale[both] = np.sqrt(ours[both] / theirs[both])
+    return scale
+
+
+def _apply(
+    layers: list[FloatArray],
+    offsets: list[FloatArray | None],
+    at: int,
+    scale: FloatArray,
+) -> None:
+    layers[at] /= _column(scale, layers[at].ndim)
+    bias = offsets[at]
+    if bias is not None:
+        bias /= scale
+    behind = _inputs(layers[at + 1], len(scale))
+    behind *= _column(scale, behind.ndim)
+
+
+def _column(scale: FloatArray, ndim: int) -> FloatArray:
+    return scale.reshape(-1, *[1] * (ndim - 1))
+
+
+def _check(layers: list[FloatArray], offsets: list[FloatArray | None]) -> None:
+    if len(layers) < 2 or len(offsets) != len(layers):
+        raise OptionError(
+            f"{len(layers)} layers and {len(offsets)} biases",
+            "Give two layers or more, and a bias or None for each",
+        )
+    for weights, bias in zip(layers, offsets, strict=True):
+        if weights.ndim < 2 or not weights.size:
+            raise ShapeError(
+                f"weights of shape {weights.shape}", "Give [outputs, inputs, ...]"
+            )
+        if bias is not None and bias.shape != weights.shape[:1]:
+            raise ShapeError(
+                f"a bias of shape {bias.shape} for {weights.shape[0]} outputs"
+            )
+    for first, second in pairwise(layers):
+        if len(_inputs(second, len(first))) != len(first):
+            raise ShapeError(
+                f"{second.shape[1]} inputs after {len(first)} outputs",
+                "Give layers in the order in which they run",
+            )
