@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import cpu, device as find_device
-from mdtensor.dispatch.call_errors import answered
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, OptionError, ShapeError, checked, describe, shown
@@ -35,7 +35,7 @@ from mdtensor.spec.shapes import is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
 
 
-@answered
+@explain_wrong_calls
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of `shape` with every element `fill_value`.
 
@@ -88,7 +88,7 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     return checked(name, (shape,), lambda: shape_sizes(shape))
 
 
-@answered
+@explain_wrong_calls
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of zeros, float32 unless another `dtype` is given.
 
@@ -105,7 +105,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return placed(made, found, device, "zeros", shape)
 
 
-@answered
+@explain_wrong_calls
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of ones, float32 unless another `dtype` is given.
 
@@ -121,7 +121,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return placed(made, found, device, "ones", shape)
 
 
-@answered
+@explain_wrong_calls
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """A tensor with undefined elements, float32 unless another `dtype` is given.
 
@@ -137,7 +137,7 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return found.wrap(allocated(made, "empty", shape))
 
 
-@answered
+@explain_wrong_calls
 def eye(
     n_rows: int,
     n_cols: int | None = None,
@@ -212,7 +212,7 @@ def triu(x: Dense, /, *, k: int) -> Tensor:
 # Evenly spaced numbers, and grids of them.
 
 
-@answered
+@explain_wrong_calls
 def arange(
     start: Any,
     /,
@@ -261,7 +261,7 @@ def arange(
     return placed(made, found, device, "arange", *given, step)
 
 
-@answered
+@explain_wrong_calls
 def linspace(
     start: Any,
     stop: Any,
@@ -359,7 +359,7 @@ def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
         raise CastError(problem, "Use a wider type", call)
 
 
-@answered
+@explain_wrong_calls
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """The coordinates of a grid: each array along its own axis, repeated along others.
 
