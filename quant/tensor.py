@@ -39,6 +39,8 @@ from mdtensor.quant.limits import as_stored, check_codes
 from mdtensor.quant.qparams import QParams, given_grid
 from mdtensor.quant.storing import parts_of, tensor_of
 
+_new = object.__new__
+
 
 class QuantizedTensor(Tensor):
     """The root of quantized tensors.
@@ -98,6 +100,19 @@ class QuantizedTensor(Tensor):
         return cls.wrap(codes, qparams)
 
     @classmethod
+    def trusted(cls, codes: Any, qparams: QParams, rounding: str | None) -> Self:
+        """Return the tensor of codes that fit a grid, without a check.
+
+        Args:
+            qparams: without a rule.
+            rounding: the rule by which the codes are rounded.
+        """
+        new = _new(cls)
+        new.buffer, new.qparams = codes, qparams
+        new.rounding, new.kept = rounding, ()
+        return new
+
+    @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
             raise cls._gridless(f", got {qparams}")
@@ -135,9 +150,14 @@ class QuantizedTensor(Tensor):
         return TensorSpec(cls, shape, grid)  # type: ignore[arg-type]
 
     @property
+    def code_array(self) -> Any:
+        """Return the codes as an array; of 4-bit codes a copy, a byte each."""
+        return self.buffer
+
+    @property
     def codes(self) -> Any:
         """The codes as a tensor of plain integers; shares the buffer."""
-        return leaf(stored_as(self.dtype), self.device).wrap(self.buffer)
+        return leaf(stored_as(self.dtype), self.device).wrap(self.code_array)
 
     @property
     def scale(self) -> Any:
@@ -293,12 +313,22 @@ class PackedTensor(NarrowTensor):
         """The number of codes."""
         return prod(self.shape)
 
+    @classmethod
+    def trusted(cls, codes: Any, qparams: QParams, rounding: str | None) -> Self:
+        """Return the tensor of codes, a byte each, that fit a grid."""
+        new = super().trusted(nibbles.pack(codes), qparams, rounding)
+        new.shape, new.is_part = codes.shape, False
+        return new
+
+    @property
+    def code_array(self) -> Any:
+        """Return a copy of the codes, a byte each."""
+        return nibbles.unpack(self.buffer, self.shape, self.qparams.minimum < 0)
+
     @property
     def codes(self) -> Any:
-        """The codes as a tensor of plain integers, a byte each."""
-        is_signed = self.qparams.minimum < 0
-        unpacked = nibbles.unpack(self.buffer, self.shape, is_signed)
-        return leaf(stored_as(self.dtype), self.device).wrap(unpacked)
+        """Return the codes as a tensor of plain integers, a byte each."""
+        return leaf(stored_as(self.dtype), self.device).wrap(self.code_array)
 
     def __reduce__(self) -> Any:
         host = self.device.to_host(self.buffer)
@@ -367,7 +397,12 @@ class ScaledFloatTensor(QuantizedTensor):
     @property
     def codes(self) -> Any:
         """The bytes of the floats; shares the buffer."""
-        return UInt8Tensor.wrap(self.buffer.view(np.uint8))
+        return UInt8Tensor.wrap(self.code_array)
+
+    @property
+    def code_array(self) -> Any:
+        """Return the bytes of the floats; shares the buffer."""
+        return self.buffer.view(np.uint8)
 
     def _elements(self) -> Any:
         return self.buffer

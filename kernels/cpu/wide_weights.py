@@ -44,6 +44,13 @@ class Repeated(Step):
         take, product = self.parts
         return product(take(x))
 
+    def bound(self, shape):
+        """Return what repeats the channels of these codes and multiplies them."""
+        take, product = self.parts
+        first = take.bound(shape)
+        second = product.bound(first.shape)
+        return lambda x: second(first(x).reshape(-1))
+
 
 # Channels with 9-bit weights are repeated, because kernels hold 8 signed bits (decision
 # 0039).
