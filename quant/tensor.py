@@ -100,19 +100,6 @@ class QuantizedTensor(Tensor):
         return cls.wrap(codes, qparams)
 
     @classmethod
-    def trusted(cls, codes: Any, qparams: QParams, rounding: str | None) -> Self:
-        """Return the tensor of codes that fit a grid, without a check.
-
-        Args:
-            qparams: without a rule.
-            rounding: the rule by which the codes are rounded.
-        """
-        new = _new(cls)
-        new.buffer, new.qparams = codes, qparams
-        new.rounding, new.kept = rounding, ()
-        return new
-
-    @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
             raise cls._gridless(f", got {qparams}")
@@ -313,13 +300,6 @@ class PackedTensor(NarrowTensor):
         """The number of codes."""
         return prod(self.shape)
 
-    @classmethod
-    def trusted(cls, codes: Any, qparams: QParams, rounding: str | None) -> Self:
-        """Return the tensor of codes, a byte each, that fit a grid."""
-        new = super().trusted(nibbles.pack(codes), qparams, rounding)
-        new.shape, new.is_part = codes.shape, False
-        return new
-
     @property
     def code_array(self) -> Any:
         """Return a copy of the codes, a byte each."""
@@ -429,3 +409,21 @@ def quantized(codes: Any, grid: QParams) -> Any:
     """The tensor of codes on `grid`."""
     found: Any = leaf(grid.dtype)
     return found.from_codes(np.asarray(codes), grid)
+
+
+def trusted(kind: Any, codes: Any, qparams: QParams, rounding: str | None) -> Any:
+    """Return the tensor of codes that fit a grid, without a check.
+
+    Args:
+        kind: the type of the tensor.
+        codes: a byte or more each.
+        qparams: of that type, without a rule.
+        rounding: the rule by which the codes are rounded.
+    """
+    new = _new(kind)
+    new.qparams, new.rounding, new.kept = qparams, rounding, ()
+    if issubclass(kind, PackedTensor):
+        new.shape, new.is_part = codes.shape, False
+        codes = nibbles.pack(codes)
+    new.buffer = codes
+    return new

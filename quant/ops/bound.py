@@ -24,7 +24,7 @@ from mdtensor.quant.codes import OFFSETS, Reader
 from mdtensor.quant.ops.keeping import packed
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import CURRENT
-from mdtensor.quant.tensor import QuantizedTensor
+from mdtensor.quant.tensor import QuantizedTensor, trusted
 
 Run = Callable[..., Any]
 #: Calls that are remembered; for a new one the oldest goes.
@@ -157,7 +157,7 @@ class Result:
             codes = codes.view(np.int8)
         if self.is_image:
             codes = codes.transpose(0, 3, 1, 2)
-        return self.kind.trusted(codes, self.grid, self.rule)
+        return trusted(self.kind, codes, self.grid, self.rule)
 
 
 def bound_step(
