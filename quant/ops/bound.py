@@ -53,7 +53,7 @@ def bound(bind: Callable[..., Run]) -> Callable[..., Any]:
         call = _CALLS.get(key)
         if call is None:
             call = bind(*tensors, **options)
-            _remember(key, call, tensors)
+            _remember(key, call, *tensors, *options.values())
         return call(*tensors)
 
     return run
@@ -88,8 +88,10 @@ def key_of(bind: Run, tensors: Any, options: dict[str, Any]) -> Hashable:
     return tuple(key)
 
 
-def _remember(key: Hashable, call: Run, tensors: Any) -> None:
-    grids = (x.qparams for x in tensors if isinstance(x, QuantizedTensor))
+def _remember(key: Hashable, call: Run, *given: Any) -> None:
+    """Enter a call, unless it cannot have a key or has a large one."""
+    grids = [x for x in given if isinstance(x, QParams)]
+    grids += [x.qparams for x in given if isinstance(x, QuantizedTensor)]
     if key is None or any(grid.scale.size > MOST_SCALES for grid in grids):
         return
     with _LOCK:
