@@ -16,6 +16,9 @@ from mdtensor.quant.tensor import PackedTensor, quantized
 #: What makes uint8 codes of those of other narrow types.
 OFFSETS = {qint4: 128, qint8: 128, quint4: 0}
 Codes = npt.NDArray[np.uint8]
+#: Makes unsigned codes of signed ones and back; as an array NumPy converts no number.
+FLIP = np.array(128, np.uint8)
+FLIP.flags.writeable = False
 
 
 # Kernels see signed and 4-bit codes as unsigned bytes, so that one kernel serves all of
@@ -61,7 +64,7 @@ class Reader:
         """Return the codes on the `unsigned_grid` as they lie for the step, 1-D."""
         codes = (x.code_array if self.is_packed else x.buffer).view(np.uint8)
         if self.is_signed:
-            codes = codes ^ np.uint8(128)
+            codes = codes ^ FLIP
         if self.is_image:
             codes = codes.transpose(0, 2, 3, 1)
         if self.shape is not None:

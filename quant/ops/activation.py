@@ -43,6 +43,7 @@ from mdtensor.quant.tensor import (
     ShortTensor,
     quantized,
     spec_of,
+    trusted,
 )
 
 #: Codes whose zero point is 0 and stays so.
@@ -89,15 +90,26 @@ def looked_up(
     """
     name = operation.__name__
     grid = require_out(name, out, x)
-    is_ruled = ruled(name, grid) is not None
-    by_table = None if is_ruled else _by_table(operation, function, x, grid, options)
-    if by_table is not None and not isinstance(function, tables.Partial):
+    if ruled(name, grid):
+        return _by_rule(name, function, grid)
+    by_table = _by_table(operation, function, x, grid, options)
+    if not isinstance(function, tables.Partial):
         return by_table
+
+    def run(x: Any) -> Any:
+        _refuse_undefined(name, function, x)
+        return by_table(x)
+
+    return run
+
+
+def _by_rule(name: str, function: tables.Function, grid: QParams) -> Any:
+    """Bind the codes of `function` on `grid`, by the rule in force."""
 
     def run(x: Any) -> Any:
         if isinstance(function, tables.Partial):
             _refuse_undefined(name, function, x)
-        return ruled(name, grid)(function, x, grid) if is_ruled else by_table(x)
+        return ruled(name, grid)(function, x, grid)
 
     return run
 
@@ -348,10 +360,16 @@ def _mirrored(grid: QParams) -> QParams:
 
 
 @method(neg, deduce=lambda x: on_grid(x.shape, _mirrored(x.qparams)))
+@bound
 def neg(x: NarrowTensor, /) -> Any:
     ends = x.qparams.minimum + x.qparams.maximum
-    codes = (ends - x.codes.buffer.astype(np.int16)).astype(x.dtype.storage)
-    return quantized(codes, _mirrored(x.qparams))
+    grid, stored = _mirrored(x.qparams), x.dtype.storage
+
+    def run(x: Any) -> Any:
+        codes = (ends - x.code_array.astype(np.int16)).astype(stored)
+        return trusted(type(x), codes, grid, None)
+
+    return run
 
 
 @method(neg)

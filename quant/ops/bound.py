@@ -5,9 +5,9 @@
     hit     that runs, after a comparison of constant weights with the packed ones
 
 A method under `@bound` computes nothing. It returns a function of its tensors: a
-`BoundCall`, where a compiled step does the work, or any other. What it has checked is
-not checked again. Nothing that it returns may hold a tensor of the call, because it
-outlives them.
+`BoundCall` or a `BoundProduct`, where a compiled step does the work, or any other.
+What it has checked is not checked again. Nothing that it returns may hold a tensor of
+the call, because it outlives them.
 """
 
 from collections.abc import Callable, Hashable
@@ -20,7 +20,7 @@ import numpy as np
 
 from mdtensor import Tensor, leaf
 from mdtensor.kernels.cpu.runway import CHOSEN
-from mdtensor.quant.codes import OFFSETS, Reader
+from mdtensor.quant.codes import FLIP, OFFSETS, Reader
 from mdtensor.quant.ops.keeping import packed
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import CURRENT
@@ -38,6 +38,8 @@ _CALLS: dict[Hashable, Run] = {}
 _LOCK = Lock()
 
 
+# What a call has checked stays true for its types, shapes, grids and options, so the
+# next such call only runs (decision 0048).
 def bound(bind: Callable[..., Run]) -> Callable[..., Any]:
     """Return the method that binds a call by `bind`, once, and runs it.
 
@@ -59,6 +61,8 @@ def bound(bind: Callable[..., Run]) -> Callable[..., Any]:
     return run
 
 
+# Elements are no part of the key: what depends on them runs at each call
+# (decision 0048).
 def key_of(bind: Run, tensors: Any, options: dict[str, Any]) -> Hashable:
     """Return all that a call depends on but the elements; None if it is not bound.
 
@@ -101,39 +105,55 @@ def _remember(key: Hashable, call: Run, *given: Any) -> None:
 
 
 class BoundCall:
-    """A call whose work is one compiled step.
+    """A call whose work is one compiled step of codes.
 
     Args:
-        step: of codes; None where `pack` makes it.
-        pack: makes the step of constant operands, the last ones: weights and bias.
-        readers: give the codes of the other operands as the step takes them.
+        readers: give the codes of each operand as the step takes them.
+        step: made for the shapes of the operands.
         result: makes the tensor of what the step returns.
-        otherwise: computes the result where `pack` finds no kernel for the weights.
     """
 
-    __slots__ = ("otherwise", "pack", "readers", "result", "step")
+    __slots__ = ("readers", "result", "step")
+
+    def __init__(
+        self, readers: tuple[Reader, ...], step: Run, result: "Result"
+    ) -> None:
+        self.readers, self.step, self.result = readers, step, result
+
+    def __call__(self, *tensors: Any) -> Any:
+        """Return the result for tensors of the types, shapes and grids bound."""
+        codes = map(Reader.__call__, self.readers, tensors)
+        return self.result(self.step(*codes))
+
+
+class BoundProduct:
+    """A call whose work is one compiled step that constant weights are packed in.
+
+    Args:
+        reader: gives the codes of the operand that is not constant.
+        pack: makes the step of weights and a bias; None if no kernel holds them.
+        result: makes the tensor of what the step returns.
+        otherwise: computes the result of all operands where there is no step.
+    """
+
+    __slots__ = ("otherwise", "pack", "reader", "result")
 
     def __init__(
         self,
-        readers: tuple[Reader, ...],
+        reader: Reader,
+        pack: Callable[..., Run | None],
         result: "Result",
-        *,
-        step: Run | None = None,
-        pack: Callable[..., Run | None] | None = None,
-        otherwise: Run | None = None,
+        otherwise: Run,
     ) -> None:
-        self.readers, self.result = readers, result
-        self.step, self.pack, self.otherwise = step, pack, otherwise
+        self.reader, self.pack = reader, pack
+        self.result, self.otherwise = result, otherwise
 
-    def __call__(self, x: Any, *rest: Any) -> Any:
-        """Return the result for tensors of the types, shapes and grids bound."""
-        if self.step is None:
-            step = packed(self.pack, *rest)
-            if step is None:
-                return self.otherwise(x, *rest)
-            return self.result(step(self.readers[0](x)))
-        codes = map(Reader.__call__, self.readers, (x, *rest))
-        return self.result(self.step(*codes))
+    def __call__(self, x: Any, *weights: Any) -> Any:
+        """Return the product with the weights as they are now."""
+        step = packed(self.pack, *weights)
+        if step is None:
+            return self.otherwise(x, *weights)
+        return self.result(step(self.reader(x)))
 
 
 class Result:
@@ -155,7 +175,7 @@ class Result:
     def __call__(self, codes: Any) -> Any:
         """Return the tensor of a fresh array."""
         if self.is_signed:
-            codes ^= np.uint8(128)
+            codes ^= FLIP
             codes = codes.view(np.int8)
         if self.is_image:
             codes = codes.transpose(0, 3, 1, 2)
@@ -176,7 +196,7 @@ def bound_step(
     """
     readers = (*(Reader(type(x), is_image, shape) for x in xs),)
     shapes = [as_image(shape or x.shape) if is_image else shape or x.shape for x in xs]
-    return BoundCall(readers, result_on(grid, is_image), step=step.bound(*shapes))
+    return BoundCall(readers, step.bound(*shapes), result_on(grid, is_image))
 
 
 def bound_product(
@@ -185,7 +205,7 @@ def bound_product(
     grid: QParams,
     otherwise: Run,
     is_image: bool = False,
-) -> BoundCall:
+) -> BoundProduct:
     """Return the bound call of codes with constant weights.
 
     Args:
@@ -201,9 +221,8 @@ def bound_product(
         step = prepare(w, b)
         return None if step is None else step.bound(shape)
 
-    readers = (Reader(type(x), is_image),)
-    result = result_on(grid, is_image)
-    return BoundCall(readers, result, pack=pack, otherwise=otherwise)
+    reader, result = Reader(type(x), is_image), result_on(grid, is_image)
+    return BoundProduct(reader, pack, result, otherwise)
 
 
 def as_image(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import runway, steps
-from mdtensor.kernels.dense.memory import empty
+from mdtensor.kernels.dense.memory import LARGE, empty
 from mdtensor.leaves import Float32Tensor
 from mdtensor.quant import exact, floats
 from mdtensor.quant.codes import (
@@ -62,7 +62,7 @@ def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     grid, is_wide = _ruled(qparams, rounding), x.dtype is dtypes.float64
     is_ruled = ruled("quantize", grid) is not None
     if not is_ruled and x.dtype is dtypes.float32 and _is_plain(grid):
-        return BoundQuantize(grid)
+        return BoundQuantize(grid, x.size)
 
     def run(x: Any) -> Any:
         with np.errstate(invalid="ignore"):  # a signaling NaN warns
@@ -84,12 +84,18 @@ def _nan(x: Any) -> CastError:
     return CastError("NaN has no code", "Replace NaNs first", describe("quantize", x))
 
 
+def _memory(size: int) -> Any:
+    """Return what makes arrays of `size` bytes: NumPy, for all but large ones."""
+    return np.empty if size < LARGE else empty
+
+
 class BoundQuantize:
     """A bound call that rounds float32 numbers to a grid of one scale and 8 bits."""
 
-    __slots__ = ("kernel", "parameters", "result")
+    __slots__ = ("empty", "kernel", "parameters", "result")
 
-    def __init__(self, grid: QParams) -> None:
+    def __init__(self, grid: QParams, size: int) -> None:
+        self.empty = _memory(size)
         offset = OFFSETS.get(grid.dtype, 0)
         ends = grid.minimum + offset, grid.maximum + offset
         self.kernel = runway.CHOSEN.get().quantize_f32u8
@@ -103,7 +109,7 @@ class BoundQuantize:
             CastError: `x` holds a NaN.
         """
         values = x.buffer
-        codes = empty(values.shape, np.uint8)
+        codes = self.empty(values.shape, np.uint8)
         numbers = np.ascontiguousarray(values).reshape(-1)
         has_nan = self.kernel(numbers, *self.parameters, codes.reshape(-1))
         if observe.ACTIVE:
@@ -151,7 +157,8 @@ def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
 @method(dequantize, prepare=dequantize_step)
 @bound
 def dequantize(x: AffineTensor, /) -> Any:
-    return BoundDequantize(x.qparams) if _is_plain(x.qparams) else _dequantized
+    is_plain = _is_plain(x.qparams)
+    return BoundDequantize(x.qparams, x.size) if is_plain else _dequantized
 
 
 def _dequantized(x: Any) -> Float32Tensor:
@@ -173,16 +180,17 @@ def _isa(name: str) -> str:
 class BoundDequantize:
     """A bound call that computes the numbers of 8-bit codes on a grid of one scale."""
 
-    __slots__ = ("kernel", "scale", "zero")
+    __slots__ = ("empty", "kernel", "scale", "zero")
 
-    def __init__(self, grid: QParams) -> None:
+    def __init__(self, grid: QParams, size: int) -> None:
+        self.empty = _memory(4 * size)
         self.kernel = runway.CHOSEN.get().dequantize_u8f32
         self.scale, self.zero = float(grid.scale), grid.zero
 
     def __call__(self, x: Any) -> Float32Tensor:
         """Return the numbers that the codes of `x` stand for."""
         codes = x.buffer
-        out = empty(codes.shape, np.float32)
+        out = self.empty(codes.shape, np.float32)
         flat = np.ascontiguousarray(codes).reshape(-1)
         self.kernel(flat, self.scale, self.zero, out.reshape(-1))
         if observe.ACTIVE:
