@@ -366,8 +366,9 @@ def neg(x: NarrowTensor, /) -> Any:
     grid, stored = _mirrored(x.qparams), x.dtype.storage
 
     def run(x: Any) -> Any:
-        codes = (ends - x.code_array.astype(np.int16)).astype(stored)
-        return trusted(type(x), codes, grid, None)
+        codes = ends - x.code_array.astype(np.int16)
+        # NumPy makes a scalar of an array without axes.
+        return trusted(type(x), np.asarray(codes, stored), grid, None)
 
     return run
 
