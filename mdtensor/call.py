@@ -47,7 +47,11 @@ def call({signature}):
 """
 _ROUND = """if out is None{and_no_rule}:
         return _method({names}{options})
-    return _rounding({types})({names}{options}, out={target})"""
+    try:
+        _method = _rounded{lookup}
+    except KeyError:
+        _method = _rounding({types})
+    return _method({names}{options}, out={target})"""
 #: The names of what only a rounded result has: methods get one `out`, or none.
 TARGET = ("out", "rounding")
 
@@ -142,10 +146,11 @@ def _written(operation: Any) -> tuple[str, dict[str, Any]]:
         known = set() if default is Parameter.empty else {type(default)}
         namespace[f"_kinds_{option}"] = known
     several = {"names": "*" + parts["names"], "types": "*_types"}
+    several["lookup"] = "[_types]"
     parts["body"] = _body(operation, parts | (several if operation.sequence else {}))
     source = (_CALL_SEQUENCE if operation.sequence else _CALL).format(**parts)
     namespace |= {"_type": type, "_map": map, "_target": target, "_missing": MISSING}
-    for name in ("table", "implementation", "rounding", "items", "check"):
+    for name in ("table", "rounded", "implementation", "rounding", "items", "check"):
         namespace[f"_{name}"] = getattr(operation, name)
     return source, namespace
 
@@ -156,7 +161,7 @@ def _body(operation: Any, parts: dict[str, str]) -> str:
         return "return _method({names}{options})".format(**parts)
     if "rounding" in operation.options:
         rule = {
-            "target": "_target(out, rounding)",
+            "target": "out if rounding is None else _target(out, rounding)",
             "and_no_rule": " and rounding is None",
         }
         return _ROUND.format(**parts, **rule)

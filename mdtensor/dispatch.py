@@ -89,6 +89,8 @@ class Operation(Described):
         self.checked = checked
         self.function: Any = None
         self.table: dict[Any, Any] = {}
+        # With `out=` a call runs the method itself, never its short way.
+        self.rounded: dict[Any, Any] = {}
         self._plum = plum.Dispatcher().abstract(bare(declaration))
         self._methods: dict[Implementation, Method] = {}
         self._selections: dict[tuple[type, ...], Selection] = {}
@@ -170,12 +172,13 @@ class Operation(Described):
 
     def _forget(self) -> None:
         self._selections.clear()
-        self.table.clear()
+        self.clear_table()
 
     def clear_table(self) -> None:
         """Have the next calls ask for their methods again."""
         with self._lock:
             self.table.clear()
+            self.rounded.clear()
 
     # plum resolves only on a miss, since its own cache takes four times as long
     # (decision 0001).
@@ -250,11 +253,17 @@ class Operation(Described):
             found = selection.function
             if Operation.observe is not None:
                 return Operation.observe(selection, found)
-            row, keys = self.table, [types] if self.sequence else types
-            for key in keys[:-1]:
-                row = row.setdefault(key, {})
-            row[keys[-1]] = found
+            self._enter(self.table, types, found)
         return found
+
+    def _enter(
+        self, table: dict[Any, Any], types: tuple[type, ...], found: Implementation
+    ) -> None:
+        """Write `found` into a table of nested types, which calls read first."""
+        keys = [types] if self.sequence else types
+        for key in keys[:-1]:
+            table = table.setdefault(key, {})
+        table[keys[-1]] = found
 
     def _selected(self, types: tuple[type, ...]) -> Selection:
         """As `select`; its error keeps no argument of the call alive."""
@@ -266,14 +275,16 @@ class Operation(Described):
             raise
 
     def rounding(self, *types: type) -> Implementation:
-        """The function for `types` that takes `out=`, or one that refuses it."""
-        selection = self.select(*types)
-        found = selection.method
-        if not found.rounds:
-            return partial(mismatch.refuse_out, self)
-        if Operation.observe is not None:
-            return Operation.observe(selection, found.implementation)
-        return found.implementation
+        """Return the function for `types` that takes `out=`, or one that refuses it."""
+        with self._lock:
+            selection = self._selected(types)
+            if not selection.method.rounds:
+                return partial(mismatch.refuse_out, self)
+            found = selection.method.implementation
+            if Operation.observe is not None:
+                return Operation.observe(selection, found)
+            self._enter(self.rounded, types, found)
+        return found
 
 
 def generic(

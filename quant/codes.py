@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tensor import quantized
+from mdtensor.quant.tensor import PackedTensor, quantized
 
 #: What makes uint8 codes of those of other narrow types.
 OFFSETS = {qint4: 128, qint8: 128, quint4: 0}
 Codes = npt.NDArray[np.uint8]
+#: Makes unsigned codes of signed ones and back; as an array NumPy converts no number.
+FLIP = np.array(128, np.uint8)
+FLIP.flags.writeable = False
 
 
 # Kernels see signed and 4-bit codes as unsigned bytes, so that one kernel serves all of
@@ -30,7 +33,7 @@ def unsigned_grid(grid: QParams) -> QParams:
 
 def unsigned(x: Any) -> Codes:
     """The codes of a narrow tensor on its `unsigned_grid`."""
-    codes: Codes = x.codes.buffer.view(np.uint8)
+    codes: Codes = x.code_array.view(np.uint8)
     return codes ^ np.uint8(128) if OFFSETS.get(x.dtype) else codes
 
 
@@ -39,6 +42,34 @@ def from_unsigned(codes: Codes, grid: QParams) -> Any:
     if OFFSETS.get(grid.dtype):
         codes = (codes ^ np.uint8(128)).view(np.int8)
     return quantized(codes, grid)
+
+
+class Reader:
+    """How a compiled step reads the codes of tensors of one type and shape.
+
+    Args:
+        kind: the type.
+        is_image: the step takes channels last.
+        shape: to which the codes are broadcast; None leaves them as they are.
+    """
+
+    __slots__ = ("is_image", "is_packed", "is_signed", "shape")
+
+    def __init__(self, kind: Any, is_image: bool = False, shape: Any = None) -> None:
+        self.is_packed = issubclass(kind, PackedTensor)
+        self.is_signed = bool(OFFSETS.get(kind.dtype))
+        self.is_image, self.shape = is_image, shape
+
+    def __call__(self, x: Any) -> Codes:
+        """Return the codes on the `unsigned_grid` as they lie for the step, 1-D."""
+        codes = (x.code_array if self.is_packed else x.buffer).view(np.uint8)
+        if self.is_signed:
+            codes = codes ^ FLIP
+        if self.is_image:
+            codes = codes.transpose(0, 2, 3, 1)
+        if self.shape is not None:
+            codes = np.broadcast_to(codes, self.shape)
+        return np.ascontiguousarray(codes).reshape(-1)
 
 
 def contiguous(codes: npt.NDArray[Any]) -> npt.NDArray[Any]:

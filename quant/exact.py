@@ -86,7 +86,7 @@ def to_codes(steps: npt.NDArray[Any], grid: QParams) -> npt.NDArray[Any]:
 
 def steps_of(x: Any) -> IntArray:
     """Steps from real 0 of a quantized tensor: codes less their zero point."""
-    codes = x.codes.buffer.astype(np.int64)
+    codes = x.code_array.astype(np.int64)
     steps: IntArray = codes - x.qparams.along(x.qparams.zero_point, codes.shape)
     return steps
 

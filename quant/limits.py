@@ -27,8 +27,8 @@ IntArray = npt.NDArray[np.int64]
 
 
 def code_dtype(given: Any) -> DType:
-    """The type of codes `given`."""
-    dtype = find_dtype(given)
+    """Return the type of codes `given`, an element type or its name."""
+    dtype = given if type(given) is DType else find_dtype(given)
     if dtype.kind != "quantized":
         fix = f"Use {codes_like(dtype) or 'qint8 or quint8'}"
         raise GridError(f"{dtype} is no type of codes", fix, "QParams")

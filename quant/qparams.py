@@ -64,12 +64,15 @@ class QParams:
         "axis",
         "block_size",
         "dtype",
+        "key",
         "narrow_range",
         "rounding",
         "scale",
         "zero_point",
     )
 
+    #: What equal grids have in common, by value: bytes, numbers and names.
+    key: tuple[Any, ...]
     scale: FloatArray
     zero_point: IntArray
     dtype: DType
@@ -98,14 +101,21 @@ class QParams:
         axis = limits.axis_of(axis)
         size = limits.block_size_of(block_size, axis)
         limits.check_granularity(scales, zeros, axis, size)
+        # Arrays over `bytes` cannot be made writeable, so that the key stays true.
+        scale_bytes = scales.tobytes()
+        zero_bytes = np.broadcast_to(zeros, scales.shape).tobytes()
         for name, value in {
-            "scale": _frozen(scales),
-            "zero_point": _frozen(np.broadcast_to(zeros, scales.shape)),
+            "scale": np.ndarray(scales.shape, scales.dtype, scale_bytes),
+            "zero_point": np.ndarray(scales.shape, zeros.dtype, zero_bytes),
             "dtype": dtype,
             "axis": axis,
             "block_size": size,
             "narrow_range": narrow,
             "rounding": rounding if rounding is None else check_rule(rounding),
+            "key": (
+                *(scale_bytes, scales.shape, zero_bytes, dtype.name),
+                *(axis, size, narrow),
+            ),
         }.items():
             object.__setattr__(self, name, value)
 
@@ -122,7 +132,8 @@ class QParams:
         return QParams(**(self._arguments() | changes))
 
     def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        names = (name for name in self.__slots__ if name != "key")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def minimum(self) -> int:
@@ -247,19 +258,6 @@ class QParams:
         block = np.arange(shape[self.axis]) // self.block_size
         return np.take(values, block, self.axis)
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What equal grids have in common, by value: bytes, numbers and names."""
-        return (
-            self.scale.tobytes(),
-            self.scale.shape,
-            self.zero_point.tobytes(),
-            self.dtype.name,
-            self.axis,
-            self.block_size,
-            self.narrow_range,
-        )
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, QParams) and self.key == other.key
 
@@ -304,12 +302,6 @@ def _short(scale: float) -> str:
     if scale == narrow:
         return str(narrow)
     return repr(float(scale))
-
-
-def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    copy = np.array(values)
-    copy.flags.writeable = False
-    return copy
 
 
 def grid_of(

@@ -31,8 +31,9 @@ NAMES = (
     "xnnpack_x86",
     "xnnpack_arm",
 )
-_CURRENT: ContextVar[str] = ContextVar("rounding", default=EXACT)
-_BLOCKS = Scope(_CURRENT)
+#: The rule of this context; a part of the key of bound calls.
+CURRENT: ContextVar[str] = ContextVar("rounding", default=EXACT)
+_BLOCKS = Scope(CURRENT)
 
 
 def check_rule(name: object) -> str:
@@ -51,7 +52,7 @@ def check_rule(name: object) -> str:
 
 def current() -> str:
     """The rule of this context, for results whose call names none."""
-    return _CURRENT.get()
+    return CURRENT.get()
 
 
 # A rule is chosen by name and travels in the grid, so that no method needs a parameter

@@ -39,6 +39,8 @@ from mdtensor.quant.limits import as_stored, check_codes
 from mdtensor.quant.qparams import QParams, given_grid
 from mdtensor.quant.storing import parts_of, tensor_of
 
+_new = object.__new__
+
 
 class QuantizedTensor(Tensor):
     """The root of quantized tensors.
@@ -135,9 +137,14 @@ class QuantizedTensor(Tensor):
         return TensorSpec(cls, shape, grid)  # type: ignore[arg-type]
 
     @property
+    def code_array(self) -> Any:
+        """Return the codes as an array; of 4-bit codes a copy, a byte each."""
+        return self.buffer
+
+    @property
     def codes(self) -> Any:
         """The codes as a tensor of plain integers; shares the buffer."""
-        return leaf(stored_as(self.dtype), self.device).wrap(self.buffer)
+        return leaf(stored_as(self.dtype), self.device).wrap(self.code_array)
 
     @property
     def scale(self) -> Any:
@@ -294,11 +301,14 @@ class PackedTensor(NarrowTensor):
         return prod(self.shape)
 
     @property
+    def code_array(self) -> Any:
+        """Return a copy of the codes, a byte each."""
+        return nibbles.unpack(self.buffer, self.shape, self.qparams.minimum < 0)
+
+    @property
     def codes(self) -> Any:
-        """The codes as a tensor of plain integers, a byte each."""
-        is_signed = self.qparams.minimum < 0
-        unpacked = nibbles.unpack(self.buffer, self.shape, is_signed)
-        return leaf(stored_as(self.dtype), self.device).wrap(unpacked)
+        """Return the codes as a tensor of plain integers, a byte each."""
+        return leaf(stored_as(self.dtype), self.device).wrap(self.code_array)
 
     def __reduce__(self) -> Any:
         host = self.device.to_host(self.buffer)
@@ -367,7 +377,12 @@ class ScaledFloatTensor(QuantizedTensor):
     @property
     def codes(self) -> Any:
         """The bytes of the floats; shares the buffer."""
-        return UInt8Tensor.wrap(self.buffer.view(np.uint8))
+        return UInt8Tensor.wrap(self.code_array)
+
+    @property
+    def code_array(self) -> Any:
+        """Return the bytes of the floats; shares the buffer."""
+        return self.buffer.view(np.uint8)
 
     def _elements(self) -> Any:
         return self.buffer
@@ -394,3 +409,21 @@ def quantized(codes: Any, grid: QParams) -> Any:
     """The tensor of codes on `grid`."""
     found: Any = leaf(grid.dtype)
     return found.from_codes(np.asarray(codes), grid)
+
+
+def trusted(kind: Any, codes: Any, qparams: QParams, rounding: str | None) -> Any:
+    """Return the tensor of codes that fit a grid, without a check.
+
+    Args:
+        kind: the type of the tensor.
+        codes: a byte or more each.
+        qparams: of that type, without a rule.
+        rounding: the rule by which the codes are rounded.
+    """
+    new = _new(kind)
+    new.qparams, new.rounding, new.kept = qparams, rounding, ()
+    if issubclass(kind, PackedTensor):
+        new.shape, new.is_part = codes.shape, False
+        codes = nibbles.pack(codes)
+    new.buffer = codes
+    return new

@@ -134,18 +134,41 @@ class Step:
         assert len(arrays) == len(self.input_types), "wrong number of inputs"
         for array, dtype in zip(arrays, self.input_types, strict=True):
             assert array.dtype == dtype, f"{self.kernel} takes {dtype} codes"
-        plan, row = self.prepared(*[array.shape for array in arrays])
-        buffers = [as_bytes(array) for array in arrays]
-        out = np.empty(plan.shape, self.output_type)
+        run = self.bound(*[array.shape for array in arrays])
+        return run(*[as_bytes(array) for array in arrays])
+
+    def bound(self, *shapes):
+        """Return the `BoundStep` for these input shapes."""
+        return BoundStep(self, *self.prepared(*shapes))
+
+
+class BoundStep:
+    """A step for fixed input shapes: only the buffers of a call are still open."""
+
+    __slots__ = (
+        *("constants", "invoke", "names", "output_type", "row", "scratch", "shape"),
+        "__weakref__",
+    )
+
+    def __init__(self, step, plan, row):
+        self.row, self.constants, self.shape = row, plan.constants, plan.shape
+        self.scratch = plan.scratch + SLACK
+        self.output_type = step.output_type
+        self.invoke = invokers(step.on.name)[step.kind]
+        self.names = step.kernel, step.runway
+
+    def __call__(self, x, y=None):
+        """Return the result as a fresh array; x and y are the inputs' bytes, 1-D."""
+        out = np.empty(self.shape, self.output_type)
         if out.size == 0:
             return out
-        scratch = np.empty(plan.scratch + SLACK, np.uint8)
-        invokers(self.on.name)[self.kind](
-            *(row, 0, buffers[0], buffers[-1], out.reshape(-1).view(np.uint8)),
-            *(scratch, plan.constants),
-        )
+        flat = out.reshape(-1).view(np.uint8)
+        scratch = np.empty(self.scratch, np.uint8)
+        # The kernels of one input read it under both names.
+        y = x if y is None else y
+        self.invoke(self.row, 0, x, y, flat, scratch, self.constants)
         if observe.ACTIVE:
-            observe.ran(self.kernel, self.runway)
+            observe.ran(*self.names)
         return out
 
 

@@ -10,7 +10,7 @@ from math import gcd, prod
 import numpy as np
 
 from mdtensor.kernels.cpu.moves import Take
-from mdtensor.kernels.cpu.plan import Step
+from mdtensor.kernels.cpu.plan import Step, as_bytes
 from mdtensor.kernels.cpu.products import Conv2d, Linear, is_depthwise
 
 #: Columns that products have at least.
@@ -41,8 +41,14 @@ class Repeated(Step):
         return self.parts[1].bytes
 
     def __call__(self, x):
+        return self.bound(x.shape)(as_bytes(x))
+
+    def bound(self, shape):
+        """Return what repeats the channels of these codes and multiplies them."""
         take, product = self.parts
-        return product(take(x))
+        first = take.bound(shape)
+        second = product.bound(first.shape)
+        return lambda x: second(first(x).reshape(-1))
 
 
 # Channels with 9-bit weights are repeated, because kernels hold 8 signed bits (decision

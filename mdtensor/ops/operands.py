@@ -190,7 +190,11 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     """
     a, b, kind = joint_numbers(operation, x1, x2)
     if not _is_short(kind, a, b):
-        cast: Tensor = kind.wrap(kernel.binary(ufunc, a, b, kind.dtype.storage))
+        found = kernel.binary(ufunc, a, b, kind.dtype.storage)
+        if kind not in PLAIN:
+            return kind.wrap(found)
+        cast: Tensor = new(kind)
+        cast.buffer = found
         return cast
     try:
         found = runner()(ufunc, a, b)  # nothing to cast

@@ -27,9 +27,10 @@ from mdtensor.errors import checked, describe, shown
 from mdtensor.generics.rules.elementwise import same
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import exact, long_tables, tables
-from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
+from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
+from mdtensor.quant.ops.bound import bound, bound_step
 from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
 from mdtensor.quant.ops.refusals import require_out
 from mdtensor.quant.pieces import by_pieces, singles
@@ -42,6 +43,7 @@ from mdtensor.quant.tensor import (
     ShortTensor,
     quantized,
     spec_of,
+    trusted,
 )
 
 #: Codes whose zero point is 0 and stays so.
@@ -81,18 +83,35 @@ def looked_up(
     out: QParams | None,
     **options: Any,
 ) -> Any:
-    """The codes of `function` on `out`, by its rule.
+    """Bind the codes of `function` on `out`, by its rule.
 
     Args:
         operation: the same, of floats; with `options`.
     """
     name = operation.__name__
     grid = require_out(name, out, x)
-    if isinstance(function, tables.Partial):
+    if ruled(name, grid):
+        return _by_rule(name, function, grid)
+    by_table = _by_table(operation, function, x, grid, options)
+    if not isinstance(function, tables.Partial):
+        return by_table
+
+    def run(x: Any) -> Any:
         _refuse_undefined(name, function, x)
-    if by_rule := ruled(name, grid):
-        return by_rule(function, x, grid)
-    return _by_table(operation, function, x, grid, options)
+        return by_table(x)
+
+    return run
+
+
+def _by_rule(name: str, function: tables.Function, grid: QParams) -> Any:
+    """Bind the codes of `function` on `grid`, by the rule in force."""
+
+    def run(x: Any) -> Any:
+        if isinstance(function, tables.Partial):
+            _refuse_undefined(name, function, x)
+        return ruled(name, grid)(function, x, grid)
+
+    return run
 
 
 def _by_table(
@@ -102,13 +121,13 @@ def _by_table(
     grid: QParams,
     options: dict[str, Any],
 ) -> Any:
-    """The codes of `function` on `grid`, exact, whatever scales the argument has."""
-    step = step_of_codes(_lookup, function, spec_of(x), out=grid)
+    """Bind the codes of `function` on `grid`, exact, for any scales of the argument."""
+    step, dtype = step_of_codes(_lookup, function, spec_of(x), out=grid), x.dtype
     if step:
-        return from_unsigned(step(contiguous(unsigned(x))), grid)
+        return bound_step(step, x, grid=grid)
 
     def codes(given: Any, source: QParams) -> Any:
-        if x.dtype is qint16:
+        if dtype is qint16:
             table = long_tables.steps(operation, function, source, grid, options)
             return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
         distinct, which = np.unique(given, return_inverse=True)  # a block has few
@@ -117,25 +136,32 @@ def _by_table(
             np.array(steps, np.int64)[which.reshape(given.shape)], grid
         )
 
-    found = by_pieces(codes, grid.dtype.storage, (x.codes.buffer, x.qparams))
-    return quantized(found, grid)
+    def run(x: Any) -> Any:
+        found = by_pieces(codes, grid.dtype.storage, (x.code_array, x.qparams))
+        return quantized(found, grid)
+
+    return run
 
 
 def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any) -> Any:
-    """Between bounds as `looked_up`; without `out` on the grids of `x`, unrounded."""
+    """Bind as `looked_up`, between bounds; without `out` on the grids of `x`."""
     function = tables.relu if operation is relu else tables.clip(low, high)
     if out is not None:
         return looked_up(operation, function, x, out, **options)
     if x.qparams.axis is None:
         return _by_table(operation, function, x, x.qparams, options)
-    ends = (_codes_at(x.qparams, bound) for bound in (low, high))
+    ends = (_codes_at(x.qparams, end) for end in (low, high))
     first, last = (x.qparams.along(end, x.shape) for end in ends)
-    codes = x.codes.buffer
-    if low is not None:
-        codes = np.maximum(codes, first)
-    if high is not None:
-        codes = np.minimum(codes, last)
-    return quantized(codes.astype(x.codes.buffer.dtype), x.qparams)
+
+    def run(x: Any) -> Any:
+        given = codes = x.code_array
+        if low is not None:
+            codes = np.maximum(codes, first)
+        if high is not None:
+            codes = np.minimum(codes, last)
+        return quantized(codes.astype(given.dtype), x.qparams)
+
+    return run
 
 
 def _codes_at(grid: QParams, bound: Any) -> Any:
@@ -169,9 +195,9 @@ def _refuse_undefined(name: str, function: tables.Partial, x: Any) -> None:
 
 def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Bounds as they are, None for those that bound nothing."""
-    for bound in (low, high):
-        if not isinstance(bound, (Real, type(None))) or bound != bound:
-            raise OptionError(f"a bound is {shown(bound)}", "Pass numbers, or None")
+    for end in (low, high):
+        if not isinstance(end, (Real, type(None))) or end != end:
+            raise OptionError(f"a bound is {shown(end)}", "Pass numbers, or None")
     low, high = (b.item() if isinstance(b, np.generic) else b for b in (low, high))
     if None not in (low, high) and low > high:
         raise OptionError(f"min {low} is above max {high}", "Swap them")
@@ -190,12 +216,12 @@ def _refuse_between(grid: QParams, low: Any, high: Any) -> None:
     first, last = grid.range
     effective = [low] if low is not None and low > first else []
     effective += [high] if high is not None and high < last else []
-    for bound in effective:
-        is_code = (tables.exactly(bound) / grid.fraction).denominator == 1
-        if not (is_code and first <= bound <= last):
-            where = "between two codes" if first <= bound <= last else "past the codes"
+    for end in effective:
+        is_code = (tables.exactly(end) / grid.fraction).denominator == 1
+        if not (is_code and first <= end <= last):
+            where = "between two codes" if first <= end <= last else "past the codes"
             raise GridError(
-                f"{bound} is {where} of ({grid.describe()})", "Pass out=QParams(...)"
+                f"{end} is {where} of ({grid.describe()})", "Pass out=QParams(...)"
             )
 
 
@@ -214,6 +240,7 @@ def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(relu, deduce=kept_same, prepare=relu_step)
+@bound
 def relu(x: ShortTensor, /, *, out: Any = None) -> Any:
     return _kept(relu, x, 0, None, out)
 
@@ -232,6 +259,7 @@ def _relu6_spec(x: TensorSpec, /, *, out: QParams | None = None) -> TensorSpec:
 
 
 @method(relu6, deduce=Ruled(_relu6_spec), prepare=relu6_step)
+@bound
 def relu6(x: ShortTensor, /, *, out: Any = None) -> Any:
     return clipped(relu6, x, 0, 6, out)
 
@@ -257,6 +285,7 @@ def clipped_spec(
 
 
 @method(clip, deduce=Ruled(clipped_spec), prepare=clip_step)
+@bound
 def clip(x: ShortTensor, /, *, min: Any, max: Any, out: Any = None) -> Any:
     return clipped(clip, x, min, max, out)
 
@@ -276,6 +305,7 @@ def _line(alpha: float, beta: float) -> tables.Function:
 
 
 @method(hardsigmoid, deduce=curve, prepare=hardsigmoid_step)
+@bound
 def hardsigmoid(
     x: ShortTensor, /, *, alpha: float, beta: float, out: Any = None
 ) -> Any:
@@ -288,6 +318,7 @@ def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Loo
 
 
 @method(hardswish, deduce=curve, prepare=hardswish_step)
+@bound
 def hardswish(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(hardswish, tables.hardswish, x, out)
 
@@ -297,6 +328,7 @@ def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Looku
 
 
 @method(sigmoid, deduce=curve, prepare=sigmoid_step)
+@bound
 def sigmoid(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(sigmoid, tables.sigmoid, x, out)
 
@@ -306,6 +338,7 @@ def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(tanh, deduce=curve, prepare=tanh_step)
+@bound
 def tanh(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(tanh, tables.tanh, x, out)
 
@@ -315,6 +348,7 @@ def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
 
 
 @method(exp, deduce=curve, prepare=exp_step)
+@bound
 def exp(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(exp, tables.exp, x, out)
 
@@ -326,10 +360,17 @@ def _mirrored(grid: QParams) -> QParams:
 
 
 @method(neg, deduce=lambda x: on_grid(x.shape, _mirrored(x.qparams)))
+@bound
 def neg(x: NarrowTensor, /) -> Any:
     ends = x.qparams.minimum + x.qparams.maximum
-    codes = (ends - x.codes.buffer.astype(np.int16)).astype(x.dtype.storage)
-    return quantized(codes, _mirrored(x.qparams))
+    grid, stored = _mirrored(x.qparams), x.dtype.storage
+
+    def run(x: Any) -> Any:
+        codes = ends - x.code_array.astype(np.int16)
+        # NumPy makes a scalar of an array without axes.
+        return trusted(type(x), np.asarray(codes, stored), grid, None)
+
+    return run
 
 
 @method(neg)

@@ -28,7 +28,7 @@ from mdtensor.errors import checked, describe
 from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.kernels.cpu import steps
 from mdtensor.quant import accumulators, exact, joining, tables
-from mdtensor.quant.codes import contiguous, from_unsigned, unsigned, unsigned_grid
+from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
     rounded_product,
@@ -36,6 +36,7 @@ from mdtensor.quant.deduction import (
     rounded_sum,
 )
 from mdtensor.quant.ops.activation import lookup_step
+from mdtensor.quant.ops.bound import bound, bound_step
 from mdtensor.quant.ops.compiled import (
     NotCompiled,
     compiled,
@@ -99,15 +100,17 @@ def _number(a: TensorSpec, b: Any) -> Fraction | None:
 
 
 @method(add, deduce=rounded_sum, prepare=add_step)
+@bound
 def add(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
-    if by_rule := ruled("add", out):
-        return by_rule(x1, x2, out)
+    if ruled("add", out):
+        return lambda x1, x2: ruled("add", out)(x1, x2, out)
     found = None if out is None else _by_kernel(add_step, x1, x2, out)
     return _sum("add", x1, x2, 1, out) if found is None else found
 
 
 @method(add, deduce=rounded_sum)
+@bound
 def add(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     _check("add", x1, x2, out)
     return _sum("add", x1, x2, 1, out)
@@ -119,15 +122,19 @@ def add(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
 
 
 @method(sub, deduce=rounded_sum)
+@bound
 def sub(x1: NarrowTensor, x2: NarrowTensor, /, *, out: Any = None) -> Any:
     _check("sub", x1, x2, out)
-    if by_rule := ruled("sub", out):
-        return by_rule(x1, x2, out)
-    found = None if out is None else _by_kernel(add_step, x1, neg(x2), out)
-    return _sum("sub", x1, x2, -1, out) if found is None else found
+    if ruled("sub", out):
+        return lambda x1, x2: ruled("sub", out)(x1, x2, out)
+    call = None if out is None else _by_kernel(add_step, x1, neg(x2), out)
+    if call is None:
+        return _sum("sub", x1, x2, -1, out)
+    return lambda x1, x2: call(x1, neg(x2))
 
 
 @method(sub, deduce=rounded_sum)
+@bound
 def sub(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     _check("sub", x1, x2, out)
     return _sum("sub", x1, x2, -1, out)
@@ -145,7 +152,7 @@ def _check(name: str, x1: Any, x2: Any, out: Any) -> None:
 
 
 def _by_kernel(prepare: Any, x1: Any, x2: Any, out: QParams) -> Any:
-    """The codes by the step of `prepare`, which takes equal shapes, or None."""
+    """Bind to the step of `prepare`, which takes equal shapes; None without one."""
     if (x1.qparams.axis, x2.qparams.axis) != (None, None):
         return None
     specs, shape = [spec_of(x) for x in (x1, x2)], x1.shape
@@ -155,26 +162,28 @@ def _by_kernel(prepare: Any, x1: Any, x2: Any, out: QParams) -> Any:
     step = step_of_codes(prepare, *specs, out=out)
     if step is None:
         return None
-    codes = (unsigned(x) for x in (x1, x2))
-    if x1.shape != x2.shape:
-        codes = (np.broadcast_to(code, shape) for code in codes)
-    return from_unsigned(step(*map(contiguous, codes)), out)
+    wide = None if x1.shape == x2.shape else shape
+    return bound_step(step, x1, x2, grid=out, shape=wide)
 
 
 def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
-    if by_rule := ruled(name, out):
-        return by_rule(x1, x2, out)
+    """Bind the exact sum or difference, by the rule of `out`."""
+    if ruled(name, out):
+        return lambda x1, x2: ruled(name, out)(x1, x2, out)
     if out is not None:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratios = g1.fraction / out.fraction, sign * g2.fraction / out.fraction
             return exact.to_codes(exact.round_sum((a, ratios[0]), (b, ratios[1])), out)
 
-        return _rounded(codes, x1, x2, out)
+        return lambda x1, x2: _rounded(codes, x1, x2, out)
     grid = checked(name, (x1, x2), lambda: accumulators.of_sum(x1, x2))
-    return _accumulator(
-        name, exact.steps_of(x1) + sign * exact.steps_of(x2), grid, x1, x2
-    )
+
+    def run(x1: Any, x2: Any) -> Any:
+        sums = exact.steps_of(x1) + sign * exact.steps_of(x2)
+        return _accumulator(name, sums, grid, x1, x2)
+
+    return run
 
 
 def _rounded(codes: Any, x1: Any, x2: Any, out: QParams) -> Any:
@@ -209,10 +218,11 @@ def mul_step(
 
 
 @method(mul, deduce=rounded_product, prepare=mul_step)
+@bound
 def mul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check("mul", x1, x2, out)
-    if by_rule := ruled("mul", out):
-        return by_rule(x1, x2, out)
+    if ruled("mul", out):
+        return lambda x1, x2: ruled("mul", out)(x1, x2, out)
     found = None if out is None else _by_kernel(mul_step, x1, x2, out)
     return _product(x1, x2, out) if found is None else found
 
@@ -224,9 +234,14 @@ def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
             ratio = g1.fraction * g2.fraction / out.fraction
             return exact.to_codes(exact.round_sum((a * b, ratio)), out)
 
-        return _rounded(codes, x1, x2, out)
+        return lambda x1, x2: _rounded(codes, x1, x2, out)
     grid = checked("mul", (x1, x2), lambda: accumulators.of_product(x1, x2))
-    return _accumulator("mul", exact.steps_of(x1) * exact.steps_of(x2), grid, x1, x2)
+
+    def run(x1: Any, x2: Any) -> Any:
+        products = exact.steps_of(x1) * exact.steps_of(x2)
+        return _accumulator("mul", products, grid, x1, x2)
+
+    return run
 
 
 @method(mul, deduce=refused("mul"))
@@ -247,21 +262,27 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
 
 
 @method(div, deduce=rounded_quotient, prepare=div_step)
+@bound
 def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     grid = require_out("div", out, x1, x2)
     _check("div", x1, x2, out)
-    a, b = (exact.steps_of(x) for x in (x1, x2))
-    if ((a == 0) & (b == 0)).any():
-        raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
-    if by_rule := ruled("div", grid):
-        return by_rule(x1, x2, grid)
+    is_ruled = ruled("div", grid) is not None
 
     def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
         a, b = np.broadcast_arrays(a, b)
         return exact.to_codes(quotient(a, b, ratio), grid)
 
-    return _rounded(codes, x1, x2, grid)
+    def run(x1: Any, x2: Any) -> Any:
+        a, b = (exact.steps_of(x) for x in (x1, x2))
+        if ((a == 0) & (b == 0)).any():
+            call = describe("div", x1, x2)
+            raise CastError("0 / 0 has no code", "Mask it first", call)
+        if is_ruled:
+            return ruled("div", grid)(x1, x2, grid)
+        return _rounded(codes, x1, x2, grid)
+
+    return run
 
 
 def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
@@ -299,6 +320,7 @@ def div(x1: Anything, x2: Anything, /, *, out: Any = None) -> Any:
 
 
 @method(minimum, deduce=kept_broadcast)
+@bound
 def minimum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("minimum", np.minimum, x1, x2, out)
 
@@ -319,6 +341,7 @@ def minimum(x1: Complex, x2: QuantizedTensor, /, *, out: Any = None) -> Any:
 
 
 @method(maximum, deduce=kept_broadcast)
+@bound
 def maximum(x1: AffineTensor, x2: AffineTensor, /, *, out: Any = None) -> Any:
     return _extreme("maximum", np.maximum, x1, x2, out)
 
@@ -339,13 +362,17 @@ def maximum(x1: Complex, x2: QuantizedTensor, /, *, out: Any = None) -> Any:
 
 
 def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
-    """Rounding is monotone, so it commutes with the choice."""
+    """Bind an extreme: rounding is monotone, so it commutes with the choice."""
     _check(name, x1, x2, out)
     if out is None:
         shape = broadcast_shapes(x1.shape, x2.shape)
         grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))
-        return quantized(choose(x1.codes.buffer, x2.codes.buffer), grid)
-    if by_rule := ruled(name, out):
-        return by_rule(x1, x2, out)
-    steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in (x1, x2)]
-    return quantized(exact.to_codes(choose(*steps), out), out)
+        return lambda x1, x2: quantized(choose(x1.code_array, x2.code_array), grid)
+    if ruled(name, out):
+        return lambda x1, x2: ruled(name, out)(x1, x2, out)
+
+    def run(*xs: Any) -> Any:
+        steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in xs]
+        return quantized(exact.to_codes(choose(*steps), out), out)
+
+    return run

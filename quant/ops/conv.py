@@ -19,10 +19,6 @@ from mdtensor.generics.windows import conv_shape, conv_window
 from mdtensor.kernels.cpu import products, wide_weights
 from mdtensor.quant import accumulators, exact
 from mdtensor.quant.codes import (
-    channels_first,
-    channels_last,
-    from_unsigned,
-    unsigned,
     unsigned_grid,
 )
 from mdtensor.quant.deduction import (
@@ -32,6 +28,7 @@ from mdtensor.quant.deduction import (
     weight_only,
 )
 from mdtensor.quant.ops import inside
+from mdtensor.quant.ops.bound import bound, bound_product
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
 from mdtensor.quant.ops.keeping import kept
 from mdtensor.quant.ops.refusals import (
@@ -126,6 +123,7 @@ def _check_weights(w: Any, b: Any) -> None:
 
 
 @method(conv2d, deduce=rounded_conv, prepare=conv2d_step)
+@bound
 def conv2d(
     x: ShortTensor,
     w: ShortTensor,
@@ -145,22 +143,21 @@ def conv2d(
         "groups": groups,
     }
     _check("conv2d", x, w, b, out, **options)
-    if by_rule := ruled("conv2d", out):
-        return by_rule(x, w, b, out, **options)
-    window = conv_window(w.shape, stride, padding, dilation)
+    if ruled("conv2d", out):
+        return lambda x, w, b: ruled("conv2d", out)(x, w, b, out, **options)
     if not w.qparams.is_along(None, 0):
-        return quantized(inside.conv2d_codes(x, w, b, window, groups, out), out)
-    key = ("conv2d", x.qparams.key, out and out.key, window, groups)
+        window = conv_window(w.shape, stride, padding, dilation)
+        return lambda x, w, b: quantized(
+            inside.conv2d_codes(x, w, b, window, groups, out), out
+        )
     spec = spec_of(x)
-    step = kept(
-        lambda w, b: attempt(conv2d_step, spec, w, b, **options, out=out), key, w, b
+    return bound_product(
+        lambda w, b: attempt(conv2d_step, spec, w, b, **options, out=out),
+        x,
+        accumulators.of_products(x.qparams, w.qparams, 1) if out is None else out,
+        lambda x, w, b: _by_integers(x, w, b, options, out),
+        is_image=True,
     )
-    if step is None:
-        return _by_integers(x, w, b, options, out)
-    image = channels_first(step(channels_last(unsigned(x))))
-    if out is not None:
-        return from_unsigned(image, out)
-    return QInt32Tensor.wrap(image, accumulators.of_products(x.qparams, w.qparams, 1))
 
 
 @method(conv2d, deduce=weight_only(convolution), prepare=kept_conv2d)

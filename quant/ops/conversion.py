@@ -17,19 +17,17 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import runway, steps
-from mdtensor.kernels.dense.memory import empty
+from mdtensor.kernels.dense.memory import LARGE, empty
 from mdtensor.leaves import Float32Tensor
 from mdtensor.quant import exact, floats
 from mdtensor.quant.codes import (
     OFFSETS,
-    contiguous,
-    from_unsigned,
-    unsigned,
     unsigned_grid,
 )
 from mdtensor.quant.deduction import check_fit
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
+from mdtensor.quant.ops.bound import bound, bound_step, result_on
 from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
 from mdtensor.quant.ops.refusals import require_host
 from mdtensor.quant.presets import ruled
@@ -57,19 +55,24 @@ def quantize_step(
 
 
 @method(quantize, prepare=quantize_step)
+@bound
 def quantize(x: FloatingTensor, /, *, qparams: QParams, rounding: Any) -> Any:
     require_host("quantize", x)
     checked("quantize", (x,), lambda: check_fit(qparams, x.shape))
-    grid = _ruled(qparams, rounding)
-    by_rule = ruled("quantize", grid)
-    if by_rule is None and x.dtype is dtypes.float32 and _is_plain(grid):
-        return _by_kernel(x, grid)
-    with np.errstate(invalid="ignore"):  # a signaling NaN warns
-        if x.size and np.isnan(np.max(x.buffer)):
-            raise _nan(x)
-    if by_rule:
-        return by_rule(x, grid)
-    return rounded_to(x.buffer.astype(np.float64), grid, x.dtype is dtypes.float64)
+    grid, is_wide = _ruled(qparams, rounding), x.dtype is dtypes.float64
+    is_ruled = ruled("quantize", grid) is not None
+    if not is_ruled and x.dtype is dtypes.float32 and _is_plain(grid):
+        return BoundQuantize(grid, x.size)
+
+    def run(x: Any) -> Any:
+        with np.errstate(invalid="ignore"):  # a signaling NaN warns
+            if x.size and np.isnan(np.max(x.buffer)):
+                raise _nan(x)
+        if is_ruled:
+            return ruled("quantize", grid)(x, grid)
+        return rounded_to(x.buffer.astype(np.float64), grid, is_wide)
+
+    return run
 
 
 def _is_plain(grid: QParams) -> bool:
@@ -81,24 +84,39 @@ def _nan(x: Any) -> CastError:
     return CastError("NaN has no code", "Replace NaNs first", describe("quantize", x))
 
 
-def _by_kernel(x: Any, grid: QParams) -> Any:
-    """The tensor of float32 numbers on a plain grid."""
-    values = x.buffer
-    offset = OFFSETS.get(grid.dtype, 0)
-    zero, *ends = (int(grid.zero_point), grid.minimum, grid.maximum)
-    ends = [end + offset for end in ends]
-    codes = empty(values.shape, np.uint8)
-    flat, numbers = codes.reshape(-1), contiguous(values).reshape(-1)
-    has_nan = runway.CHOSEN.get().quantize_f32u8(
-        numbers, float(grid.scale), zero + offset, *ends, flat
-    )
-    if observe.ACTIVE:
-        observe.ran("quantize_f32u8", _isa("quantize_f32u8"))
-    if has_nan:
-        raise _nan(x)
-    if offset:
-        codes ^= np.uint8(offset)
-    return quantized(codes.view(grid.dtype.storage), grid)
+def _memory(size: int) -> Any:
+    """Return what makes arrays of `size` bytes: NumPy, for all but large ones."""
+    return np.empty if size < LARGE else empty
+
+
+class BoundQuantize:
+    """A bound call that rounds float32 numbers to a grid of one scale and 8 bits."""
+
+    __slots__ = ("empty", "kernel", "parameters", "result")
+
+    def __init__(self, grid: QParams, size: int) -> None:
+        self.empty = _memory(size)
+        offset = OFFSETS.get(grid.dtype, 0)
+        ends = grid.minimum + offset, grid.maximum + offset
+        self.kernel = runway.CHOSEN.get().quantize_f32u8
+        self.parameters = float(grid.scale), grid.zero + offset, *ends
+        self.result = result_on(grid)
+
+    def __call__(self, x: Any) -> Any:
+        """Return the codes of `x`.
+
+        Raises:
+            CastError: `x` holds a NaN.
+        """
+        values = x.buffer
+        codes = self.empty(values.shape, np.uint8)
+        numbers = np.ascontiguousarray(values).reshape(-1)
+        has_nan = self.kernel(numbers, *self.parameters, codes.reshape(-1))
+        if observe.ACTIVE:
+            observe.ran("quantize_f32u8", _isa("quantize_f32u8"))
+        if has_nan:
+            raise _nan(x)
+        return self.result(codes)
 
 
 def rounded_to(values: Any, grid: QParams, is_wide: bool) -> Any:
@@ -137,9 +155,14 @@ def dequantize_step(x: TensorSpec, /) -> steps.Dequantize:
 
 
 @method(dequantize, prepare=dequantize_step)
-def dequantize(x: AffineTensor, /) -> Float32Tensor:
-    if _is_plain(x.qparams):
-        return Float32Tensor.wrap(_numbers_of(x))
+@bound
+def dequantize(x: AffineTensor, /) -> Any:
+    is_plain = _is_plain(x.qparams)
+    return BoundDequantize(x.qparams, x.size) if is_plain else _dequantized
+
+
+def _dequantized(x: Any) -> Float32Tensor:
+    """Return the numbers of codes on any grid."""
     found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
     products = np.asarray(found * scale)
     if x.dtype is qint32:
@@ -154,17 +177,25 @@ def _isa(name: str) -> str:
     return found
 
 
-def _numbers_of(x: Any) -> Any:
-    """What codes on a plain grid stand for."""
-    codes, grid = contiguous(x.codes.buffer), x.qparams
-    out = empty(codes.shape, np.float32)
-    scale, zero = float(grid.scale), int(grid.zero_point)
-    runway.CHOSEN.get().dequantize_u8f32(
-        codes.reshape(-1), scale, zero, out.reshape(-1)
-    )
-    if observe.ACTIVE:
-        observe.ran("dequantize_u8f32", _isa("dequantize_u8f32"))
-    return out
+class BoundDequantize:
+    """A bound call that computes the numbers of 8-bit codes on a grid of one scale."""
+
+    __slots__ = ("empty", "kernel", "scale", "zero")
+
+    def __init__(self, grid: QParams, size: int) -> None:
+        self.empty = _memory(4 * size)
+        self.kernel = runway.CHOSEN.get().dequantize_u8f32
+        self.scale, self.zero = float(grid.scale), grid.zero
+
+    def __call__(self, x: Any) -> Float32Tensor:
+        """Return the numbers that the codes of `x` stand for."""
+        codes = x.buffer
+        out = self.empty(codes.shape, np.float32)
+        flat = np.ascontiguousarray(codes).reshape(-1)
+        self.kernel(flat, self.scale, self.zero, out.reshape(-1))
+        if observe.ACTIVE:
+            observe.ran("dequantize_u8f32", _isa("dequantize_u8f32"))
+        return Float32Tensor.wrap(out)
 
 
 @method(dequantize)
@@ -193,30 +224,33 @@ def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
 
 
 @method(requantize, prepare=requantize_step)
+@bound
 def requantize(x: NarrowTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
-    if by_rule := ruled("requantize", out):
-        return by_rule(x, out)
+    if ruled("requantize", out):
+        return lambda x: ruled("requantize", out)(x, out)
     step = step_of_codes(requantize_step, spec_of(x), out=out)
     if step is None:
-        return _rescaled(x, out)
-    return from_unsigned(step(contiguous(unsigned(x))), out)
+        return lambda x: _rescaled(x, out)
+    return bound_step(step, x, grid=out)
 
 
 @method(requantize)
+@bound
 def requantize(x: AffineTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
-    if by_rule := ruled("requantize", out):
-        return by_rule(x, out)
-    return _rescaled(x, out)
+    if ruled("requantize", out):
+        return lambda x: ruled("requantize", out)(x, out)
+    return lambda x: _rescaled(x, out)
 
 
 @method(requantize)
+@bound
 def requantize(x: ScaledFloatTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
-    if by_rule := ruled("requantize", out):
-        return by_rule(x, out)
-    return finite("requantize", floats.numbers_of(x), out, x)
+    if ruled("requantize", out):
+        return lambda x: ruled("requantize", out)(x, out)
+    return lambda x: finite("requantize", floats.numbers_of(x), out, x)
 
 
 def finite(name: str, values: Any, out: QParams, *arguments: Any) -> Any:

@@ -33,26 +33,31 @@ from mdtensor.quant.ops.activation import (
     lookup_step,
     step_of,
 )
+from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, ShortTensor, spec_of
 
 
 @method(silu, deduce=curve, prepare=step_of(functions.silu))
+@bound
 def silu(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(silu, functions.silu, x, out)
 
 
 @method(mish, deduce=curve, prepare=step_of(functions.mish))
+@bound
 def mish(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(mish, functions.mish, x, out)
 
 
 @method(selu, deduce=curve, prepare=step_of(functions.selu))
+@bound
 def selu(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(selu, functions.selu, x, out)
 
 
 @method(softsign, deduce=curve, prepare=step_of(functions.softsign))
+@bound
 def softsign(x: ShortTensor, /, *, out: Any = None) -> Any:
     return looked_up(softsign, functions.softsign, x, out)
 
@@ -87,6 +92,7 @@ def _leaky_relu_spec(
 
 
 @method(leaky_relu, deduce=Ruled(_leaky_relu_spec), prepare=leaky_relu_step)
+@bound
 def leaky_relu(x: ShortTensor, /, *, negative_slope: float, out: Any = None) -> Any:
     function = checked("leaky_relu", (x,), lambda: _leaky_relu(negative_slope))
     return looked_up(leaky_relu, function, x, out, negative_slope=negative_slope)
@@ -108,6 +114,7 @@ def _elu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
 
 
 @method(elu, deduce=Ruled(_elu_spec), prepare=elu_step)
+@bound
 def elu(x: ShortTensor, /, *, alpha: float, out: Any = None) -> Any:
     function = checked("elu", (x,), lambda: _elu(alpha))
     return looked_up(elu, function, x, out, alpha=alpha)
@@ -132,12 +139,14 @@ def _gelu_spec(x: TensorSpec, *, approximate: str, **options: Any) -> TensorSpec
 
 
 @method(gelu, deduce=Ruled(_gelu_spec), prepare=gelu_step)
+@bound
 def gelu(x: ShortTensor, /, *, approximate: str, out: Any = None) -> Any:
     function = checked("gelu", (x,), lambda: _gelu(approximate))
     return looked_up(gelu, function, x, out, approximate=approximate)
 
 
 @method(logsigmoid, deduce=curve, prepare=step_of(functions.logsigmoid))
+@bound
 def logsigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up(logsigmoid, functions.logsigmoid, x, out)
 
@@ -158,6 +167,7 @@ def _celu_spec(x: TensorSpec, *, alpha: float, **options: Any) -> TensorSpec:
 
 
 @method(celu, deduce=Ruled(_celu_spec), prepare=celu_step)
+@bound
 def celu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
     return looked_up(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
 
@@ -183,6 +193,7 @@ def _softplus_spec(
 
 
 @method(softplus, deduce=Ruled(_softplus_spec), prepare=softplus_step)
+@bound
 def softplus(
     x: NarrowTensor, /, *, beta: float, threshold: float, out: Any = None
 ) -> Any:
@@ -204,6 +215,7 @@ def _hardtanh_spec(
 
 
 @method(hardtanh, deduce=Ruled(_hardtanh_spec), prepare=hardtanh_step)
+@bound
 def hardtanh(
     x: NarrowTensor, /, *, min_val: float, max_val: float, out: Any = None
 ) -> Any:

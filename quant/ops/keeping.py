@@ -25,6 +25,8 @@ from mdtensor.quant.qparams import QParams
 Made = TypeVar("Made")
 #: Entries of one tensor; the oldest goes.
 MOST = 2
+#: Bytes of arrays that are compared by copies: of any layout, and of C order.
+SMALL, MEDIUM = 1 << 11, 1 << 16
 
 
 class Entry(NamedTuple):
@@ -73,6 +75,35 @@ def kept(make: Callable[..., Made], key: tuple[Any, ...], w: Any, *rest: Any) ->
     return made
 
 
+# A bound call knows types, shapes and grids, so the bytes alone are compared here
+# (decision 0048).
+def packed(make: Callable[..., Made], w: Any, b: Any = None) -> Made:
+    """Return make(w, b), from `w` if it was made before of the same bytes.
+
+    Args:
+        make: of a bound call, which says all that it depends on but the bytes.
+        w, b: of the types, shapes and grids that are bound; no bias is None.
+    """
+    for entry in w.kept:
+        if entry.key is make and entry.copies is not None:
+            of_w, of_b = entry.copies
+            if _is_twin(of_w, w) and (b is None or _is_twin(of_b, b)):
+                found: Made = entry.made
+                return found
+    is_second = any(entry.key is make for entry in w.kept)
+    copies = deepcopy((w, b)) if is_second else None
+    made = make(*(copies or (w, b)))
+    others = [entry for entry in w.kept if entry.key is not make]
+    w.kept = (*others, Entry(make, copies, made if copies else None))[-MOST:]
+    return made
+
+
+def _is_twin(copy: Any, x: Any) -> bool:
+    # Another thread may have given `x` another grid after the call was bound.
+    on_one = copy.qparams is x.qparams or copy.qparams.key == x.qparams.key
+    return on_one and _same_bytes(copy.buffer, x.buffer)
+
+
 def _facts(x: Any) -> Any:
     """What says, beside its bytes, which tensor `x` is."""
     if x is None:
@@ -91,9 +122,16 @@ def _same_bytes(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     """Whether arrays of numbers of at most 8 bytes hold the same, bit for bit."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    # Few bytes are copied and compared sooner than views are made of them.
+    if b.nbytes <= SMALL or (b.nbytes <= MEDIUM and _are_in_order(a, b)):
+        return a.tobytes() == b.tobytes()
     # As they lie: a turned view column by column would take ten times as long.
     order = sorted(range(b.ndim), key=lambda axis: -abs(b.strides[axis]))
     a, b, width = a.transpose(order), b.transpose(order), f"u{a.itemsize}"
     if a.flags.c_contiguous and b.flags.c_contiguous and a.nbytes % 8 == 0:
         a, b, width = a.reshape(-1), b.reshape(-1), "u8"
     return bool(np.array_equal(a.view(width), b.view(width)))
+
+
+def _are_in_order(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
+    return a.flags.c_contiguous and b.flags.c_contiguous

@@ -1,5 +1,6 @@
 """Matrix products of codes: exact accumulators, or rounded once to `out`."""
 
+from functools import partial
 from typing import Any, Union
 
 import numpy as np
@@ -19,7 +20,6 @@ from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.shapes import linear_shape, matmul_shape
 from mdtensor.kernels.cpu import products, wide_weights
 from mdtensor.quant import accumulators, exact
-from mdtensor.quant.codes import contiguous, from_unsigned, unsigned
 from mdtensor.quant.deduction import (
     by_columns,
     leaves_sum,
@@ -30,6 +30,7 @@ from mdtensor.quant.deduction import (
 )
 from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.ops import inside
+from mdtensor.quant.ops.bound import bound, bound_product
 from mdtensor.quant.ops.compiled import attempt, compiled
 from mdtensor.quant.ops.conv import (
     AnyBias,
@@ -57,7 +58,6 @@ from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
     QInt8Tensor,
-    QInt32Tensor,
     QuantizedTensor,
     ScaledFloatTensor,
     ShortTensor,
@@ -82,31 +82,27 @@ def linear_step(
 
 
 @method(linear, deduce=rounded_linear, prepare=linear_step)
+@bound
 def linear(x: ShortTensor, w: ShortTensor, b: Bias, /, *, out: Any = None) -> Any:
     _check_linear(x, w, b, out)
-    if by_rule := ruled("linear", out):
-        return by_rule(x, w, b, out)
+    if ruled("linear", out):
+        return lambda x, w, b: ruled("linear", out)(x, w, b, out)
     if not w.qparams.is_along(None, 0):
-        return quantized(inside.linear_codes(x, w, b, out), out)
-    found = _by_kernel(x, w, b, out, linear_step)
-    return _by_integers(x, w, b, out) if found is None else found
+        return lambda x, w, b: quantized(inside.linear_codes(x, w, b, out), out)
+    by_integers = partial(_by_integers, out=out)
+    return _with_weights(linear_step, x, w, out, by_integers)
 
 
-def _by_kernel(x: Any, w: Any, b: Any, out: Any, prepare: Any) -> Any:
-    """The product by the step that `prepare` packs; None if no kernel holds it."""
+def _with_weights(prepare: Any, x: Any, w: Any, out: Any, by_integers: Any) -> Any:
+    """Bind a product to the step that `prepare` packs, or else to integers."""
     spec = spec_of(x)
-    step = kept(
-        lambda w, b: attempt(prepare, spec, w, b, out=out),
-        (prepare, x.qparams.key, out and out.key),
-        *(w, b),
-    )
-    if step is None:
-        return None
-    product = step(contiguous(unsigned(x)))
-    if out is not None:
-        return from_unsigned(product, out)
     grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)
-    return QInt32Tensor.wrap(product, grid)
+    return bound_product(
+        lambda w, b: attempt(prepare, spec, w, b, out=out),
+        x,
+        grid if out is None else out,
+        by_integers,
+    )
 
 
 @method(linear, deduce=weight_only(affine), prepare=kept_linear)
@@ -185,16 +181,21 @@ def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
 
 
 @method(matmul, deduce=rounded_matmul)
+@bound
 def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     _check_matmul(x1, x2, out)
-    if by_rule := ruled("matmul", out):
-        return by_rule(x1, x2, out)
+    if ruled("matmul", out):
+        return lambda x1, x2: ruled("matmul", out)(x1, x2, out)
     if not leaves_sum(x2):
-        return quantized(inside.matmul_codes(x1, x2, out), out)
+        return lambda x1, x2: quantized(inside.matmul_codes(x1, x2, out), out)
+    by_integers = partial(_matmul_by_integers, out=out)
     if _is_weights(x2) and x1.ndim > 1:
-        found = _by_kernel(x1, x2, None, out, _matmul_step)
-        if found is not None:
-            return found
+        return _with_weights(_matmul_step, x1, x2, out, by_integers)
+    return by_integers
+
+
+def _matmul_by_integers(x1: Any, x2: Any, out: Any) -> Any:
+    """Return the product of any zero points and shapes, on 64-bit integers."""
     left, right = (Int64Tensor.wrap(exact.steps_of(x)) for x in (x1, x2))
     sums = matmul(left, right).buffer
     grid = accumulators.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
@@ -206,7 +207,7 @@ def _matmul_step(
 ) -> products.Linear | wide_weights.Repeated:
     """Weights [k, n] packed for this CPU."""
     grid = w.qparams.on_axis(0).replace(dtype=qint8)
-    rows = QInt8Tensor.wrap(np.ascontiguousarray(w.codes.buffer.T), grid)
+    rows = QInt8Tensor.wrap(np.ascontiguousarray(w.code_array.T), grid)
     return linear_step(x, rows, b, out=out)
 
 

@@ -24,13 +24,10 @@ from mdtensor.kernels.cpu import steps
 from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import exact
 from mdtensor.quant.codes import (
-    channels_first,
-    channels_last,
-    from_unsigned,
-    unsigned,
     unsigned_grid,
 )
 from mdtensor.quant.deduction import rounded_image, rounded_window
+from mdtensor.quant.ops.bound import bound, bound_step
 from mdtensor.quant.ops.compiled import (
     NotCompiled,
     attempt,
@@ -89,6 +86,7 @@ def _max_pooled(x: TensorSpec, **options: Any) -> TensorSpec:
 
 
 @method(max_pool2d, deduce=_max_pooled, prepare=max_pool2d_step)
+@bound
 def max_pool2d(
     x: ShortTensor,
     /,
@@ -104,8 +102,8 @@ def max_pool2d(
     prepare = partial(attempt, max_pool2d_step, spec_of(x), **options)
     step = checked("max_pool2d", (x,), prepare)
     if step is None:
-        return quantized(max_pool2d(x.codes, **options).buffer, x.qparams)
-    return from_unsigned(channels_first(step(channels_last(unsigned(x)))), x.qparams)
+        return lambda x: quantized(max_pool2d(x.codes, **options).buffer, x.qparams)
+    return bound_step(step, x, grid=x.qparams, is_image=True)
 
 
 def _refuse_moving_axis(x: Any) -> None:
@@ -150,6 +148,7 @@ def avg_pool2d_step(
     deduce=rounded_window,
     prepare=avg_pool2d_step,
 )
+@bound
 def avg_pool2d(
     x: ShortTensor,
     /,
@@ -170,8 +169,8 @@ def avg_pool2d(
     )
     _refuse_nothing("avg_pool2d", x)
     border = padding4(padding) if count_include_pad else None
-    if by_rule := ruled("avg_pool2d", grid):
-        return by_rule(x, window, border, grid)
+    if ruled("avg_pool2d", grid):
+        return lambda x: ruled("avg_pool2d", grid)(x, window, border, grid)
     step = attempt(
         avg_pool2d_step,
         spec_of(x),
@@ -183,8 +182,8 @@ def avg_pool2d(
         out=grid,
     )
     if step is None:
-        return _by_integers(x, window, border, grid)
-    return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)
+        return lambda x: _by_integers(x, window, border, grid)
+    return bound_step(step, x, grid=grid, is_image=True)
 
 
 def _refuse_nothing(name: str, x: Any) -> None:
@@ -237,14 +236,15 @@ def global_avg_pool2d_step(
     deduce=rounded_image,
     prepare=global_avg_pool2d_step,
 )
+@bound
 def global_avg_pool2d(x: ShortTensor, /, *, out: Any = None) -> Any:
     checked("global_avg_pool2d", (x,), lambda: check_image(x.shape))
     require_per_tensor("global_avg_pool2d", x)
     grid = require_out("global_avg_pool2d", out, x)
     _refuse_nothing("global_avg_pool2d", x)
-    if by_rule := ruled("global_avg_pool2d", grid):
-        return by_rule(x, grid)
+    if ruled("global_avg_pool2d", grid):
+        return lambda x: ruled("global_avg_pool2d", grid)(x, grid)
     step = step_of_codes(global_avg_pool2d_step, spec_of(x), out=grid)
     if step is None:
-        return mean(x, axis=(2, 3), keepdims=True, out=grid)
-    return from_unsigned(channels_first(step(channels_last(unsigned(x)))), grid)
+        return lambda x: mean(x, axis=(2, 3), keepdims=True, out=grid)
+    return bound_step(step, x, grid=grid, is_image=True)

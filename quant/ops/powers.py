@@ -11,6 +11,7 @@ from mdtensor.quant import accumulators, elementary, exact, tables
 from mdtensor.quant.deduction import Grid, Ruled, curve, rounded
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.ops.activation import looked_up, step_of
+from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, quantized
 
@@ -43,27 +44,33 @@ def _on(exact: Grid) -> Ruled:
 
 
 @method(abs, deduce=_on(_magnitude), prepare=step_of(tables.magnitude))
+@bound
 def abs(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
-        return quantized(np.abs(exact.steps_of(x)), _from_zero(x.qparams))
+        grid = _from_zero(x.qparams)
+        return lambda x: quantized(np.abs(exact.steps_of(x)), grid)
     return looked_up(abs, tables.magnitude, x, out)
 
 
 @method(sign, deduce=_on(_sign), prepare=step_of(tables.sign))
+@bound
 def sign(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
-        return quantized(np.sign(exact.steps_of(x)), _of_signs(x.qparams))
+        grid = _of_signs(x.qparams)
+        return lambda x: quantized(np.sign(exact.steps_of(x)), grid)
     return looked_up(sign, tables.sign, x, out)
 
 
 @method(square, deduce=_on(_square), prepare=step_of(tables.square))
+@bound
 def square(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
         grid = checked("square", (x,), lambda: accumulators.of_product(x, x))
-        return quantized(exact.steps_of(x) ** 2, grid)
+        return lambda x: quantized(exact.steps_of(x) ** 2, grid)
     return looked_up(square, tables.square, x, out)
 
 
 @method(reciprocal, deduce=curve, prepare=step_of(elementary.reciprocal))
+@bound
 def reciprocal(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up(reciprocal, elementary.reciprocal, x, out)

@@ -18,6 +18,7 @@ from mdtensor.quant.deduction import (
     rounded_share,
     rounded_total,
 )
+from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.refusals import check_out, require_out
 from mdtensor.quant.pieces import by_pieces, pieces
@@ -38,6 +39,7 @@ def _reduced(name: str, x: Any, axis: Any, keepdims: bool) -> tuple[Any, QParams
 
 
 @method(sum, deduce=rounded_total)
+@bound
 def sum(
     x: AffineTensor, /, *, axis: Any, dtype: Any, keepdims: bool, out: Any = None
 ) -> Any:
@@ -48,13 +50,18 @@ def sum(
             describe("sum", x),
         )
     axes, grid = _reduced("sum", x, axis, keepdims)
-    total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
     if out is None:
-        return finish("sum", total, accumulators.without_zero(grid), None, x)
+        exact = accumulators.without_zero(grid)
+        return lambda x: finish("sum", _total(x, axes, keepdims), exact, None, x)
     check_out("sum", out, x)
-    if by_rule := ruled("sum", out):
-        return by_rule(x, axes, keepdims, out)
-    return _rounded(total, 1, grid, out)
+    if ruled("sum", out):
+        return lambda x: ruled("sum", out)(x, axes, keepdims, out)
+    return lambda x: _rounded(_total(x, axes, keepdims), 1, grid, out)
+
+
+def _total(x: Any, axes: Any, keepdims: bool) -> Any:
+    """Return the sums of steps along `axes`."""
+    return np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
 
 
 def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
@@ -68,24 +75,26 @@ def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
 
 
 @method(mean, deduce=rounded_mean)
+@bound
 def mean(x: AffineTensor, /, *, axis: Any, keepdims: bool, out: Any = None) -> Any:
     axes, source = _reduced("mean", x, axis, keepdims)
     grid = require_out("mean", out, x)
     count = int(np.prod([x.shape[a] for a in axes]))
     if count == 0:
         raise ShapeError("the mean of nothing has no code", "", describe("mean", x))
-    if by_rule := ruled("mean", grid):
-        return by_rule(x, axes, keepdims, grid)
-    total = np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
-    return _rounded(total, count, source, grid)
+    if ruled("mean", grid):
+        return lambda x: ruled("mean", grid)(x, axes, keepdims, grid)
+    return lambda x: _rounded(_total(x, axes, keepdims), count, source, grid)
 
 
 @method(max, deduce=kept_extreme)
+@bound
 def max(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     return _extreme("max", x, axis, keepdims)
 
 
 @method(min, deduce=kept_extreme)
+@bound
 def min(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
     return _extreme("min", x, axis, keepdims)
 
@@ -93,18 +102,24 @@ def min(x: AffineTensor, /, *, axis: Any, keepdims: bool) -> Any:
 def _extreme(name: str, x: Any, axis: Any, keepdims: bool) -> Any:
     axes, grid = _reduced(name, x, axis, keepdims)
     checked(name, (x,), lambda: check_nonempty(x.shape, axes))
-    codes = getattr(x.codes.buffer, name)(axis=axes, keepdims=keepdims)
-    return quantized(codes, grid)
+    choose = getattr(np, name)
+    return lambda x: quantized(choose(x.code_array, axis=axes, keepdims=keepdims), grid)
 
 
 @method(softmax, deduce=rounded_share)
+@bound
 def softmax(x: ShortTensor, /, *, axis: int, out: Any = None) -> Any:
     at = checked("softmax", (x,), lambda: normalize_axis(axis, x.ndim))
     source = checked("softmax", (x,), lambda: reduced_grid(x, axis=at))
     grid = require_out("softmax", out, x)
-    if by_rule := ruled("softmax", grid):
-        return by_rule(x, at, grid)
-    codes = np.moveaxis(x.codes.buffer.astype(np.int64), at, -1)
+    if ruled("softmax", grid):
+        return lambda x: ruled("softmax", grid)(x, at, grid)
+    return lambda x: _softmax(x, at, source, grid)
+
+
+def _softmax(x: Any, at: int, source: QParams, grid: QParams) -> Any:
+    """Return the shares along the axis `at`, where scales are those of `source`."""
+    codes = np.moveaxis(x.code_array.astype(np.int64), at, -1)
     if codes.size == 0:
         return quantized(np.empty(x.shape, grid.dtype.storage), grid)
     below = codes.max(axis=-1, keepdims=True) - codes

@@ -12,24 +12,29 @@ from mdtensor import (
 from mdtensor.quant import tables
 from mdtensor.quant.deduction import curve
 from mdtensor.quant.ops.activation import looked_up, step_of
+from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.tensor import NarrowTensor
 
 
 @method(floor, deduce=curve, prepare=step_of(tables.floor))
+@bound
 def floor(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up(floor, tables.floor, x, out)
 
 
 @method(ceil, deduce=curve, prepare=step_of(tables.ceil))
+@bound
 def ceil(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up(ceil, tables.ceil, x, out)
 
 
 @method(trunc, deduce=curve, prepare=step_of(tables.trunc))
+@bound
 def trunc(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up(trunc, tables.trunc, x, out)
 
 
 @method(round, deduce=curve, prepare=step_of(tables.nearest))
+@bound
 def round(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up(round, tables.nearest, x, out)

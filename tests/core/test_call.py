@@ -131,3 +131,29 @@ def test_a_method_with_more_arguments_than_the_declaration_is_not_selected() -> 
     for count in (1, 3):
         with pytest.raises(md.NoMethodError):
             paired.select(*[md.Int8Tensor] * count)
+
+
+def test_calls_with_out_have_a_table_of_their_own(registered_as_before: None) -> None:
+    @md.generic
+    def halve(x: Any, /, *, out: Any = None) -> Any:
+        """Half of `x`, rounded to `out`."""
+
+    @md.method(halve)
+    def halve(x: int, /, *, out: Any = None) -> Any:
+        return "first", out
+
+    operation: Any = halve.operation
+    assert halve(1) == ("first", None)
+    assert operation.rounded == {}
+    assert halve(1, out=2) == ("first", 2)
+    assert [*operation.rounded] == [*operation.table] == [int]
+    with md.traced() as calls:
+        assert halve(1, out=2) == ("first", 2)
+        assert operation.rounded == {}
+    assert len(calls) == 1
+
+    @md.method(halve, override=True)
+    def halve(x: int, /, *, out: Any = None) -> Any:
+        return "second", out
+
+    assert halve(1, out=2) == ("second", 2)

@@ -21,6 +21,7 @@ from mdtensor.kernels.cpu import invoke, isa, jobs, plan, products, runway, step
 from mdtensor.kernels.cpu.wide_weights import Repeated
 from mdtensor.quant.certificate import cases, draw, published, runs, stepping, verdict
 from mdtensor.quant.certificate.digest import Case, digest
+from mdtensor.quant.ops import bound
 from mdtensor.quant.ops.weight_only import KeptLayer
 from mdtensor.quant.presets.table import TABLE
 
@@ -56,14 +57,16 @@ def ran() -> dict[str, Any]:
         seen.add(step)
         return prepared(step, *shapes)
 
-    whole = Repeated.__call__
+    whole = Repeated.bound
 
-    def spy_on_parts(step: Any, x: Any) -> Any:
+    def spy_on_parts(step: Any, shape: Any) -> Any:
         seen.add(step)
-        return whole(step, x)
+        return whole(step, shape)
 
+    # Calls that earlier tests have bound would prepare no step.
+    patch.setattr(bound, "_CALLS", {})
     patch.setattr(plan.Step, "prepared", spy)
-    patch.setattr(Repeated, "__call__", spy_on_parts)
+    patch.setattr(Repeated, "bound", spy_on_parts)
     results = [case.computed(1) for case in CASES]
     patch.undo()
     return {"results": results, "steps": seen}

@@ -11,7 +11,7 @@ from mdtensor.kernels.cpu import runway
 from mdtensor.quant import parallel, rules
 
 BLOCKS = {
-    "rounding": (lambda: quant.rounding("onnx"), rules._CURRENT.get),
+    "rounding": (lambda: quant.rounding("onnx"), rules.CURRENT.get),
     "threads": (lambda: quant.threads(3), parallel._CURRENT.get),
     "runway": (lambda: quant.runway("generic"), lambda: runway.CHOSEN.get().name),
 }
