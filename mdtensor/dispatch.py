@@ -41,6 +41,7 @@ from mdtensor.declaration import (
 )
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
 from mdtensor.fitting import check_rule
+from mdtensor.numpy_arguments import converting, need_tensors
 from mdtensor.selection import (
     Implementation,
     Method,
@@ -69,6 +70,8 @@ class Operation(Described):
 
     #: While set, it makes what calls run of what they would run; no table is filled.
     observe: ClassVar[Callable[..., Implementation] | None] = None
+    #: Makes a tensor of a NumPy array or scalar; set by `tensor`, which is higher up.
+    from_numpy: ClassVar[Callable[[Any], Any]]
 
     def __init__(
         self,
@@ -249,10 +252,13 @@ class Operation(Described):
     def implementation(self, *types: type) -> Implementation:
         """The function for `types`; entered in the table that calls read first."""
         with self._lock:
-            selection = self._selected(types)
-            found = selection.function
-            if Operation.observe is not None:
-                return Operation.observe(selection, found)
+            if need_tensors(self, types):
+                found = converting(self, Operation.from_numpy)
+            else:
+                selection = self._selected(types)
+                found = selection.function
+                if Operation.observe is not None:
+                    return Operation.observe(selection, found)
             self._enter(self.table, types, found)
         return found
 
@@ -277,6 +283,8 @@ class Operation(Described):
     def rounding(self, *types: type) -> Implementation:
         """Return the function for `types` that takes `out=`, or one that refuses it."""
         with self._lock:
+            if need_tensors(self, types):
+                return converting(self, Operation.from_numpy)
             selection = self._selected(types)
             if not selection.method.rounds:
                 return partial(mismatch.refuse_out, self)

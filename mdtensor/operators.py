@@ -12,7 +12,7 @@ ours. Equality with them is identity.
 from __future__ import annotations
 
 from types import NotImplementedType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from mdtensor.generics import (
     trigonometry,
 )
 from mdtensor.generics.matmul import matmul
+from mdtensor.numpy_arguments import NUMPY
 
 #: NumPy's ufuncs under our names, where those differ.
 _RENAMED = {
@@ -96,11 +97,10 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 class Operators:
-    """The operators of tensors; `_from_numpy` is the tensor's own."""
+    """The operators of tensors."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
-    _from_numpy: ClassVar[Any]
 
     def __add__(self, other: Any) -> Any:
         return _binary(arithmetic.add, self, other)
@@ -257,7 +257,7 @@ class Operators:
         is_product = ufunc is np.matmul
         operation = matmul if is_product else _counterpart(name)
         if how == "__call__" and not options and hasattr(operation, "select"):
-            return operation(*map(_operand, operands))
+            return operation(*operands)
         method = "" if how == "__call__" else f".{how}"
         ours = _REDUCED.get(ufunc.__name__) if how == "reduce" else None
         raise DispatchError(
@@ -277,21 +277,14 @@ def _counterpart(name: str) -> Any:
     return next((vars(f)[name] for f in _FAMILIES if name in vars(f)), None)
 
 
-def _operand(value: Any) -> Any:
-    if isinstance(value, (np.ndarray, np.generic)):
-        return Operators._from_numpy(value)
-    return value
-
-
 def _is_ours(value: Any) -> bool:
-    """Whether it is a tensor or a Python number; NumPy's numbers are not."""
-    return isinstance(value, Operators) or type(value) in _NUMBERS
+    """Return whether operations take it: a tensor, or a number or array for one."""
+    if isinstance(value, Operators) or type(value) in _NUMBERS:
+        return True
+    return isinstance(value, NUMPY)
 
 
 def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
-    if _is_ours(x1) and _is_ours(x2):
-        return operation(x1, x2)
-    x1, x2 = _operand(x1), _operand(x2)
     if _is_ours(x1) and _is_ours(x2):
         return operation(x1, x2)
     types = type(x1), type(x2)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from mdtensor import dtypes
 from mdtensor.bound import is_operation
 from mdtensor.device import Device, Stream, cpu, device as find_device
+from mdtensor.dispatch import Operation
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
@@ -319,7 +320,7 @@ def from_numpy(array: Any) -> Tensor:
     return leaf(dtype).wrap(np.asarray(found, dtype.storage))
 
 
-Operators._from_numpy = staticmethod(from_numpy)
+Operation.from_numpy = staticmethod(from_numpy)
 
 
 def _unknown(x: Tensor, name: str) -> Any:

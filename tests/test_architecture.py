@@ -28,7 +28,7 @@ LAYERS = (
     {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
-    {"mismatch", "arguments", "fitting"},
+    {"mismatch", "arguments", "fitting", "numpy_arguments"},
     {"selection"},
     {"device", "dispatch", "host", "dlpack"},
     {"generics", "registration", "watching"},
