@@ -2,7 +2,8 @@
 
 Every operation that the package names becomes one, under that name; those of other
 packages are functions only, so that what a tensor has does not depend on who was
-imported.
+imported. Methods also take what methods of NumPy and PyTorch both take with one
+meaning: `x.sum(0)`, `x.reshape(3, 2)`, `x.squeeze()`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,20 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
+from mdtensor.errors import DispatchError, describe
+
 #: Attributes of Python's numbers and of NumPy's arrays, which call nothing.
 _DATA = frozenset({"real", "imag"})
 #: numpy.sum(x) calls x.sum(axis=None, dtype=None, out=None), and so on.
 _CALLED_BY_NUMPY = frozenset(
     {"all", "any", "max", "mean", "min", "prod", "std", "sum", "var"}
 )
+#: Methods whose first argument is the axis in NumPy and in PyTorch.
+_BY_AXIS = frozenset(
+    {"all", "any", "argmax", "argmin", "argsort", "mean", "prod", "std", "sum", "var"}
+)
+#: NumPy's x.max(0) are values, PyTorch's are values and indices.
+_SPLIT = frozenset({"max", "min"})
 
 
 # Only our operations become attributes, so that a tensor's attributes do not depend on
@@ -35,8 +44,7 @@ def bind(kind: type, namespace: Mapping[str, Any]) -> None:
     for name, value in namespace.items():
         is_method = is_operation(value) and not value.operation.sequence
         if is_method and not (name in _DATA or hasattr(kind, name)):
-            by_numpy = name in _CALLED_BY_NUMPY
-            setattr(kind, name, _for_numpy(value) if by_numpy else value)
+            setattr(kind, name, _with_manners(name, value))
 
 
 def is_operation(value: Any) -> bool:
@@ -44,16 +52,63 @@ def is_operation(value: Any) -> bool:
     return isinstance(value, FunctionType) and hasattr(value, "operation")
 
 
+def _with_manners(name: str, operation: Any) -> Any:
+    """Return `operation` as a method that takes what other libraries' methods take."""
+    if name == "reshape":
+        return _sizes_one_by_one(operation)
+    if name == "squeeze":
+        return _all_axes_at_once(operation)
+    if name in _CALLED_BY_NUMPY or name in _BY_AXIS:
+        return _for_numpy(operation)
+    return operation
+
+
 def _for_numpy(operation: Any) -> Callable[..., Any]:
-    """`operation` with NumPy's words: ddof, and out=None or dtype=None for nothing."""
+    """Return `operation` with NumPy's ddof, out=None and dtype=None, and an axis."""
+    name = operation.__name__
 
     @functools.wraps(operation)
     def call(x: Any, /, *arguments: Any, **options: Any) -> Any:
-        for name in ("out", "dtype"):
-            if options.get(name, 0) is None:
-                del options[name]
+        if len(arguments) == 1 and "axis" not in options:
+            if name in _SPLIT:
+                raise _ambiguous(name, x)
+            if name in _BY_AXIS:
+                options["axis"], arguments = arguments[0], ()
+        for word in ("out", "dtype"):
+            if options.get(word, 0) is None:
+                del options[word]
         if "ddof" in options:
             options["correction"] = options.pop("ddof")
         return operation(x, *arguments, **options)
+
+    return call
+
+
+def _ambiguous(name: str, x: Any) -> DispatchError:
+    return DispatchError(
+        f"x.{name}(0) gives values in NumPy, and values with indices in PyTorch",
+        f"Use x.{name}(axis=0) for values, x.arg{name}(axis=0) for indices",
+        describe(name, x),
+    )
+
+
+def _sizes_one_by_one(operation: Any) -> Callable[..., Any]:
+    """Return `reshape` that takes a shape, or its sizes one by one."""
+
+    @functools.wraps(operation)
+    def call(x: Any, /, *shape: Any, **options: Any) -> Any:
+        return operation(x, *(shape if len(shape) < 2 else (shape,)), **options)
+
+    return call
+
+
+def _all_axes_at_once(operation: Any) -> Callable[..., Any]:
+    """Return `squeeze` that removes every axis of size 1 if none is named."""
+
+    @functools.wraps(operation)
+    def call(x: Any, /, *axis: Any, **options: Any) -> Any:
+        if not (axis or options):
+            axis = (tuple(at for at, size in enumerate(x.shape) if size == 1),)
+        return operation(x, *axis, **options)
 
     return call

@@ -37,6 +37,7 @@ from mdtensor.host import host_array
 from mdtensor.inspection import check_api_version
 from mdtensor.interchange import Interchange
 from mdtensor.operators import Operators
+from mdtensor.printing import elements
 from mdtensor.spelling import attribute
 
 Natural = TypeVar("Natural", DType, None)
@@ -202,6 +203,24 @@ class Tensor(Interchange, Operators):
         """The transpose of each matrix in a stack."""
         return linalg.matrix_transpose(self)  # type: ignore[no-any-return]
 
+    def transpose(self, *axes: Any) -> Self:
+        """Return the axes in the order of `axes`, or all reversed; a view.
+
+        Raises:
+            ShapeError: `axes` are not all axes. Two of more than two axes, which
+                PyTorch swaps, are refused, as in NumPy.
+        """
+        order = axes[0] if len(axes) == 1 else axes
+        if order is None or (isinstance(order, tuple) and not order):
+            order = tuple(reversed(range(self.ndim)))
+        if isinstance(order, (tuple, list)) and len(order) != self.ndim:
+            raise ShapeError(
+                f"{len(order)} axes do not order {self.ndim} dimensions",
+                f"Give all {self.ndim}, or swap two with moveaxis(x, a, b)",
+                describe("transpose", self),
+            )
+        return manipulation.permute_dims(self, order)  # type: ignore[no-any-return]
+
     def to(self, device: Device | str) -> Any:
         """The tensor on `device`; itself if it is there."""
         return conversion.to(self, device)
@@ -222,15 +241,16 @@ class Tensor(Interchange, Operators):
             return conversion.to(self, device)
 
     def __repr__(self) -> str:
-        """One short line; elements are shown by `str`."""
-        return type_and_shape(self)
-
-    def __str__(self) -> str:
-        return f"{self!r}\n{np.array2string(self._numbers())}"
+        """Return type, shape and elements; of another device, where they are."""
+        head = type_and_shape(self)
+        # To show elements, a device would have to finish its work and copy them.
+        if self.device is not cpu:
+            return f"{head}(device={self.device.name!r})"
+        return f"{head}({elements(self._numbers(), f'{head}(')})"
 
     def __format__(self, spec: str) -> str:
-        """Of one element, as of a Python number; without `spec` as by `str`."""
-        if not spec:
+        """Format one element as a Python number; a tensor with axes only whole."""
+        if not spec and (self.shape or self.device is not cpu):
             return str(self)
         number = self._scalar("number")
         try:

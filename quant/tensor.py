@@ -21,9 +21,12 @@ from mdtensor import (
     Tensor,
     TensorSpec,
     UInt8Tensor,
+    cpu,
     leaf,
 )
+from mdtensor.errors import type_and_shape
 from mdtensor.kernels.dense import nibbles
+from mdtensor.printing import corners, of_parts
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
     qfloat8_e5m2,
@@ -170,8 +173,24 @@ class QuantizedTensor(Tensor):
         return made
 
     def __repr__(self) -> str:
+        """Return the numbers that the codes stand for, the codes and their grid."""
         rule = "" if self.rounding is None else f", rounding={self.rounding!r}"
-        return f"{super().__repr__()}({self.qparams.describe_range()}{rule})"
+        if self.device is not cpu:
+            rest = f"{self.qparams.describe()}{rule}, device={self.device.name!r}"
+            return f"{type_and_shape(self)}({rest})"
+        at = corners(self.shape)
+        numbers, codes = self._numbers(at), self.codes.buffer
+        codes = codes if at is None else codes[np.ix_(*at)]
+        arrays = [("", numbers), ("codes=", codes)]
+        rest = f"{self.qparams.describe()}{rule}"
+        return of_parts(type_and_shape(self), arrays, rest, at is not None)
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else str(self)
+
+    def _described(self) -> str:
+        """Return type, shape and grid, as errors name a tensor: without elements."""
+        return f"{type_and_shape(self)}({self.qparams.describe_range()})"
 
     def __reduce__(self) -> Any:
         return type(self), (self.device.to_host(self.buffer), self._ruled())
@@ -183,9 +202,15 @@ class QuantizedTensor(Tensor):
         """The grid, from which a new tensor has its rule."""
         return self.qparams.rounded(self.rounding)
 
-    def _numbers(self) -> Any:
+    def _numbers(self, at: tuple[Any, ...] | None = None) -> Any:
+        """Return the numbers that the codes stand for, all or those at `at`."""
         grid, host = self.qparams, self.device.to_host(self._elements())
         zero, scale = (grid.along(v, self.shape) for v in (grid.zero_point, grid.scale))
+        if at is not None:  # a summary does not compute what it leaves out
+            zero, scale, host = (
+                np.broadcast_to(part, self.shape)[np.ix_(*at)]
+                for part in (zero, scale, host)
+            )
         with np.errstate(over="ignore", under="ignore"):
             return ((host.astype(np.float64) - zero) * scale).astype(np.float32)
 
@@ -201,18 +226,19 @@ class QuantizedTensor(Tensor):
 
     def _no_numbers(self) -> GridError:
         return GridError(
-            f"{self!r} holds codes, not numbers", "Use x.codes or quant.dequantize(x)"
+            f"{self._described()} holds codes, not numbers",
+            "Use x.codes or quant.dequantize(x)",
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise GridError(
-            f"{self!r} is no array of numbers",
+            f"{self._described()} is no array of numbers",
             "Use numpy.asarray(x.codes) or numpy.asarray(quant.dequantize(x))",
         )
 
     def __dlpack__(self, **options: Any) -> Any:
         raise ExchangeError(
-            f"{self!r} has a grid, which DLPack cannot hand over",
+            f"{self._described()} has a grid, which DLPack cannot hand over",
             "Export x.codes or quant.dequantize(x)",
         )
 

@@ -24,7 +24,7 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"wording", "markup", "files", "parameters", "place"},
+    {"wording", "markup", "files", "parameters", "place", "printing"},
     {"errors"},
     {"dtypes"},
     {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
@@ -70,6 +70,7 @@ CALLS_KERNELS = {"ops", "checking", "wide", "cuda", "emucuda", "diagnose", "cli"
 CALLS_KERNELS |= {"tracing", "trial"}  # they observe what runs
 QUANT_MAY_NAME = {
     "errors",
+    "printing",
     "files",
     "dtypes",
     "promotion",

@@ -103,3 +103,29 @@ def test_numpys_reductions_give_tensors() -> None:
 
 def name(function: Any) -> str:
     return str(function.__name__)
+
+
+@pytest.mark.parametrize(
+    "name", ["all", "any", "argmax", "argmin", "argsort", "mean", "prod", "std", "sum"]
+)
+def test_the_axis_may_come_by_position(name: str) -> None:
+    method = getattr(X, name)
+    assert method(1).tolist() == method(axis=1).tolist()
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_where_libraries_differ_the_axis_has_its_name(name: str) -> None:
+    with pytest.raises(md.DispatchError, match=rf"Use x\.{name}\(axis=0\) for values"):
+        getattr(X, name)(0)
+
+
+def test_sizes_and_axes_one_by_one() -> None:
+    x = md.asarray([[1, 2, 3], [4, 5, 6]])
+    assert x.reshape(3, 2).tolist() == x.reshape((3, 2)).tolist()
+    assert x.reshape(-1).shape == x.reshape([6]).shape == (6,)
+    assert x.transpose(1, 0).tolist() == x.T.tolist() == x.transpose((1, 0)).tolist()
+    assert x.transpose().tolist() == np.transpose(x).tolist() == x.T.tolist()
+    assert x.reshape(1, 2, 1, 3).squeeze().shape == (2, 3)
+    assert x.reshape(1, 2, 3).squeeze(0).shape == (2, 3)
+    with pytest.raises(md.ShapeError, match="2 axes do not order 3 dimensions"):
+        x.reshape(1, 2, 3).transpose(0, 1)

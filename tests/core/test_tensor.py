@@ -85,7 +85,7 @@ def test_a_leaf_holds_a_buffer_and_nothing_else(leaf: type[md.Tensor]) -> None:
     assert (x.shape, x.ndim, x.size, len(x)) == ((1, 3), 2, 3, 1)
     assert x.nbytes == 3 * leaf.dtype.bits // 8
     assert x.buffer.dtype == leaf.dtype.storage
-    assert repr(x) == f"{leaf.__name__}[1,3]"
+    assert repr(x).startswith(f"{leaf.__name__}[1,3](")
     assert not hasattr(x, "__dict__")
     with pytest.raises(AttributeError):
         x.name = "x"  # type: ignore[attr-defined]
@@ -142,13 +142,53 @@ def test_wrap_trusts_and_shares() -> None:
     assert md.Float32Tensor.wrap(buffer).buffer is buffer
 
 
-def test_str_shows_elements_and_repr_does_not() -> None:
+def test_repr_and_str_show_type_shape_and_elements() -> None:
     x = md.asarray([1.0, 2.5])
-    assert (str(x), repr(x)) == ("Float32Tensor[2]\n[1.  2.5]", "Float32Tensor[2]")
-    assert f"{md.asarray(3.5):.2f}" == "3.50"
+    assert str(x) == repr(x) == "Float32Tensor[2]([1. , 2.5])"
+    assert repr(md.asarray([[1, 2], [3, 4]])) == (
+        "Int64Tensor[2,2]([[1, 2],\n                  [3, 4]])"
+    )
+    assert repr(md.asarray(2.5)) == "Float32Tensor[](2.5)"
+    assert repr(md.zeros((0, 3))) == "Float32Tensor[0,3]([])"
+
+
+def test_a_large_repr_is_summarized_by_numpys_print_options() -> None:
+    x = md.zeros((2000, 1000))
+    assert len(repr(x)) < 1000
+    assert "..." in repr(x)
+    with np.printoptions(threshold=3, edgeitems=1):
+        assert repr(md.asarray([1, 2, 3, 4])) == "Int64Tensor[4]([1, ..., 4])"
+
+
+def test_a_quantized_repr_shows_numbers_codes_and_grid() -> None:
     q = md.quant.QInt8Tensor([1, 2], scale=0.5, zero_point=1)
-    grid = "(scale=0.5, zero_point=1, range=-64.5..63)"
-    assert str(q) == f"QInt8Tensor[2]{grid}\n[0.  0.5]"
+    grid = "scale=0.5, zero_point=1"
+    assert str(q) == repr(q) == f"QInt8Tensor[2]([0. , 0.5], codes=[1, 2], {grid})"
+    q = md.quant.QInt8Tensor([[1], [2]], scale=0.5)
+    assert repr(q) == (
+        "QInt8Tensor[2,1](\n    [[0.5],\n     [1. ]],\n    codes=[[1],\n"
+        "           [2]],\n    scale=0.5, zero_point=0)"
+    )
+    with np.printoptions(threshold=3, edgeitems=1):
+        q = md.quant.QInt4Tensor([1, 2, 3, 4], scale=[1, 2], axis=0, block_size=2)
+        assert repr(q) == (
+            "QInt4Tensor[4](\n    [1., ..., 8.],\n    codes=[1, ..., 4],\n"
+            "    2 scales=1.0..2.0, axis=0, block_size=2)"
+        )
+
+
+def test_a_repr_copies_nothing_from_a_device() -> None:
+    cls = md.leaf(md.float32, "cuda:0")
+    x = cls.wrap(np.zeros(2, np.float32))
+    assert repr(x) == str(x) == "CudaFloat32Tensor[2](device='cuda:0')"
+
+
+def test_a_format_of_one_element_is_that_of_its_number() -> None:
+    assert f"{md.asarray(3.5):.2f}" == "3.50"
+    assert f"{md.asarray(3.5)}" == "3.5"
+    assert f"{md.asarray([3.5])}" == "Float32Tensor[1]([3.5])"
+    with pytest.raises(md.GridError):
+        f"{md.quant.QInt8Tensor(1, scale=0.5):.2f}"
 
 
 def test_a_leaf_needs_an_element_type() -> None:

@@ -188,8 +188,8 @@ def test_a_function_is_rounded_to_float32_once():
 def test_codes_that_move_keep_the_rule_that_rounded_them():
     x = quant.quantize(md.asarray([[0.3, 1.7]]), QParams(0.5, rounding="tflite_ref"))
     assert repr(x) == (
-        "QInt8Tensor[1,2](scale=0.5, zero_point=0, range=-64..63.5, "
-        "rounding='tflite_ref')"
+        "QInt8Tensor[1,2](\n    [[0.5, 1.5]],\n    codes=[[1, 3]],\n"
+        "    scale=0.5, zero_point=0, rounding='tflite_ref')"
     )
     y = quant.quantize(md.asarray([[0.3, 1.7]]), QParams(0.5))
     moved = [x[0], x.T, md.reshape(x, (2,)), md.tile(x, 2), md.sort(x)]

@@ -121,7 +121,7 @@ def test_tensors_are_made_of_it() -> None:
 
 def test_tensors_of_it_are_like_others() -> None:
     x = md.asarray([1.0, 2.5], dtype=float8)
-    assert repr(x) == "Float8Tensor[2]"
+    assert repr(x) == "Float8Tensor[2]([1, 2.5])"
     assert x.nbytes == 2
     assert x[1].item() == float(x[1]) == 2.5
     x[0] = 0.3
