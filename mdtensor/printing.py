@@ -9,6 +9,7 @@ Int64Tensor[2,2]([[1, 2],
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,26 @@ import numpy.typing as npt
 INDENT = 4
 #: Columns of the longest line that holds all parts of a tensor.
 LINE = 88
+#: Elements past which only corners show. NumPy's 1000 fill several screens, so that
+#: number gives way; any other that you set with `numpy.set_printoptions` is kept.
+MOST, NUMPYS = 100, 1000
 
 
 def elements(values: npt.NDArray[Any], prefix: str = "", is_part: bool = False) -> str:
     """Return the elements in brackets, aligned for a line that starts with `prefix`.
 
     Args:
-        values: elements; past `numpy.printoptions(threshold=)` only their corners show.
+        values: elements; past `MOST` of them only their corners show.
         prefix: what stands before the brackets.
         is_part: `values` are `corners` of an array that is summarized.
     """
-    options: dict[str, Any] = {"threshold": 0} if is_part else {}
-    return np.array2string(values, separator=", ", prefix=prefix, **options)
+    most = 0 if is_part else _threshold()
+    return np.array2string(values, separator=", ", prefix=prefix, threshold=most)
+
+
+def _threshold() -> int:
+    most = int(np.get_printoptions()["threshold"])
+    return MOST if most == NUMPYS else most
 
 
 def corners(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...] | None:
@@ -37,11 +46,9 @@ def corners(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...] | None:
 
     One index more than the edges stays in each long axis, so that NumPy writes `...`.
     """
-    options = np.get_printoptions()
-    # A product of NumPy's would wrap for shapes that hold no elements at all.
-    if not shape or int(np.prod(shape, dtype=object)) <= options["threshold"]:
+    if prod(shape) <= _threshold():
         return None
-    edge = options["edgeitems"]
+    edge = np.get_printoptions()["edgeitems"]
     return tuple(
         np.arange(size)
         if size <= 2 * edge + 1

@@ -329,7 +329,7 @@ def from_numpy(array: Any) -> Tensor:
 
     Example:
         >>> from_numpy(np.float32(1.0))
-        Float32Tensor[]
+        Float32Tensor[](1.)
     """
     try:
         found = np.asarray(array)

@@ -34,8 +34,7 @@ class runway:
         >>> w = quant.QInt8Tensor([[1, -1, 2]], scale=0.25)
         >>> with quant.runway("generic"):
         ...     print(md.linear(x, w, out=quant.QParams(0.5)).codes)
-        Int8Tensor[1]
-        [1]
+        Int8Tensor[1]([1])
     """
 
     def __init__(self, name: str) -> None:

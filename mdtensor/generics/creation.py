@@ -22,8 +22,8 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
 
     Example:
         >>> import mdtensor as md
-        >>> md.empty_like(md.zeros((2, 3)), dtype=md.int8)
-        Int8Tensor[2,3]
+        >>> md.empty_like(md.zeros((2, 3)), dtype=md.int8).shape
+        (2, 3)
 
     Source: array API 2024.12, `empty_like`.
     """

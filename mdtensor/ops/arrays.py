@@ -47,7 +47,7 @@ def asarray(
     Example:
         >>> import mdtensor as md
         >>> md.asarray([1, 2]), md.asarray([1.0]), md.asarray([300], dtype=md.int16)
-        (Int64Tensor[2], Float32Tensor[1], Int16Tensor[1])
+        (Int64Tensor[2]([1, 2]), Float32Tensor[1]([1.]), Int16Tensor[1]([300]))
 
     Source: array API 2024.12, `asarray`.
     """

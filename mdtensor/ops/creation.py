@@ -89,7 +89,8 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     Example:
         >>> import mdtensor as md
         >>> md.zeros((2, 2))
-        Float32Tensor[2,2]
+        Float32Tensor[2,2]([[0., 0.],
+                            [0., 0.]])
 
     Source: array API 2024.12, `zeros`.
     """

@@ -44,7 +44,7 @@ def compute(
         ... def middle(x1: md.extend.Number, x2: md.extend.Number, /):
         ...     return md.extend.compute(middle, lambda a, b: (a + b) / 2, x1, x2)
         >>> middle(md.asarray([1.0, 2.0], dtype=md.float16), 3)
-        Float16Tensor[2]
+        Float16Tensor[2]([2. , 2.5])
     """
     if not callable(kernel):
         problem = f"the kernel {shown(kernel)} is no function"

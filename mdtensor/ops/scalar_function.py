@@ -80,7 +80,9 @@ def elementwise(
         ...     t = min(max((x - low) / (high - low), 0.0), 1.0)
         ...     return t * t * (3.0 - 2.0 * t)
         >>> smoothstep(md.asarray([[0.0], [0.25], [2.0]]), 0.0, 0.5)
-        Float32Tensor[3,1]
+        Float32Tensor[3,1]([[0. ],
+                            [0.5],
+                            [1. ]])
         >>> smoothstep(md.asarray([0.25]), 0.0, md.asarray([[0.5], [1.0]])).tolist()
         [[0.5], [0.15625]]
 

@@ -42,10 +42,10 @@ def promotion_rules(name: str) -> AbstractContextManager[RuleSet]:
         >>> import mdtensor as md
         >>> x, y = md.asarray([1, 2], dtype=md.int32), md.asarray([0.5])
         >>> x + y
-        Float32Tensor[2]
+        Float32Tensor[2]([1.5, 2.5])
         >>> with md.promotion_rules("numpy"):
         ...     x + y
-        Float64Tensor[2]
+        Float64Tensor[2]([1.5, 2.5])
         >>> with md.promotion_rules("strict"):
         ...     x + y
         Traceback (most recent call last):
