@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+import numpy as np
+
 #: Names of NumPy and PyTorch whose meaning has another name here.
 RENAMED = {
     "absolute": "abs",
@@ -61,7 +63,6 @@ ATTRIBUTES = {
     "contiguous": "asarray(x, copy=True)",
     "copy": "asarray(x, copy=True)",
     "cpu": "x.to('cpu')",
-    "cuda": "x.to('cuda:0')",
     "data": "x.buffer",
     "dim": "x.ndim",
     "double": "astype(x, float64)",
@@ -86,8 +87,38 @@ ATTRIBUTES = {
     "strides": "x.buffer.strides",
     "t": "x.T",
 }
-#: What belongs to gradients, of which there are none.
-GRADIENTS = ("backward", "detach", "grad", "requires_grad", "requires_grad_")
+_NO_GRADIENTS = "mdtensor does not compute gradients"
+_NO_RANDOM = (
+    "mdtensor does not draw random numbers: "
+    "use asarray(numpy.random.default_rng().random(shape))"
+)
+_NO_TRAINING = "mdtensor does not train: layers are functions, such as mdtensor.linear"
+#: What other libraries have and mdtensor does not, in one sentence for each name.
+ABSENT = {
+    **dict.fromkeys(
+        (
+            *("autograd", "backward", "detach", "enable_grad", "grad", "is_leaf"),
+            *("jvp", "no_grad", "requires_grad", "requires_grad_", "retain_grad"),
+            *("value_and_grad", "vjp"),
+        ),
+        _NO_GRADIENTS,
+    ),
+    **dict.fromkeys(
+        (
+            *("bernoulli", "manual_seed", "multinomial", "normal", "rand", "rand_like"),
+            *("randint", "randn", "randn_like", "random", "randperm", "seed"),
+            *("uniform",),
+        ),
+        _NO_RANDOM,
+    ),
+    **dict.fromkeys(("nn", "optim"), _NO_TRAINING),
+    "cuda": "Use x.to('cuda:0'): a GPU needs CuPy",
+}
+#: Names of PyTorch with a meaning of their own, as those of NumPy have one.
+_TORCH = frozenset({"kthvalue", "logcumsumexp", "mode", "nanmedian", "topk"})
+
+#: Operations that Python writes into their first operand, and how.
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 
 #: Options of NumPy and PyTorch, and what the same is called here.
 OPTIONS = {
@@ -150,12 +181,11 @@ def attribute(name: str, known: Iterable[str]) -> str:
         >>> attribute("numpy", []), attribute("view", []), attribute("q", [])
         (' Use numpy.asarray(x).', ' Use mdtensor.reshape(x).', '')
     """
-    if name in GRADIENTS:
-        return " There are no gradients, and nothing to detach from."
     if name in ATTRIBUTES:
         return f" Use {ATTRIBUTES[name]}."
     found = hint(name, known)
-    return f"{found.rstrip('.')}(x)." if found else ""
+    is_call = found.startswith(" Use mdtensor.") and found.endswith(".")
+    return f"{found.rstrip('.')}(x)." if is_call else found
 
 
 def hint(name: str, known: Iterable[str]) -> str:
@@ -167,9 +197,32 @@ def hint(name: str, known: Iterable[str]) -> str:
         >>> hint("ad", ["pad", "add"]), hint("Add", ["pad", "add"])
         (' Use mdtensor.add.', ' Use mdtensor.add.')
     """
+    if name in ABSENT:
+        return f" {ABSENT[name]}."
+    names = list(known)
+    bare = name.removesuffix("_")
+    if bare != name and bare in names:
+        return f" {_in_place(bare)}"
     name = name if name in RENAMED else name.lower()
-    near = difflib.get_close_matches(name, sorted(known), 3, 0.8)
+    if name not in RENAMED and _has_own_meaning(name):
+        return f" mdtensor does not have {name}."
+    near = difflib.get_close_matches(name, sorted(names), 3, 0.8)
     # People err at the end of a word, less at its beginning.
     near.sort(key=lambda one: one[:1] != name[:1])
     found = RENAMED.get(name) or (near[0] if near else "")
     return f" Use mdtensor.{found}." if found else ""
+
+
+def _in_place(name: str) -> str:
+    """Return how to write the result of an operation into its first argument."""
+    sign = _SIGNS.get(name)
+    way = f"x {sign}= y" if sign else f"x[...] = mdtensor.{name}(x)"
+    return f"mdtensor.{name} returns a new tensor; to write into x: {way}."
+
+
+def _has_own_meaning(name: str) -> bool:
+    """Return whether NumPy or PyTorch have a function of this name.
+
+    Whoever writes `median` means it, and no `mean` that looks like it.
+    """
+    return name in _TORCH or callable(getattr(np, name, None))

@@ -12,7 +12,13 @@ TEXTS = {
     "concatenate": "'concatenate'. Use mdtensor.concat.",
     "norm": "'norm'. Use mdtensor.linalg.vector_norm.",
     "softmx": "'softmx'. Use mdtensor.softmax.",
-    "quantile": "'quantile'.",
+    "quantile": "'quantile'. mdtensor does not have quantile.",
+    "median": "'median'. mdtensor does not have median.",
+    "relu_": "'relu_'. mdtensor.relu returns a new tensor; to write into x: "
+    "x[...] = mdtensor.relu(x).",
+    "grad": "'grad'. mdtensor does not compute gradients.",
+    "rand": "'rand'. mdtensor does not draw random numbers: use "
+    "asarray(numpy.random.default_rng().random(shape)).",
     "_private": "'_private'.",
 }
 
@@ -32,9 +38,7 @@ def test_of_the_package(name: str) -> None:
 def test_of_a_tensor() -> None:
     x: Any = md.ones((2,))
     head = "Float32Tensor has no attribute "
-    assert (
-        text(lambda: x.transpose) == f"{head}'transpose'. Use mdtensor.permute_dims(x)."
-    )
+    assert text(lambda: x.permute) == f"{head}'permute'. Use mdtensor.permute_dims(x)."
     assert text(lambda: x.sums) == f"{head}'sums'. Use mdtensor.sum(x)."
     assert text(lambda: x.norm).endswith("'norm'. Use mdtensor.linalg.vector_norm(x).")
     assert text(lambda: x.colour) == f"{head}'colour'."
@@ -44,8 +48,18 @@ def test_of_a_tensor() -> None:
     assert text(lambda: x.long()) == f"{head}'long'. Use astype(x, int64)."
     assert text(lambda: x.view(2, 1)) == f"{head}'view'. Use mdtensor.reshape(x)."
     assert text(lambda: x.detach()) == (
-        f"{head}'detach'. There are no gradients, and nothing to detach from."
+        f"{head}'detach'. mdtensor does not compute gradients."
     )
+
+
+def test_what_is_not_there_is_said_in_one_sentence() -> None:
+    x: Any = md.ones((2,))
+    assert text(lambda: x.median).endswith("'median'. mdtensor does not have median.")
+    assert text(lambda: x.add_(1)).endswith("to write into x: x += y.")
+    assert text(lambda: x.backward()).endswith("mdtensor does not compute gradients.")
+    assert text(lambda: x.cuda()).endswith("Use x.to('cuda:0'): a GPU needs CuPy.")
+    assert text(lambda: md.random).endswith(".random(shape)).")
+    x[...] = md.relu(x)
 
 
 def test_what_a_tensor_lacks_is_worked_out_once(monkeypatch: Any) -> None:
