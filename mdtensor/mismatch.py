@@ -11,6 +11,7 @@ their names: a sequence of a thousand tensors is a call, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Number
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ import plum
 from mdtensor import dtypes
 from mdtensor.annotations import is_of_annotations
 from mdtensor.call import TARGET
-from mdtensor.declaration import type_name
+from mdtensor.declaration import members, type_name
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     AmbiguousDispatchError,
@@ -69,7 +70,8 @@ def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     casts = tuple(_casts(operation, types, nearest[0], name))
     # A type that no number has by itself says how its tensors are made.
     offer = "" if hasattr(culprit, "offer") else _cut(str(getattr(hint, "offer", "")))
-    remedy = offer or _remedy(culprit) or (f"Use {casts[0]}" if casts else "")
+    remedy = offer or _way_out(operation, types, culprit, name)
+    remedy = remedy or (f"Use {casts[0]}" if casts else "")
     fix = f"{remedy}. Nearest: " if remedy else "Nearest: "
     known = call, types, _places(nearest), name, casts
     return NoMethodError(problem, fix + _listed(nearest), *known)
@@ -81,7 +83,7 @@ def undeclared(
     """An argument is of a type that the declaration rules out."""
     problem = f"{name} is {_cut(given.__name__, 48)}, not {_cut(want)}"
     call = called(operation, types)
-    return NoMethodError(problem, _remedy(given), call, types, (), name)
+    return NoMethodError(problem, _remedy(given, name), call, types, (), name)
 
 
 def refuse_annotations(operation: Any, types: tuple[type, ...]) -> None:
@@ -126,9 +128,16 @@ def _cut(text: str, most: int = 200) -> str:
 
 
 def _listed(methods: list[Any]) -> str:
-    shown = [f"{_cut(str(m))} at {_cut(m.location, 100)}" for m in methods[:SHOWN]]
+    shown = [f"{_signature(m)} at {_cut(m.location, 100)}" for m in methods[:SHOWN]]
     more = len(methods) - SHOWN
     return "; ".join(shown) + (f"; {more} more" if more > 0 else "")
+
+
+def _signature(method: Any) -> str:
+    text = str(method)
+    for hint in (*method.signature.types, method.signature.varargs):
+        text = _worded(text, hint)
+    return _cut(text)
 
 
 def _places(methods: list[Any]) -> tuple[str, ...]:
@@ -162,22 +171,47 @@ def _culprit(
     columns = zip(names, types, hints, nearest.fitting(types), strict=False)
     for name, given, hint, fits in columns:
         if not fits:
-            known, want = _cut(given.__name__, 48), _cut(type_name(hint))
+            known, want = _cut(given.__name__, 48), _cut(_worded(type_name(hint), hint))
             return f"no method: {name} is {known}, not {want}", name, given, hint
     return "no method", "", None, None
 
 
-def _remedy(given: type | None) -> str:
+def _way_out(
+    operation: Any, types: tuple[type, ...], culprit: type | None, name: str
+) -> str:
+    """Return what to write for the argument; only what a method is then found for."""
+    if not hasattr(culprit, "ways"):
+        return _remedy(culprit, name)
+    found = []
+    for at, (words, _) in enumerate(culprit.ways()):
+        changed = tuple(t.ways()[at][1] if hasattr(t, "ways") else t for t in types)
+        selection = operation.find(changed)
+        if selection and not _is_refused(selection):
+            found.append(re.sub(r"\bx\b", name or "x", words))
+    return f"Use {' or '.join(found)}" if found else ""
+
+
+def _worded(text: str, hint: Any) -> str:
+    """Return `text` with kinds of tensors as a user calls them."""
+    for kind in members(hint):
+        words = getattr(kind, "in_words", "")
+        if words and not hasattr(kind, "dtype"):
+            text = re.sub(rf"\b{kind.__name__}\b", words, text)
+    return text
+
+
+def _remedy(given: type | None, name: str) -> str:
+    x = name or "x"
     if given is None:
         return ""
     if given.__name__.lower().endswith("dtype"):
         return "Use astype(x, dtype) for another element type"
     if given.__module__.startswith("numpy") or given in _VALUES:
-        return "Use asarray(a) to make it a tensor"
+        return f"Use asarray({x}) to make it a tensor"
     if hasattr(given, "__dlpack__") and not hasattr(given, "with_dtype"):
-        return "Use from_dlpack(a) to make it a tensor"
+        return f"Use from_dlpack({x}) to make it a tensor"
     if issubclass(given, Number):
-        return "Use float(a)"
+        return f"Use float({x})"
     return _cut(str(getattr(given, "remedy", "")))
 
 

@@ -204,7 +204,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     if bare != name and bare in names:
         return f" {_in_place(bare)}"
     name = name if name in RENAMED else name.lower()
-    if name not in RENAMED and _has_own_meaning(name):
+    if name not in (*names, *RENAMED) and _has_own_meaning(name):
         return f" mdtensor does not have {name}."
     near = difflib.get_close_matches(name, sorted(names), 3, 0.8)
     # People err at the end of a word, less at its beginning.

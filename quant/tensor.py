@@ -9,6 +9,7 @@ real numbers its codes stand for. The codes are at `.codes`.
 
 from collections.abc import Iterable
 from math import prod
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from mdtensor import (
     DType,
     ExchangeError,
+    Float32Tensor,
     GridError,
     ShapeError,
     Tensor,
@@ -58,16 +60,16 @@ class QuantizedTensor(Tensor):
         CastError: a code outside the range.
     """
 
-    __slots__ = ("kept", "qparams", "rounding")
-    #: What a call that no method fits suggests.
-    remedy = "Use dequantize(x) to compute with its numbers, or x.codes"
+    __slots__ = ("_qparams", "kept", "rounding")
+    #: How errors call kinds whose names say nothing to a user.
+    in_words = ""
     #: What a call that wants one of these suggests for anything else.
     offer = (
         "Use QInt8Tensor(codes, scale=s) for codes, "
-        "quantize(asarray(a), qparams) for numbers"
+        "quantize(asarray(x), qparams) for numbers"
     )
 
-    qparams: QParams
+    _qparams: QParams
     #: The rule, other than `exact`, by which an operation rounded to these codes.
     rounding: str | None
     kept: tuple[Any, ...]  # what `ops/keeping.py` made of the codes, for itself
@@ -89,7 +91,7 @@ class QuantizedTensor(Tensor):
         check_codes(self.device.to_host(found), grid)
 
     def _become(self, made: Self) -> None:
-        self.buffer, self.qparams = made.buffer, made.qparams
+        self.buffer, self._qparams = made.buffer, made.qparams
         self.rounding, self.kept = made.rounding, ()
 
     @classmethod
@@ -104,15 +106,40 @@ class QuantizedTensor(Tensor):
 
     @classmethod
     def _on(cls, qparams: QParams | None, buffer: Any, shape: tuple[int, ...]) -> Self:
+        qparams = cls._fitting(qparams, shape)
+        # NumPy makes a scalar of an array without axes.
+        new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
+        new._take(qparams)
+        return new
+
+    @classmethod
+    def _fitting(cls, qparams: Any, shape: tuple[int, ...]) -> QParams:
+        """Return a grid that is one for codes of this type and `shape`."""
         if not isinstance(qparams, QParams) or qparams.dtype is not cls.dtype:
             raise cls._gridless(f", got {qparams}")
         qparams.check_fit(shape, "codes of shape", cls.__name__)
-        # NumPy makes a scalar of an array without axes.
-        new = super().wrap(np.asarray(buffer) if np.isscalar(buffer) else buffer)
-        new.qparams, new.rounding, new.kept = qparams, qparams.rounding, ()
+        return qparams
+
+    def _take(self, qparams: QParams) -> None:
+        self._qparams, self.rounding, self.kept = qparams, qparams.rounding, ()
         if qparams.rounding is not None:
-            new.qparams = qparams.rounded(None)
-        return new
+            self._qparams = qparams.rounded(None)
+
+    def _set_qparams(self, qparams: Any) -> None:
+        self._take(self._fitting(qparams, self.shape))
+
+    # The getter runs in C: every call of a quantized operation reads the grid.
+    qparams = property(
+        attrgetter("_qparams"), _set_qparams, doc="The grid that the codes lie on."
+    )
+
+    @classmethod
+    def ways(cls) -> tuple[tuple[str, type], ...]:
+        """Return what to write for `x` in a call, and the type that it has then."""
+        return (
+            ("dequantize(x)", Float32Tensor),
+            ("x.codes", leaf(stored_as(cls.dtype), cls.device)),
+        )
 
     @classmethod
     def _gridless(cls, given: str = "") -> GridError:
@@ -253,6 +280,7 @@ class AffineTensor(QuantizedTensor):
     """Codes on an affine grid: scale and zero point."""
 
     __slots__ = ()
+    in_words = "a quantized tensor of integers"
 
 
 # 16-bit codes share the methods of 8-bit codes; only the compiled steps need 8 bits
@@ -261,6 +289,7 @@ class ShortTensor(AffineTensor):
     """Codes of at most 16 bits: what products and functions of one code take."""
 
     __slots__ = ()
+    in_words = "a quantized tensor of at most 16 bits"
 
 
 # A kind instead of a union, so that a new narrow type does not edit every signature
@@ -269,6 +298,7 @@ class NarrowTensor(ShortTensor):
     """Codes of at most 8 bits: what compiled kernels take."""
 
     __slots__ = ()
+    in_words = "a quantized tensor of at most 8 bits"
 
 
 # The buffer stays plain bytes, so that devices, pickle and kernels need not know about
@@ -285,6 +315,7 @@ class PackedTensor(NarrowTensor):
     """
 
     __slots__ = ("is_part", "shape")
+    in_words = "a 4-bit quantized tensor"
 
     shape: tuple[int, ...]
     is_part: bool  # copied, where codes of whole bytes would share memory
@@ -333,8 +364,11 @@ class PackedTensor(NarrowTensor):
 
     @property
     def codes(self) -> Any:
-        """Return the codes as a tensor of plain integers, a byte each."""
-        return leaf(stored_as(self.dtype), self.device).wrap(self.code_array)
+        """Return the codes as plain integers, a byte each: a read-only copy."""
+        unpacked = self.code_array
+        # Two codes share a byte: writing into the copy would change nothing here.
+        unpacked.flags.writeable = False
+        return leaf(stored_as(self.dtype), self.device).wrap(unpacked)
 
     def __reduce__(self) -> Any:
         host = self.device.to_host(self.buffer)
@@ -394,6 +428,7 @@ class ScaledFloatTensor(QuantizedTensor):
     """
 
     __slots__ = ()
+    in_words = "a quantized tensor of 8-bit floats"
 
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:

@@ -78,6 +78,9 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     if not x.buffer.flags.writeable:
         call = describe("setitem", x, given)
         fix = "Write into asarray(x, copy=True)"
+        if x.dtype.is_integer and x.dtype.bits == 8:
+            # The codes of 4-bit tensors are unpacked copies, which look like this.
+            fix += ", or q[key] = value where these are the codes of a 4-bit q"
         raise WriteError("the buffer is read-only", fix, call)
     target = x.buffer if view is None else view
     kernel.setitem(target, tuple(map(_buffer, indices)), number(given, x.dtype))

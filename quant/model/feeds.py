@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 import mdtensor as md
 from mdtensor import DYNAMIC, TensorSpec
 from mdtensor.errors import DataError, MdtensorError, shown, type_and_shape, written
@@ -14,8 +16,14 @@ def each(samples: Any) -> Iterator[Any]:
     """One sample after the other.
 
     Raises:
-        DataError: there is nothing to go through.
+        DataError: there is nothing to go through, or it is one array.
     """
+    # Its rows would pass for samples, and fail by a shape that nobody gave.
+    if isinstance(samples, (md.Tensor, np.ndarray)):
+        raise DataError(
+            f"the samples are one {type_and_shape(samples)}, not a list of inputs",
+            "Give [x] for one batch, or a list of arrays",
+        )
     try:
         return iter(samples)
     except TypeError:

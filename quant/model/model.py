@@ -86,7 +86,8 @@ class Model:
         them on disk; `mdtensor warmup FILE` does it beforehand.
 
         Args:
-            inputs: tensors or NumPy arrays in the order of `inputs`, or by name.
+            inputs: tensors or NumPy arrays in the order of `inputs`, or by name, as
+                keywords or in one dict.
 
         Raises:
             DataError: an input is missing, unknown, or of another type or shape.
@@ -107,6 +108,9 @@ class Model:
         return checked_feeds(self.inputs, self._named(inputs, named))
 
     def _named(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            # Names of inputs in files are often no identifiers of Python.
+            inputs, named = (), {**inputs[0], **named}
         if len(inputs) > len(self.inputs):
             raise DataError(
                 f"{len(inputs)} inputs given, the model has {len(self.inputs)}",

@@ -68,11 +68,19 @@ def _check_writeable(x: Any) -> None:
     raise WriteError(problem, fix, describe("setitem", x))
 
 
+def _writable(x: Any) -> Any:
+    """Return the codes in memory that may be written."""
+    if not isinstance(x, PackedTensor):
+        return x.codes
+    # Those of a packed tensor are a read-only copy, which this one replaces.
+    return x.codes.wrap(x.codes.buffer.copy())
+
+
 def _written(x: Any, key: Any, value: Any) -> Any:
     places = getitem(x, key)
     _check(places, value)
     _check_writeable(x)
-    codes = x.codes
+    codes = _writable(x)
     if isinstance(value, QuantizedTensor):
         given = value.codes
         x.rounding = joining.shared_rule([x, value])

@@ -31,7 +31,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "unknown": (lambda: md.sum(X, q=1), f"sum({T}): q is no attribute. {SUM}"),
     "by name": (
-        lambda: X.sum(0),
+        lambda: md.sum(X, 0),
         (
             f"sum({T}): expects 1 argument, got 2. They are x; by name axis=, dtype=, "
             "keepdims=."
@@ -69,7 +69,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         f"layer_norm({T}): normalized_shape is missing. {NORM}",
     ),
     "sizes": (
-        lambda: X.reshape(3, 2),
+        lambda: md.reshape(X, 3, 2),
         (
             f"reshape({T}): expects 2 arguments, got 3. They are x, shape; shape is a "
             "tuple; by name copy=."

@@ -353,7 +353,7 @@ def test_a_selection_shows_itself_in_one_line() -> None:
 
 
 def test_a_missing_method_tells_what_to_do_with_the_argument() -> None:
-    with pytest.raises(DispatchError, match=r"Use asarray\(a\) to make it a tensor"):
+    with pytest.raises(DispatchError, match=r"Use asarray\(x\) to make it a tensor"):
         md.relu([0.0, 1.0])
     with pytest.raises(DispatchError, match=r"Use dequantize\(x\)"):
         md.batch_norm(*[md.quant.QInt8Tensor([1], scale=0.5)] * 5)

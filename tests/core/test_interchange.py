@@ -18,6 +18,7 @@ from mdtensor.errors import (
     MdtensorError,
     OptionError,
     ShapeError,
+    type_and_shape,
 )
 
 LEAVES = md.leaves()[:15]
@@ -83,7 +84,8 @@ def test_reading_one_element(leaf: type[md.Tensor]) -> None:
         assert list(range(4))[number] == 1
         number = one  # NumPy would drop an axis for each one in brackets
     assert text(DispatchError, lambda: [1, 2][number]) == (
-        f"{number!r} is no index. Use a 0-d tensor of integers, or int(x)."
+        f"{type_and_shape(number)} is no index. "
+        "Use a 0-d tensor of integers, or int(x)."
     )
 
 

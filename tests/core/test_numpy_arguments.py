@@ -63,6 +63,7 @@ def test_an_array_without_tensor_type_names_the_call() -> None:
         md.add(X, np.asarray(["a"]))
 
 
+@pytest.mark.usefixtures("registered_as_before")
 def test_a_method_for_arrays_gets_them() -> None:
     @md.generic
     def kind_of(x: Any, /) -> Any:

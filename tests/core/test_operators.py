@@ -357,10 +357,10 @@ class Buffer:
 REFUSED: tuple[tuple[Any, str, str], ...] = (
     (None, "NoneType", ""),
     ("s", "str", ""),
-    ([1], "list", " Use asarray(a) to make it a tensor."),
-    (range(2), "range", " Use asarray(a) to make it a tensor."),
-    (Buffer(), "Buffer", " Use from_dlpack(a) to make it a tensor."),
-    (Fraction(1, 2), "Fraction", " Use float(a)."),
+    ([1], "list", " Use asarray({x}) to make it a tensor."),
+    (range(2), "range", " Use asarray({x}) to make it a tensor."),
+    (Buffer(), "Buffer", " Use from_dlpack({x}) to make it a tensor."),
+    (Fraction(1, 2), "Fraction", " Use float({x})."),
     (md.float16, "DType", " Use astype(x, dtype) for another element type."),
 )
 
@@ -374,7 +374,8 @@ def test_what_no_one_answers_is_our_error(other: Any, kind: str, fix: str) -> No
     ):
         with pytest.raises(DispatchError) as caught:
             call()
-        head = f"add({types}): no method: {name} is {kind}, not {numbers}.{fix} Nearest"
+        way = fix.format(x=name)
+        head = f"add({types}): no method: {name} is {kind}, not {numbers}.{way} Nearest"
         assert str(caught.value).startswith(head)
 
 
@@ -417,7 +418,7 @@ def test_lists_and_numpys_reductions_are_told_what_works() -> None:
     x = md.ones((2,))
     for other in ([1, 2], (1, 2)):
         for sign in (operator.add, operator.eq, operator.gt):
-            with pytest.raises(DispatchError, match=r"Use asarray\(a\) to make it"):
+            with pytest.raises(DispatchError, match=r"Use asarray\(x2\) to make it"):
                 sign(x, other)
     for ufunc, name in ((np.add, "sum"), (np.maximum, "max"), (np.logical_or, "any")):
         with pytest.raises(DispatchError, match=rf"Use mdtensor.{name}\(x\), or"):

@@ -46,7 +46,6 @@ READS: list[tuple[str, Callable[[Any], Any], Any]] = [
     ("int", int, 12),
     ("bool", bool, True),
     ("complex", complex, 12 + 0j),
-    ("str", str, "QueueFloat32Tensor[]\n12."),
     ("format", lambda x: f"{x:.1f}", "12.0"),
     ("dlpack", lambda x: np.from_dlpack(Handed(x)).tolist(), 12.0),
     ("deepcopy", lambda x: x.__deepcopy__({}).tolist(), 12.0),
@@ -84,7 +83,7 @@ def test_a_call_does_not_wait(place: QueueDevice) -> None:
     place.streams[0].gate.clear()
     y = md.relu(x @ x) * 2
     assert (type(y), y.shape, y.device) == (type(x), (2, 2), place)
-    assert repr(y) == "QueueFloat32Tensor[2,2]"
+    assert repr(y) == "QueueFloat32Tensor[2,2](device='queue')"
     place.streams[0].gate.set()
     assert y.tolist() == [[0.0, 0.0], [30.0, 20.0]]
 

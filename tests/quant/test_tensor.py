@@ -177,3 +177,48 @@ def test_numbers_are_told_how_to_become_codes(numbers):
         "codes are integers, given float64 values 1.0 to 2.0. "
         "Use quantize(asarray(a), QParams(s, dtype='qint8')) for numbers."
     )
+
+
+def test_a_grid_that_is_set_must_fit():
+    q = QInt8Tensor([[1, 2], [3, 4]], scale=0.5)
+    q.qparams = QParams([0.25, 0.5], axis=0)
+    assert quant.dequantize(q).tolist() == [[0.25, 0.5], [1.5, 2.0]]
+    for wrong in (3, QParams(0.25, dtype=quant.quint8)):
+        with pytest.raises(md.GridError, match="QInt8Tensor needs a grid of qint8"):
+            q.qparams = wrong
+    with pytest.raises(md.ShapeError, match="does not fit codes of shape"):
+        q.qparams = QParams([0.25] * 3, axis=0)
+    q.qparams = QParams(0.5, rounding="onnx")
+    assert (q.rounding, q.qparams.rounding) == ("onnx", None)
+
+
+@pytest.mark.parametrize("kind", [quant.QInt4Tensor, quant.QUInt4Tensor])
+def test_codes_of_4_bits_are_copies_and_read_only(kind):
+    q = kind([1, 2, 3], scale=0.5)
+    with pytest.raises(md.WriteError, match=r"q\[key\] = value where these are the co"):
+        q.codes[0] = 7
+    q[0] = 3.5
+    assert q.codes.tolist() == [7, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "fix"),
+    [
+        (lambda q: ~q, "Use x.codes."),
+        (lambda q: q & q, "Use x1.codes."),
+        (lambda q: md.where(q, q, q), "not LogicalTensor. Nearest"),
+        (lambda q: md.fft.fft(q), "not ComplexTensor. Nearest"),
+        (lambda q: md.linalg.inv(q), "Use dequantize(x)."),
+    ],
+)
+def test_an_error_names_only_ways_that_lead_on(call, fix):
+    with pytest.raises(md.NoMethodError) as raised:
+        call(QInt8Tensor([[1, 0], [0, 1]], scale=0.5))
+    assert fix in str(raised.value)
+
+
+def test_an_error_calls_kinds_as_users_do():
+    with pytest.raises(md.NoMethodError) as raised:
+        quant.requantize(md.asarray([1.0]), out=QParams(1))
+    assert "not a quantized tensor of at most 8 bits" in str(raised.value)
+    assert "NarrowTensor" not in str(raised.value)

@@ -308,7 +308,7 @@ def test_p5_deduction_without_methods() -> None:
     wrong = refused(DispatchError, md.infer, found, TensorSpec(F32, (4, 8)), 2)
     assert wrong == (
         "matmul_t(Float32Tensor, int): rhs is int, not NumericTensor. "
-        "Use asarray(a) to make it a tensor."
+        "Use asarray(rhs) to make it a tensor."
     )
 
 

@@ -205,5 +205,5 @@ def test_a_stranger_adds_a_type_to_the_default_rules() -> None:
         "add(Fixed16Tensor[1], Int8Tensor[1]): q8_8 and int8 have no common type. "
         "Use astype(x, int8) or astype(x, q8_8) to choose one."
     )
-    assert promoted == "q8_8 float32 Fixed16Tensor[1]"
+    assert promoted == "q8_8 float32 Fixed16Tensor[1]([257])"
     assert casts == "True False"

@@ -69,10 +69,20 @@ def test_too_many_inputs_are_refused(classifier, crops):
         classifier(x, x)
 
 
-def test_inputs_as_a_dict_are_refused_with_the_way_out(classifier, crops):
+def test_inputs_as_a_dict_are_inputs_by_name(classifier, crops):
+    x = crops[1][0].pixels
+    found = classifier(dict.fromkeys(classifier.inputs, x))
+    assert found.tolist() == classifier(x).tolist()
+    with pytest.raises(md.DataError, match="2 inputs given, the model has 1"):
+        classifier({}, x)
+    with pytest.raises(md.DataError, match="given are 'no_such_input'"):
+        classifier({"no_such_input": x})
+
+
+def test_one_array_is_no_list_of_samples(classifier, crops):
     with pytest.raises(md.DataError) as raised:
-        classifier({"x": crops[1][0].pixels})
-    assert str(raised.value) == "inputs are given as a dict. Use model(**inputs)."
+        classifier.calibrate(crops[1][0].pixels)
+    assert "Give [x] for one batch, or a list of arrays." in str(raised.value)
 
 
 def test_shapes_are_planned_as_they_come():

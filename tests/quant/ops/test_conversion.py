@@ -252,12 +252,12 @@ def test_requantize_of_one_axis_with_scales_of_its_own():
     assert found.codes.tolist() == [2, 2, 16]
 
 
-def test_an_array_is_to_become_a_tensor_first():
+def test_a_list_is_to_become_a_tensor_first():
     with pytest.raises(md.errors.DispatchError) as caught:
-        quantize(np.zeros(3, np.float32), QParams(0.1))
+        quantize([0.0] * 3, QParams(0.1))
     assert str(caught.value).startswith(
-        "quantize(ndarray): no method: x is ndarray, not FloatingTensor. "
-        "Use asarray(a) to make it a tensor. Nearest: quantize(FloatingTensor) at "
+        "quantize(list): no method: x is list, not FloatingTensor. "
+        "Use asarray(x) to make it a tensor. Nearest: quantize(FloatingTensor) at "
     )
 
 
@@ -265,11 +265,12 @@ def test_an_array_is_to_become_a_tensor_first():
 def test_what_has_no_grid_is_told_how_to_get_one(x):
     with pytest.raises(md.errors.DispatchError) as caught:
         dequantize(x)
-    name = type(x).__name__
+    name = "Int8Tensor" if isinstance(x, np.ndarray) else type(x).__name__
+    kind = "a quantized tensor of integers"
     assert str(caught.value).startswith(
-        f"dequantize({name}): no method: x is {name}, not AffineTensor. "
-        "Use QInt8Tensor(codes, scale=s) for codes, quantize(asarray(a), qparams) for "
-        "numbers. Nearest: dequantize(AffineTensor) at "
+        f"dequantize({name}): no method: x is {name}, not {kind}. "
+        "Use QInt8Tensor(codes, scale=s) for codes, quantize(asarray(x), qparams) for "
+        f"numbers. Nearest: dequantize({kind}) at "
     )
 
 
