@@ -35,7 +35,7 @@ QuantizedTensor = _tensor.QuantizedTensor
 ScaledFloatTensor = _tensor.ScaledFloatTensor
 ShortTensor = _tensor.ShortTensor
 from types import NotImplementedType
-from typing import Any, ClassVar
+from typing import Any
 import numpy as np
 from mdtensor.generics.matmul import matmul
 
@@ -2279,7 +2279,6 @@ class Operators:
     def where(self: LogicalTensor, x1: NumericTensor, x2: complex, /) -> ComplexTensor: ...
     zeros_like = empty_like
     __slots__ = ()
-    _from_numpy: ClassVar[Any]
     @overload
     def __add__(self: Int8Tensor | Int16Tensor, other: Int16Tensor | UInt8Tensor, /) -> Int16Tensor: ...
     @overload
@@ -4079,8 +4078,6 @@ class Operators:
 def _named(options: dict[str, Any]) -> str: ...
 
 def _counterpart(name: str) -> Any: ...
-
-def _operand(value: Any) -> Any: ...
 
 def _is_ours(value: Any) -> bool: ...
 

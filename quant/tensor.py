@@ -129,7 +129,7 @@ class QuantizedTensor(Tensor):
         self._take(self._fitting(qparams, self.shape))
 
     # The getter runs in C: every call of a quantized operation reads the grid.
-    qparams = property(
+    qparams: QParams = property(  # type: ignore[assignment]
         attrgetter("_qparams"), _set_qparams, doc="The grid that the codes lie on."
     )
 
