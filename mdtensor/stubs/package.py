@@ -14,7 +14,7 @@ from mdtensor.dispatch import Operation, operations
 from mdtensor.stubs import creation, grids, infix
 from mdtensor.stubs.attributes import attributes
 from mdtensor.stubs.calls import Calls
-from mdtensor.stubs.render import INDENT, call_class, function, signature
+from mdtensor.stubs.render import INDENT, call_class, function, of_arrays, signature
 from mdtensor.stubs.sources import Skeleton, namespace
 from mdtensor.stubs.spelling import Spelling
 from mdtensor.tensor import leaf, leaves
@@ -148,6 +148,8 @@ class Package:
         alike: dict[tuple[str, ...], list[Operation]] = {}
         for _, call in sorted(operations().items()):
             overloads = self.calls.overloads(call.operation)
+            if overloads:
+                overloads = [*overloads, *of_arrays(call.operation)]
             key = tuple(signature(call.operation, o) for o in overloads)
             alike.setdefault(key, []).append(call.operation)
         for key, members in alike.items():

@@ -161,3 +161,7 @@ def of_anything(x: Any) -> None:
 
 of_kinds(f32, f16, i8)
 of_anything(f32)
+reveal_type(f32.sum(0))  # Float32Tensor
+reveal_type(f32.reshape(1, 2))  # Float32Tensor
+reveal_type(f32.reshape((1, 2)))  # Float32Tensor
+reveal_type(f32.squeeze())  # Float32Tensor
