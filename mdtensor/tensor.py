@@ -248,6 +248,10 @@ class Tensor(Interchange, Operators):
             return f"{head}(device={self.device.name!r})"
         return f"{head}({elements(self._numbers(), f'{head}(')})"
 
+    def __str__(self) -> str:
+        """Return the repr: what is printed shows its type, too."""
+        return repr(self)
+
     def __format__(self, spec: str) -> str:
         """Format one element as a Python number; a tensor with axes only whole."""
         if not spec and (self.shape or self.device is not cpu):

@@ -19,6 +19,7 @@ from mdtensor.errors import (
     OptionError,
     ShapeError,
     checked,
+    type_and_shape,
 )
 from mdtensor.generics.options import choice
 from mdtensor.kernels.dense import schedule
@@ -147,7 +148,7 @@ def _argument(x: Any) -> Any:
         return x.operand
     if isinstance(x, Tensor):
         fix = "Use flat_in(x) to read it, flat_out(x) to write"
-        raise DispatchError(f"{x!r} is no view", fix)
+        raise DispatchError(f"{type_and_shape(x)} is no view", fix)
     return number(x)
 
 

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 
 from mdtensor.dtypes import DType
-from mdtensor.errors import BoundsError, DispatchError, WriteError, describe
+from mdtensor.errors import (
+    BoundsError,
+    DispatchError,
+    WriteError,
+    describe,
+    type_and_shape,
+)
 from mdtensor.kernels.dense.half import is_narrow
 from mdtensor.kernels.dense.layout import Operand, Refused, repeats
 from mdtensor.kernels.reference import for_each as oracle
@@ -40,7 +46,9 @@ class View:
         return self._elements.size
 
     def __repr__(self) -> str:
-        return f"View[{','.join(map(str, self.shape))}] of {self.tensor!r}"
+        return (
+            f"View[{','.join(map(str, self.shape))}] of {type_and_shape(self.tensor)}"
+        )
 
     def __getitem__(self, index: Any) -> Any:
         try:

@@ -48,7 +48,7 @@ def test_one_operation_says_why(call: Call) -> None:
         f"bool int8 int16 uint8 uint16: {problem} Use astype(x, float32).",
         f"int32 uint32: {problem} Use astype(x, float64).",
         f"int64 uint64: {problem} Use astype(x, float32), lossy beyond 2**24.",
-        f"{ours}: {problem} Use dequantize(x) to compute with its numbers, or x.codes.",
+        f"{ours}: {problem} Use dequantize(x).",
     ]
     assert "◐      5  runs with out=, the grid of the result" in lines
 

@@ -105,7 +105,7 @@ def test_parts_are_read_and_written() -> None:
 
 def test_it_prints_on_one_line() -> None:
     assert repr(metres(1.0) / Quantity([2.0], SECOND)) == (
-        "Quantity(Float32Tensor[1], m·s^-1)"
+        "Quantity(Float32Tensor[1]([0.5]), m·s^-1)"
     )
 
 
