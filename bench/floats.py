@@ -17,8 +17,9 @@ from bench.harness.promise import Promise
 from bench.harness.reading import Found
 from bench.rivals import one_product, peaks
 from mdtensor import quant
-from mdtensor.kernels.cpu import isa, layers, runway
-from mdtensor.kernels.cpu.plan import aligned_bytes
+from mdtensor.kernels.cpu import isa, kernel_set
+from mdtensor.kernels.cpu.program import layers
+from mdtensor.kernels.cpu.program.step import aligned_bytes
 
 OURS, PEAK, BLAS, ORT = "mdtensor", "peak", "OpenBLAS", "ORT"
 RNG = np.random.default_rng(3)
@@ -45,12 +46,12 @@ def at_a_line(packed: np.ndarray) -> np.ndarray:
 def product_of(x: np.ndarray, w: np.ndarray) -> Callable[[], np.ndarray]:
     """The kernel alone, into memory that is there; weights packed once."""
     (m, k), n = x.shape, len(w)
-    packed = at_a_line(runway.HOST.pack_f32(w))
-    bias = np.zeros(runway.HOST.padded_columns(n), np.float32)
+    packed = at_a_line(kernel_set.HOST.pack_f32(w))
+    bias = np.zeros(kernel_set.HOST.padded_columns(n), np.float32)
     out = np.empty((m, n), np.float32)
 
     def run() -> np.ndarray:
-        runway.HOST.gemm_f32f32f32(
+        kernel_set.HOST.gemm_f32f32f32(
             x.reshape(-1), k, m, k, packed, n, bias, out.reshape(-1), n
         )
         return out
@@ -76,12 +77,12 @@ def beside_codes(m: int, k: int, n: int) -> list[Contender]:
     floats = product_of(numbers(m, k), numbers(n, k))
     codes = RNG.integers(0, 256, m * k + 64, dtype=np.uint8)
     weights = RNG.integers(-128, 128, (n, k), dtype=np.int8)
-    room = at_a_line(runway.HOST.pack_s8(weights))
-    bias = np.zeros(runway.HOST.padded_columns(n), np.int32)
+    room = at_a_line(kernel_set.HOST.pack_s8(weights))
+    bias = np.zeros(kernel_set.HOST.padded_columns(n), np.int32)
     sums = np.empty(m * n, np.int32)
 
     def integers() -> None:
-        runway.HOST.gemm_u8s8s32(codes, k, m, k, room, n, bias, sums, n)
+        kernel_set.HOST.gemm_u8s8s32(codes, k, m, k, room, n, bias, sums, n)
 
     return [Contender(OURS, integers), Contender("float32", floats)]
 

@@ -15,11 +15,12 @@ import numpy as np
 from bench.harness import Bench, Contender, Race, Reason, Row
 from bench.harness.agreement import alike
 from bench.rivals import one_node
-from mdtensor.kernels.cpu import conv, elementwise, isa, matmul, runway
-from mdtensor.kernels.cpu.conv import window
-from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS
-from mdtensor.kernels.cpu.plan import aligned_bytes
-from mdtensor.kernels.rescale import rescale
+from mdtensor.kernels.cpu import isa, kernel_set
+from mdtensor.kernels.cpu.generic import conv, elementwise, matmul
+from mdtensor.kernels.cpu.generic.conv import window
+from mdtensor.kernels.cpu.program.step import aligned_bytes
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
+from mdtensor.kernels.cpu.rounding.rescale import rescale
 
 RNG = np.random.default_rng(1)
 # rows, taps, columns
@@ -91,7 +92,7 @@ def product(m: int, k: int, n: int) -> Layer:
     return Layer(
         m * k * n / 1e6,
         "GMAC/s",
-        call(runway.HOST.gemm_u8s8u8, aligned(runway.HOST.pack_s8(weight))),
+        call(kernel_set.HOST.gemm_u8s8u8, aligned(kernel_set.HOST.pack_s8(weight))),
         call(matmul.gemm_u8s8u8, aligned(matmul.pack_s8(weight))),
         {"ORT": rival(), "ORT exact": rival(is_exact=True)},
     )
@@ -126,7 +127,10 @@ def depthwise(h: int, w: int, c: int, kernel: int, stride: tuple[int, int]) -> L
     return Layer(
         outputs * kernel * kernel / 1e6,
         "GMAC/s",
-        call(runway.HOST.depthwise_u8s8u8, aligned(runway.HOST.pack_depthwise(weight))),
+        call(
+            kernel_set.HOST.depthwise_u8s8u8,
+            aligned(kernel_set.HOST.pack_depthwise(weight)),
+        ),
         call(conv.depthwise_u8s8u8, aligned(conv.pack_depthwise(weight))),
         {"ORT": rival(), "ORT exact": rival(is_exact=True)},
     )
@@ -140,7 +144,7 @@ def lookup() -> Layer:
         out = np.empty_like(x)
         return lambda: (kernel(x, table, out), out)[1]
 
-    fast, generic = call(runway.HOST.lookup_u8), call(elementwise.lookup_u8)
+    fast, generic = call(kernel_set.HOST.lookup_u8), call(elementwise.lookup_u8)
     return Layer(VALUES / 1e6, "G/s", fast, generic, {})
 
 
@@ -153,7 +157,7 @@ def factor() -> Layer:
         out = np.empty_like(x)
         return lambda: (kernel(x, y, 96, 200, True, *rest, out), out)[1]
 
-    fast, generic = call(runway.HOST.mul_u8u8u8), call(elementwise.mul_u8u8u8)
+    fast, generic = call(kernel_set.HOST.mul_u8u8u8), call(elementwise.mul_u8u8u8)
     return Layer(VALUES / 1e6, "G/s", fast, generic, {})
 
 

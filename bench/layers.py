@@ -19,9 +19,9 @@ from bench.harness import Bench, Contender, Found, Promise, Race, Reason, Row
 from bench.harness.agreement import Disagreement, alike
 from bench.rivals import one_node, peaks
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.cpu.plan import Step
-from mdtensor.kernels.cpu.products import Conv2d
-from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu.program.products import Conv2d
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.step import Step
 from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, quint8
 
 OURS, ORT, EXACT, PEAK = "mdtensor", "ORT", "ORT exact", "peak"

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.dense import quiet
+from mdtensor.kernels.numpy import runtime
 
 #: How many blocks observe now, in all threads. Kernels read it before they report.
 ACTIVE = 0
@@ -31,7 +31,7 @@ _LOCK = Lock()
 NUMPY = "NumPy"
 #: They make an operand of a Python number, or ask about types alone.
 _ABOUT_TYPES = frozenset(
-    f"kernels.dense.conversion.{name}" for name in ("element", "is_exact", "bounds")
+    f"kernels.numpy.conversion.{name}" for name in ("element", "is_exact", "bounds")
 )
 #: Modules that prepare a call or hand it on: the function that they run is the kernel.
 _HAND_ON = frozenset(
@@ -45,14 +45,14 @@ _HAND_ON = frozenset(
 )
 
 #: Modules whose `dtype` is the type that they ask about.
-_TESTS_CASTS = frozenset({"mdtensor.kernels.dense.conversion"})
+_TESTS_CASTS = frozenset({"mdtensor.kernels.numpy.conversion"})
 
 
 class Kernel(NamedTuple):
     """A kernel that ran.
 
     Args:
-        name: `gemm_u8s8s32`, `numpy.add` or `kernels.dense.pool.max_pool2d`.
+        name: `gemm_u8s8s32`, `numpy.add` or `kernels.numpy.pool.max_pool2d`.
         isa: the instruction set, `avx2`; of NumPy's, as far as NumPy tells.
     """
 
@@ -169,9 +169,9 @@ def spread(function: Any, *operands: Any) -> None:
 @contextmanager
 def observed() -> Iterator[Seen]:
     """Observe the kernels that this context runs; an inner block keeps its own."""
-    seen, run = Seen(), quiet.current()
+    seen, run = Seen(), runtime.current()
     token = _SEEN.set(seen)
-    quiet.replace(_recording(seen, run))
+    runtime.replace(_recording(seen, run))
     before = sys.getprofile()
     # A foreign profiler stays: only what reports itself is seen then.
     is_free = before is None or isinstance(getattr(before, "__self__", None), Seen)
@@ -184,7 +184,7 @@ def observed() -> Iterator[Seen]:
         if is_free:
             sys.setprofile(before)
         _count(-1)
-        quiet.replace(run)
+        runtime.replace(run)
         _SEEN.reset(token)
 
 

@@ -14,8 +14,8 @@ first use.
 import builtins
 import importlib
 import pkgutil
-import types
 from math import e as e, inf as inf, nan as nan, pi as pi
+from types import ModuleType as _ModuleType
 
 # A wheel's user may stand in a checkout: both must find mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
@@ -28,8 +28,6 @@ from mdtensor import (
     registry as registry,
 )
 from mdtensor.bound import bind as _bind
-from mdtensor.catalog import *
-from mdtensor.catalog import check_declared as _check_declared
 from mdtensor.checking import audit as audit, checked as checked
 from mdtensor.cuda import *
 from mdtensor.device import (
@@ -41,13 +39,19 @@ from mdtensor.device import (
     devices as devices,
     register_device as register_device,
 )
-from mdtensor.dispatch import (
+from mdtensor.dispatch.builder import register as register
+from mdtensor.dispatch.catalog import *
+from mdtensor.dispatch.catalog import check_declared as _check_declared
+from mdtensor.dispatch.introspect import Call as Call, traced as traced
+from mdtensor.dispatch.method import Method as Method, Selection as Selection
+from mdtensor.dispatch.operation import (
     Generic as Generic,
     Operation as Operation,
     generic as generic,
     method as method,
     operations as operations,
 )
+from mdtensor.dispatch.suggestions import hint as _hint
 from mdtensor.dtypes import (
     DType as DType,
     bfloat16 as bfloat16,
@@ -132,11 +136,6 @@ from mdtensor.generics.creation import (
     triu as triu,
     zeros_like as zeros_like,
 )
-from mdtensor.generics.dims import (
-    DYNAMIC as DYNAMIC,
-    Dim as Dim,
-    bind_dims as bind_dims,
-)
 from mdtensor.generics.exponential import (
     exp as exp,
     expm1 as expm1,
@@ -189,6 +188,22 @@ from mdtensor.generics.manipulation import (
     stack as stack,
     tile as tile,
     unstack as unstack,
+)
+from mdtensor.generics.math import (
+    acos as acos,
+    acosh as acosh,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    cos as cos,
+    cosh as cosh,
+    hypot as hypot,
+    sin as sin,
+    sinh as sinh,
+    tan as tan,
+    tanh as tanh,
 )
 from mdtensor.generics.matmul import (
     linear as linear,
@@ -263,30 +278,12 @@ from mdtensor.generics.sets import (
 )
 from mdtensor.generics.shares import log_softmax as log_softmax, softmax as softmax
 from mdtensor.generics.sorting import argsort as argsort, sort as sort
-from mdtensor.generics.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
 from mdtensor.generics.special import erf as erf
-from mdtensor.generics.trigonometry import (
-    acos as acos,
-    acosh as acosh,
-    asin as asin,
-    asinh as asinh,
-    atan as atan,
-    atan2 as atan2,
-    atanh as atanh,
-    cos as cos,
-    cosh as cosh,
-    hypot as hypot,
-    sin as sin,
-    sinh as sinh,
-    tan as tan,
-    tanh as tanh,
-)
 from mdtensor.infer import infer as infer
 from mdtensor.inspection import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
 )
-from mdtensor.leaves import *
 from mdtensor.operators import Operators as Operators
 from mdtensor.ops.arrays import asarray as asarray, from_dlpack as from_dlpack
 from mdtensor.ops.creation import (
@@ -296,6 +293,7 @@ from mdtensor.ops.creation import (
     ones as ones,
     zeros as zeros,
 )
+from mdtensor.ops.elementwise import elementwise as elementwise
 from mdtensor.ops.for_each import for_each as for_each
 from mdtensor.ops.manipulation import (
     broadcast_arrays as broadcast_arrays,
@@ -306,7 +304,6 @@ from mdtensor.ops.ranges import (
     linspace as linspace,
     meshgrid as meshgrid,
 )
-from mdtensor.ops.scalar_function import elementwise as elementwise
 from mdtensor.ops.threads import (
     get_num_threads as get_num_threads,
     set_num_threads as set_num_threads,
@@ -325,9 +322,8 @@ from mdtensor.promotion import (
     promotion_rules as promotion_rules,
     result_type as result_type,
 )
-from mdtensor.registration import register as register
-from mdtensor.selection import Method as Method, Selection as Selection
-from mdtensor.spelling import hint as _hint
+from mdtensor.spec.dims import DYNAMIC as DYNAMIC, Dim as Dim, bind_dims as bind_dims
+from mdtensor.spec.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
 from mdtensor.support import Support as Support, support as support
 from mdtensor.tensor import (
     Tensor as Tensor,
@@ -335,7 +331,6 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
-from mdtensor.tracing import Call as Call, traced as traced
 from mdtensor.trial import try_call as _try_call  # noqa: F401  answers need it
 from mdtensor.type_info import (
     FloatInfo as FloatInfo,
@@ -344,6 +339,7 @@ from mdtensor.type_info import (
     iinfo as iinfo,
     isdtype as isdtype,
 )
+from mdtensor.types import *
 from mdtensor.which import which as which, why as why
 
 bool = dtypes.bool_
@@ -365,7 +361,7 @@ _public = {
     name
     for name, value in globals().items()
     if not name.startswith("_")
-    and (name in _MODULES or not isinstance(value, types.ModuleType))
+    and (name in _MODULES or not isinstance(value, _ModuleType))
 }
 # As NumPy does: `from mdtensor import *` leaves Python's own max and sum alone.
 __all__ = sorted(name for name in _public if not hasattr(builtins, name))

@@ -13,7 +13,7 @@ from typing import Final
 from mdtensor import _calls
 from mdtensor.dtypes import DType as DType
 
-from mdtensor.leaves import BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, Complex128Tensor as Complex128Tensor, Complex64Tensor as Complex64Tensor, Float16Tensor as Float16Tensor, Float32Tensor as Float32Tensor, Float64Tensor as Float64Tensor, Int16Tensor as Int16Tensor, Int32Tensor as Int32Tensor, Int64Tensor as Int64Tensor, Int8Tensor as Int8Tensor, UInt16Tensor as UInt16Tensor, UInt32Tensor as UInt32Tensor, UInt64Tensor as UInt64Tensor, UInt8Tensor as UInt8Tensor
+from mdtensor.types import BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, Complex128Tensor as Complex128Tensor, Complex64Tensor as Complex64Tensor, Float16Tensor as Float16Tensor, Float32Tensor as Float32Tensor, Float64Tensor as Float64Tensor, Int16Tensor as Int16Tensor, Int32Tensor as Int32Tensor, Int64Tensor as Int64Tensor, Int8Tensor as Int8Tensor, UInt16Tensor as UInt16Tensor, UInt32Tensor as UInt32Tensor, UInt64Tensor as UInt64Tensor, UInt8Tensor as UInt8Tensor
 from math import (
     e as e,
     inf as inf,
@@ -27,7 +27,7 @@ from mdtensor import (
     linalg as linalg,
     registry as registry,
 )
-from mdtensor.catalog import *
+from mdtensor.dispatch.catalog import *
 from mdtensor.checking import (
     audit as audit,
     checked as checked,
@@ -176,11 +176,7 @@ triu: _calls.LikeTril
 """Return the upper triangles of matrices, with zeros below diagonal `k`."""
 zeros_like: _calls.LikeEmptyLike
 """Return a tensor of zeros with the shape of `x`."""
-from mdtensor.generics.dims import (
-    DYNAMIC as DYNAMIC,
-    Dim as Dim,
-    bind_dims as bind_dims,
-)
+from mdtensor.spec.dims import DYNAMIC as DYNAMIC, Dim as Dim, bind_dims as bind_dims
 exp: _calls.LikeExp
 """Return e to the power of x."""
 expm1: _calls.LikeReciprocal
@@ -377,10 +373,7 @@ argsort: _calls.Argsort
 """Return the indices along `axis` from which `sort` takes its elements."""
 sort: _calls.Sort
 """Return the elements in order along `axis`; NaN last, and first if descending."""
-from mdtensor.generics.spec import (
-    TensorSpec as TensorSpec,
-    TileSpec as TileSpec,
-)
+from mdtensor.spec.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
 erf: _calls.LikeLogsigmoid
 """Return the error function, 2/√π · ∫ exp(-t²) dt from 0 to x."""
 acos: _calls.LikeReciprocal
@@ -416,7 +409,7 @@ from mdtensor.inspection import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
 )
-from mdtensor.leaves import *
+from mdtensor.types import *
 from mdtensor.operators import Operators as Operators
 from mdtensor._calls import asarray as asarray
 from mdtensor.ops.arrays import from_dlpack as from_dlpack
@@ -437,7 +430,7 @@ from mdtensor._calls import (
     linspace as linspace,
 )
 from mdtensor.ops.ranges import meshgrid as meshgrid
-from mdtensor.ops.scalar_function import elementwise as elementwise
+from mdtensor.ops.elementwise import elementwise as elementwise
 from mdtensor.ops.threads import (
     get_num_threads as get_num_threads,
     set_num_threads as set_num_threads,
@@ -456,11 +449,8 @@ from mdtensor.promotion import (
     promotion_rules as promotion_rules,
     result_type as result_type,
 )
-from mdtensor.registration import register as register
-from mdtensor.selection import (
-    Method as Method,
-    Selection as Selection,
-)
+from mdtensor.dispatch.builder import register as register
+from mdtensor.dispatch.method import Method as Method, Selection as Selection
 from mdtensor.support import (
     Support as Support,
     support as support,
@@ -471,10 +461,7 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
-from mdtensor.tracing import (
-    Call as Call,
-    traced as traced,
-)
+from mdtensor.dispatch.introspect import Call as Call, traced as traced
 from mdtensor.type_info import (
     FloatInfo as FloatInfo,
     IntegerInfo as IntegerInfo,

@@ -17,12 +17,12 @@ from typing_extensions import TypeVar
 
 from mdtensor.device import Device
 from mdtensor.dispatch import Operation
-from mdtensor.selection import Selection
+from mdtensor.dispatch.method import Selection
 from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 
 from mdtensor.device import Device
-from mdtensor.leaves import BFloat16Tensor, BoolTensor, Complex128Tensor, Complex64Tensor, ComplexTensor, Float16Tensor, Float32Tensor, Float64Tensor, FloatingTensor, Int16Tensor, Int32Tensor, Int64Tensor, Int8Tensor, IntegerTensor, LogicalTensor, NumericTensor, RealTensor, SignedTensor, UInt16Tensor, UInt32Tensor, UInt64Tensor, UInt8Tensor, UnsignedTensor
+from mdtensor.types import BFloat16Tensor, BoolTensor, Complex128Tensor, Complex64Tensor, ComplexTensor, Float16Tensor, Float32Tensor, Float64Tensor, FloatingTensor, Int16Tensor, Int32Tensor, Int64Tensor, Int8Tensor, IntegerTensor, LogicalTensor, NumericTensor, RealTensor, SignedTensor, UInt16Tensor, UInt32Tensor, UInt64Tensor, UInt8Tensor, UnsignedTensor
 import mdtensor.quant.qparams as _qparams
 QParams = _qparams.QParams
 import mdtensor.quant.tensor as _tensor

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from mdtensor.call import MISSING, TARGET, is_named
-from mdtensor.declaration import REQUIRED
+from mdtensor.dispatch.call import MISSING, TARGET, is_named
+from mdtensor.dispatch.declaration import REQUIRED
+from mdtensor.dispatch.suggestions import option
 from mdtensor.errors import DispatchError, describe
-from mdtensor.spelling import option
 
 #: Parameters of several numbers, which others take one by one.
 SEVERAL = ("shape", "axes")

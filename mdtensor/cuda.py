@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mdtensor import dtypes
 from mdtensor.device import Device, register_device
 from mdtensor.errors import DeviceError
-from mdtensor.leaves import (
+from mdtensor.types import (
     ComplexTensor,
     FloatingTensor,
     LogicalTensor,

@@ -354,7 +354,7 @@ def checked(
     """`rule()`; an error of ours that does not name its call gets this one.
 
     Example:
-        >>> from mdtensor.generics.shapes import broadcast_shapes
+        >>> from mdtensor.spec.shapes import broadcast_shapes
         >>> checked("add", (1, 2), lambda: broadcast_shapes((2,), (3,)))
         Traceback (most recent call last):
         mdtensor.errors.ShapeError: add(int, int): shapes ...

@@ -8,14 +8,6 @@ Types for annotations, deductions for `generic`, and two calls for methods:
 """
 
 from mdtensor.errors import describe as describe
-from mdtensor.generics.rules.elementwise import (
-    arithmetic as arithmetic,
-    broadcast as broadcast,
-    comparison as comparison,
-    fractional as fractional,
-    predicate as predicate,
-    same as same,
-)
 from mdtensor.generics.rules.reduction import reduction as reduction
 from mdtensor.ops.foreign import compute as compute
 from mdtensor.ops.operands import (
@@ -24,6 +16,14 @@ from mdtensor.ops.operands import (
     Operand as Number,
     Real as Real,
     deduced as deduced,
+)
+from mdtensor.spec.elementwise import (
+    arithmetic as arithmetic,
+    broadcast as broadcast,
+    comparison as comparison,
+    fractional as fractional,
+    predicate as predicate,
+    same as same,
 )
 
 __all__ = [

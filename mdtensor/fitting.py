@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mdtensor.call import TARGET
+from mdtensor.dispatch.call import TARGET
 from mdtensor.errors import RegistrationError, shown
 from mdtensor.parameters import Parameters
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mdtensor.arguments import bind
-from mdtensor.catalog import get_op
-from mdtensor.dispatch import Operation
+from mdtensor.dispatch.call_errors import unrounded
+from mdtensor.dispatch.catalog import get_op
+from mdtensor.dispatch.method import Selection
+from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import (
     DeviceError,
     DispatchError,
@@ -17,9 +19,7 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.generics.spec import TensorSpec, TileSpec, is_tensor
-from mdtensor.mismatch import unrounded
-from mdtensor.selection import Selection
+from mdtensor.spec.spec import TensorSpec, TileSpec, is_tensor
 
 
 # Inference uses the rule that methods check with, so it cannot promise what a call

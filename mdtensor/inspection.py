@@ -8,8 +8,8 @@ from mdtensor import dtypes
 from mdtensor.device import Device, cpu, device as find_device, devices
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, shown
-from mdtensor.generics.shapes import MOST_AXES
 from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
+from mdtensor.spec.shapes import MOST_AXES
 from mdtensor.type_info import isdtype
 
 #: Versions of the array API whose names mean here what they mean there.

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mdtensor.dispatch.numpy_arguments import NUMPY
 from mdtensor.errors import (
     DispatchError,
     GridError,
@@ -31,12 +32,11 @@ from mdtensor.generics import (
     floating,
     indexing,
     logic,
+    math,
     parts,
     rounding,
-    trigonometry,
 )
 from mdtensor.generics.matmul import matmul
-from mdtensor.numpy_arguments import NUMPY
 
 #: NumPy's ufuncs under our names, where those differ.
 _RENAMED = {
@@ -71,7 +71,7 @@ _REDUCED = {
 #: Where the counterparts of ufuncs are declared.
 _FAMILIES = (
     *(arithmetic, comparison, exponential, floating),
-    *(logic, parts, rounding, trigonometry),
+    *(logic, parts, rounding, math),
 )
 #: What Python asks the right operand for, if the left one has no answer.
 _REFLECTED = {

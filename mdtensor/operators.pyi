@@ -16,7 +16,7 @@ from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 
 from mdtensor._calls import DTypeName, Host, HostAffine, HostComplex, HostFloating, HostInteger, HostNarrow, HostNumeric, HostPacked, HostQuantized, HostReal, HostScaledFloat, HostShort, HostSigned, HostUnsigned, UniqueAllResult, UniqueCountsResult, UniqueInverseResult, _AffineT, _FloatingOrComplexT, _FloatingOrNarrowT, _FloatingT, _IntegerOrFloat16OrBFloat16T, _IntegerOrLogicalT, _NumericOrLogicalT, _NumericOrQuantizedT, _NumericT, _RealOrQuantizedT, _RealOrShortT, _RealT, _T, _TensorT, _UnsignedOrFloatingOrComplexOrLogicalOrInt8OrInt16OrInt32T
-from mdtensor.leaves import BFloat16Tensor, BoolTensor, Complex128Tensor, Complex64Tensor, ComplexTensor, Float16Tensor, Float32Tensor, Float64Tensor, FloatingTensor, Int16Tensor, Int32Tensor, Int64Tensor, Int8Tensor, IntegerTensor, LogicalTensor, NumericTensor, RealTensor, SignedTensor, UInt16Tensor, UInt32Tensor, UInt64Tensor, UInt8Tensor, UnsignedTensor
+from mdtensor.types import BFloat16Tensor, BoolTensor, Complex128Tensor, Complex64Tensor, ComplexTensor, Float16Tensor, Float32Tensor, Float64Tensor, FloatingTensor, Int16Tensor, Int32Tensor, Int64Tensor, Int8Tensor, IntegerTensor, LogicalTensor, NumericTensor, RealTensor, SignedTensor, UInt16Tensor, UInt32Tensor, UInt64Tensor, UInt8Tensor, UnsignedTensor
 import mdtensor.quant.qparams as _qparams
 QParams = _qparams.QParams
 import mdtensor.quant.tensor as _tensor

@@ -17,7 +17,9 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.device import cpu
-from mdtensor.dispatch import Operation
+from mdtensor.dispatch.call_errors import called
+from mdtensor.dispatch.method import Selection
+from mdtensor.dispatch.operation import Operation
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     AmbiguousDispatchError,
@@ -27,10 +29,8 @@ from mdtensor.errors import (
     OptionError,
     PromotionError,
 )
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.mismatch import called
 from mdtensor.promotion import promotion_rules
-from mdtensor.selection import Selection
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, leaf, leaves
 
 #: What is given where no tensor is, by the name of the parameter.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Union
 
-from mdtensor.catalog import get_op
 from mdtensor.device import (
     _REGISTRY,
     Device,
@@ -19,10 +18,11 @@ from mdtensor.device import (
     device as find_device,
     devices,
 )
-from mdtensor.dispatch import _OPERATIONS, Operation, method, operations
+from mdtensor.dispatch.catalog import get_op
+from mdtensor.dispatch.method import Method, as_function
+from mdtensor.dispatch.operation import _OPERATIONS, Operation, method, operations
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
 from mdtensor.fitting import check_callable
-from mdtensor.selection import Method, as_function
 from mdtensor.tensor import _LEAVES, Tensor, leaves
 
 #: What registering fills, besides the methods of operations.

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from mdtensor.device import Device, device as find_device, devices
-from mdtensor.dispatch import Generic, Operation, operations
+from mdtensor.dispatch.method import Method, Selection
+from mdtensor.dispatch.operation import Generic, Operation, operations
+from mdtensor.dispatch.suggestions import closest
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     AmbiguousDispatchError,
@@ -23,8 +25,6 @@ from mdtensor.errors import (
 )
 from mdtensor.probe import Form, find_form, probe
 from mdtensor.registry import devices_of
-from mdtensor.selection import Method, Selection
-from mdtensor.spelling import closest
 from mdtensor.tensor import Tensor, leaves
 
 #: What a cell may be.

@@ -16,8 +16,10 @@ import numpy.typing as npt
 
 from mdtensor import dtypes
 from mdtensor.bound import is_operation
+from mdtensor.coercion import host_array
 from mdtensor.device import Device, Stream, cpu, device as find_device
-from mdtensor.dispatch import Operation
+from mdtensor.dispatch.operation import Operation
+from mdtensor.dispatch.suggestions import attribute
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
     DeviceError,
@@ -32,13 +34,11 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.generics import conversion, indexing, linalg, manipulation
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.host import host_array
 from mdtensor.inspection import check_api_version
-from mdtensor.interchange import Interchange
+from mdtensor.interop import Interchange
 from mdtensor.operators import Operators
 from mdtensor.printing import elements
-from mdtensor.spelling import attribute
+from mdtensor.spec.spec import TensorSpec
 
 Natural = TypeVar("Natural", DType, None)
 _new = object.__new__

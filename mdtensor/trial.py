@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from mdtensor.device import cpu
+from mdtensor.dispatch.call_errors import called, refuse_out
+from mdtensor.dispatch.introspect import untraced
+from mdtensor.dispatch.method import Selection, Trial
 from mdtensor.errors import DeviceError, MdtensorError, OptionError
-from mdtensor.generics.spec import TensorSpec
 from mdtensor.kernels import observe
-from mdtensor.mismatch import called, refuse_out
 from mdtensor.probe import VALUES, Form, call_of, find_form
 from mdtensor.promotion import is_weak, result_type
 from mdtensor.registry import devices_of
-from mdtensor.selection import Selection, Trial
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
-from mdtensor.tracing import untraced
 
 _NUMBERS = (bool, int, float, complex)
 

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mdtensor.dispatch import Operation, operations
-from mdtensor.selection import Implementation, Selection
+from mdtensor.dispatch.method import Implementation, Selection
+from mdtensor.dispatch.operation import Operation, operations
 
 #: Given what a call would run, gives what it runs instead.
 Watcher = Callable[[Selection, Implementation], Implementation]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mdtensor.dispatch.method import Selection
 from mdtensor.errors import OptionError, shown
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.selection import Selection
+from mdtensor.spec.spec import TensorSpec
 
 
 def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:

@@ -13,6 +13,6 @@ costs 10 to 40 ns.
 """
 
 from mdtensor.kernels.cpu.exponential import exp as exp, log as log, log1p as log1p
-from mdtensor.kernels.cpu.wide import Wide as Wide
+from mdtensor.kernels.cpu.user.wide import Wide as Wide
 
 __all__ = ["Wide", "exp", "log", "log1p"]

@@ -16,6 +16,7 @@ import importlib
 import types
 
 from mdtensor.quant import losses as _losses, ops as ops
+from mdtensor.quant.contexts import runway as runway
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3 as qfloat8_e4m3,
     qfloat8_e5m2 as qfloat8_e5m2,
@@ -37,7 +38,7 @@ from mdtensor.quant.gguf import (
     read_gguf as read_gguf,
     write_gguf as write_gguf,
 )
-from mdtensor.quant.instructions import runway as runway
+from mdtensor.quant.lookup.table import Table as Table
 from mdtensor.quant.observers import (
     EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,
@@ -48,7 +49,6 @@ from mdtensor.quant.observers import (
 from mdtensor.quant.parallel import threads as threads
 from mdtensor.quant.qparams import QParams as QParams, grid_of as grid_of
 from mdtensor.quant.rules import rounding as rounding
-from mdtensor.quant.table import Table as Table
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
     NarrowTensor as NarrowTensor,

@@ -34,7 +34,7 @@ from mdtensor.quant.gguf import (
     read_gguf as read_gguf,
     write_gguf as write_gguf,
 )
-from mdtensor.quant.instructions import runway as runway
+from mdtensor.quant.contexts import runway as runway
 from mdtensor.quant.observers import (
     EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,
@@ -48,7 +48,7 @@ from mdtensor.quant.qparams import (
     grid_of as grid_of,
 )
 from mdtensor.quant.rules import rounding as rounding
-from mdtensor.quant.table import Table as Table
+from mdtensor.quant.lookup.table import Table as Table
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
     NarrowTensor as NarrowTensor,
@@ -75,7 +75,7 @@ from mdtensor.quant.weights import (
     quantize_weights as quantize_weights,
     smooth as smooth,
 )
-from mdtensor.quant.model.calibrate import Calibration as Calibration
+from mdtensor.quant.model.quantize.quantize.calibrate import Calibration as Calibration
 from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.model import load as load
 from mdtensor.quant import onnx_backend as onnx_backend

@@ -19,15 +19,16 @@ from mdtensor import (
 )
 from mdtensor.errors import grids
 from mdtensor.generics.rules.conv import convolution, global_pooling, pooling
-from mdtensor.generics.rules.elementwise import along, broadcast, same
 from mdtensor.generics.rules.matmul import affine, matrix_product
 from mdtensor.generics.rules.reduction import extreme, reduction
-from mdtensor.generics.shapes import normalize_axes
-from mdtensor.quant import accumulators, joining, moving
+from mdtensor.quant import joining
 from mdtensor.quant.dtypes import FLOATS, qint32
+from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.presets import admit
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor
+from mdtensor.spec.elementwise import along, broadcast, same
+from mdtensor.spec.shapes import normalize_axes
 
 Rule = Callable[..., TensorSpec]
 Grid = Callable[..., QParams]
@@ -142,7 +143,7 @@ def reduced_grid(x: Any, *, axis: Any, keepdims: bool = False, **_: Any) -> QPar
         GridError: scales differ along it.
     """
     axes = normalize_axes(axis, x.ndim)
-    return moving.reduced(x.qparams, axes, keepdims)
+    return moves.reduced(x.qparams, axes, keepdims)
 
 
 def one_scale(x: Any, *_: Any, **__: Any) -> None:
@@ -173,7 +174,7 @@ def _codes_summed(
             "Leave dtype= away, or use dequantize(x) first",
         )
     shape = shape_of(reduction, x, **options)
-    grid = accumulators.without_zero(reduced_grid(x, **options))
+    grid = combine.without_zero(reduced_grid(x, **options))
     check_integers(out)
     return on_grid(shape, grid if out is None else out)
 
@@ -247,7 +248,7 @@ def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
     """
     joining.check_one_scale(x, beside=[t for t in (w, b) if t is not None])
     if w.qparams.is_along(None, 0):
-        accumulators.check_bias_grid(x.qparams, w, b)
+        combine.check_bias_grid(x.qparams, w, b)
     elif not is_rounded:
         raise GridError(
             f"weights have scales along {_where(w.qparams)}",
@@ -277,19 +278,19 @@ def leaves_sum(x2: Any) -> bool:
 
 
 def _sum_grid(x1: Any, x2: Any, _: int) -> QParams:
-    return accumulators.of_sum(x1, x2)
+    return combine.of_sum(x1, x2)
 
 
 def _product_grid(x1: Any, x2: Any, _: int) -> QParams:
-    return accumulators.of_product(x1, x2)
+    return combine.of_product(x1, x2)
 
 
 def _conv_grid(x: Any, w: Any, *_: Any) -> QParams:
-    return accumulators.of_products(x.qparams, w.qparams, 1)
+    return combine.of_products(x.qparams, w.qparams, 1)
 
 
 def _matmul_grid(x: Any, w: Any, *rest: Any) -> QParams:
-    return accumulators.of_products(x.qparams, w.qparams, rest[-1] - 1)
+    return combine.of_products(x.qparams, w.qparams, rest[-1] - 1)
 
 
 curve = Ruled(rounded(same))

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache, wraps
 from math import isqrt
 
-from mdtensor.quant.tables import DIGITS, FAR, Function, Partial, precision
+from mdtensor.quant.lookup.build import DIGITS, FAR, Function, Partial, precision
 
 #: Below it a series takes few terms.
 SMALL = Decimal("0.05")

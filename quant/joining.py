@@ -8,8 +8,8 @@ import numpy as np
 
 from mdtensor import GridError
 from mdtensor.errors import grids
-from mdtensor.quant.accumulators import refuse_unlike
-from mdtensor.quant.moving import broadcast, expanded, reshaped
+from mdtensor.quant.grids.combine import refuse_unlike
+from mdtensor.quant.grids.moves import broadcast, expanded, reshaped
 from mdtensor.quant.qparams import QParams
 
 

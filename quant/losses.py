@@ -14,7 +14,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import MdtensorError, cpu
 from mdtensor.checking import Case, Headroom, Lost, audit
-from mdtensor.quant import exact, saturation
+from mdtensor.quant import rounding, saturation
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.qparams import QParams
@@ -101,7 +101,7 @@ def roundings(case: Case) -> Iterator[Lost]:
     """Of accumulators that float32 does not hold, whatever their scale."""
     (x,) = case.arguments
     if isinstance(x, QInt32Tensor):
-        steps = exact.steps_of(x)
+        steps = rounding.steps_of(x)
         changed = steps.astype(np.float32).astype(np.int64) != steps
         yield Lost("rounded", int(np.count_nonzero(changed)))
 

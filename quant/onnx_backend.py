@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DataError, DeviceError, ModelError
-from mdtensor.quant.model.evaluate import Evaluation
-from mdtensor.quant.model.files import onnx_package
-from mdtensor.quant.model.qoperators import READERS
+from mdtensor.quant.model.onnx.evaluate import Evaluation
+from mdtensor.quant.model.onnx.files import onnx_package
+from mdtensor.quant.model.qoperators import QLINEAR_READERS
 
 try:
     from onnx import TensorProto, defs, helper
@@ -98,7 +98,7 @@ class Backend(_Backend):
         """
         if not cls.supports_device(device):
             raise DeviceError(f"there is no device {device!r} for models", "Use 'CPU'")
-        return Prepared(Evaluation(model, READERS))
+        return Prepared(Evaluation(model, QLINEAR_READERS))
 
     @classmethod
     def run_node(

@@ -5,11 +5,11 @@ from contextvars import ContextVar
 
 from mdtensor import OptionError
 from mdtensor.errors import describe, shown
-from mdtensor.kernels.dense.team import MOST_THREADS
+from mdtensor.kernels.numpy.threads import MOST_THREADS
 from mdtensor.quant.scopes import Scope
 
 _CURRENT: ContextVar[int | None] = ContextVar("threads", default=None)
-_BLOCKS = Scope(_CURRENT)
+_THREAD_BLOCKS = Scope(_CURRENT)
 
 
 def current() -> int:
@@ -59,11 +59,11 @@ class threads:
         self.n = n
 
     def __enter__(self) -> int:
-        _BLOCKS.enter(self.n)
+        _THREAD_BLOCKS.enter(self.n)
         return self.n
 
     def __exit__(self, *_: object) -> None:
-        _BLOCKS.leave()
+        _THREAD_BLOCKS.leave()
 
     def __repr__(self) -> str:
         return f"threads({self.n})"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.quant.moving import broadcast
+from mdtensor.quant.grids.moves import broadcast
 from mdtensor.quant.qparams import QParams
 
 Array = npt.NDArray[Any]

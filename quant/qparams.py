@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import DYNAMIC, DType, GridError, ShapeError
-from mdtensor.generics.shapes import are_like
-from mdtensor.quant import limits
+from mdtensor.quant import qparams_checks
 from mdtensor.quant.dtypes import SYMMETRIC, qint8
-from mdtensor.quant.limits import FloatArray, IntArray
+from mdtensor.quant.qparams_checks import FloatArray, IntArray
 from mdtensor.quant.rules import check_rule
+from mdtensor.spec.shapes import are_like
 
 
 class QParams:
@@ -92,15 +92,15 @@ class QParams:
         narrow_range: bool = False,
         rounding: str | None = None,
     ) -> None:
-        dtype = limits.code_dtype(dtype)
-        narrow = limits.check_narrow(narrow_range, dtype)
+        dtype = qparams_checks.code_dtype(dtype)
+        narrow = qparams_checks.check_narrow(narrow_range, dtype)
         least = int(dtype.minimum) + narrow
-        scales = limits.steps(limits.numbers("scale", scale, np.float64), dtype)
-        zeros = limits.numbers("zero_point", zero_point)
-        zeros = limits.zero_points(zeros, dtype, least)
-        axis = limits.axis_of(axis)
-        size = limits.block_size_of(block_size, axis)
-        limits.check_granularity(scales, zeros, axis, size)
+        scales = qparams_checks.steps(qparams_checks.numbers("scale", scale, np.float64), dtype)
+        zeros = qparams_checks.numbers("zero_point", zero_point)
+        zeros = qparams_checks.zero_points(zeros, dtype, least)
+        axis = qparams_checks.axis_of(axis)
+        size = qparams_checks.block_size_of(block_size, axis)
+        qparams_checks.check_granularity(scales, zeros, axis, size)
         # Arrays over `bytes` cannot be made writeable, so that the key stays true.
         scale_bytes = scales.tobytes()
         zero_bytes = np.broadcast_to(zeros, scales.shape).tobytes()
@@ -194,7 +194,7 @@ class QParams:
 
     def on_axis(self, axis: int | None) -> "QParams":
         """The same scales along another axis; not for blocks."""
-        axis = limits.axis_of(axis)
+        axis = qparams_checks.axis_of(axis)
         if axis == self.axis or self.axis is None:
             return self
         return self.replace(axis=axis)
@@ -329,9 +329,9 @@ def grid_of(
 
     Source: Jacob et al. 2018, section 3; ONNX Runtime, `compute_scale_zp`.
     """
-    dtype = limits.code_dtype(dtype)
-    low, high = limits.ends(low, high)
-    limits.check_flag("symmetric", symmetric)
+    dtype = qparams_checks.code_dtype(dtype)
+    low, high = qparams_checks.ends(low, high)
+    qparams_checks.check_flag("symmetric", symmetric)
     if symmetric or dtype in SYMMETRIC:
         bound = max(-low, high)
         return QParams(_up(bound / int(dtype.maximum)), dtype=dtype)

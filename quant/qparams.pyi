@@ -19,7 +19,7 @@ from typing import Any
 import numpy.typing as npt
 from mdtensor import DType
 from mdtensor.quant import limits
-from mdtensor.quant.limits import FloatArray, IntArray
+from mdtensor.quant.qparams_checks import FloatArray, IntArray
 
 class QParams(Generic[_T_co]):
     __slots__ = ('axis', 'block_size', 'dtype', 'key', 'narrow_range', 'rounding', 'scale', 'zero_point')

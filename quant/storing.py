@@ -19,8 +19,8 @@ import numpy.typing as npt
 from mdtensor import DType, StorageError
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import qint32
-from mdtensor.quant.limits import check_codes
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.qparams_checks import check_codes
 
 Array = npt.NDArray[Any]
 SCALE, ZERO_POINT = "_scale", "_zero_point"

@@ -27,7 +27,7 @@ from mdtensor import (
     leaf,
 )
 from mdtensor.errors import type_and_shape
-from mdtensor.kernels.dense import nibbles
+from mdtensor.kernels.numpy import int4
 from mdtensor.printing import corners, of_parts
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3,
@@ -40,8 +40,8 @@ from mdtensor.quant.dtypes import (
     quint8,
     stored_as,
 )
-from mdtensor.quant.limits import as_stored, check_codes
 from mdtensor.quant.qparams import QParams, given_grid
+from mdtensor.quant.qparams_checks import as_stored, check_codes
 from mdtensor.quant.storing import parts_of, tensor_of
 
 _new = object.__new__
@@ -343,7 +343,7 @@ class PackedTensor(NarrowTensor):
     @classmethod
     def from_codes(cls, codes: Any, qparams: QParams) -> Self:
         """The tensor whose `.codes` these are, which are trusted to fit."""
-        return cls.wrap(nibbles.pack(codes), qparams, codes.shape)
+        return cls.wrap(int4.pack(codes), qparams, codes.shape)
 
     def _become(self, made: Self) -> None:
         super()._become(made)
@@ -360,7 +360,7 @@ class PackedTensor(NarrowTensor):
     @property
     def code_array(self) -> Any:
         """Return a copy of the codes, a byte each."""
-        return nibbles.unpack(self.buffer, self.shape, self.qparams.minimum < 0)
+        return int4.unpack(self.buffer, self.shape, self.qparams.minimum < 0)
 
     @property
     def codes(self) -> Any:
@@ -485,6 +485,6 @@ def trusted(kind: Any, codes: Any, qparams: QParams, rounding: str | None) -> An
     new.qparams, new.rounding, new.kept = qparams, rounding, ()
     if issubclass(kind, PackedTensor):
         new.shape, new.is_part = codes.shape, False
-        codes = nibbles.pack(codes)
+        codes = int4.pack(codes)
     new.buffer = codes
     return new

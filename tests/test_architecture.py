@@ -85,9 +85,9 @@ QUANT_MAY_NAME = {
 THIRD_PARTY = {
     "plum": (
         "mdtensor.errors",
-        "mdtensor.mismatch",
+        "mdtensor.dispatch.call_errors",
         "mdtensor.dispatch",
-        "mdtensor.selection",
+        "mdtensor.dispatch.method",
         "mdtensor.diagnose",
     ),
     "beartype": ("mdtensor.dispatch", "mdtensor.diagnose"),
@@ -592,17 +592,17 @@ CLEAN = {
     "mdtensor/dtypes.py": "from mdtensor.errors import MdtensorError",
     "mdtensor/promotion.py": "from . import dtypes",
     "mdtensor/device.py": "from .errors import MdtensorError",
-    "mdtensor/dispatch.py": "import plum\nfrom mdtensor.errors import MdtensorError",
+    "mdtensor/dispatch/operation.py": "import plum\nfrom mdtensor.errors import MdtensorError",
     "mdtensor/generics/__init__.py": "from .elementwise import add as add",
     "mdtensor/generics/elementwise.py": "from mdtensor.dispatch import generic",
-    "mdtensor/host.py": "from mdtensor import dtypes",
+    "mdtensor/coercion.py": "from mdtensor import dtypes",
     "mdtensor/operators.py": "from mdtensor.generics import add",
     "mdtensor/tensor.py": "from mdtensor.operators import Operators",
     "mdtensor/ops/__init__.py": "",
     "mdtensor/ops/elementwise.py": """
         import numpy as np
         from typing import Union
-        from mdtensor.kernels.cpu import elementwise as cpu
+        from mdtensor.kernels.cpu.generic import elementwise as cpu
         @method(add)
         def add(x: Union[Float32Tensor, Int8Tensor], y: Tensor, /):
             return isinstance(x, Tensor) or type(x) is type(y)
@@ -610,9 +610,9 @@ CLEAN = {
     "mdtensor/cli/__init__.py": "import typer\nimport mdtensor\nimport mdtensor.quant",
     "mdtensor/__main__.py": "from mdtensor.cli import main",
     "kernels/__init__.py": "",
-    "kernels/rescale.py": "from fractions import Fraction",
+    "kernels/cpu/rounding/rescale.py": "from fractions import Fraction",
     "kernels/cpu/__init__.py": "",
-    "kernels/cpu/elementwise.py": "import numba\nimport mdtensor.kernels.rescale",
+    "kernels/cpu/generic/elementwise.py": "import numba\nimport mdtensor.kernels.cpu.rounding.rescale",
     "kernels/reference/__init__.py": "",
     "kernels/reference/elementwise.py": "import numpy",
     "quant/__init__.py": "from mdtensor.quant import qparams, ops",
@@ -627,7 +627,7 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
         ("mdtensor/dtypes.py", "from . import promotion"),
         ("mdtensor/dtypes.py", "import mdtensor"),
         ("mdtensor/promotion.py", "from .tensor import Tensor"),
-        ("mdtensor/dispatch.py", "from mdtensor import device"),
+        ("mdtensor/dispatch/operation.py", "from mdtensor import device"),
         ("mdtensor/generics/elementwise.py", "from ..tensor import Tensor"),
         ("mdtensor/operators.py", "from mdtensor.tensor import Tensor"),
         ("mdtensor/tensor.py", "from mdtensor.ops.elementwise import add"),
@@ -643,17 +643,20 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
         ("quant/ops/__init__.py", "import mdtensor.diagnose"),
     ],
     kernels_stand_alone: [
-        ("kernels/cpu/elementwise.py", "import mdtensor"),
-        ("kernels/cpu/elementwise.py", "from mdtensor.errors import ShapeError"),
-        ("kernels/cpu/elementwise.py", "def f():\n    import mdtensor.tensor"),
+        ("kernels/cpu/generic/elementwise.py", "import mdtensor"),
+        (
+            "kernels/cpu/generic/elementwise.py",
+            "from mdtensor.errors import ShapeError",
+        ),
+        ("kernels/cpu/generic/elementwise.py", "def f():\n    import mdtensor.tensor"),
         (
             "kernels/reference/elementwise.py",
-            "from mdtensor.kernels.cpu import elementwise",
+            "from mdtensor.kernels.cpu.generic import elementwise",
         ),
     ],
     quant_is_a_stranger: [
         ("quant/qparams.py", "from mdtensor.ops.elementwise import add"),
-        ("quant/qparams.py", "from mdtensor.dispatch import _table"),
+        ("quant/qparams.py", "from mdtensor.dispatch.operation import _table"),
         ("quant/qparams.py", "from mdtensor import _secret"),
     ],
     quant_arrows: [
@@ -663,7 +666,7 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
     strangers_are_named_where_they_belong: [
         ("mdtensor/tensor.py", "import plum"),
         ("mdtensor/ops/elementwise.py", "def f():\n    import numba"),
-        ("kernels/cpu/elementwise.py", "import scipy"),
+        ("kernels/cpu/generic/elementwise.py", "import scipy"),
     ],
     no_cycles: [
         ("mdtensor/errors.py", "def f():\n    import mdtensor.dtypes"),
@@ -679,7 +682,7 @@ SINS: dict[Rule, list[tuple[str, str]]] = {
     ],
     functions_are_short: [
         ("mdtensor/ops/conv.py", "def f():\n" + "    pass\n" * 31),
-        ("kernels/cpu/conv.py", "def f():\n" + "    pass\n" * 61),
+        ("kernels/cpu/generic/conv.py", "def f():\n" + "    pass\n" * 61),
     ],
     no_star_imports: [
         ("mdtensor/ops/elementwise.py", "from numpy import *"),

@@ -15,8 +15,8 @@ from support.shelf import Shelf, shelved
 
 import mdtensor as md
 from mdtensor.errors import DeviceError
-from mdtensor.generics.shapes import DYNAMIC
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
 
 OPERATIONS = [f for name, f in md.operations().items() if name.startswith("mdtensor.")]
 PLAIN = [leaf.dtype for leaf in md.leaves()[:15]]

@@ -50,7 +50,7 @@ def ort_exact(network: Network, images: Any, threads: int) -> Call:
 
 
 def _ort(file: bytes, images: Any, threads: int) -> Call:
-    session = peer.session(file_for_shape(file, images.shape), threads)
+    session = peer.start_session(file_for_shape(file, images.shape), threads)
     return lambda: session.run(None, {"x": images})[0]
 
 

@@ -59,7 +59,7 @@ def contenders(activations: str, weights: str, form: str) -> list[Contender]:
         path = Path(folder) / "int8.onnx"
         path.write_bytes(file)
         model = load(path, x.shape)
-    session = peer.session(file, 1)
+    session = peer.start_session(file, 1)
 
     def ours() -> Any:
         with threads(1):

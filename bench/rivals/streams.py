@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from bench.rivals import peaks
 from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.plan import aligned_bytes
+from mdtensor.kernels.cpu.program.step import aligned_bytes
 
 #: Vectors of each stream that one step moves, and their bytes.
 UNROLLED = 4

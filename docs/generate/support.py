@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mdtensor.cli.support import KINDS, MARKS, describe_support, markdown
+from mdtensor.cli.host import KINDS, MARKS, describe_support, markdown
 
 PAGE = Path(__file__).parents[1] / "reference" / "support.md"
 

@@ -12,9 +12,9 @@ from numba import from_dtype, types
 from numba.core.errors import TypingError
 from numba.extending import register_jitable
 
-from mdtensor.kernels.cpu import bfloat16, float8, float16
+from mdtensor.kernels.cpu.generic import bfloat16, float8, float16
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.dense.half import is_narrow
+from mdtensor.kernels.numpy.float16 import is_narrow
 
 OURS = {"float16": float16, "bfloat16": bfloat16}
 #: What a message that a user may read begins with, among numba's own.

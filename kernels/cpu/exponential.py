@@ -17,8 +17,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from mdtensor.kernels.cpu.pairs import compiled, ordered_sum, two_prod, two_sum
-from mdtensor.kernels.cpu.wide import Wide, normal, power_of_two
+from mdtensor.kernels.cpu.user.pairs import compiled, ordered_sum, two_prod, two_sum
+from mdtensor.kernels.cpu.user.wide import Wide, normal, power_of_two
 
 #: Pieces of an octave, in both tables.
 PIECES = 256

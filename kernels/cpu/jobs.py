@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.cpu import invoke, isa
+from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.account import Account
-from mdtensor.kernels.cpu.claims import MOST_GROUPS
-from mdtensor.kernels.cpu.cut import cut
-from mdtensor.kernels.cpu.record import STEP
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.record import STEP
+from mdtensor.kernels.cpu.threads.split import cut
+from mdtensor.kernels.cpu.threads.work_queue import MOST_GROUPS
 
 #: A shorter piece costs more to hand over than it saves.
 PIECE_NANOSECONDS = 8_000
@@ -49,12 +50,12 @@ def nanoseconds(row):
     window = row.window
     taps = window.kernel_h * window.kernel_w
     outputs = row.images * window.out_h * window.out_w
-    if row.kind == invoke.CONV:
+    if row.kind == interpret.CONV:
         depth = taps * (window.channels // row.groups)
         return outputs * row.out_channels * depth / products
-    if row.kind == invoke.DEPTHWISE:
+    if row.kind == interpret.DEPTHWISE:
         return outputs * window.channels * taps / depthwise
-    if row.kind in (invoke.MAX_POOL, invoke.AVG_POOL):
+    if row.kind in (interpret.MAX_POOL, interpret.AVG_POOL):
         return row.out_bytes * taps * BYTE_NANOSECONDS
     return max(row.out_bytes, row.x_bytes) * BYTE_NANOSECONDS
 

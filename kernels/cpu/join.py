@@ -6,8 +6,8 @@ carried out for all. The codes are those of one step after another.
 
 from collections import Counter
 
-from mdtensor.kernels.cpu import invoke
-from mdtensor.kernels.cpu.steps import Lookup
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.steps import Lookup
 
 CODES = 256
 
@@ -29,7 +29,7 @@ def joined(steps, outputs):
     left, done_by = dict(enumerate(steps)), list(range(len(steps)))
     writers = {}
     for index, (_, row, slots, result) in enumerate(steps):
-        if row[0].kind != invoke.LOOKUP:
+        if row[0].kind != interpret.LOOKUP:
             continue
         before = writers.get(slots[0].storage)
         if before is not None and readers[slots[0].storage] == 1:

@@ -4,10 +4,10 @@ from math import prod
 
 import numpy as np
 
-from mdtensor.kernels.cpu import invoke
-from mdtensor.kernels.cpu.copies import AXES
-from mdtensor.kernels.cpu.plan import Constants, Plan, Step
-from mdtensor.kernels.cpu.steps import U8
+from mdtensor.kernels.cpu.generic.copies import AXES
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
+from mdtensor.kernels.cpu.program.steps import U8
 
 
 class Move(Step):
@@ -22,7 +22,7 @@ class Move(Step):
         ValueError: what it gives is no view, or of too many axes.
     """
 
-    kind = invoke.MOVE
+    kind = interpret.MOVE
     kernels = ("move_u8",)
 
     def __init__(self, look, shape=None):
@@ -65,7 +65,7 @@ class Take(Step):
         indices: int64 1-D; negative ones count from behind.
     """
 
-    kind = invoke.TAKE
+    kind = interpret.TAKE
     kernels = ("take_u8",)
 
     def __init__(self, indices, axis):
@@ -98,7 +98,7 @@ def _runs(indices):
 class Concat(Step):
     """out = x, and y behind it along `axis`."""
 
-    kind = invoke.CONCAT
+    kind = interpret.CONCAT
     kernels = ("concat_u8",)
     input_types = (U8, U8)
 

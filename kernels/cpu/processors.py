@@ -7,8 +7,8 @@ the other for busy, and parts the two after milliseconds: longer than most calls
 import numpy as np
 from numba.core import types
 
-from mdtensor.kernels.cpu.atomics import GET_AFFINITY, SET_AFFINITY, system
 from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.threads.atomics import GET_AFFINITY, SET_AFFINITY, system
 from mdtensor.kernels.cpu.vectors import address_of
 
 #: Words of a set of processors; Linux has 8192 of them at most.

@@ -10,8 +10,8 @@ from math import gcd, prod
 import numpy as np
 
 from mdtensor.kernels.cpu.moves import Take
-from mdtensor.kernels.cpu.plan import Step, as_bytes
-from mdtensor.kernels.cpu.products import Conv2d, Linear, is_depthwise
+from mdtensor.kernels.cpu.program.products import Conv2d, Linear, is_depthwise
+from mdtensor.kernels.cpu.program.step import Step, as_bytes
 
 #: Columns that products have at least.
 PANEL = 8

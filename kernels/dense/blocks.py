@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense import half
-from mdtensor.kernels.dense.half import is_narrow
 from mdtensor.kernels.dense.memory import empty
-from mdtensor.kernels.dense.quiet import quietly
-from mdtensor.kernels.dense.team import TEAM
+from mdtensor.kernels.numpy import float16
+from mdtensor.kernels.numpy.float16 import is_narrow
+from mdtensor.kernels.numpy.runtime import quietly
+from mdtensor.kernels.numpy.threads import TEAM
 
 Array = npt.NDArray[Any]
 Kernel = Callable[..., Array]
@@ -39,7 +39,7 @@ def _blocked(length: int, function: Callable[..., None]) -> Kernel:
     @wraps(function)
     def blocked(x: Array, *options: Any) -> Array:
         if is_narrow(x.dtype):
-            return half.unary(on_row, x, *options)
+            return float16.unary(on_row, x, *options)
         y = empty(x.shape, x.dtype)
         flat, out = x.reshape(-1), y.reshape(-1)
 

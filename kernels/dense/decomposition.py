@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.quiet import quiet
+from mdtensor.kernels.numpy.runtime import quiet
 
 Array = npt.NDArray[Any]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.half import is_narrow
-from mdtensor.kernels.dense.quiet import quiet
+from mdtensor.kernels.numpy.float16 import is_narrow
+from mdtensor.kernels.numpy.runtime import quiet
 
 Array = npt.NDArray[Any]
 

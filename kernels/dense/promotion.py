@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.conversion import nearest
+from mdtensor.kernels.numpy.conversion import nearest
 
 Array = npt.NDArray[Any]
 

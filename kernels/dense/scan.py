@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.promotion import promoted
-from mdtensor.kernels.dense.reduction import addends
-from mdtensor.kernels.dense.ufunc import compute_dtype
+from mdtensor.kernels.numpy.reduction import addends
+from mdtensor.kernels.numpy.ufunc import compute_dtype
 
 Array = npt.NDArray[Any]
 

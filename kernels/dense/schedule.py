@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from mdtensor.kernels.dense.team import TEAM, Work
+from mdtensor.kernels.numpy.threads import TEAM, Work
 
 #: Pieces for each thread: what the last one to finish keeps the others waiting for.
 PIECES = {"uniform": 1, "adaptive": 16}

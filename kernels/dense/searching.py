@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.comparison import compare
-from mdtensor.kernels.dense.half import widened
 from mdtensor.kernels.dense.promotion import promoted
-from mdtensor.kernels.dense.quiet import quiet
-from mdtensor.kernels.dense.reduction import truth
+from mdtensor.kernels.numpy.comparison import compare
+from mdtensor.kernels.numpy.float16 import widened
+from mdtensor.kernels.numpy.reduction import truth
+from mdtensor.kernels.numpy.runtime import quiet
 
 Array = npt.NDArray[Any]
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.dense.searching import searchsorted
-from mdtensor.kernels.dense.sorting import argsort, sort
+from mdtensor.kernels.numpy.sorting import argsort, sort
 
 Array = npt.NDArray[Any]
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.rescale import float32_of
+from mdtensor.kernels.cpu.rounding.rescale import float32_of
 
 #: NumPy's float64 powers err by less than this part of themselves, on any CPU.
 ERROR = 2.0**-48

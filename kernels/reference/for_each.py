@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.dense.layout import Operand, Refused
+from mdtensor.kernels.numpy.layout import Operand, Refused
 
 Work = Callable[[int, int], None]
 

@@ -1,4 +1,4 @@
-"""Codes of 4 bits, two a byte: the oracle of `kernels.dense.nibbles`.
+"""Codes of 4 bits, two a byte: the oracle of `kernels.numpy.int4`.
 
     byte[i] = code[2i] + 16 · code[2i + 1]     codes modulo 16, low nibble first
 

@@ -12,7 +12,7 @@ integers, casts   the audits of dense tensors
 
 from mdtensor.checking import casts as _casts, integers as _integers
 from mdtensor.checking.audits import Case as Case, audit as audit
-from mdtensor.checking.block import (
+from mdtensor.checking.checked import (
     checked as checked,
     counting as counting,
     is_checked as is_checked,

@@ -25,14 +25,14 @@ from mdtensor.generics.conversion import astype
 from mdtensor.generics.exponential import logaddexp
 from mdtensor.generics.floating import copysign, nextafter
 from mdtensor.generics.manipulation import concat, stack
+from mdtensor.generics.math import atan2, hypot
 from mdtensor.generics.matmul import cross, linear, matmul, outer, tensordot, vecdot
 from mdtensor.generics.reduction import mean, prod, sum
 from mdtensor.generics.scan import cumulative_prod, cumulative_sum
 from mdtensor.generics.searching import where
-from mdtensor.generics.trigonometry import atan2, hypot
-from mdtensor.kernels.dense import conversion, wraps
-from mdtensor.leaves import LogicalTensor, NumericTensor
+from mdtensor.kernels.numpy import conversion, overflow
 from mdtensor.tensor import Tensor
+from mdtensor.types import LogicalTensor, NumericTensor
 
 #: What becomes of a value outside of the range.
 OUTSIDE = {"wrap": "wrapped", "saturate": "saturated"}
@@ -44,7 +44,7 @@ def _changed(x: Any, found: Any) -> tuple[int, int]:
     if x.dtype.kind == "c" and storage.kind != "c":
         x = x.real
     if _is_comparable(x.dtype, storage):
-        if not wraps.differ(x, found):
+        if not overflow.differ(x, found):
             return 0, 0
         x = x[x != found]
     inexact = np.broadcast_to(conversion.inexact(x, storage), x.shape)

@@ -36,9 +36,9 @@ from mdtensor.generics.matmul import (
 )
 from mdtensor.generics.reduction import prod, sum
 from mdtensor.generics.scan import cumulative_prod, cumulative_sum, diff
-from mdtensor.kernels.dense import wraps
-from mdtensor.leaves import Float64Tensor, IntegerTensor, SignedTensor
+from mdtensor.kernels.numpy import overflow
 from mdtensor.tensor import Tensor
+from mdtensor.types import Float64Tensor, IntegerTensor, SignedTensor
 
 UFUNCS = {add: np.add, sub: np.subtract, mul: np.multiply, pow: np.power}
 
@@ -64,7 +64,9 @@ def buffers(case: Case) -> list[Any]:
 
 
 def _elementwise(ufunc: np.ufunc, case: Case) -> Iterator[Lost]:
-    yield Lost("wrapped", wraps.elementwise(ufunc, buffers(case), case.result.buffer))
+    yield Lost(
+        "wrapped", overflow.elementwise(ufunc, buffers(case), case.result.buffer)
+    )
 
 
 for _operation, _ufunc in UFUNCS.items():
@@ -75,7 +77,7 @@ for _operation, _ufunc in UFUNCS.items():
 @on_host
 def squares(case: Case) -> Iterator[Lost]:
     (x,) = buffers(case)
-    count = wraps.elementwise(np.multiply, [x, x], case.result.buffer)
+    count = overflow.elementwise(np.multiply, [x, x], case.result.buffer)
     yield Lost("wrapped", count)
 
 
@@ -83,7 +85,7 @@ def squares(case: Case) -> Iterator[Lost]:
 @on_host
 def outer_products(case: Case) -> Iterator[Lost]:
     a, b = buffers(case)
-    count = wraps.elementwise(np.multiply, [a[:, None], b], case.result.buffer)
+    count = overflow.elementwise(np.multiply, [a[:, None], b], case.result.buffer)
     yield Lost("wrapped", count)
 
 
@@ -92,7 +94,7 @@ def outer_products(case: Case) -> Iterator[Lost]:
 def negatives(case: Case) -> Iterator[Lost]:
     (x,) = buffers(case)
     zero = np.zeros((), x.dtype)
-    count = wraps.elementwise(np.subtract, [zero, x], case.result.buffer)
+    count = overflow.elementwise(np.subtract, [zero, x], case.result.buffer)
     yield Lost("wrapped", count)
 
 
@@ -122,10 +124,10 @@ def _linear(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
     if x.dtype.kind == "b":
         x = x.astype(np.int8)
     found = case.result.buffer
-    if wraps.is_safe(x.size, [x], found):
+    if overflow.is_safe(x.size, [x], found):
         return _compared(found, case)
     options = {name: value for name, value in case.options.items() if name != "dtype"}
-    return _compared(wraps.linear(partial(_again, operation, options), x), case)
+    return _compared(overflow.linear(partial(_again, operation, options), x), case)
 
 
 for _operation in (sum, cumulative_sum, trace):
@@ -137,7 +139,7 @@ def _product(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
     (x,) = buffers(case)
     options = {name: value for name, value in case.options.items() if name != "dtype"}
     exact = _again(operation, options, x.astype(np.float64))
-    yield Lost("wrapped", wraps.count(exact, case.result.buffer))
+    yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
 for _operation in (prod, cumulative_prod):
@@ -153,16 +155,16 @@ def differences(case: Case) -> Iterator[Lost]:
         for name, value in case.options.items()
     }
     exact = _again(diff, options, x.astype(np.float64))
-    yield Lost("wrapped", wraps.count(exact, case.result.buffer))
+    yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
 def _bilinear(compute: Any, case: Case) -> Iterator[Lost | Headroom]:
     a, b, *bias = buffers(case)
     found = case.result.buffer
-    if wraps.is_safe(a.size, [a, b], found) and not bias:
+    if overflow.is_safe(a.size, [a, b], found) and not bias:
         return _compared(found, case)
     options = {name: value for name, value in case.options.items() if name != "out"}
-    exact = wraps.bilinear(partial(compute, **options), a, b)
+    exact = overflow.bilinear(partial(compute, **options), a, b)
     return _compared(exact + bias[0].astype(exact.dtype) if bias else exact, case)
 
 
@@ -181,14 +183,14 @@ for _operation, _compute in {
 def convolutions(case: Case) -> Iterator[Lost | Headroom]:
     """Of 64 bits in float64, which is off where sums cancel beyond 2**100."""
     a, b, *bias = buffers(case)
-    if wraps.is_safe(b.size, [a, b], case.result.buffer) and not bias:
+    if overflow.is_safe(b.size, [a, b], case.result.buffer) and not bias:
         return _compared(case.result.buffer, case)
     options = {name: value for name, value in case.options.items() if name != "out"}
 
     def compute(x: Any, w: Any) -> Any:
         return conv2d(*map(Float64Tensor.wrap, (x, w)), None, **options).buffer
 
-    exact = wraps.digits(compute, a, b)
+    exact = overflow.digits(compute, a, b)
     if bias:
         exact = exact + bias[0].astype(np.float64)[:, None, None]
     return _compared(exact, case)
@@ -199,11 +201,11 @@ def convolutions(case: Case) -> Iterator[Lost | Headroom]:
 def powers(case: Case) -> Iterator[Lost]:
     x, n = case.arguments
     exact = np.linalg.matrix_power(x.buffer.astype(object), n)
-    yield Lost("wrapped", wraps.count(np.asarray(exact, object), case.result.buffer))
+    yield Lost("wrapped", overflow.count(np.asarray(exact, object), case.result.buffer))
 
 
 def _compared(exact: Any, case: Case) -> Iterator[Lost | Headroom]:
     found = case.result.buffer
-    yield Lost("wrapped", wraps.count(exact, found))
+    yield Lost("wrapped", overflow.count(exact, found))
     width = 8 * found.dtype.itemsize - (found.dtype.kind == "i")
-    yield Headroom(wraps.bits_left(exact, found), width)
+    yield Headroom(overflow.bits_left(exact, found), width)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdtensor.cli.ending import ending
+from mdtensor.cli.errors import ending
 from mdtensor.cli.wording import option
 from mdtensor.wording import writing
 

@@ -81,7 +81,7 @@ def support(
     as_json: AsJson = False,
 ) -> None:
     """Which element types every operation takes, on every device."""
-    from mdtensor.cli import support as view
+    from mdtensor.cli import host as view
 
     facts = view.describe_support(operation, device, modules or ())
     emit(facts, as_json, view.show_markdown if as_markdown else view.show_support)
@@ -169,7 +169,7 @@ def quantize(
     model with several inputs, a .npz file holds an array for each, by name.
     """
     from mdtensor.cli import report
-    from mdtensor.cli.inference import quantize_file
+    from mdtensor.cli.models import quantize_file
 
     result = quantize_file(
         model,
@@ -270,7 +270,7 @@ def run(
 ) -> None:
     """Run MODEL on inputs from files."""
     from mdtensor.cli import report
-    from mdtensor.cli.inference import run_file
+    from mdtensor.cli.models import run_file
 
     result = run_file(model, inputs or (), shape or (), out, labels, plan, threads)
     emit(result, as_json, report.show_run)

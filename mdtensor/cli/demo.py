@@ -53,7 +53,7 @@ class Contest:
             OURS: lambda pixels: np.asarray(self.small(pixels)),
         }
         for label, model in ((FLOAT_PEER, self.path), (INT8_PEER, self.rival)):
-            session = peer.session(model, threads)
+            session = peer.start_session(model, threads)
             found[label] = partial(_first_output, session, name)
         return found
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from mdtensor.cli.ending import ModuleError
+from mdtensor.cli.errors import ModuleError
 
 #: What the wheel holds besides the core, and is looked at unless modules are named.
 QUANT = "mdtensor.quant"

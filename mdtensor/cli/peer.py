@@ -33,7 +33,7 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def session(model: Path | bytes, threads: int, optimize: bool = True) -> Any:
+def start_session(model: Path | bytes, threads: int, optimize: bool = True) -> Any:
     """An inference session on the CPU with this many threads."""
     ort = runtime()
     options = ort.SessionOptions()

@@ -193,7 +193,7 @@ def _class(found: Facts) -> str:
 
 def show_plan(console: Console, nodes: list[Facts]) -> None:
     """A line for each node; what is float, by reason; the sums."""
-    from mdtensor.quant.model.plan import COLUMNS, cells
+    from mdtensor.quant.model.run.plan import COLUMNS, cells
 
     count, room = len(COLUMNS), UNBOUNDED
     if console.is_terminal:

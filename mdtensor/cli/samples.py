@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DataError, OptionError
-from mdtensor.quant.model.calibrate import checked_sample
 from mdtensor.quant.model.model import Model
+from mdtensor.quant.model.quantize.calibrate import checked_sample
 
 SUFFIXES = (".npy", ".npz")
 

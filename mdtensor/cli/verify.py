@@ -6,14 +6,16 @@ from rich.console import Console
 from rich.progress import TaskProgressColumn
 from rich.text import Text
 
-from mdtensor.cli.report import Facts, columns, progress
+from mdtensor.cli.report import Facts as VerifyFacts, columns, progress
 from mdtensor.kernels.cpu import isa
-from mdtensor.quant.certificate.draw import EDITION
+from mdtensor.quant.certificate.case import EDITION
 from mdtensor.quant.certificate.runs import Run, runways
-from mdtensor.quant.certificate.verdict import Verdict, certify, total_cost
+from mdtensor.quant.certificate.verify import Verdict, certify, total_cost
 
 
-def describe_verdict(quick: bool, emulated: bool, is_quiet: bool = False) -> Facts:
+def describe_verdict(
+    quick: bool, emulated: bool, is_quiet: bool = False
+) -> VerifyFacts:
     """Run the certificate, with a bar unless `is_quiet`; plain facts, for JSON."""
     title = f"{', '.join(runways(emulated))}, oracle"
     with progress(is_quiet, TaskProgressColumn()) as bar:
@@ -32,7 +34,7 @@ def describe_verdict(quick: bool, emulated: bool, is_quiet: bool = False) -> Fac
     }
 
 
-def _run(run: Run, found: str) -> Facts:
+def _run(run: Run, found: str) -> VerifyFacts:
     return {
         "runway": run.runway,
         "threads": run.threads,
@@ -42,7 +44,7 @@ def _run(run: Run, found: str) -> Facts:
     }
 
 
-def _difference(verdict: Verdict) -> Facts | None:
+def _difference(verdict: Verdict) -> VerifyFacts | None:
     if verdict.first is None:
         return None
     run = verdict.runs[verdict.first.run]
@@ -50,7 +52,7 @@ def _difference(verdict: Verdict) -> Facts | None:
     return facts | {"run": {"runway": run.runway, "threads": run.threads}}
 
 
-def show_verdict(console: Console, facts: Facts) -> None:
+def show_verdict(console: Console, facts: VerifyFacts) -> None:
     runs, kernels = facts["runs"], facts["kernels"]
     table = columns("kernel", "cases", "results", *map(_head, runs))
     for row in kernels:
@@ -69,21 +71,21 @@ def show_verdict(console: Console, facts: Facts) -> None:
     console.print(_ending(facts), style=f"bold {color}")
 
 
-def _cell(run: Facts, mismatches: int) -> Text:
+def _cell(run: VerifyFacts, mismatches: int) -> Text:
     if run["problem"]:
         return Text("failed", "red")
     return Text(f"{mismatches} differ", "red") if mismatches else Text("equal", "green")
 
 
-def _head(run: Facts) -> str:
+def _head(run: VerifyFacts) -> str:
     return _label(run).replace(", ", "\n")
 
 
-def _label(run: Facts) -> str:
+def _label(run: VerifyFacts) -> str:
     return f"{run['runway']}, {run['threads']} thread{'s' * (run['threads'] > 1)}"
 
 
-def _ending(facts: Facts) -> str:
+def _ending(facts: VerifyFacts) -> str:
     first, cpu = facts["first_difference"], facts["cpu"]
     if facts["conforms"]:
         return f"{cpu} conforms: every run gave the published hash"

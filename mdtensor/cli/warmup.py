@@ -18,20 +18,20 @@ from rich.console import Console
 
 import mdtensor as md
 from mdtensor.cli.samples import parse_shapes
-from mdtensor.dispatch import Operation
+from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import MdtensorError, ModelError, OptionError, shown
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.kernels.compilation import Watch
+from mdtensor.kernels.cpu.compilation import Watch
 from mdtensor.probe import call_of, find_form
 from mdtensor.quant import QuantizedTensor
 from mdtensor.quant.model.model import load
+from mdtensor.spec.spec import TensorSpec
 
-Facts = dict[str, Any]
+WarmupFacts = dict[str, Any]
 
 
 def warm_up(
     models: Sequence[Path], operations: Sequence[str], shapes: Sequence[str]
-) -> Facts:
+) -> WarmupFacts:
     """Run each model and operation once; what was compiled, and what was there.
 
     Raises:
@@ -53,7 +53,7 @@ def warm_up(
     return {"warmed": [warmed(name, task) for name, task in tasks]}
 
 
-def warmed(name: str, task: Callable[[], None]) -> Facts:
+def warmed(name: str, task: Callable[[], None]) -> WarmupFacts:
     start = time.perf_counter()
     with Watch() as watch:
         task()
@@ -104,7 +104,7 @@ def tensors(arguments: Sequence[Any]) -> Iterator[Any]:
             yield md.zeros(x.shape, dtype=x.dtype)
 
 
-def show_warmup(console: Console, facts: Facts) -> None:
+def show_warmup(console: Console, facts: WarmupFacts) -> None:
     """A line for each, and what they come to."""
     rows = facts["warmed"]
     width = max(len(row["name"]) for row in rows)
@@ -113,6 +113,6 @@ def show_warmup(console: Console, facts: Facts) -> None:
         console.print(f"{row['name']:{width}}  {counts}, {row['seconds']:.1f} s")
 
 
-def total(rows: Sequence[Facts]) -> Facts:
+def total(rows: Sequence[WarmupFacts]) -> WarmupFacts:
     keys = ("compiled", "loaded", "seconds")
     return {"name": "all", **{key: sum(row[key] for row in rows) for key in keys}}

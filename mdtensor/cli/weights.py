@@ -7,14 +7,14 @@ from typing import Any
 
 from rich.console import Console
 
-from mdtensor.cli.inference import check_apart
+from mdtensor.cli.models import check_apart
 from mdtensor.cli.report import Facts, pairs, shrunk
 from mdtensor.cli.samples import parse_shapes, read_samples
 from mdtensor.cli.working import working
 from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.grids import WEIGHTED
 from mdtensor.quant.model.model import load
-from mdtensor.quant.model.weights import described
+from mdtensor.quant.model.onnx.qdq import WEIGHTED
+from mdtensor.quant.model.quantize.weights import described
 
 
 def quantize_weights_file(

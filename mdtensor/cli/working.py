@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.progress import Progress
 
 from mdtensor.cli.report import progress
-from mdtensor.kernels.compilation import Notice
+from mdtensor.kernels.cpu.compilation import Notice
 
 COMPILING = "compiling kernels, kept for next time ..."
 

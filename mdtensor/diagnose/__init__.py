@@ -16,6 +16,13 @@ from mdtensor.diagnose.covering import (
     coverage as coverage,
     plan as plan,
 )
+from mdtensor.diagnose.explain import (
+    explain as explain,
+    methods as methods,
+    methods_with as methods_with,
+    suggest as suggest,
+    which as which,
+)
 from mdtensor.diagnose.explanation import (
     Explanation as Explanation,
     Row as Row,
@@ -26,14 +33,7 @@ from mdtensor.diagnose.finding import (
     MethodInfo as MethodInfo,
     Relation as Relation,
 )
-from mdtensor.diagnose.freezing import freeze as freeze, late as late, thaw as thaw
-from mdtensor.diagnose.questions import (
-    explain as explain,
-    methods as methods,
-    methods_with as methods_with,
-    suggest as suggest,
-    which as which,
-)
+from mdtensor.diagnose.freeze import freeze as freeze, late as late, thaw as thaw
 from mdtensor.diagnose.report import (
     Report as Report,
     analyze as analyze,

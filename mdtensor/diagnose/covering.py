@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdtensor.diagnose.finding import MethodInfo, witnessed
+from mdtensor.diagnose.fixes import deciders, header, undecided
 from mdtensor.diagnose.report import study_of
-from mdtensor.diagnose.resolve import deciders, header, undecided
 from mdtensor.diagnose.source import Registered, source
 
 

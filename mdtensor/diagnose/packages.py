@@ -10,7 +10,7 @@ from typing import Any
 import plum
 
 from mdtensor.diagnose.source import source
-from mdtensor.dispatch import operations
+from mdtensor.dispatch.operation import operations
 from mdtensor.tensor import leaves
 
 

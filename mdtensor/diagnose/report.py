@@ -15,7 +15,7 @@ from mdtensor.diagnose.source import is_function, source, sources
 from mdtensor.diagnose.study import Study
 from mdtensor.diagnose.universe import Universe, universe_of
 from mdtensor.errors import OptionError, shown
-from mdtensor.markup import joined, small_table, tag
+from mdtensor.html import joined, small_table, tag
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 import plum
 
 from mdtensor.diagnose.hints import Hint, hint, short
-from mdtensor.dispatch import operations
+from mdtensor.dispatch.operation import operations
 from mdtensor.errors import OptionError, shown
 
 MISSING = plum.Signature._default_varargs

@@ -15,7 +15,7 @@ import plum
 
 from mdtensor.diagnose.hints import Hint, type_name
 from mdtensor.diagnose.source import Source
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mdtensor.diagnose.contracts import Contract
+from mdtensor.diagnose.fixes import Meets, spellings
 from mdtensor.diagnose.hints import Hint, Order
-from mdtensor.diagnose.resolve import Meets, spellings
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.table import Cells, Table, tabulate
 from mdtensor.diagnose.universe import Universe, backend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import generic
+from mdtensor.dispatch.operation import generic
 from mdtensor.generics.rules.activation import (
     approximated,
     bounded,
@@ -12,7 +12,7 @@ from mdtensor.generics.rules.activation import (
     sloped,
     tuned,
 )
-from mdtensor.generics.rules.elementwise import same
+from mdtensor.spec.elementwise import same
 
 
 @generic(deduce=same)

@@ -10,14 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import generic
-from mdtensor.generics.rules.elementwise import (
-    arithmetic,
-    clipped,
-    component,
-    fractional,
-    same,
-)
+from mdtensor.dispatch.operation import generic
+from mdtensor.spec.elementwise import arithmetic, clipped, component, fractional, same
 
 
 @generic(deduce=arithmetic)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import generic
+from mdtensor.dispatch.operation import generic
 from mdtensor.generics.rules import linalg as rule
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import generic
+from mdtensor.dispatch.operation import generic
 from mdtensor.generics.rules import manipulation as rule
 
 
@@ -146,7 +146,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
     """
 
 
-@generic(deduce=rule.broadcast_to)
+@generic(deduce=rule.infer_broadcast_to)
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """Repeat `x` along axes of size 1 to `shape`; a read-only view.
 

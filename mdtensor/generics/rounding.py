@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import generic
-from mdtensor.generics.rules.elementwise import same
+from mdtensor.dispatch.operation import generic
+from mdtensor.spec.elementwise import same
 
 
 @generic(deduce=same)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import generic
+from mdtensor.dispatch.operation import generic
 from mdtensor.generics.rules.searching import chosen, count, index, insertion, places
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdtensor.dispatch import generic
+from mdtensor.dispatch.operation import generic
 from mdtensor.generics.rules.sets import (
     distinct,
     distinct_all,

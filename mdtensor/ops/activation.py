@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import checked
 from mdtensor.generics.activation import (
     celu,
@@ -24,14 +24,14 @@ from mdtensor.generics.activation import (
     softplus,
     softsign,
 )
-from mdtensor.generics.options import number
-from mdtensor.generics.shapes import normalize_axis
 from mdtensor.generics.shares import log_softmax, softmax
-from mdtensor.kernels.dense import activation as kernel
-from mdtensor.leaves import FloatingTensor, RealTensor
+from mdtensor.kernels.numpy import activation as kernel
 from mdtensor.ops.operands import deduced, on_host
 from mdtensor.promotion import fit_scalar
+from mdtensor.spec.options import number
+from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor, RealTensor
 
 
 @method(relu)

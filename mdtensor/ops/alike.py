@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.device import cpu
-from mdtensor.kernels.dense import half
-from mdtensor.kernels.dense.quiet import runner
-from mdtensor.kernels.dense.team import LARGE
+from mdtensor.kernels.numpy import float16
+from mdtensor.kernels.numpy.runtime import runner
+from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.ops.operands import PLAIN, new
 from mdtensor.tensor import Tensor
 
@@ -32,7 +32,7 @@ def fast_path(
         if kind in PLAIN:
             return (_pair if others else _single)(compute, ufunc, result or kind)
         on_host = issubclass(kind, Tensor) and kind.device is cpu
-        is_narrow = on_host and half.is_narrow(kind.dtype.storage)
+        is_narrow = on_host and float16.is_narrow(kind.dtype.storage)
         return _narrow(compute, ufunc, result or kind) if others and is_narrow else None
 
     return choose
@@ -74,7 +74,7 @@ def _narrow(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
         if a.shape != b.shape:
             return general(x1, x2)
         result = new(kind)
-        result.buffer = half.binary(ufunc, a, b)
+        result.buffer = float16.binary(ufunc, a, b)
         return result
 
     return run

@@ -6,8 +6,8 @@ from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, cast
 
 from mdtensor.arguments import SEVERAL
+from mdtensor.dispatch.suggestions import option
 from mdtensor.errors import DispatchError
-from mdtensor.spelling import option
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLACES = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -46,7 +46,7 @@ def _check(
         declared.bind(*arguments, **options)
     except TypeError as error:
         problem = _problem(declared, len(arguments), options) or str(error)
-        raise DispatchError(problem, _header(name, declared), name) from None
+        raise DispatchError(problem, _python_header(name, declared), name) from None
 
 
 def _problem(declared: Signature, given: int, options: dict[str, Any]) -> str:
@@ -68,6 +68,6 @@ def _problem(declared: Signature, given: int, options: dict[str, Any]) -> str:
     return f"{', '.join(p.name for p in left)} {verb} missing" if left else ""
 
 
-def _header(name: str, declared: Signature) -> str:
+def _python_header(name: str, declared: Signature) -> str:
     bare = (p.replace(annotation=p.empty) for p in declared.parameters.values())
     return f"Write {name}{Signature([*bare])}"

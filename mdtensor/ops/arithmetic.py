@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import DataError, describe
 from mdtensor.generics.arithmetic import (
     abs,
@@ -24,13 +24,7 @@ from mdtensor.generics.arithmetic import (
     square,
     sub,
 )
-from mdtensor.kernels.dense import arithmetic as kernel, ufunc
-from mdtensor.leaves import (
-    ComplexTensor,
-    FloatingTensor,
-    NumericTensor,
-    RealTensor,
-)
+from mdtensor.kernels.numpy import arithmetic as kernel, ufunc
 from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import (
     PLAIN,
@@ -46,6 +40,7 @@ from mdtensor.ops.operands import (
     unary,
 )
 from mdtensor.tensor import Tensor
+from mdtensor.types import ComplexTensor, FloatingTensor, NumericTensor, RealTensor
 
 EXACT = 2**53  # below it float64 holds every integer
 PLAIN_FLOATS = frozenset(kind for kind in PLAIN if kind.dtype.is_floating)

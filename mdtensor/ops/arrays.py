@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from mdtensor import dlpack, dtypes
+from mdtensor.coercion import typed_array
 from mdtensor.device import device as find_device
 from mdtensor.dtypes import DType
 from mdtensor.errors import ExchangeError, OptionError, ProtocolError
 from mdtensor.generics.conversion import astype, to
-from mdtensor.host import typed_array
 from mdtensor.ops.answered import answered
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
 
@@ -56,7 +56,7 @@ def asarray(
         raise OptionError(f"copy is a {given}", "Use None, True or False", call)
     wanted = None if dtype is None else dtypes.dtype(dtype)
     source = None if type(obj) in _VALUES else _shared(obj)
-    made = _typed(obj, wanted) if source is None else _cast(source, wanted)
+    made = _typed(obj, wanted) if source is None else _cast_array(source, wanted)
     made = made if device is None else to(made, find_device(device))
     if copy is False and made is not source:
         call = f"asarray({type(obj).__name__})"
@@ -64,14 +64,14 @@ def asarray(
     return copying.deepcopy(made) if copy and made is source else made
 
 
-def _cast(x: Tensor, dtype: DType | None) -> Any:
+def _cast_array(x: Tensor, dtype: DType | None) -> Any:
     return x if dtype in (None, x.dtype) else astype(x, dtype)
 
 
 def _typed(values: Any, dtype: DType | None) -> Any:
     """A tensor of Python values, or of an array in foreign byte order."""
     if isinstance(values, np.ndarray):
-        return _cast(from_numpy(values), dtype)
+        return _cast_array(from_numpy(values), dtype)
     found, buffer = typed_array(values, element(dtype, None))
     return leaf(found).wrap(buffer)
 

@@ -3,19 +3,19 @@
 from functools import partial
 from typing import Any
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, ShapeError, describe
 from mdtensor.generics.attention import (
     embedding,
     one_hot,
     scaled_dot_product_attention,
 )
-from mdtensor.generics.options import number
-from mdtensor.kernels.dense import attention as kernel
-from mdtensor.leaves import FloatingTensor, IntegerTensor
+from mdtensor.kernels.numpy import attention as kernel
 from mdtensor.ops.memory import allocated
 from mdtensor.ops.operands import Dense, deduced, on_host
+from mdtensor.spec.options import number
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor, IntegerTensor
 
 
 @method(scaled_dot_product_attention)

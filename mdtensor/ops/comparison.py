@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.comparison import (
     equal,
     greater,
@@ -13,10 +13,10 @@ from mdtensor.generics.comparison import (
     less_equal,
     not_equal,
 )
-from mdtensor.kernels.dense import comparison as kernel
-from mdtensor.leaves import BoolTensor
+from mdtensor.kernels.numpy import comparison as kernel
 from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import Operand, Real, compared
+from mdtensor.types import BoolTensor
 
 
 def _truth(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:

@@ -2,13 +2,13 @@
 
 from typing import Any, Union
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.conv import conv1d, conv2d, conv_transpose2d
-from mdtensor.generics.windows import conv1d_window, conv_window
-from mdtensor.kernels.dense import conv as kernel
-from mdtensor.leaves import NumericTensor
+from mdtensor.kernels.numpy import conv as kernel
 from mdtensor.ops.operands import deduced
+from mdtensor.spec.windows import conv1d_window, conv_window
 from mdtensor.tensor import Tensor
+from mdtensor.types import NumericTensor
 
 
 @method(conv2d)

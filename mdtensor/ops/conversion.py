@@ -6,11 +6,11 @@ from typing import Any, Union
 import numpy as np
 
 from mdtensor.device import Device, cpu
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, OptionError, checked, shown, type_and_shape
 from mdtensor.generics.conversion import astype, to
-from mdtensor.kernels.dense import conversion as kernel
+from mdtensor.kernels.numpy import conversion as kernel
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.tensor import Tensor
 

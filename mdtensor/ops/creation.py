@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.device import cpu, device as find_device
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.errors import ShapeError, checked, describe
 from mdtensor.generics.creation import (
@@ -19,13 +19,13 @@ from mdtensor.generics.creation import (
     zeros_like,
 )
 from mdtensor.generics.rules.creation import check_diagonal
-from mdtensor.generics.shapes import shape_sizes
-from mdtensor.kernels.dense import creation as kernel
+from mdtensor.kernels.numpy import creation as kernel
 from mdtensor.ops.answered import answered
 from mdtensor.ops.arrays import asarray
 from mdtensor.ops.memory import allocated
 from mdtensor.ops.operands import Dense, deduced, on_host
 from mdtensor.promotion import DEFAULT_FLOAT
+from mdtensor.spec.shapes import shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.decomposition import (
     cholesky,
     eig,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.exponential import (
     exp,
     expm1,
@@ -14,10 +14,10 @@ from mdtensor.generics.exponential import (
     sqrt,
 )
 from mdtensor.kernels.dense import exponential as kernel
-from mdtensor.leaves import ComplexTensor, FloatingTensor
 from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import Inexact, Real, binary_inexact, unary
 from mdtensor.tensor import Tensor
+from mdtensor.types import ComplexTensor, FloatingTensor
 
 
 @method(exp, fast_path=fast_path(unary, exp, np.exp))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, shown
 from mdtensor.generics.conversion import to
 from mdtensor.generics.fft import (
@@ -20,14 +20,14 @@ from mdtensor.generics.fft import (
     rfft,
     rfftn,
 )
-from mdtensor.generics.options import number
 from mdtensor.generics.rules.fft import length, lengths
-from mdtensor.generics.shapes import normalize_axes
-from mdtensor.kernels.dense import fft as kernel
-from mdtensor.leaves import ComplexTensor, FloatingTensor
+from mdtensor.kernels.numpy import fft as kernel
 from mdtensor.ops.operands import Dense, deduced
 from mdtensor.promotion import DEFAULT_FLOAT
+from mdtensor.spec.options import number
+from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor, leaf
+from mdtensor.types import ComplexTensor, FloatingTensor
 
 
 @method(fft)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.floating import (
     copysign,
     isfinite,
@@ -12,9 +12,9 @@ from mdtensor.generics.floating import (
     signbit,
 )
 from mdtensor.kernels.dense import floating as kernel
-from mdtensor.leaves import FloatingTensor, NumericTensor
 from mdtensor.ops.operands import Real, binary_inexact, joint_inexact, predicate
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor, NumericTensor
 
 
 @method(isfinite)

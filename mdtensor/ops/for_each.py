@@ -21,11 +21,11 @@ from mdtensor.errors import (
     checked,
     type_and_shape,
 )
-from mdtensor.generics.options import choice
 from mdtensor.kernels.dense import schedule
-from mdtensor.kernels.dense.layout import Refused
+from mdtensor.kernels.numpy.layout import Refused
 from mdtensor.ops.refusals import explained
 from mdtensor.ops.views import View
+from mdtensor.spec.options import choice
 from mdtensor.tensor import Tensor
 
 
@@ -122,7 +122,7 @@ def kernel() -> ModuleType:
         from mdtensor.kernels.reference import for_each as oracle
 
         return oracle
-    from mdtensor.kernels.cpu import for_each as compiled
+    from mdtensor.kernels.cpu.user import for_each as compiled
 
     return compiled
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.kernels.dense.half import widened
 from mdtensor.kernels.dense.promotion import promoted
-from mdtensor.kernels.dense.ufunc import narrowed
+from mdtensor.kernels.numpy.float16 import widened
+from mdtensor.kernels.numpy.ufunc import narrowed
 from mdtensor.ops.operands import deduced, number
 from mdtensor.promotion import result_type
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
 

@@ -6,17 +6,17 @@ import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import cpu
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, MdtensorError, WriteError, checked, describe
 from mdtensor.generics.indexing import getitem, setitem, take, take_along_axis
-from mdtensor.generics.keys import entries, index_shape, is_mask, is_pick
 from mdtensor.generics.rules.indexing import check_value, take_axis
-from mdtensor.generics.shapes import normalize_axis
-from mdtensor.kernels.dense import indexing as kernel
-from mdtensor.leaves import IntegerTensor
+from mdtensor.kernels.numpy import indexing as kernel
 from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.promotion import is_weak
+from mdtensor.spec.indices import entries, index_shape, is_mask, is_pick
+from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor, from_numpy, leaves
+from mdtensor.types import IntegerTensor
 
 #: Indices that NumPy and we read alike, and of which it makes views.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})

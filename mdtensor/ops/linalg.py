@@ -3,7 +3,7 @@
 from numbers import Real
 from typing import Any
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.linalg import (
     det,
     diagonal,
@@ -17,15 +17,15 @@ from mdtensor.generics.linalg import (
     trace,
     vector_norm,
 )
-from mdtensor.generics.options import number
-from mdtensor.generics.shapes import normalize_axes
-from mdtensor.kernels.dense import linalg as kernel, reduction
-from mdtensor.leaves import NumericTensor
+from mdtensor.kernels.numpy import linalg as kernel, reduction
 from mdtensor.ops.decomposition import wrapped
 from mdtensor.ops.failures import failing, not_converging
 from mdtensor.ops.operands import Dense, Inexact, deduced, on_host
 from mdtensor.ops.reduction import cast_first
+from mdtensor.spec.options import number
+from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
+from mdtensor.types import NumericTensor
 
 
 @method(matrix_transpose)

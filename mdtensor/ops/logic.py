@@ -4,7 +4,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import DataError, describe
 from mdtensor.generics.logic import (
     bitwise_and,
@@ -18,10 +18,10 @@ from mdtensor.generics.logic import (
     logical_or,
     logical_xor,
 )
-from mdtensor.kernels.dense import arithmetic as kernel, ufunc
-from mdtensor.leaves import IntegerTensor, LogicalTensor
+from mdtensor.kernels.numpy import arithmetic as arithmetic_kernel, ufunc
 from mdtensor.ops.operands import joint_bits, unary
 from mdtensor.tensor import Tensor
+from mdtensor.types import IntegerTensor, LogicalTensor
 
 #: What logic takes: tensors of truth values, and one of Python's.
 Truth = Union[LogicalTensor, bool]
@@ -89,7 +89,7 @@ def _bitwise(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
 def _shifted(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
     """NumPy's shifts are defined for every count from 0, unlike those of C."""
     a, b, result = joint_bits(operation, x1, x2)
-    count = kernel.negatives(b)
+    count = arithmetic_kernel.negatives(b)
     if count:
         raise DataError(
             f"{count} of {b.size} shift counts are negative",

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, Union
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, describe, shown
 from mdtensor.generics.manipulation import (
     broadcast_to,
@@ -21,7 +21,10 @@ from mdtensor.generics.manipulation import (
     tile,
     unstack,
 )
-from mdtensor.generics.shapes import (
+from mdtensor.kernels.numpy import manipulation as kernel
+from mdtensor.ops.memory import allocated
+from mdtensor.ops.operands import Dense, deduced, number
+from mdtensor.spec.shapes import (
     DYNAMIC,
     Shape,
     broadcast_shapes as joint_shape,
@@ -33,11 +36,8 @@ from mdtensor.generics.shapes import (
     permutation,
     roll_steps,
 )
-from mdtensor.kernels.dense import manipulation as kernel
-from mdtensor.leaves import IntegerTensor
-from mdtensor.ops.memory import allocated
-from mdtensor.ops.operands import Dense, deduced, number
 from mdtensor.tensor import Tensor
+from mdtensor.types import IntegerTensor
 
 
 @method(reshape)

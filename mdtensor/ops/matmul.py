@@ -4,7 +4,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.matmul import (
     cross,
     linear,
@@ -15,11 +15,11 @@ from mdtensor.generics.matmul import (
     vecdot,
 )
 from mdtensor.generics.rules.matmul import paired_axes, paired_axis
-from mdtensor.kernels.dense import matmul as kernel, ufunc
-from mdtensor.leaves import NumericTensor
+from mdtensor.kernels.numpy import matmul as kernel, ufunc
 from mdtensor.ops.failures import failing
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
+from mdtensor.types import NumericTensor
 
 
 @method(matmul)

@@ -2,7 +2,7 @@
 
 from typing import Any, Union
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.normalization import (
     batch_norm,
     fold_batch_norm,
@@ -12,13 +12,13 @@ from mdtensor.generics.normalization import (
     normalize,
     rms_norm,
 )
-from mdtensor.generics.options import number
 from mdtensor.generics.rules.normalization import normalized_sizes
-from mdtensor.generics.shapes import normalize_axes
-from mdtensor.kernels.dense import normalization as kernel
-from mdtensor.leaves import FloatingTensor
+from mdtensor.kernels.numpy import normalization as kernel
 from mdtensor.ops.operands import deduced
+from mdtensor.spec.options import number
+from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor
 
 Weight = Union[FloatingTensor, None]
 

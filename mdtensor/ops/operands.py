@@ -16,26 +16,10 @@ from mdtensor.errors import (
     describe,
     shown,
 )
-from mdtensor.generics.rules.elementwise import (
-    check_bits,
-    check_fractions,
-    check_number,
-    one_tensor,
-)
-from mdtensor.generics.shapes import Dim, broadcast_shapes
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.kernels.dense import ufunc as kernel
-from mdtensor.kernels.dense.conversion import element
-from mdtensor.kernels.dense.quiet import runner
-from mdtensor.kernels.dense.team import LARGE
-from mdtensor.leaves import (
-    BoolTensor,
-    ComplexTensor,
-    FloatingTensor,
-    LogicalTensor,
-    NumericTensor,
-    RealTensor,
-)
+from mdtensor.kernels.numpy import ufunc as kernel
+from mdtensor.kernels.numpy.conversion import element
+from mdtensor.kernels.numpy.runtime import runner
+from mdtensor.kernels.numpy.threads import LARGE
 from mdtensor.promotion import (
     DEFAULT,
     RuleSet,
@@ -46,7 +30,23 @@ from mdtensor.promotion import (
     shortened,
     with_scalar,
 )
+from mdtensor.spec.elementwise import (
+    check_bits,
+    check_fractions,
+    check_number,
+    one_tensor,
+)
+from mdtensor.spec.shapes import Dim, broadcast_shapes
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, leaf, leaves
+from mdtensor.types import (
+    BoolTensor,
+    ComplexTensor,
+    FloatingTensor,
+    LogicalTensor,
+    NumericTensor,
+    RealTensor,
+)
 
 # plum wants typing.Union: beartype caches `A | B` by its repr.
 #: Tensors whose elements are plain numbers or truth values.

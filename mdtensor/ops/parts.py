@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.parts import conj, imag, real
-from mdtensor.leaves import ComplexTensor, NumericTensor, RealTensor
 from mdtensor.ops.operands import deduced, unary
 from mdtensor.tensor import Tensor
+from mdtensor.types import ComplexTensor, NumericTensor, RealTensor
 
 
 @method(real)

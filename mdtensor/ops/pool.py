@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.pool import (
     adaptive_avg_pool2d,
     adaptive_max_pool2d,
@@ -12,11 +12,11 @@ from mdtensor.generics.pool import (
     max_pool1d,
     max_pool2d,
 )
-from mdtensor.generics.windows import pool1d_window, pool_window
-from mdtensor.kernels.dense import pool as kernel, reduction
-from mdtensor.leaves import FloatingTensor, RealTensor
+from mdtensor.kernels.numpy import pool as kernel, reduction
 from mdtensor.ops.operands import deduced
+from mdtensor.spec.windows import pool1d_window, pool_window
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor, RealTensor
 
 
 @method(max_pool2d)

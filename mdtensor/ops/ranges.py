@@ -10,13 +10,13 @@ from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, OptionError, ShapeError, describe, shown
 from mdtensor.generics.manipulation import reshape
-from mdtensor.generics.options import flag
-from mdtensor.generics.shapes import is_size
-from mdtensor.kernels.dense import creation as kernel
+from mdtensor.kernels.numpy import creation as kernel
 from mdtensor.ops.answered import answered
 from mdtensor.ops.creation import placed
 from mdtensor.ops.manipulation import broadcast_arrays
 from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
+from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import is_size
 from mdtensor.tensor import element
 
 

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.generics.conversion import astype
-from mdtensor.generics.options import number
 from mdtensor.generics.reduction import all, any, max, mean, min, prod, std, sum, var
-from mdtensor.generics.shapes import normalize_axes
-from mdtensor.kernels.dense import reduction as kernel
-from mdtensor.leaves import FloatingTensor, RealTensor
+from mdtensor.kernels.numpy import reduction as kernel
 from mdtensor.ops.operands import Dense, Inexact, deduced
+from mdtensor.spec.options import number
+from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor, RealTensor
 
 
 @method(sum)

@@ -3,14 +3,14 @@
 from fractions import Fraction
 from typing import Any
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from mdtensor.generics.rules.resize import scales
-from mdtensor.generics.windows import single
-from mdtensor.kernels.dense import resize as kernel
-from mdtensor.leaves import FloatingTensor
+from mdtensor.kernels.numpy import resize as kernel
 from mdtensor.ops.operands import Dense, deduced
+from mdtensor.spec.windows import single
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor
 
 
 @method(interpolate)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.rounding import ceil, floor, round, trunc
-from mdtensor.leaves import FloatingTensor, IntegerTensor
 from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import Inexact, unary
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor, IntegerTensor
 
 
 @method(floor, fast_path=fast_path(unary, floor, np.floor))

@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.rules.scan import running_axis
 from mdtensor.generics.scan import cumulative_prod, cumulative_sum, diff
-from mdtensor.generics.shapes import normalize_axis
 from mdtensor.kernels.dense import scan as kernel
-from mdtensor.leaves import NumericTensor
 from mdtensor.ops.operands import Dense, deduced, on_host, spec
 from mdtensor.ops.reduction import cast_first
+from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor
+from mdtensor.types import NumericTensor
 
 
 @method(cumulative_sum)

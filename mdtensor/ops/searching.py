@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, describe
 from mdtensor.generics.searching import (
     argmax,
@@ -15,9 +15,7 @@ from mdtensor.generics.searching import (
     searchsorted,
     where,
 )
-from mdtensor.generics.shapes import normalize_axes
 from mdtensor.kernels.dense import searching as kernel
-from mdtensor.leaves import LogicalTensor, RealTensor
 from mdtensor.ops.operands import (
     Dense,
     Operand,
@@ -27,7 +25,9 @@ from mdtensor.ops.operands import (
     number,
     on_host,
 )
+from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
+from mdtensor.types import LogicalTensor, RealTensor
 
 
 @method(argmax)

@@ -1,6 +1,6 @@
 """The sets of the elements of dense tensors, on the host."""
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.rules.sets import (
     UniqueAllResult,
     UniqueCountsResult,

@@ -1,11 +1,11 @@
 """Dense tensors in order, on the host."""
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.sorting import argsort, sort
-from mdtensor.kernels.dense import sorting as kernel
-from mdtensor.leaves import RealTensor
+from mdtensor.kernels.numpy import sorting as kernel
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
+from mdtensor.types import RealTensor
 
 
 @method(sort)

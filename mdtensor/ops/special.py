@@ -1,11 +1,11 @@
 """Special functions of dense tensors on the host."""
 
-from mdtensor.dispatch import method
+from mdtensor.dispatch.operation import method
 from mdtensor.generics.special import erf
-from mdtensor.kernels.dense import special as kernel
-from mdtensor.leaves import FloatingTensor
+from mdtensor.kernels.numpy import math as kernel
 from mdtensor.ops.operands import on_host
 from mdtensor.tensor import Tensor
+from mdtensor.types import FloatingTensor
 
 
 @method(erf)

@@ -1,8 +1,8 @@
 """How many threads work on large arrays."""
 
 from mdtensor.errors import OptionError, describe, shown
-from mdtensor.generics.shapes import is_size
-from mdtensor.kernels.dense.team import MOST_THREADS, TEAM
+from mdtensor.kernels.numpy.threads import MOST_THREADS, TEAM
+from mdtensor.spec.shapes import is_size
 
 
 def set_num_threads(n: int) -> None:

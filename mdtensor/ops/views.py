@@ -13,8 +13,8 @@ from mdtensor.errors import (
     describe,
     type_and_shape,
 )
-from mdtensor.kernels.dense.half import is_narrow
-from mdtensor.kernels.dense.layout import Operand, Refused, repeats
+from mdtensor.kernels.numpy.float16 import is_narrow
+from mdtensor.kernels.numpy.layout import Operand, Refused, repeats
 from mdtensor.kernels.reference import for_each as oracle
 from mdtensor.ops.operands import on_host
 from mdtensor.tensor import Tensor

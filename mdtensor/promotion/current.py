@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from mdtensor.errors import OptionError, shown
 from mdtensor.promotion.lattice import ARRAY_API, DEFAULT, STRICT
-from mdtensor.promotion.peers import JAX, NUMPY, TORCH
 from mdtensor.promotion.ruleset import RuleSet
+from mdtensor.promotion.tables import JAX, NUMPY, TORCH
 from mdtensor.promotion.widths import PYPTO
 
 _ALL = (DEFAULT, STRICT, ARRAY_API, NUMPY, JAX, TORCH, PYPTO)

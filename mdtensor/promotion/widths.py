@@ -8,7 +8,7 @@ from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.promotion.ruleset import RuleSet
 
-_KINDS = {"bool", "signed integer", "unsigned integer", "real floating"}
+_WIDE_KINDS = {"bool", "signed integer", "unsigned integer", "real floating"}
 
 
 class Widths(RuleSet):
@@ -19,14 +19,14 @@ class Widths(RuleSet):
     """
 
     def join(self, types: tuple[DType, ...]) -> DType | None:
-        if not {dtype.kind for dtype in types} <= _KINDS:
+        if not {dtype.kind for dtype in types} <= _WIDE_KINDS:
             return None
         return reduce(wider, types)
 
     def weak(self, tensor: DType, scalar: str) -> DType | None:
         if scalar == "bool":
             return tensor
-        if scalar == "complex" or tensor.kind not in _KINDS:
+        if scalar == "complex" or tensor.kind not in _WIDE_KINDS:
             return None
         is_kept = scalar == "int" or tensor.is_floating
         return tensor if is_kept else dtypes.float32

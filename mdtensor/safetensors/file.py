@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from mdtensor.errors import StorageError, shown
 from mdtensor.files import replacement
-from mdtensor.generics.options import place
 from mdtensor.safetensors.parts import (
     KEY,
     Array,
@@ -29,6 +28,7 @@ from mdtensor.safetensors.parts import (
     put_together,
     taken_apart,
 )
+from mdtensor.spec.options import place
 from mdtensor.tensor import Tensor
 
 Bytes = npt.NDArray[np.uint8]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from mdtensor.bound import BY_AXIS, is_operation
-from mdtensor.dispatch import Operation
-from mdtensor.stubs.calls import Calls, Overload
+from mdtensor.dispatch.operation import Operation
 from mdtensor.stubs.infix import tensors
+from mdtensor.stubs.overloads import Calls, Overload
 from mdtensor.stubs.render import INDENT, function, of_arrays, signature
 from mdtensor.stubs.wrappers import is_wrapper
 from mdtensor.tensor import Tensor

@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Iterator
 
 from mdtensor import operators
-from mdtensor.stubs.calls import Calls, Overload
+from mdtensor.stubs.overloads import Calls, Overload
 from mdtensor.stubs.probe import SCALARS
 from mdtensor.stubs.render import function
 
-_NUMBERS = {t.__name__ for t in SCALARS}
+_OPERATOR_NUMBERS = {t.__name__ for t in SCALARS}
 #: NumPy's arrays and numbers become tensors of their own type.
-_ARRAYS = "(self, other: np.ndarray[Any, Any] | np.generic, /) -> Any"
+_OPERATOR_ARRAYS = "(self, other: np.ndarray[Any, Any] | np.generic, /) -> Any"
 
 
 def methods(calls: Calls) -> dict[str, list[str]]:
@@ -43,14 +43,14 @@ def _signatures(calls: Calls, called: ast.Call) -> list[str]:
     if way == "_in_place":
         signatures = _in_place(overloads)
     elif len(called.args) == 1:
-        signatures = (_signature(o.places, o.result) for o in overloads)
+        signatures = (_operator_signature(o.places, o.result) for o in overloads)
     else:
         is_reflected = ast.unparse(called.args[-1]) == "self"
         signatures = _reflected(overloads) if is_reflected else _forward(overloads)
     return list(dict.fromkeys(signatures))
 
 
-def _signature(places: tuple[str, ...], result: str) -> str:
+def _operator_signature(places: tuple[str, ...], result: str) -> str:
     others = "".join(f", other: {hint}" for hint in places[1:])
     return f"(self: {places[0]}{others}, /) -> {result}"
 
@@ -59,8 +59,8 @@ def _forward(overloads: list[Overload]) -> Iterator[str]:
     for overload in overloads:
         own = tensors(overload.places[0])
         if own:
-            yield _signature((own, overload.places[1]), overload.result)
-    yield _ARRAYS
+            yield _operator_signature((own, overload.places[1]), overload.result)
+    yield _OPERATOR_ARRAYS
 
 
 def _reflected(overloads: list[Overload]) -> Iterator[str]:
@@ -68,22 +68,26 @@ def _reflected(overloads: list[Overload]) -> Iterator[str]:
     for overload in overloads:
         own, other = tensors(overload.places[1]), _numbers(overload.places[0])
         if own and other:
-            yield _signature((own, other), overload.result)
-    yield _ARRAYS
+            yield _operator_signature((own, other), overload.result)
+    yield _OPERATOR_ARRAYS
 
 
 def _in_place(overloads: list[Overload]) -> Iterator[str]:
     """The result is written into the tensor, so it has its type."""
     for overload in overloads:
         if overload.result in overload.places[0].split(" | "):
-            yield _signature((overload.result, overload.places[1]), overload.result)
+            yield _operator_signature(
+                (overload.result, overload.places[1]), overload.result
+            )
     yield "(self, other: np.ndarray[Any, Any] | np.generic, /) -> Self"
 
 
 def tensors(union: str) -> str:
     """A union of types without Python's numbers."""
-    return " | ".join(word for word in union.split(" | ") if word not in _NUMBERS)
+    return " | ".join(
+        word for word in union.split(" | ") if word not in _OPERATOR_NUMBERS
+    )
 
 
 def _numbers(union: str) -> str:
-    return " | ".join(word for word in union.split(" | ") if word in _NUMBERS)
+    return " | ".join(word for word in union.split(" | ") if word in _OPERATOR_NUMBERS)

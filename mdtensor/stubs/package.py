@@ -10,10 +10,10 @@ from types import ModuleType
 
 from mdtensor import dtypes, operators
 from mdtensor.device import cpu
-from mdtensor.dispatch import Operation, operations
-from mdtensor.stubs import creation, grids, infix
+from mdtensor.dispatch.operation import Operation, operations
+from mdtensor.stubs import grids, infix, members as creation
 from mdtensor.stubs.attributes import attributes
-from mdtensor.stubs.calls import Calls
+from mdtensor.stubs.overloads import Calls
 from mdtensor.stubs.render import INDENT, call_class, function, of_arrays, signature
 from mdtensor.stubs.sources import Skeleton, namespace
 from mdtensor.stubs.spelling import Spelling
@@ -49,7 +49,7 @@ from typing_extensions import TypeVar
 
 from mdtensor.device import Device
 from mdtensor.dispatch import Operation
-from mdtensor.selection import Selection
+from mdtensor.dispatch.method import Selection
 from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 """

@@ -15,11 +15,11 @@ from itertools import product
 from math import prod
 from typing import Any, get_args
 
-from mdtensor.dispatch import Operation
+from mdtensor.dispatch.operation import Operation
 from mdtensor.dtypes import DType, float32
 from mdtensor.errors import DispatchError, MdtensorError, PromotionError
-from mdtensor.generics.shapes import DYNAMIC
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
 #: Python's numbers, each of which passes for the next to a type checker.

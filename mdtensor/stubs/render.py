@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from mdtensor.dispatch import Operation
-from mdtensor.stubs.calls import Overload
+from mdtensor.dispatch.operation import Operation
+from mdtensor.stubs.overloads import Overload
 
 INDENT = "    "
 #: NumPy's arrays and scalars, which become tensors of their own element type.

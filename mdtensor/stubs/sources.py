@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from mdtensor.dispatch import Operation
+from mdtensor.dispatch.operation import Operation
 from mdtensor.dtypes import DType
 from mdtensor.tensor import leaf
 

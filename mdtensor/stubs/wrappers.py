@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, get_args
 
-from mdtensor.dispatch import Operation
+from mdtensor.dispatch.method import Method
+from mdtensor.dispatch.operation import Operation
 from mdtensor.operators import Operators
-from mdtensor.selection import Method
 from mdtensor.stubs.probe import SCALARS
 from mdtensor.stubs.spelling import Spelling
 from mdtensor.tensor import Tensor

@@ -8,7 +8,6 @@
 Methods are written for tags: `def op(tag: Tag[Cpu, Floating], x: Tensor, /)`.
 """
 
-from mdtensor.tables.axes import Axes as Axes, Axis as Axis
 from mdtensor.tables.coordinate import Coordinate as Coordinate
 from mdtensor.tables.kinds import (
     Adaptive as Adaptive,
@@ -56,5 +55,6 @@ from mdtensor.tables.observed import (
     element_type as element_type,
     placement as placement,
 )
+from mdtensor.tables.space import Axes as Axes, Axis as Axis
 from mdtensor.tables.table import DispatchTable as DispatchTable
 from mdtensor.tables.tag import Tag as Tag

@@ -8,8 +8,8 @@ from types import MethodType, ModuleType
 from typing import Any
 
 from mdtensor.errors import CoverageError, DispatchError, RegistrationError
-from mdtensor.tables.axes import Axes
 from mdtensor.tables.coordinate import CoordinateType, shown
+from mdtensor.tables.space import Axes
 from mdtensor.tables.tag import Tag, TagType, tag_of
 from mdtensor.tensor import Tensor
 

@@ -7,9 +7,9 @@ from types import MappingProxyType, MethodType
 from typing import Any
 
 from mdtensor.errors import MdtensorError, PointError, RegistrationError
-from mdtensor.tables.axes import Axes
 from mdtensor.tables.build import Arguments, Handles, build
 from mdtensor.tables.coordinate import shown
+from mdtensor.tables.space import Axes
 from mdtensor.tables.tag import TagType
 
 Coverage = TagType | Axes | Iterable[TagType | Axes]

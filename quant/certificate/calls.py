@@ -11,7 +11,7 @@ import mdtensor as md
 from mdtensor.kernels.reference.conv import conv2d_u8s8s32
 from mdtensor.kernels.reference.rounding import round_half_even
 from mdtensor.quant import dtypes
-from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.curves import FUNCTIONS, exp
 from mdtensor.quant.certificate.digest import Array, Case
 from mdtensor.quant.generics import requantize
@@ -53,7 +53,7 @@ def grid_of(kind: Any, count: int, axis: int) -> QParams:
 
 def codes_on(grid: QParams, name: str, shape: tuple[int, ...]) -> Any:
     """A tensor of any codes."""
-    codes = draw.integers(name, shape, grid.minimum, grid.maximum)
+    codes = case.integers(name, shape, grid.minimum, grid.maximum)
     return quantized(codes.astype(grid.dtype.storage), grid)
 
 

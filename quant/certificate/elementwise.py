@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.cpu import steps
+from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.reference import elementwise, pool, reduction
-from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.digest import Case
 from mdtensor.quant.certificate.stepping import run
 
@@ -59,8 +59,8 @@ def cases() -> Iterator[Case]:
 
 def table(length: int) -> Case:
     kernel, name = "table", f"{length} codes"
-    x = draw.unsigned("any", f"{kernel}: {name}: x", (length,))
-    entries = draw.unsigned("any", f"{kernel}: {name}: table", (256,))
+    x = case.unsigned("any", f"{kernel}: {name}: x", (length,))
+    entries = case.unsigned("any", f"{kernel}: {name}: table", (256,))
     return Case(
         *(kernel, name),
         lambda threads: run(steps.Lookup(entries), (x,), threads),
@@ -74,8 +74,8 @@ def pairs(name: str, ties: bool) -> tuple[Any, Any]:
         a, b = np.indices((256, 256), dtype=np.uint8)
         return a, b
     return (
-        draw.unsigned("any", f"{name}: a", (8321,)),
-        draw.unsigned("any", f"{name}: b", (8321,)),
+        case.unsigned("any", f"{name}: a", (8321,)),
+        case.unsigned("any", f"{name}: b", (8321,)),
     )
 
 
@@ -105,8 +105,8 @@ def product_of_codes(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Cas
 def factors(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Case:
     """One factor for each image and channel."""
     kernel, name = "product", f"a factor per channel, {factor}, zeros {zeros} {zero}"
-    a = draw.unsigned("any", f"{kernel}: {name}: a", (2, 5, 7, 17))
-    b = draw.unsigned("any", f"{kernel}: {name}: b", (2, 1, 1, 17))
+    a = case.unsigned("any", f"{kernel}: {name}: a", (2, 5, 7, 17))
+    b = case.unsigned("any", f"{kernel}: {name}: b", (2, 1, 1, 17))
     return Case(
         *(kernel, name),
         lambda threads: run(steps.Mul(factor, zeros, zero, clamp), (a, b), threads),
@@ -116,7 +116,7 @@ def factors(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Case:
 
 def largest(size: Any, window: Any, stride: Any, padding: Any) -> Case:
     kernel, name = "max pool", f"{size}, {window}, {stride}, {padding}"
-    x = draw.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.unsigned("any", f"{kernel}: {name}: x", size)
     step = (window, stride, padding)
     return Case(
         *(kernel, name),
@@ -131,7 +131,7 @@ def averages(
     border = "with" if is_counted else "without"
     kernel = "average pool"
     name = f"{size}, {window}, {stride}, {padding}, {border} border"
-    x = draw.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.unsigned("any", f"{kernel}: {name}: x", size)
     step = (window, stride, padding)
     ratio = Fraction(3, 2) if is_counted else Fraction(1)
     grid = {"ratio": ratio, "x_zero_point": 9, "zero_point": 12, "clamp": (3, 250)}
@@ -146,7 +146,7 @@ def averages(
 
 def mean(pixels: int, channels: int) -> Case:
     kernel, name = "mean", f"{pixels} codes, {channels} channels"
-    x = draw.unsigned("any", f"{kernel}: {name}: x", (2, pixels, channels))
+    x = case.unsigned("any", f"{kernel}: {name}: x", (2, pixels, channels))
     ratio = Fraction(11492393, 2**23)
     return Case(
         *(kernel, name),
@@ -159,9 +159,9 @@ def mean(pixels: int, channels: int) -> Case:
 
 def numbers(name: str, shape: tuple[int, ...], scale: float) -> Any:
     """float32: quarters of steps, for ties, any numbers, and the odd ones."""
-    quarters = draw.integers(f"{name}: quarters", shape, -600, 600)
-    mantissas = draw.integers(f"{name}: mantissas", shape, -(2**24), 2**24)
-    is_quarter = draw.integers(f"{name}: which", shape, 0, 1) == 1
+    quarters = case.integers(f"{name}: quarters", shape, -600, 600)
+    mantissas = case.integers(f"{name}: mantissas", shape, -(2**24), 2**24)
+    is_quarter = case.integers(f"{name}: which", shape, 0, 1) == 1
     exact = np.where(is_quarter, quarters / 4.0, mantissas / 2.0**17) * scale
     found = exact.astype(np.float32)
     odd = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45], np.float32)

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.cpu import elementwise, rounding, runway
-from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.generic import elementwise
+from mdtensor.kernels.cpu.rounding import requantize
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
+from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import conv, matmul
 from mdtensor.kernels.reference.rounding import requantize_s32u8
-from mdtensor.kernels.rescale import rescale
-from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.digest import Case
 
 SLACK = 64  # readable bytes behind the activations
@@ -24,7 +26,7 @@ IMAGES = (
 
 
 def cases() -> Iterator[Case]:
-    for kind in draw.KINDS:
+    for kind in case.KINDS:
         for ties in (False, True):
             yield product(kind, ties)
     yield from (rows(*row) for row in IMAGES)
@@ -37,20 +39,20 @@ def product(kind: str, ties: bool) -> Case:
     m, k, n, pitch = 9, 21, 37, 40
     kernel = "gemm_u8s8u8"
     name = f"{m} x {k} x {n}, {kind} codes, {'ties' if ties else 'any ratio'}"
-    a = draw.unsigned(kind, f"{kernel}: {name}: a", (m * k + SLACK,))
-    w = draw.signed(kind, f"{kernel}: {name}: w", (n, k))
-    ratios = draw.ratios(f"{kernel}: {name}: ratios", n, k, ties)
-    bias = draw.integers(f"{kernel}: {name}: bias", (n,), -3000, 3000)
+    a = case.unsigned(kind, f"{kernel}: {name}: a", (m * k + SLACK,))
+    w = case.signed(kind, f"{kernel}: {name}: w", (n, k))
+    ratios = case.ratios(f"{kernel}: {name}: ratios", n, k, ties)
+    bias = case.integers(f"{kernel}: {name}: bias", (n,), -3000, 3000)
 
     def computed(threads: int) -> Any:
-        padded = int(runway.HOST.padded_columns(n))
+        padded = int(kernel_set.HOST.padded_columns(n))
         wide = np.zeros(padded, np.int32)
         wide[:n] = bias
         scale, limbs = np.zeros(padded, np.float32), np.zeros((padded, 8), np.int64)
         scale[:n], limbs[:n] = rescale(ratios)
         out = np.full(m * pitch, 7, np.uint8)
-        packed = runway.HOST.pack_s8(w)
-        runway.HOST.gemm_u8s8u8(
+        packed = kernel_set.HOST.pack_s8(w)
+        kernel_set.HOST.gemm_u8s8u8(
             *(a, k, m, k, packed, n, wide, scale, limbs, NO_EXCEPTIONS),
             *(131, 5, 250, out, pitch),
         )
@@ -67,21 +69,21 @@ def product(kind: str, ties: bool) -> Case:
 
 def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case:
     kernel, name = "im2col_u8", f"{size}, {taps}, {stride}, {padding}, {dilation}"
-    x = draw.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.unsigned("any", f"{kernel}: {name}: x", size)
     window = (taps, stride, padding, dilation)
 
     def expected() -> Any:
         return conv.im2col_u8(x[None], *window, 200)
 
     def computed(threads: int) -> Any:
-        from mdtensor.kernels.cpu.conv import window as geometry_of
+        from mdtensor.kernels.cpu.generic.conv import window as geometry_of
 
         geometry = geometry_of((1, *size), *window)
         inside = np.zeros(x.size + SLACK, np.uint8)
         inside[: x.size] = x.reshape(-1)
         shape = (geometry.out_h * geometry.out_w, taps[0] * taps[1] * size[2])
         out = np.zeros(shape[0] * shape[1] + SLACK, np.uint8)
-        runway.HOST.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
+        kernel_set.HOST.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
         return out[: shape[0] * shape[1]].reshape(shape)
 
     return Case(kernel, name, computed, expected)
@@ -89,8 +91,8 @@ def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case
 
 def words() -> Case:
     kernel, name = "lookup_u16", "999 codes"
-    x = draw.integers(f"{kernel}: {name}: x", (999,), 0, 65_535).astype(np.uint16)
-    table = draw.integers(f"{kernel}: {name}: table", (65_536,), -(2**15), 2**15 - 1)
+    x = case.integers(f"{kernel}: {name}: x", (999,), 0, 65_535).astype(np.uint16)
+    table = case.integers(f"{kernel}: {name}: table", (65_536,), -(2**15), 2**15 - 1)
     entries = table.astype(np.int16)
 
     def computed(threads: int) -> Any:
@@ -104,15 +106,16 @@ def words() -> Case:
 def rescaled(ties: bool) -> Case:
     """The rounding of one lane, with sums up to the ends of int32."""
     kernel, name = "requantize_s32u8", "ties" if ties else "any ratio"
-    small = draw.integers(f"{kernel}: {name}: small", (1500,), -9000, 9000)
-    large = draw.integers(f"{kernel}: {name}: large", (500,), -(2**31), 2**31 - 1)
+    small = case.integers(f"{kernel}: {name}: small", (1500,), -9000, 9000)
+    large = case.integers(f"{kernel}: {name}: large", (500,), -(2**31), 2**31 - 1)
     sums = np.concatenate([small, large, [-(2**31), 2**31 - 1, 0]]).astype(np.int32)
     ratio = Fraction(1, 64) if ties else Fraction(13421773, 2**30)
 
     def computed(threads: int) -> Any:
         scale, limbs = rescale([ratio])
         codes = [
-            rounding.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250) for s in sums
+            requantize.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250)
+            for s in sums
         ]
         return np.array(codes, np.uint8)
 

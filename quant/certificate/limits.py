@@ -9,7 +9,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor.kernels.reference.conv import conv2d_u8s8s32, padded_taps
 from mdtensor.quant import dtypes
-from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.calls import nearest, rounded, steps_of, to
 from mdtensor.quant.certificate.digest import Array, Case
 from mdtensor.quant.qparams import QParams
@@ -49,7 +49,7 @@ def cases() -> Iterator[Case]:
 
 def ends_on(grid: QParams, name: str, shape: tuple[int, ...]) -> Any:
     """A tensor of the two ends of a range."""
-    codes = draw.ends(name, shape, grid.minimum, grid.maximum)
+    codes = case.ends(name, shape, grid.minimum, grid.maximum)
     return quantized(codes.astype(grid.dtype.storage), grid)
 
 

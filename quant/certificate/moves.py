@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.cpu import moves
-from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.digest import Case
 from mdtensor.quant.certificate.stepping import run
 
@@ -34,7 +34,7 @@ def cases() -> Iterator[Case]:
 
 
 def moved(name: str, look: Callable[[Any], Any]) -> Case:
-    x = draw.unsigned("any", f"move: {name}: x", SHAPE)
+    x = case.unsigned("any", f"move: {name}: x", SHAPE)
     step = moves.Move(look)
     return Case("move", name, lambda threads: run(step, (x,), threads), lambda: look(x))
 
@@ -42,7 +42,7 @@ def moved(name: str, look: Callable[[Any], Any]) -> Case:
 def taken(axis: int) -> Case:
     name = f"axis {axis}"
     places = PLACES[SHAPE[axis] > PLACES]
-    x = draw.unsigned("any", f"take: {name}: x", SHAPE)
+    x = case.unsigned("any", f"take: {name}: x", SHAPE)
     step = moves.Take(places, axis)
     return Case(
         *("take", name),
@@ -54,8 +54,8 @@ def taken(axis: int) -> Case:
 def joined(axis: int) -> Case:
     name = f"axis {axis}"
     shape = (*SHAPE[:axis], 3, *SHAPE[axis + 1 :])
-    x = draw.unsigned("any", f"concat: {name}: x", SHAPE)
-    y = draw.unsigned("any", f"concat: {name}: y", shape)
+    x = case.unsigned("any", f"concat: {name}: x", SHAPE)
+    y = case.unsigned("any", f"concat: {name}: y", shape)
     step = moves.Concat(axis)
     return Case(
         *("concat", name),

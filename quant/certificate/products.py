@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.cpu import products
+from mdtensor.kernels.cpu.program import products
 from mdtensor.kernels.reference import conv, matmul
-from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.digest import Case
 from mdtensor.quant.certificate.stepping import run
 
@@ -68,7 +68,7 @@ ROUNDINGS = ("sums", "any ratio", "ties")
 
 def cases() -> Iterator[Case]:
     for shape, grid in zip(PRODUCTS, cycle(GRIDS), strict=False):
-        for kind, rounding in every(draw.KINDS, ROUNDINGS):
+        for kind, rounding in every(case.KINDS, ROUNDINGS):
             yield product(shape, kind, rounding, grid)
     yield from map(longest, (-128, 127))
     wide = [("convolution", *row) for row in CONVOLUTIONS]
@@ -88,8 +88,8 @@ def product(
     m, k, n = shape
     kernel = "matrix product, sums" if rounding == "sums" else "matrix product"
     name = f"{m} x {k} x {n}, {kind} codes, {rounding}"
-    x = draw.unsigned(kind, f"{kernel}: {name}: x", (m, k))
-    w = draw.signed(kind, f"{kernel}: {name}: w", (n, k))
+    x = case.unsigned(kind, f"{kernel}: {name}: x", (m, k))
+    w = case.signed(kind, f"{kernel}: {name}: w", (n, k))
     b, rules = rounded(f"{kernel}: {name}", n, k, rounding, grid)
 
     def expected() -> Any:
@@ -109,10 +109,10 @@ def rounded(
     title: str, count: int, taps: int, rounding: str, grid: tuple[Any, ...]
 ) -> tuple[Any, dict[str, Any]]:
     """(bias, what a step needs to know of its grids)."""
-    bias = draw.integers(f"{title}: bias", (count,), -3000, 3000).astype(np.int32)
+    bias = case.integers(f"{title}: bias", (count,), -3000, 3000).astype(np.int32)
     options: dict[str, Any] = {"x_zero_point": grid[0]}
     if rounding != "sums":
-        found = draw.ratios(f"{title}: ratios", count, taps, rounding == "ties")
+        found = case.ratios(f"{title}: ratios", count, taps, rounding == "ties")
         options |= {"ratios": found, "zero_point": grid[1], "clamp": grid[2]}
     return bias, options
 
@@ -144,8 +144,8 @@ def convolution(
     places = f"{taps}, {stride}, {padding}, {dilation}"
     name = f"{size} to {outputs}, {groups} groups, {places}, {rounding}"
     per_group = size[3] // groups
-    x = draw.unsigned("any", f"{kernel}: {name}: x", size)
-    w = draw.signed("any", f"{kernel}: {name}: w", (outputs, per_group, *taps))
+    x = case.unsigned("any", f"{kernel}: {name}: x", size)
+    w = case.signed("any", f"{kernel}: {name}: w", (outputs, per_group, *taps))
     b, rules = rounded(
         f"{kernel}: {name}", outputs, per_group * taps[0] * taps[1], rounding, grid
     )

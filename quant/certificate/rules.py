@@ -21,7 +21,7 @@ from mdtensor.kernels.reference.presets import (
     tflite_softmax,
     xnnpack,
 )
-from mdtensor.quant.certificate import draw
+from mdtensor.quant.certificate import case as draw
 from mdtensor.quant.certificate.calls import codes_on, every_code, steps_of
 from mdtensor.quant.certificate.curves import FUNCTIONS, NEVER_TIES, OPTIONS, value
 from mdtensor.quant.certificate.digest import Array, Case

@@ -3,8 +3,8 @@
 from typing import Any
 
 from mdtensor.kernels.cpu import jobs
-from mdtensor.kernels.cpu.plan import Step
-from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.step import Step
 
 #: What every kernel is run on.
 THREADS = (1, 2)

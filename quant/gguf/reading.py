@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from mdtensor import StorageError
 from mdtensor.errors import shown
-from mdtensor.generics.options import place
 from mdtensor.quant.gguf.blocks import Blocks
 from mdtensor.quant.gguf.package import gguf_package
+from mdtensor.spec.options import place
 
 
 class GGUFFile(Mapping[str, Blocks]):
@@ -66,11 +66,13 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
         if reader.endianess is not package.GGUFEndian.LITTLE:
             raise StorageError(f"{path} has big-endian numbers", "Convert it")
         metadata = {
-            field.name: _value(field, package)
+            field.name: _read_value(field, package)
             for field in reader.fields.values()
             if not field.name.startswith("GGUF.")
         }
-        return GGUFFile({t.name: _blocks(t, reader) for t in reader.tensors}, metadata)
+        return GGUFFile(
+            {t.name: _read_blocks(t, reader) for t in reader.tensors}, metadata
+        )
     except StorageError:
         raise
     except OSError as error:
@@ -98,12 +100,12 @@ def _bounded(package: Any) -> Any:
     return Reader
 
 
-def _value(field: Any, package: Any) -> Any:
+def _read_value(field: Any, package: Any) -> Any:
     """What a key has, in the type that the file gives it."""
     types = package.GGUFValueType
     kind = types(int(field.parts[2][0]))
     if kind is types.STRING:
-        return _text(field.parts[-1])
+        return _read_text(field.parts[-1])
     if kind is not types.ARRAY:
         return _number(field.parts[-1][0])
     inner = types(int(field.parts[3][0]))
@@ -111,12 +113,12 @@ def _value(field: Any, package: Any) -> Any:
         raise StorageError(f"{shown(field.name)} is an array of arrays")
     parts = [field.parts[at] for at in field.data]
     if inner is types.STRING:
-        return [_text(part) for part in parts]
+        return [_read_text(part) for part in parts]
     empty = np.empty(0, package.GGUFReader.gguf_scalar_to_np[inner])
     return np.concatenate([empty, *parts])
 
 
-def _text(part: npt.NDArray[np.uint8]) -> str:
+def _read_text(part: npt.NDArray[np.uint8]) -> str:
     return part.tobytes().decode()
 
 
@@ -124,7 +126,7 @@ def _number(scalar: Any) -> Any:
     return bool(scalar) if isinstance(scalar, np.bool_) else scalar
 
 
-def _blocks(tensor: Any, reader: Any) -> Blocks:
+def _read_blocks(tensor: Any, reader: Any) -> Blocks:
     start, stop = tensor.data_offset, tensor.data_offset + tensor.n_bytes
     data = reader.data[start:stop].view(np.ndarray)
     shape = tuple(int(size) for size in reversed(tensor.shape))

@@ -1,6 +1,6 @@
 """Models: graphs of operations, from ONNX and back, calibrated, quantized, planned."""
 
-from mdtensor.quant.model.calibrate import Calibration as Calibration
 from mdtensor.quant.model.graph import Graph as Graph, Node as Node
 from mdtensor.quant.model.model import Model as Model, load as load
-from mdtensor.quant.model.plan import Plan as Plan, PlannedNode as PlannedNode
+from mdtensor.quant.model.quantize.calibrate import Calibration as Calibration
+from mdtensor.quant.model.run.plan import Plan as Plan, PlannedNode as PlannedNode

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdtensor.quant.model.build import Builder, Operator
-from mdtensor.quant.model.files import onnx_package
-from mdtensor.quant.model.schemas import schema
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.files import onnx_package
+from mdtensor.quant.model.onnx.schemas import schema
 
 Rename = Callable[[str], str]
 

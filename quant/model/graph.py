@@ -15,7 +15,7 @@ from typing import Any
 
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError
-from mdtensor.quant.model.feeds import checked_feeds
+from mdtensor.quant.model.run.inputs import checked_feeds
 from mdtensor.quant.rules import EXACT, rounding
 from mdtensor.quant.tensor import QuantizedTensor
 

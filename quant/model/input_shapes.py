@@ -60,10 +60,10 @@ def _joined(name: str, spec: TensorSpec, wanted: Any) -> Shape:
     problem = f"{start} {sizes}"
     if len(sizes) != spec.ndim:
         raise DataError(problem, f"Give {spec.ndim} sizes, not {len(sizes)}")
-    if not all(map(_fits, sizes, spec.shape)):
+    if not all(map(_shape_fits, sizes, spec.shape)):
         raise DataError(problem, "Only sizes of -1 can be chosen")
     return tuple(map(max, sizes, spec.shape))
 
 
-def _fits(wanted: int, size: int) -> bool:
+def _shape_fits(wanted: int, size: int) -> bool:
     return wanted in (size, DYNAMIC) or (size == DYNAMIC and wanted >= 0)

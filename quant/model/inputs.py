@@ -9,10 +9,10 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.errors import DataError
-from mdtensor.quant.model.calibrate import checked_sample
-from mdtensor.quant.model.feeds import each
 from mdtensor.quant.model.graph import Graph, Node, Observe
-from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.onnx.qdq import WEIGHTED
+from mdtensor.quant.model.quantize.calibrate import checked_sample
+from mdtensor.quant.model.run.inputs import each
 from mdtensor.quant.weights.moments import GroupedMoments, InputMoments
 from mdtensor.quant.weights.patches import patches
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
-from mdtensor.quant.model.grids import WEIGHTED
+from mdtensor.quant.model.onnx.qdq import WEIGHTED
 
 FloatArray = npt.NDArray[np.float64]
 #: What gives each channel a factor: the places of its weights and of its bias.

@@ -20,25 +20,24 @@ from typing import Any
 from mdtensor import DType, TensorSpec
 from mdtensor.checking import is_checked
 from mdtensor.errors import DataError, written
-from mdtensor.kernels.cpu import runway
+from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
-from mdtensor.quant.model import (
-    algorithms,
-    calibrate,
-    quantize,
-    read,
-    rewrite,
-    scaling,
-    weight_only,
-    weights,
-)
-from mdtensor.quant.model.calibrate import Calibration
-from mdtensor.quant.model.feeds import checked_feeds
 from mdtensor.quant.model.floating import is_quantized
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.input_shapes import Shapes, chosen
-from mdtensor.quant.model.plan import Plan
-from mdtensor.quant.model.ruled import refusal, refused, ruled, settled
+from mdtensor.quant.model.onnx import read
+from mdtensor.quant.model.passes import scaling, simplify
+from mdtensor.quant.model.passes.rounding import refusal, refused, ruled, settled
+from mdtensor.quant.model.quantize import (
+    algorithms,
+    calibrate,
+    quantize,
+    weight_only,
+    weights,
+)
+from mdtensor.quant.model.quantize.calibrate import Calibration
+from mdtensor.quant.model.run.inputs import checked_feeds
+from mdtensor.quant.model.run.plan import Plan
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule
 from mdtensor.quant.weights.format import WeightFormat, type_of_codes
@@ -55,7 +54,7 @@ class Model:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self._on = graph, runway.CHOSEN.get()
+        self.graph, self._on = graph, kernel_set.CHOSEN.get()
         self._plans: dict[tuple[tuple[int, ...], ...], Plan] = {}
         self._lock = threading.Lock()
 
@@ -132,7 +131,7 @@ class Model:
             if key not in self._plans:
                 specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
                 graph = replace(self.graph, inputs=specs)
-                self._plans[key] = runway.made_on(self._on, Plan, graph)
+                self._plans[key] = kernel_set.made_on(self._on, Plan, graph)
             return self._plans[key]
 
     def plan(self, input_shapes: Shapes | None = None) -> Plan:
@@ -348,7 +347,7 @@ class Model:
             ModelError: a part has no ONNX form, or the place cannot be written; an
                 existing file is not touched then.
         """
-        from mdtensor.quant.model import write
+        from mdtensor.quant.model.onnx import write
 
         write.write_graph(self.graph, path)
 
@@ -374,4 +373,4 @@ def load(path: Path | Any, input_shapes: Shapes | None = None) -> Model:
     Raises:
         ModelError: no such file, no model, or a part that is not supported.
     """
-    return Model(settled(rewrite.simplify(read.read_graph(path, input_shapes))))
+    return Model(settled(simplify.simplify(read.read_graph(path, input_shapes))))

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.build import Builder, Operator
-from mdtensor.quant.model.elements import ELEMENTS, Element, magnitudes
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.elements import ELEMENTS, Element, magnitudes
 from mdtensor.quant.model.operators.conversion import cast as cast_to_plain, target_code
 
 #: What is beyond the largest number of a type, where it does not saturate.

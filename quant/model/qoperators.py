@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant import accumulators
 from mdtensor.quant.dtypes import SYMMETRIC, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.build import ELEMENT_TYPES, Builder, Operator
-from mdtensor.quant.model.elements import ELEMENTS, QUANTIZED
-from mdtensor.quant.model.grids import UINT8
+from mdtensor.quant.grids import combine
 from mdtensor.quant.model.narrow import cast, nearest
-from mdtensor.quant.model.operators.table import Reader
-from mdtensor.quant.model.operators.windows import conv_options, window_axes
+from mdtensor.quant.model.onnx.build import ELEMENT_TYPES, Builder, Operator
+from mdtensor.quant.model.onnx.elements import ELEMENTS, QUANTIZED
+from mdtensor.quant.model.onnx.operators.table import Reader
+from mdtensor.quant.model.onnx.operators.windows import conv_options, window_axes
+from mdtensor.quant.model.onnx.qdq import UINT8
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 
@@ -193,7 +193,7 @@ def _convolved(
 def qlinear_conv(g: Builder, op: Operator) -> None:
     x, w, bias = _beside(g, op, 0, 1), _beside(g, op, 3, 0), None
     if op.input(8):
-        sums = accumulators.of_products(x.qparams, w.qparams, 0)
+        sums = combine.of_products(x.qparams, w.qparams, 0)
         bias = quantized(np.asarray(g.constants[str(op.inputs[8])]), sums)
     g.constant(op.outputs[0], _convolved(g, op, x, 3, w, bias, out=_out(g, op, 6)))
 
@@ -218,7 +218,7 @@ def conv_integer(g: Builder, op: Operator) -> None:
     g.constant(op.outputs[0], _convolved(g, op, x, 1, w, None))
 
 
-READERS: dict[str, Reader] = {
+QLINEAR_READERS: dict[str, Reader] = {
     "Cast": cast,
     "CastLike": cast,
     "ConvInteger": conv_integer,

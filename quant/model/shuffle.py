@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 import mdtensor as md
-from mdtensor.generics.windows import padding4, pair
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
-from mdtensor.quant.model.grids import CUTS
+from mdtensor.quant.model.onnx.qdq import CUTS
+from mdtensor.spec.windows import padding4, pair
 
 #: Of a convolution that sees each pixel by itself.
 PLAIN: dict[str, Any] = {

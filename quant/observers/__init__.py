@@ -15,7 +15,7 @@ Each says when it loses.
 """
 
 from mdtensor.quant.observers.entropy import EntropyObserver as EntropyObserver
-from mdtensor.quant.observers.extremes import MinMaxObserver as MinMaxObserver
+from mdtensor.quant.observers.minmax import MinMaxObserver as MinMaxObserver
 from mdtensor.quant.observers.moving import (
     MovingAverageObserver as MovingAverageObserver,
 )

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.quant.observers.extremes import MinMaxObserver
+from mdtensor.quant.observers.minmax import MinMaxObserver
 
 #: Cells of a histogram, a power of two so that doubling its range only merges cells.
 CELLS = 2048

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mdtensor import OptionError
 from mdtensor.errors import shown
-from mdtensor.quant.observers.extremes import MinMaxObserver, is_number
+from mdtensor.quant.observers.minmax import MinMaxObserver, is_number
 
 
 @dataclass

@@ -8,8 +8,8 @@ import numpy as np
 from mdtensor import DType, OptionError
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import quint8
-from mdtensor.quant.observers.extremes import is_number
 from mdtensor.quant.observers.histogram import HistogramObserver
+from mdtensor.quant.observers.minmax import is_number
 from mdtensor.quant.qparams import QParams, grid_of
 
 

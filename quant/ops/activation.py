@@ -24,15 +24,15 @@ from mdtensor import (
     tanh,
 )
 from mdtensor.errors import checked, describe, shown
-from mdtensor.generics.rules.elementwise import same
-from mdtensor.kernels.cpu import steps
-from mdtensor.quant import exact, long_tables, tables
+from mdtensor.kernels.cpu.program import steps
+from mdtensor.quant import rounding
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
+from mdtensor.quant.lookup import build, int16
 from mdtensor.quant.ops.bound import bound, bound_step
 from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
-from mdtensor.quant.ops.refusals import require_out
+from mdtensor.quant.ops.errors import require_out
 from mdtensor.quant.pieces import by_pieces, singles
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -45,22 +45,23 @@ from mdtensor.quant.tensor import (
     spec_of,
     trusted,
 )
+from mdtensor.spec.elementwise import same
 
 #: Codes whose zero point is 0 and stays so.
 Symmetric = Union[QInt16Tensor, QInt32Tensor]
 
 
 def lookup_step(
-    function: tables.Function, x: TensorSpec, out: QParams | None
+    function: build.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     """The table of `function` between two grids."""
-    is_partial = isinstance(function, tables.Partial)
-    if is_partial and tables.undefined(function, whole(x)).any():
+    is_partial = isinstance(function, build.Partial)
+    if is_partial and build.undefined(function, whole(x)).any():
         raise NotCompiled("a compiled step has a value for every code")
     return _lookup(function, x, out)
 
 
-def step_of(function: tables.Function) -> Callable[..., steps.Lookup]:
+def step_of(function: build.Function) -> Callable[..., steps.Lookup]:
     """What prepares the table of `function`."""
 
     def prepare(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
@@ -70,15 +71,15 @@ def step_of(function: tables.Function) -> Callable[..., steps.Lookup]:
 
 
 def _lookup(
-    function: tables.Function, x: TensorSpec, out: QParams | None
+    function: build.Function, x: TensorSpec, out: QParams | None
 ) -> steps.Lookup:
     source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
-    return steps.Lookup(tables.cached(function, source, target))
+    return steps.Lookup(build.cached(function, source, target))
 
 
 def looked_up(
     operation: Any,
-    function: tables.Function,
+    function: build.Function,
     x: Any,
     out: QParams | None,
     **options: Any,
@@ -93,7 +94,7 @@ def looked_up(
     if ruled(name, grid):
         return _by_rule(name, function, grid)
     by_table = _by_table(operation, function, x, grid, options)
-    if not isinstance(function, tables.Partial):
+    if not isinstance(function, build.Partial):
         return by_table
 
     def run(x: Any) -> Any:
@@ -103,11 +104,11 @@ def looked_up(
     return run
 
 
-def _by_rule(name: str, function: tables.Function, grid: QParams) -> Any:
+def _by_rule(name: str, function: build.Function, grid: QParams) -> Any:
     """Bind the codes of `function` on `grid`, by the rule in force."""
 
     def run(x: Any) -> Any:
-        if isinstance(function, tables.Partial):
+        if isinstance(function, build.Partial):
             _refuse_undefined(name, function, x)
         return ruled(name, grid)(function, x, grid)
 
@@ -116,7 +117,7 @@ def _by_rule(name: str, function: tables.Function, grid: QParams) -> Any:
 
 def _by_table(
     operation: Any,
-    function: tables.Function,
+    function: build.Function,
     x: Any,
     grid: QParams,
     options: dict[str, Any],
@@ -128,11 +129,11 @@ def _by_table(
 
     def codes(given: Any, source: QParams) -> Any:
         if dtype is qint16:
-            table = long_tables.steps(operation, function, source, grid, options)
-            return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
+            table = int16.steps(operation, function, source, grid, options)
+            return rounding.to_codes(table[given.astype(np.int64) + 2**15], grid)
         distinct, which = np.unique(given, return_inverse=True)  # a block has few
-        steps = tables.steps_of(function, distinct.tolist(), source, grid)
-        return exact.to_codes(
+        steps = build.steps_of(function, distinct.tolist(), source, grid)
+        return rounding.to_codes(
             np.array(steps, np.int64)[which.reshape(given.shape)], grid
         )
 
@@ -145,7 +146,7 @@ def _by_table(
 
 def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any) -> Any:
     """Bind as `looked_up`, between bounds; without `out` on the grids of `x`."""
-    function = tables.relu if operation is relu else tables.clip(low, high)
+    function = build.relu if operation is relu else build.clip(low, high)
     if out is not None:
         return looked_up(operation, function, x, out, **options)
     if x.qparams.axis is None:
@@ -167,7 +168,7 @@ def _kept(operation: Any, x: Any, low: Any, high: Any, out: Any, **options: Any)
 def _codes_at(grid: QParams, bound: Any) -> Any:
     """The code of `bound` on each grid, which has it or ends before it."""
     zeros = grid.zero_point.reshape(-1).tolist()
-    number = tables.exactly(0 if bound is None else bound)
+    number = build.exactly(0 if bound is None else bound)
     codes = [
         min(max(round(number / scale) + zero, grid.minimum), grid.maximum)
         for scale, zero in zip(grid.fractions, zeros, strict=True)
@@ -175,16 +176,16 @@ def _codes_at(grid: QParams, bound: Any) -> Any:
     return np.array(codes, np.int64).reshape(grid.scale.shape)
 
 
-def _refuse_undefined(name: str, function: tables.Partial, x: Any) -> None:
+def _refuse_undefined(name: str, function: build.Partial, x: Any) -> None:
     """Refuse codes of numbers that have no such function."""
 
     def which(codes: Any, grid: QParams) -> Any:
-        return tables.undefined(function, grid)[codes.view(np.uint8)]
+        return build.undefined(function, grid)[codes.view(np.uint8)]
 
     codes = x.codes.buffer
     without = by_pieces(which, np.bool_, (codes, x.qparams))
     if without.any():
-        number = float(exact.reals(x)[without][0])
+        number = float(rounding.reals(x)[without][0])
         raise CastError(
             f"{name} is of numbers {function.where}; the code {codes[without][0]} "
             f"stands for {number:g}",
@@ -217,7 +218,7 @@ def _refuse_between(grid: QParams, low: Any, high: Any) -> None:
     effective = [low] if low is not None and low > first else []
     effective += [high] if high is not None and high < last else []
     for end in effective:
-        is_code = (tables.exactly(end) / grid.fraction).denominator == 1
+        is_code = (build.exactly(end) / grid.fraction).denominator == 1
         if not (is_code and first <= end <= last):
             where = "between two codes" if first <= end <= last else "past the codes"
             raise GridError(
@@ -236,7 +237,7 @@ def clipped(operation: Any, x: Any, low: Any, high: Any, out: Any) -> Any:
 
 
 def relu_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(tables.relu, x, out or x.qparams)
+    return lookup_step(build.relu, x, out or x.qparams)
 
 
 @method(relu, deduce=kept_same, prepare=relu_step)
@@ -270,7 +271,7 @@ def clip_step(
     low, high = _bounds(min, max)
     if out is None:
         _refuse_inexact(x.qparams, low, high)
-    return lookup_step(tables.clip(low, high), x, out or x.qparams)
+    return lookup_step(build.clip(low, high), x, out or x.qparams)
 
 
 def clipped_spec(
@@ -296,12 +297,12 @@ def hardsigmoid_step(
     return lookup_step(_line(alpha, beta), x, out)
 
 
-def _line(alpha: float, beta: float) -> tables.Function:
-    if not all(map(tables.is_number, (alpha, beta))):
+def _line(alpha: float, beta: float) -> build.Function:
+    if not all(map(build.is_number, (alpha, beta))):
         raise OptionError(
             f"alpha is {shown(alpha)}, beta {shown(beta)}", "Pass finite numbers"
         )
-    return tables.hardsigmoid(alpha, beta)
+    return build.hardsigmoid(alpha, beta)
 
 
 @method(hardsigmoid, deduce=curve, prepare=hardsigmoid_step)
@@ -314,43 +315,43 @@ def hardsigmoid(
 
 
 def hardswish_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(tables.hardswish, x, out)
+    return lookup_step(build.hardswish, x, out)
 
 
 @method(hardswish, deduce=curve, prepare=hardswish_step)
 @bound
 def hardswish(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(hardswish, tables.hardswish, x, out)
+    return looked_up(hardswish, build.hardswish, x, out)
 
 
 def sigmoid_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(tables.sigmoid, x, out)
+    return lookup_step(build.sigmoid, x, out)
 
 
 @method(sigmoid, deduce=curve, prepare=sigmoid_step)
 @bound
 def sigmoid(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(sigmoid, tables.sigmoid, x, out)
+    return looked_up(sigmoid, build.sigmoid, x, out)
 
 
 def tanh_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(tables.tanh, x, out)
+    return lookup_step(build.tanh, x, out)
 
 
 @method(tanh, deduce=curve, prepare=tanh_step)
 @bound
 def tanh(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(tanh, tables.tanh, x, out)
+    return looked_up(tanh, build.tanh, x, out)
 
 
 def exp_step(x: TensorSpec, /, *, out: QParams | None = None) -> steps.Lookup:
-    return lookup_step(tables.exp, x, out)
+    return lookup_step(build.exp, x, out)
 
 
 @method(exp, deduce=curve, prepare=exp_step)
 @bound
 def exp(x: ShortTensor, /, *, out: Any = None) -> Any:
-    return looked_up(exp, tables.exp, x, out)
+    return looked_up(exp, build.exp, x, out)
 
 
 def _mirrored(grid: QParams) -> QParams:

@@ -25,9 +25,8 @@ from mdtensor import (
     sub,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.generics.shapes import broadcast_shapes
-from mdtensor.kernels.cpu import steps
-from mdtensor.quant import accumulators, exact, joining, tables
+from mdtensor.kernels.cpu.program import steps
+from mdtensor.quant import joining, rounding
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
@@ -35,6 +34,8 @@ from mdtensor.quant.deduction import (
     rounded_quotient,
     rounded_sum,
 )
+from mdtensor.quant.grids import combine
+from mdtensor.quant.lookup import build
 from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.bound import bound, bound_step
 from mdtensor.quant.ops.compiled import (
@@ -44,12 +45,7 @@ from mdtensor.quant.ops.compiled import (
     step_of_codes,
     whole,
 )
-from mdtensor.quant.ops.refusals import (
-    check_out,
-    refuse_mixed,
-    refused,
-    require_out,
-)
+from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused, require_out
 from mdtensor.quant.pieces import by_pieces
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
@@ -62,6 +58,7 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
+from mdtensor.spec.shapes import broadcast_shapes
 
 # What has no meaning together: each operation refuses it with the way out.
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]
@@ -79,7 +76,7 @@ def add_step(
         b: a spec, or the constant itself.
     """
     if (number := _number(a, b)) is not None:
-        return lookup_step(tables.affine(Fraction(1), number), a, out)
+        return lookup_step(build.affine(Fraction(1), number), a, out)
     if a.shape != b.shape:
         raise NotCompiled("a compiled sum takes equal shapes, or a constant number")
     grids = [unsigned_grid(g) for g in (whole(a), whole(b), narrow(out))]
@@ -174,13 +171,15 @@ def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratios = g1.fraction / out.fraction, sign * g2.fraction / out.fraction
-            return exact.to_codes(exact.round_sum((a, ratios[0]), (b, ratios[1])), out)
+            return rounding.to_codes(
+                rounding.round_sum((a, ratios[0]), (b, ratios[1])), out
+            )
 
         return lambda x1, x2: _rounded(codes, x1, x2, out)
-    grid = checked(name, (x1, x2), lambda: accumulators.of_sum(x1, x2))
+    grid = checked(name, (x1, x2), lambda: combine.of_sum(x1, x2))
 
     def run(x1: Any, x2: Any) -> Any:
-        sums = exact.steps_of(x1) + sign * exact.steps_of(x2)
+        sums = rounding.steps_of(x1) + sign * rounding.steps_of(x2)
         return _accumulator(name, sums, grid, x1, x2)
 
     return run
@@ -188,12 +187,12 @@ def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
 
 def _rounded(codes: Any, x1: Any, x2: Any, out: QParams) -> Any:
     """The tensor of codes(steps, steps, grid, grid) on `out`."""
-    operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
+    operands = [(rounding.steps_of(x), x.qparams) for x in (x1, x2)]
     return quantized(by_pieces(codes, out.dtype.storage, *operands), out)
 
 
 def _accumulator(name: str, sums: Any, grid: QParams, *arguments: Any) -> QInt32Tensor:
-    checked(name, arguments, lambda: accumulators.check_fits(sums))
+    checked(name, arguments, lambda: combine.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)
 
 
@@ -206,7 +205,7 @@ def mul_step(
         b: a spec, or the constant itself.
     """
     if (number := _number(a, b)) is not None:
-        return lookup_step(tables.affine(number, Fraction(0)), a, out)
+        return lookup_step(build.affine(number, Fraction(0)), a, out)
     is_factor = len(a.shape) == 4 and b.shape == (*a.shape[:2], 1, 1)
     if not a.shape or not (a.shape == b.shape or is_factor):
         problem = "a compiled product takes equal shapes, [n, c, 1, 1], or a number"
@@ -232,13 +231,13 @@ def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratio = g1.fraction * g2.fraction / out.fraction
-            return exact.to_codes(exact.round_sum((a * b, ratio)), out)
+            return rounding.to_codes(rounding.round_sum((a * b, ratio)), out)
 
         return lambda x1, x2: _rounded(codes, x1, x2, out)
-    grid = checked("mul", (x1, x2), lambda: accumulators.of_product(x1, x2))
+    grid = checked("mul", (x1, x2), lambda: combine.of_product(x1, x2))
 
     def run(x1: Any, x2: Any) -> Any:
-        products = exact.steps_of(x1) * exact.steps_of(x2)
+        products = rounding.steps_of(x1) * rounding.steps_of(x2)
         return _accumulator("mul", products, grid, x1, x2)
 
     return run
@@ -258,7 +257,7 @@ def div_step(a: TensorSpec, b: Any, /, *, out: QParams | None = None) -> steps.L
     number = _number(a, b)
     if not number:
         raise NotCompiled("a compiled quotient takes a constant number other than 0")
-    return lookup_step(tables.affine(1 / number, Fraction(0)), a, out)
+    return lookup_step(build.affine(1 / number, Fraction(0)), a, out)
 
 
 @method(div, deduce=rounded_quotient, prepare=div_step)
@@ -271,10 +270,10 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
         a, b = np.broadcast_arrays(a, b)
-        return exact.to_codes(quotient(a, b, ratio), grid)
+        return rounding.to_codes(quotient(a, b, ratio), grid)
 
     def run(x1: Any, x2: Any) -> Any:
-        a, b = (exact.steps_of(x) for x in (x1, x2))
+        a, b = (rounding.steps_of(x) for x in (x1, x2))
         if ((a == 0) & (b == 0)).any():
             call = describe("div", x1, x2)
             raise CastError("0 / 0 has no code", "Mask it first", call)
@@ -290,12 +289,12 @@ def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
 
     Float64 decides all but near ties: one rational for each distinct pair of these.
     """
-    if not 1 / exact.FINITE < ratio < exact.FINITE:
+    if not 1 / rounding.FINITE < ratio < rounding.FINITE:
         return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
     with np.errstate(divide="ignore"):
-        found = np.clip(a / b * float(ratio), -exact.LARGE, exact.LARGE)
+        found = np.clip(a / b * float(ratio), -rounding.LARGE, rounding.LARGE)
     nearest = np.rint(found)
-    error = np.abs(found) * exact.ERROR
+    error = np.abs(found) * rounding.ERROR
     doubt = np.abs(np.abs(found - nearest) - 0.5) <= error
     rounded = np.asarray(nearest, np.int64)
     rounded[doubt] = _quotient_exactly(a[doubt], b[doubt], ratio)
@@ -304,7 +303,7 @@ def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
 
 def _quotient_exactly(a: Any, b: Any, ratio: Fraction) -> Any:
     pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
-    limit = int(exact.LARGE)
+    limit = int(rounding.LARGE)
     values = [
         min(max(round(Fraction(int(p), int(q)) * ratio), -limit), limit)
         if q
@@ -372,7 +371,7 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
         return lambda x1, x2: ruled(name, out)(x1, x2, out)
 
     def run(*xs: Any) -> Any:
-        steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in xs]
-        return quantized(exact.to_codes(choose(*steps), out), out)
+        steps = [rounding.rescaled(rounding.steps_of(x), x.qparams, out) for x in xs]
+        return quantized(rounding.to_codes(choose(*steps), out), out)
 
     return run

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor import Tensor, leaf
-from mdtensor.kernels.cpu.runway import CHOSEN
+from mdtensor.kernels.cpu.kernel_set import CHOSEN
 from mdtensor.quant.codes import FLIP, OFFSETS, Reader
-from mdtensor.quant.ops.keeping import packed
+from mdtensor.quant.ops.kernels import packed
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import CURRENT
 from mdtensor.quant.tensor import QuantizedTensor, trusted

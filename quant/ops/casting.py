@@ -23,13 +23,13 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe, shown
-from mdtensor.generics.options import flag
-from mdtensor.quant import exact
+from mdtensor.quant import rounding
 from mdtensor.quant.deduction import check_fit, on_grid
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
+from mdtensor.spec.options import flag
 
 POLICIES = ("exact", "check", "saturate")
 
@@ -112,9 +112,9 @@ def _lost(x: Any, found: Any, casting: str) -> Any:
         grid = found.qparams
         ends = (grid.minimum - grid.zero_point, grid.maximum - grid.zero_point)
         low, high = (grid.along(end * grid.scale, x.shape) for end in ends)
-        numbers = exact.reals(x)
+        numbers = rounding.reals(x)
         return (numbers < low) | (numbers > high)
-    return exact.is_past(x, found.qparams)
+    return rounding.is_past(x, found.qparams)
 
 
 def _differs(x: Any, found: Any) -> Any:
@@ -130,7 +130,7 @@ def _differs(x: Any, found: Any) -> Any:
 def _fractions(x: Any) -> list[Fraction]:
     """The numbers of accumulators and of what they became."""
     is_float = x.dtype in FLOATS
-    steps = x.buffer.astype(np.float64) if is_float else exact.steps_of(x)
+    steps = x.buffer.astype(np.float64) if is_float else rounding.steps_of(x)
     scales = np.broadcast_to(x.qparams.along(x.qparams.scale, x.shape), x.shape)
     rows = zip(steps.ravel().tolist(), scales.ravel().tolist(), strict=True)
     return [Fraction(step) * Fraction(scale) for step, scale in rows]

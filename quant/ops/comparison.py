@@ -21,11 +21,11 @@ from mdtensor import (
     not_equal,
 )
 from mdtensor.errors import checked
-from mdtensor.quant import exact
+from mdtensor.quant import rounding
 from mdtensor.quant.deduction import comparison, with_number
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.ops.constants import PythonNumber
-from mdtensor.quant.ops.refusals import refuse_mixed, refused
+from mdtensor.quant.ops.errors import refuse_mixed, refused
 from mdtensor.quant.pieces import by_pieces
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
@@ -48,12 +48,14 @@ def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
     if grids[0] == grids[1] and grids[0].axis is None and x1.dtype not in FLOATS:
         return BoolTensor.wrap(np.asarray(ufunc(x1.codes.buffer, x2.codes.buffer)))
     if qint32 not in (x1.dtype, x2.dtype):
-        return BoolTensor.wrap(np.asarray(ufunc(exact.reals(x1), exact.reals(x2))))
+        return BoolTensor.wrap(
+            np.asarray(ufunc(rounding.reals(x1), rounding.reals(x2)))
+        )
 
     def truth(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         return _of_ratio(ufunc, a, b, g1.fraction / g2.fraction)
 
-    operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
+    operands = [(rounding.steps_of(x), x.qparams) for x in (x1, x2)]
     return BoolTensor.wrap(by_pieces(truth, np.bool_, *operands))
 
 
@@ -69,10 +71,10 @@ def _of_ratio(ufunc: np.ufunc, a: Any, b: Any, ratio: Fraction) -> Any:
 def _compare_number(ufunc: np.ufunc, x: Any, number: float) -> BoolTensor:
     """With a Python number, as exactly; with no finite one as numbers do."""
     if not (isinstance(number, int) or isfinite(number)):
-        numbers = exact.reals(x) if x.dtype in FLOATS else np.zeros(x.shape)
+        numbers = rounding.reals(x) if x.dtype in FLOATS else np.zeros(x.shape)
         return BoolTensor.wrap(np.asarray(ufunc(numbers, float(number))))
     if x.dtype in FLOATS:
-        numbers = exact.reals(x).astype(object)  # Python compares integers exactly
+        numbers = rounding.reals(x).astype(object)  # Python compares integers exactly
         with np.errstate(invalid="ignore"):  # of a NaN
             truths = np.asarray(ufunc(numbers, number))
         return BoolTensor.wrap(truths.astype(bool))
@@ -83,7 +85,9 @@ def _compare_number(ufunc: np.ufunc, x: Any, number: float) -> BoolTensor:
         bound = 2 * floor(twice / 2) + (twice % 2 != 0)
         return ufunc(2 * steps, min(max(bound, -PAST), PAST))
 
-    return BoolTensor.wrap(by_pieces(truth, np.bool_, (exact.steps_of(x), x.qparams)))
+    return BoolTensor.wrap(
+        by_pieces(truth, np.bool_, (rounding.steps_of(x), x.qparams))
+    )
 
 
 @method(equal, deduce=comparison)

@@ -1,7 +1,7 @@
 """Where compiled kernels end: what they cannot hold goes to exact integers.
 
 A kernel rounds to 8-bit codes, by ratios of scales within its limits
-(`kernels/rescale.py`). Past them a method computes on 64-bit integers instead, and a
+(`kernels/cpu/rounding/rescale.py`). Past them a method computes on 64-bit integers instead, and a
 plan calls the method: the results are the same.
 """
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from mdtensor import MdtensorError, OptionError
-from mdtensor.kernels.cpu.runway import CHOSEN
+from mdtensor.kernels.cpu.kernel_set import CHOSEN
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.rules import EXACT

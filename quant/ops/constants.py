@@ -9,9 +9,9 @@ from mdtensor import CastError
 from mdtensor.errors import shown
 from mdtensor.quant import floats
 from mdtensor.quant.dtypes import FLOATS
+from mdtensor.quant.lookup.build import exactly, is_number
 from mdtensor.quant.pieces import by_pieces
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.tables import exactly, is_number
 
 #: What a tensor of numbers takes for an operand without a type.
 PythonNumber = Union[int, float]

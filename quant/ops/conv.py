@@ -15,9 +15,9 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.generics.rules.conv import convolution
-from mdtensor.generics.windows import conv_shape, conv_window
-from mdtensor.kernels.cpu import products, wide_weights
-from mdtensor.quant import accumulators, exact
+from mdtensor.kernels.cpu import wide_weights
+from mdtensor.kernels.cpu.program import products
+from mdtensor.quant import rounding
 from mdtensor.quant.codes import (
     unsigned_grid,
 )
@@ -27,16 +27,17 @@ from mdtensor.quant.deduction import (
     type_of_floats,
     weight_only,
 )
-from mdtensor.quant.ops import inside
+from mdtensor.quant.grids import combine
+from mdtensor.quant.ops import blockwise
 from mdtensor.quant.ops.bound import bound, bound_product
 from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
-from mdtensor.quant.ops.keeping import kept
-from mdtensor.quant.ops.refusals import (
+from mdtensor.quant.ops.errors import (
     check_out,
     refuse_mixed,
     refused,
     require_per_tensor,
 )
+from mdtensor.quant.ops.kernels import kept
 from mdtensor.quant.ops.weight_only import (
     KeptLayer,
     conv_layer,
@@ -57,6 +58,7 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
+from mdtensor.spec.windows import conv_shape, conv_window
 
 #: Weights of 8 or 4 bits, which kernels hold with 8.
 SignedWeights = Union[QInt8Tensor, QInt4Tensor]
@@ -83,7 +85,7 @@ def conv2d_step(
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
     made: products.Conv2d | wide_weights.Repeated = compiled(
-        lambda: wide_weights.conv2d(exact.steps_of(w), bias, **options)
+        lambda: wide_weights.conv2d(rounding.steps_of(w), bias, **options)
     )
     return made
 
@@ -95,7 +97,7 @@ def rounding_of(x: QParams, w: Any, b: Any, out: QParams | None) -> dict[str, An
         NotCompiled: weights that kernels do not take, or `out` is for integers.
     """
     _check_weights(w, b)
-    accumulators.check_bias_grid(x, w, b)
+    combine.check_bias_grid(x, w, b)
     source = unsigned_grid(held(x))
     found: dict[str, Any] = {"x_zero_point": source.zero}
     if out is not None:
@@ -115,7 +117,7 @@ def _check_weights(w: Any, b: Any) -> None:
         raise NotCompiled("compiled weights have scales on axis 0")
     if w.size == 0:
         raise NotCompiled("there are no weights")
-    magnitudes = np.abs(exact.steps_of(w)).reshape(w.shape[0], -1)
+    magnitudes = np.abs(rounding.steps_of(w)).reshape(w.shape[0], -1)
     offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
     if worst >= 2**31:
@@ -148,13 +150,13 @@ def conv2d(
     if not w.qparams.is_along(None, 0):
         window = conv_window(w.shape, stride, padding, dilation)
         return lambda x, w, b: quantized(
-            inside.conv2d_codes(x, w, b, window, groups, out), out
+            blockwise.conv2d_codes(x, w, b, window, groups, out), out
         )
     spec = spec_of(x)
     return bound_product(
         lambda w, b: attempt(conv2d_step, spec, w, b, **options, out=out),
         x,
-        accumulators.of_products(x.qparams, w.qparams, 1) if out is None else out,
+        combine.of_products(x.qparams, w.qparams, 1) if out is None else out,
         lambda x, w, b: _by_integers(x, w, b, options, out),
         is_image=True,
     )
@@ -285,10 +287,10 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    steps_of_x, steps_of_w = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
+    steps_of_x, steps_of_w = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
     bias = None if b is None else Int64Tensor.wrap(b.buffer.astype(np.int64))
     sums = conv2d(steps_of_x, steps_of_w, bias, **options).buffer
-    grid = accumulators.of_products(x.qparams, w.qparams, 1)
+    grid = combine.of_products(x.qparams, w.qparams, 1)
     return finish("conv2d", sums, grid, out, x, w)
 
 
@@ -297,6 +299,6 @@ def finish(
 ) -> Any:
     """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
     if out is not None:
-        return quantized(exact.rescale(sums, grid, out), out)
-    checked(name, arguments, lambda: accumulators.check_fits(sums))
+        return quantized(rounding.rescale(sums, grid, out), out)
+    checked(name, arguments, lambda: combine.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)

@@ -16,10 +16,10 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.kernels import observe
-from mdtensor.kernels.cpu import runway, steps
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.dense.memory import LARGE, empty
-from mdtensor.leaves import Float32Tensor
-from mdtensor.quant import exact, floats
+from mdtensor.quant import floats, rounding
 from mdtensor.quant.codes import (
     OFFSETS,
     unsigned_grid,
@@ -29,7 +29,7 @@ from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.ops.bound import bound, bound_step, result_on
 from mdtensor.quant.ops.compiled import NotCompiled, narrow, step_of_codes, whole
-from mdtensor.quant.ops.refusals import require_host
+from mdtensor.quant.ops.errors import require_host
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -39,6 +39,7 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
+from mdtensor.types import Float32Tensor
 
 #: Steps beyond this saturate on every grid.
 LIMIT = 2.0**32
@@ -98,7 +99,7 @@ class BoundQuantize:
         self.empty = _memory(size)
         offset = OFFSETS.get(grid.dtype, 0)
         ends = grid.minimum + offset, grid.maximum + offset
-        self.kernel = runway.CHOSEN.get().quantize_f32u8
+        self.kernel = kernel_set.CHOSEN.get().quantize_f32u8
         self.parameters = float(grid.scale), grid.zero + offset, *ends
         self.result = result_on(grid)
 
@@ -120,11 +121,11 @@ class BoundQuantize:
 
 
 def rounded_to(values: Any, grid: QParams, is_wide: bool) -> Any:
-    """The tensor of float64 numbers on `grid`, exact."""
+    """The tensor of float64 numbers on `grid`, rounding."""
     if grid.dtype in FLOATS:
         found = floats.to_grid(values, grid, is_wide)
         return quantized(found.view(np.uint8), grid)
-    return quantized(exact.to_codes(_steps(values, grid, is_wide), grid), grid)
+    return quantized(rounding.to_codes(_steps(values, grid, is_wide), grid), grid)
 
 
 def _ruled(grid: QParams, rounding: Any) -> QParams:
@@ -163,7 +164,7 @@ def dequantize(x: AffineTensor, /) -> Any:
 
 def _dequantized(x: Any) -> Float32Tensor:
     """Return the numbers of codes on any grid."""
-    found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
+    found, scale = rounding.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
     products = np.asarray(found * scale)
     if x.dtype is qint32:
         _settle(products, found, np.broadcast_to(scale, products.shape))
@@ -173,7 +174,7 @@ def _dequantized(x: Any) -> Float32Tensor:
 
 def _isa(name: str) -> str:
     """Return the instruction set of the kernel `name` in this context."""
-    found: str = runway.runway_of(getattr(runway.CHOSEN.get(), name))
+    found: str = kernel_set.runway_of(getattr(kernel_set.CHOSEN.get(), name))
     return found
 
 
@@ -184,7 +185,7 @@ class BoundDequantize:
 
     def __init__(self, grid: QParams, size: int) -> None:
         self.empty = _memory(4 * size)
-        self.kernel = runway.CHOSEN.get().dequantize_u8f32
+        self.kernel = kernel_set.CHOSEN.get().dequantize_u8f32
         self.scale, self.zero = float(grid.scale), grid.zero
 
     def __call__(self, x: Any) -> Float32Tensor:
@@ -220,7 +221,7 @@ def _nudged(product: float, exact: Fraction) -> float:
 def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     """8-bit codes to another grid: a table, rounded as one tensor of all codes."""
     source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
-    return steps.Lookup(exact.rescale(np.arange(256) - source.zero, source, target))
+    return steps.Lookup(rounding.rescale(np.arange(256) - source.zero, source, target))
 
 
 @method(requantize, prepare=requantize_step)
@@ -271,12 +272,12 @@ def _check_out(x: Any, out: Any) -> None:
 def _rescaled(x: Any, out: QParams) -> Any:
     if out.dtype in FLOATS:
         return _to_floats(x, out)
-    return quantized(exact.rescale(exact.steps_of(x), x.qparams, out), out)
+    return quantized(rounding.rescale(rounding.steps_of(x), x.qparams, out), out)
 
 
 def _to_floats(x: Any, out: QParams) -> Any:
     """Codes as scaled floats: a quotient of exact products, rounded once."""
-    steps, grid = exact.steps_of(x), x.qparams
+    steps, grid = rounding.steps_of(x), x.qparams
     scale = np.broadcast_to(grid.along(grid.scale, x.shape), x.shape)
     target = np.broadcast_to(out.along(out.scale, x.shape), x.shape)
     with np.errstate(over="ignore", under="ignore"):

@@ -16,22 +16,22 @@ from mdtensor import (
     tile,
 )
 from mdtensor.generics.rules import indexing, manipulation as rule
-from mdtensor.generics.shapes import integers, normalize_axis, pad_widths, roll_steps
-from mdtensor.quant import moving
 from mdtensor.quant.deduction import on_grid, shape_of
+from mdtensor.quant.grids import moves
 from mdtensor.quant.ops import moved
 from mdtensor.quant.ops.constants import codes_of
 from mdtensor.quant.ops.manipulation import moved_codes, named
 from mdtensor.quant.pieces import singles
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
+from mdtensor.spec.shapes import integers, normalize_axis, pad_widths, roll_steps
 
 
 def _taken(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
     shape, grid = shape_of(indexing.taken, x, indices, axis=axis), x.qparams
     at = indexing.take_axis(axis, x.ndim)
     key = (*[slice(None)] * at, indices)
-    return on_grid(shape, moving.indexed(grid, x.shape, key))
+    return on_grid(shape, moves.indexed(grid, x.shape, key))
 
 
 @method(take, deduce=_taken, prepare=moved.take_step)
@@ -44,7 +44,7 @@ def _flat(x: TensorSpec, axis: Any) -> tuple[QParams, tuple[int, ...], int]:
     if axis is not None:
         return x.qparams, x.shape, normalize_axis(axis, x.ndim)
     row = shape_of(rule.reshaped, x, shape=(-1,))
-    return moving.reshaped(x.qparams, x.shape, row), row, 0
+    return moves.reshaped(x.qparams, x.shape, row), row, 0
 
 
 def _rolled(x: TensorSpec, *, shift: Any, axis: Any) -> TensorSpec:
@@ -53,8 +53,8 @@ def _rolled(x: TensorSpec, *, shift: Any, axis: Any) -> TensorSpec:
     if axis is None:
         grid, here, axis = _flat(x, None)
     for at, places in roll_steps(shift, axis, len(here)):
-        grid = moving.rolled(grid, here, at, places)
-    return on_grid(shape, moving.reshaped(grid, here, shape))
+        grid = moves.rolled(grid, here, at, places)
+    return on_grid(shape, moves.reshaped(grid, here, shape))
 
 
 @method(roll, deduce=_rolled)
@@ -69,7 +69,7 @@ def _repeated(x: TensorSpec, repeats: Any, *, axis: Any) -> TensorSpec:
     if not isinstance(repeats, TensorSpec):
         _check_counts(getattr(repeats, "buffer", repeats))
     grid, here, at = _flat(x, axis)
-    return on_grid(shape, moving.repeated(grid, here, at, repeats))
+    return on_grid(shape, moves.repeated(grid, here, at, repeats))
 
 
 def _check_counts(counts: Any) -> None:
@@ -88,10 +88,10 @@ def _tiled(x: TensorSpec, repetitions: Any) -> TensorSpec:
     shape = shape_of(rule.tiled, x, repetitions)
     counts = integers(repetitions, "repetitions", "Use integers from 0")
     new = list(range(len(shape) - x.ndim))
-    grid = moving.expanded(x.qparams, new, len(shape))
+    grid = moves.expanded(x.qparams, new, len(shape))
     here = (*[1] * len(new), *x.shape)
     for at, count in enumerate(counts, len(shape) - len(counts)):
-        grid = moving.tiled(grid, here, at, count)
+        grid = moves.tiled(grid, here, at, count)
         here = (*here[:at], shape[at], *here[at + 1 :])
     return on_grid(shape, grid)
 
@@ -106,11 +106,11 @@ def _padded(x: TensorSpec, *, pad_width: Any, value: Any) -> TensorSpec:
     shape = shape_of(rule.padded, x, pad_width=pad_width)
     widths = pad_widths(pad_width, x.ndim)
     axes = [at for at, ends in enumerate(widths) if any(ends)]
-    grid = moving.reduced(x.qparams, axes, keepdims=True)
+    grid = moves.reduced(x.qparams, axes, keepdims=True)
     one = tuple(1 if at in axes else n for at, n in enumerate(x.shape))
     for single in singles(grid):
         codes_of(single, (), value)
-    return on_grid(shape, moving.broadcast(grid, one, shape))
+    return on_grid(shape, moves.broadcast(grid, one, shape))
 
 
 @method(pad, deduce=_padded)

@@ -20,11 +20,10 @@ from mdtensor import (
     softsign,
 )
 from mdtensor.errors import checked, shown
-from mdtensor.generics.options import number
 from mdtensor.generics.rules.activation import bounded
-from mdtensor.kernels.cpu import steps
-from mdtensor.quant import functions, tables
+from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant.deduction import Ruled, curve
+from mdtensor.quant.lookup import build, functions
 from mdtensor.quant.ops.activation import (
     clip_step,
     clipped,
@@ -36,6 +35,7 @@ from mdtensor.quant.ops.activation import (
 from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import NarrowTensor, ShortTensor, spec_of
+from mdtensor.spec.options import number
 
 
 @method(silu, deduce=curve, prepare=step_of(functions.silu))
@@ -63,7 +63,7 @@ def softsign(x: ShortTensor, /, *, out: Any = None) -> Any:
 
 
 def _finite(name: str, value: Any) -> Any:
-    if not tables.is_number(value):
+    if not build.is_number(value):
         raise OptionError(f"{name} is {shown(value)}", "Pass a finite number")
     return value
 
@@ -74,7 +74,7 @@ def _divisor(name: str, value: Any) -> Any:
     return value
 
 
-def _leaky_relu(negative_slope: Any) -> tables.Function:
+def _leaky_relu(negative_slope: Any) -> build.Function:
     return functions.leaky_relu(_finite("negative_slope", negative_slope))
 
 
@@ -98,7 +98,7 @@ def leaky_relu(x: ShortTensor, /, *, negative_slope: float, out: Any = None) -> 
     return looked_up(leaky_relu, function, x, out, negative_slope=negative_slope)
 
 
-def _elu(alpha: Any) -> tables.Function:
+def _elu(alpha: Any) -> build.Function:
     return functions.elu(_finite("alpha", alpha))
 
 
@@ -120,7 +120,7 @@ def elu(x: ShortTensor, /, *, alpha: float, out: Any = None) -> Any:
     return looked_up(elu, function, x, out, alpha=alpha)
 
 
-def _gelu(approximate: Any) -> tables.Function:
+def _gelu(approximate: Any) -> build.Function:
     if not isinstance(approximate, str) or approximate not in functions.GELUS:
         fix = "Pass 'none' or 'tanh'"
         raise OptionError(f"approximate is {shown(approximate)}", fix)
@@ -151,7 +151,7 @@ def logsigmoid(x: NarrowTensor, /, *, out: Any = None) -> Any:
     return looked_up(logsigmoid, functions.logsigmoid, x, out)
 
 
-def _celu(alpha: Any) -> tables.Function:
+def _celu(alpha: Any) -> build.Function:
     return functions.celu(_divisor("alpha", alpha))
 
 
@@ -172,7 +172,7 @@ def celu(x: NarrowTensor, /, *, alpha: float, out: Any = None) -> Any:
     return looked_up(celu, checked("celu", (x,), lambda: _celu(alpha)), x, out)
 
 
-def _softplus(beta: Any, threshold: Any) -> tables.Function:
+def _softplus(beta: Any, threshold: Any) -> build.Function:
     limit = number(threshold, "threshold")
     if isnan(limit):
         raise OptionError("threshold is nan", "Pass a number")

@@ -28,24 +28,16 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.generics.rules import indexing, linalg, manipulation as rule, resize
-from mdtensor.generics.shapes import (
-    moved_axes,
-    normalize_axes,
-    normalize_axis,
-    permutation,
-)
-from mdtensor.quant import joining, moving
+from mdtensor.quant import joining
 from mdtensor.quant.deduction import Ruled, check_integers, on_grid, shape_of
 from mdtensor.quant.generics import requantize
+from mdtensor.quant.grids import moves
 from mdtensor.quant.ops import moved
-from mdtensor.quant.ops.refusals import (
-    check_out,
-    refuse_mixed,
-    refused,
-)
+from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import PackedTensor, QuantizedTensor, spec_of
+from mdtensor.spec.shapes import moved_axes, normalize_axes, normalize_axis, permutation
 
 #: What has no meaning in one row.
 Mixed = Union[QuantizedTensor, NumericTensor, LogicalTensor]
@@ -81,12 +73,12 @@ def named(name: str, x: Any, make: Callable[[], Any]) -> Any:
 
 def _reshaped(x: TensorSpec, *, shape: Any, copy: Any = None) -> TensorSpec:
     found = shape_of(rule.reshaped, x, shape=shape, copy=copy)
-    return on_grid(found, moving.reshaped(x.qparams, x.shape, found))
+    return on_grid(found, moves.reshaped(x.qparams, x.shape, found))
 
 
 def _permuted(x: TensorSpec, *, axes: Any) -> TensorSpec:
     shape = shape_of(rule.permuted, x, axes=axes)
-    return on_grid(shape, moving.permuted(x.qparams, permutation(axes, x.ndim)))
+    return on_grid(shape, moves.permuted(x.qparams, permutation(axes, x.ndim)))
 
 
 def _transposed(x: TensorSpec) -> TensorSpec:
@@ -102,29 +94,29 @@ def _moved_axes(x: TensorSpec, source: Any, destination: Any) -> TensorSpec:
 
 def _squeezed(x: TensorSpec, *, axis: Any) -> TensorSpec:
     shape, gone = shape_of(rule.squeezed, x, axis=axis), normalize_axes(axis, x.ndim)
-    return on_grid(shape, moving.squeezed(x.qparams, gone))
+    return on_grid(shape, moves.squeezed(x.qparams, gone))
 
 
 def _expanded(x: TensorSpec, *, axis: Any) -> TensorSpec:
     shape = shape_of(rule.expanded, x, axis=axis)
     new = normalize_axes(axis, len(shape))
-    return on_grid(shape, moving.expanded(x.qparams, new, len(shape)))
+    return on_grid(shape, moves.expanded(x.qparams, new, len(shape)))
 
 
 def _broadcast(x: TensorSpec, *, shape: Any) -> TensorSpec:
-    found = shape_of(rule.broadcast_to, x, shape=shape)
-    return on_grid(found, moving.broadcast(x.qparams, x.shape, found))
+    found = shape_of(rule.infer_broadcast_to, x, shape=shape)
+    return on_grid(found, moves.broadcast(x.qparams, x.shape, found))
 
 
 def _flipped(x: TensorSpec, *, axis: Any) -> TensorSpec:
     shape = shape_of(rule.flipped, x, axis=axis)
     axes = normalize_axes(axis, x.ndim)
-    return on_grid(shape, moving.flipped(x.qparams, x.shape, axes))
+    return on_grid(shape, moves.flipped(x.qparams, x.shape, axes))
 
 
 def _indexed(x: TensorSpec, *, key: Any) -> TensorSpec:
     shape = shape_of(indexing.indexed, x, key=key)
-    return on_grid(shape, moving.indexed(x.qparams, x.shape, key))
+    return on_grid(shape, moves.indexed(x.qparams, x.shape, key))
 
 
 def _shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:

@@ -17,9 +17,9 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.generics.rules.matmul import affine, matrix_product
-from mdtensor.generics.shapes import linear_shape, matmul_shape
-from mdtensor.kernels.cpu import products, wide_weights
-from mdtensor.quant import accumulators, exact
+from mdtensor.kernels.cpu import wide_weights
+from mdtensor.kernels.cpu.program import products
+from mdtensor.quant import rounding
 from mdtensor.quant.deduction import (
     by_columns,
     leaves_sum,
@@ -29,7 +29,8 @@ from mdtensor.quant.deduction import (
     weight_only,
 )
 from mdtensor.quant.dtypes import qint4, qint8
-from mdtensor.quant.ops import inside
+from mdtensor.quant.grids import combine
+from mdtensor.quant.ops import blockwise
 from mdtensor.quant.ops.bound import bound, bound_product
 from mdtensor.quant.ops.compiled import attempt, compiled
 from mdtensor.quant.ops.conv import (
@@ -40,13 +41,13 @@ from mdtensor.quant.ops.conv import (
     finish,
     rounding_of,
 )
-from mdtensor.quant.ops.keeping import kept
-from mdtensor.quant.ops.refusals import (
+from mdtensor.quant.ops.errors import (
     check_out,
     refuse_mixed,
     refused,
     require_per_tensor,
 )
+from mdtensor.quant.ops.kernels import kept
 from mdtensor.quant.ops.weight_only import (
     KeptLayer,
     is_single,
@@ -64,6 +65,7 @@ from mdtensor.quant.tensor import (
     quantized,
     spec_of,
 )
+from mdtensor.spec.shapes import linear_shape, matmul_shape
 
 #: What stands for numbers beside floats.
 Weights = Union[ShortTensor, ScaledFloatTensor]
@@ -76,7 +78,7 @@ def linear_step(
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     made: products.Linear | wide_weights.Repeated = compiled(
-        lambda: wide_weights.linear(exact.steps_of(w), bias, **options)
+        lambda: wide_weights.linear(rounding.steps_of(w), bias, **options)
     )
     return made
 
@@ -88,7 +90,7 @@ def linear(x: ShortTensor, w: ShortTensor, b: Bias, /, *, out: Any = None) -> An
     if ruled("linear", out):
         return lambda x, w, b: ruled("linear", out)(x, w, b, out)
     if not w.qparams.is_along(None, 0):
-        return lambda x, w, b: quantized(inside.linear_codes(x, w, b, out), out)
+        return lambda x, w, b: quantized(blockwise.linear_codes(x, w, b, out), out)
     by_integers = partial(_by_integers, out=out)
     return _with_weights(linear_step, x, w, out, by_integers)
 
@@ -96,7 +98,7 @@ def linear(x: ShortTensor, w: ShortTensor, b: Bias, /, *, out: Any = None) -> An
 def _with_weights(prepare: Any, x: Any, w: Any, out: Any, by_integers: Any) -> Any:
     """Bind a product to the step that `prepare` packs, or else to integers."""
     spec = spec_of(x)
-    grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)
+    grid = combine.of_products(x.qparams, w.qparams, x.ndim - 1)
     return bound_product(
         lambda w, b: attempt(prepare, spec, w, b, out=out),
         x,
@@ -172,11 +174,11 @@ def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    left, right = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
+    left, right = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
     sums = matmul(left, right.T).buffer
     if b is not None:
         sums = sums + b.buffer
-    grid = accumulators.of_products(x.qparams, w.qparams, x.ndim - 1)
+    grid = combine.of_products(x.qparams, w.qparams, x.ndim - 1)
     return finish("linear", sums, grid, out, x, w)
 
 
@@ -187,7 +189,7 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     if ruled("matmul", out):
         return lambda x1, x2: ruled("matmul", out)(x1, x2, out)
     if not leaves_sum(x2):
-        return lambda x1, x2: quantized(inside.matmul_codes(x1, x2, out), out)
+        return lambda x1, x2: quantized(blockwise.matmul_codes(x1, x2, out), out)
     by_integers = partial(_matmul_by_integers, out=out)
     if _is_weights(x2) and x1.ndim > 1:
         return _with_weights(_matmul_step, x1, x2, out, by_integers)
@@ -196,9 +198,9 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
 
 def _matmul_by_integers(x1: Any, x2: Any, out: Any) -> Any:
     """Return the product of any zero points and shapes, on 64-bit integers."""
-    left, right = (Int64Tensor.wrap(exact.steps_of(x)) for x in (x1, x2))
+    left, right = (Int64Tensor.wrap(rounding.steps_of(x)) for x in (x1, x2))
     sums = matmul(left, right).buffer
-    grid = accumulators.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
+    grid = combine.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
     return finish("matmul", sums, grid, out, x1, x2)
 
 

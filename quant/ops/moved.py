@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import TensorSpec
-from mdtensor.generics.shapes import normalize_axes, normalize_axis
 from mdtensor.kernels.cpu.moves import Concat, Move, Take
 from mdtensor.quant.codes import channels_first
 from mdtensor.quant.ops.compiled import NotCompiled, compiled
 from mdtensor.quant.tensor import NarrowTensor
+from mdtensor.spec.shapes import normalize_axes, normalize_axis
 
 Codes = npt.NDArray[np.uint8]
 #: Where the axes of an image lie.

@@ -8,9 +8,7 @@ import numpy as np
 
 from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, sum
 from mdtensor.errors import checked, describe
-from mdtensor.generics.options import flag
-from mdtensor.generics.shapes import check_nonempty, normalize_axes, normalize_axis
-from mdtensor.quant import accumulators, exact, tables
+from mdtensor.quant import rounding
 from mdtensor.quant.deduction import (
     kept_extreme,
     reduced_grid,
@@ -18,13 +16,17 @@ from mdtensor.quant.deduction import (
     rounded_share,
     rounded_total,
 )
+from mdtensor.quant.grids import combine
+from mdtensor.quant.lookup import build
 from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.ops.conv import finish
-from mdtensor.quant.ops.refusals import check_out, require_out
+from mdtensor.quant.ops.errors import check_out, require_out
 from mdtensor.quant.pieces import by_pieces, pieces
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, ShortTensor, quantized
+from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import check_nonempty, normalize_axes, normalize_axis
 
 #: Float64 shares err by less than this part of themselves.
 ERROR = 2.0**-40
@@ -51,7 +53,7 @@ def sum(
         )
     axes, grid = _reduced("sum", x, axis, keepdims)
     if out is None:
-        exact = accumulators.without_zero(grid)
+        exact = combine.without_zero(grid)
         return lambda x: finish("sum", _total(x, axes, keepdims), exact, None, x)
     check_out("sum", out, x)
     if ruled("sum", out):
@@ -61,7 +63,7 @@ def sum(
 
 def _total(x: Any, axes: Any, keepdims: bool) -> Any:
     """Return the sums of steps along `axes`."""
-    return np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
+    return np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
 
 
 def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
@@ -69,7 +71,7 @@ def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
 
     def codes(total: Any, one: QParams) -> Any:
         ratio = one.fraction / (out.fraction * count)
-        return exact.to_codes(exact.round_sum((total, ratio)), out)
+        return rounding.to_codes(rounding.round_sum((total, ratio)), out)
 
     return quantized(by_pieces(codes, out.dtype.storage, (total, source)), out)
 
@@ -127,18 +129,18 @@ def _softmax(x: Any, at: int, source: QParams, grid: QParams) -> Any:
     flat, found = (v.reshape(-1, codes.shape[-1]) for v in (below, steps))
     for places, (one,) in pieces(rows, source):
         found[places] = _shares(flat[places], one, grid)
-    return quantized(exact.to_codes(np.moveaxis(steps, -1, at), grid), grid)
+    return quantized(rounding.to_codes(np.moveaxis(steps, -1, at), grid), grid)
 
 
 def _shares(below: Any, source: QParams, grid: QParams) -> Any:
     """round(w / sum of w / step) for w = e**(-scale * below); near ties exactly."""
     parts = np.exp(below * -float(source.scale))
     shares = parts / parts.sum(axis=-1, keepdims=True) / float(grid.scale)
-    nearest = np.rint(np.minimum(shares, exact.LARGE))
+    nearest = np.rint(np.minimum(shares, rounding.LARGE))
     doubt = np.abs(np.abs(shares - nearest) - 0.5) <= shares * ERROR
     steps = nearest.astype(np.int64)
     for place in zip(*np.nonzero(doubt), strict=True):
-        weights = [tables.decay(source.fraction, d) for d in below[place[:-1]].tolist()]
+        weights = [build.decay(source.fraction, d) for d in below[place[:-1]].tolist()]
         share = weights[place[-1]] / reduce(add, weights)
         steps[place] = round(share / grid.fraction)
     return steps

@@ -16,14 +16,14 @@ from mdtensor import (
     where,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.shapes import broadcast_shapes
 from mdtensor.quant import joining
 from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid
 from mdtensor.quant.ops.constants import PythonNumber, codes_of
-from mdtensor.quant.ops.refusals import refuse_mixed, refused
+from mdtensor.quant.ops.errors import refuse_mixed, refused
 from mdtensor.quant.pieces import singles
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor, spec_of
+from mdtensor.spec.shapes import broadcast_shapes
 
 # What has no meaning together.
 Anything = Union[QuantizedTensor, NumericTensor, LogicalTensor, int, float, complex]

@@ -13,11 +13,11 @@ from mdtensor import (
 )
 from mdtensor.errors import checked
 from mdtensor.generics.rules.indexing import taken_along
-from mdtensor.generics.shapes import normalize_axis
-from mdtensor.quant import moving
 from mdtensor.quant.deduction import on_grid, on_one_grid, reduced_grid, shape_of
+from mdtensor.quant.grids import moves
 from mdtensor.quant.ops.manipulation import moved_codes
 from mdtensor.quant.tensor import AffineTensor, QuantizedTensor
+from mdtensor.spec.shapes import normalize_axis
 
 
 def _ordered(operation: Any, x: Any, **options: Any) -> Any:
@@ -47,9 +47,9 @@ def _taken_along(x: TensorSpec, indices: Any, *, axis: Any) -> TensorSpec:
     """On the grid of one index of the axis, for as many as are taken."""
     shape = shape_of(taken_along, x, indices, axis=axis)
     at = normalize_axis(axis, x.ndim)
-    grid = moving.reduced(x.qparams, [at], keepdims=True)
+    grid = moves.reduced(x.qparams, [at], keepdims=True)
     one = (*x.shape[:at], 1, *x.shape[at + 1 :])
-    return on_grid(shape, moving.broadcast(grid, one, shape))
+    return on_grid(shape, moves.broadcast(grid, one, shape))
 
 
 @method(take_along_axis, deduce=_taken_along)

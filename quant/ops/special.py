@@ -6,8 +6,8 @@ from mdtensor import (
     erf,
     method,
 )
-from mdtensor.quant import functions
 from mdtensor.quant.deduction import curve
+from mdtensor.quant.lookup import functions
 from mdtensor.quant.ops.activation import looked_up, step_of
 from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.tensor import NarrowTensor

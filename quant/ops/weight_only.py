@@ -2,7 +2,7 @@
 
     w = float32(scale · (code - zero point))
 
-A product takes them one after the other, `kernels/cpu/float_matmul.py` says how, and
+A product takes them one after the other, `kernels/cpu/generic/float_matmul.py` says how, and
 turns codes into numbers on the way. So it is, to the byte, that of the dequantized
 weights in the same kernel, whatever the CPU. A convolution is such a product of what
 its window sees, channels last.
@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from mdtensor import DType, Float32Tensor, TensorSpec, astype, leaf
-from mdtensor.generics.windows import Window, conv_window
-from mdtensor.kernels.cpu import layers
-from mdtensor.kernels.dense.half import rounded, widened
+from mdtensor.kernels.cpu.program import layers
+from mdtensor.kernels.numpy.float16 import rounded, widened
 from mdtensor.quant.deduction import type_of_floats
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.generics import dequantize
 from mdtensor.quant.ops.compiled import NotCompiled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized
+from mdtensor.spec.windows import Window, conv_window
 
 #: What makes codes of 0 to 15 of those of 4 bits, and of -128 to 127 of those of 8.
 OFFSETS = {qint4: 8, quint4: 0, qint8: 0, quint8: -128}

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import checked
+from mdtensor.kernels.cpu.rounding.rescale import float32_of
 from mdtensor.kernels.presets.grid import Grid
-from mdtensor.kernels.rescale import float32_of
 from mdtensor.quant.dtypes import qint32
 from mdtensor.quant.joining import check_one_scale
 from mdtensor.quant.presets.limits import eight_bits, one_scale_each

@@ -19,7 +19,6 @@ of the inputs, to codes and grids. All judge by the error of outputs, not of wei
 """
 
 from mdtensor.quant.weights.correct import correct_bias as correct_bias
-from mdtensor.quant.weights.equalize import equalize as equalize
 from mdtensor.quant.weights.format import WeightFormat as WeightFormat
 from mdtensor.quant.weights.moments import InputMoments as InputMoments
 from mdtensor.quant.weights.patches import patches as patches
@@ -32,3 +31,4 @@ from mdtensor.quant.weights.result import (
     output_error as output_error,
 )
 from mdtensor.quant.weights.smooth import smooth as smooth
+from mdtensor.quant.weights.transforms import equalize as equalize

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdtensor import DataError, OptionError, ShapeError, Tensor
 from mdtensor.errors import shown
-from mdtensor.quant.observers.extremes import numbers
+from mdtensor.quant.observers.minmax import numbers
 
 FloatArray = npt.NDArray[np.float64]
 #: Of each input by itself.

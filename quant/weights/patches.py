@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from mdtensor import OptionError, ShapeError
 from mdtensor.errors import shown
-from mdtensor.generics.windows import Window, padding4, pair
-from mdtensor.quant.observers.extremes import numbers
+from mdtensor.quant.observers.minmax import numbers
+from mdtensor.spec.windows import Window, padding4, pair
 
 
 def patches(

@@ -9,9 +9,9 @@ import numpy as np
 from mdtensor import DType, OptionError
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import qint8
+from mdtensor.quant.weights.algorithms import gptq
 from mdtensor.quant.weights.awq import awq
 from mdtensor.quant.weights.format import FloatArray, WeightFormat, matrix
-from mdtensor.quant.weights.gptq import gptq
 from mdtensor.quant.weights.hqq import hqq
 from mdtensor.quant.weights.layer import Layer, Rounded
 from mdtensor.quant.weights.moments import moments_of

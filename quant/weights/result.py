@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from mdtensor import DataError, ShapeError, Tensor, asarray, dtypes
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.observers.extremes import numbers
+from mdtensor.quant.observers.minmax import numbers
 from mdtensor.quant.tensor import QuantizedTensor
 from mdtensor.quant.weights.format import FloatArray, matrix
 from mdtensor.quant.weights.moments import moments_of

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import MdtensorError
-from mdtensor.kernels.dense import wraps
+from mdtensor.kernels.numpy import overflow
 
 INTEGERS = [leaf for leaf in md.leaves()[:15] if leaf.dtype.is_integer]
 BINARY: list[tuple[Any, Callable[[int, int], int]]] = [
@@ -64,7 +64,7 @@ def test_all_pairs_of_8_bits_and_compiled(
     values = range(low, low + 256)
     pairs = list(itertools.product(values, values))
     a, b = leaf([p for p, _ in pairs]), leaf([q for _, q in pairs])
-    assert len(pairs) >= wraps.LARGE
+    assert len(pairs) >= overflow.LARGE
     with md.checked() as log:
         found = operation(a, b)
     assert log.lost["wrapped"] == off(found, [python(p, q) for p, q in pairs])
@@ -75,7 +75,7 @@ def test_all_pairs_of_8_bits_and_compiled(
 def test_large_arrays_of_every_type(operation: Any, python: Any, leaf: Any) -> None:
     rng = np.random.default_rng(3)
     low, high = int(leaf.dtype.minimum), int(leaf.dtype.maximum)
-    shape = (3, wraps.LARGE)
+    shape = (3, overflow.LARGE)
     values = rng.integers(low, high, shape, leaf.dtype.storage, endpoint=True)
     x, row = md.from_numpy(values), md.from_numpy(values[:1] >> 5)
     with md.checked() as log:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mdtensor.cli.ending import _usage
+from mdtensor.cli.errors import _usage
 from mdtensor.cli.wording import option
 from mdtensor.wording import writing, written
 

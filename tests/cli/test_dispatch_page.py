@@ -17,8 +17,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor import dtypes, registry, tensor
+from mdtensor.cli.dispatch.html import page
 from mdtensor.cli.dispatch.lattice import lattice
-from mdtensor.cli.dispatch.page import page
 
 Call = Callable[..., Any]
 

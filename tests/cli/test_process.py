@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import mdtensor
-from mdtensor.cli.ending import EXTRAS, ending
+from mdtensor.cli.errors import EXTRAS, ending
 
 MODULE = [sys.executable, "-m", "mdtensor"]
 #: A process in which one package cannot be imported.

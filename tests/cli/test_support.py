@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import mdtensor as md
-from mdtensor.cli import support as view
+from mdtensor.cli import host as view
 
 Call = Callable[..., Any]
 DOCS = Path(__file__).parents[2] / "docs"

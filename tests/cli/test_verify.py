@@ -10,7 +10,7 @@ import pytest
 from mdtensor.cli import report, verify
 from mdtensor.quant.certificate.digest import Case
 from mdtensor.quant.certificate.runs import Run
-from mdtensor.quant.certificate.verdict import Verdict, judged
+from mdtensor.quant.certificate.verify import Verdict, judged
 
 Call = Callable[..., Any]
 GOOD = np.array([[1, 2], [3, 4]], np.uint8)

@@ -9,8 +9,8 @@ import pytest
 import mdtensor as md
 from mdtensor.arguments import refuse
 from mdtensor.dispatch import Operation
+from mdtensor.dispatch.suggestions import OPTIONS
 from mdtensor.errors import DispatchError
-from mdtensor.spelling import OPTIONS
 
 X: Any = md.ones((2, 3))
 T = "Float32Tensor[2,3]"

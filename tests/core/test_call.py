@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mdtensor as md
-from mdtensor.dispatch import _OPERATIONS
+from mdtensor.dispatch.operation import _OPERATIONS
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import plum
 import pytest
 
 import mdtensor as md
-from mdtensor.dispatch import _OPERATIONS
+from mdtensor.dispatch.operation import _OPERATIONS
 from mdtensor.errors import AmbiguousDispatchError, DispatchError, NoMethodError
 from mdtensor.tensor import leaves
 

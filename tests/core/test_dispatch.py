@@ -13,7 +13,8 @@ import plum
 import pytest
 
 import mdtensor as md
-from mdtensor import dispatch, dtypes, tensor
+from mdtensor import dtypes, tensor
+from mdtensor.dispatch import operation as dispatch
 from mdtensor.errors import DispatchError, OptionError, RegistrationError
 
 DENSE = [

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mdtensor as md
+from mdtensor.coercion import host_array
 from mdtensor.errors import CastError, ShapeError
-from mdtensor.host import host_array
 
 BF16 = md.bfloat16.storage.type
 INTEGERS = [leaf.dtype for leaf in md.leaves()[:15] if leaf.dtype.is_integer]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import dtypes, registration, registry, tables
+from mdtensor import dtypes, registry, tables
+from mdtensor.dispatch import builder
 from mdtensor.errors import MdtensorError
 from mdtensor.tables import (
     Axes,
@@ -165,7 +166,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 def _restored() -> Iterator[None]:
     """Nothing that is taken after all stays."""
     places: list[dict[Any, Any]] = [
-        registration._PENDING,
+        builder._PENDING,
         dtypes._REGISTRY,
         DeviceType.members,
     ]
@@ -188,5 +189,5 @@ def test_odd_arguments_get_errors_of_ours(name: str) -> None:
         except MdtensorError as error:
             refused += 1
             assert 8 < len(str(error)) < 900
-        registration._PENDING.clear()
+        builder._PENDING.clear()
     assert refused > 2 or name == "is_op_registered"

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import registration, registry, tables
+from mdtensor import registry, tables
+from mdtensor.dispatch import builder
 from mdtensor.errors import (
     DeviceError,
     DispatchError,
@@ -25,11 +26,11 @@ INTEGERS = "signed integer or unsigned integer"
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    before = dict(registration._PENDING)
+    before = dict(builder._PENDING)
     with registry.restored():
         yield
-    registration._PENDING.clear()
-    registration._PENDING.update(before)
+    builder._PENDING.clear()
+    builder._PENDING.update(before)
 
 
 def text(kind: type[MdtensorError], call: Callable[[], Any]) -> str:

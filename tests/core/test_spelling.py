@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.spelling import ATTRIBUTES, RENAMED
+from mdtensor.dispatch.suggestions import ATTRIBUTES, RENAMED
 
 TEXTS = {
     "concatenate": "'concatenate'. Use mdtensor.concat.",

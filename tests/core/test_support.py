@@ -10,7 +10,7 @@ from support.shelf import shelved
 
 import mdtensor as md
 from mdtensor import quant, registry
-from mdtensor.dispatch import _OPERATIONS
+from mdtensor.dispatch.operation import _OPERATIONS
 from mdtensor.errors import DeviceError, MdtensorError, OptionError
 from mdtensor.support import STATES, Support
 

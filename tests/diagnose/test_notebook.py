@@ -6,7 +6,7 @@ import plum
 
 import mdtensor as md
 from mdtensor import diagnose, registry
-from mdtensor.markup import SHOWN_ROWS
+from mdtensor.html import SHOWN_ROWS
 
 
 class Cells(HTMLParser):

@@ -10,8 +10,8 @@ import pytest
 from diagnose.lattices import method
 
 from mdtensor.diagnose import analyze
+from mdtensor.diagnose.fixes import pairs
 from mdtensor.diagnose.report import study_of
-from mdtensor.diagnose.resolve import pairs
 
 
 class Number: ...

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from mdtensor import dispatch
 from mdtensor.diagnose import analyze, plan, suggest
+from mdtensor.dispatch import operation
 
 ELSEWHERE = """
 class Far: ...
@@ -72,7 +72,7 @@ Write = Callable[[str, str], ModuleType]
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     """Modules and operations that are forgotten afterwards."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(dispatch, "_OPERATIONS", dispatch.operations())
+    monkeypatch.setattr(operation, "_OPERATIONS", operation.operations())
     names = []
 
     def written(name: str, text: str) -> ModuleType:

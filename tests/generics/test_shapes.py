@@ -8,9 +8,9 @@ from hypothesis import assume, given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics import shapes, windows
-from mdtensor.generics.keys import index_shape
 from mdtensor.generics.rules.normalization import check_statistics
+from mdtensor.spec import shapes, windows
+from mdtensor.spec.indices import index_shape
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 

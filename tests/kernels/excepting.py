@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.cpu.exceptions import NONE
-from mdtensor.kernels.rescale import rescale
+from mdtensor.kernels.cpu.rounding.multipliers import NONE
+from mdtensor.kernels.cpu.rounding.rescale import rescale
 
 
 def exact(sums, ratio):

@@ -43,7 +43,7 @@ KINDS = {types.int64: ir.IntType(64), types.float32: ir.FloatType()}
 
 def tiles(runway: str) -> dict[str, tuple[Any, tuple[int, ...]]]:
     """Intrinsics and their literals."""
-    from mdtensor.kernels.cpu.dot import (
+    from mdtensor.kernels.cpu.dot8 import (
         avx512,
         conv_tile,
         elementwise_chunk,

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from mdtensor.kernels.cpu import products, steps
-from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu.program import products, steps
+from mdtensor.kernels.cpu.program.program import Program
 
 SHAPE = (2, 3, 10, 14)
 

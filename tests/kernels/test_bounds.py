@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import products, steps
+from mdtensor.kernels.cpu.program import products, steps
 
 draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
 WIDTHS = (1, 3, 8, 24, 40, 88, 200)

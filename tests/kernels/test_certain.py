@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from mdtensor.kernels.cpu import certain, runway
-from mdtensor.kernels.cpu.products import depthwise_constants
+from mdtensor.kernels.cpu import certain, kernel_set
+from mdtensor.kernels.cpu.program.products import depthwise_constants
 
 MOST = 128
 RATIOS = st.floats(2**-10, 2**4) | st.floats(2**-26, 2**33)
@@ -94,7 +94,7 @@ def test_multiples_are_checked_for_their_size(monkeypatch):
 
 
 @pytest.mark.skipif(
-    not runway.HOST.MOST_FACTOR,
+    not kernel_set.HOST.MOST_FACTOR,
     reason="weights of this runway have no room for multiples",
 )
 def test_depthwise_layers_take_them(rng):

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import certain, conv, isa, runway
-from mdtensor.kernels.cpu.conv import window
-from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS, NONE
+from mdtensor.kernels.cpu import certain, isa, kernel_set
+from mdtensor.kernels.cpu.generic import conv
+from mdtensor.kernels.cpu.generic.conv import window
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
+from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import conv as oracle
-from mdtensor.kernels.rescale import rescale
 
 HERE = Path(__file__).parent
 draw_window = runpy.run_path(str(HERE / "windows.py"))["draw_window"]
 excepting = runpy.run_path(str(HERE / "excepting.py"))["excepting"]
-RUNWAYS = {"generic": conv, isa.RUNWAY: runway.families(isa.RUNWAY).conv}
+RUNWAYS = {"generic": conv, isa.RUNWAY: kernel_set.families(isa.RUNWAY).conv}
 SLACK = 64
 # (h, w, c), kernel, stride, padding, dilation
 CASES = [
@@ -117,7 +118,7 @@ def test_random_windows(name, seed):
 
     limit = 1 << (RUNWAYS[name].DEPTHWISE_BITS - 1)
     weight = rng.integers(-limit, limit, (c, *case[1]))
-    padded = runway.HOST.padded_columns(c)
+    padded = kernel_set.HOST.padded_columns(c)
     bias, multiplier = np.zeros(padded, np.int32), np.zeros(padded, np.float32)
     limbs = np.zeros((padded, 8), np.int64)
     bias[:c] = -37 * weight.sum(axis=(1, 2))
@@ -174,7 +175,7 @@ def check_alone(name, rng, case, codes, steps, zero_point):
 def padded(values, c, missing=0):
     """Values of c channels, and `missing` for those up to whole panels."""
     wide = np.full(
-        (runway.HOST.padded_columns(c), *values.shape[1:]), missing, values.dtype
+        (kernel_set.HOST.padded_columns(c), *values.shape[1:]), missing, values.dtype
     )
     wide[:c] = values
     return wide

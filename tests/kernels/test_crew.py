@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import account, claims, crew, jobs, processors
-from mdtensor.kernels.cpu.atomics import CAN_WAIT
-from mdtensor.kernels.cpu.claims import CALLER, CLAIM, CLOSED, OVER, WAIT
-from mdtensor.kernels.cpu.crew import NO_BYTES, NO_PIECES, NO_ROWS, Crew
-from mdtensor.kernels.cpu.program import Program
-from mdtensor.kernels.cpu.run import ALONE
-from mdtensor.kernels.cpu.steps import Add, Lookup
+from mdtensor.kernels.cpu import account, jobs, processors
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.run import ALONE
+from mdtensor.kernels.cpu.program.steps import Add, Lookup
+from mdtensor.kernels.cpu.threads import pool as crew, work_queue
+from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT
+from mdtensor.kernels.cpu.threads.pool import NO_BYTES, NO_PIECES, NO_ROWS, Crew
+from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLAIM, CLOSED, OVER, WAIT
 
 SCRIPT = Path(__file__).with_name("mixed_net.py")
 mixed_net = runpy.run_path(str(SCRIPT))
@@ -143,11 +144,11 @@ def has_two_processors():
 @pytest.mark.skipif(not has_two_processors(), reason="one processor is all there is")
 def test_helpers_keep_off_the_processor_of_their_caller(short, monkeypatch):
     own = Crew()
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", own)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", own)
     everywhere = os.sched_getaffinity(0)
     for _ in range(20):
         short(codes(0), threads=2)
-        at = own._words[claims.AT]
+        at = own._words[work_queue.AT]
         found = os.sched_getaffinity(own.helpers[0].native_id)
         assert at in everywhere
         assert found == everywhere - {at}
@@ -173,7 +174,7 @@ def test_helpers_who_began_beside_a_bound_caller_move_once_it_is_free(
     short, monkeypatch
 ):
     own, everywhere = Crew(), os.sched_getaffinity(0)
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", own)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", own)
     try:
         for here in sorted(everywhere)[:2]:
             for places in ([here], everywhere):
@@ -181,7 +182,7 @@ def test_helpers_who_began_beside_a_bound_caller_move_once_it_is_free(
                 for _ in range(3):  # the second call is timed alone
                     short(codes(0), threads=2)
             found = os.sched_getaffinity(own.helpers[0].native_id)
-            assert found == everywhere - {own._words[claims.AT]}
+            assert found == everywhere - {own._words[work_queue.AT]}
     finally:
         os.sched_setaffinity(0, everywhere)
 
@@ -192,7 +193,7 @@ def test_an_interrupt_never_keeps_the_crew(short, monkeypatch):
         raise Failure
 
     own = Crew()
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", own)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", own)
     x, before = codes(0), signal.signal(signal.SIGALRM, interrupt)
     short(x, threads=2)
     try:
@@ -214,7 +215,7 @@ def test_an_interrupt_never_keeps_the_crew(short, monkeypatch):
 def test_a_helper_that_never_comes(short, monkeypatch):
     alone = Crew()
     monkeypatch.setattr(alone, "_hire", lambda count: None)
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", alone)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", alone)
     want = short(codes(0))[0]
     for _ in range(50):
         assert np.array_equal(short(codes(0), threads=2)[0], want)
@@ -226,7 +227,7 @@ def test_a_helper_that_cannot_start(short, monkeypatch):
 
     alone = Crew()
     monkeypatch.setattr("threading.Thread.start", refuse)
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", alone)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", alone)
     want = short(codes(0))[0]
     assert np.array_equal(short(codes(0), threads=2)[0], want)
     assert not alone.helpers
@@ -275,64 +276,64 @@ def test_the_process_ends():
 
 def published(groups):
     """Words with a job of so many pieces in each group."""
-    words = np.zeros(claims.WORDS, np.int64)
-    words[CLAIM], words[claims.HELPERS] = CLOSED, 1
+    words = np.zeros(work_queue.WORDS, np.int64)
+    words[CLAIM], words[work_queue.HELPERS] = CLOSED, 1
     publish(words, groups)
     return words
 
 
 def publish(words, groups):
     first = np.cumsum([0, *groups])
-    claims.publish(words, first, NO_ROWS, NO_PIECES, NO_BYTES, NO_BYTES)
+    work_queue.publish(words, first, NO_ROWS, NO_PIECES, NO_BYTES, NO_BYTES)
 
 
 def test_the_caller_begins_in_front_and_helpers_behind():
     words = published([4])
-    assert claims.claim(words, CALLER) == 0
-    assert claims.claim(words, 1) == 3
-    assert claims.claim(words, 1) == 2
-    assert claims.claim(words, CALLER) == 1
-    assert claims.claim(words, CALLER) == claims.claim(words, 1) == WAIT
+    assert work_queue.claim(words, CALLER) == 0
+    assert work_queue.claim(words, 1) == 3
+    assert work_queue.claim(words, 1) == 2
+    assert work_queue.claim(words, CALLER) == 1
+    assert work_queue.claim(words, CALLER) == work_queue.claim(words, 1) == WAIT
 
 
 def test_a_group_begins_when_the_one_before_is_done():
     words = published([2, 1])
-    assert claims.claim(words, CALLER) == 0
-    assert claims.claim(words, 1) == 1
-    claims.finish(words)
-    assert claims.claim(words, CALLER) == WAIT
-    claims.finish(words)
-    assert claims.claim(words, 1) == 2
-    assert claims.claim(words, CALLER) == WAIT
-    claims.finish(words)
-    assert claims.claim(words, CALLER) == claims.claim(words, 1) == OVER
+    assert work_queue.claim(words, CALLER) == 0
+    assert work_queue.claim(words, 1) == 1
+    work_queue.finish(words)
+    assert work_queue.claim(words, CALLER) == WAIT
+    work_queue.finish(words)
+    assert work_queue.claim(words, 1) == 2
+    assert work_queue.claim(words, CALLER) == WAIT
+    work_queue.finish(words)
+    assert work_queue.claim(words, CALLER) == work_queue.claim(words, 1) == OVER
 
 
 def test_a_helper_beyond_the_threads_of_the_call_takes_nothing():
     words = published([2])
-    assert claims.claim(words, 2) == WAIT
-    assert claims.claim(words, 1) == 1
+    assert work_queue.claim(words, 2) == WAIT
+    assert work_queue.claim(words, 1) == 1
 
 
 def test_jobs_follow_each_other():
     words = published([1])
     for groups in ([2], [1, 1], [3]):
-        count = words[claims.DONE]
-        while claims.claim(words, CALLER) != OVER:
-            claims.finish(words)
-        assert words[claims.DONE] > count
+        count = words[work_queue.DONE]
+        while work_queue.claim(words, CALLER) != OVER:
+            work_queue.finish(words)
+        assert words[work_queue.DONE] > count
         publish(words, groups)
-    assert [claims.claim(words, CALLER) for _ in range(3)] == [0, 1, 2]
+    assert [work_queue.claim(words, CALLER) for _ in range(3)] == [0, 1, 2]
 
 
 def test_a_caller_that_failed_leaves_nothing_to_claim():
     words = published([3, 1])
-    assert claims.claim(words, 1) == 2
-    assert claims.claim(words, CALLER) == 0
-    claims.finish(words)  # of the helper; the caller's piece failed
-    claims.withdraw(words)
-    assert claims.claim(words, 1) == claims.claim(words, CALLER) == WAIT
-    claims.withdraw(words)
+    assert work_queue.claim(words, 1) == 2
+    assert work_queue.claim(words, CALLER) == 0
+    work_queue.finish(words)  # of the helper; the caller's piece failed
+    work_queue.withdraw(words)
+    assert work_queue.claim(words, 1) == work_queue.claim(words, CALLER) == WAIT
+    work_queue.withdraw(words)
 
 
 class Failure(Exception):
@@ -345,11 +346,11 @@ def test_an_error_of_a_helper_reaches_the_caller(short, monkeypatch):
     def fail(role, words, *arguments):
         if role <= CALLER:
             return run(role, words, *arguments)
-        while claims.claim(words, role) < 0:
+        while work_queue.claim(words, role) < 0:
             pass
         raise Failure
 
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", failing)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", failing)
     monkeypatch.setattr(crew, "run", fail)
     want = short(codes(0))[0]
     found = 0
@@ -373,11 +374,11 @@ def test_an_error_of_the_caller_is_raised(short, monkeypatch):
     def fail(role, words, rows, pieces, first, arena, constants):
         if role != CALLER:
             return run(role, words, rows, pieces, first, arena, constants)
-        claims.publish(words, first, rows, pieces, arena, constants)
-        claims.claim(words, CALLER)
+        work_queue.publish(words, first, rows, pieces, arena, constants)
+        work_queue.claim(words, CALLER)
         raise Failure
 
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.CREW", failing)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", failing)
     want = short(codes(0))[0]
     for _ in range(5):
         with monkeypatch.context() as patch:

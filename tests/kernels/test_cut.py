@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import (
-    avx2,
-    cut,
-    dot,
-    invoke,
-    jobs,
-    matmul,
-    moves,
-    products,
-    steps,
-)
-from mdtensor.kernels.cpu.crew import run_alone
-from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu import avx2, dot8, jobs, moves
+from mdtensor.kernels.cpu.generic import matmul
+from mdtensor.kernels.cpu.program import interpret, products, steps
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.threads import split
+from mdtensor.kernels.cpu.threads.pool import run_alone
 
 CANARY = 0xA5
 
@@ -35,7 +28,7 @@ def check(step, *arrays, count, least=1):
     before, pieced = whole.copy(), whole.copy()
     run_alone(layout.rows, whole, constants)
     row = layout.rows[0]
-    parts = cut.cut(row, count)
+    parts = split.cut(row, count)
     assert least <= len(parts) <= max(count, 1)
     written = np.zeros(layout.size, bool)
     for part in reversed(parts):
@@ -105,14 +98,14 @@ def test_products(shape, oc, exact):
 
 @given(st.integers(1, 200), st.integers(1, 8), st.sampled_from([1, 5, 12]))
 def test_ranges_are_a_partition(size, count, grain):
-    ranges = cut._ranges(size, count, grain)
+    ranges = split._ranges(size, count, grain)
     assert [i for a, b in ranges for i in range(a, b)] == list(range(size))
     assert 1 <= len(ranges) <= count
     assert all(a % grain == 0 for a, _ in ranges)
 
 
 def test_wide_layers_of_few_pixels_are_cut_by_columns():
-    if not cut.runway.HOST.PANEL_COLUMNS:
+    if not split.runway.HOST.PANEL_COLUMNS:
         pytest.skip("weights of this runway are not cut")
     parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=4, least=2)
     assert {part.x_bytes for part in parts} == {3 * 3 * 32}
@@ -172,13 +165,13 @@ def test_kinds_that_stay_whole():
     check(steps.Mean(Fraction(1), 9), codes(1, 9, 9, 8), count=4)
     step = steps.Quantize(0.1, 7, channels_first=True)
     check(step, np.ones((1, 3, 9, 9), np.float32), count=4)
-    assert set(range(len(invoke.INVOKE))) - set(cut.CUTS) == {
-        invoke.MEAN,
-        invoke.QUANTIZE_NCHW,
+    assert set(range(len(interpret.INVOKE))) - set(split.CUTS) == {
+        interpret.MEAN,
+        interpret.QUANTIZE_NCHW,
     }
 
 
-@pytest.mark.parametrize("family", [avx2.matmul, dot.matmul], ids=["avx2", "dot"])
+@pytest.mark.parametrize("family", [avx2.matmul, dot8.matmul], ids=["avx2", "dot"])
 def test_columns_of_packed_weights_lie_apart(family):
     assert matmul.PANEL_COLUMNS == 0
     for n, k in ((130, 9), (320, 4), (64, 30), (112, 260), (250, 256)):

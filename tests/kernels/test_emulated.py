@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.avx2 import simd as avx2
-from mdtensor.kernels.cpu.dot import emulated, products
+from mdtensor.kernels.cpu.dot8 import emulated, products
 from mdtensor.kernels.cpu.vectors import concat, slice_bytes
 
 #: numba starts LLVM only where it compiles.

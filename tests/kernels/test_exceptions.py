@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from mdtensor.kernels.cpu import exceptions, products, runway
-from mdtensor.kernels.cpu.cut import cut
-from mdtensor.kernels.cpu.exceptions import NONE
-from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program import products
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.rounding import multipliers
+from mdtensor.kernels.cpu.rounding.multipliers import NONE
+from mdtensor.kernels.cpu.rounding.rescale import rescale
+from mdtensor.kernels.cpu.threads.split import cut
 from mdtensor.kernels.reference import matmul as oracle
-from mdtensor.kernels.rescale import rescale
 
 RATIOS = st.floats(2**-14, 2**4, width=32)
 ZEROS = st.sampled_from([0, 1, 127, 128, 254, 255]) | st.integers(0, 255)
@@ -26,7 +28,7 @@ def found(ratios, zero_point, low, high):
     weight = np.array([[(high - low) // 255]] * len(ratios))
     bias = np.full(len(ratios), low, np.int32)
     given = weight, bias, multiplier, limbs, zero_point
-    multiplier, known = exceptions.with_exceptions(*given)
+    multiplier, known = multipliers.with_exceptions(*given)
     if not len(known):
         return None
     return list(zip(map(Fraction, multiplier.tolist()), known.tolist(), strict=True))
@@ -75,7 +77,7 @@ def test_all_sums_but_one_are_rounded_as_the_ratio_says(
     fewest = min(map(len, wrong.values()))
     answer = found([ratio], zero_point, low, high)
     if answer is None:
-        assert fewest > 1 or max(-low, high) * ratio > exceptions.MOST_CODE
+        assert fewest > 1 or max(-low, high) * ratio > multipliers.MOST_CODE
         return
     ((multiplier, known),) = answer
     assert wrong[multiplier] == ({known} if known != NONE else set())
@@ -99,10 +101,10 @@ def test_what_cannot_be():
     assert found(ratios, 0, -150_000, 150_000) is None, "codes past int16"
     multiplier, limbs = rescale(ratios)
     weight, bias = np.full((2, 3), 100), np.array([0, 2**31 - 1], np.int32)
-    same, none = exceptions.with_exceptions(weight, bias, multiplier, limbs, 0)
+    same, none = multipliers.with_exceptions(weight, bias, multiplier, limbs, 0)
     assert same is multiplier and not len(none), "sums past int32"
     nothing = np.zeros((0, 3)), np.zeros(0, np.int32)
-    assert not len(exceptions.with_exceptions(*nothing, *rescale([]), 0)[1])
+    assert not len(multipliers.with_exceptions(*nothing, *rescale([]), 0)[1])
 
 
 TAPS, CHANNELS = 64, 130
@@ -115,7 +117,7 @@ OWN = [Fraction(1000, 1000 * (3 * TAPS + 7 * i) + 331) for i in range(CHANNELS)]
 @pytest.fixture
 def linear():
     """(step, its exceptions)."""
-    if not runway.HOST.PRODUCTS_TAKE_EXCEPTIONS:
+    if not kernel_set.HOST.PRODUCTS_TAKE_EXCEPTIONS:
         pytest.skip("products of this runway look for ties")
     nothing = np.zeros(CHANNELS, np.int32)
     *_, known = products.product_constants(WEIGHT, nothing, OWN, 0)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.cpu import float_matmul, isa, layers
+from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu.generic import float_matmul
+from mdtensor.kernels.cpu.generic.weight_only import pack_rows, padded_rows
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.runway import families
-from mdtensor.kernels.cpu.weight_only import pack_rows, padded_rows
+from mdtensor.kernels.cpu.kernel_set import families
+from mdtensor.kernels.cpu.program import layers
 from mdtensor.kernels.reference import float_matmul as oracle, weight_only as of_codes
 from mdtensor.kernels.reference.rounding import round_to_float32
 

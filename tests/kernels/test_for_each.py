@@ -8,8 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import elements, f16c, for_each, isa
-from mdtensor.kernels.dense.layout import Operand, Refused
+from mdtensor.kernels.cpu import elements, isa
+from mdtensor.kernels.cpu.generic import f16c
+from mdtensor.kernels.cpu.user import for_each
+from mdtensor.kernels.numpy.layout import Operand, Refused
 from mdtensor.kernels.reference import for_each as oracle
 
 pytestmark = pytest.mark.compiled

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import float8
-from mdtensor.kernels.dense import conversion, half, pool, ufunc
+from mdtensor.kernels.cpu.generic import float8
+from mdtensor.kernels.numpy import conversion, float16, pool, ufunc
 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)  # no infinity, and its largest is even
 E5M2 = np.dtype(ml_dtypes.float8_e5m2)
@@ -155,11 +155,11 @@ def test_every_pair_is_rounded_from_the_exact_result(dtype, operation):
 @each_type
 @pytest.mark.parametrize("function", [np.sqrt, np.exp, np.negative, np.isnan, np.floor])
 def test_large_arrays_are_looked_up(dtype, function):
-    x = np.tile(everything(dtype), half.LARGE // 128)
-    large, small = half.unary(function, x), half.unary(function, x[:256])
+    x = np.tile(everything(dtype), float16.LARGE // 128)
+    large, small = float16.unary(function, x), float16.unary(function, x[:256])
     assert large.dtype == small.dtype
-    assert large.tobytes() == np.tile(small, half.LARGE // 128).tobytes()
-    strided = half.unary(function, x[::2])
+    assert large.tobytes() == np.tile(small, float16.LARGE // 128).tobytes()
+    strided = float16.unary(function, x[::2])
     assert strided.tobytes() == large[::2].tobytes()
 
 
@@ -168,23 +168,23 @@ def test_large_casts_are_looked_up(dtype):
     with np.errstate(over="ignore"):
         x = np.concatenate([near(dtype), [inf, -inf, 0.0, -0.0]]).astype(np.float32)
     x = np.concatenate([x, np.nextafter(x, np.float32(0)), [np.float32(np.nan)]])
-    many = np.tile(x, half.LARGE // len(x) + 1)
-    small, large = (half.rounded(v, dtype) for v in (x, many))
+    many = np.tile(x, float16.LARGE // len(x) + 1)
+    small, large = (float16.rounded(v, dtype) for v in (x, many))
     assert large.tobytes() == np.tile(small, len(many) // len(x)).tobytes()
-    backward = half.rounded(many[::-1], dtype)
+    backward = float16.rounded(many[::-1], dtype)
     assert backward.tobytes() == large[::-1].tobytes()
-    wide = half.widened(np.tile(everything(dtype), 64)[::-1])
+    wide = float16.widened(np.tile(everything(dtype), 64)[::-1])
     want = np.tile(everything(dtype).astype(np.float32), 64)[::-1]
     assert np.array_equal(wide, want, equal_nan=True)
 
 
 def test_pairs_broadcast_in_their_table():
     x, y = everything(E5M2)[:, None], np.tile(everything(E5M2), (64, 1, 1))
-    found = half.binary(np.multiply, x, y)
+    found = float16.binary(np.multiply, x, y)
     assert found.shape == (64, 256, 256)
-    small = half.binary(np.multiply, x[7], y[3, 0])
+    small = float16.binary(np.multiply, x[7], y[3, 0])
     assert found[5, 7].tobytes() == small.tobytes()
-    assert half.binary(np.less, x, y).dtype == bool
+    assert float16.binary(np.less, x, y).dtype == bool
 
 
 def test_the_border_of_a_pool_is_no_number():
@@ -196,9 +196,9 @@ def test_the_border_of_a_pool_is_no_number():
 
 
 def test_integers_of_few_bits_are_no_floats():
-    assert not half.is_narrow(np.dtype(ml_dtypes.int4))
-    assert not half.is_narrow(np.dtype("V1"))
-    assert half.is_narrow(E4M3)
+    assert not float16.is_narrow(np.dtype(ml_dtypes.int4))
+    assert not float16.is_narrow(np.dtype("V1"))
+    assert float16.is_narrow(E4M3)
 
 
 @each_type

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.cpu import bfloat16, f16c, float16, isa
+from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu.generic import bfloat16, f16c, float16
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.dense import half, ufunc
+from mdtensor.kernels.numpy import float16 as half, ufunc
 
 FLOAT16, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 TYPES = {"float16": (FLOAT16, float16), "bfloat16": (BFLOAT16, bfloat16)}

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.cpu.program import Program
-from mdtensor.kernels.cpu.steps import Add, Lookup
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.steps import Add, Lookup
 
 RNG = np.random.default_rng(5)
 SHAPE = (2, 40)

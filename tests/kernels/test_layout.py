@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.dense import layout
+from mdtensor.kernels.numpy import layout
 
 
 @st.composite

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels import observe
-from mdtensor.kernels.dense import manipulation, matmul, pool, sorting, ufunc
-from mdtensor.kernels.dense.team import LARGE
+from mdtensor.kernels.numpy import manipulation, matmul, pool, sorting, ufunc
+from mdtensor.kernels.numpy.threads import LARGE
 
 FLOATS = np.ones((2, 4), np.float32)
 FLOAT32 = np.dtype(np.float32)
@@ -34,7 +34,7 @@ def test_a_kernel_of_numpy_is_named_and_its_parts_are_not() -> None:
         pool.max_pool2d(image, two, two, (0, 0, 0, 0), two)
         sorting.sort(FLOATS, 0, False)
     places = ["manipulation.concat", "pool.max_pool2d", "sorting.sort"]
-    assert names(seen) == [f"kernels.dense.{place}" for place in places]
+    assert names(seen) == [f"kernels.numpy.{place}" for place in places]
     assert seen.casts == [("int8", "float32")]
 
 
@@ -48,7 +48,7 @@ def test_compiled_kernels_report_themselves_to_the_inner_block() -> None:
         observe.ran("gemm", "avx2")
     assert outer.kernels == [("gemm", "avx2")]
     assert inner.kernels[0] == ("lookup", "generic") and inner.kernels[0].is_compiled
-    assert names(inner)[1:] == ["kernels.dense.matmul.matmul"]
+    assert names(inner)[1:] == ["kernels.numpy.matmul.matmul"]
 
 
 def test_elements_that_threads_share_are_one_kernel() -> None:

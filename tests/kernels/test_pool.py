@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu.steps import AvgPool, MaxPool
+from mdtensor.kernels.cpu.program.steps import AvgPool, MaxPool
 from mdtensor.kernels.reference import pool as oracle
 
 CASES = [

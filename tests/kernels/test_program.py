@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.cpu.program import Program
-from mdtensor.kernels.cpu.steps import Add, Lookup
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.steps import Add, Lookup
 
 SCRIPT = Path(__file__).with_name("mixed_net.py")
 mixed_net = runpy.run_path(str(SCRIPT))

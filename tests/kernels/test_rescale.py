@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.rescale import LIMB_BITS, float32_of, rescale, rescale_pair
+from mdtensor.kernels.cpu.rounding.rescale import (
+    LIMB_BITS,
+    float32_of,
+    rescale,
+    rescale_pair,
+)
 
 scales = st.floats(2**-12, 2**12, width=32)
 

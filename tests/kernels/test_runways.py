@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 from numba.core import types
 
-from mdtensor.kernels.cpu import conv as generic_conv, isa
-from mdtensor.kernels.cpu.exceptions import NO_EXCEPTIONS, NONE
-from mdtensor.kernels.cpu.record import Window
-from mdtensor.kernels.cpu.runway import families
+from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu.generic import conv as generic_conv
+from mdtensor.kernels.cpu.kernel_set import families
+from mdtensor.kernels.cpu.program.record import Window
+from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
+from mdtensor.kernels.cpu.rounding.rescale import rescale, rescale_pair
 from mdtensor.kernels.reference import (
     elementwise as exact,
     reduction as exact_reduction,
 )
-from mdtensor.kernels.rescale import rescale, rescale_pair
 
 excepting = runpy.run_path(str(Path(__file__).with_name("excepting.py")))["excepting"]
 #: Of the runways in `dot/` a process has one, emulated where the CPU lacks it.
@@ -180,7 +181,7 @@ def test_gemm_meets_exceptions(matmul, m, k, n, share):
 
 @pytest.mark.parametrize("width", range(1, 7))
 def test_tiles_take_all_rows(width):
-    from mdtensor.kernels.cpu.dot import matmul
+    from mdtensor.kernels.cpu.dot8 import matmul
 
     full = matmul.tile_rows(width)
     for m in range(1, 60):

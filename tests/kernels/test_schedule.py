@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.dense import schedule
-from mdtensor.kernels.dense.team import Team
+from mdtensor.kernels.numpy.threads import Team
 
 both = pytest.mark.parametrize("scheduling", schedule.PIECES)
 MANY = 100_000
@@ -107,7 +107,7 @@ def test_four_threads_submit_at_once(scheduling: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_shares_out_work(scheduling: str, monkeypatch: Any) -> None:
-    from mdtensor.kernels.dense.team import TEAM
+    from mdtensor.kernels.numpy.threads import TEAM
 
     monkeypatch.setattr(schedule, "TEAM", TEAM)
     before, TEAM.size = TEAM.size, 2

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import isa
-from mdtensor.kernels.cpu.products import Conv2d, Linear
-from mdtensor.kernels.cpu.steps import Dequantize, Lookup, Mul
+from mdtensor.kernels.cpu.program.products import Conv2d, Linear
+from mdtensor.kernels.cpu.program.steps import Dequantize, Lookup, Mul
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.reference.matmul import gemm_u8s8s32
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.dense import team, ufunc
-from mdtensor.kernels.dense.team import Team
+from mdtensor.kernels.numpy import threads as team, ufunc
+from mdtensor.kernels.numpy.threads import Team
 
 PIECE = 1 << 13
 LONG = 9 * PIECE + 123

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.pairs import two_prod, two_sum
+from mdtensor.kernels.cpu.user.pairs import two_prod, two_sum
 from mdtensor.wide import Wide, exp, log, log1p
 
 PRECISE = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)

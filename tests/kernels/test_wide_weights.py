@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import runway
-from mdtensor.kernels.cpu.program import Program
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.wide_weights import Repeated, conv2d, linear
 from mdtensor.kernels.reference import conv as oracle
 
@@ -27,10 +27,10 @@ def weights(rng, *shape):
     return made
 
 
-@pytest.fixture(params=[runway.HOST.DEPTHWISE_BITS, 8])
+@pytest.fixture(params=[kernel_set.HOST.DEPTHWISE_BITS, 8])
 def bits(request, monkeypatch):
     """Of depthwise weights in kernels: as here, and as on a CPU that has no more."""
-    monkeypatch.setattr(runway.HOST, "DEPTHWISE_BITS", request.param)
+    monkeypatch.setattr(kernel_set.HOST, "DEPTHWISE_BITS", request.param)
     return request.param
 
 
@@ -91,6 +91,6 @@ def test_depthwise_sums_that_float32_does_not_hold_are_products():
         weight = np.full((groups, 1, taps + more, 1), -255)
         step = conv2d(weight, groups=groups)
         assert isinstance(step, Repeated) == (
-            more == 1 or runway.HOST.DEPTHWISE_BITS == 8
+            more == 1 or kernel_set.HOST.DEPTHWISE_BITS == 8
         )
         assert (step(x) == -255 * 255 * (taps + more)).all()

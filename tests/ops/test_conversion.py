@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import mdtensor as md
 from mdtensor.device import _REGISTRY as DEVICES
 from mdtensor.errors import CastError, DeviceError, DispatchError, OptionError
-from mdtensor.kernels.dense import conversion as kernel
+from mdtensor.kernels.numpy import conversion as kernel
 
 PLAIN = [leaf.dtype for leaf in md.leaves()[:15]]
 #: Significant bits, and the exponent of the largest number.

@@ -9,9 +9,9 @@ import pytest
 
 import mdtensor as md
 from mdtensor.errors import PromotionError
-from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import RULE_SETS
 from mdtensor.promotion.table import SHORT
+from mdtensor.spec.spec import TensorSpec
 
 TYPES = [md.dtype(name) for name in SHORT]
 NUMPY = [

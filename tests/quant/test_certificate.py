@@ -17,9 +17,17 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.cpu import invoke, isa, jobs, plan, products, runway, steps
+from mdtensor.kernels.cpu import isa, jobs, kernel_set
+from mdtensor.kernels.cpu.program import interpret, products, step as plan, steps
 from mdtensor.kernels.cpu.wide_weights import Repeated
-from mdtensor.quant.certificate import cases, draw, published, runs, stepping, verdict
+from mdtensor.quant.certificate import (
+    case as draw,
+    cases,
+    published,
+    runs,
+    stepping,
+    verify,
+)
 from mdtensor.quant.certificate.digest import Case, digest
 from mdtensor.quant.ops import bound
 from mdtensor.quant.ops.weight_only import KeptLayer
@@ -42,7 +50,7 @@ def kernels_of(module: ModuleType) -> set[str]:
 
 def integer_kernels() -> set[str]:
     """Those of every family."""
-    families = vars(runway.families("generic")).items()
+    families = vars(kernel_set.families("generic")).items()
     found = (kernels_of(module) for n, module in families if n not in SUMS_OF_FLOATS)
     return set().union(*found)
 
@@ -85,7 +93,7 @@ def subclasses(kind: type) -> set[type]:
 
 def test_every_step_has_a_case(ran: dict[str, Any]) -> None:
     kinds = {step.kind for step in ran["steps"] if step.parts == (step,)}
-    assert kinds == set(range(len(invoke.INVOKE)))
+    assert kinds == set(range(len(interpret.INVOKE)))
     ours = {c for c in subclasses(plan.Step) if c.__module__.startswith("mdtensor.")}
     assert {type(step) for step in ran["steps"]} == ours
 
@@ -181,10 +189,10 @@ def small(expected: list[Any]) -> tuple[Case, ...]:
 GOOD = [np.array([[1, 2], [3, 4]], np.uint8), np.array([5.0, np.nan], np.float32)]
 
 
-def judged(*given: runs.Run) -> verdict.Verdict:
+def judged(*given: runs.Run) -> verify.Verdict:
     two = small(GOOD)
     known = digest(zip([c.title for c in two], GOOD, strict=True))
-    return verdict.judged(two, given, known)
+    return verify.judged(two, given, known)
 
 
 def test_equal_results_conform() -> None:
@@ -198,7 +206,7 @@ def test_the_first_difference_is_named() -> None:
     bad = [np.array([[1, 2], [9, 9]], np.uint8), GOOD[1]]
     found = judged(of_results(GOOD), of_results(bad))
     assert not found.conforms
-    assert found.first == verdict.Difference("k0: n", 1, (1, 0), "3", "9")
+    assert found.first == verify.Difference("k0: n", 1, (1, 0), "3", "9")
     assert [t.mismatches for t in found.tallies] == [(0, 2), (0, 0)]
 
 
@@ -208,12 +216,12 @@ def test_the_first_difference_is_named() -> None:
 )
 def test_type_and_shape_count(wrong: Any, got: str) -> None:
     found = judged(of_results([wrong, GOOD[1]]))
-    assert found.first == verdict.Difference("k0: n", 0, (), "uint8[2,2]", got)
+    assert found.first == verify.Difference("k0: n", 0, (), "uint8[2,2]", got)
 
 
 def test_zeros_of_both_signs_differ() -> None:
-    assert verdict.unequal(np.array([-0.0]), np.array([0.0])).all()
-    assert not verdict.unequal(np.zeros(0), np.zeros(0)).any()
+    assert verify.unequal(np.array([-0.0]), np.array([0.0])).all()
+    assert not verify.unequal(np.zeros(0), np.zeros(0)).any()
 
 
 def test_a_process_that_fails_does_not_conform() -> None:
@@ -236,7 +244,7 @@ def test_each_case_is_told_when_it_is_computed() -> None:
     code = "import sys; print('a'); print('b'); sys.stderr.write('no'); sys.exit(3)"
     ended = runs.watched([sys.executable, "-c", code], {}, lambda: told.append(None))
     assert (ended, len(told)) == ((3, "no"), 2)
-    verdict.judged(cases.chosen(True)[:2], (), "", told.append)
+    verify.judged(cases.chosen(True)[:2], (), "", told.append)
     assert len(told) == 4
 
 
@@ -246,7 +254,7 @@ def test_the_shares_of_a_certificate_come_to_its_cost() -> None:
     runs.compute(["sve"], True, told.append)
     assert sum(told) == sum(cases.costs(quick, 2))
     each, oracle = sum(told), cases.ORACLE * len(quick)
-    assert verdict.total_cost(True, False) == len(runs.runways(False)) * each + oracle
+    assert verify.total_cost(True, False) == len(runs.runways(False)) * each + oracle
 
 
 def test_a_kernel_costs_most_at_its_first_case() -> None:

@@ -7,15 +7,16 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.quant import QInt16Tensor, QParams, Table, functions, long_tables, tables
+from mdtensor.quant import QInt16Tensor, QParams, Table
+from mdtensor.quant.lookup import build, functions, int16
 
 UNARY = {
-    md.relu: tables.relu,
-    md.relu6: tables.relu6,
-    md.hardswish: tables.hardswish,
-    md.sigmoid: tables.sigmoid,
-    md.tanh: tables.tanh,
-    md.exp: tables.exp,
+    md.relu: build.relu,
+    md.relu6: build.relu6,
+    md.hardswish: build.hardswish,
+    md.sigmoid: build.sigmoid,
+    md.tanh: build.tanh,
+    md.exp: build.exp,
     md.silu: functions.silu,
     md.mish: functions.mish,
     md.selu: functions.selu,
@@ -31,11 +32,11 @@ CASES += [
     for s in (0.01, -3.0, 7.0, Fraction(1, 3))
 ]
 CASES += [
-    (md.hardsigmoid, {"alpha": a, "beta": b}, tables.hardsigmoid(a, b))
+    (md.hardsigmoid, {"alpha": a, "beta": b}, build.hardsigmoid(a, b))
     for a, b in ((1 / 6, 0.5), (1e6, -1e6), (-1e300, 1e300), (Fraction(1, 7), 0))
 ]
 CASES += [
-    (md.clip, {"min": low, "max": high}, tables.clip(low, high))
+    (md.clip, {"min": low, "max": high}, build.clip(low, high))
     for low, high in ((-1, 2), (None, Fraction(1, 3)), (-(10**400), 10**400))
 ]
 NAMES = [f"{f.__name__} {str(options)[:40]}" for f, options, _ in CASES]
@@ -58,14 +59,14 @@ def some_codes(rng, count):
 
 @pytest.fixture(autouse=True)
 def anew():
-    long_tables._table.cache_clear()
+    int16._table.cache_clear()
 
 
 @named
 def test_codes_are_correctly_rounded(operation, options, function, monkeypatch):
     rng = np.random.default_rng(0)
     codes = some_codes(rng, 40)
-    monkeypatch.setattr(long_tables, "steps_of", of_those(codes))
+    monkeypatch.setattr(int16, "steps_of", of_those(codes))
     for grid in GRIDS:
         x = QInt16Tensor(codes, grid)
         for out in OUTS:
@@ -112,7 +113,7 @@ def test_ties_of_the_exact_function_go_to_even():
 
 def test_tanh_is_below_its_argument_where_that_is_a_tie(monkeypatch):
     codes = np.arange(-20, 21)
-    monkeypatch.setattr(long_tables, "steps_of", of_those(codes))
+    monkeypatch.setattr(int16, "steps_of", of_those(codes))
     x = QInt16Tensor(codes.astype(np.int16), scale=2.0**-60)
     found = md.tanh(x, out=QParams(2.0**-59, dtype=quant.qint16)).buffer
     assert np.array_equal(found, np.sign(codes) * (np.abs(codes) // 2))
@@ -121,12 +122,12 @@ def test_tanh_is_below_its_argument_where_that_is_a_tie(monkeypatch):
 @pytest.mark.parametrize("seed", range(20))
 def test_near_ties_are_decided_exactly(seed, monkeypatch):
     """The line passes a middle of two codes by less than float64 tells."""
-    monkeypatch.setattr(long_tables, "steps_of", of_those(np.array([7])))
+    monkeypatch.setattr(int16, "steps_of", of_those(np.array([7])))
     alpha = np.random.default_rng(seed).uniform(1e8, 1e9)
     x, out = QInt16Tensor([7], scale=1.0), QParams(0.3)
     beta = float(out.fraction * Fraction(5, 2) - Fraction(alpha) * 7)
     found = md.hardsigmoid(x, alpha=alpha, beta=beta, out=out)
-    line = tables.hardsigmoid(alpha, beta)
+    line = build.hardsigmoid(alpha, beta)
     assert found.codes.tolist() == [by_definition(line, 7, x.qparams, out)]
 
 
@@ -154,7 +155,7 @@ def test_shapes_and_strides_are_those_of_the_argument(shape):
     for x in (QInt16Tensor(codes, scale=0.1), QInt16Tensor(codes.T, scale=0.1)):
         found = md.sigmoid(x, out=out)
         assert found.shape == x.shape and isinstance(found.buffer, np.ndarray)
-        each = [by_definition(tables.sigmoid, c, x.qparams, out) for c in x.buffer.flat]
+        each = [by_definition(build.sigmoid, c, x.qparams, out) for c in x.buffer.flat]
         assert found.buffer.ravel().tolist() == each
 
 

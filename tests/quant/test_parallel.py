@@ -7,7 +7,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor import OptionError, quant
-from mdtensor.kernels.cpu import jobs, program
+from mdtensor.kernels.cpu import jobs
+from mdtensor.kernels.cpu.program import program
 from mdtensor.quant import parallel
 
 
@@ -76,7 +77,7 @@ def network():
 
 
 def test_a_model_gives_its_bytes_on_two_threads(monkeypatch):
-    from mdtensor.quant.model.plan import Plan
+    from mdtensor.quant.model.run.plan import Plan
 
     monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 100)
     counts = []

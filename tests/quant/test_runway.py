@@ -12,11 +12,12 @@ import pytest
 
 import mdtensor as md
 from mdtensor import OptionError, quant
-from mdtensor.kernels.cpu import invoke, isa, layers, runway
-from mdtensor.kernels.cpu.products import Conv2d
-from mdtensor.kernels.cpu.program import Program
-from mdtensor.kernels.cpu.steps import Lookup
-from mdtensor.quant.ops.keeping import kept
+from mdtensor.kernels.cpu import isa, kernel_set
+from mdtensor.kernels.cpu.program import interpret, layers
+from mdtensor.kernels.cpu.program.products import Conv2d
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.steps import Lookup
+from mdtensor.quant.ops.kernels import kept
 
 SCRIPT = Path(__file__).parents[1] / "kernels" / "mixed_net.py"
 mixed_net = runpy.run_path(str(SCRIPT))
@@ -25,7 +26,7 @@ OTHERS = [name for name in isa.here() if name != isa.RUNWAY]
 
 
 def own():
-    return runway.CHOSEN.get().name
+    return kernel_set.CHOSEN.get().name
 
 
 def test_a_context_chooses_and_ends():
@@ -55,9 +56,9 @@ def test_steps_and_layers_keep_the_runway_on_which_they_were_made(name):
     with quant.runway(name):
         step = Conv2d(np.ones((8, 8, 1, 1), np.int8))
         layer = layers.Linear(np.ones((8, 8), np.float32))
-    assert step.on is layer.on is runway.kernels(name.removesuffix(isa.EMULATED))
+    assert step.on is layer.on is kernel_set.kernels(name.removesuffix(isa.EMULATED))
     assert step.runway in folders
-    assert step.kernel == runway.HOST.gemm_u8s8s32.__name__
+    assert step.kernel == kernel_set.HOST.gemm_u8s8s32.__name__
 
 
 def light(x):
@@ -117,8 +118,8 @@ def test_a_program_runs_on_the_runway_on_which_it_was_made():
     assert np.array_equal(executable(x, threads=2)[0], REVERSED)
     assert executable.pieces == [1]
     assert executable.profile(x, repeat=1).shape == (1,)
-    assert invoke.invokers(isa.RUNWAY) is invoke.INVOKE
-    ran = invoke.invokers("generic")[invoke.LOOKUP]
+    assert interpret.invokers(isa.RUNWAY) is interpret.INVOKE
+    ran = interpret.invokers("generic")[interpret.LOOKUP]
     assert isa.IS_JIT_DISABLED or len(ran.signatures) == 1
 
 

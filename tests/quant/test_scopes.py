@@ -7,13 +7,13 @@ from threading import Barrier
 import pytest
 
 from mdtensor import quant
-from mdtensor.kernels.cpu import runway
+from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant import parallel, rules
 
 BLOCKS = {
     "rounding": (lambda: quant.rounding("onnx"), rules.CURRENT.get),
     "threads": (lambda: quant.threads(3), parallel._CURRENT.get),
-    "runway": (lambda: quant.runway("generic"), lambda: runway.CHOSEN.get().name),
+    "runway": (lambda: quant.runway("generic"), lambda: kernel_set.CHOSEN.get().name),
 }
 VALUES = {"rounding": "onnx", "threads": 3, "runway": "generic"}
 

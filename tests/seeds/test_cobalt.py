@@ -14,7 +14,8 @@ from support.shelf import Shelf, shelved
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.dispatch import _OPERATIONS, Operation
+from mdtensor.dispatch import Operation
+from mdtensor.dispatch.operation import _OPERATIONS
 from mdtensor.errors import (
     CastError,
     DeviceError,
@@ -24,7 +25,7 @@ from mdtensor.errors import (
     ShapeError,
     WriteError,
 )
-from mdtensor.kernels.cpu import for_each
+from mdtensor.kernels.cpu.user import for_each
 
 pytestmark = pytest.mark.usefixtures("registered_as_before")
 
@@ -274,7 +275,7 @@ def test_c10_a_missing_method_names_the_nearest() -> None:
     assert text.startswith(
         "sin(Int64Tensor): no method: x is Int64Tensor, not FloatingTensor | "
         "ComplexTensor. Use astype(x, float32), lossy beyond 2**24. Nearest: "
-        "sin(FloatingTensor | ComplexTensor) at mdtensor/ops/trigonometry.py:"
+        "sin(FloatingTensor | ComplexTensor) at mdtensor/ops/math.py:"
     )
 
 

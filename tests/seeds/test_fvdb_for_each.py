@@ -185,7 +185,7 @@ def test_f13_increment_strided() -> None:
 @compiled
 def test_f13_compiled_and_in_python() -> None:
     """F13: one function lowered twice gives one result."""
-    from mdtensor.kernels.cpu import for_each as fast
+    from mdtensor.kernels.cpu.user import for_each as fast
     from mdtensor.kernels.reference import for_each as slow
 
     x = np.arange(MANY, dtype=np.int64)
@@ -211,7 +211,8 @@ def square_up(i, x, y):
 @compiled
 def test_f14_contiguous_loops_are_vectorized() -> None:
     """F14: upstream does not vectorize; LLVM does here, bounds checked or not."""
-    from mdtensor.kernels.cpu import for_each as kernels, isa
+    from mdtensor.kernels.cpu import isa
+    from mdtensor.kernels.cpu.user import for_each as kernels
 
     if "avx2" not in isa.FEATURES:
         pytest.skip("other wide registers")
@@ -350,7 +351,7 @@ def test_f16_the_number_of_indices_is_checked_when_compiled() -> None:
 @compiled
 def test_f17_two_kernels_for_three_operands(monkeypatch: Any) -> None:
     """F17: all eight layouts of a ternary operation, two loops."""
-    from mdtensor.kernels.cpu import for_each as kernels
+    from mdtensor.kernels.cpu.user import for_each as kernels
 
     monkeypatch.setattr(kernels, "_LOOPS", {})
     for flags in itertools.product((False, True), repeat=3):

@@ -20,7 +20,7 @@ from support.scan import COVERAGE, METHODS, SPACE, Shelf
 from support.shelf import shelved
 
 import mdtensor as md
-from mdtensor import dispatch
+from mdtensor.dispatch import operation
 from mdtensor.errors import (
     CoverageError,
     DispatchError,
@@ -89,7 +89,7 @@ class Other(Coordinate, of=Number):
 @pytest.fixture(autouse=True)
 def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Operations and threads are as before after each test."""
-    monkeypatch.setattr(dispatch, "_OPERATIONS", dict(dispatch._OPERATIONS))
+    monkeypatch.setattr(operation, "_OPERATIONS", dict(operation._OPERATIONS))
     before = md.get_num_threads()
     yield
     md.set_num_threads(before)

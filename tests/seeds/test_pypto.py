@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import DYNAMIC, Dim, TensorSpec, TileSpec, dispatch, dtypes, registration
+from mdtensor import DYNAMIC, Dim, TensorSpec, TileSpec, dtypes
+from mdtensor.dispatch import builder, operation as dispatch
 from mdtensor.errors import (
     DispatchError,
     OptionError,
@@ -39,7 +40,7 @@ PAIRS = [
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
     """Operations are ours alone, and what a test registers is gone after it."""
-    kept = [dispatch._OPERATIONS, registration._PENDING, dtypes._REGISTRY]
+    kept = [dispatch._OPERATIONS, builder._PENDING, dtypes._REGISTRY]
     before = [dict(registry) for registry in kept]
     for name in [*md.operations()]:
         if not name.startswith(("mdtensor.generics.", "mdtensor.quant.")):
@@ -255,7 +256,7 @@ def test_p3_all_offenders_are_listed_at_once() -> None:
 
 def test_p3_what_an_import_checks() -> None:
     """P3: descriptions and rules of deduction of ours, at each import."""
-    from mdtensor.catalog import check_declared
+    from mdtensor.dispatch.catalog import check_declared
 
     check_declared(md.operations())
 

@@ -10,7 +10,8 @@ import numpy as np
 from support.samples import codes, floats, integers, sample
 
 import mdtensor as md
-from mdtensor import catalog, quant, registry, tables
+from mdtensor import quant, registry, tables
+from mdtensor.dispatch import catalog
 from mdtensor.errors import shown
 from mdtensor.quant.tensor import spec_of
 

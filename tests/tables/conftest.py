@@ -2,9 +2,9 @@
 
 import pytest
 
-from mdtensor import dispatch
+from mdtensor.dispatch import operation
 
 
 @pytest.fixture(autouse=True)
 def operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_OPERATIONS", dict(dispatch._OPERATIONS))
+    monkeypatch.setattr(operation, "_OPERATIONS", dict(operation._OPERATIONS))

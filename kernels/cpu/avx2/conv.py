@@ -9,7 +9,7 @@ are kept in a ring, so at stride 1 and 2 each is made once.
 import numpy as np
 
 from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.avx2.conv_tile import (
+from mdtensor.kernels.cpu.avx2.depthwise_tile import (
     OUTPUTS,
     TAP,
     VECTOR,
@@ -29,7 +29,7 @@ from mdtensor.kernels.cpu.avx2.lines import (
 )
 from mdtensor.kernels.cpu.avx2.simd import LANES
 from mdtensor.kernels.cpu.certain import is_certain
-from mdtensor.kernels.cpu.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
+from mdtensor.kernels.cpu.generic.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.ties import certain_offset, limit_codes, offset_of
 

@@ -17,7 +17,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import isa, vectors
-from mdtensor.kernels.cpu.float_matmul import PANEL, pack_f32 as pack_f32
+from mdtensor.kernels.cpu.generic.float_matmul import PANEL, pack_f32 as pack_f32
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
 

@@ -6,7 +6,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.conv import im2col_pixel, im2col_u8 as plain_im2col
+from mdtensor.kernels.cpu.generic.conv import im2col_pixel, im2col_u8 as plain_im2col
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 

@@ -10,7 +10,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from mdtensor.kernels.cpu import vectors
-from mdtensor.kernels.cpu.avx2.conv_tile import OUTPUTS, VECTOR
+from mdtensor.kernels.cpu.avx2.depthwise_tile import OUTPUTS, VECTOR
 from mdtensor.kernels.cpu.avx2.simd import LANES, WORDS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I8, I32, I64

@@ -25,13 +25,13 @@ from mdtensor.kernels.cpu.avx2.float_matmul import (
     load_floats,
     multiply_block,
 )
-from mdtensor.kernels.cpu.float_matmul import PANEL
-from mdtensor.kernels.cpu.jit import kernel
-from mdtensor.kernels.cpu.vectors import I8, I32, I64
-from mdtensor.kernels.cpu.weight_only import (
+from mdtensor.kernels.cpu.generic.float_matmul import PANEL
+from mdtensor.kernels.cpu.generic.weight_only import (
     pack_grid as pack_grid,
     pack_rows as pack_rows,
 )
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vectors import I8, I32, I64
 
 # rows up to which codes go straight to registers, of 8 and of 4 bits
 FEW_S8, FEW_U4 = 4, 3

@@ -7,9 +7,9 @@ the last block overlaps the one before.
 
 import numpy as np
 
-from mdtensor.kernels.cpu.dot import simd
-from mdtensor.kernels.cpu.dot.conv_tile import BLOCK, GROUP, HALF, arrange
-from mdtensor.kernels.cpu.dot.epilogue import QUAD
+from mdtensor.kernels.cpu.dot8 import simd
+from mdtensor.kernels.cpu.dot8.conv_tile import BLOCK, GROUP, HALF, arrange
+from mdtensor.kernels.cpu.dot8.epilogue import QUAD
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import address_of
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mdtensor.kernels.cpu.dot.simd import PRODUCT, TILE
+from mdtensor.kernels.cpu.dot8.simd import PRODUCT, TILE
 from mdtensor.kernels.cpu.jit import kernel
 
 HAS_ONE_SHAPE = TILE == 4  # of tiles; no other is compiled

@@ -3,7 +3,7 @@
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from mdtensor.kernels.rescale import float32_of
+from mdtensor.kernels.cpu.rounding.rescale import float32_of
 
 
 def exp_f32(x):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdtensor.cli.dispatch.looking import chosen, functions, is_called
+from mdtensor.cli.dispatch.query import chosen, functions, is_called
 from mdtensor.diagnose import Finding, Report, analyze
 from mdtensor.diagnose.baseline import Baseline, Entry
 from mdtensor.diagnose.finding import LEVELS

@@ -198,10 +198,10 @@ def explain(
 ) -> None:
     """Explain what a call with these types runs, and why no other method does."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import looking, text
+    from mdtensor.cli.dispatch import query, text
 
-    call = looking.function(operation, modules or ())
-    found = diagnose.explain(call, *looking.types(types or (), [call]))
+    call = query.function(operation, modules or ())
+    found = diagnose.explain(call, *query.types(types or (), [call]))
     answer(found, form, text.show_explained, asdict(found))
 
 
@@ -214,10 +214,10 @@ def suggest(
 ) -> None:
     """The method after which a call with these types works, tried."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import looking, text
+    from mdtensor.cli.dispatch import query, text
 
-    call = looking.function(operation, modules or ())
-    found = diagnose.suggest(call, *looking.types(types or (), [call]))
+    call = query.function(operation, modules or ())
+    found = diagnose.suggest(call, *query.types(types or (), [call]))
     answer(found, form, text.show_plain, asdict(found))
 
 
@@ -227,9 +227,9 @@ def methods(
 ) -> None:
     """The methods of a function, the most specific first."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import looking, text
+    from mdtensor.cli.dispatch import query, text
 
-    found = diagnose.methods(looking.function(operation, modules or ()))
+    found = diagnose.methods(query.function(operation, modules or ()))
     answer(found, form, text.show_methods, [asdict(method) for method in found])
 
 
@@ -245,10 +245,10 @@ def methods_with(
 ) -> None:
     """The methods that take an argument of a type."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import looking, text
+    from mdtensor.cli.dispatch import query, text
 
-    calls = looking.functions(modules or (), pattern)
-    (kind,) = looking.types([cls], calls)
+    calls = query.functions(modules or (), pattern)
+    (kind,) = query.types([cls], calls)
     found = diagnose.methods_with(kind, calls, supertypes=not exact)
     answer(found, form, text.show_methods, [asdict(method) for method in found])
 
@@ -268,13 +268,13 @@ def coverage(
 ) -> None:
     """How many tuples of types each method answers, and how many none does."""
     from mdtensor import diagnose
-    from mdtensor.cli.dispatch import looking, text
+    from mdtensor.cli.dispatch import query, text
 
     names = operations or ()
-    calls = [looking.function(name, modules or ()) for name in names]
-    calls = calls if names else [*looking.functions(modules or ())]
+    calls = [query.function(name, modules or ()) for name in names]
+    calls = calls if names else [*query.functions(modules or ())]
     if html is not None:
-        from mdtensor.cli.dispatch.page import write_page
+        from mdtensor.cli.dispatch.html import write_page
 
         typer.echo(write_page(calls, html))
         return

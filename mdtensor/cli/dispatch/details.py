@@ -9,7 +9,7 @@ from mdtensor.cli.dispatch.entries import Cell, Entry
 from mdtensor.cli.dispatch.matrix import mark
 from mdtensor.device import Device
 from mdtensor.diagnose import Finding
-from mdtensor.markup import Markup, joined, tag
+from mdtensor.html import Markup, joined, tag
 
 
 def details(shown: Sequence[Entry]) -> Markup:

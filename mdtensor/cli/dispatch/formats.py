@@ -16,7 +16,7 @@ from mdtensor.errors import OptionError
 
 TEXT, JSON = "text", "json"
 Findings = Iterator[Finding]
-SCHEMA = 1
+JSON_SCHEMA = 1
 #: Annotations of one level that GitHub shows for a step.
 SHOWN = 10
 GITHUB = {"error": "error", "warning": "warning", "info": "notice"}
@@ -26,7 +26,7 @@ def facts(checked: Checked) -> dict[str, Any]:
     """All of it as plain data."""
     report = checked.report
     return {
-        "schema": SCHEMA,
+        "schema": JSON_SCHEMA,
         "tool": "mdtensor",
         "version": mdtensor.__version__,
         "functions": len(report.functions),

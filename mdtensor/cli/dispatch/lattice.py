@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mdtensor.diagnose.hints import qualified, type_name
 from mdtensor.dtypes import DType
-from mdtensor.markup import Markup, tag
+from mdtensor.html import Markup, tag
 from mdtensor.tensor import Tensor, leaves
 
 LINE, GAP, GLYPH, PAD = 22, 40, 6.8, 8

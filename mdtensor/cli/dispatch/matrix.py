@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from mdtensor.cli.dispatch.entries import Cell, Entry
-from mdtensor.cli.support import MARKS
+from mdtensor.cli.host import MARKS
 from mdtensor.device import Device
 from mdtensor.dtypes import DType
-from mdtensor.markup import Markup, joined, tag
+from mdtensor.html import Markup, joined, tag
 
 Column = tuple[Device, DType]
 

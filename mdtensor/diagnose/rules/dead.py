@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import plum
 
 from mdtensor.diagnose.finding import Finding, counted
+from mdtensor.diagnose.fixes import spellings
 from mdtensor.diagnose.hints import SHOWN, bits
-from mdtensor.diagnose.resolve import spellings
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Study

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import plum
 
 from mdtensor.diagnose.finding import Finding
+from mdtensor.diagnose.fixes import spellings
 from mdtensor.diagnose.hints import Hint
-from mdtensor.diagnose.resolve import spellings
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Registered
 from mdtensor.diagnose.study import Study

@@ -2,5 +2,5 @@
 
 Each rule is in the file of its family. Rules change the element type of a spec with
 `TensorSpec.with_dtype`, which keeps the device, and compute sizes with
-`mdtensor.generics.shapes`.
+`mdtensor.spec.shapes`.
 """

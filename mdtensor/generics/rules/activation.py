@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics.options import choice, number
-from mdtensor.generics.shapes import DYNAMIC, normalize_axis
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.options import choice, number
+from mdtensor.spec.shapes import DYNAMIC, normalize_axis
+from mdtensor.spec.spec import TensorSpec
 
 GELU = ("none", "tanh")
 

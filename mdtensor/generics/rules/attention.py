@@ -6,10 +6,10 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.errors import OptionError, ShapeError, shown
-from mdtensor.generics.options import flag, number
-from mdtensor.generics.shapes import DYNAMIC, Shape, are_like, broadcast_shapes, is_size
-from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import result_type
+from mdtensor.spec.options import flag, number
+from mdtensor.spec.shapes import DYNAMIC, Shape, are_like, broadcast_shapes, is_size
+from mdtensor.spec.spec import TensorSpec
 
 
 def attended(

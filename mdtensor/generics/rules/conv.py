@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
-from mdtensor.generics.options import flag
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.generics.windows import (
+from mdtensor.promotion import result_type
+from mdtensor.spec.options import flag
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.spec.windows import (
     check_image,
     check_signal,
     conv1d_window,
@@ -19,7 +20,6 @@ from mdtensor.generics.windows import (
     pool1d_window,
     pool_window,
 )
-from mdtensor.promotion import result_type
 
 
 def convolution(

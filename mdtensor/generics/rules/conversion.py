@@ -8,8 +8,8 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.device import device as find_device
 from mdtensor.errors import CastError
-from mdtensor.generics.options import flag
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.options import flag
+from mdtensor.spec.spec import TensorSpec
 from mdtensor.type_info import isdtype
 
 

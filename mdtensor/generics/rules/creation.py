@@ -9,8 +9,8 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.device import device as find_device
 from mdtensor.errors import CastError, OptionError, ShapeError, shown
-from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import fit_scalar, is_weak
+from mdtensor.spec.spec import TensorSpec
 
 
 def like(

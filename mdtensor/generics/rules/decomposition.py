@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mdtensor import dtypes
-from mdtensor.generics.options import choice, flag
-from mdtensor.generics.rules.elementwise import component
 from mdtensor.generics.rules.linalg import (
     check_matrix,
     check_solvable,
     check_square,
 )
-from mdtensor.generics.shapes import DYNAMIC
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.elementwise import component
+from mdtensor.spec.options import choice, flag
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
 
 #: The complex type whose parts are of a real one, under any promotion rules.
 COMPLEX = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}

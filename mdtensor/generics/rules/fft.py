@@ -6,9 +6,9 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
-from mdtensor.generics.options import choice
-from mdtensor.generics.rules.elementwise import component
-from mdtensor.generics.shapes import (
+from mdtensor.spec.elementwise import component
+from mdtensor.spec.options import choice
+from mdtensor.spec.shapes import (
     DYNAMIC,
     Shape,
     integers,
@@ -16,7 +16,7 @@ from mdtensor.generics.shapes import (
     normalize_axes,
     normalize_axis,
 )
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.spec import TensorSpec
 
 NORMS = ("backward", "ortho", "forward")
 #: The type of a spectrum of real numbers, by what they are stored in.

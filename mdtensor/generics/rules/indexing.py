@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.errors import OptionError, PromotionError, ShapeError
-from mdtensor.generics.keys import index_shape
-from mdtensor.generics.shapes import (
+from mdtensor.promotion import can_cast, fit_scalar, is_weak
+from mdtensor.spec.indices import index_shape
+from mdtensor.spec.shapes import (
     Shape,
     broadcast_shapes,
     check_broadcast,
     normalize_axis,
 )
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.promotion import can_cast, fit_scalar, is_weak
+from mdtensor.spec.spec import TensorSpec
 
 
 def indexed(x: TensorSpec, *, key: Any, **_: Any) -> TensorSpec:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
-from mdtensor.generics.options import number
-from mdtensor.generics.rules.elementwise import component
 from mdtensor.generics.rules.reduction import accumulator, reduction
-from mdtensor.generics.shapes import (
+from mdtensor.promotion import result_type
+from mdtensor.spec.elementwise import component
+from mdtensor.spec.options import number
+from mdtensor.spec.shapes import (
     DYNAMIC,
     Shape,
     are_like,
@@ -20,8 +21,7 @@ from mdtensor.generics.shapes import (
     is_size,
     normalize_axes,
 )
-from mdtensor.generics.spec import TensorSpec, is_tensor
-from mdtensor.promotion import result_type
+from mdtensor.spec.spec import TensorSpec, is_tensor
 
 #: Orders of matrix norms; None is "fro".
 #: The real types that LAPACK computes in; complex types consist of two of them.

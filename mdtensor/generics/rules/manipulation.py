@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
-from mdtensor.generics.options import flag
-from mdtensor.generics.shapes import (
+from mdtensor.promotion import fit_scalar, result_type
+from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import (
     DYNAMIC,
     are_like,
     check_broadcast,
@@ -25,8 +26,7 @@ from mdtensor.generics.shapes import (
     reshape_shape,
     roll_steps,
 )
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.promotion import fit_scalar, result_type
+from mdtensor.spec.spec import TensorSpec
 
 
 def reshaped(
@@ -78,7 +78,7 @@ def expanded(x: TensorSpec, *, axis: Any, **_: Any) -> TensorSpec:
     )
 
 
-def broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
+def infer_broadcast_to(x: TensorSpec, *, shape: Any, **_: Any) -> TensorSpec:
     """Infer the requested shape."""
     wanted = partial_sizes(shape, 0, "Use sizes from 0")
     check_broadcast(x.shape, wanted)

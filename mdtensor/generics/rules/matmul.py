@@ -6,7 +6,8 @@ from typing import Any
 
 from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
 from mdtensor.generics.rules.linalg import check_square
-from mdtensor.generics.shapes import (
+from mdtensor.promotion import result_type
+from mdtensor.spec.shapes import (
     DYNAMIC,
     Shape,
     broadcast_shapes,
@@ -17,8 +18,7 @@ from mdtensor.generics.shapes import (
     matmul_shape,
     normalize_axis,
 )
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.promotion import result_type
+from mdtensor.spec.spec import TensorSpec
 
 
 def matrix_product(x1: TensorSpec, x2: TensorSpec, **_: Any) -> TensorSpec:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
-from mdtensor.generics.options import number
-from mdtensor.generics.shapes import (
+from mdtensor.spec.options import number
+from mdtensor.spec.shapes import (
     DYNAMIC,
     Shape,
     are_like,
@@ -15,7 +15,7 @@ from mdtensor.generics.shapes import (
     is_size,
     normalize_axes,
 )
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.spec import TensorSpec
 
 
 def per_channel(

@@ -6,9 +6,9 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.errors import CastError, OptionError
-from mdtensor.generics.options import flag, number
-from mdtensor.generics.shapes import check_nonempty, reduced_shape
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.options import flag, number
+from mdtensor.spec.shapes import check_nonempty, reduced_shape
+from mdtensor.spec.spec import TensorSpec
 
 #: How far a kind of numbers reaches; a sum may be held in its own kind or above.
 _REACH = {

@@ -8,10 +8,10 @@ from math import floor, isfinite
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
-from mdtensor.generics.options import choice, flag, number
-from mdtensor.generics.shapes import DYNAMIC
-from mdtensor.generics.spec import TensorSpec
-from mdtensor.generics.windows import check_image, pair, single
+from mdtensor.spec.options import choice, flag, number
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.spec.windows import check_image, pair, single
 
 MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 

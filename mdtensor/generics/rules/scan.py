@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.errors import OptionError, ShapeError, shown
-from mdtensor.generics.options import flag
 from mdtensor.generics.rules.reduction import accumulator
-from mdtensor.generics.shapes import (
-    Shape,
-    concat_shape,
-    is_size,
-    longer,
-    normalize_axis,
-)
-from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import result_type
+from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import Shape, concat_shape, is_size, longer, normalize_axis
+from mdtensor.spec.spec import TensorSpec, is_tensor
 
 
 def accumulated(

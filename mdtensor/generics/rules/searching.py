@@ -6,12 +6,12 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics.options import choice
-from mdtensor.generics.rules.elementwise import joint_type
 from mdtensor.generics.rules.reduction import extreme, reduction
-from mdtensor.generics.shapes import DYNAMIC, are_like, broadcast_shapes, normalize_axis
-from mdtensor.generics.spec import TensorSpec, is_tensor
 from mdtensor.promotion import is_weak
+from mdtensor.spec.elementwise import joint_type
+from mdtensor.spec.options import choice
+from mdtensor.spec.shapes import DYNAMIC, are_like, broadcast_shapes, normalize_axis
+from mdtensor.spec.spec import TensorSpec, is_tensor
 
 
 def index(

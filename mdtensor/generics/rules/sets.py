@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mdtensor import dtypes
-from mdtensor.generics.options import flag
-from mdtensor.generics.rules.elementwise import joint_type, one_tensor
-from mdtensor.generics.shapes import DYNAMIC
-from mdtensor.generics.spec import TensorSpec
 from mdtensor.promotion import is_weak
+from mdtensor.spec.elementwise import joint_type, one_tensor
+from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
 
 
 class UniqueAllResult(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor import dtypes
-from mdtensor.generics.options import flag
-from mdtensor.generics.shapes import normalize_axis
-from mdtensor.generics.spec import TensorSpec
+from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import normalize_axis
+from mdtensor.spec.spec import TensorSpec
 
 
 def ordered(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import mdtensor as md
-from mdtensor.generics.windows import padding4, pair
 from mdtensor.quant.model.emit.table import Sink, emits
 from mdtensor.quant.model.graph import Node
+from mdtensor.spec.windows import padding4, pair
 
 
 @emits(md.conv2d)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.onnx.build import Builder, Operator
 
 
 def axes_of(g: Builder, op: Operator, opset: int) -> tuple[int, ...] | None:

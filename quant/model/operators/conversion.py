@@ -9,9 +9,9 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.errors import MdtensorError
-from mdtensor.quant.model.build import Builder, Operator, element_type
+from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
+from mdtensor.quant.model.onnx.operators.table import reads
 from mdtensor.quant.model.operators.arguments import fixed_shape
-from mdtensor.quant.model.operators.table import reads
 
 
 @reads("Cast", "CastLike")

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.operators.table import reads
+from mdtensor.quant.model.onnx.sizes import cut
 from mdtensor.quant.model.operators.arguments import fixed_shape
-from mdtensor.quant.model.operators.table import reads
-from mdtensor.quant.model.sizes import cut
 
 #: An end that files write for the end of an axis, whatever its size; the least of them.
 FAR = 2**31 - 1

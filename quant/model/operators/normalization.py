@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.operators.table import reads
 from mdtensor.quant.model.operators.arguments import as_matrix, fixed_shape
-from mdtensor.quant.model.operators.table import reads
 
 #: Shares that are an operation of ours.
 SHARES = {"Softmax": md.softmax, "LogSoftmax": md.log_softmax}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.build import Builder, Operator
-from mdtensor.quant.model.operators.table import reads
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.operators.table import reads
 
 
 @reads("Gemm")

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.build import Builder, Operator
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.operators.table import reads
 from mdtensor.quant.model.operators.arguments import fixed_shape
-from mdtensor.quant.model.operators.table import reads
 
 HALF = Fraction(1, 2)
 MODES = {"linear": "bilinear", "cubic": "bicubic"}

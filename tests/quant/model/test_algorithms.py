@@ -14,12 +14,12 @@ from mdtensor.quant import (
     quantize,
     quantize_weights,
 )
-from mdtensor.quant.model.algorithms import ALGORITHMS, algorithm
-from mdtensor.quant.model.calibrate import calibrate
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.model.model import Model
-from mdtensor.quant.model.quantize import quantize_graph
+from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, algorithm
+from mdtensor.quant.model.quantize.calibrate import calibrate
+from mdtensor.quant.model.quantize.quantize import quantize_graph
 
 RNG = np.random.default_rng(11)
 MIX = RNG.standard_normal((5, 16 * 9 * 9))

@@ -17,8 +17,8 @@ from mdtensor.quant import (
     MSEObserver,
     PercentileObserver,
 )
-from mdtensor.quant.model.calibrate import Calibration, calibrate
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.quantize.calibrate import Calibration, calibrate
 
 SPEC = md.TensorSpec(md.Float32Tensor, (-1, 3))
 GRAPH = Graph(

@@ -11,14 +11,14 @@ import pytest
 from onnx import helper, numpy_helper
 
 from mdtensor.errors import ModelError
-from mdtensor.quant.model.files import (
+from mdtensor.quant.model.onnx.files import (
     check_writable,
     external_path,
     initializer_array,
     read_model,
     write_file,
 )
-from mdtensor.quant.model.read import read_graph
+from mdtensor.quant.model.onnx.read import read_graph
 
 NODE = helper.make_node("Add", ["x", "w"], ["y"], "add")
 

@@ -11,9 +11,9 @@ import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant import QInt8Tensor, QInt32Tensor, QUInt8Tensor
 from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.grids import fold_grids
-from mdtensor.quant.model.read import read_graph
-from mdtensor.quant.model.rewrite import simplify
+from mdtensor.quant.model.onnx.qdq import fold_grids
+from mdtensor.quant.model.onnx.read import read_graph
+from mdtensor.quant.model.passes.simplify import simplify
 
 F32 = np.float32
 X = np.random.default_rng(2).standard_normal((1, 2, 4, 4), F32)
@@ -320,7 +320,7 @@ def test_the_own_quantization_of_onnxruntime(
     import onnx
     from onnxruntime import quantization
 
-    from mdtensor.quant.model.write import write_graph
+    from mdtensor.quant.model.onnx.write import write_graph
 
     class Samples(quantization.CalibrationDataReader):
         def __init__(self) -> None:

@@ -10,9 +10,9 @@ from onnx import helper
 
 from mdtensor.errors import ModelError
 from mdtensor.quant.model.model import load
-from mdtensor.quant.model.read import read_graph
-from mdtensor.quant.model.rewrite import simplify
-from mdtensor.quant.model.write import write_graph
+from mdtensor.quant.model.onnx.read import read_graph
+from mdtensor.quant.model.onnx.write import write_graph
+from mdtensor.quant.model.passes.simplify import simplify
 
 I64 = np.int64
 

@@ -11,7 +11,7 @@ from mdtensor.cli import demo_data
 from mdtensor.errors import ModelError
 from mdtensor.quant.model.graph import Graph
 from mdtensor.quant.model.model import load
-from mdtensor.quant.model.read import read_graph
+from mdtensor.quant.model.onnx.read import read_graph
 
 ONES = {"w": np.ones((3,), np.float32)}
 

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.quant import QUInt8Tensor
-from mdtensor.quant.model import rewrite
 from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.passes import simplify
 
 RNG = np.random.default_rng(5)
 FEATURES = md.TensorSpec(md.Float32Tensor, (2, 4, 5, 5))
@@ -72,7 +72,7 @@ HARD = {"three": number(3), "six": number(6), "sixth": number(1 / 6)}
 #: pass, graph, names of the operations that are left
 CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
     "constants": (
-        rewrite.fold_constants,
+        simplify.fold_constants,
         chain(
             ROWS,
             [
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["matmul"],
     ),
     "identity": (
-        rewrite.drop_identities,
+        simplify.drop_identities,
         chain(
             ROWS,
             [
@@ -97,42 +97,42 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["relu"],
     ),
     "a cast that changes the type stays": (
-        rewrite.drop_identities,
+        simplify.drop_identities,
         chain(ROWS, [Node("i", md.astype, ("x", md.float64), "i")]),
         ["astype"],
     ),
     "linear": (
-        rewrite.name_linear,
+        simplify.name_linear,
         chain(ROWS, [node(md.matmul, "x w", "y")], w=weights(4, 2)),
         ["linear"],
     ),
     "linear needs a matrix": (
-        rewrite.name_linear,
+        simplify.name_linear,
         chain(ROWS, [node(md.matmul, "x w", "y")], w=weights(4)),
         ["matmul"],
     ),
     "batch norm": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(FEATURES, [CONV, NORM], w=W, **BATCH_NORM),
         ["conv2d"],
     ),
     "batch norm behind a bias": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(FEATURES, [BIASED, NORM], w=W, b=B, **BATCH_NORM),
         ["conv2d"],
     ),
     "batch norm with another reader of the convolution": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(FEATURES, [CONV, NORM, node(md.add, "c n", "y")], w=W, **BATCH_NORM),
         ["conv2d", "batch_norm", "add"],
     ),
     "batch norm behind a linear layer": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(ROWS, [LINEAR, NORM], w=weights(6, 4), **BATCH_NORM),
         ["linear"],
     ),
     "no batch norm whose weights leave float32": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(
             FEATURES,
             [CONV, NORM],
@@ -142,12 +142,12 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv2d", "batch_norm"],
     ),
     "batch norm of another axis than that of the outputs": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(STACK, [LINEAR, NORM], w=weights(6, 4), **BATCH_NORM),
         ["linear", "batch_norm"],
     ),
     "batch norm of a transposed convolution": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(
             FEATURES,
             [node(md.conv_transpose2d, "x w -", "c", stride=2), NORM],
@@ -157,7 +157,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv_transpose2d"],
     ),
     "batch norm of a transposed convolution in groups": (
-        rewrite.fold_batch_norms,
+        simplify.fold_batch_norms,
         chain(
             FEATURES,
             [node(md.conv_transpose2d, "x w -", "c", stride=2, groups=2), NORM],
@@ -167,24 +167,24 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv_transpose2d", "batch_norm"],
     ),
     "factor": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(FEATURES, [CONV, node(md.mul, "c k", "y")], w=W, k=weights(1)),
         ["conv2d"],
     ),
     "factor of each channel, on the left": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(FEATURES, [CONV, node(md.mul, "k c", "y")], w=W, k=weights(6, 1, 1)),
         ["conv2d"],
     ),
     "factor of a biased layer": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(
             FEATURES, [BIASED, node(md.mul, "c k", "y")], w=W, b=B, k=weights(6, 1, 1)
         ),
         ["conv2d"],
     ),
     "factor of a linear layer": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(
             ROWS,
             [node(md.linear, "x w -", "c"), node(md.mul, "c k", "y")],
@@ -194,7 +194,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["linear"],
     ),
     "factor of a transposed convolution in groups": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(
             FEATURES,
             [
@@ -208,12 +208,12 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv_transpose2d"],
     ),
     "no factor along the width": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(FEATURES, [CONV, node(md.mul, "c k", "y")], w=W, k=weights(5)),
         ["conv2d", "mul"],
     ),
     "no factor that leaves float32": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(
             FEATURES,
             [CONV, node(md.mul, "c k", "y")],
@@ -223,7 +223,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv2d", "mul"],
     ),
     "no factor so small that its digits are lost": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(
             FEATURES,
             [CONV, node(md.mul, "c k", "y")],
@@ -233,7 +233,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv2d", "mul"],
     ),
     "no factor so small in a group of a transposed convolution": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(
             FEATURES,
             [
@@ -246,12 +246,12 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv_transpose2d", "mul"],
     ),
     "a factor of 0": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(FEATURES, [CONV, node(md.mul, "c k", "y")], w=W, k=number(0)),
         ["conv2d"],
     ),
     "no factor of a layer with another reader": (
-        rewrite.fold_factors,
+        simplify.fold_factors,
         chain(
             FEATURES,
             [CONV, node(md.mul, "c k", "n"), node(md.add, "c n", "y")],
@@ -261,29 +261,29 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv2d", "mul", "add"],
     ),
     "bias": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1, 6, 1, 1)),
         ["conv2d"],
     ),
     "bias of all channels": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1)),
         ["conv2d"],
     ),
     "bias on the left": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "k c", "y")], w=W, k=weights(6, 1, 1)),
         ["conv2d"],
     ),
     "bias on a bias": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(
             FEATURES, [BIASED, node(md.add, "c k", "y")], w=W, b=B, k=weights(6, 1, 1)
         ),
         ["conv2d"],
     ),
     "bias of a transposed convolution": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(
             FEATURES,
             [
@@ -296,19 +296,19 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["conv_transpose2d"],
     ),
     "no bias along the width": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(5)),
         ["conv2d", "add"],
     ),
     "no bias that adds an axis": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(
             FEATURES, [CONV, node(md.add, "c k", "y")], w=W, k=weights(1, 1, 6, 1, 1)
         ),
         ["conv2d", "add"],
     ),
     "bias of a linear layer": (
-        rewrite.fold_biases,
+        simplify.fold_biases,
         chain(
             ROWS,
             [node(md.linear, "x w -", "c"), node(md.add, "c k", "y")],
@@ -318,32 +318,32 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["linear"],
     ),
     "relu": (
-        rewrite.name_activations,
+        simplify.name_activations,
         chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=None)]),
         ["relu"],
     ),
     "relu up to the largest float": (
-        rewrite.name_activations,
+        simplify.name_activations,
         chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=3.4028234663852886e38)]),
         ["relu"],
     ),
     "relu6": (
-        rewrite.name_activations,
+        simplify.name_activations,
         chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=6.0)]),
         ["relu6"],
     ),
     "another clip": (
-        rewrite.name_activations,
+        simplify.name_activations,
         chain(ROWS, [node(md.clip, "x", "y", min=0.0, max=5.0)]),
         ["clip"],
     ),
     "hardsigmoid": (
-        rewrite.name_activations,
+        simplify.name_activations,
         chain(ROWS, [ADD3, RAMP, node(md.div, "r six", "y")], **HARD),
         ["hardsigmoid"],
     ),
     "no hardsigmoid that adds an axis": (
-        rewrite.name_activations,
+        simplify.name_activations,
         chain(
             ROWS,
             [ADD3, RAMP, node(md.div, "r six", "y")],
@@ -352,7 +352,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["add", "relu6", "div"],
     ),
     "no hardswish that adds an axis": (
-        rewrite.name_hardswish,
+        simplify.name_hardswish,
         chain(
             ROWS,
             [ADD3, RAMP, node(md.mul, "x r", "m"), node(md.div, "m six", "y")],
@@ -361,7 +361,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["add", "relu6", "mul", "div"],
     ),
     "product divided": (
-        rewrite.name_hardswish,
+        simplify.name_hardswish,
         chain(
             ROWS,
             [ADD3, RAMP, node(md.mul, "x r", "m"), node(md.div, "m six", "y")],
@@ -370,7 +370,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["hardswish"],
     ),
     "product times a sixth": (
-        rewrite.name_hardswish,
+        simplify.name_hardswish,
         chain(
             ROWS,
             [ADD3, RAMP, node(md.mul, "r x", "m"), node(md.mul, "sixth m", "y")],
@@ -379,7 +379,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["hardswish"],
     ),
     "times hardsigmoid": (
-        rewrite.name_hardswish,
+        simplify.name_hardswish,
         chain(
             ROWS,
             [
@@ -390,7 +390,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["hardswish"],
     ),
     "times a steeper hardsigmoid": (
-        rewrite.name_hardswish,
+        simplify.name_hardswish,
         chain(
             ROWS,
             [
@@ -401,7 +401,7 @@ CASES: dict[str, tuple[Callable[[Graph], Graph], Graph, list[str]]] = {
         ["hardsigmoid", "mul"],
     ),
     "everything": (
-        rewrite.simplify,
+        simplify.simplify,
         chain(
             FEATURES,
             [
@@ -437,7 +437,7 @@ def test_a_small_factor_of_float16_takes_no_digits() -> None:
     known = {"w": md.asarray(w.astype("f2")), "k": md.asarray(np.float16(1e-4))}
     nodes = [node(md.conv2d, "x w -", "c"), node(md.mul, "c k", "y")]
     before = chain(md.TensorSpec(md.Float16Tensor, x.shape), nodes, **known)
-    ((_, found),) = rewrite.simplify(before).run({"x": x}).items()
+    ((_, found),) = simplify.simplify(before).run({"x": x}).items()
     exact = np.einsum("oc,nchw->nohw", w.astype("f2")[..., 0, 0].astype(float), x)
     exact *= float(np.float16(1e-4))
     np.testing.assert_allclose(np.asarray(found), exact, rtol=0.01, atol=1e-7)
@@ -445,20 +445,20 @@ def test_a_small_factor_of_float16_takes_no_digits() -> None:
 
 def test_a_pass_that_finds_nothing_changes_nothing() -> None:
     plain = chain(ROWS, [node(md.softmax, "x", "y", axis=1)])
-    for find in rewrite.PASSES:
+    for find in simplify.PASSES:
         assert find(plain) is plain
 
 
 def test_the_name_of_an_output_is_kept() -> None:
     cast = Node("o", md.astype, ("x", md.float32), "o")
-    assert names(rewrite.simplify(chain(ROWS, [cast]))) == ["astype"]
+    assert names(simplify.simplify(chain(ROWS, [cast]))) == ["astype"]
 
 
 def test_a_bound_below_the_largest_number_is_kept() -> None:
     """1e39 is more than any float32, but not more than any float64."""
     x = md.TensorSpec(md.Float64Tensor, (3,))
     before = chain(x, [node(md.clip, "x", "y", min=0.0, max=1e39)])
-    after = rewrite.simplify(before)
+    after = simplify.simplify(before)
     found = after.run({"x": np.array([1e40, -1.0, 5.0])})["y"]
     assert found.tolist() == [1e39, 0.0, 5.0]
 
@@ -467,7 +467,7 @@ def test_folded_constants_are_in_row_major_order() -> None:
     nodes = [node(md.permute_dims, "w", "t", axes=(1, 0)), node(md.neg, "s", "n")]
     nodes += [node(md.matmul, "x t", "m"), node(md.mul, "m n", "y")]
     graph = chain(ROWS, nodes, w=weights(2, 4), s=number(2))
-    after = rewrite.fold_constants(graph)
+    after = simplify.fold_constants(graph)
     assert names(after) == ["matmul", "mul"]
     assert after.constants["t"].buffer.flags.c_contiguous
     assert after.constants["n"].shape == ()
@@ -477,7 +477,7 @@ def test_folded_constants_are_in_row_major_order() -> None:
 def test_a_quantized_constant_is_no_number() -> None:
     k = QUInt8Tensor(np.array(6, np.uint8), scale=1.0)
     graph = Graph({}, (), {"k": k}, ("k",))
-    assert rewrite.scalar(graph, "k") is None
+    assert simplify.scalar(graph, "k") is None
 
 
 UNARY = (md.relu, md.relu6, md.hardswish, md.sigmoid, md.neg, md.tanh)
@@ -512,7 +512,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 @given(graphs())
 def test_any_graph_keeps_its_meaning(graph: Graph) -> None:
-    simple = rewrite.simplify(graph)
+    simple = simplify.simplify(graph)
     assert len(simple.nodes) <= len(graph.nodes)
     assert simple.outputs == graph.outputs
     x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -549,7 +549,7 @@ def test_each_pass_keeps_what_the_classifier_computes(
     output = literal_graph.outputs[0]
     wanted = np.asarray(literal_graph.run(feeds)[output])
     graph = literal_graph
-    for find in rewrite.PASSES:
+    for find in simplify.PASSES:
         graph = find(graph)
         found = np.asarray(graph.run(feeds)[output])
         np.testing.assert_allclose(found, wanted, rtol=1e-4, err_msg=find.__name__)

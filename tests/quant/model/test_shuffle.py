@@ -9,7 +9,7 @@ import pytest
 import mdtensor as md
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
-from mdtensor.quant.model.rewrite import simplify
+from mdtensor.quant.model.passes.simplify import simplify
 
 RNG = np.random.default_rng(6)
 SHAPE = (2, 4, 5, 3)

@@ -9,7 +9,7 @@ from onnx import helper
 
 import mdtensor as md
 from mdtensor.errors import ModelError
-from mdtensor.quant.model.read import read_graph
+from mdtensor.quant.model.onnx.read import read_graph
 
 INT = {"dtype": np.int64}
 

@@ -10,7 +10,7 @@ import mdtensor as md
 from mdtensor.errors import ModelError
 from mdtensor.quant import QParams, quantize, quint8
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.verify import NEAR_TIE, NodeCheck, ties, verify
+from mdtensor.quant.model.run.verify import NEAR_TIE, NodeCheck, ties, verify
 
 SPEC = md.TensorSpec(md.Float32Tensor, (2, 3))
 GRID = QParams(0.5, 10, dtype=quint8)
@@ -30,9 +30,9 @@ def test_the_classifier_node_by_node(small_graph: Graph, crops: Any) -> None:
 
 def test_a_wrong_operation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime gets relu where we compute a sigmoid."""
-    from mdtensor.quant.model.emit import operations
+    from mdtensor.quant.model.onnx import write_operators
 
-    monkeypatch.setitem(operations.SAME, md.sigmoid, "Relu")
+    monkeypatch.setitem(write_operators.SAME, md.sigmoid, "Relu")
     made = Graph(
         {"x": SPEC},
         (

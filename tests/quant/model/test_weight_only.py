@@ -15,10 +15,10 @@ from mdtensor.quant import (
     patches,
     quantize_weights,
 )
-from mdtensor.quant.model.algorithms import ALGORITHMS
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.model.model import Model, load
+from mdtensor.quant.model.quantize.algorithms import ALGORITHMS
 
 RNG = np.random.default_rng(23)
 MIX = RNG.standard_normal((5, 8 * 6 * 6))

@@ -7,14 +7,14 @@ from hypothesis import example, given, strategies as st
 
 import mdtensor as md
 from mdtensor.quant import MinMaxObserver
-from mdtensor.quant.model.algorithms import WeightAlgorithm
-from mdtensor.quant.model.calibrate import calibrate
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.quantize import quantize_graph
-from mdtensor.quant.model.read import read_graph
-from mdtensor.quant.model.rewrite import simplify
-from mdtensor.quant.model.weights import floor_of
-from mdtensor.quant.model.write import write_graph
+from mdtensor.quant.model.onnx.read import read_graph
+from mdtensor.quant.model.onnx.write import write_graph
+from mdtensor.quant.model.passes.simplify import simplify
+from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
+from mdtensor.quant.model.quantize.calibrate import calibrate
+from mdtensor.quant.model.quantize.quantize import quantize_graph
+from mdtensor.quant.model.quantize.weights import floor_of
 
 RNG = np.random.default_rng(9)
 X, W, B = (

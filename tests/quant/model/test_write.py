@@ -12,9 +12,9 @@ from mdtensor.errors import ModelError
 from mdtensor.quant import QParams, QUInt8Tensor, quantize, quint8, requantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import Model, load
-from mdtensor.quant.model.read import read_graph
-from mdtensor.quant.model.rewrite import simplify
-from mdtensor.quant.model.write import serialized, write_graph
+from mdtensor.quant.model.onnx.read import read_graph
+from mdtensor.quant.model.onnx.write import serialized, write_graph
+from mdtensor.quant.model.passes.simplify import simplify
 
 ROWS = md.TensorSpec(md.Float32Tensor, (2, 3))
 GRID = QParams(0.05, 100, dtype=quint8)

@@ -14,8 +14,8 @@ from mdtensor.errors import ModelError
 from mdtensor.quant import QParams, dequantize, quantize
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.model import load
-from mdtensor.quant.model.read import read_graph
-from mdtensor.quant.model.write import write_graph
+from mdtensor.quant.model.onnx.read import read_graph
+from mdtensor.quant.model.onnx.write import write_graph
 from mdtensor.quant.tensor import quantized
 
 Run = Callable[[Any, dict[str, Any]], list[np.ndarray]]

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.quant import QInt8Tensor, QInt32Tensor, QParams
-from mdtensor.quant.ops import inside
+from mdtensor.quant.ops import blockwise
 
 ROWS = QParams(0.1, 3)
 BYTES = QParams(0.1, 131, dtype=quant.quint8)
@@ -128,7 +128,7 @@ def test_ties_of_powers_of_two_need_no_rationals(monkeypatch, exact):
     def refuse(*_):
         raise AssertionError("float64 holds these sums")
 
-    monkeypatch.setattr(inside.Sums, "_exactly", refuse)
+    monkeypatch.setattr(blockwise.Sums, "_exactly", refuse)
     rng = np.random.default_rng(0)
     x = QInt8Tensor(rng.integers(-128, 128, (8, 20)).astype(np.int8), scale=0.25)
 

@@ -20,7 +20,7 @@ from mdtensor.quant import (
     QUInt8Tensor,
     quint8,
 )
-from mdtensor.quant.ops.keeping import MOST, kept
+from mdtensor.quant.ops.kernels import MOST, kept
 
 RANDOM = np.random.default_rng(71)
 OUT = QParams(0.5, 100, dtype=quint8)

@@ -9,7 +9,8 @@ import pytest
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.quant import QInt8Tensor, QParams, Table, functions
+from mdtensor.quant import QInt8Tensor, QParams, Table
+from mdtensor.quant.lookup import functions
 
 X = QInt8Tensor([-100, -51, 5, 100], scale=0.1)
 

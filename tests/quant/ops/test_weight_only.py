@@ -5,8 +5,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.errors import ShapeError
-from mdtensor.generics.windows import conv_window
-from mdtensor.kernels.cpu import layers
+from mdtensor.kernels.cpu.program import layers
 from mdtensor.quant import (
     QParams,
     dequantize,
@@ -18,6 +17,7 @@ from mdtensor.quant import (
     quint8,
 )
 from mdtensor.quant.ops.weight_only import conv_layer, linear_layer
+from mdtensor.spec.windows import conv_window
 
 N, K = 21, 34
 GRIDS = {

@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor import DataError, LinAlgError, OptionError, ShapeError, quant
-from mdtensor.quant.model.algorithms import WeightAlgorithm
 from mdtensor.quant.model.graph import Node
+from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.weights import METHODS
 
 RNG = np.random.default_rng(3)

@@ -1,0 +1,75 @@
+"""What kernels do beside products, on AVX-512."""
+
+from llvmlite import ir
+
+from mdtensor.kernels.cpu import isa
+from mdtensor.kernels.cpu.dot8 import emulated, instructions
+from mdtensor.kernels.cpu.dot8.instructions import BYTES, LANES, S32, WORDS
+from mdtensor.kernels.cpu.vectors import (
+    I16,
+    I32,
+    constant,
+    permute,
+    splat,
+)
+
+# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
+UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(LANES))
+HAS_BYTE_PERMUTE = isa.DOT_RUNWAY == "vnni" and (
+    isa.IS_EMULATED or "avx512vbmi" in isa.FEATURES
+)
+
+machine = emulated if isa.IS_EMULATED else instructions
+minimum = machine.minimum
+maximum = machine.maximum
+to_int = machine.to_int
+rounding_rest = machine.rounding_rest
+larger_magnitude = machine.larger_magnitude
+permute_pair = machine.permute_pair
+load_masked = machine.load_masked
+store_masked = machine.store_masked
+multiply_pairs = machine.multiply_pairs
+
+
+def high_codes(b, quad):
+    """64 codes, the high halves of 4 vectors of int32, saturated.
+
+    128 bits of them are a dword of codes of each vector.
+    """
+    half = ir.Constant(S32, [16] * LANES)
+    words = [_alternating(b, b.lshr(quad[i], half), quad[i + 1]) for i in (0, 2)]
+    return _paired(b, words)
+
+
+def low_codes(b, quad):
+    """As `high_codes`, of the low halves."""
+    half = ir.Constant(S32, [16] * LANES)
+    words = [_alternating(b, quad[i], b.shl(quad[i + 1], half)) for i in (0, 2)]
+    return _paired(b, words)
+
+
+def saturated(b, quad):
+    """64 codes of 4 vectors of int32; 128 bits of them are a dword of each vector."""
+    words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
+    return machine.pack_bytes(b, *words)
+
+
+def _alternating(b, x, y):
+    """Even words of x, odd ones of y."""
+    order = [i + WORDS.count * (i % 2) for i in range(WORDS.count)]
+    halves = [b.bitcast(v, WORDS) for v in (x, y)]
+    return b.shuffle_vector(*halves, constant(I32, order))
+
+
+def _paired(b, words):
+    packed = machine.pack_bytes(b, *words)
+    places = [i // 16 * 16 + i // 8 % 2 * 8 + i % 4 * 2 + i // 4 % 2 for i in range(64)]
+    return machine.shuffle_bytes(b, packed, places)
+
+
+def narrowed(b, quad, zero_point):
+    """Four vectors of int32 plus `zero_point`, saturated, as 64 codes."""
+    moved = splat(b, b.trunc(zero_point, I16), 2 * LANES)
+    words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
+    packed = machine.pack_bytes(b, *[b.add(pair, moved) for pair in words])
+    return b.bitcast(permute(b, b.bitcast(packed, S32), UNPACKED), BYTES)

@@ -1,0 +1,364 @@
+"""Depthwise convolution by the product of four bytes: those of 4 neighbours in a row.
+
+The image stays where it is. A line of addresses says where the pixels of a row are, and
+those outside are one border pixel; so a tile knows of no edge. It takes 64 channels of
+4 pixels, puts the four bytes of each channel together, and meets every output that they
+belong to in one product, with weights shifted by the distance of the two. At stride 1 a
+group of 4 pixels has two outputs of 3 taps, in each of two rows.
+
+Blocks of channels are those of `blocks.py`. Weights of more than 8 bits are sums of
+several, each with kernel rows of its own.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.dot.blocks import (
+    HAS_HALVES,
+    arranged,
+    arranged_bias,
+    block_count,
+    block_start,
+    is_half,
+    pack_depthwise as pack_depthwise,
+)
+from mdtensor.kernels.cpu.dot8 import im2col, simd
+from mdtensor.kernels.cpu.dot8.conv_tile import (
+    BLOCK,
+    GROUP,
+    HALF,
+    SHIFT,
+    tile_s32,
+    tiles_u8,
+)
+from mdtensor.kernels.cpu.dot8.epilogue import QUAD, epilogue_of, lane_mask, resolve
+from mdtensor.kernels.cpu.generic import conv
+from mdtensor.kernels.cpu.generic.conv import DEPTHWISE_BITS as DEPTHWISE_BITS
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.rounding.multipliers import NONE
+from mdtensor.kernels.cpu.ties import certain_offset, limit_codes, offset_of
+from mdtensor.kernels.cpu.vectors import address_of, keep
+
+im2col_pitch = conv.im2col_pitch
+im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
+#: Weights are bytes: there is no room for a multiple.
+MOST_FACTOR = 0
+TAKES_EXCEPTIONS = True
+LINES = 1 << 16  # bytes of addresses that are found at once
+ROOM = 1 << 14  # bytes of the image that stay in the first cache for all blocks
+TWINS = simd.IS_WIDE  # are there registers for two rows of outputs?
+
+
+@kernel
+def tile_of(window, kernel_rows, oy):
+    """(rows, pixels, taps, stride) of the tiles that start at output row oy."""
+    kh, kw, sh, sw = window.kernel_h, window.kernel_w, window.stride_h, window.stride_w
+    dh, dw, oh, ow = window.dilation_h, window.dilation_w, window.out_h, window.out_w
+    if not TWINS or dw != 1 or (kw != 3 and kw != 5) or sw > 2:
+        return 1, 1, 0, 0
+    is_square = kw == 3 and kernel_rows == 3 and kh == 3
+    if is_square and sh == sw and dh == 1 and ow >= 2 and oy + 1 < oh:
+        return 2, 2, 3, sw
+    pixels = 4 if sw == 1 else 2
+    return (1, pixels, kw, sw) if ow >= pixels else (1, 1, 0, 0)
+
+
+@kernel
+def tiles_at_once(window, rows, pixels, tiles):
+    """Tiles of a row that a block takes before the next one: at least 4, as calls cost.
+
+    All of them, unless blocks share lines of the cache, as those of 96 channels do.
+    """
+    c = window.channels
+    if c < BLOCK or c % BLOCK == 0:
+        return max(1, tiles)
+    tile_bytes = (
+        (window.kernel_h + (rows - 1) * window.stride_h) * pixels * window.stride_w * c
+    )
+    return max(4, ROOM // tile_bytes)
+
+
+@kernel
+def line_width(window):
+    """Pixels of a line: all that a tile reads."""
+    kw, sw, dw, ow = window.kernel_w, window.stride_w, window.dilation_w, window.out_w
+    taps = (kw + GROUP - 1) // GROUP * GROUP
+    return (ow - 1) * sw + (taps - 1) * dw + 1 + GROUP
+
+
+@kernel
+def rows_at_once(window):
+    """Rows of outputs, an even number, whose lines are found together."""
+    kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
+    shared = (kh - 1) * dh  # lines that are found again for the next rows
+    rows = max(LINES // (8 * line_width(window)) - shared, shared) // sh
+    return max(2, min(rows, window.out_h + 1) // 2 * 2)
+
+
+@kernel
+def lines_of(window):
+    """Room for the lines of `rows_at_once`."""
+    kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
+    rows = min(rows_at_once(window), window.out_h)
+    count = (rows - 1) * sh + (kh - 1) * dh + 1
+    return np.empty((count, line_width(window)), np.int64)
+
+
+@kernel
+def find_lines(x, window, top, margins, lines):
+    """lines[i] = addresses of the pixels of row top + i, and of those left and right.
+
+    A tile reads 64 bytes; the last pixels of few channels are read from `spare`.
+    margins: by `margins_of`.
+    """
+    border, spare = address_of(margins[0], 0), margins[1]
+    h, w, c, left = window.height, window.width, window.channels, window.pad_left
+    count, width = lines.shape
+    room = h * w * c - (BLOCK - c if c < BLOCK else 0)
+    for i in range(np.uintp(count)):
+        y = top + np.int64(i)
+        is_row = 0 <= y < h
+        start = min(left, width) if is_row else width
+        end = max(start, min(left + w, width))
+        first = address_of(x, y * w * c) - left * c
+        for n in range(np.uintp(start)):
+            lines[i, n] = border
+        for n in range(np.uintp(start), np.uintp(end)):
+            lines[i, n] = first + np.int64(n) * c
+        for n in range(np.uintp(end), np.uintp(width)):
+            lines[i, n] = border
+        if is_row and (y + 1) * w * c > room:
+            for n in range(start, end):
+                over = (y * w + n - left + 1) * c - room
+                if over > 0:
+                    lines[i, n] = address_of(spare, over)
+
+
+@kernel
+def margins_of(x, window, x_zero_point):
+    """(a pixel of the border, the last 64 codes of the image and 0 behind them)."""
+    border = np.full(max(window.channels, BLOCK), x_zero_point, np.uint8)
+    spare, size = (
+        np.zeros(2 * BLOCK, np.uint8),
+        window.height * window.width * window.channels,
+    )
+    for i in range(min(BLOCK, size)):
+        spare[BLOCK - 1 - i] = x[size - 1 - i]
+    return border, spare
+
+
+@kernel(inline="always")
+def find_rows(line, pitch, count, size, table):
+    """table[i] = address of the line under kernel row i % count, for i < size.
+
+    Args: line, pitch: address of the first one, and bytes from one to the next.
+    """
+    for i in range(np.uintp(size)):
+        table[i] = line + np.int64(i % np.uintp(count)) * pitch
+
+
+@kernel
+def kernel_rows_of(window, packed):
+    """Rows of all the parts that weights are the sum of."""
+    size = len(packed) // block_count(window.channels)
+    return (size // SHIFT - 1) // (window.kernel_w + GROUP - 1)
+
+
+def running(name, halves, epilogue):
+    """A kernel `name` that does `tiles_u8` of what `tile_of` gives."""
+
+    def run(pixels, taps, stride, rows, job):
+        if TWINS:
+            if rows == 2:
+                if stride == 1:
+                    return tiles_u8(2, 2, 3, 1, halves, epilogue, job)
+                return tiles_u8(2, 2, 3, 2, halves, epilogue, job)
+            if taps == 3:
+                if stride == 1:
+                    return tiles_u8(1, 4, 3, 1, halves, epilogue, job)
+                return tiles_u8(1, 2, 3, 2, halves, epilogue, job)
+            if taps == 5:
+                if stride == 1:
+                    return tiles_u8(1, 4, 5, 1, halves, epilogue, job)
+                return tiles_u8(1, 2, 5, 2, halves, epilogue, job)
+        return tiles_u8(1, 1, 0, 0, halves, epilogue, job)
+
+    # by this name callers in other processes find it
+    run.__name__ = run.__qualname__ = name
+    return kernel(run)
+
+
+run_tiles = running("run_tiles", 1, 0)
+run_excepting_tiles = running("run_excepting_tiles", 1, 1)
+run_certain_tiles = running("run_certain_tiles", 1, 2)
+run_halves = running("run_halves", 2, 0)
+run_excepting_halves = running("run_excepting_halves", 2, 1)
+run_certain_halves = running("run_certain_halves", 2, 2)
+
+
+@kernel(inline="always")
+def run_block(is_halved, epilogue, pixels, taps, stride, rows, job):
+    """Tiles of a block, up to one that integers decide, see `tiles_u8`."""
+    if HAS_HALVES and is_halved:
+        if epilogue == 0:
+            return run_halves(pixels, taps, stride, rows, job)
+        if epilogue == 1:
+            return run_excepting_halves(pixels, taps, stride, rows, job)
+        return run_certain_halves(pixels, taps, stride, rows, job)
+    if epilogue == 0:
+        return run_tiles(pixels, taps, stride, rows, job)
+    if epilogue == 1:
+        return run_excepting_tiles(pixels, taps, stride, rows, job)
+    return run_certain_tiles(pixels, taps, stride, rows, job)
+
+
+@kernel
+def tiles_of(is_halved, ow, pixels, start, end):
+    """(first tile, end, outputs from the left half of vectors to the right one).
+
+    Of the tiles start to end of whole blocks; half blocks have half as many.
+    """
+    if not is_halved:
+        return start, end, 0
+    tiles = (ow + pixels - 1) // pixels
+    return (start + 1) // 2, (end + 1) // 2, ow - pixels * ((tiles + 1) // 2)
+
+
+@kernel
+def places_of(window, table, kernel_rows):
+    """Of a `Job`: lines (`table` by address), rows, taps, dilation and step."""
+    return (
+        table,
+        kernel_rows,
+        window.kernel_w,
+        8 * window.dilation_w,
+        8 * window.stride_w,
+    )
+
+
+@kernel
+def depthwise_u8s8u8(
+    x, window, c, packed, bias, multiplier, limbs, exceptions,
+    x_zero_point, zero_point, lo, hi, out,
+):  # fmt: skip
+    """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
+
+    Args:
+        x: uint8 [h, w, c], flat; pixels outside it count as x_zero_point.
+        window: a `record.Window`.
+        packed: int8, by `pack_depthwise`.
+        bias: int32 [c padded to 16], holds b - x_zero_point * sum of w[c].
+        multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`.
+        exceptions: int32 [c padded to 16], from `exceptions.py`, or [0] if there are
+            channels with many.
+        out: uint8 [oh, ow, c], flat, written, must not alias `x`.
+
+    Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
+    """
+    kh, sh, top = window.kernel_h, window.stride_h, window.pad_top
+    oh, ow = window.out_h, window.out_w
+    kernel_rows, blocks = kernel_rows_of(window, packed), block_count(c)
+    epilogue = epilogue_of(exceptions, c)
+    margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
+    table, step = np.empty(kernel_rows + 2, np.int64), rows_at_once(window)
+    offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
+    biases = arranged_bias(packed, bias, c)
+    scales, known = arranged(multiplier, c, 0), exceptions
+    if epilogue == 1:
+        known = arranged(exceptions, c, NONE)
+    spill = np.empty(QUAD * BLOCK, np.int32)
+    rescale = multiplier, limbs, exceptions, zero_point, lo, hi
+    # no array is passed on in the loops, which would count references
+    weights, size = address_of(packed, 0), len(packed) // blocks
+    at = address_of(biases, 0), address_of(scales, 0), address_of(known, 0)
+    line, pitch = address_of(lines, 0), 8 * lines.shape[1]
+    target, sums = address_of(out, 0), address_of(spill, 0)
+    found = address_of(table, 0)
+    oy = 0
+    while oy < oh:
+        if oy % step == 0:
+            find_lines(x, window, oy * sh - top, margins, lines)
+        rows, pixels, taps, stride = tile_of(window, kernel_rows, oy)
+        first_line = line + oy % step * sh * pitch
+        more = (rows - 1) * sh  # lines of the lower row of outputs alone
+        find_rows(
+            first_line, window.dilation_h * pitch, kh + more, kernel_rows + more, table
+        )
+        places = places_of(window, found, kernel_rows)
+        tiles = (ow + pixels - 1) // pixels
+        some = tiles_at_once(window, rows, pixels, tiles)
+        for start in range(0, tiles, some):
+            for i in range(blocks):
+                first, is_halved = block_start(c, i), is_half(c, i)
+                done, end, ahead = tiles_of(
+                    is_halved, ow, pixels, start, min(tiles, start + some)
+                )
+                last, ahead_of = ow - pixels - ahead, 4 * BLOCK * i
+                own = weights + i * size, at[0] + ahead_of
+                constants = at[1] + ahead_of, at[2] + ahead_of
+                y = target + oy * ow * c + first
+                while done < end:
+                    job = (end - done, done, last, ahead, *places, first, *own, ow * c,
+                           c, y, *constants, lane_mask(c), offset, sums)  # fmt: skip
+                    ended = run_block(
+                        is_halved, epilogue, pixels, taps, stride, rows, job
+                    )
+                    done += ended >> 1
+                    if ended & 1:
+                        place = oy * ow + min((done - 1) * pixels, last)
+                        resolve_tile(spill, rows, pixels, is_halved, first, c, ow,
+                                     ahead, rescale, out, place)  # fmt: skip
+        if lo > 0 or hi < 255:
+            limit_codes(out, oy * ow * c, rows * ow * c, lo, hi)
+        oy += rows
+    keep((packed, biases, scales, known, lines, table, spill, margins))
+
+
+@kernel
+def resolve_tile(spill, rows, pixels, is_halved, first, c, ow, ahead, rescale, out, at):
+    """Decide exactly the lanes of a tile that need integers, from output `at` on."""
+    halves = 2 if is_halved else 1
+    size = BLOCK // halves
+    width = (min(size, c) + 15) // 16
+    for i in range(rows * pixels):
+        place = at + i // pixels * ow + i % pixels
+        for half in range(halves):
+            sums = spill[np.uintp(i * BLOCK + half * size) :]
+            target = (place + half * ahead) * c
+            resolve(sums, 1, width, first, c, *rescale, out, target, c)
+
+
+@kernel
+def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
+    """out[y, x, c] = bias[c] + sum x[..] * w[c, ..], exact in int32.
+
+    Args: as `depthwise_u8s8u8`; out: int32 [oh, ow, c], flat, written.
+    """
+    sh, top, oh, ow = window.stride_h, window.pad_top, window.out_h, window.out_w
+    kernel_rows, blocks = kernel_rows_of(window, packed), block_count(c)
+    margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
+    table, step = np.empty(kernel_rows, np.int64), rows_at_once(window)
+    biases, stage = arranged_bias(packed, bias, c), np.empty(BLOCK, np.int32)
+    pitch = 8 * lines.shape[1]
+    places = places_of(window, address_of(table, 0), kernel_rows)
+    for oy in range(oh):
+        if oy % step == 0:
+            find_lines(x, window, oy * sh - top, margins, lines)
+        line = address_of(lines, 0) + oy % step * sh * pitch
+        find_rows(line, window.dilation_h * pitch, window.kernel_h, kernel_rows, table)
+        for i in range(blocks):
+            first, size = block_start(c, i), len(packed) // blocks
+            own = address_of(packed, i * size), address_of(biases, i * BLOCK)
+            count = min(c, HALF) if is_half(c, i) else min(c, BLOCK)
+            for ox in range(ow):
+                at = (oy * ow + ox) * c + first
+                target = address_of(stage, 0)
+                if count == BLOCK:
+                    target = address_of(out, at)
+                job = (1, ox, 0, 0, *places, first, *own, 0, 0, target)
+                if HAS_HALVES and is_half(c, i):
+                    tile_s32(2, job)
+                else:
+                    tile_s32(1, job)
+                for n in range(count if count < BLOCK else 0):
+                    out[at + n] = stage[n]
+    keep((packed, biases, lines, table, margins))

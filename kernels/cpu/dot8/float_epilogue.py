@@ -1,0 +1,82 @@
+"""Requantization of numbers in float32: four vectors become 64 codes.
+
+out = clamp(round_half_even(v) + zero_point, lo, hi); a bit for each lane that is near a
+tie, where integers decide.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from mdtensor.kernels.cpu.dot8 import simd
+from mdtensor.kernels.cpu.dot8.simd import FLOATS, I16, I64
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.vectors import trailing_zeros as trailing_zeros
+
+QUAD = 4
+# In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
+NEAR_TIE = 2.0**-14
+
+
+class Rescaler:
+    """What all quads of a tile share: the limits as vectors, and the rests so far.
+
+    `low` and `high` are lo - zero_point and hi - zero_point: clamping there is exact.
+    """
+
+    def __init__(self, b, low, high, zero_point):
+        self.low = simd.splat(b, low)
+        self.high = simd.splat(b, high)
+        self.zero_point = zero_point
+        self.rests = []
+
+    def clamped(self, b, v):
+        """v within the limits; NaN becomes the low one."""
+        return simd.minimum(b, simd.maximum(b, v, self.low), self.high)
+
+    def scaled(self, b, accumulator, multiplier):
+        """clamp(float32(acc) * multiplier)."""
+        return self.clamped(b, b.fmul(b.sitofp(accumulator, FLOATS), multiplier))
+
+    def quad_codes(self, b, quad):
+        """64 codes of 4 clamped float32 vectors, in their order; keeps their rests."""
+        self.rests += [simd.rounding_rest(b, v) for v in quad]
+        ints = [simd.to_int(b, v) for v in quad]
+        return simd.narrowed(b, ints, self.zero_point)
+
+    def codes(self, b, quad, multipliers):
+        """64 codes of 4 accumulator vectors with their multipliers."""
+        pairs = zip(quad, multipliers, strict=True)
+        return self.quad_codes(b, [self.scaled(b, *pair) for pair in pairs])
+
+    def has_near_tie(self, b, limit=None):
+        """i1: does a rest exceed `limit` (1/2 - NEAR_TIE)?"""
+        worst = ir.Constant(FLOATS, None)
+        for rest in self.rests:
+            worst = simd.larger_magnitude(b, worst, rest)
+        bits = b.bitcast(exceeds(b, worst, limit), I16)
+        return b.icmp_unsigned("!=", bits, I16(0))
+
+    def near_tie_bits(self, b, limit=None):
+        """i64: one bit for each of the 64 lanes of the one quad that is near a tie."""
+        slot = cgutils.alloca_once_value(b, I64(0))
+        with b.if_then(self.has_near_tie(b, limit), likely=False):
+            bits = I64(0)
+            for i, rest in enumerate(self.rests):
+                near = exceeds(b, simd.larger_magnitude(b, rest, rest), limit)
+                near = b.zext(b.bitcast(near, I16), I64)
+                bits = b.or_(bits, b.shl(near, I64(16 * i)))
+            b.store(bits, slot)
+        return b.load(slot)
+
+
+def exceeds(b, rest, limit=None):
+    """<16 x i1>: rest > limit; a rest this large is within NEAR_TIE of 1/2."""
+    usual = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
+    return b.fcmp_ordered(">", rest, usual if limit is None else simd.splat(b, limit))
+
+
+@kernel
+def limits(zero_point, lo, hi):
+    """(lo - zero_point, hi - zero_point) as float32: clamping there is exact."""
+    return np.float32(lo - zero_point), np.float32(hi - zero_point)

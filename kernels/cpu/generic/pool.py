@@ -1,0 +1,77 @@
+"""Pooling of NHWC activation codes."""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.rounding.requantize import requantize_s32u8
+
+
+@kernel
+def max_pool_u8(x, window, out):
+    """out[p, c] = max of x over the window; padding never wins.
+
+    Args: x: uint8 1-D [h, w, c]; out: uint8 1-D [oh, ow, c], written. A window that
+    holds only padding gives 0.
+    """
+    h, w, c, kh, kw, sh, sw = window[:7]
+    top, left, dh, dw, oh, ow = window[7:13]
+    for p in range(oh * ow):
+        target = out[np.uintp(p * c) : np.uintp((p + 1) * c)]
+        for n in range(np.uintp(c)):
+            target[n] = np.uint8(0)
+        for i in range(kh):
+            y = (p // ow) * sh - top + i * dh
+            for j in range(kw):
+                at = (p % ow) * sw - left + j * dw
+                if 0 <= y < h and 0 <= at < w:
+                    pixel = x[np.uintp((y * w + at) * c) :]
+                    for n in range(np.uintp(c)):
+                        target[n] = max(target[n], pixel[n])
+
+
+@kernel
+def avg_pool_u8(
+    x,
+    window,
+    count_include_pad,
+    x_zero_point,
+    multiplier,
+    limbs,
+    zero_point,
+    lo,
+    hi,
+    out,
+):
+    """out[p, c] = clamp(round_half_even(sum of (x - x_zero_point) * ratio) + z).
+
+    Args:
+        count_include_pad: divide by kh * kw rather than by the pixels inside.
+        multiplier, limbs: float32 [kh * kw], int64 [kh * kw, 8]; row n - 1 holds the
+            ratio that includes 1 / n for a window of n pixels.
+        out: uint8 1-D [oh, ow, c], written. An empty window gives zero_point.
+
+    Rounding: the exact rational, half to even. Overflow: saturates.
+    """
+    h, w, c, kh, kw, sh, sw = window[:7]
+    top, left, dh, dw, oh, ow = window[7:13]
+    sums = np.empty(c, np.int32)
+    for p in range(oh * ow):
+        for n in range(np.uintp(c)):
+            sums[n] = np.int32(0)
+        count = 0
+        for i in range(kh):
+            y = (p // ow) * sh - top + i * dh
+            for j in range(kw):
+                at = (p % ow) * sw - left + j * dw
+                if 0 <= y < h and 0 <= at < w:
+                    count += 1
+                    pixel = x[np.uintp((y * w + at) * c) :]
+                    for n in range(np.uintp(c)):
+                        sums[n] = np.int32(sums[n] + np.int32(pixel[n]))
+        row = kh * kw - 1 if count_include_pad else max(count - 1, 0)
+        offset = np.int32(count * x_zero_point)
+        for n in range(np.uintp(c)):
+            acc = np.int32(sums[n] - offset)
+            out[p * c + int(n)] = requantize_s32u8(
+                acc, multiplier[row], limbs, row, zero_point, lo, hi
+            )

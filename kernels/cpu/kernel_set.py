@@ -1,0 +1,125 @@
+"""The kernels of a runway, by name: the one place that knows all runways.
+
+A process has its own, `HOST`; a context can have those of another one.
+"""
+
+from contextvars import ContextVar
+from functools import cache
+from types import SimpleNamespace
+
+from mdtensor.kernels.cpu import isa, reduction
+from mdtensor.kernels.cpu.generic import (
+    conv,
+    copies,
+    elementwise,
+    float_matmul,
+    matmul,
+    pool,
+    weight_only,
+)
+
+
+def families(name):
+    """The modules that the runway `name` takes its kernels from.
+
+    An intrinsic that the CPU lacks aborts the process when its kernel is compiled, but
+    those of `dot/` are emulated there. Of the runways in `dot/` a process has one.
+    """
+    modules = {"conv": conv, "elementwise": elementwise}
+    modules |= {"matmul": matmul, "reduction": reduction}
+    modules |= {"float_matmul": float_matmul, "weight_only": weight_only}
+    if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
+        from mdtensor.kernels.cpu import avx2
+
+        modules |= members(avx2, "float_matmul", "weight_only")
+        if name in ("avx2", "avxvnni", "avx512"):
+            modules |= members(avx2, "conv", "elementwise", "matmul")
+    if name in isa.DOT_RUNWAYS:
+        modules |= dot_families(name)
+    return SimpleNamespace(**modules)
+
+
+# An ISA takes only the families that it gains from; AVX2's depthwise tiles beat AVX-512
+# without VNNI (decision 0034).
+def dot_families(name):
+    """The families that `name` takes from `dot/`: those that gain by it."""
+    from mdtensor.kernels.cpu import dot8
+
+    if name != isa.DOT_RUNWAY:
+        raise ValueError(f"{name}: this process has {isa.DOT_RUNWAY}")
+    if name == "avxvnni":
+        return members(dot8, "matmul")
+    if name == "neon":
+        return members(dot8, "conv", "matmul")
+    if name == "avx512":
+        return members(dot8, "elementwise", "matmul", "reduction")
+    return members(dot8, "conv", "elementwise", "matmul", "reduction")
+
+
+def members(package, *names):
+    """These modules of a package, by name."""
+    return {name: getattr(package, name) for name in names}
+
+
+@cache
+def kernels(name):
+    """The kernels of the runway `name` and what they say of themselves, by name."""
+    fast = families(name)
+    return SimpleNamespace(
+        name=name,
+        pack_s8=fast.matmul.pack_s8,
+        padded_columns=matmul.padded_columns,
+        PANEL_COLUMNS=fast.matmul.PANEL_COLUMNS,
+        packed_column_bytes=fast.matmul.packed_column_bytes,
+        gemm_u8s8u8=fast.matmul.gemm_u8s8u8,
+        gemm_u8s8s32=fast.matmul.gemm_u8s8s32,
+        DEPTHWISE_BITS=fast.conv.DEPTHWISE_BITS,
+        PRODUCTS_TAKE_EXCEPTIONS=fast.matmul.TAKES_EXCEPTIONS,
+        DEPTHWISE_TAKES_EXCEPTIONS=fast.conv.TAKES_EXCEPTIONS,
+        MOST_FACTOR=fast.conv.MOST_FACTOR,
+        pack_depthwise=fast.conv.pack_depthwise,
+        depthwise_u8s8u8=fast.conv.depthwise_u8s8u8,
+        depthwise_u8s8s32=fast.conv.depthwise_u8s8s32,
+        im2col_pitch=fast.conv.im2col_pitch,
+        im2col_u8=fast.conv.im2col_u8,
+        lookup_u8=fast.elementwise.lookup_u8,
+        add_u8u8u8=fast.elementwise.add_u8u8u8,
+        mul_u8u8u8=fast.elementwise.mul_u8u8u8,
+        quantize_f32u8=fast.elementwise.quantize_f32u8,
+        quantize_nchw_f32u8=fast.elementwise.quantize_nchw_f32u8,
+        dequantize_u8f32=elementwise.dequantize_u8f32,
+        mean_u8u8=fast.reduction.mean_u8u8,
+        max_pool_u8=pool.max_pool_u8,
+        avg_pool_u8=pool.avg_pool_u8,
+        move_u8=copies.move_u8,
+        take_u8=copies.take_u8,
+        concat_u8=copies.concat_u8,
+        pack_f32=float_matmul.pack_f32,
+        gemm_f32f32f32=fast.float_matmul.gemm_f32f32f32,
+        pack_rows=weight_only.pack_rows,
+        pack_grid=weight_only.pack_grid,
+        gemm_f32s8f32=fast.weight_only.gemm_f32s8f32,
+        gemm_f32u4f32=fast.weight_only.gemm_f32u4f32,
+    )
+
+
+HOST = kernels(isa.RUNWAY)
+#: What steps and layers that are made in this context take their kernels from.
+CHOSEN: ContextVar[SimpleNamespace] = ContextVar("runway", default=HOST)
+
+
+def made_on(own, make, *arguments):
+    """make(*arguments), whose steps and layers are those of the runway `own`."""
+    token = CHOSEN.set(own)
+    try:
+        return make(*arguments)
+    finally:
+        CHOSEN.reset(token)
+
+
+def runway_of(kernel):
+    """The runway that the kernel `kernel` belongs to."""
+    folder = kernel.__module__.split(".")[-2]
+    if folder == "dot":
+        return isa.DOT_RUNWAY
+    return folder if folder in isa.RUNWAYS else "generic"

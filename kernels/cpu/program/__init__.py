@@ -1,0 +1,1 @@
+"""Compiled steps, and programs of steps that run in one call."""

@@ -1,0 +1,333 @@
+"""Carry out one step of a Program: slice the buffers, call the kernel.
+
+Every function takes (steps, i, x, y, out, scratch, constants): the number of a step in
+an array of records (see `record.STEP`) and uint8 1-D buffers. `x` and `y` are the
+inputs (the same one twice if there is one), `constants` holds the step's arrays at the
+offsets of the record. No addresses: under NUMBA_DISABLE_JIT=1 a wrong offset is an
+IndexError, never a stray write.
+"""
+
+from functools import cache
+from types import FunctionType
+
+import numpy as np
+
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.generic.copies import concat_u8, move_u8, take_u8
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.program.record import Window, window_of
+
+add_u8u8u8 = kernel_set.HOST.add_u8u8u8
+avg_pool_u8 = kernel_set.HOST.avg_pool_u8
+depthwise_u8s8s32 = kernel_set.HOST.depthwise_u8s8s32
+depthwise_u8s8u8 = kernel_set.HOST.depthwise_u8s8u8
+dequantize_u8f32 = kernel_set.HOST.dequantize_u8f32
+gemm_u8s8s32 = kernel_set.HOST.gemm_u8s8s32
+gemm_u8s8u8 = kernel_set.HOST.gemm_u8s8u8
+im2col_pitch = kernel_set.HOST.im2col_pitch
+im2col_u8 = kernel_set.HOST.im2col_u8
+lookup_u8 = kernel_set.HOST.lookup_u8
+max_pool_u8 = kernel_set.HOST.max_pool_u8
+mean_u8u8 = kernel_set.HOST.mean_u8u8
+mul_u8u8u8 = kernel_set.HOST.mul_u8u8u8
+quantize_f32u8 = kernel_set.HOST.quantize_f32u8
+quantize_nchw_f32u8 = kernel_set.HOST.quantize_nchw_f32u8
+
+ALIGN = 64
+SLACK = 64  # readable bytes behind every input
+
+# kinds are plain ints: compiled code holds them as constants
+CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
+QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
+MOVE, TAKE, CONCAT = range(11, 14)
+
+# Functions take the array of steps and a number, not the record: numba needs 2.6 us to
+# unpack a record that Python passes, which is more than a small step takes.
+
+
+@kernel
+def _part(constants, offset, size):
+    return constants[np.uintp(offset) : np.uintp(offset + size)]
+
+
+@kernel
+def _exceptions(step, constants, group):
+    """Return the exception sums of a group; none where their place is 0."""
+    # the weights lie at 0, so no exception sums do
+    size = 4 * step.padded_columns if step.exception_sums else 0
+    place = step.exception_sums + group * size
+    return _part(constants, place, size).view(np.int32)
+
+
+@kernel
+def _multipliers(step, constants, group, count):
+    """Return the float32 multipliers of a group of `count` ratios."""
+    place = step.multipliers + group * count * 4
+    return _part(constants, place, count * 4).view(np.float32)
+
+
+@kernel
+def _limbs(step, constants, group, count):
+    """Return the limbs of a group of `count` ratios, int64 [count, 8]."""
+    found = _part(constants, step.limbs + group * count * 64, count * 64)
+    return found.view(np.int64).reshape((count, 8))
+
+
+@kernel
+def _strip(w, first, rows):
+    """Return the window of `rows` output lines from line `first` on."""
+    return Window(
+        *(w.height, w.width, w.channels, w.kernel_h, w.kernel_w, w.stride_h),
+        *(w.stride_w, w.pad_top - first * w.stride_h, w.pad_left, w.dilation_h),
+        *(w.dilation_w, rows, w.out_w),
+    )
+
+
+@kernel
+def _operand(step, group, image, first, rows, x, scratch):
+    """The activations of a product: x itself, or its im2col in scratch.
+
+    In place, `first` and `rows` count pixels; x without slack is copied at its end.
+    """
+    window = window_of(step)
+    c, channels = window.channels, window.channels // step.groups
+    if step.strip == 0:
+        start = np.uintp(first * c)
+        if len(x) >= (first + rows) * c + SLACK:
+            return x[start + np.uintp(group * channels) :]
+        for i in range(np.uintp(rows * c)):
+            scratch[i] = x[start + i]
+        return scratch[np.uintp(group * channels) :]
+    strip = _strip(window, first, rows)
+    source = x[np.uintp(image * window.height * window.width * c) :]
+    pitch = im2col_pitch(window.kernel_h * window.kernel_w * channels)
+    padding = step.x_zero_point
+    im2col_u8(source, strip, group * channels, channels, padding, pitch, scratch)
+    return scratch
+
+
+@kernel
+def convolve(steps, i, x, y, out, scratch, constants):
+    """Convolution as a matrix product.
+
+    strip = 0: the pixels of x are the rows; without slack behind x its last rows go
+    through scratch. Else im2col of `strip` output lines at a time.
+    """
+    step = steps[i]
+    window = window_of(step)
+    groups, n, padded = step.groups, step.columns, step.padded_columns
+    k = window.kernel_h * window.kernel_w * (window.channels // groups)
+    ldc = step.out_channels
+    batch, lines, length = step.images, window.out_h, window.out_w
+    lda, pace = im2col_pitch(k), step.strip
+    if step.strip == 0:
+        lines, lda = batch * lines * length, window.channels
+        batch, length = 1, 1
+        tail = SLACK // lda + 1
+        has_slack = len(x) >= lines * lda + SLACK
+        pace = lines if has_slack else max(lines - tail, min(lines, tail))
+    for part in range(groups * batch):
+        g, image = part // batch, part % batch
+        place = step.weights + g * step.weight_bytes
+        packed = _part(constants, place, step.weight_bytes).view(np.int8)
+        place = step.bias + g * padded * 4
+        bias = _part(constants, place, padded * 4).view(np.int32)
+        for first in range(0, lines, pace):
+            rows = min(pace, lines - first)
+            a = _operand(step, g, image, first, rows, x, scratch)
+            m = rows * length
+            at = (image * lines + first) * length * ldc + g * n
+            if step.is_exact != 0:
+                z = out.view(np.int32)[np.uintp(at) :]
+                gemm_u8s8s32(a, lda, m, k, packed, n, bias, z, ldc)
+                continue
+            gemm_u8s8u8(
+                *(a, lda, m, k, packed, n, bias),
+                *(_multipliers(step, constants, g, padded),),
+                *(_limbs(step, constants, g, padded),),
+                *(_exceptions(step, constants, g), step.zero_point, step.lo, step.hi),
+                *(out[np.uintp(at) :], ldc),
+            )
+
+
+@kernel
+def convolve_depthwise(steps, i, x, y, out, scratch, constants):
+    """Depthwise convolution."""
+    step = steps[i]
+    window = window_of(step)
+    c, padded = window.channels, step.padded_columns
+    size = window.height * window.width * c
+    outputs = window.out_h * window.out_w * c
+    packed = _part(constants, step.weights, step.weight_bytes).view(np.int8)
+    bias = _part(constants, step.bias, padded * 4).view(np.int32)
+    for image in range(step.images):
+        source = x[np.uintp(image * size) :]
+        if step.is_exact != 0:
+            wide = out.view(np.int32)[np.uintp(image * outputs) :]
+            depthwise_u8s8s32(source, window, c, packed, bias, step.x_zero_point, wide)
+            continue
+        depthwise_u8s8u8(
+            *(source, window, c, packed, bias),
+            *(_multipliers(step, constants, 0, padded),),
+            *(_limbs(step, constants, 0, padded), _exceptions(step, constants, 0)),
+            *(step.x_zero_point, step.zero_point, step.lo, step.hi),
+            *(out[np.uintp(image * outputs) :],),
+        )
+
+
+@kernel
+def look_up(steps, i, x, y, out, scratch, constants):
+    lookup_u8(x, constants[:256], out)
+
+
+@kernel
+def add(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    multipliers = _part(constants, step.multipliers, 8).view(np.float32)
+    limbs = _part(constants, step.limbs, 96).view(np.int64)
+    guard = _part(constants, step.guard, 4).view(np.float32)
+    add_u8u8u8(
+        *(x, y, step.x_zero_point, step.y_zero_point, multipliers, limbs, guard[0]),
+        *(step.zero_point, step.lo, step.hi, out),
+    )
+
+
+@kernel
+def multiply(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    pixels, c, has_factors = step.pixels, step.channels, step.has_factors != 0
+    multiplier = _multipliers(step, constants, 0, 1)
+    limbs = _limbs(step, constants, 0, 1)
+    size = pixels * c
+    for image in range(step.images):
+        a = x[np.uintp(image * size) : np.uintp((image + 1) * size)]
+        b = y[np.uintp(image * (c if has_factors else size)) :]
+        z = out[np.uintp(image * size) : np.uintp((image + 1) * size)]
+        mul_u8u8u8(
+            *(a, b, pixels, c, has_factors, step.x_zero_point, step.y_zero_point),
+            *(multiplier, limbs, step.zero_point, step.lo, step.hi, z),
+        )
+
+
+@kernel
+def mean(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    pixels, c = step.pixels, step.channels
+    multiplier = _multipliers(step, constants, 0, 1)
+    limbs = _limbs(step, constants, 0, 1)
+    for image in range(step.images):
+        a = x[np.uintp(image * pixels * c) :]
+        z = out[np.uintp(image * c) : np.uintp((image + 1) * c)]
+        mean_u8u8(
+            *(a, pixels, c, step.x_zero_point, multiplier, limbs),
+            *(step.zero_point, step.lo, step.hi, z),
+        )
+
+
+@kernel
+def max_pool(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    window = window_of(step)
+    size = window.height * window.width * window.channels
+    outputs = window.out_h * window.out_w * window.channels
+    for image in range(step.images):
+        a = x[np.uintp(image * size) :]
+        z = out[np.uintp(image * outputs) : np.uintp((image + 1) * outputs)]
+        max_pool_u8(a, window, z)
+
+
+@kernel
+def avg_pool(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    window = window_of(step)
+    size = window.height * window.width * window.channels
+    outputs = window.out_h * window.out_w * window.channels
+    counts = window.kernel_h * window.kernel_w
+    multiplier = _multipliers(step, constants, 0, counts)
+    limbs = _limbs(step, constants, 0, counts)
+    for image in range(step.images):
+        a = x[np.uintp(image * size) :]
+        z = out[np.uintp(image * outputs) : np.uintp((image + 1) * outputs)]
+        avg_pool_u8(
+            *(a, window, step.counts_padding != 0, step.x_zero_point),
+            *(multiplier, limbs, step.zero_point, step.lo, step.hi, z),
+        )
+
+
+@kernel
+def quantize(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    scale = constants[:8].view(np.float64)[0]
+    values = x[: np.uintp(step.elements * 4)].view(np.float32)
+    quantize_f32u8(values, scale, step.zero_point, step.lo, step.hi, out)
+
+
+@kernel
+def quantize_nchw(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    images, c, pixels = step.images, step.channels, step.pixels
+    padded = step.out_channels
+    scale = constants[:8].view(np.float64)[0]
+    values = x[: np.uintp(images * c * pixels * 4)].view(np.float32)
+    for image in range(images):
+        a = values[np.uintp(image * c * pixels) :]
+        z = out[np.uintp(image * padded * pixels) :]
+        quantize_nchw_f32u8(
+            *(a, c, pixels, padded, scale, step.zero_point, step.lo, step.hi, z)
+        )
+
+
+@kernel
+def dequantize(steps, i, x, y, out, scratch, constants):
+    scale = constants[:8].view(np.float64)[0]
+    dequantize_u8f32(x, scale, steps[i].x_zero_point, out.view(np.float32))
+
+
+@kernel
+def move(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    move_u8(x, step.start, step.lengths, step.jumps, step.run, out)
+
+
+@kernel
+def take(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    count = step.indices
+    places = constants[: np.uintp(count * 16)].view(np.int64).reshape((count, 2))
+    take_u8(x, places, step.outer, step.length, step.inner, out)
+
+
+@kernel
+def concat(steps, i, x, y, out, scratch, constants):
+    step = steps[i]
+    concat_u8(x, y, step.outer, step.x_run, step.y_run, out)
+
+
+INVOKE = (
+    *(convolve, convolve_depthwise, look_up, add, multiply, mean, max_pool),
+    *(avg_pool, quantize, quantize_nchw, dequantize, move, take, concat),
+)
+
+
+# Rebound functions have names of their own, or they would share the cache of another
+# ISA's process (decision 0037).
+@cache
+def invokers(name):
+    """`INVOKE` with the kernels of the runway `name`, compiled as they are called."""
+    if name == kernel_set.HOST.name:
+        return INVOKE
+    names = globals() | vars(kernel_set.kernels(name))
+    names[_operand.__name__] = _bound(_operand, name, names)
+    return tuple(_bound(function, name, names) for function in INVOKE)
+
+
+def _bound(function, name, names):
+    """`function` with other values of the global names that it reads.
+
+    Its own name is another than in a process of that runway, whose code in the cache
+    calls functions of this module, which are not those of this process.
+    """
+    plain = getattr(function, "py_func", function)
+    bound = FunctionType(plain.__code__, names, f"{plain.__name__}_on_{name}")
+    bound.__qualname__ = bound.__name__
+    return kernel(bound)

@@ -1,0 +1,189 @@
+"""Products of codes with weights, as steps: convolutions and linear layers.
+
+See `steps.py` for codes, ratios and clamps.
+"""
+
+import numpy as np
+
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.certain import multiples
+from mdtensor.kernels.cpu.generic.conv import MOST_SUM, window
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
+from mdtensor.kernels.cpu.program.steps import S32, U8, rounding
+from mdtensor.kernels.cpu.rounding.multipliers import (
+    NO_EXCEPTIONS,
+    NONE,
+    with_exceptions,
+)
+from mdtensor.kernels.cpu.rounding.rescale import rescale
+
+#: Fields of the record that `Conv2d` finds while it packs its constants.
+PLACES = "weights", "weight_bytes", "bias", "multipliers", "limbs", "exception_sums"
+STRIP_BYTES = 1 << 16  # an im2col strip stays in the first cache levels
+
+
+def padded_groups(array, groups, n, padded, value=0):
+    """The rows of `array`, each group of n padded with `value`."""
+    wide = np.full((groups, padded, *array.shape[1:]), value, array.dtype)
+    wide[:, :n] = array.reshape(groups, n, *array.shape[1:])
+    return wide
+
+
+def product_constants(weight, bias, ratios, zero_point):
+    """(weight, bias, multiplier, limbs, exceptions): what a kernel rounds sums by."""
+    known = kernel_set.CHOSEN.get().PRODUCTS_TAKE_EXCEPTIONS
+    return weight, bias, *scales_of(weight, bias, ratios, zero_point, known)
+
+
+def depthwise_constants(weight, bias, ratios, zero_point):
+    """As `product_constants`; without limbs, which are 0, if `multiples` has some."""
+    on, given = kernel_set.CHOSEN.get(), (weight, bias, ratios, zero_point)
+    found = multiples(*given, on.MOST_FACTOR) if on.MOST_FACTOR else None
+    if found is not None:
+        return *found, np.zeros((len(weight), 8), np.int64), NO_EXCEPTIONS
+    return weight, bias, *scales_of(*given, on.DEPTHWISE_TAKES_EXCEPTIONS)
+
+
+def scales_of(weight, bias, ratios, zero_point, takes_exceptions):
+    """(multiplier, limbs, exceptions); of the last none, unless a kernel takes them."""
+    multiplier, limbs = rescale(ratios)
+    if not takes_exceptions:
+        return multiplier, limbs, NO_EXCEPTIONS
+    given = weight, bias, multiplier, limbs, zero_point
+    multiplier, exceptions = with_exceptions(*given)
+    return multiplier, limbs, exceptions
+
+
+def is_depthwise(weight, groups):
+    """Do the depthwise kernels of this CPU take weights [oc, ic / groups, kh, kw]?"""
+    if weight.shape[1] != 1 or groups != len(weight) or groups == 1:
+        return False
+    limit = 1 << (kernel_set.CHOSEN.get().DEPTHWISE_BITS - 1)
+    sizes = np.abs(weight.astype(np.int64)).sum(axis=(1, 2, 3))
+    is_held = weight.min() >= -limit and weight.max() < limit
+    return is_held and 255 * sizes.max() <= MOST_SUM
+
+
+class Conv2d(Step):
+    """out = clamp(round((sum of (x - x_zero_point) * w + bias) * ratio) + zero_point).
+
+    Args:
+        weight: int8 [oc, ic / groups, kh, kw], or integers that are `is_depthwise`.
+        bias: int32 [oc] in accumulator steps, or None.
+        padding: (top, left, bottom, right), filled with x_zero_point.
+        ratios: Fraction per output channel, or None for the exact int32 sums.
+    """
+
+    def __init__(
+        self,
+        weight,
+        bias=None,
+        *,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+        dilation=(1, 1),
+        groups=1,
+        x_zero_point=0,
+        ratios=None,
+        zero_point=0,
+        clamp=(0, 255),
+    ):
+        self.is_depthwise = is_depthwise(weight, groups)
+        assert self.is_depthwise or weight.dtype == np.int8, "weight: int8"
+        self.weight_shape = weight.shape
+        self.window = (weight.shape[2:], stride, padding, dilation)
+        self.groups, self.x_zero_point = groups, x_zero_point
+        self.kind = interpret.DEPTHWISE if self.is_depthwise else interpret.CONV
+        self.output_type = U8 if ratios is not None else S32
+        self.kernels = self._kernels(ratios is not None)
+        total = x_zero_point * weight.astype(np.int64).sum(axis=(1, 2, 3))
+        shifted = (0 if bias is None else np.asarray(bias, np.int64)) - total
+        assert np.abs(shifted).max(initial=0) < 2**31, "the bias leaves int32"
+        self._pack(weight, shifted.astype(np.int32), ratios, zero_point)
+        self._fields |= rounding(zero_point, clamp)
+        self._fields |= {"groups": groups, "x_zero_point": x_zero_point}
+        self._fields["out_channels"] = len(weight)
+
+    def _kernels(self, is_rounded):
+        if self.is_depthwise:
+            rounded, exact = "depthwise_u8s8u8", "depthwise_u8s8s32"
+        else:
+            rounded, exact = "gemm_u8s8u8", "gemm_u8s8s32"
+        return (rounded if is_rounded else exact,)
+
+    def _pack(self, weight, bias, ratios, zero_point):
+        groups = 1 if self.is_depthwise else self.groups
+        n = len(weight) // groups
+        padded = self.on.padded_columns(n)
+        rounding = [NO_EXCEPTIONS] * 3  # sums are not rounded
+        if ratios is not None:
+            assert len(ratios) == len(weight), "one ratio per output channel"
+            make = depthwise_constants if self.is_depthwise else product_constants
+            weight, bias, *rounding = make(weight, bias, ratios, zero_point)
+        if self.is_depthwise:
+            packed = [self.on.pack_depthwise(np.ascontiguousarray(weight[:, 0]))]
+        else:
+            rows = weight.transpose(0, 2, 3, 1).reshape(groups, n, -1)
+            packed = [self.on.pack_s8(np.ascontiguousarray(part)) for part in rows]
+        constants = Constants()
+        places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
+        for array, pad in zip((bias, *rounding), (0, 0, 0, NONE), strict=True):
+            parts = padded_groups(array, groups, n, padded, pad) if len(array) else None
+            places.append(0 if parts is None else constants.add(parts)[0])
+        self._fields = dict(zip(PLACES, places, strict=True))
+        self._fields |= {"columns": n, "padded_columns": padded}
+        self._fields["is_exact"] = int(ratios is None)
+        self.constants = constants.array()
+
+    def output_shape(self, shape):
+        oh, ow = window(shape, *self.window)[-2:]
+        return (shape[0], oh, ow, self.weight_shape[0])
+
+    def plan(self, shape):
+        _, per_group, kh, kw = self.weight_shape
+        assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
+        seen = window(shape, *self.window)
+        pitch = int(self.on.im2col_pitch(per_group * kh * kw))
+        _, stride, padding, _ = self.window
+        is_pixelwise = (kh, kw) == (1, 1) and (*stride, *padding) == (1, 1, 0, 0, 0, 0)
+        ow = seen.out_w
+        strip = 0 if is_pixelwise else max(1, STRIP_BYTES // (ow * pitch))
+        strip = min(strip, seen.out_h)
+        scratch = strip * ow * pitch if strip else 2 * shape[3] + interpret.SLACK
+        if self.is_depthwise:
+            scratch = 0
+        fields = {**self._fields, "images": shape[0], "strip": strip}
+        fields["window"] = seen
+        return Plan(fields, self.constants, self.output_shape(shape), scratch)
+
+    def macs(self, shape):
+        _, per_group, kh, kw = self.weight_shape
+        return int(np.prod(self.output_shape(shape))) * per_group * kh * kw
+
+    @property
+    def bytes(self):
+        return self.constants.size
+
+
+class Linear(Conv2d):
+    """out[..., n] = rounded (x - x_zero_point) @ weight.T + bias; weight int8 [n, k].
+
+    Args: as `Conv2d`. x: [..., k].
+    """
+
+    def __init__(self, weight, bias=None, **options):
+        super().__init__(weight[:, :, None, None], bias, **options)
+        # one column of weights is a matrix product too, not a depthwise convolution
+        assert self.groups == 1, "Linear has no groups"
+
+    def output_shape(self, shape):
+        return (*shape[:-1], self.weight_shape[0])
+
+    def plan(self, shape):
+        rows = int(np.prod(shape[:-1]))
+        plan = super().plan((rows, 1, 1, shape[-1]))
+        return plan._replace(shape=self.output_shape(shape))
+
+    def macs(self, shape):
+        return int(np.prod(shape)) * self.weight_shape[0]

@@ -1,0 +1,323 @@
+"""A Program: steps with their buffers planned once, run in one compiled call.
+
+All values live in one arena; a value's bytes are used again after its last reader.
+The compiled loop reads an array of records, one a step, the arena and one array of
+constants: it holds no addresses, so it runs uncompiled as well.
+"""
+
+import time
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.feed import copy_f32
+from mdtensor.kernels.cpu.jobs import job, piece_count
+from mdtensor.kernels.cpu.join import joined
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK
+from mdtensor.kernels.cpu.program.record import STEP
+from mdtensor.kernels.cpu.program.run import run_rows
+from mdtensor.kernels.cpu.program.step import Constants, aligned_bytes
+from mdtensor.kernels.cpu.threads.pool import CREW, run_alone
+
+#: Of a profile: seconds that a step is timed for, unless it takes longer than that, how
+#: often it is run for it at most, and how often a call of no steps is timed.
+TIMED, MOST_RUNS, IDLE_RUNS = 20e-6, 100, 20
+
+
+class Slot(NamedTuple):
+    """A value of a Program; `storage` numbers its bytes, which reshapes share."""
+
+    storage: int
+    shape: tuple
+    dtype: np.dtype
+
+    @property
+    def bytes(self):
+        return prod(self.shape) * self.dtype.itemsize
+
+
+class HasNaN(ValueError):
+    """An input has a NaN, and the program was built to refuse it."""
+
+
+# Steps are rows of one matrix without addresses, so one compiled loop runs every
+# network, also uncompiled (decision 0004).
+class Program:
+    """Collects steps of one runway; `build` turns them into an `Executable`.
+
+    Example:
+        >>> import numpy as np
+        >>> from mdtensor.kernels.cpu.program.program.steps import Lookup
+        >>> program = Program()
+        >>> x = program.input((4,), np.uint8)
+        >>> y = program.append(Lookup(np.arange(256, dtype=np.uint8)[::-1].copy()), x)
+        >>> program.build([y])(np.array([0, 1, 2, 255], np.uint8))[0]
+        array([255, 254, 253,   0], dtype=uint8)
+    """
+
+    def __init__(self):
+        self.inputs = []
+        self.steps = []  # (plan, row, input slots, output slot)
+        self.sizes = []  # bytes of each storage
+        self.on = kernel_set.CHOSEN.get()
+
+    def _new(self, shape, dtype):
+        slot = Slot(len(self.sizes), tuple(shape), np.dtype(dtype))
+        self.sizes.append(slot.bytes)
+        return slot
+
+    def input(self, shape, dtype):
+        """The next input of the program, C-contiguous."""
+        self.inputs.append(self._new(shape, dtype))
+        return self.inputs[-1]
+
+    def append(self, step, *slots):
+        """Add `step` on the values `slots`; returns the slot of its result.
+
+        A step of several `parts` becomes as many, one behind the other.
+        """
+        for part in step.parts[:-1]:
+            slots = (self.append(part, *slots),)
+        step = step.parts[-1]
+        assert len(slots) == len(step.input_types), "wrong number of inputs"
+        assert step.on is self.on, f"a step of {step.on.name} among {self.on.name}"
+        for slot, dtype in zip(slots, step.input_types, strict=True):
+            assert slot.dtype == dtype, f"{step.kernel} takes {dtype}"
+        plan, row = step.prepared(*(slot.shape for slot in slots))
+        result = self._new(plan.shape, step.output_type)
+        self.steps.append((plan, row, slots, result))
+        return result
+
+    def reshape(self, slot, shape):
+        """The same bytes in another shape; costs nothing at run time."""
+        assert prod(shape) == prod(slot.shape), "the number of elements changes"
+        return slot._replace(shape=tuple(shape))
+
+    def build(self, outputs, refuses_nan=False):
+        """The program as an Executable that returns the values `outputs`.
+
+        Args:
+            refuses_nan: a call raises HasNaN for an input of float32 that has one.
+        """
+        return Executable(self, list(outputs), refuses_nan)
+
+
+def _lifetimes(program, steps, outputs):
+    """(first, last) step at which each storage is needed; inputs begin at -1."""
+    first = {slot.storage: -1 for slot in program.inputs}
+    last = dict(first)
+    for index, (_, _, slots, result) in enumerate(steps):
+        first[result.storage] = last[result.storage] = index
+        for slot in slots:
+            last[slot.storage] = index
+    for slot in outputs:
+        last[slot.storage] = len(steps)
+    return first, last
+
+
+def _place(program, steps, outputs, reuse):
+    """(offset of each storage, arena bytes): the first gap free for its lifetime."""
+    first, last = _lifetimes(program, steps, outputs)
+    scratch = max((plan.scratch for plan, _, _, _ in steps), default=0)
+    start = _rounded(scratch + SLACK)
+    offsets, total = {}, start
+    by_size = sorted(first, key=lambda s: -program.sizes[s])
+    for storage in by_size:
+        busy = sorted(
+            (offsets[other], _rounded(program.sizes[other] + SLACK))
+            for other in offsets
+            if not reuse
+            or (first[other] <= last[storage] and first[storage] <= last[other])
+        )
+        size, at = _rounded(program.sizes[storage] + SLACK), start
+        for offset, length in busy:
+            if at + size <= offset:
+                break
+            at = max(at, offset + length)
+        offsets[storage] = at
+        total = max(total, at + size)
+    return offsets, total
+
+
+def _rounded(size):
+    return -(-size // ALIGN) * ALIGN
+
+
+class Layout:
+    """Rows and places for one choice of steps and of values to keep."""
+
+    def __init__(self, program, steps, outputs, constants_at, reuse=False):
+        self.offsets, self.size = _place(program, steps, outputs, reuse)
+        scratch = max((plan.scratch for plan, _, _, _ in steps), default=0)
+        self.rows = np.zeros(len(steps), STEP)
+        for index, (plan, own, slots, result) in enumerate(steps):
+            self.rows[index] = own[0]
+            row, x, y = self.rows[index], slots[0], slots[-1]
+            row.x, row.x_bytes = self.offsets[x.storage], x.bytes
+            row.y, row.y_bytes = self.offsets[y.storage], y.bytes
+            row.out, row.out_bytes = self.offsets[result.storage], result.bytes
+            row.scratch_bytes = scratch + SLACK
+            row.constants = constants_at[id(plan.constants)]
+            row.constants_bytes = plan.constants.size
+        self._jobs = []  # made when it is asked for
+
+    def job(self):
+        """The rows as a crew does them, or None where one thread is as fast."""
+        if not self._jobs:
+            self._jobs.append(job(self.rows))
+        return self._jobs[0]
+
+    def view(self, arena, slot):
+        """The value `slot` in the arena, without a copy."""
+        at = self.offsets[slot.storage]
+        return arena[at : at + slot.bytes].view(slot.dtype).reshape(slot.shape)
+
+
+class Executable:
+    """A built Program. Calls from several threads each use an arena of their own.
+
+    Attributes:
+        done_by: for each step of the program the number of that which does its work:
+            its own, unless it is a table that another one holds, see `join`.
+    """
+
+    def __init__(self, program, outputs, refuses_nan=False):
+        self._program, self.outputs = program, outputs
+        self._refuses_nan = refuses_nan
+        left, self.done_by = joined(program.steps, outputs)
+        self._numbers, self._steps = list(left), list(left.values())
+        constants, places = Constants(), {}
+        for plan, _, _, _ in (*program.steps, *self._steps):
+            if id(plan.constants) not in places:
+                places[id(plan.constants)] = constants.add(plan.constants)[0]
+        self._places = places
+        self._constants = constants.array()
+        self._layout = Layout(program, self._steps, outputs, places, reuse=True)
+        self._free = []
+
+    @property
+    def arena_bytes(self):
+        """Bytes of one arena."""
+        return self._layout.size
+
+    @property
+    def constant_bytes(self):
+        """Bytes of weights, biases, scales and tables."""
+        return self._constants.size
+
+    @property
+    def pieces(self):
+        """Into how many pieces each step is cut, for threads; 1: one does it."""
+        counts = [
+            piece_count(row) if self._is_at_home else 1 for row in self._layout.rows
+        ]
+        found = dict(zip(self._numbers, counts, strict=True))
+        return [found[number] for number in self.done_by]
+
+    def _load(self, layout, arena, arrays):
+        assert len(arrays) == len(self._program.inputs), "wrong number of inputs"
+        for slot, array in zip(self._program.inputs, arrays, strict=True):
+            assert array.shape == slot.shape, f"input shape is {slot.shape}"
+            assert array.dtype == slot.dtype, f"input type is {slot.dtype}"
+            target = layout.view(arena, slot)
+            if not (self._refuses_nan and slot.dtype == np.float32):
+                target[...] = array
+            elif not copy_f32(_bits(array), _bits(target)):
+                raise HasNaN
+
+    @property
+    def _is_at_home(self):
+        """Are the steps of the runway that the compiled loop and the crew are of?"""
+        return self._program.on is kernel_set.HOST
+
+    def _run(self, layout, arena, threads):
+        job = layout.job() if threads > 1 and self._is_at_home else None
+        if job is not None:
+            CREW.run(threads, job, arena, self._constants)
+        else:
+            self._run_alone(layout.rows, arena)
+
+    def _run_alone(self, rows, arena):
+        if self._is_at_home:
+            run_alone(rows, arena, self._constants)
+        else:
+            own = interpret.invokers(self._program.on.name)
+            run_rows(own, rows, arena, self._constants)
+
+    def __call__(self, *arrays, threads=1):
+        """The outputs, as fresh arrays, in the order given to `build`.
+
+        The bytes are the same for any number of threads; see `crew`.
+        """
+        layout = self._layout
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            arena = aligned_bytes(layout.size)
+        self._load(layout, arena, arrays)
+        self._run(layout, arena, threads)
+        results = [layout.view(arena, slot).copy() for slot in self.outputs]
+        self._free.append(arena)
+        return results
+
+    def bound(self, *arrays, threads=1):
+        """A call on these inputs as they are now: nothing is copied or allocated in it.
+
+        Returns: a function; what it returns is overwritten by its next call.
+        """
+        layout = Layout(self._program, self._steps, self.outputs, self._places)
+        arena = aligned_bytes(layout.size)
+        self._load(layout, arena, arrays)
+        results = [layout.view(arena, slot) for slot in self.outputs]
+
+        def call():
+            self._run(layout, arena, threads)
+            return results
+
+        return call
+
+    def values(self, *arrays, threads=1):
+        """The result of every step, in order; for comparisons, no bytes are reused."""
+        steps = self._program.steps
+        slots = [result for _, _, _, result in steps]
+        layout = Layout(self._program, steps, slots, self._places)
+        arena = aligned_bytes(layout.size)
+        self._load(layout, arena, arrays)
+        self._run(layout, arena, threads)
+        return [layout.view(arena, slot).copy() for slot in slots]
+
+    def profile(self, *arrays, repeat=20):
+        """Seconds of each step, the least of `repeat`, in the order of the run.
+
+        A step is run so often in one call that the clock and the call are far less.
+        One whose work another one does takes none.
+        """
+        layout = self._layout
+        arena = aligned_bytes(layout.size)
+
+        def seconds(rows):
+            start = time.perf_counter()
+            self._run_alone(rows, arena)
+            return time.perf_counter() - start
+
+        self._load(layout, arena, arrays)
+        nothing = layout.rows[:0]
+        idle = min(seconds(nothing) for _ in range(IDLE_RUNS))
+        steps = [layout.rows[i : i + 1] for i in range(len(layout.rows))]
+        warm = [seconds(row) - idle for row in steps]
+        counts = [1 + int(min(TIMED / max(t, 1e-9), MOST_RUNS)) for t in warm]
+        rows = [row.repeat(n, axis=0) for row, n in zip(steps, counts, strict=True)]
+        best = np.full(len(rows), np.inf)
+        for _ in range(repeat):
+            self._load(layout, arena, arrays)
+            best = np.minimum(best, [seconds(part) for part in rows])
+        found = np.zeros(len(self._program.steps))
+        found[self._numbers] = np.maximum(best - idle, 0.0) / counts
+        return found
+
+
+def _bits(array):
+    return array.reshape(-1).view(np.uint32)

@@ -1,0 +1,137 @@
+"""Carry out the rows of a Program in one compiled call, alone or as one of a crew."""
+
+import numpy as np
+
+from mdtensor.kernels.cpu.jit import kernel
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.interpret import SLACK
+from mdtensor.kernels.cpu.program.record import STEP
+from mdtensor.kernels.cpu.threads import atomics, work_queue
+from mdtensor.kernels.cpu.threads.work_queue import CALLER, OVER
+
+STEP_BYTES = STEP.itemsize
+
+ALONE = -1
+BEGIN, END = 0, 1  # columns of a piece
+
+
+@kernel
+def run(role, words, rows, pieces, first, arena, constants):
+    """Carry out rows whose result has elements; others are skipped.
+
+    Args:
+        role: ALONE: all rows in order, by this thread. CALLER: the job of all
+            arguments, with the helpers; returns when it is done. 1 and above: a
+            helper, who takes pieces of every job that is published, for ever.
+        words: int64 1-D of the crew, see `claims`; of its helpers as many take part
+            as words[HELPERS] says.
+        rows: `record.STEP` [rows], the steps.
+        pieces: int64 [pieces, 2], each its first row and the one behind its last.
+        first: int64 [groups + 1], the first piece of each group; all pieces.
+        arena: uint8 1-D, all values and the scratch; 64 readable bytes behind each.
+        constants: uint8 1-D.
+    """
+    i = stop = 0
+    scratch = arena
+    if role == ALONE:
+        stop = len(rows)
+    elif role == CALLER:
+        work_queue.publish(words, first, rows, pieces, arena, constants)
+    while True:
+        if i == stop:
+            if role == ALONE:
+                break
+            known = atomics.load(words, work_queue.DONE)
+            piece = work_queue.claim(words, role)
+            if role == CALLER and piece == OVER:
+                break
+            if piece < 0:
+                work_queue.wait(words, known)
+                continue
+            if role != CALLER:
+                rows, pieces, arena, constants = published(words)
+            i, stop = pieces[piece, BEGIN], pieces[piece, END]
+        row = rows[i]
+        if role <= CALLER:
+            scratch = arena[: np.uintp(row.scratch_bytes)]
+        elif len(scratch) < row.scratch_bytes:
+            scratch = np.empty(row.scratch_bytes, np.uint8)
+        if row.out_bytes != 0:
+            carry_out(rows, i, arena, scratch, constants)
+        i += 1
+        if i == stop and role != ALONE:
+            work_queue.finish(words)
+
+
+def run_rows(invokers, rows, arena, constants):
+    """Carry out rows as `run` does alone, by functions like `invoke.INVOKE`.
+
+    Only the kinds that are met are compiled, and not the loop over them.
+    """
+    for i, row in enumerate(rows):
+        if not row.out_bytes:
+            continue
+        scratch = arena[: row.scratch_bytes]
+        x = arena[row.x : row.x + row.x_bytes + SLACK]
+        y = arena[row.y : row.y + row.y_bytes + SLACK]
+        z = arena[row.out : row.out + row.out_bytes]
+        c = constants[row.constants : row.constants + row.constants_bytes]
+        invokers[row.kind](rows, i, x, y, z, scratch, c)
+
+
+@kernel
+def published(words):
+    """The arrays of the job; they outlive the piece that was claimed."""
+    size = words[work_queue.ROW_COUNT] * STEP_BYTES
+    rows = atomics.bytes_at(words[work_queue.ROWS], size)
+    pieces = atomics.bytes_at(
+        words[work_queue.PIECES], words[work_queue.PIECE_COUNT] * 16
+    )
+    return (
+        rows.view(STEP),
+        pieces.view(np.int64).reshape((-1, 2)),
+        atomics.bytes_at(words[work_queue.ARENA], words[work_queue.ARENA_BYTES]),
+        atomics.bytes_at(
+            words[work_queue.CONSTANTS], words[work_queue.CONSTANTS_BYTES]
+        ),
+    )
+
+
+@kernel(inline="always")
+def carry_out(rows, i, arena, scratch, constants):
+    """Slice the buffers of one step and call the kernel of its kind."""
+    row = rows[i]
+    x = arena[np.uintp(row.x) : np.uintp(row.x + row.x_bytes + SLACK)]
+    y = arena[np.uintp(row.y) : np.uintp(row.y + row.y_bytes + SLACK)]
+    z = arena[np.uintp(row.out) : np.uintp(row.out + row.out_bytes)]
+    last = row.constants + row.constants_bytes
+    c = constants[np.uintp(row.constants) : np.uintp(last)]
+    kind = row.kind
+    if kind == interpret.CONV:
+        interpret.convolve(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.DEPTHWISE:
+        interpret.convolve_depthwise(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.LOOKUP:
+        interpret.look_up(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.ADD:
+        interpret.add(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.MUL:
+        interpret.multiply(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.MEAN:
+        interpret.mean(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.MAX_POOL:
+        interpret.max_pool(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.AVG_POOL:
+        interpret.avg_pool(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.QUANTIZE:
+        interpret.quantize(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.QUANTIZE_NCHW:
+        interpret.quantize_nchw(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.DEQUANTIZE:
+        interpret.dequantize(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.MOVE:
+        interpret.move(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.TAKE:
+        interpret.take(rows, i, x, y, z, scratch, c)
+    elif kind == interpret.CONCAT:
+        interpret.concat(rows, i, x, y, z, scratch, c)

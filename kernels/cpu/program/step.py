@@ -1,0 +1,181 @@
+"""A step: one operation with its constants, callable alone or as a row of a Program.
+
+A step describes itself for given input shapes as a `Plan`: fields of its record,
+constants, output and scratch size. `invoke.py` carries a plan out; alone and in a
+Program it is the same compiled function, so both give the same bytes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mdtensor.kernels import observe
+from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK, invokers
+from mdtensor.kernels.cpu.program.record import STEP
+
+#: Input shapes whose plans a step keeps; then it begins anew.
+MOST_SHAPES = 64
+
+
+class Plan(NamedTuple):
+    """One step for fixed input shapes: the fields of its record and its arrays."""
+
+    fields: dict
+    constants: np.ndarray
+    shape: tuple
+    scratch: int
+
+
+class Constants:
+    """Arrays laid one after another, each 64-byte aligned, as one uint8 array."""
+
+    def __init__(self):
+        self._parts = []
+        self.size = 0
+
+    def add(self, array):
+        """Append a copy of `array`; returns (offset, bytes)."""
+        part = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        offset = self.size
+        padded = np.zeros(-(-part.size // ALIGN) * ALIGN, np.uint8)
+        padded[: part.size] = part
+        self._parts.append(padded)
+        self.size += padded.size
+        return offset, part.size
+
+    def array(self):
+        """All parts in an aligned uint8 array with SLACK readable bytes behind."""
+        blob = aligned_bytes(self.size + SLACK)
+        blob[: self.size] = np.concatenate([*self._parts, np.zeros(0, np.uint8)])
+        blob[self.size :] = 0
+        return blob
+
+
+def aligned_bytes(size):
+    """Uninitialized uint8 [size] at a 64-byte boundary."""
+    room = np.empty(size + ALIGN, np.uint8)
+    start = -room.ctypes.data % ALIGN
+    return room[start : start + size]
+
+
+def as_bytes(array):
+    """The bytes of a C-contiguous array as uint8 1-D, without a copy."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+class Step:
+    """One operation on activation codes, NHWC.
+
+    A subclass sets `kind`, `kernels` (names of the compiled functions it rests on) and
+    `output_type`, and defines `output_shape` and `plan`. A step is of the runway that
+    is chosen where it is made.
+    """
+
+    kind = -1
+    kernels: tuple = ()
+    input_types: tuple = (np.dtype(np.uint8),)
+    output_type: np.dtype = np.dtype(np.uint8)
+
+    def __new__(cls, *_, **__):
+        step = super().__new__(cls)
+        step.on = kernel_set.CHOSEN.get()
+        return step
+
+    def output_shape(self, *shapes):
+        """Shape of the result for these input shapes."""
+        raise NotImplementedError
+
+    def plan(self, *shapes):
+        """The `Plan` for these input shapes."""
+        raise NotImplementedError
+
+    def macs(self, *shapes):
+        """Multiply-accumulates of one call."""
+        return 0
+
+    @property
+    def kernel(self):
+        """Name of the kernel that does the work."""
+        return getattr(self.on, self.kernels[0]).__name__
+
+    @property
+    def runway(self):
+        """Runway of that kernel."""
+        return kernel_set.runway_of(getattr(self.on, self.kernels[0]))
+
+    @property
+    def parts(self):
+        """The steps that a Program holds for it, one behind the other."""
+        return (self,)
+
+    @property
+    def bytes(self):
+        """Bytes of weights and tables that do not depend on the input's shape."""
+        return 0
+
+    def prepared(self, *shapes):
+        """Return (plan, row) for these shapes, made once; few are kept.
+
+        The row is an array of one record.
+        """
+        plans = self.__dict__.setdefault("_plans", {})
+        found = plans.get(shapes)
+        if found is None:
+            plan = self.plan(*shapes)
+            found = plan, row_of(self, plan)
+            if len(plans) >= MOST_SHAPES:
+                plans.clear()
+            plans[shapes] = found
+        return found
+
+    def __call__(self, *arrays):
+        """The result as a fresh array; inputs C-contiguous of `input_types`."""
+        assert len(arrays) == len(self.input_types), "wrong number of inputs"
+        for array, dtype in zip(arrays, self.input_types, strict=True):
+            assert array.dtype == dtype, f"{self.kernel} takes {dtype} codes"
+        run = self.bound(*[array.shape for array in arrays])
+        return run(*[as_bytes(array) for array in arrays])
+
+    def bound(self, *shapes):
+        """Return the `BoundStep` for these input shapes."""
+        return BoundStep(self, *self.prepared(*shapes))
+
+
+class BoundStep:
+    """A step for fixed input shapes: only the buffers of a call are still open."""
+
+    __slots__ = (
+        *("constants", "invoke", "names", "output_type", "row", "scratch", "shape"),
+        "__weakref__",
+    )
+
+    def __init__(self, step, plan, row):
+        self.row, self.constants, self.shape = row, plan.constants, plan.shape
+        self.scratch = plan.scratch + SLACK
+        self.output_type = step.output_type
+        self.invoke = invokers(step.on.name)[step.kind]
+        self.names = step.kernel, step.runway
+
+    def __call__(self, x, y=None):
+        """Return the result as a fresh array; x and y are the inputs' bytes, 1-D."""
+        out = np.empty(self.shape, self.output_type)
+        if out.size == 0:
+            return out
+        flat = out.reshape(-1).view(np.uint8)
+        scratch = np.empty(self.scratch, np.uint8)
+        # The kernels of one input read it under both names.
+        y = x if y is None else y
+        self.invoke(self.row, 0, x, y, flat, scratch, self.constants)
+        if observe.ACTIVE:
+            observe.ran(*self.names)
+        return out
+
+
+def row_of(step, plan):
+    """Return the record of a step, in an array; a Program fills in the places."""
+    row = np.zeros(1, STEP)
+    row["kind"] = step.kind
+    for name, value in plan.fields.items():
+        row[name] = value
+    return row

@@ -1,0 +1,266 @@
+"""The operations a Program can hold, each made from plain arrays and Fractions.
+
+Codes are uint8, NHWC. `ratios` and `ratio` are exact: real input step (times weight
+step) over real output step. `clamp` = (lo, hi) in output codes fuses an activation.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from mdtensor.kernels.cpu.generic.conv import window
+from mdtensor.kernels.cpu.program import interpret
+from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
+from mdtensor.kernels.cpu.rounding.rescale import rescale, rescale_pair
+
+U8 = np.dtype(np.uint8)
+S32 = np.dtype(np.int32)
+F32 = np.dtype(np.float32)
+
+
+def rounding(zero_point, clamp):
+    """Return the fields of a record that rounding to codes needs."""
+    return {"zero_point": zero_point, "lo": clamp[0], "hi": clamp[1]}
+
+
+def places(constants, *arrays):
+    """Add arrays to the constants; return the fields that place them there."""
+    names = "multipliers", "limbs", "guard"
+    return {
+        name: constants.add(array)[0]
+        for name, array in zip(names, arrays, strict=False)
+    }
+
+
+class Lookup(Step):
+    """out = table[x]: every unary function of codes; table uint8 [256]."""
+
+    kind = interpret.LOOKUP
+    kernel = "lookup_u8"  # a runway may implement it under another name
+    kernels = ("lookup_u8",)
+
+    def __init__(self, table):
+        assert table.shape == (256,) and table.dtype == U8, "table: uint8 [256]"
+        constants = Constants()
+        constants.add(table)
+        self.constants = constants.array()
+
+    def output_shape(self, shape):
+        return shape
+
+    def plan(self, shape):
+        return Plan({}, self.constants, shape, 0)
+
+    @property
+    def bytes(self):
+        return 256
+
+
+class Add(Step):
+    """out = clamp(round((a - za) * ratios[0] + (b - zb) * ratios[1]) + zero_point).
+
+    Both inputs have one shape.
+    """
+
+    kind = interpret.ADD
+    kernels = ("add_u8u8u8",)
+    input_types = (U8, U8)
+
+    def __init__(self, ratios, zero_points, zero_point=0, clamp=(0, 255)):
+        multipliers, limbs, guard = rescale_pair(*ratios)
+        constants = Constants()
+        arrays = (multipliers, limbs, np.array([guard], np.float32))
+        self._fields = places(constants, *arrays) | rounding(zero_point, clamp)
+        self._fields |= {"x_zero_point": zero_points[0], "y_zero_point": zero_points[1]}
+        self.constants = constants.array()
+
+    def output_shape(self, a, b):
+        assert a == b, "the shapes of an Add differ"
+        return a
+
+    def plan(self, a, b):
+        return Plan(self._fields, self.constants, self.output_shape(a, b), 0)
+
+
+class Mul(Step):
+    """out = clamp(round((a - za) * (b - zb) * ratio) + zero_point).
+
+    b has the shape of a, or a factor per image and channel: [n, 1, ..., 1, c].
+    """
+
+    kind = interpret.MUL
+    kernels = ("mul_u8u8u8",)
+    input_types = (U8, U8)
+
+    def __init__(self, ratio, zero_points, zero_point=0, clamp=(0, 255)):
+        constants = Constants()
+        self._fields = places(constants, *rescale([ratio]))
+        self._fields |= rounding(zero_point, clamp)
+        self._fields |= {"x_zero_point": zero_points[0], "y_zero_point": zero_points[1]}
+        self.constants = constants.array()
+
+    def output_shape(self, a, b):
+        is_factor = b[0] == a[0] and b[-1] == a[-1] and set(b[1:-1]) <= {1}
+        assert a == b or is_factor, "b is neither like a nor one factor per channel"
+        return a
+
+    def plan(self, a, b):
+        shape = self.output_shape(a, b)
+        if a == b:
+            images, pixels, channels = 1, int(np.prod(a)), 1
+        else:
+            images, pixels, channels = a[0], int(np.prod(a[1:-1])), a[-1]
+        fields = {**self._fields, "images": images, "pixels": pixels}
+        fields |= {"channels": channels, "has_factors": int(a != b)}
+        return Plan(fields, self.constants, shape, 0)
+
+
+class Mean(Step):
+    """out = clamp(round(mean of (x - x_zero_point) * ratio) + zero_point).
+
+    Over all axes but the first and the last, which stay; they keep length 1 if
+    `keepdims`, else they go.
+    """
+
+    kind = interpret.MEAN
+    kernels = ("mean_u8u8",)
+
+    def __init__(
+        self, ratio, x_zero_point, zero_point=0, clamp=(0, 255), keepdims=True
+    ):
+        self.ratio, self.x_zero_point = Fraction(ratio), x_zero_point
+        self._rounding, self.keepdims = rounding(zero_point, clamp), keepdims
+
+    def output_shape(self, shape):
+        middle = (1,) * (len(shape) - 2) if self.keepdims else ()
+        return (shape[0], *middle, shape[-1])
+
+    def plan(self, shape):
+        pixels = int(np.prod(shape[1:-1]))
+        constants = Constants()
+        arrays = rescale([self.ratio / pixels])
+        fields = places(constants, *arrays) | self._rounding
+        fields |= {"images": shape[0], "pixels": pixels, "channels": shape[-1]}
+        fields["x_zero_point"] = self.x_zero_point
+        return Plan(fields, constants.array(), self.output_shape(shape), 0)
+
+
+class MaxPool(Step):
+    """out = max of the codes in each window; the padding never wins."""
+
+    kind = interpret.MAX_POOL
+    kernels = ("max_pool_u8",)
+
+    def __init__(self, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
+        self.window = (kernel, stride, padding, dilation)
+
+    def output_shape(self, shape):
+        return (shape[0], *window(shape, *self.window)[-2:], shape[3])
+
+    def plan(self, shape):
+        fields = {"images": shape[0], "window": window(shape, *self.window)}
+        return Plan(fields, Constants().array(), self.output_shape(shape), 0)
+
+
+class AvgPool(Step):
+    """out = clamp(round(mean of (x - x_zero_point) in a window * ratio) + zero_point).
+
+    Args: count_include_pad: divide by kh * kw, padding counting as zero, rather than
+    by the pixels inside the input.
+    """
+
+    kind = interpret.AVG_POOL
+    kernels = ("avg_pool_u8",)
+
+    def __init__(
+        self,
+        kernel,
+        stride,
+        padding=(0, 0, 0, 0),
+        *,
+        ratio,
+        x_zero_point,
+        zero_point=0,
+        clamp=(0, 255),
+        count_include_pad=False,
+    ):
+        self.window = (kernel, stride, padding, (1, 1))
+        counts = range(1, kernel[0] * kernel[1] + 1)
+        constants = Constants()
+        arrays = rescale([Fraction(ratio) / count for count in counts])
+        self._fields = places(constants, *arrays) | rounding(zero_point, clamp)
+        self._fields |= {"counts_padding": int(count_include_pad)}
+        self._fields["x_zero_point"] = x_zero_point
+        self.constants = constants.array()
+
+    def output_shape(self, shape):
+        return (shape[0], *window(shape, *self.window)[-2:], shape[3])
+
+    def plan(self, shape):
+        fields = {**self._fields, "images": shape[0]}
+        fields["window"] = window(shape, *self.window)
+        return Plan(fields, self.constants, self.output_shape(shape), 0)
+
+
+class Quantize(Step):
+    """out = clamp(round(x / scale) + zero_point), float32 to codes.
+
+    Args:
+        channels_first: x is [n, c, h, w], out [n, h, w, padded_channels]; the added
+            channels hold zero_point. Otherwise the shape stays.
+    """
+
+    kind = interpret.QUANTIZE
+    kernels = ("quantize_f32u8",)
+    input_types = (F32,)
+
+    def __init__(
+        self,
+        scale,
+        zero_point,
+        clamp=(0, 255),
+        *,
+        channels_first=False,
+        padded_channels=None,
+    ):
+        self.channels_first, self.padded_channels = channels_first, padded_channels
+        if channels_first:
+            self.kind = interpret.QUANTIZE_NCHW
+            self.kernels = ("quantize_nchw_f32u8",)
+        constants = Constants()
+        constants.add(np.array([scale], np.float32).astype(np.float64))
+        self.constants = constants.array()
+        self._rounding = rounding(zero_point, clamp)
+
+    def output_shape(self, shape):
+        if not self.channels_first:
+            return shape
+        return (shape[0], *shape[2:], self.padded_channels or shape[1])
+
+    def plan(self, shape):
+        out = self.output_shape(shape)
+        fields = {**self._rounding, "elements": int(np.prod(shape))}
+        if self.channels_first:
+            fields |= {"images": shape[0], "pixels": int(np.prod(shape[2:]))}
+            fields |= {"channels": shape[1], "out_channels": out[-1]}
+        return Plan(fields, self.constants, out, 0)
+
+
+class Dequantize(Step):
+    """out = (x - zero_point) * scale in float32."""
+
+    kind = interpret.DEQUANTIZE
+    kernels = ("dequantize_u8f32",)
+    output_type = F32
+
+    def __init__(self, scale, zero_point):
+        constants = Constants()
+        constants.add(np.array([scale], np.float32).astype(np.float64))
+        self.constants, self.zero_point = constants.array(), zero_point
+
+    def output_shape(self, shape):
+        return shape
+
+    def plan(self, shape):
+        fields = {"x_zero_point": self.zero_point}
+        return Plan(fields, self.constants, shape, 0)

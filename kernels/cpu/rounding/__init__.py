@@ -1,0 +1,1 @@
+"""Rounding of accumulators and codes to a grid: exact, and fast because of it."""

@@ -1,0 +1,1 @@
+"""The thread pool of compiled programs, and how work is split over it."""

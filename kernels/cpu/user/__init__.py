@@ -1,0 +1,1 @@
+"""Kernels compiled from functions that users write."""

@@ -1,0 +1,316 @@
+"""One function at each index or element, compiled; the same names as the oracle's.
+
+A loop is written out for the number and the types of its operands and compiled once for
+them, and for whether all lie in rows of memory: two loops for any number of operands.
+It runs without the GIL. A function is known by its code and by what it closes over and
+reads of modules, so a lambda in a loop is compiled once, and one whose constants change
+again. Arrays among them are as at that time, as always with numba. Nothing is
+kept on disk, where the names of a module could change unseen.
+"""
+
+import os
+import re
+import threading
+from functools import cache
+from itertools import chain
+from pathlib import PurePath
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba.core import types
+
+from mdtensor.kernels.cpu.elements import MARK, Element, loss
+from mdtensor.kernels.cpu.signs import mixture
+from mdtensor.kernels.cpu.user import views
+from mdtensor.kernels.cpu.user.views import Contiguous, Ranked, Row, Strided, View
+from mdtensor.kernels.numpy.layout import (
+    Operand,
+    Refused,
+    address,
+    in_order,
+    is_contiguous,
+    lines,
+    merged,
+)
+
+MOST_LOOPS = 1024
+_LOOPS: dict[Any, Any] = {}
+_LOCK = threading.Lock()
+
+
+def _renew_lock():
+    """A child has none of the threads that may hold its parent's."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_compiled = numba.njit(**_OPTIONS)
+
+_INDEXED = """
+def loop(start, stop, {parameters}):
+    {making}
+    for i in range(np.intp(start), np.intp(stop)):
+        function(i, {given})
+"""
+_ROW = """
+def loop(start, stop, geometry, {parameters}):
+    {making}
+    for i in range(np.intp(start), np.intp(stop)):
+        write(v0, i, function({given}))
+"""
+_ROWS = """
+def loop(start, stop, geometry, {parameters}):
+    size = geometry[0, -1]
+    while start < stop:
+        row = start // size
+        first = start - row * size
+        last = min(size, first + stop - start)
+        {making}
+        for i in range(np.intp(first), np.intp(last)):
+            write(v0, i, function({given}))
+        start += last - first
+"""
+_FORMS = {"indexed": _INDEXED, "row": _ROW, "rows": _ROWS}
+_NO_GEOMETRY = np.empty((1, 1), np.int64)
+
+
+def indexed(function, arguments):
+    """function(i, *arguments) for each i; operands become views.
+
+    The work holds addresses: keep the arrays until it is done.
+    """
+    arrays = [x.array for x in arguments if isinstance(x, Operand)]
+    dense = is_contiguous(*arrays)
+    loop = _loop("indexed", function, arguments, dense)
+    given = []
+    for x in arguments:
+        given += _flattened(x) if isinstance(x, Operand) else [x]
+    return lambda start, stop: loop(start, stop, *given)
+
+
+def elementwise(function, out, arguments):
+    """out = function(*arguments), element by element; all operands of one shape.
+
+    The work holds addresses: keep the arrays until it is done.
+    """
+    operands = [out, *(x for x in arguments if isinstance(x, Operand))]
+    arrays = tuple(x.array for x in operands)
+    geometry, dense = _NO_GEOMETRY, is_contiguous(*arrays)
+    if not dense:
+        arrays = in_order(*arrays)
+        geometry = merged(*arrays)
+        steps = geometry[1:, -1] == [x.itemsize for x in arrays]
+        dense = geometry.shape[1] == 1 and bool(steps.all())
+    loop = _loop("row" if dense else "rows", function, (out, *arguments), dense)
+    places = iter([address(x) for x in arrays])
+    given = [next(places) if isinstance(x, Operand) else x for x in (out, *arguments)]
+    return lambda start, stop: loop(start, stop, geometry, *given)
+
+
+def _view(x, dense):
+    """The type of an argument of an indexed function."""
+    if not isinstance(x, Operand):
+        return numba.typeof(x)
+    element = Element(x.name, x.writes)
+    if x.ranked:
+        return Ranked(element, x.array.ndim, dense)
+    return Contiguous(element) if dense else Strided(element)
+
+
+def _row(x, dense):
+    """The type of an argument of a loop over rows."""
+    if not isinstance(x, Operand):
+        return numba.typeof(x)
+    return Row(Element(x.name, x.writes), dense=dense)
+
+
+def _flattened(x):
+    geometry = lines(x.array) if x.ranked else merged(x.array)
+    return address(x.array), x.array.size, geometry
+
+
+# --- compilation ----------------------------------------------------------------------
+
+
+def _loop(form, function, arguments, dense):
+    """The compiled loop, made at the first call for arguments of these types."""
+    key = form, _identity(function), dense, *map(_kind, arguments)
+    found = _LOOPS.get(key)  # without waiting for what others compile
+    if found is not None:
+        return found
+    with _LOCK:
+        found = _LOOPS.get(key)
+        if found is None:
+            if len(_LOOPS) >= MOST_LOOPS:
+                _LOOPS.clear()
+            type_of = _view if form == "indexed" else _row
+            kinds = tuple(type_of(x, dense) for x in arguments)
+            found = _LOOPS[key] = _compile(form, function, kinds)
+    return found
+
+
+def _kind(x):
+    """What tells the type of an argument."""
+    if isinstance(x, Operand):
+        return x.name, x.writes, x.array.ndim if x.ranked else -1
+    return type(x)
+
+
+def _identity(function):
+    """Its code, and what it closes over or reads of modules, by name."""
+    code = function.__code__
+    names = (*code.co_freevars, *_names(code))
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    closed = dict(zip(code.co_freevars, cells, strict=True))
+    seen = set()
+    read = _read(function.__globals__, names, seen)
+    return code, *_read(closed, names, seen), *read
+
+
+def _read(namespace, names, seen):
+    """What has one of the names, there and in the modules among that."""
+    for name in names:
+        if name not in namespace:
+            continue
+        value = namespace[name]
+        yield name, _constant(value)
+        if isinstance(value, ModuleType) and id(value) not in seen:
+            seen.add(id(value))
+            yield from _read(vars(value), names, seen)
+
+
+@cache
+def _names(code):
+    """What a code and the codes within it may read by name."""
+    inner = [_names(found) for found in code.co_consts if hasattr(found, "co_code")]
+    return tuple(dict.fromkeys((*code.co_names, *chain(*inner))))
+
+
+def _constant(value):
+    """A number by its type and digits: 1 is not 1.0, nor 0.0 -0.0. Others by `is`."""
+    if isinstance(value, bool | int | float | complex):
+        return type(value), repr(value)
+    return _Same(value)
+
+
+class _Same:
+    """Equal to the same object only; kept, so that no other takes its address."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self):
+        return id(self.value)
+
+
+def _compile(form, function, kinds):
+    body = _compiled(function)
+    _check_body(form, function, body, kinds)
+    number = iter(range(1, len(kinds) + 1))
+    parts = [_part(form, at, kind, number) for at, kind in enumerate(kinds)]
+    given = parts if form == "indexed" else parts[1:]
+    text = _FORMS[form].format(
+        parameters=", ".join(part.parameters for part in parts),
+        making="; ".join(part.making for part in parts if part.making) or "pass",
+        given=", ".join(part.given for part in given),
+    )
+    namespace = {"np": np, "function": body, "line": line}
+    namespace |= {"read": views.read, "write": views.write}
+    for at, kind in enumerate(kinds):
+        if isinstance(kind, View):
+            namespace[f"make{at}"] = views.maker(kind)
+    exec(compile(text, f"<loop over {function.__name__}>", "exec"), namespace)
+    return _compiled(namespace["loop"])
+
+
+class _Part(NamedTuple):
+    """One argument in the text of a loop."""
+
+    parameters: str
+    making: str
+    given: str
+
+
+def _part(form, at, kind, number):
+    if not isinstance(kind, View):
+        return _Part(f"s{at}", "", f"s{at}")
+    k = next(number)
+    parameters, geometry, given = f"p{at}", "geometry", f"read(v{at}, i)"
+    if form == "indexed":
+        parameters, geometry, given = f"p{at}, n{at}, g{at}", f"g{at}", f"v{at}"
+    place = f"p{at} + line(geometry, {k}, row)" if form == "rows" else f"p{at}"
+    size = {"indexed": f"n{at}", "row": "0", "rows": f"geometry[{k}, -1]"}[form]
+    return _Part(parameters, f"v{at} = make{at}({place}, {size}, {geometry})", given)
+
+
+@_compiled
+def line(geometry, k, row):
+    """Bytes from the start of operand `k` to the start of a row."""
+    found = 0
+    for d in range(geometry.shape[1] - 2, -1, -1):
+        above = row // geometry[0, d]
+        found += (row - above * geometry[0, d]) * geometry[k, d]
+        row = above
+    return found
+
+
+def _check_body(form, function, body, kinds):
+    """Compile the function by itself, so that an error is about nothing else.
+
+    Raises:
+        Refused: it cannot be compiled, or its result does not fit.
+    """
+    if form == "indexed":
+        types_given = (types.intp, *kinds)
+    else:
+        types_given = tuple(
+            kind.element.compute if isinstance(kind, View) else kind
+            for kind in kinds[1:]
+        )
+    try:
+        body.compile(types_given)
+    except Exception as error:  # numba has many, and not all are NumbaError
+        raise _refusal(error, function) from None
+    compiled = body.overloads[types_given]
+    if any(isinstance(x, View) and x.element.name == "uint64" for x in kinds):
+        problem, at = mixture(compiled.type_annotation)
+        if problem:
+            raise Refused(problem, at)
+    if form != "indexed":
+        result = compiled.signature.return_type
+        problem = loss(kinds[0].element, types.unliteral(result))
+        if problem:
+            raise Refused(problem, function.__code__.co_firstlineno)
+
+
+def _refusal(error, function):
+    """A `Refused` from what numba says, without its trace."""
+    text = _COLOR.sub("", str(error))
+    file = re.escape(PurePath(function.__code__.co_filename).name)
+    place = re.search(rf'File "[^"]*{file}", line (\d+)', text)
+    found = int(place.group(1)) if place else function.__code__.co_firstlineno
+    return Refused(_reason(text) or type(error).__name__, found)
+
+
+def _reason(text):
+    """The sentence of numba's message that says what is wrong."""
+    for pattern, shown in ((f"{MARK}(.+)", "{}"), (r">{3} (.+)", "there is no {}")):
+        found = re.search(pattern, text)
+        if found:
+            return shown.format(found.group(1))
+    lines = [found.strip() for found in text.splitlines()]
+    said = [found for found in lines if found and not found.startswith("Failed in")]
+    return said[0].rstrip(". :") if said else ""

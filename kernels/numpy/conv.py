@@ -1,0 +1,151 @@
+"""Convolution of host arrays.
+
+Images are [n, c, h, w]. Sums are held in `dtype`, those of narrow floats in float32 and
+rounded once; integers wrap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.dense.memory import empty
+from mdtensor.kernels.numpy.matmul import rounded
+from mdtensor.kernels.numpy.ufunc import compute_dtype
+
+Array = npt.NDArray[Any]
+Pair = tuple[int, int]
+#: Bytes of the columns that an image becomes at a time.
+COLUMNS = 1 << 20
+Padding = tuple[int, int, int, int]
+
+
+def conv2d(
+    x: Array,
+    w: Array,
+    b: Array | None,
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
+    dtype: np.dtype[Any],
+) -> Array:
+    """y[n, o, i, j] = b[o] + Σ x[n, c, i·s + p·d, j·s + q·d] · w[o, c, p, q].
+
+    Args:
+        x: [n, c, h, w], continued by `padding` (top, left, bottom, right) zeros.
+        w: [out, c / groups, kh, kw].
+        b: [out], or None.
+        stride, dilation: (height, width).
+        groups: input and output channels are split into this many groups.
+        dtype: of the result; operands are cast to it.
+    """
+    wide = compute_dtype(dtype)
+    image = with_border(rounded(x, wide), padding, 0)
+    taps = windows(image, (w.shape[2], w.shape[3]), stride, dilation)
+    with np.errstate(all="ignore"):
+        if w.shape[1] == 1 and groups > 1:
+            y = _depthwise(taps, rounded(w, wide))
+        else:
+            y = _grouped(taps, rounded(w, wide), groups)
+        if b is not None:
+            y += rounded(b, wide)[:, None, None]
+    return rounded(y, dtype)
+
+
+def with_border(x: Array, padding: Padding, value: Any) -> Array:
+    """The last two axes continued by (top, left, bottom, right) elements of `value`."""
+    if not any(padding):
+        return x
+    top, left, bottom, right = padding
+    height, width = x.shape[2:]
+    shape = (*x.shape[:2], top + height + bottom, left + width + right)
+    bordered = np.full(shape, value, x.dtype)
+    bordered[:, :, top : top + height, left : left + width] = x
+    return bordered
+
+
+def windows(x: Array, kernel: Pair, stride: Pair, dilation: Pair) -> Array:
+    """A view [n, c, kh, kw, oh, ow]: what each tap of the kernel sees."""
+    reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+    seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
+    seen = seen[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    return seen.transpose(0, 1, 4, 5, 2, 3)
+
+
+def _depthwise(taps: Array, w: Array) -> Array:
+    """One input channel a group: a sum over taps touches each element once a tap."""
+    n, groups, kh, kw, oh, ow = taps.shape
+    filters = w.reshape(groups, len(w) // groups, kh, kw, 1, 1)
+    y = np.zeros((n, *filters.shape[:2], oh, ow), taps.dtype)
+    term = np.empty_like(y)
+    for p, q in np.ndindex(kh, kw):
+        np.multiply(taps[:, :, None, p, q], filters[:, :, p, q], out=term)
+        y += term
+    return y.reshape(n, len(w), oh, ow)
+
+
+def _grouped(taps: Array, w: Array, groups: int) -> Array:
+    """Image to columns, then one product a group; of a 1x1 kernel columns are a view.
+
+    Some rows of the result at a time, so that their columns stay in the cache.
+    """
+    n, c, kh, kw, oh, ow = taps.shape
+    depth = w.shape[1] * kh * kw
+    filters = w.reshape(groups, len(w) // groups, depth)
+    y = empty((n, groups, len(w) // groups, oh * ow), taps.dtype)
+    row = c * kh * kw * ow * taps.itemsize
+    rows = oh if kh == kw == 1 else min(oh, max(1, COLUMNS // max(1, row)))
+    for image, target in zip(taps, y, strict=True):
+        for top in range(0, oh, rows):
+            here = slice(top * ow, min(top + rows, oh) * ow)
+            part = image[..., top : top + rows, :]
+            columns = part.reshape(groups, depth, here.stop - here.start)
+            np.matmul(filters, columns, target[..., here])
+    return y.reshape(n, len(w), oh, ow)
+
+
+def conv_transpose2d(
+    x: Array,
+    w: Array,
+    b: Array | None,
+    stride: Pair,
+    padding: Padding,
+    dilation: Pair,
+    groups: int,
+    size: Pair,
+    dtype: np.dtype[Any],
+) -> Array:
+    """y[n, o, i·s + p·d, j·s + q·d] sums x[n, c, i, j] · w[c, o, p, q], plus b[o].
+
+    One product gives what every number paints; then a sum over taps.
+
+    Args:
+        x: [n, c, h, w].
+        w: [c, out / groups, kh, kw].
+        b: [out], or None.
+        stride, dilation: (height, width).
+        padding: (top, left, bottom, right) that y is cut by.
+        groups: input and output channels are split into this many groups.
+        size: height and width of the result.
+        dtype: of the result; operands are cast to it.
+    """
+    wide = compute_dtype(dtype)
+    n, c, height, width = x.shape
+    out, (kh, kw) = w.shape[1] * groups, w.shape[2:]
+    filters = rounded(w, wide).reshape(groups, c // groups, -1).swapaxes(1, 2)
+    image = rounded(x, wide).reshape(n, groups, c // groups, height * width)
+    top, left, bottom, right = padding
+    y = np.zeros((n, out, size[0] + top + bottom, size[1] + left + right), wide)
+    with np.errstate(all="ignore"):
+        painted = np.matmul(filters, image).reshape(n, out, kh, kw, height, width)
+        for p, q in np.ndindex(kh, kw):
+            rows = slice(p * dilation[0], None, stride[0])
+            columns = slice(q * dilation[1], None, stride[1])
+            y[:, :, rows, columns][:, :, :height, :width] += painted[:, :, p, q]
+        y = y[:, :, top : top + size[0], left : left + size[1]]
+        if b is not None:
+            y = y + rounded(b, wide)[:, None, None]
+    return rounded(y, dtype)

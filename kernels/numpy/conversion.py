@@ -1,0 +1,269 @@
+"""Host arrays from one element type to another, with every misfit accounted for.
+
+A float becomes an integer by cutting toward zero; a number becomes a float by rounding
+to nearest even, once; True is 1, and whatever is not zero is True. Which values do not
+survive is told by `outside` and `inexact`; what becomes of them by `saturating` and
+`wrapping`, which agree with `nearest` on all others. A complex number is its two parts;
+only `nearest` makes it a bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from math import frexp, ldexp
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.numpy.float16 import FLOAT32, cast, is_floating, is_narrow
+from mdtensor.kernels.numpy.runtime import quiet, quietly
+
+Array = npt.NDArray[Any]
+DType = np.dtype[Any]
+Cast = Callable[[Array, DType], Array]
+
+FLOAT32_BITS = 23  # of a fraction
+
+
+def by_parts(test: Cast) -> Cast:
+    """Ask of complex numbers in a complex type what `test` asks of real ones."""
+
+    @wraps(test)
+    def of_either(x: Array, dtype: DType) -> Array:
+        if dtype.kind != "c":
+            return test(x, dtype)
+        part = _part(dtype)
+        if x.dtype.kind != "c":
+            return test(x, part)
+        return np.asarray(test(x.real, part) | test(x.imag, part))
+
+    return of_either
+
+
+@quiet
+@by_parts
+def outside(x: Array, dtype: DType) -> Array:
+    """Where x rounds to nothing that `dtype` holds: overflow, or NaN for an integer.
+
+    A single False where nothing can be.
+    """
+    if dtype.kind == "b" or _is_within(x.dtype, dtype) or _cuts_inside(x, dtype):
+        return np.zeros((), bool)
+    below, above = _beyond(x, dtype)
+    return np.asarray(below | above if is_floating(dtype) else below | above | (x != x))
+
+
+@quiet
+@by_parts
+def inexact(x: Array, dtype: DType) -> Array:
+    """Where `dtype` does not hold x as it is; NaN stays NaN among floats.
+
+    A single False where it holds all there are.
+    """
+    if is_exact(x.dtype, dtype):
+        return np.zeros((), bool)
+    if dtype.kind == "b":
+        return np.asarray((x != 0) & (x != 1))
+    if not is_floating(dtype):
+        fraction = x != np.trunc(x) if is_floating(x.dtype) else False
+        return np.asarray(outside(x, dtype) | fraction)
+    y = nearest(x, dtype)
+    if is_floating(x.dtype):
+        x, y = x.astype(np.float64), y.astype(np.float64)
+        return np.asarray((x != y) & ~np.isnan(x))
+    return np.asarray(outside(y, x.dtype) | (saturating(y, x.dtype) != x))
+
+
+@quiet
+def nearest(x: Array, dtype: DType) -> Array:
+    """x in `dtype`; undefined where it is outside an integer type.
+
+    Too large for a float is an infinity. Every value is rounded once.
+    """
+    if dtype.kind == "b":
+        return np.asarray(x != 0)
+    is_wide = x.dtype.kind in "iu" or x.dtype == np.float64
+    return cast(_off_ties(x, dtype) if _is_foreign(dtype) and is_wide else x, dtype)
+
+
+def element(value: Any, dtype: DType) -> Array:
+    """A Python number that `dtype` holds as a 0-d array; rounded once."""
+    if _is_foreign(dtype):  # ml_dtypes takes no integer from 2**63 on
+        return nearest(np.asarray(value, np.float64), dtype)
+    return np.asarray(quietly(np.asarray, value, dtype))
+
+
+def _is_foreign(dtype: DType) -> bool:
+    """Whether it is a float that NumPy does not know, and rounds to twice."""
+    return dtype.isbuiltin == 2 and is_narrow(dtype)
+
+
+def _off_ties(x: Array, dtype: DType) -> Array:
+    """x as float32, from which it rounds to `dtype` as x itself does.
+
+    ml_dtypes rounds twice. That goes wrong only where the first rounding arrives
+    halfway between two of `dtype`: there the side from which it came decides. Halfway
+    all bits behind the first one that `dtype` lacks are 0.
+    """
+    y = x.astype(FLOAT32)
+    behind = (1 << (FLOAT32_BITS - _nmant(dtype) - 1)) - 1
+    ties = (y.view(np.uint32) & behind) == 0
+    if np.any(ties):
+        half, exact = y[ties], x[ties]
+        was = half.astype(x.dtype)
+        side = np.where(exact > was, np.inf, np.where(exact < was, -np.inf, half))
+        y[ties] = np.nextafter(half, side.astype(np.float32))
+    return y
+
+
+@quiet
+def saturating(x: Array, dtype: DType) -> Array:
+    """x in `dtype`; what is outside becomes the nearest bound, NaN an integer 0.
+
+    An infinity stays one in a float that holds it.
+    """
+    if dtype.kind == "c" and not _is_within(x.dtype, dtype):
+        return _joined(x, dtype)
+    if dtype.kind in "bc" or _is_within(x.dtype, dtype):
+        return nearest(x, dtype)
+    below, above = _beyond(x, dtype)
+    inside = x if is_floating(dtype) else np.where(below | above | (x != x), 0, x)
+    y = nearest(inside, dtype)
+    y[below], y[above] = bounds(dtype)
+    return y
+
+
+def _joined(x: Array, dtype: DType) -> Array:
+    """Complex numbers of saturated parts."""
+    y = np.zeros(x.shape, dtype)
+    y.real = saturating(x.real, _part(dtype))
+    if x.dtype.kind == "c":
+        y.imag = saturating(x.imag, _part(dtype))
+    return y
+
+
+@quiet
+def wrapping(x: Array, dtype: DType) -> Array:
+    """x in `dtype`; integers modulo the number of values of `dtype`.
+
+    A float that is no number or not finite becomes 0 as an integer; too large for a
+    float becomes an infinity.
+    """
+    to_integer = dtype.kind in "iu" and is_floating(x.dtype)
+    if to_integer and np.any(outside(x, dtype)):
+        return _modulo(x).astype(dtype)
+    return nearest(x, dtype)
+
+
+def _modulo(x: Array) -> Array:
+    """uint64, congruent to x cut toward zero; fmod of floats is exact."""
+    finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
+    rest = np.fmod(np.trunc(finite), 2.0**64)
+    size = np.abs(rest).astype(np.uint64)
+    return np.where(rest < 0, np.uint64(0) - size, size)
+
+
+def _beyond(x: Array, dtype: DType) -> tuple[Any, Any]:
+    """Where finite x is below and above a type, once it is cut or rounded."""
+    if is_narrow(x.dtype):
+        x = x.astype(FLOAT32)
+    if is_floating(dtype):
+        return _overflow(x, dtype)
+    least, most = bounds(dtype)
+    if not is_floating(x.dtype):
+        return x < least, x > most
+    whole = np.trunc(x)  # the bounds are powers of two, exact in every float
+    return whole < x.dtype.type(least), whole >= x.dtype.type(most + 1)
+
+
+def _overflow(x: Array, dtype: DType) -> tuple[Any, Any]:
+    """Where x is below and above all that rounds to a finite number of `dtype`."""
+    limit, is_beyond = _limit(dtype)
+    below, above = (x <= -limit, x >= limit) if is_beyond else (x < -limit, x > limit)
+    if not _holds_infinity(dtype):
+        return below, above
+    return below & (x != -np.inf), above & (x != np.inf)
+
+
+@cache
+def _limit(dtype: DType) -> tuple[float, bool]:
+    """What is halfway above the largest number, and whether it is beyond.
+
+    It is unless that number is even: float8_e4m3fn ends at 14 · 2⁵, not at 15.
+    """
+    most: float = bounds(dtype)[1]
+    step = ldexp(1.0, frexp(most)[1] - 1 - _nmant(dtype))
+    return most + step / 2, most / step % 2 == 1
+
+
+def _cuts_inside(x: Array, dtype: DType) -> bool:
+    """Whether floats are all seen to be cut to integers of `dtype`, in two passes."""
+    if not x.size or x.dtype.kind != "f" or dtype.kind not in "iu":
+        return False
+    least, most = bounds(dtype)  # Python compares integers with floats exactly
+    is_above: bool = least - 1 < float(np.min(x))
+    return is_above and float(np.max(x)) < most + 1
+
+
+@cache
+def _holds_infinity(dtype: DType) -> bool:
+    return bool(np.isinf(quietly(np.asarray, np.inf, dtype)))
+
+
+@cache
+def _is_within(source: DType, target: DType) -> bool:
+    """Whether no value of `source` is outside `target`."""
+    if is_floating(source) and not is_floating(target) and target.kind != "c":
+        return False
+    least, most = bounds(source)
+    low, high = bounds(target)
+    return low <= least and most <= high
+
+
+@cache
+def is_exact(source: DType, target: DType) -> bool:
+    """Whether `target` holds all values of `source` as they are."""
+    if target.kind == "c":
+        part = _part(source) if source.kind == "c" else source
+        return is_exact(part, _part(target))
+    if is_floating(source):
+        return is_floating(target) and _is_finer(target, source)
+    if is_floating(target) and source.kind != "c":
+        least, most = bounds(source)
+        largest = min(2 ** (_nmant(target) + 1), bounds(target)[1])
+        return max(-least, most) <= largest
+    return source.kind != "c" and _is_within(source, target)
+
+
+def _is_finer(target: DType, source: DType) -> bool:
+    """Whether a float has at least the digits and the range of another."""
+    fine, coarse = ml_dtypes.finfo(target), ml_dtypes.finfo(source)
+    is_low = float(fine.smallest_subnormal) <= float(coarse.smallest_subnormal)
+    is_high = float(fine.max) >= float(coarse.max)
+    is_whole = _holds_infinity(target) or not _holds_infinity(source)
+    return is_low and is_high and is_whole and fine.nmant >= coarse.nmant
+
+
+@cache
+def _nmant(dtype: DType) -> int:
+    """Binary digits behind the first one."""
+    return int(ml_dtypes.finfo(dtype).nmant)
+
+
+@cache
+def bounds(dtype: DType) -> tuple[Any, Any]:
+    """The least and the largest finite number of `dtype`, or of its parts."""
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    found = ml_dtypes.finfo(dtype)
+    return float(found.min), float(found.max)
+
+
+def _part(dtype: DType) -> DType:
+    """The floating type of the parts of a complex type."""
+    return np.dtype(f"f{dtype.itemsize // 2}")

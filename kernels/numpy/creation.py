@@ -1,0 +1,94 @@
+"""Host arrays from a few numbers: ranges, diagonals, triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.numpy.conversion import nearest
+
+Array = npt.NDArray[Any]
+DType = np.dtype[Any]
+
+
+def whole_range(start: int, step: int, count: int, dtype: DType) -> Array:
+    """start + i · step for i < count, in an integer `dtype` that holds them all.
+
+    Computed modulo 2**64, hence exact, however large `start` and `step` are.
+    """
+    i = np.arange(count, dtype=np.uint64)
+    if step != 1:
+        i *= np.uint64(step % 2**64)
+    if start:
+        i += np.uint64(start % 2**64)
+    return i.view(np.int64).astype(dtype, copy=False)
+
+
+def float_range(start: float, step: float, count: int, dtype: DType) -> Array:
+    """start + i · step for i < count: in float64, then rounded to `dtype`."""
+    with np.errstate(all="ignore"):
+        return nearest(start + np.arange(count) * step, dtype)
+
+
+def linspace(
+    start: complex, stop: complex, num: int, parts: int, dtype: DType
+) -> Array:
+    """start + i · (stop - start) / parts for i < num: in float64, then rounded.
+
+    Both ends are exact, and nothing is outside of them.
+    """
+    real = _between(complex(start).real, complex(stop).real, num, parts)
+    if dtype.kind != "c":
+        return nearest(real, dtype)
+    made = np.empty(num, np.complex128)
+    made.real = real
+    made.imag = _between(complex(start).imag, complex(stop).imag, num, parts)
+    return nearest(made, dtype)
+
+
+def whole_between(start: int, stop: int, num: int, parts: int, dtype: DType) -> Array:
+    """floor(start + i · (stop - start) / parts) for i < num, in an integer `dtype`.
+
+    Exact: computed in integers that wrap, in a type that holds both ends.
+    """
+    step, rest = divmod(stop - start, max(parts, 1))
+    extra = (
+        np.arange(num, dtype=np.uint64) * np.uint64(rest) // np.uint64(max(parts, 1))
+    )
+    return whole_range(start, step, num, dtype) + extra.astype(dtype)
+
+
+def _between(start: float, stop: float, num: int, parts: int) -> Array:
+    # A power of two is exact; small enough, the products below do not overflow.
+    scale = 2.0**-64 if max(abs(start), abs(stop)) > 2.0**900 else 1.0
+    first, last = start * scale, stop * scale
+    i = np.arange(num, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        y = (first + i * (last - first) / max(parts, 1)) / scale
+    y = np.clip(y, min(start, stop), max(start, stop))
+    y[:1] = start
+    if num > parts:
+        y[parts : parts + 1] = stop if parts else start
+    return y
+
+
+def eye(rows: int, columns: int, k: int, dtype: DType) -> Array:
+    """Ones on diagonal k, zeros elsewhere."""
+    return np.eye(rows, columns, _diagonal(k, rows, columns), dtype)
+
+
+def tril(x: Array, k: int) -> Array:
+    """x with zeros above diagonal k of each matrix."""
+    return np.tril(x, _diagonal(k, *x.shape[-2:]))
+
+
+def triu(x: Array, k: int) -> Array:
+    """x with zeros below diagonal k of each matrix."""
+    return np.triu(x, _diagonal(k, *x.shape[-2:]))
+
+
+def _diagonal(k: int, rows: int, columns: int) -> int:
+    """k, or the next number to it that no diagonal of the matrix has."""
+    return min(max(int(k), -rows), columns)

@@ -1,0 +1,90 @@
+"""Matrices of host arrays by LAPACK: norms, determinants, inverses, systems.
+
+A matrix is the last two axes. Elements are float32, float64 or complex, and stay of
+their type; norms take narrow floats as well, in float32 and rounded once. Where LAPACK
+fails a kernel raises numpy.linalg.LinAlgError.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.dense.decomposition import svdvals
+from mdtensor.kernels.dense.promotion import promoted
+from mdtensor.kernels.numpy.runtime import quietly
+from mdtensor.kernels.numpy.ufunc import in_float32
+
+Array = npt.NDArray[Any]
+Axes = tuple[int, ...]
+
+
+@in_float32
+def vector_norm(x: Array, axes: Axes, keepdims: bool, order: float) -> Array:
+    """(Σ |x|^order)^(1/order) over `axes`; inf, -inf and 0 as in the array API."""
+    if order == inf:
+        return np.asarray(np.abs(x).max(axes, keepdims=keepdims, initial=0))
+    if order == -inf:
+        return np.asarray(np.abs(x).min(axes, keepdims=keepdims))
+    return np.asarray(np.linalg.vector_norm(x, axis=axes, keepdims=keepdims, ord=order))
+
+
+@in_float32
+def matrix_norm(x: Array, keepdims: bool, order: Any) -> Array:
+    """The norm of each matrix; orders as in the array API."""
+    if order in (None, "fro"):
+        return np.asarray(np.linalg.vector_norm(x, axis=(-2, -1), keepdims=keepdims))
+    if order in (2, -2, "nuc"):
+        parts = svdvals(x)
+    else:
+        parts = np.abs(x).sum(axis=-2 if abs(order) == 1 else -1)
+    if order == "nuc":
+        norms = parts.sum(axis=-1)
+    else:
+        norms = parts.max(-1, initial=0) if order > 0 else parts.min(-1)
+    return np.asarray(norms[..., None, None] if keepdims else norms)
+
+
+def det(x: Array) -> Array:
+    """The determinant of each matrix."""
+    return np.asarray(quietly(np.linalg.det, x))
+
+
+def slogdet(x: Array) -> tuple[Array, Array]:
+    """Sign and logarithm of the size of the determinant of each matrix."""
+    sign, logarithm = quietly(np.linalg.slogdet, x)
+    return np.asarray(sign), np.asarray(logarithm)
+
+
+def inv(x: Array) -> Array:
+    """The inverse of each matrix."""
+    return np.asarray(quietly(np.linalg.inv, x))
+
+
+def solve(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
+    """The y with x1 · y = x2; [m] is a vector, all else are columns."""
+    return np.asarray(
+        quietly(np.linalg.solve, promoted(x1, dtype), promoted(x2, dtype))
+    )
+
+
+def pinv(x: Array, rtol: Any) -> Array:
+    """The pseudo-inverse of each matrix; singular values up to rtol · max are 0."""
+    return np.asarray(quietly(np.linalg.pinv, x, rtol=_tolerance(x, rtol)))
+
+
+def matrix_rank(x: Array, rtol: Any) -> Array:
+    """int64: how many singular values of each matrix are above rtol · max."""
+    values = svdvals(x)
+    least = quietly(np.multiply, values.max(-1, initial=0), _tolerance(x, rtol))
+    return np.asarray(np.count_nonzero(values > least[..., None], axis=-1))
+
+
+def _tolerance(x: Array, rtol: Any) -> Array:
+    """`rtol` in the real type of x; its default is max(m, n) · eps."""
+    real = np.finfo(x.dtype)
+    chosen = max(x.shape[-2:]) * real.eps if rtol is None else rtol
+    return np.asarray(quietly(np.asarray, chosen, real.dtype))

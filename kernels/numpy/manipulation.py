@@ -1,0 +1,103 @@
+"""Moving elements of host arrays; views where the strides allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.numpy.conversion import nearest
+
+Array = npt.NDArray[Any]
+
+
+def reshape(x: Array, shape: tuple[int, ...], copy: bool | None) -> Array | None:
+    """x under another shape; None if `copy` is False and it would have to be one."""
+    made = x.reshape(shape)
+    if copy is None:
+        return made
+    is_view = np.may_share_memory(made, x) or not x.size
+    if copy and is_view:
+        return made.copy()
+    return made if is_view or copy else None
+
+
+def expand_dims(x: Array, axis: Any) -> Array:
+    """A view of x with new axes of size 1."""
+    return np.expand_dims(x, axis)
+
+
+def concat(arrays: Sequence[Array], axis: int | None, dtype: np.dtype[Any]) -> Array:
+    """Arrays end to end along `axis`, cast to `dtype`; None flattens them first."""
+    cast = [x if x.dtype == dtype else nearest(x, dtype) for x in arrays]
+    return np.concatenate(cast, axis=axis)
+
+
+def stack(arrays: Sequence[Array], axis: int, dtype: np.dtype[Any]) -> Array:
+    """Arrays of one shape side by side along a new `axis`, from 0; cast to `dtype`."""
+    shape = arrays[0].shape
+    shape = *shape[:axis], 1, *shape[axis:]
+    return concat([x.reshape(shape) for x in arrays], axis, dtype)
+
+
+def unstack(x: Array, axis: int) -> tuple[Array, ...]:
+    """Views of x at each index of `axis`."""
+    front = np.moveaxis(x, axis, 0)
+    return tuple(front[i, ...] for i in range(len(front)))
+
+
+def pad(x: Array, widths: Sequence[tuple[int, int]], value: Any) -> Array:
+    """`x` in a border of `value`, `widths` (before, after) along each axis."""
+    sizes = zip(x.shape, widths, strict=True)
+    with np.errstate(over="ignore"):
+        bordered = np.full([n + sum(width) for n, width in sizes], value, x.dtype)
+    inside = zip(x.shape, widths, strict=True)
+    bordered[tuple(slice(before, before + n) for n, (before, _) in inside)] = x
+    return bordered
+
+
+def broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
+    """A read-only view of x, with stride 0 where it repeats."""
+    return np.broadcast_to(x, shape)
+
+
+def flip(x: Array, axes: tuple[int, ...]) -> Array:
+    """A view of x in reverse order along `axes`."""
+    steps = (-1 if axis in axes else 1 for axis in range(x.ndim))
+    key: Any = (*(slice(None, None, step) for step in steps), ...)
+    turned: Array = x[key]
+    return turned
+
+
+def roll(x: Array, steps: Sequence[tuple[int, int]]) -> Array:
+    """x moved around by (axis, places) for each of `steps`."""
+    for axis, places in steps:
+        x = np.roll(x, places, axis)
+    return x if steps else x.copy()
+
+
+def is_negative(counts: Any) -> bool:
+    """Whether one of the integers is below 0."""
+    return bool(np.less(counts, 0).any())
+
+
+def repeat(x: Array, counts: Any, axis: int | None) -> Array:
+    """Each element along `axis` as often as `counts` says; None flattens x first."""
+    # NumPy counts modulo 2**64.
+    if np.sum(counts, dtype=np.float64) * x.size > 2.0**62:
+        raise MemoryError
+    return np.repeat(x, np.asarray(counts).astype(np.intp), axis)
+
+
+def tile(x: Array, counts: tuple[int, ...]) -> Array:
+    """Copies of x side by side, `counts` along the last axes."""
+    ndim = max(x.ndim, len(counts))
+    sizes = (1,) * (ndim - x.ndim) + x.shape
+    times = (1,) * (ndim - len(counts)) + counts
+    tiled = np.empty([n * m for n, m in zip(sizes, times, strict=True)], x.dtype)
+    parts = [size for pair in zip(times, sizes, strict=True) for size in pair]
+    ones = [size for n in sizes for size in (1, n)]
+    tiled.reshape(parts)[...] = x.reshape(ones)
+    return tiled

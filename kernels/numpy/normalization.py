@@ -1,0 +1,113 @@
+"""Normalization of host arrays; narrow floats are computed in float32, rounded once."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdtensor.kernels.numpy.matmul import rounded
+from mdtensor.kernels.numpy.ufunc import compute_dtype, in_float32
+
+Array = npt.NDArray[Any]
+FLOAT64 = np.dtype(np.float64)
+
+
+def batch_norm(
+    x: Array, mean: Array, var: Array, weight: Array, bias: Array, eps: float
+) -> Array:
+    """(x - mean) · s + bias along axis 1, with s from `channel_scale`."""
+    wide = compute_dtype(x.dtype)
+    along = (-1,) + (1,) * (x.ndim - 2)
+    scale = channel_scale(var, weight, eps)
+    with np.errstate(all="ignore"):
+        m, s, b = (rounded(v, wide).reshape(along) for v in (mean, scale, bias))
+        return rounded((rounded(x, wide) - m) * s + b, x.dtype)
+
+
+def channel_scale(var: Array, weight: Array, eps: float) -> Array:
+    """weight / sqrt(var + eps) in float64."""
+    with np.errstate(all="ignore"):
+        return np.asarray(
+            rounded(weight, FLOAT64) / np.sqrt(rounded(var, FLOAT64) + eps)
+        )
+
+
+def fold_batch_norm(
+    w: Array,
+    b: Array | None,
+    mean: Array,
+    var: Array,
+    weight: Array,
+    bias: Array,
+    eps: float,
+) -> tuple[Array, Array]:
+    """(w · s, (b - mean) · s + bias) in float64, rounded once to the type of `w`."""
+    scale = channel_scale(var, weight, eps)
+    before = np.float64(0) if b is None else rounded(b, FLOAT64)
+    with np.errstate(all="ignore"):
+        filters = rounded(w, FLOAT64) * scale.reshape((-1,) + (1,) * (w.ndim - 1))
+        shift = (before - rounded(mean, FLOAT64)) * scale + rounded(bias, FLOAT64)
+    return rounded(filters, w.dtype), rounded(shift, w.dtype)
+
+
+@in_float32
+def layer_norm(
+    x: Array, count: int, weight: Array | None, bias: Array | None, eps: float
+) -> Array:
+    """(x - mean) / sqrt(var + eps) · weight + bias over the last `count` axes."""
+    y = _standardized(x, x.ndim - count, eps)
+    return _affine(y, weight, bias, ())
+
+
+@in_float32
+def group_norm(
+    x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
+) -> Array:
+    """(x - mean) / sqrt(var + eps) · weight + bias over each of `groups` of axis 1."""
+    sizes = (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    y = _standardized(x.reshape(sizes), 2, eps).reshape(x.shape)
+    return _affine(y, weight, bias, (1,) * (x.ndim - 2))
+
+
+def _standardized(x: Array, kept: int, eps: float) -> Array:
+    """(x - mean) / sqrt(var + eps) over all axes but the first `kept`; a new array."""
+    count = prod(x.shape[kept:])
+    rows = x.reshape(prod(x.shape[:kept]), count)
+    y = rows - np.sum(rows, axis=1, keepdims=True) / count
+    y /= np.sqrt(np.vecdot(y, y) / count + eps)[:, None]
+    return y.reshape(x.shape)
+
+
+def _affine(
+    y: Array, weight: Array | None, bias: Array | None, after: tuple[int, ...]
+) -> Array:
+    """y · weight + bias, in place; `after` are the axes behind those of the weight."""
+    if weight is not None:
+        y *= rounded(weight, y.dtype).reshape(*weight.shape, *after)
+    if bias is not None:
+        y += rounded(bias, y.dtype).reshape(*bias.shape, *after)
+    return y
+
+
+@in_float32
+def rms_norm(x: Array, count: int, weight: Array | None, eps: float | None) -> Array:
+    """x / sqrt(mean(x²) + eps) · weight over the last `count` axes."""
+    size = prod(x.shape[x.ndim - count :])
+    rows = x.reshape(prod(x.shape[: x.ndim - count]), size)
+    least = np.finfo(x.dtype).eps if eps is None else x.dtype.type(eps)
+    y = rows / np.sqrt(np.vecdot(rows, rows) / size + least)[:, None]
+    return _affine(y.reshape(x.shape), weight, None, ())
+
+
+@in_float32
+def normalize(x: Array, p: float, axes: tuple[int, ...], eps: float) -> Array:
+    """x / max(norm, eps), with norm = (Σ |x|^p)^(1/p) over `axes`."""
+    size = np.abs(x)
+    if p == np.inf:
+        norm = np.max(size, axis=axes, keepdims=True, initial=0)
+    else:
+        norm = np.sum(size**p, axis=axes, keepdims=True) ** (1 / p)
+    return np.asarray(x / np.maximum(norm, eps))

@@ -1,0 +1,231 @@
+"""Methods that are missing where several tie: found, and tried before they are told.
+
+Where methods tie, the one that decides takes at each place what all of them take: their
+meet. Of two classes that is the narrower one; of classes side by side it is every known
+class that derives from both. A method at the meet wins wherever the others tied, but it
+may tie with a fourth one elsewhere, so a plan adds methods until nothing ties any more.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, reduced
+from mdtensor.diagnose.source import Registered, Source
+from mdtensor.diagnose.spelling import Scope
+from mdtensor.diagnose.table import Table, tabulate
+from mdtensor.diagnose.universe import Universe
+from mdtensor.dispatch.call import TARGET
+
+#: A plan of more methods than this is no advice.
+LONGEST = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Meets:
+    """What annotations have in common, in classes that are known.
+
+    Args:
+        universe: the concrete classes; what they derive from is known with them.
+    """
+
+    universe: Universe
+
+    @cached_property
+    def known(self) -> tuple[type, ...]:
+        found = {parent for cls in self.universe.types for parent in cls.__mro__}
+        return tuple(found - {object})
+
+    def of(self, hints: Iterable[Hint]) -> Hint | None:
+        """The widest hint below all of `hints`; None if they have nothing in common."""
+        first, *others = hints
+        for other in others:
+            found = self._pair(first, other)
+            if found is None:
+                return None
+            first = found
+        return first
+
+    def _pair(self, a: Hint, b: Hint) -> Hint | None:
+        if a == b or b.top:
+            return a
+        if a.top:
+            return b
+        if a.exotic is not None or b.exotic is not None:
+            order = Order(())
+            return next((x for x, y in ((a, b), (b, a)) if order.below(x, y)), None)
+        found = {c for x in a.members for y in b.members for c in self._classes(x, y)}
+        return Hint(reduced(found)) if found else None
+
+    def _classes(self, a: type, b: type) -> tuple[type, ...]:
+        if derives(a, b):
+            return (a,)
+        if derives(b, a):
+            return (b,)
+        both = [c for c in self.known if derives(c, a) and derives(c, b)]
+        return tuple(
+            c for c in both if not any(derives(c, d) for d in both if d is not c)
+        )
+
+
+def deciding(tied: Sequence[Registered], arity: int, meets: Meets) -> Registered | None:
+    """The method that decides between the tied ones; None if none can be written."""
+    columns = zip(*(method.at(arity) for method in tied), strict=True)
+    found = [meets.of(map(hint, column)) for column in columns]
+    if None in found:
+        return None
+    types = tuple(kind.annotation for kind in found if kind is not None)
+    return Registered(tied[0].function, tied[0].implementation, types)
+
+
+def replayed(
+    methods: Sequence[Registered],
+    added: Sequence[Registered],
+    arity: int,
+    universe: Universe,
+) -> Table:
+    """The table of a function as if `added` were registered too."""
+    everything = [*methods, *added]
+    order = Order(kind for method in everything for kind in spellings(method))
+    return tabulate(everything, arity, order, universe)
+
+
+def spellings(method: Registered) -> tuple[Any, ...]:
+    """All of a method, that of `*arguments` last."""
+    return (*method.types, method.varargs) if method.has_varargs else method.types
+
+
+def decides(
+    new: Registered, fitting: Sequence[Registered], types: tuple[type, ...]
+) -> bool:
+    """Whether `new` answers a call, once it stands beside the methods that fit it."""
+    table = replayed(fitting, [new], len(types), Universe.of(types))
+    answer = table.answer(table.mask(types))
+    return answer.winner >= 0 and table.methods[answer.winner] is new
+
+
+def undecided(table: Table) -> list[tuple[Registered, ...]]:
+    """The sets of methods that tie, the one that fails for most calls first."""
+    counts: dict[tuple[int, ...], int] = {}
+    for _, cells, answer in table.answers:
+        if answer.winner < 0:
+            counts[answer.tied] = counts.get(answer.tied, 0) + cells.count
+    found = [
+        (-count, tuple(sorted((table.methods[m] for m in tied), key=_text)))
+        for tied, count in counts.items()
+    ]
+    found.sort(key=lambda entry: (entry[0], tuple(map(_text, entry[1]))))
+    return [tied for _, tied in found]
+
+
+def deciders(
+    methods: Sequence[Registered], arity: int, universe: Universe
+) -> list[Registered]:
+    """The methods after which no call with `arity` arguments is ambiguous.
+
+    None of them is superfluous. Empty if no plan was found, or none is needed.
+    """
+    meets = Meets(universe)
+    added: list[Registered] = []
+    while groups := undecided(replayed(methods, added, arity, universe)):
+        new = _widest(groups[0], arity, meets, methods, added)
+        if new is None or len(added) == LONGEST:
+            return []
+        added.append(new)
+    for method in list(added):
+        rest = [kept for kept in added if kept is not method]
+        if not undecided(replayed(methods, rest, arity, universe)):
+            added = rest
+    return added
+
+
+def _widest(
+    tied: Sequence[Registered],
+    arity: int,
+    meets: Meets,
+    methods: Sequence[Registered],
+    added: Sequence[Registered],
+) -> Registered | None:
+    """The deciding method of the pair that has most in common, unless it is there."""
+    there = {tuple(m.hints) for m in (*methods, *added) if not m.has_varargs}
+    pairs = [deciding(pair, arity, meets) for pair in combinations(tied, 2)]
+    found = [new for new in pairs if new is not None and new.hints not in there]
+    return max(found, key=lambda m: _breadth(m, meets.universe), default=None)
+
+
+def _breadth(method: Registered, universe: Universe) -> tuple[int, str]:
+    size = 1
+    for kind in method.hints:
+        size *= sum(derives(c, kind.members) for c in universe.types)
+    return size, _text(method)
+
+
+def _text(method: Registered) -> str:
+    return ", ".join(map(str, method.hints))
+
+
+def header(method: Registered, found: Source, scope: Scope | None = None) -> str:
+    """The first line of a method, as it is written for its function.
+
+    Args:
+        method: the method.
+        found: its function.
+        scope: where it is written; if it is left out, where its implementation is.
+
+    Example:
+        >>> import mdtensor as md
+        >>> from mdtensor.diagnose.source import source
+        >>> found = source(md.relu)
+        >>> header(found.methods[0], found)
+        'def relu(x: RealTensor, /): ...'
+    """
+    scope = scope or Scope.of(method.implementation)
+    shown = [
+        f"{name}: {scope.annotation(kind)}"
+        for name, kind in zip(method.names, method.hints, strict=True)
+    ]
+    if found.is_operation and shown:
+        shown.append("/")
+    options = found.call.operation.options if found.is_operation else ()
+    spare = TARGET if "out" in options else ()
+    wanted = [name for name in options if name not in spare]
+    keywords = wanted if found.is_operation else list(map(_keyword, method.keywords))
+    if keywords:
+        shown += ["*", *keywords]
+    return f"def {found.short}({', '.join(shown)}): ..."
+
+
+def _keyword(parameter: inspect.Parameter) -> str:
+    """A parameter that is given by name; of its default what is short to write."""
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        return parameter.name
+    plain = default is None or type(default) in (bool, int, float, str)
+    return f"{parameter.name}={default!r}" if plain else f"{parameter.name}=..."
+
+
+def pairs(table: Table) -> set[frozenset[Registered]]:
+    """The methods that tie two by two, as Julia counts them.
+
+    Two methods tie if both fit an ambiguous call, neither is below the other, and no
+    method that fits it is below both.
+    """
+    found: set[frozenset[Registered]] = set()
+    for mask, _, answer in table.answers:
+        if answer.winner < 0:
+            for a, b in combinations(bits(mask), 2):
+                if _apart(table, mask, a, b):
+                    found.add(frozenset((table.methods[a], table.methods[b])))
+    return found
+
+
+def _apart(table: Table, mask: int, a: int, b: int) -> bool:
+    both = 1 << a | 1 << b
+    if (table.general[a] | table.general[b]) & both:
+        return False
+    return not any(table.general[m] & both == both for m in bits(mask))

@@ -1,0 +1,219 @@
+"""The operations there are: found by name, listed, described, checked to be complete.
+
+A name may be short (`add`), with the prefix of an operand (`tensor.add`, `tile.add`),
+with its category (`arithmetic.add`), or with its module (`my.package.module.add`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, overload
+
+from mdtensor.dispatch.builder import unfinished, without_prefix
+from mdtensor.dispatch.operation import Generic, no_rule, operations
+from mdtensor.dispatch.suggestions import hint
+from mdtensor.errors import OptionError, RegistrationError, shown
+
+__all__ = ["get_op", "is_op_registered", "ops", "signatures", "validate"]
+
+
+def get_op(name: str | Generic) -> Generic:
+    """The operation of that name.
+
+    Args:
+        name: see `mdtensor.dispatch.catalog`; an operation is given back.
+
+    Raises:
+        OptionError: there is none, or more than one.
+        RegistrationError: its declaration has no description, or no rule of deduction,
+            with which more than calls can be asked for; all that is missing is listed.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.get_op("tensor.add") is md.get_op("arithmetic.add") is md.add
+        True
+        >>> [str(argument) for argument in md.get_op("sort").operation.attributes]
+        ['axis: int = -1', 'descending: bool = False', 'stable: bool = True']
+
+    Source: PyPTO, `get_op`.
+    """
+    if hasattr(name, "operation"):
+        return name.operation.function  # type: ignore[no-any-return]
+    found = _found(name)
+    if len(found) != 1:
+        raise _not_one(name, found)
+    (qualified,) = found
+    call = found[qualified]
+    if problems := list(_steps(call.operation)):
+        raise RegistrationError(
+            f"the declaration lacks {', '.join(problems)}", _FIX, f"get_op({name})"
+        )
+    return call
+
+
+def is_op_registered(name: str | Generic) -> bool:
+    """Whether `get_op` finds an operation of that name; of one, whether it is listed.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.is_op_registered("tensor.add"), md.is_op_registered("tensor.odd")
+        (True, False)
+        >>> md.is_op_registered(md.add)
+        True
+
+    Source: PyPTO, `is_op_registered`.
+    """
+    try:
+        found = get_op(name)
+    except (OptionError, RegistrationError):
+        return False
+    return any(call is found for call in operations().values())
+
+
+def ops(category: str | None = None) -> tuple[str, ...]:
+    """The names of all operations, sorted; or of those in one category.
+
+    Raises:
+        OptionError: no such category.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.ops("sorting")
+        ('argsort', 'sort')
+    """
+    known = [call.operation for call in _all().values()]
+    if category is None:
+        return tuple(sorted({operation.name for operation in known}))
+    listed = sorted({operation.category for operation in known})
+    if not isinstance(category, str) or category not in listed:
+        problem = f"category is {shown(category)}"
+        raise OptionError(problem, f"Use one of {', '.join(listed)}")
+    return tuple(sorted({op.name for op in known if op.category == category}))
+
+
+@overload
+def signatures(operation: str | Generic) -> tuple[str, ...]: ...
+@overload
+def signatures() -> dict[str, tuple[str, ...]]: ...
+def signatures(operation: Any = None) -> Any:
+    """What the methods of an operation take, as text; without one, of each by name.
+
+    Args:
+        operation: itself or its name.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.signatures("glu")
+        ('glu(FloatingTensor)',)
+    """
+    if operation is None:
+        return {name: signatures(call) for name, call in sorted(_all().items())}
+    call = operation if hasattr(operation, "operation") else get_op(operation)
+    return tuple(str(method) for method in call.operation.methods)
+
+
+def validate() -> None:
+    """Refuse declarations that are not complete, naming all of them at once.
+
+    Raises:
+        RegistrationError: a declaration lacks its description, its rule of deduction,
+            or the documentation of a parameter; or a chain its steps.
+
+    Source: PyPTO, `OpRegistry::ValidateTileOps`.
+    """
+    offenders = [
+        f"{name} ({', '.join(problems)})"
+        for name, call in sorted(_all().items())
+        if (problems := list(_problems(call.operation)))
+    ]
+    offenders += [
+        f"{pending.module}.{pending.name} ({', '.join(pending.problems)})"
+        for pending in unfinished()
+    ]
+    if offenders:
+        raise RegistrationError(
+            f"{len(offenders)} declarations are not complete: {'; '.join(offenders)}",
+            _FIX,
+        )
+
+
+_FIX = "Add these to the declaration, or as steps to the chain"
+
+
+def check_declared(calls: dict[str, Generic]) -> None:
+    """What `validate` finds without reading docstrings: quick enough for an import."""
+    has_docstrings = sys.flags.optimize < 2
+    offenders = [
+        name
+        for name, call in calls.items()
+        if call.operation.rule is no_rule or (has_docstrings and not call.__doc__)
+    ]
+    if offenders:
+        raise RegistrationError(
+            f"declarations without description or deduction: {', '.join(offenders)}",
+            _FIX,
+        )
+
+
+def _steps(operation: Any) -> Iterator[str]:
+    """What a declaration lacks besides documentation of its parameters."""
+    if not operation.description:
+        yield "describe"
+    if operation.rule is no_rule:
+        yield "deduce"
+
+
+def _problems(operation: Any) -> Iterator[str]:
+    """What a declaration lacks."""
+    yield from _steps(operation)
+    for parameter in (*operation.arguments, *operation.attributes):
+        if not parameter.doc:
+            yield f"doc of {parameter.name}"
+
+
+def _all() -> dict[str, Generic]:
+    """All operations by qualified name; complete chains become operations."""
+    for pending in unfinished():
+        if not pending.problems:
+            assert pending.function
+    return operations()
+
+
+def _found(name: str) -> dict[str, Generic]:
+    """The operations that a name may mean."""
+    if not isinstance(name, str) or not without_prefix(name):
+        raise OptionError(f"{shown(name)} is no name of an operation", "See md.ops()")
+    known = _all()
+    if name in known:
+        return {name: known[name]}
+    bare = without_prefix(name)
+    family, _, short = bare.rpartition(".")
+    found = {
+        qualified: call
+        for qualified, call in known.items()
+        if call.operation.name == short and family in ("", call.operation.category)
+    }
+    # A name of ours keeps its meaning, whatever is imported beside us.
+    ours = {q: call for q, call in found.items() if q.startswith("mdtensor.generics.")}
+    return ours or found
+
+
+def _not_one(name: str, found: dict[str, Generic]) -> OptionError | RegistrationError:
+    bare = without_prefix(name)
+    for pending in unfinished():
+        if pending.name == bare:
+            steps = f"{', '.join(pending.missing)} missing" if pending.missing else ""
+            problem = steps or ", ".join(pending.problems)
+            return RegistrationError(problem, _FIX if steps else "", f"get_op({name})")
+    if found:
+        return OptionError(
+            f"{name} is the name of {len(found)} operations",
+            f"Use one of {', '.join(found)}",
+            f"get_op({name})",
+        )
+    known = {call.operation.name for call in operations().values()}
+    near = hint(bare.rpartition(".")[2], known)
+    return OptionError(
+        f"there is no operation {bare}", near.strip().rstrip("."), f"get_op({name})"
+    )

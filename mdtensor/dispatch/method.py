@@ -1,0 +1,396 @@
+"""What a call runs: the methods of an operation, and the choice of one of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import plum
+
+from mdtensor.dispatch import call_errors
+from mdtensor.dispatch.call import TARGET
+from mdtensor.dispatch.checks import check_annotations, check_types, is_of_annotations
+from mdtensor.dispatch.declaration import type_name
+from mdtensor.dispatch.place import place_of
+from mdtensor.errors import (
+    DeviceError,
+    DispatchError,
+    PromotionError,
+    RegistrationError,
+)
+from mdtensor.fitting import check_callable, check_rule
+from mdtensor.parameters import Parameters
+
+Implementation = Callable[..., Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Method:
+    """One implementation of an operation.
+
+    Args:
+        implementation: the function itself.
+        signature: the types it is for, as plum orders them.
+        deduce: types and shapes of the result, if other than the declaration's.
+        prepare: does the work that depends on constant arguments only, once.
+        fast_path: given types, returns the function that runs instead, or None.
+        name: of the operation, whatever the function is called.
+        anywhere: it runs on every device, and not only on those whose tensors it names.
+    """
+
+    implementation: Implementation
+    signature: plum.Signature
+    deduce: Callable[..., Any] | None
+    prepare: Callable[..., Any] | None
+    fast_path: Callable[..., Implementation | None] | None = None
+    name: str = ""
+    anywhere: bool = False
+
+    @functools.cached_property
+    def rounds(self) -> bool:
+        """Whether it takes `out=`, the grid to round its result to."""
+        return "out" in Parameters.of(self.implementation).named
+
+    @functools.cached_property
+    def classes(self) -> tuple[type, ...] | None:
+        """The types of its signature, if each is a class."""
+        types: tuple[Any, ...] = self.signature.types
+        is_plain = all(isinstance(t, type) for t in types)
+        return types if is_plain and not self.signature.has_varargs else None
+
+    def is_like(self, other: Method) -> bool:
+        """Whether both have the same signature; quickly, where all are classes."""
+        if self.classes is not None and other.classes is not None:
+            return self.classes == other.classes
+        return bool(self.signature == other.signature)
+
+    def accepts(self, types: tuple[type, ...]) -> bool:
+        """Whether arguments of `types` fit its signature."""
+        if any(map(is_of_annotations, types)):
+            return False
+        return bool(plum.Signature(*types) <= self.signature)
+
+    def fitting(self, types: tuple[type, ...]) -> list[bool]:
+        """For each of `types`, whether it fits its place in the signature."""
+        wanted = self.signature.expand_varargs(len(types))
+        pairs = zip(types, wanted, strict=False)
+        return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the method only raises; its rule of deduction has this attribute."""
+        return bool(getattr(self.deduce, "is_refusal", False))
+
+    @property
+    def location(self) -> str:
+        """`package/file.py:line` of its definition; the bare name of a builtin."""
+        return place_of(self.implementation)
+
+    def __repr__(self) -> str:
+        return f"<method {self} at {self.location}>"
+
+    def __str__(self) -> str:
+        shown = [type_name(hint) for hint in self.signature.types]
+        if self.signature.has_varargs:
+            shown.append(f"*{type_name(self.signature.varargs)}")
+        return f"{self.name or self.implementation.__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The outcome of one call of a selection, on copies or stand-ins.
+
+    Args:
+        result: type and shape of the result, a spec or several; None if it raised.
+        error: the exception that it raised; None if it ran.
+        promotion: the common element type of the operands; None if they have one type,
+            or are not brought to one.
+        casts: (from, to) for each conversion of elements, by names of element types.
+        kernels: the kernels that ran, in order, each with `name` and `isa`.
+        unknown: the reason why the call was not tried; empty if it was.
+    """
+
+    result: Any = None
+    error: Exception | None = None
+    promotion: Any = None
+    casts: tuple[Any, ...] = ()
+    kernels: tuple[Any, ...] = ()
+    unknown: str = ""
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel that does the work; None if none was seen.
+
+        The compiled one, else the last: checks and casts come first.
+        """
+        compiled = (kernel for kernel in self.kernels if kernel.is_compiled)
+        return next(compiled, self.kernels[-1] if self.kernels else None)
+
+
+# Operations stay functions and selections carry the rest, because calling an instance
+# costs twice as much (decision 0006).
+@dataclass(frozen=True, repr=False)
+class Selection:
+    """The answer to `which`: the method and function that a call runs, and more.
+
+    Args:
+        operation: the operation.
+        types: of the arguments.
+        method: the method that is chosen.
+        arguments: values, specs or types, as they were given to `which`.
+        options: options of the call.
+    """
+
+    operation: Any
+    types: tuple[type, ...]
+    method: Method
+    arguments: tuple[Any, ...] | None = field(default=None, compare=False)
+    options: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    #: Tries a selection; set by `mdtensor.trial`, which stands above tensors.
+    try_call: ClassVar[Callable[[Selection], Trial]]
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Invoke the function; the arguments must be of the selected types."""
+        return self.function(*arguments, **options)
+
+    @functools.cached_property
+    def function(self) -> Implementation:
+        """The function that a call with `types` runs: the method or its fast path.
+
+        Nothing stands before it: it takes every option by name, checks no types, and
+        stays what it is when methods are added or replaced. Keep it for loops.
+
+        Example:
+            >>> import mdtensor as md
+            >>> run = md.add.select(md.Int32Tensor, md.Int32Tensor).function
+            >>> x = md.asarray([1, 2], dtype=md.int32)
+            >>> run(x, x).tolist()
+            [2, 4]
+        """
+        if any(self.options.get(name) is not None for name in TARGET):
+            return self.method.implementation  # fast paths do not round
+        fast_path = self.method.fast_path and self.method.fast_path(*self.types)
+        return fast_path or self.method.implementation
+
+    @property
+    def place(self) -> str:
+        """`package/file.py:line` of `function`."""
+        return place_of(self.function)
+
+    @property
+    def device(self) -> Any:
+        """The device of its first tensor; None if there is none."""
+        homes = (getattr(kind, "device", None) for kind in self.types)
+        return next((home for home in homes if home is not None), None)
+
+    @property
+    def trial(self) -> Trial:
+        """The outcome of the call, which is run once, on copies or on stand-ins."""
+        if self.arguments is None:
+            # Calls share it, under other rules and instruction sets: nothing is kept.
+            return Selection.try_call(self)
+        if "_trial" not in self.__dict__:
+            self.__dict__["_trial"] = Selection.try_call(self)
+        found: Trial = self.__dict__["_trial"]
+        return found
+
+    @property
+    def kernel(self) -> str | None:
+        """Name of the kernel that does the work, as the trial observed it."""
+        found = self.trial.kernel
+        return None if found is None else str(found.name)
+
+    @property
+    def isa(self) -> str | None:
+        """Instruction set of the kernel."""
+        found = self.trial.kernel
+        return None if found is None else str(found.isa)
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """All kernels that ran, in order."""
+        return self.trial.kernels
+
+    @property
+    def promotion(self) -> Any:
+        """The element type that the operands are brought to; None if to none."""
+        return self.trial.promotion
+
+    @property
+    def casts(self) -> tuple[Any, ...]:
+        """(from, to) for each conversion of elements, before or inside a kernel."""
+        return self.trial.casts
+
+    @property
+    def result(self) -> Any:
+        """Type and shape of the result as specs; None if the call raises."""
+        return self.trial.result
+
+    @property
+    def error(self) -> Exception | None:
+        """The exception that the call raises; None if it runs."""
+        return self.trial.error
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether calls with these types raise on this host, whatever they hold.
+
+        The method only refuses, the types have no common one, or the device has no
+        method or is not there.
+        """
+        refusals = (DispatchError, PromotionError, DeviceError)
+        return self.method.is_refusal or isinstance(self.error, refusals)
+
+    @property
+    def reason(self) -> str:
+        """The methods that fit as well and are less specific, in a few words."""
+        fitting = [m for m in self.operation.methods if m.accepts(self.types)]
+        others = [str(m) for m in fitting if m is not self.method]
+        if not others:
+            return "the only method that fits"
+        return f"more specific than {' and '.join(others)}"
+
+    def deduce(self, *specs: Any, **options: Any) -> Any:
+        """Return type and shape of the result for arguments of the given specs."""
+        rule = self.method.deduce or self.operation.rule
+        return rule(*specs, **self.operation.fill(options))
+
+    @property
+    def line(self) -> str:
+        """The call, its method and the place of the function, in one line."""
+        call = call_errors.called(self.operation, self.types)
+        return f"{call} -> {self.method}  {self.place}"
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield (name, text) for each fact that the line leaves out."""
+        if self.function is not self.method.implementation:
+            yield "fast path", f"of {self.method.location}"
+        if self.is_refusal:
+            yield "refuses", str(self.error or self.trial.unknown)
+            return
+        if self.trial.unknown:
+            yield "kernel", f"unknown: {self.trial.unknown}"
+        if self.error is not None:
+            yield "raises", str(self.error)
+        if self.promotion is not None:
+            yield "promotes", f"to {self.promotion}"
+        if self.casts:
+            yield "casts", ", ".join(f"{a} to {b}" for a, b in self.casts)
+        if self.kernels:
+            home = "" if self.device is None else f", on {self.device}"
+            yield "kernel", f"{self.kernel}, {self.isa}{home}"
+
+    def __repr__(self) -> str:
+        return f"<{self.line}>"
+
+    def __str__(self) -> str:
+        return "\n".join([self.line, *(f"  {n}: {t}" for n, t in self.facts())])
+
+
+def bare(declaration: Implementation) -> Implementation:
+    """A function for plum to hang methods on, without defaults or annotations."""
+
+    def unannotated(*arguments: Any) -> Any: ...
+
+    unannotated.__name__ = unannotated.__qualname__ = declaration.__name__
+    unannotated.__module__ = declaration.__module__
+    return unannotated
+
+
+def implemented(
+    operation: Any, implementation: Implementation, types: tuple[Any, ...] | None
+) -> tuple[Implementation, plum.Signature]:
+    """What a method runs, and the types it is for: those given, or its annotations.
+
+    Raises:
+        RegistrationError: these are no classes, or what is given is no function that
+            takes what the operation declares.
+    """
+    if types is None:
+        hints = check_annotations(implementation, operation.name)
+        # plum would convert every result to the annotated type: 3 us a call.
+        implementation.__annotations__.pop("return", None)
+        return implementation, _signature(implementation, hints)
+    check_types(types, operation.name)
+    check_callable(operation, implementation)
+    function = as_function(implementation, operation.name)
+    if operation.sequence:
+        return function, plum.Signature(varargs=types[0])
+    return function, plum.Signature(*types)
+
+
+def _signature(
+    implementation: Implementation, hints: tuple[Any, ...]
+) -> plum.Signature:
+    """The types that a method is for, as plum reads them, in a third of the time."""
+    given = Parameters.of(implementation)
+    if not hints or given.optional:
+        return plum.Signature.from_callable(implementation)
+    types = [plum.resolve_type_hint(hint) for hint in hints]
+    if given.any_placed:
+        return plum.Signature(*types[:-1], varargs=types[-1])
+    return plum.Signature(*types)
+
+
+def as_function(implementation: Implementation, name: str) -> Implementation:
+    """A new function called `name` that calls any callable."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return implementation(*arguments, **options)
+
+    call.__name__, call.__annotations__ = name, {}
+    call.__wrapped__ = implementation  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(call, follow_wrapped=False)  # type: ignore[attr-defined]
+    return call
+
+
+# Only registration tests the frozen flag, so that calls do not pay for it (decision
+# 0017).
+def refuse_frozen(operation: Any, changed: Method) -> None:
+    """Refuse a method to an operation that takes no more; see diagnose.freeze.
+
+    Raises:
+        RegistrationError: the operation is frozen.
+    """
+    if operation.frozen:
+        raise RegistrationError(
+            f"{operation.name} is frozen, and {changed} would change its methods",
+            "Register it before diagnose.freeze(), or call diagnose.thaw()",
+        )
+
+
+def _spare(operation: Any) -> set[str]:
+    """Options that methods may leave out: those of results that are rounded."""
+    return set(TARGET) if "out" in operation.options else set()
+
+
+def refuse_misfit(operation: Any, new: Method) -> None:
+    """Refuse a method that does not take what the operation declares.
+
+    Raises:
+        RegistrationError: other keywords, another number of arguments, or a rule of
+            deduction that does not take them.
+    """
+    if new.deduce is not None:
+        check_rule(operation, new.deduce)
+    given = Parameters.of(new.implementation)
+    keywords = set(given.named)
+    missing = set() if given.any_named else set(operation.options) - keywords
+    if not keywords <= set(operation.options) or missing - _spare(operation):
+        wanted = ", ".join(operation.options) or "none"
+        raise RegistrationError(
+            f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
+            f", the declaration of {operation.name} has {wanted}",
+            "Take the declared ones, or **options; only out may be left out",
+        )
+    count, wanted_count = len(new.signature.types), len(operation.dispatched)
+    if count != wanted_count and not new.signature.has_varargs:
+        raise RegistrationError(
+            f"method {new} dispatches on {count} arguments, the declaration of "
+            f"{operation.name} on {wanted_count}",
+            f"Annotate {', '.join(operation.dispatched)}, each before the slash",
+        )

@@ -1,0 +1,421 @@
+"""Generic functions: declared once, implemented by methods, chosen by all arguments.
+
+    @generic                                # declares; the body never runs
+    def add(x1, x2, /, *, out=None): ...
+
+    @method(add)                            # implements, for the annotated types
+    def add(x1: NumericTensor, x2: NumericTensor, /): ...
+
+    add.select(Float32Tensor, Int8Tensor)   # which method, without any tensor
+    add(x, y)                               # select, then invoke
+
+Every positional-only parameter of a declaration is dispatched on; no other is. plum
+orders the methods and resolves each tuple of types once; the answer goes into a table
+of nested dicts, which the next call reads instead. The call itself is compiled from
+the declaration, so that it takes exactly the declared parameters and nothing but dict
+lookups stands between caller and method.
+
+This is the only file that touches plum's call path.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from typing import Any, ClassVar, Protocol
+from warnings import warn
+
+import plum
+
+from mdtensor.arguments import refuse
+from mdtensor.dispatch import call_errors
+from mdtensor.dispatch.call import callable_of, target
+from mdtensor.dispatch.declaration import (
+    REQUIRED,
+    Described,
+    checked_signature,
+    parameter_types,
+    type_name,
+)
+from mdtensor.dispatch.method import (
+    Implementation,
+    Method,
+    Selection,
+    bare,
+    implemented,
+    refuse_frozen,
+    refuse_misfit,
+)
+from mdtensor.dispatch.numpy_arguments import converting, need_tensors
+from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
+from mdtensor.fitting import check_rule
+
+_OPERATIONS: dict[str, Generic] = {}
+
+
+class Generic(Protocol):
+    """What `generic` returns: a function that also answers questions."""
+
+    __name__: str
+    operation: Operation
+
+    def select(self, *types: type) -> Selection: ...
+    def __call__(self, *arguments: Any, **options: Any) -> Any: ...
+
+
+class Operation(Described):
+    """A generic function: its declaration, its methods, its table of calls."""
+
+    #: While set, it makes what calls run of what they would run; no table is filled.
+    observe: ClassVar[Callable[..., Implementation] | None] = None
+    #: Makes a tensor of a NumPy array or scalar; set by `tensor`, which is higher up.
+    from_numpy: ClassVar[Callable[[Any], Any]]
+
+    def __init__(
+        self,
+        declaration: Implementation,
+        signature: inspect.Signature,
+        rule: Callable[..., Any],
+        sequence: bool = False,
+        category: str = "",
+        checked: bool = False,
+    ) -> None:
+        self.name = declaration.__name__
+        self.declaration = declaration
+        self.signature = signature
+        self.rule = rule
+        self.sequence = sequence
+        self.frozen = False
+        self.category = category or declaration.__module__.rpartition(".")[2]
+        self.checked = checked
+        self.function: Any = None
+        self.table: dict[Any, Any] = {}
+        # With `out=` a call runs the method itself, never its short way.
+        self.rounded: dict[Any, Any] = {}
+        self._plum = plum.Dispatcher().abstract(bare(declaration))
+        self._methods: dict[Implementation, Method] = {}
+        self._selections: dict[tuple[type, ...], Selection] = {}
+        self._lock = threading.RLock()
+        found = (signature.parameters[name].default for name in self.dispatched)
+        given = [default for default in found if default is not REQUIRED]
+        self._required = len(self.dispatched) - len(given)
+        self._defaults = tuple(map(type, given))
+
+    @cached_property
+    def dispatched(self) -> tuple[str, ...]:
+        """Names of the parameters whose types choose the method."""
+        parameters = self.signature.parameters.values()
+        return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The parameters that are handed on, with their defaults."""
+        parameters = self.signature.parameters.values()
+        return {p.name: p.default for p in parameters if p.kind != p.POSITIONAL_ONLY}
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        return tuple(self._methods.values())
+
+    def fill(self, options: dict[str, Any]) -> dict[str, Any]:
+        """`options` completed with the declared defaults, without `out` if unused.
+
+        A rule of rounding becomes a part of it.
+        """
+        filled = {**self.options, **options}
+        if "out" not in filled:
+            return filled
+        filled["out"] = target(filled["out"], filled.pop("rounding", None))
+        if filled["out"] is None:
+            del filled["out"]
+        return filled
+
+    def add_method(self, new: Method, override: bool) -> None:
+        with self._lock:
+            refuse_frozen(self, new)
+            refuse_misfit(self, new)
+            for known in list(self._methods.values()):
+                if known.is_like(new):
+                    self._replace(known, new, override)
+            self._plum.register(new.implementation, signature=new.signature)
+            self._methods[new.implementation] = new
+            self._forget()
+
+    def items(self, arrays: Any) -> tuple[Any, ...]:
+        """The tensors of the one sequence that the operation takes."""
+        if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
+            call = f"{self.name}({type(arrays).__name__})"
+            raise DispatchError("no sequence", "Give a list of tensors", call)
+        return tuple(arrays)
+
+    def _replace(self, known: Method, new: Method, override: bool) -> None:
+        if not override:
+            raise RegistrationError(
+                f"method {new} at {new.location} has the signature of the method at "
+                f"{known.location}",
+                "Pass override=True to replace it",
+            )
+        self.remove_method(known)
+
+    def remove_method(self, known: Method) -> None:
+        """Take a method away; calls choose among the others from then on."""
+        refuse_frozen(self, known)
+        self.set_methods(kept for kept in self.methods if kept is not known)
+
+    def set_methods(self, methods: Iterable[Method]) -> None:
+        """Have these methods and no others; they are trusted to fit."""
+        with self._lock:
+            self._methods = {kept.implementation: kept for kept in methods}
+            self._plum = plum.Dispatcher().abstract(bare(self.declaration))
+            for kept in self._methods.values():
+                self._plum.register(kept.implementation, signature=kept.signature)
+            self._forget()
+
+    def _forget(self) -> None:
+        self._selections.clear()
+        self.clear_table()
+
+    def clear_table(self) -> None:
+        """Have the next calls ask for their methods again."""
+        with self._lock:
+            self.table.clear()
+            self.rounded.clear()
+
+    # plum resolves only on a miss, since its own cache takes four times as long
+    # (decision 0001).
+    def select(self, *types: type) -> Selection:
+        """The method for arguments of `types`, found without running anything.
+
+        Types at the end may be left out where the declaration has defaults.
+
+        Raises:
+            NoMethodError: no method fits.
+            AmbiguousDispatchError: two fit equally well.
+        """
+        if not all(isinstance(t, type) for t in types):
+            fix = f"Use which({self.name}, x) for tensors"
+            raise DispatchError("methods are selected by classes", fix, self.name)
+        if len(types) >= self._required:
+            types += self._defaults[len(types) - self._required :]
+        found = self._selections.get(types)
+        if found is None:
+            with self._lock:
+                found = Selection(self, types, self._resolve(types))
+                self._selections[types] = found
+        return found
+
+    def _resolve(self, types: tuple[type, ...]) -> Method:
+        if not types:
+            raise DispatchError("no arguments", "Give at least one", f"{self.name}()")
+        self.admit(types)
+        try:
+            return self._resolved(types)
+        except plum.AmbiguousLookupError:
+            raise call_errors.ambiguous(self, types) from None
+        except plum.NotFoundLookupError:
+            raise call_errors.no_method(self, types) from None
+
+    def _resolved(self, types: tuple[type, ...]) -> Method:
+        for known in self.methods:
+            if known.classes == types:  # nothing is more specific, and plum is slow
+                return known
+        found, _ = self._plum.resolve_method(plum.Signature(*types))
+        return self._methods[found]
+
+    def find(self, types: tuple[type, ...]) -> Selection | None:
+        """As `select`, without an error where there is no one method."""
+        try:
+            self.admit(types)
+            return Selection(self, types, self._resolved(types))
+        except (plum.AmbiguousLookupError, plum.NotFoundLookupError):
+            return None
+
+    def admit(self, types: tuple[type, ...]) -> None:
+        """Refuse a type outside of what its parameter is annotated with.
+
+        Raises:
+            DispatchError: naming the parameter and its annotation.
+        """
+        call_errors.refuse_annotations(self, types)
+        if not self.sequence and len(types) != len(self.dispatched):
+            raise call_errors.no_method(self, types)
+        wanted = {} if self.sequence else parameter_types(self.declaration)
+        for name, given in zip(self.dispatched, types, strict=False):
+            want = wanted.get(name)
+            is_default = given is type(self.signature.parameters[name].default)
+            fits = want is None or is_default
+            if not (fits or plum.Signature(given) <= plum.Signature(want)):
+                raise call_errors.undeclared(self, types, name, given, type_name(want))
+
+    def implementation(self, *types: type) -> Implementation:
+        """The function for `types`; entered in the table that calls read first."""
+        with self._lock:
+            if need_tensors(self, types):
+                found = converting(self, Operation.from_numpy)
+            else:
+                selection = self._selected(types)
+                found = selection.function
+                if Operation.observe is not None:
+                    return Operation.observe(selection, found)
+            self._enter(self.table, types, found)
+        return found
+
+    def _enter(
+        self, table: dict[Any, Any], types: tuple[type, ...], found: Implementation
+    ) -> None:
+        """Write `found` into a table of nested types, which calls read first."""
+        keys = [types] if self.sequence else types
+        for key in keys[:-1]:
+            table = table.setdefault(key, {})
+        table[keys[-1]] = found
+
+    def _selected(self, types: tuple[type, ...]) -> Selection:
+        """As `select`; its error keeps no argument of the call alive."""
+        try:
+            return self.select(*types)
+        except DispatchError as error:
+            # That of the table, whose frames hold the arguments.
+            error.__context__ = None
+            raise
+
+    def rounding(self, *types: type) -> Implementation:
+        """Return the function for `types` that takes `out=`, or one that refuses it."""
+        with self._lock:
+            if need_tensors(self, types):
+                return converting(self, Operation.from_numpy)
+            selection = self._selected(types)
+            if not selection.method.rounds:
+                return partial(call_errors.refuse_out, self)
+            found = selection.method.implementation
+            if Operation.observe is not None:
+                return Operation.observe(selection, found)
+            self._enter(self.rounded, types, found)
+        return found
+
+
+def generic(
+    declaration: Implementation | None = None,
+    /,
+    *,
+    deduce: Callable[..., Any] | None = None,
+    sequence: bool = False,
+    category: str = "",
+    checked: bool | None = None,
+) -> Any:
+    """Declare an operation. The body never runs; its docstring is the only one.
+
+    Args:
+        declaration: positional-only parameters are dispatched on, all others are
+            handed to the method by keyword.
+        deduce: rule that gives the spec of the result for specs of the arguments,
+            see `mdtensor.generics.rules`; nothing is computed.
+        sequence: the one positional parameter is a sequence of tensors, and methods
+            take them as `*arrays`.
+        category: its family; by default the last name of the module.
+        checked: options are checked against their annotations, defaults at once and
+            values at each call; all but those of mdtensor are, whose rules do it.
+
+    Returns:
+        A function with the declared parameters and the attributes `select` and
+        `operation`.
+
+    Raises:
+        RegistrationError: nothing to dispatch on, a rule that does not take the
+            parameters, or a default that is not of its type.
+
+    Example:
+        >>> import mdtensor as md
+        >>> @md.generic
+        ... def double(x, /):
+        ...     '''Twice `x`.'''
+        >>> @md.method(double)
+        ... def double(x: md.NumericTensor, /):
+        ...     return x + x
+        >>> double(md.asarray([1, 2])).tolist()
+        [2, 4]
+    """
+    if declaration is None:
+        options: dict[str, Any] = {"sequence": sequence, "category": category}
+        options |= {"deduce": deduce, "checked": checked}
+        return lambda function: generic(function, **options)
+    signature = checked_signature(declaration, category, sequence)
+    if checked is None:
+        checked = not declaration.__module__.startswith("mdtensor.")
+    rule = no_rule if deduce is None else deduce
+    operation = Operation(declaration, signature, rule, sequence, category, checked)
+    check_rule(operation, rule)
+    if checked:
+        operation.check_defaults()
+    call: Any = callable_of(operation, partial(refuse, operation))
+    call.operation, call.select = operation, operation.select
+    call._repr_html_ = operation._repr_html_
+    operation.function = call
+    _OPERATIONS[f"{declaration.__module__}.{operation.name}"] = call
+    return call
+
+
+def method(
+    function: Any,
+    /,
+    *,
+    deduce: Callable[..., Any] | None = None,
+    prepare: Callable[..., Any] | None = None,
+    fast_path: Callable[..., Implementation | None] | None = None,
+    override: bool = False,
+    types: tuple[Any, ...] | None = None,
+    anywhere: bool = False,
+    specialize: Callable[..., Implementation | None] | None = None,
+) -> Callable[[Implementation], Any]:
+    """Add the decorated function to the operation `function`.
+
+    Args:
+        function: the operation.
+        deduce: rule for the result of this method, if it is not the declared one. What
+            depends on the operation is told by `deduce.of(operation)`, if there is one.
+        prepare: given the constant arguments, returns a step for compiled plans.
+        fast_path: given the types of a call, returns the function that runs instead
+            of the method, or None. Both give the same results.
+        override: replace a method that has the same signature.
+        types: what it is for, if the annotations do not say; then any callable will do.
+        anywhere: it runs on every device, and not only on those whose tensors it names.
+        specialize: the former name of `fast_path`.
+
+    Returns:
+        A decorator that returns the operation, so that its name keeps its meaning.
+
+    Raises:
+        RegistrationError: `function` is no operation, a parameter has no class for an
+            annotation, the keywords differ from the declaration's (`**options` takes
+            all there are), or there is a method with this signature.
+    """
+    if not hasattr(function, "operation"):
+        raise RegistrationError(
+            f"{getattr(function, '__name__', None) or shown(function)} is no operation",
+            "Use @method(operation) with what @generic declared",
+        )
+
+    if specialize is not None:
+        warn("specialize= is now fast_path=", DeprecationWarning, stacklevel=2)
+        fast_path = fast_path or specialize
+
+    def add_method(implementation: Implementation) -> Any:
+        operation: Operation = function.operation
+        found, signature = implemented(operation, implementation, types)
+        bind = getattr(deduce, "of", None)
+        rule = bind(operation) if callable(bind) else deduce
+        rest = rule, prepare, fast_path, operation.name, anywhere
+        operation.add_method(Method(found, signature, *rest), override)
+        return operation.function
+
+    return add_method
+
+
+def operations() -> dict[str, Generic]:
+    """All declared operations by qualified name."""
+    return dict(_OPERATIONS)
+
+
+def no_rule(*_: Any, **__: Any) -> Any:
+    raise OptionError("no deduction rule is declared", "Pass deduce= to generic")

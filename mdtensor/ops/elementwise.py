@@ -1,0 +1,231 @@
+"""An operation from a Python function of one element of each argument."""
+
+from collections.abc import Callable
+from inspect import Parameter, Signature, cleandoc, signature
+from typing import Any, overload
+
+import numpy as np
+
+from mdtensor.dispatch.declaration import parameter_docs
+from mdtensor.dispatch.operation import generic, method
+from mdtensor.dtypes import DType, dtype as find_dtype
+from mdtensor.errors import (
+    DispatchError,
+    PromotionError,
+    RegistrationError,
+    ShapeError,
+    checked,
+)
+from mdtensor.kernels.dense import schedule
+from mdtensor.kernels.numpy.layout import Operand as Elements, address
+from mdtensor.ops.for_each import kernel, number, plain_function, translated
+from mdtensor.ops.memory import allocated
+from mdtensor.ops.operands import Operand, deduced, on_host
+from mdtensor.ops.views import operand
+from mdtensor.promotion import result_type
+from mdtensor.spec.shapes import broadcast_shapes
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor
+
+#: Elements that a thread is given at least.
+GRAIN = 1 << 16
+#: What is said of parameters whose function says nothing.
+EACH = "any shape, or a number."
+OUT = "the tensor to write, of the result's type and shape."
+#: What would work: a lambda has no name.
+DEFINE = "Write def f(x, y): return ..."
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@overload
+def elementwise(function: Callable[..., Any], /, *, dtype: Any = None) -> Any: ...
+@overload
+def elementwise(*, dtype: Any = None) -> Callable[[Callable[..., Any]], Any]: ...
+# The function becomes an ordinary operation, so that it is selected, inferred and
+# extended like all others (decision 0012).
+def elementwise(
+    function: Callable[..., Any] | None = None, /, *, dtype: Any = None
+) -> Any:
+    """Declare an operation: `function` of one element of each argument.
+
+    The result has the promoted type of the tensors, and the shape to which they
+    broadcast. The function is compiled by numba at the first call for these element
+    types. Floats of 16 bits or less are float32 in it, other elements as they are;
+    Python's numbers are float64 and int64, and not rounded to the tensors' type.
+    What it returns is rounded once. No division raises: an integer by zero gives 0, a
+    float inf or nan. It is an operation like any other: `select`,
+    `which`, further methods by `method`; and it takes `out=`, the tensor to write.
+
+    Args:
+        function: of numbers, which returns a number; its parameters are those of the
+            operation, dispatched on, by position or by name; its docstring is the
+            operation's.
+        dtype: the element type of the result, if it is not the promoted type: bool of
+            a predicate, a floating type for fractions of integers.
+
+    Returns:
+        The operation. Its tensors live on the host.
+
+    Raises:
+        RegistrationError: a function without a name or parameters, or with other
+            than positional ones.
+        CompileError: at a call; numba cannot compile the function for these types, its
+            result does not fit the element type, or uint64 meets a signed integer where
+            the result may be wrong: in //, % and comparisons.
+
+    Example:
+        >>> import mdtensor as md
+        >>> @md.elementwise
+        ... def smoothstep(x, low, high):
+        ...     t = min(max((x - low) / (high - low), 0.0), 1.0)
+        ...     return t * t * (3.0 - 2.0 * t)
+        >>> smoothstep(md.asarray([[0.0], [0.25], [2.0]]), 0.0, 0.5)
+        Float32Tensor[3,1]([[0. ],
+                            [0.5],
+                            [1. ]])
+        >>> smoothstep(md.asarray([0.25]), 0.0, md.asarray([[0.5], [1.0]])).tolist()
+        [[0.5], [0.15625]]
+
+    Source: NumPy, `frompyfunc`; numba, `vectorize`; fVDB, `for_each` with flat views.
+    """
+    if function is None:
+        return lambda function: elementwise(function, dtype=dtype)
+    function = checked(
+        "elementwise", (function,), lambda: plain_function(function, DEFINE)
+    )
+    chosen = None if dtype is None else find_dtype(dtype)
+    operands = _parameters(function)
+    out = Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation=Any)
+
+    def declaration(*_: Any, **__: Any) -> Any: ...
+
+    _dress(declaration, function, [*operands, out])
+    declaration.is_named = True  # type: ignore[attr-defined]
+    operation = generic(declaration, deduce=_rule(chosen))
+
+    def implementation(*arguments: Any, out: Any = None) -> Any:
+        given = arguments if out is None else (*arguments, out)
+        return checked(
+            operation.__name__,
+            given,
+            lambda: _compute(operation, function, arguments, out),
+        )
+
+    typed = [parameter.replace(annotation=Operand) for parameter in operands]
+    _dress(implementation, function, [*typed, out])
+    return method(operation)(implementation)
+
+
+def _parameters(function: Any) -> list[Parameter]:
+    """Those of the function, positional only.
+
+    Raises:
+        RegistrationError: it has none, or others.
+    """
+    name = function.__name__
+    found = list(signature(function).parameters.values())
+    fix = DEFINE
+    if not name.isidentifier():
+        raise RegistrationError(f"{name} is no name of an operation", fix)
+    if not found or any(p.kind not in _POSITIONAL or p.name == "out" for p in found):
+        raise RegistrationError(f"{name} has parameters that are not positional", fix)
+    return [p.replace(kind=Parameter.POSITIONAL_ONLY, annotation=Any) for p in found]
+
+
+def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
+    """Let `made` look like `function`, which is where its text stands."""
+    made.__name__, made.__qualname__ = function.__name__, function.__qualname__
+    made.__module__ = function.__module__ or "__main__"  # none where exec made it
+    made.__wrapped__ = function
+    made.__signature__ = Signature(parameters)
+    made.__annotations__ = {p.name: p.annotation for p in parameters}
+    made.__doc__ = _docstring(function, [p.name for p in parameters])
+
+
+def _docstring(function: Any, names: list[str]) -> str:
+    """The function's, with a word on each parameter that it does not describe."""
+    text = cleandoc(function.__doc__ or f"{function.__name__}, element by element.")
+    known = parameter_docs(function)
+    entries = [
+        f"    {name}: {OUT if name == 'out' else EACH}"
+        for name in names
+        if name not in known
+    ]
+    head, section, rest = text.partition("Args:\n")
+    if not section:
+        head = f"{text}\n\n"
+    return "\n".join([f"{head}Args:", *entries, rest])
+
+
+def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:
+    """Promoted type, or the one declared; broadcast shape."""
+
+    def rule(*operands: Any, **_: Any) -> TensorSpec:
+        tensors = [x for x in operands if isinstance(x, TensorSpec)]
+        if not tensors:
+            fix = "Use asarray(x) on one of them"
+            raise DispatchError("there is no tensor among the arguments", fix)
+        shape = broadcast_shapes(*(x.shape for x in tensors))
+        found = dtype or result_type(*tensors)
+        return tensors[0].with_dtype(found).with_shape(shape)
+
+    return rule
+
+
+def _compute(operation: Any, function: Any, arguments: Any, out: Any) -> Tensor:
+    name = operation.__name__
+    if out is not None:
+        on_host(name, *arguments, out)
+    spec = deduced(operation, *arguments)
+    result = _result(name, spec, arguments) if out is None else out
+    target = operand(name, result, writes=True)
+    if out is not None:
+        _check_out(spec, out)
+    elements = [_elements(name, x, target.array) for x in arguments]
+    if out is not None:
+        elements = [_apart(x, target.array) for x in elements]
+    with translated(function):
+        work = kernel().elementwise(function, target, elements)
+        schedule.run(work, target.array.size, "uniform", GRAIN)
+    return result
+
+
+def _result(name: str, spec: TensorSpec, arguments: Any) -> Tensor:
+    """A new tensor, in memory as the first argument of its shape is."""
+    storage = spec.dtype.storage
+    like = [x.buffer for x in arguments if getattr(x, "shape", None) == spec.shape]
+
+    def make() -> Any:
+        if like:
+            return np.empty_like(like[0], storage)
+        return np.empty(spec.shape, storage)
+
+    found: Tensor = spec.type.wrap(allocated(make, name, *arguments))
+    return found
+
+
+def _check_out(spec: TensorSpec, out: Tensor) -> None:
+    if type(out) is not spec.type:
+        fix = f"Use an out of {spec.dtype}, or elementwise(dtype={out.dtype})"
+        raise PromotionError(f"out is {out.dtype}, the result {spec.dtype}", fix)
+    if out.shape != spec.shape:
+        problem = f"out has shape {out.shape}, the result {spec.shape}"
+        raise ShapeError(problem, f"Give out the shape {spec.shape}")
+
+
+def _elements(name: str, x: Any, target: Any) -> Any:
+    """A number, or the operand broadcast to the shape of `target`."""
+    if not isinstance(x, Tensor):
+        return number(x)
+    found = operand(name, x)
+    if found.array.shape == target.shape:
+        return found
+    return found._replace(array=np.broadcast_to(found.array, target.shape))
+
+
+def _apart(x: Any, target: Any) -> Any:
+    """The operand; a copy if writing `target` would change what is still to be read."""
+    if not isinstance(x, Elements) or not np.may_share_memory(x.array, target):
+        return x
+    is_same = x.array.strides == target.strides and address(x.array) == address(target)
+    return x if is_same else x._replace(array=x.array.copy())

@@ -1,0 +1,1 @@
+"""Shape inference: types and shapes in, types and shapes out, nothing computed."""

@@ -1,0 +1,161 @@
+"""Shape rules of elementwise operations."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.dtypes import DType
+from mdtensor.errors import OptionError, PromotionError
+from mdtensor.promotion import can_cast, fit_scalar, is_weak, result_type
+from mdtensor.spec.shapes import broadcast_shapes, normalize_axis
+from mdtensor.spec.spec import TensorSpec, is_tensor
+
+
+def same(x: TensorSpec, **_: Any) -> TensorSpec:
+    """Infer type and shape of the first argument."""
+    return x
+
+
+def predicate(x: TensorSpec, **_: Any) -> TensorSpec:
+    """Infer bool and the same shape."""
+    return x.with_dtype(dtypes.bool_)
+
+
+def component(x: TensorSpec, **_: Any) -> TensorSpec:
+    """Infer the real type of a complex number's parts and the same shape."""
+    parts = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
+    return x.with_dtype(parts.get(x.dtype, x.dtype))
+
+
+def broadcast(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """Infer the promoted type and broadcast shape; a Python scalar is weak, ()."""
+    tensor: TensorSpec = one_tensor(x1, x2)
+    shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
+    return tensor.with_dtype(joint_type(x1, x2)).with_shape(shape)
+
+
+def one_tensor(*operands: Any) -> Any:
+    """Return the first tensor among the operands, with or without elements.
+
+    Raises:
+        PromotionError: there is none.
+    """
+    found = next(filter(is_tensor, operands), None)
+    if found is None:
+        result_type(*operands)  # raises the clearer error for Python numbers
+        raise PromotionError("none of the operands is a tensor", "Use asarray(a)")
+    return found
+
+
+def joint_type(*operands: Any) -> DType:
+    """Return the promoted type, which holds each Python number of the operands.
+
+    Raises:
+        PromotionError: there is none.
+        CastError: it does not hold a number.
+    """
+    dtype = result_type(*operands)
+    for scalar in filter(is_weak, operands):
+        fit_scalar(scalar, dtype)
+    return dtype
+
+
+def arithmetic(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """Infer as `broadcast`; the result must be a number."""
+    result = broadcast(x1, x2)
+    check_number(result.dtype)
+    return result
+
+
+def fractional(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """Infer as `broadcast`; the result must be floating or complex."""
+    result = broadcast(x1, x2)
+    check_fractions(result.dtype)
+    return result
+
+
+def bitwise(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """Infer as `broadcast`; the result must be bool or an integer."""
+    result = broadcast(x1, x2)
+    check_bits(result.dtype)
+    return result
+
+
+def check_bits(dtype: DType) -> None:
+    """Raise if the common type is not bool or an integer.
+
+    Raises:
+        PromotionError: `dtype` is floating.
+    """
+    if not (dtype.is_integer or dtype.kind == "bool"):
+        raise PromotionError(
+            f"the common type {dtype} is not bool or an integer",
+            "Use astype(x, int64) on one operand",
+        )
+
+
+def check_number(dtype: DType) -> None:
+    """Raise if the type is bool.
+
+    Raises:
+        PromotionError: `dtype` is bool.
+    """
+    if dtype.kind == "bool":
+        raise PromotionError(
+            "bool is not a number type", "Use astype(x, int8) on one operand"
+        )
+
+
+def check_fractions(dtype: DType) -> None:
+    """Raise if the type does not hold fractions.
+
+    Raises:
+        PromotionError: `dtype` is neither floating nor complex.
+    """
+    if not (dtype.is_floating or dtype.is_complex):
+        raise PromotionError(
+            f"{dtype} does not hold fractions", "Use astype(x, float32) on one operand"
+        )
+
+
+def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
+    """Infer bool and the broadcast shape. Numbers of any two types compare."""
+    tensor: TensorSpec = one_tensor(x1, x2)
+    shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
+    return tensor.with_dtype(dtypes.bool_).with_shape(shape)
+
+
+def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> TensorSpec:
+    """Infer the type of the first argument; tensor bounds broadcast against it."""
+    _check_bound(x, "min", min)
+    _check_bound(x, "max", max)
+    if isinstance(min, Number) and isinstance(max, Number):
+        _check_order(min, max)
+    shapes = [bound.shape for bound in (min, max) if is_tensor(bound)]
+    return x.with_shape(broadcast_shapes(x.shape, *shapes))
+
+
+def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
+    if isinstance(bound, Number):
+        fit_scalar(bound, x.dtype)
+    elif is_tensor(bound) and not can_cast(bound.dtype, x.dtype):
+        raise PromotionError(
+            f"{name} is {bound.dtype}, which {x.dtype} does not hold",
+            f"Use astype({name}, {x.dtype})",
+        )
+    elif bound is not None and not is_tensor(bound):
+        fix = "Give a Python number or a tensor"
+        raise OptionError(f"{name} is a {type(bound).__name__}", fix)
+
+
+def _check_order(low: Any, high: Any) -> None:
+    if low > high:
+        raise OptionError(f"min {low} is above max {high}", "Swap them")
+
+
+def along(x: TensorSpec, *, axis: int = -1, **_: Any) -> TensorSpec:
+    """Infer type and shape of the argument, which must have an axis `axis`."""
+    normalize_axis(axis, x.ndim)
+    return x

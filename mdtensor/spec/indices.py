@@ -1,0 +1,151 @@
+"""Shape inference for indexing by a key.
+
+A key is one index or a tuple of them. An integer takes an axis away, a slice keeps it,
+None makes one of size 1, one ellipsis stands for all axes that are left over. Tensors
+of integers pick along one axis each. A mask, a tensor of bools, stands for the indices
+of its true elements; it covers as many axes as it has, and has their sizes, or 0.
+Picks broadcast to one block of axes, integers among them:
+
+    the block replaces the picks if they are neighbours in the key, else it comes first
+
+Source: array API 2024.12, "Indexing"; NumPy, "Combining advanced and basic indexing".
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from numbers import Integral
+from typing import Any
+
+from mdtensor import dtypes
+from mdtensor.errors import BoundsError, OptionError, shown
+from mdtensor.spec.dims import Dim
+from mdtensor.spec.shapes import DYNAMIC, Shape, broadcast_shapes, check_rank
+
+#: How many true places a mask has.
+Count = Callable[[Any], int]
+#: Start, stop and step of slices that take all of any axis.
+_WHOLE = {(start, None, step) for start in (None, 0) for step in (None, 1)} | {
+    (None, None, -1)
+}
+
+
+def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> Shape:
+    """Return the shape of `x[key]`; -1 for a mask, unless `count` is known.
+
+    Raises:
+        BoundsError: too many indices, one outside its axis, picks that do not
+            broadcast, a mask of other sizes than its axes, or no index at all.
+
+    Example:
+        >>> index_shape((4, 5, 6), (0, ..., None, slice(1, 3)))
+        (5, 1, 2)
+    """
+    parts = [_part(index, sizes, count) for index, sizes in entries(shape, key)]
+    places = [at for at, (_, picked) in enumerate(parts) if picked is not None]
+    block = broadcast_shapes(*(picked for _, picked in parts if picked is not None))
+    first = places[0] if places and _are_neighbours(places) else 0
+    before = [n for kept, _ in parts[:first] for n in kept]
+    after = [n for kept, _ in parts[first:] for n in kept]
+    return check_rank((*before, *block, *after))
+
+
+def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
+    """Return each index of a key with its axes; a missing ellipsis is added."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    counts = list(map(_axes, keys))
+    ellipses = sum(index is Ellipsis for index in keys)
+    rest = len(shape) - sum(counts)
+    if ellipses > 1:
+        raise BoundsError(f"{ellipses} ellipses in one key", "Use one")
+    if rest < 0:
+        raise BoundsError(f"{len(shape) - rest} indices for {len(shape)} dimensions")
+    if not ellipses:
+        keys, counts = [*keys, Ellipsis], [*counts, 0]
+    first = 0
+    for index, count in zip(keys, counts, strict=True):
+        last = first + (rest if index is Ellipsis else count)
+        yield index, shape[first:last]
+        first = last
+
+
+def is_mask(index: Any) -> bool:
+    """Return whether `index` is an array or tensor of bools."""
+    return _dtype(index) is dtypes.bool_
+
+
+def is_pick(index: Any) -> bool:
+    """Return whether `index` is an array or tensor of integers."""
+    dtype = _dtype(index)
+    return dtype is not None and dtype.is_integer
+
+
+def _dtype(index: Any) -> dtypes.DType | None:
+    if not isinstance(getattr(index, "shape", None), tuple):
+        return None
+    try:
+        return dtypes.dtype(getattr(index, "dtype", None))
+    except OptionError:
+        return None
+
+
+def _axes(index: Any) -> int:
+    """Count the axes that an index takes."""
+    if index is None or index is Ellipsis:
+        return 0
+    return len(index.shape) if is_mask(index) else 1
+
+
+def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
+    """Return the sizes that an index keeps, and the shape that it selects, if any."""
+    if index is None:
+        return (1,), None
+    if index is Ellipsis:
+        return sizes, None
+    if isinstance(index, slice):
+        return (_sliced(sizes[0], index),), None
+    if isinstance(index, Integral) and not isinstance(index, (bool, Dim)):
+        _check_index(sizes[0], int(index))
+        return (), ()
+    if is_mask(index):
+        _check_mask(index.shape, sizes)
+        return (), (count(index),)
+    if is_pick(index):
+        return (), index.shape
+    raise BoundsError(
+        f"cannot index with {type(index).__name__}",
+        "Use integers, slices, None, ... and tensors of integers or bools",
+    )
+
+
+def _are_neighbours(places: list[int]) -> bool:
+    return places[-1] - places[0] == len(places) - 1
+
+
+def _sliced(size: int, key: slice) -> int:
+    ends = key.start, key.stop, key.step
+    if any(isinstance(end, Dim) for end in ends):
+        raise BoundsError(f"cannot index with {key}", "Use integers")
+    try:
+        known = len(range(*key.indices(0 if size == DYNAMIC else size)))
+    except (TypeError, ValueError) as error:
+        raise BoundsError(f"cannot index with {key}: {error}") from None
+    if size != DYNAMIC:
+        return known
+    plain = tuple(end if end is None else operator.index(end) for end in ends)
+    return size if plain in _WHOLE else DYNAMIC
+
+
+def _check_index(size: int, key: int) -> None:
+    if size != DYNAMIC and not -size <= key < size:
+        raise BoundsError(f"index {shown(key)} is outside an axis of size {size}")
+
+
+def _check_mask(mask: Shape, sizes: Shape) -> None:
+    pairs = zip(mask, sizes, strict=True)
+    if any(m not in (0, n) and DYNAMIC not in (m, n) for m, n in pairs):
+        raise BoundsError(
+            f"a mask of shape {mask} does not fit axes of sizes {sizes}",
+            "Give it the sizes of the axes it masks",
+        )

@@ -1,0 +1,371 @@
+"""Shape arithmetic: which shapes fit each other, and the shape of the result.
+
+A size of -1 is dynamic: known only when the operation runs; see `dims`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from numbers import Integral
+from typing import Any
+
+from mdtensor.errors import BoundsError, OptionError, ShapeError, shown
+from mdtensor.spec.dims import (
+    DYNAMIC as DYNAMIC,
+    Dim as Dim,
+    Shape as Shape,
+    joined,
+    longer as longer,
+    repeated_size as repeated_size,
+)
+
+#: NumPy's limit.
+MOST_AXES = 64
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """Return the shape to which all `shapes` broadcast; -1 fits any size.
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+
+    Example:
+        >>> broadcast_shapes((3, 1), (4,)), broadcast_shapes((-1, 2), (1,))
+        ((3, 4), (-1, 2))
+    """
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(_common_size(sizes, shapes) for sizes in zip(*padded, strict=True))
+
+
+def _common_size(sizes: tuple[int, ...], shapes: tuple[Shape, ...]) -> int:
+    fixed = {size for size in sizes if size not in (1, DYNAMIC)}
+    if len(fixed) > 1:
+        listed = " and ".join(map(str, shapes))
+        raise ShapeError(f"shapes {listed} do not broadcast", "Make the sizes equal")
+    if fixed:
+        return fixed.pop()
+    unknown = [size for size in sizes if size != 1]
+    if unknown and all(isinstance(n, Dim) and n == unknown[0] for n in unknown):
+        return unknown[0]
+    return DYNAMIC if unknown else 1
+
+
+def check_broadcast(given: Shape, shape: Shape) -> None:
+    """Raise unless the given shape broadcasts to exactly `shape`."""
+    if not are_like(broadcast_shapes(given, shape), shape):
+        raise ShapeError(f"shape {given} does not broadcast to {shape}")
+
+
+def check_rank(shape: Shape) -> Shape:
+    """Return `shape`, or raise if it has more axes than an array may have.
+
+    Raises:
+        ShapeError: `shape` has more.
+    """
+    if len(shape) > MOST_AXES:
+        raise ShapeError(f"{len(shape)} dimensions are more than {MOST_AXES}")
+    return shape
+
+
+def are_like(a: Shape, b: Shape) -> bool:
+    """Return whether shapes are equal as far as they are known.
+
+    Example:
+        >>> are_like((2, -1), (2, 3)), are_like((2, 4), (2, 3)), are_like((2,), (2, 1))
+        (True, False, False)
+    """
+    return len(a) == len(b) and all(
+        m == n or DYNAMIC in (m, n) for m, n in zip(a, b, strict=True)
+    )
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """Return `axis` counted from the front.
+
+    Raises:
+        BoundsError: it is outside [-ndim, ndim).
+    """
+    if not is_size(axis):
+        raise OptionError(f"axis is {shown(axis)}", "Use an integer")
+    if not -ndim <= axis < ndim:
+        raise BoundsError(
+            f"axis {axis} does not exist in {ndim} dimensions",
+            f"Axes go from {-ndim} to {ndim - 1}",
+        )
+    return int(axis) % ndim
+
+
+def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """Return the axes of a reduction, sorted, from the front; None is all."""
+    if axis is None:
+        return tuple(range(ndim))
+    if type(axis) is int:
+        return (normalize_axis(axis, ndim),)
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = sorted(normalize_axis(a, ndim) for a in given)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"axes {tuple(given)} repeat", "Name each axis once")
+    return tuple(axes)
+
+
+def reduced_shape(
+    shape: Shape, axis: int | tuple[int, ...] | None, keepdims: bool
+) -> Shape:
+    """Return the shape after reducing `axis`.
+
+    Example:
+        >>> reduced_shape((2, 3, 4), (0, 2), keepdims=True)
+        (1, 3, 1)
+    """
+    axes = normalize_axes(axis, len(shape))
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+def check_nonempty(shape: Shape, axis: int | tuple[int, ...] | None) -> None:
+    """Raise if an extreme would be taken over no elements."""
+    if any(shape[at] == 0 for at in normalize_axes(axis, len(shape))):
+        raise ShapeError(
+            f"cannot take an extreme of no elements: shape {shape}, axis {axis}"
+        )
+
+
+def matmul_shape(x1: Shape, x2: Shape) -> Shape:
+    """Return [..., m, n]; a vector is a row on the left, a column on the right.
+
+    Raises:
+        ShapeError: the inner sizes differ, or an operand is 0-dimensional.
+    """
+    if not x1 or not x2:
+        raise ShapeError("an operand is 0-dimensional", "Use mul")
+    inner = x1[-1], x2[-2 if len(x2) > 1 else 0]
+    if not are_like(inner[:1], inner[1:]):
+        raise ShapeError(f"inner sizes differ, {inner[0]} and {inner[1]}")
+    batch = broadcast_shapes(x1[:-2], x2[:-2])
+    return batch + x1[-2:-1] + (x2[-1:] if len(x2) > 1 else ())
+
+
+def linear_shape(x: Shape, w: Shape, b: Shape | None) -> Shape:
+    """Return the shape of [..., k] times weights [n, k] plus bias [n]."""
+    if len(w) != 2:
+        raise ShapeError(f"weights have shape {w}", "Give them shape [out, in]")
+    check_bias(b, w[0])
+    return matmul_shape(x, (w[1], w[0]))
+
+
+def check_bias(bias: Shape | None, channels: int) -> None:
+    """Raise unless the bias has one number for each output channel."""
+    if bias is not None and not are_like(bias, (channels,)):
+        raise ShapeError(
+            f"the bias has shape {bias}, the weights have {channels} output channels",
+            f"Give the bias shape ({channels},)",
+        )
+
+
+def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]:
+    """Return a sequence of integers as a tuple; one integer is repeated `count` times.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    found = entries(value)
+    given = (value,) * count if found is None else found
+    if not all(map(is_size, given)):
+        raise OptionError(f"{name} is {shown(value)}", fix)
+    return tuple(map(int, given))
+
+
+def entries(value: Any) -> tuple[Any, ...] | None:
+    """Return the items of a sequence; None for a value that is not a sequence."""
+    if not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
+        return None
+    return tuple(value)
+
+
+def shape_sizes(shape: Any) -> Shape:
+    """Return the sizes of a shape that a caller passes.
+
+    Raises:
+        OptionError: they are not integers.
+        ShapeError: one is negative.
+    """
+    sizes = integers(shape, "shape", "Use sizes from 0")
+    _check_sizes(sizes, 0, "Use sizes from 0")
+    return sizes
+
+
+def partial_sizes(shape: Any, least: int, fix: str) -> Shape:
+    """Return sizes as `shape_sizes`; each may also be a `Dim`, or `least`."""
+    is_one = is_size(shape) or isinstance(shape, Dim)
+    given = (shape,) if is_one else entries(shape)
+    if given is None or not all(isinstance(n, Dim) or is_size(n) for n in given):
+        raise OptionError(f"shape is {shown(shape)}", fix)
+    sizes = tuple(n if isinstance(n, Dim) else int(n) for n in given)
+    _check_sizes([n for n in sizes if not isinstance(n, Dim)], least, fix)
+    return sizes
+
+
+def _check_sizes(sizes: Sequence[int], least: int, fix: str) -> None:
+    if min(sizes, default=0) < least:
+        raise ShapeError(f"shape {tuple(sizes)} has a negative size", fix)
+
+
+def is_size(value: Any) -> bool:
+    """Return whether `value` is an integer of 32 bits, not a bool and not a `Dim`."""
+    if type(value) is int:
+        return -(2**31) < value < 2**31
+    is_integer = isinstance(value, Integral) and not isinstance(value, (bool, Dim))
+    return is_integer and abs(int(value)) < 2**31
+
+
+def reshape_shape(old: Shape, shape: Any) -> Shape:
+    """Return `shape` with its one -1 computed; a `Dim` stays where unknown.
+
+    Any unknown size may be 0, named ones too. So (M, 6) can become (M, 5), and the -1
+    in (M, 3, -1) may be 0 instead of 2.
+
+    Raises:
+        ShapeError: the number of elements would change, whatever the unknown sizes are.
+
+    Example:
+        >>> reshape_shape((6, 4), (-1, 8)), reshape_shape((Dim("M"), 4), (-1, 2, 2))
+        ((3, 8), (M, 2, 2))
+    """
+    wanted = partial_sizes(shape, DYNAMIC, "Use sizes from 0, and -1 for one of them")
+    is_open = DYNAMIC in old
+    at = [i for i, n in enumerate(wanted) if _is_asked(n, or_named=not is_open)]
+    if len(at) > 1:
+        problem = f"shape {wanted} has more than one unknown size"
+        raise ShapeError(problem, "Give all but one")
+    known = prod(n for n in wanted if n != DYNAMIC)
+    size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
+    filled = tuple(size if i in at else n for i, n in enumerate(wanted))
+    if is_open and DYNAMIC not in wanted:
+        _check_multiple(prod(n for n in old if n != DYNAMIC), wanted)
+    if not is_open and prod(filled) != prod(old):
+        raise ShapeError(f"{prod(old)} elements do not fill shape {wanted}")
+    return filled
+
+
+def _check_multiple(count: int, wanted: Shape) -> None:
+    """Raise if a multiple of `count` elements cannot fill `wanted`."""
+    total = prod(wanted)
+    if total % count if count else total:
+        elements = f"{count} elements, or a multiple," if count else "0 elements"
+        raise ShapeError(f"{elements} do not fill shape {wanted}")
+
+
+def _is_asked(size: int, or_named: bool) -> bool:
+    return size == DYNAMIC and (or_named or not isinstance(size, Dim))
+
+
+def _open_size(old: Shape, wanted: Shape, known: int) -> int:
+    """Return the unknown size of `old` for the -1 in `wanted`, if the rest is equal."""
+    unknown = [n for n in old if n == DYNAMIC]
+    is_same = prod(n for n in old if n != DYNAMIC) == known > 0
+    is_one = len(unknown) == wanted.count(DYNAMIC) == 1
+    return unknown[0] if is_one and is_same else DYNAMIC
+
+
+def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Return `axes` counted from the front; each must occur exactly once."""
+    given = integers(axes, "axes", "Use integers")
+    order = tuple(normalize_axis(axis, ndim) for axis in given)
+    if sorted(order) != list(range(ndim)):
+        raise ShapeError(
+            f"axes {given} are not a permutation of {ndim} dimensions",
+            "Name each axis once",
+        )
+    return order
+
+
+def moved_axes(source: Any, destination: Any, ndim: int) -> tuple[int, ...]:
+    """Return the permutation that moves axes `source` to `destination`.
+
+    Raises:
+        ShapeError: an axis does not exist or repeats, or the numbers of axes differ.
+
+    Example:
+        >>> moved_axes((0, 1), (-1, 0), 3)
+        (1, 2, 0)
+    """
+    here, there = (
+        tuple(normalize_axis(axis, ndim) for axis in integers(axes, name, "Use axes"))
+        for axes, name in ((source, "source"), (destination, "destination"))
+    )
+    if not len(here) == len(there) == len(set(here)) == len(set(there)):
+        raise ShapeError(
+            f"axes {here} do not move to {there}", "Name as many places, each once"
+        )
+    places = dict(zip(there, here, strict=True))
+    others = iter(axis for axis in range(ndim) if axis not in here)
+    return tuple(places[at] if at in places else next(others) for at in range(ndim))
+
+
+def roll_steps(shift: Any, axis: Any, ndim: int) -> tuple[tuple[int, int], ...]:
+    """Return (axis, shift) for each axis that is rolled.
+
+    Raises:
+        OptionError: the number of shifts is not the number of axes.
+    """
+    axes = integers(axis, "axis", "Use axes")
+    given = integers(shift, "shift", "Use integers")
+    shifts = given * len(axes) if is_size(shift) else given
+    if len(shifts) != len(axes):
+        raise OptionError(
+            f"{len(shifts)} shifts for {len(axes)} axes", "Give one for each"
+        )
+    places = (normalize_axis(axis, ndim) for axis in axes)
+    return tuple(zip(places, shifts, strict=True))
+
+
+def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
+    """Return the joint shape of concatenated arrays; None flattens first.
+
+    Raises:
+        ShapeError: sizes off `axis` differ.
+    """
+    if not shapes:
+        raise ShapeError("arrays is empty", "Give at least one")
+    if axis is None:
+        return (_total([DYNAMIC if DYNAMIC in s else prod(s) for s in shapes]),)
+    at = normalize_axis(axis, len(shapes[0]))
+    rest = shapes[0]
+    for other in shapes[1:]:
+        rest = _same_off_axis(rest, other, at)
+    return (*rest[:at], _total([shape[at] for shape in shapes]), *rest[at + 1 :])
+
+
+def _total(sizes: Sequence[int]) -> int:
+    some = [size for size in sizes if size != 0]
+    if len(some) == 1:
+        return some[0]
+    return DYNAMIC if DYNAMIC in some else sum(some)
+
+
+def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
+    """Return `a` with the sizes that only `b` knows."""
+    off = [shape[:at] + shape[at + 1 :] for shape in (a, b)]
+    if len(a) != len(b) or not are_like(*off):
+        raise ShapeError(f"{a} and {b} differ off axis {at}")
+    pairs = enumerate(zip(a, b, strict=True))
+    return tuple(m if i == at else joined((m, n)) for i, (m, n) in pairs)
+
+
+def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:
+    """Return one (before, after) for each axis.
+
+    Raises:
+        ShapeError: their number is not the number of axes, or one is negative.
+    """
+    fix = "Give one (before, after) from 0 for each axis"
+    given = entries(pad_width)
+    if given is None:
+        raise OptionError(f"pad_width is {shown(pad_width)}", fix)
+    widths = tuple(integers(width, "pad_width", fix) for width in given)
+    if len(widths) != ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
+        raise ShapeError(f"pad_width {widths} does not fit {ndim} dimensions", fix)
+    return tuple((before, after) for before, after in widths)

@@ -1,0 +1,67 @@
+"""Which instructions the kernels of what is made in a block use."""
+
+from mdtensor import OptionError
+from mdtensor.errors import shown
+from mdtensor.kernels.cpu import isa, kernel_set as kernels_of
+from mdtensor.quant.scopes import Scope
+
+_BLOCKS = Scope(kernels_of.CHOSEN)
+
+
+# Objects keep the ISA that they were made on, so that nothing is packed or compiled
+# twice (decision 0037).
+class runway:
+    """A context in which integer operations, and models made in it, run on a runway.
+
+    The bytes are the same on each: that is what to see by it. For speed leave the
+    choice to the process, whose own runway `mdtensor info` names. Kernels of another
+    one are compiled when they are first called, and run on one thread. A model that is
+    made in the block stays on its runway, and one made before it on its own. The
+    context holds for this thread, or this asynchronous task, and what is called in it.
+
+    Args:
+        name: "generic", "avx2", "avxvnni", "avx512", "vnni" or "neon", if the CPU has
+            its instructions. Of the last four a process has one: MDTENSOR_ISA, when
+            it starts, chooses another.
+
+    Raises:
+        OptionError: the process cannot have it.
+
+    Example:
+        >>> import mdtensor as md
+        >>> from mdtensor import quant
+        >>> x = quant.QInt8Tensor([1, 2, 3], scale=0.5)
+        >>> w = quant.QInt8Tensor([[1, -1, 2]], scale=0.25)
+        >>> with quant.runway("generic"):
+        ...     print(md.linear(x, w, out=quant.QParams(0.5)).codes)
+        Int8Tensor[1]([1])
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or name not in isa.here():
+            raise OptionError(*_refusal(name), f"runway({shown(name)})")
+        self.name = name
+
+    def __enter__(self) -> str:
+        own = kernels_of.kernels(self.name.removesuffix(isa.EMULATED))
+        _BLOCKS.enter(own)
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        _BLOCKS.leave()
+
+    def __repr__(self) -> str:
+        return f"runway({self.name!r})"
+
+
+def _refusal(name: object) -> tuple[str, str]:
+    """(problem, what would work) for a runway that this process has not."""
+    fix = f"Use one of {', '.join(isa.here())}"
+    if not isinstance(name, str) or name not in isa.RUNWAYS:
+        return "no such runway", fix
+    if isa.IS_JIT_DISABLED:
+        return "NUMBA_DISABLE_JIT is set", fix
+    if lacks := isa.lacking(name, isa.FEATURES):
+        return f"this CPU lacks {', '.join(lacks)}", fix
+    other = f"Start one with MDTENSOR_ISA={name}, or {fix[0].lower()}{fix[1:]}"
+    return f"this process has {isa.DOT_RUNWAY}", other

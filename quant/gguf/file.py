@@ -1,0 +1,172 @@
+"""GGUF files of version 3, little endian.
+
+    "GGUF", version, how many tensors, how many keys
+    each key:     text, type, value
+    each tensor:  name, its axes from the last to the first, type, offset of its blocks
+    the blocks of each tensor, from a multiple of `general.alignment` on
+
+A text is its length in 8 bytes and UTF-8.
+
+Source: ggml, `docs/gguf.md`.
+"""
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from mdtensor import StorageError, Tensor
+from mdtensor.errors import shown
+from mdtensor.files import replacing
+from mdtensor.quant.gguf.blocks import Blocks
+from mdtensor.quant.gguf.package import block_type
+from mdtensor.spec.options import place
+
+VERSION: Final = 3
+ALIGNMENT: Final = "general.alignment"
+#: ggml's limit.
+_AXES = 4
+_STRING, _ARRAY = 8, 9
+_NUMBERS: Final = {
+    np.dtype(stored): code
+    for stored, code in {
+        np.uint8: 0,
+        np.int8: 1,
+        np.uint16: 2,
+        np.int16: 3,
+        np.uint32: 4,
+        np.int32: 5,
+        np.float32: 6,
+        np.bool_: 7,
+        np.uint64: 10,
+        np.int64: 11,
+        np.float64: 12,
+    }.items()
+}
+
+
+def write_gguf(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Tensor | Blocks],
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Write tensors, each exactly as it is, to a GGUF file.
+
+    Args:
+        path: where to; the file is replaced in one step or, on an error, not.
+        tensors: by name. Dense ones, codes with a float16 scale for each 32 of the last
+            axis (`Q8_0`, `Q4_0`), or `Blocks`: those of `Blocks.quantize`, or of
+            another file.
+        metadata: by key: `str`, `bool`, NumPy scalars and arrays, whose types are kept;
+            Python's `int`, or a list of them, is int32 if that holds them, else int64;
+            a `float` is float64.
+
+    Raises:
+        StorageError: the package gguf is absent, a tensor that no type of blocks holds
+            exactly, more than 4 axes, metadata of another type, or a place that cannot
+            be written.
+
+    Example:
+        >>> from mdtensor.quant import Blocks, read_gguf
+        >>> w = Blocks.quantize(md.ones((1, 32)), "Q4_0")
+        >>> write_gguf("w.gguf", {"w": w, "b": md.ones(3)}, {"answer": 42})
+        >>> read_gguf("w.gguf").metadata["answer"]
+        np.int32(42)
+
+    Source: ggml, `docs/gguf.md`.
+    """
+    if not isinstance(tensors, Mapping):
+        kind = type(tensors).__name__
+        raise StorageError(f"a {kind} has no names", 'Give {"name": tensor}')
+    if not isinstance(metadata, Mapping | None):
+        problem = f"metadata is {shown(metadata)}"
+        raise StorageError(problem, 'Give {"key": value}')
+    keys, target = dict(metadata or {}), place(path, "path")
+    alignment = _alignment(keys.get(ALIGNMENT, 32))
+    blocks = {name: _blocks(name, x) for name, x in tensors.items()}
+    pieces = list(_pieces(blocks, keys, alignment))
+    try:
+        with replacing(target) as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror or error}",
+            "Choose a folder that exists and is writable",
+        ) from None
+
+
+def _alignment(given: Any) -> int:
+    is_power = isinstance(given, int | np.integer) and given > 0
+    if not is_power or given & (given - 1) or given > 2**20:
+        raise StorageError(f"{ALIGNMENT} is {shown(given)}", "Use a power of 2")
+    return int(given)
+
+
+def _blocks(name: Any, x: Any) -> Blocks:
+    found = x if isinstance(x, Blocks) else Blocks.of(x)
+    if len(found.shape) > _AXES:
+        raise StorageError(
+            f"{shown(name)} has {len(found.shape)} axes, GGUF at most {_AXES}",
+            "Use reshape",
+        )
+    return found
+
+
+def _pieces(
+    blocks: Mapping[str, Blocks], keys: Mapping[str, Any], alignment: int
+) -> Iterator[Any]:
+    """The bytes of the file; those of blocks are not copied."""
+    head = [b"GGUF", struct.pack("<IQQ", VERSION, len(blocks), len(keys))]
+    for key, value in keys.items():
+        as_uint = np.uint32(value) if key == ALIGNMENT else value
+        head += [_text(key), _value(key, as_uint)]
+    offset = 0
+    for name, own in blocks.items():
+        axes = struct.pack(f"<I{len(own.shape)}Q", len(own.shape), *own.shape[::-1])
+        kind = struct.pack("<IQ", int(block_type(own.type)), offset)
+        head += [_text(name), axes, kind]
+        offset += own.data.size + -own.data.size % alignment
+    start = b"".join(head)
+    yield start + b"\0" * (-len(start) % alignment)
+    for own in blocks.values():
+        yield np.ascontiguousarray(own.data).data
+        yield b"\0" * (-own.data.size % alignment)
+
+
+def _text(given: Any) -> bytes:
+    try:
+        data: bytes = given.encode()
+    except (AttributeError, UnicodeEncodeError):
+        problem = f"{shown(given)} is no text"
+        raise StorageError(problem, "Use str(value)") from None
+    return struct.pack("<Q", len(data)) + data
+
+
+def _value(key: str, value: Any) -> bytes:
+    """The type of a value and the value."""
+    if isinstance(value, str):
+        return struct.pack("<I", _STRING) + _text(value)
+    is_list = isinstance(value, list | tuple)
+    if is_list and value and all(isinstance(text, str) for text in value):
+        head = struct.pack("<IIQ", _ARRAY, _STRING, len(value))
+        return head + b"".join(map(_text, value))
+    found = np.asarray(_fitting(value))
+    if found.dtype not in _NUMBERS or found.ndim > 1:
+        raise StorageError(
+            f"{shown(key)} is {shown(value)}",
+            "Use a text, a truth value, a number, or a row of them",
+        )
+    code = _NUMBERS[found.dtype]
+    if found.ndim:
+        return struct.pack("<IIQ", _ARRAY, code, found.size) + found.tobytes()
+    return struct.pack("<I", code) + found.tobytes()
+
+
+def _fitting(value: Any) -> Any:
+    """Python integers in 32 bits, if they hold them; all else as it is."""
+    row = value if isinstance(value, list | tuple) and value else [value]
+    if all(type(x) is int and -(2**31) <= x < 2**31 for x in row):
+        return np.asarray(value, np.int32)
+    return value

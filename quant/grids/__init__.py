@@ -1,0 +1,1 @@
+"""Grids of results: what moving codes and combining tensors makes of them."""

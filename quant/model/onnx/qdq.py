@@ -1,0 +1,318 @@
+"""Grids in a graph: read from Quantize/DequantizeLinear, folded into operations.
+
+A file says `dequantize, operate in float, quantize`. Where the operation has a method
+for quantized types, that is one quantized call that rounds once to the grid behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import MdtensorError
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.generics import dequantize, quantize, requantize
+from mdtensor.quant.model.graph import Graph, Node, infer_spec
+from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
+from mdtensor.quant.model.onnx.elements import CODES, ELEMENTS, QUANTIZED
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.rounding import steps_of
+from mdtensor.quant.tensor import NarrowTensor, quantized
+
+Specs = Mapping[str, TensorSpec]
+#: Operations with weights and a bias, whose scales may differ by output channel.
+WEIGHTED = (md.conv2d, md.linear)
+PRODUCTS = (*WEIGHTED, md.matmul)
+EIGHT_BITS = (qint8, quint8)
+#: The number of uint8 in a file, what QuantizeLinear writes if nothing says another.
+UINT8 = 2
+
+
+def quantize_linear(g: Builder, op: Operator) -> None:
+    zero_point = op.input(2)
+    code = g.code(zero_point) if zero_point else op.get("output_dtype", 0) or UINT8
+    op.require("precision", 0, 1)
+    op.require("saturate", 1)
+    grid = grid_of(g, op, code, op.outputs[0])
+    g.call(op, quantize, op.inputs[0], qparams=grid)
+
+
+def dequantize_linear(g: Builder, op: Operator) -> None:
+    op.require("output_dtype", 0, 1)
+    g.call(op, dequantize, on_grid(g, op))
+
+
+def on_grid(g: Builder, op: Operator) -> str:
+    """The name of an operator's first input as codes on the grid that it is told.
+
+    A constant becomes one; anything else has to be of this grid.
+    """
+    name = str(op.inputs[0])
+    if name in g.constants:
+        codes = quantized(_codes_of(g, name), grid_of(g, op, g.code(name), name))
+        return g.constant(g.fresh(f"{name}.{op.outputs[0]}"), codes)
+    own = g.specs[name].qparams
+    if own is None:
+        raise op.refusal(
+            f"reads {name!r}, which no QuantizeLinear wrote",
+            "Give the model float inputs",
+        )
+    restated = grid_of(g, op, CODES[own.dtype], name)
+    if own != restated:
+        raise op.refusal(
+            f"reads {name!r} of {own} as if it were of {restated}",
+            "Use one grid on both sides",
+        )
+    return name
+
+
+def _codes_of(g: Builder, name: str) -> Any:
+    """The codes of a constant; those of small floats are their bytes."""
+    array, element = np.asarray(g.constants[name]), g.elements.get(name)
+    if element is None or not element.is_float:
+        return array
+    return array.astype(element.dtype).view(np.uint8)
+
+
+def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
+    """The grid of codes called `value`, of the element type with number `code`.
+
+    Its scale is input 1 of the operator, its zero point input 2.
+    """
+    if code not in QUANTIZED:
+        listed = ", ".join(map(str, QUANTIZED.values()))
+        raise op.refusal(
+            f"has codes of {ELEMENTS.get(code) or element_type(code, str(op))}",
+            f"Supported are those of {listed}",
+        )
+    given = g.known(op, 1, "the scale")
+    if given.dtype != np.float32:
+        raise op.refusal(f"has scales of {given.dtype}", "Supported is float32")
+    scale = given.astype(np.float64)
+    zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
+    if op.input(2) and g.code(op.input(2)) != code:
+        raise op.refusal(
+            f"has codes of {QUANTIZED[code]} and a zero point of "
+            f"{g.specs[str(op.input(2))].dtype}",
+            "Use one type for both",
+        )
+    options: dict[str, Any] = {"dtype": QUANTIZED[code]}
+    options["narrow_range"] = value in g.narrow
+    shape = g.shape(op.inputs[0])
+    axis = op.get("axis", 1) % max(len(shape), 1)
+    is_only_channel = op.get("axis") is not None and shape[axis : axis + 1] == (1,)
+    if scale.size > 1 or op.get("block_size", 0) or (scale.ndim and is_only_channel):
+        options |= {"axis": axis, "block_size": op.get("block_size", 0) or None}
+        return QParams(scale, zeros, **options)
+    return QParams(scale.item(), zeros.reshape(-1)[0], **options)
+
+
+#: Operators that choose and move elements, so that codes come out on their grid.
+KEEPS = frozenset({"ArgMax", "ArgMin", "Concat", "DepthToSpace", "Dropout", "Expand"})
+KEEPS |= {"Flatten", "Gather", "GatherElements", "GlobalMaxPool", "Identity", "MaxPool"}
+KEEPS |= {"Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "Squeeze"}
+KEEPS |= {"SpaceToDepth", "Split", "Tile", "Transpose", "Unsqueeze", "Upsample"}
+KEEPS |= {"Shape", "Size"}
+
+
+def check_codes(g: Builder, op: Operator) -> None:
+    """Refuse an operator that calculates with codes as plain integers.
+
+    Raises:
+        ModelError: it does; what it gives is not what it gives of the numbers.
+    """
+    if op.kind in KEEPS | READERS.keys():
+        return
+    for name in filter(None, op.inputs):
+        if g.specs[name].qparams is not None:
+            raise op.refusal(
+                f"calculates with {name!r}, codes of a QuantizeLinear, as integers",
+                "Put a DequantizeLinear between them",
+            )
+
+
+READERS: dict[str, Callable[[Builder, Operator], None]] = {
+    f"{domain}{kind}": reader
+    # ONNX Runtime's domain has had codes of 16 bits before operator set 21.
+    for domain in ("", "com.microsoft.")
+    for kind, reader in (
+        ("QuantizeLinear", quantize_linear),
+        ("DequantizeLinear", dequantize_linear),
+    )
+}
+
+
+def fold_grids(graph: Graph) -> Graph:
+    """Operations between dequantize and quantize become quantized operations.
+
+    The grid behind an operation becomes its `out=`. A relu in between is absorbed
+    where the grid itself cuts off what the relu would. What has no quantized method
+    stays as it is, in float.
+    """
+    ends = [node for node in graph.nodes if node.operation is quantize]
+    if not ends:
+        return graph
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    for node in ends:
+        nodes |= _folded(graph, node, specs)
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
+    """The nodes in whose place others stand, for one quantize."""
+    value, grid = last.values[0], last.options["qparams"]
+    node = graph.producers.get(value)
+    if node is not None and node.operation is dequantize:
+        return _moved(last, node.inputs[0], specs)
+    if node is None or graph.only_consumer(value) is not last:
+        return {}
+    found = _on_grid(graph, node, grid, specs)
+    if found:
+        return {last.output: found.rewired(output=last.output)}
+    before = graph.producers.get(node.values[0]) if node.values else None
+    if node.operation not in CUTS or before is None:
+        return {}
+    found = _on_grid(graph, before, grid, specs)
+    if found is None or graph.only_consumer(before.output) is not node:
+        return {}
+    if cuts_off(node, grid):
+        return {last.output: found.rewired(output=last.output)}
+    options = {**node.options, "out": grid}
+    cut = replace(node, output=last.output, options=options)
+    return {before.output: found, last.output: cut}
+
+
+def _moved(last: Node, codes: str, specs: Specs) -> dict[str, Node | None]:
+    """Codes that go to another grid, as one call.
+
+    Of 8 bits and fewer, which a table has all of; any others stay two calls.
+    """
+    given, grid = specs[codes], last.options["qparams"]
+    axes = [q.axis for q in (given.qparams, grid) if q is not None]
+    if not issubclass(given.type, NarrowTensor) or axes != [None, None]:
+        return {}
+    moved = replace(last, operation=requantize, inputs=(codes,), options={"out": grid})
+    return {last.output: moved}
+
+
+#: Operations that commute with rounding to a grid, since they cut at real numbers.
+CUTS = (md.relu, md.relu6)
+
+
+def cuts_off(node: Node, grid: QParams) -> bool:
+    """Whether the ends of the grid do what `node`, a relu or relu6, does."""
+    if grid.axis is not None or grid.zero != grid.minimum:
+        return False
+    six = round(6 / grid.fraction) + grid.zero
+    return node.operation is md.relu or six >= grid.maximum
+
+
+def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | None:
+    """`node` on the quantized values behind its inputs; None if there is no method."""
+    inputs = tuple(
+        x if _is_place(node, x, specs) else _codes_behind(graph, x) for x in node.inputs
+    )
+    if node.operation in (quantize, dequantize) or "" in inputs:
+        return None
+    given = [None if x is None else specs[x] for x in inputs]
+    if grid.axis is not None or not _fit(node, given):
+        return None
+    try:
+        if rounds(node, node.select(*given).method):
+            node = replace(node, options={**node.options, "out": grid})
+        same = node.infer(*given).qparams == grid
+    except MdtensorError:
+        return None
+    return node.rewired(inputs) if same else None
+
+
+def rounds(node: Node, method: Any) -> bool:
+    """Whether the result gets a grid of its own; arrays end to end share theirs."""
+    return bool(method.rounds) and node.operation is not md.concat
+
+
+def _is_place(node: Node, value: Any, specs: Specs) -> bool:
+    """Whether a node takes elements from there, and does not take part with it."""
+    is_index = node.operation is md.take and value != node.inputs[0]
+    return is_index and specs[value].qparams is None
+
+
+def _fit(node: Node, given: list[TensorSpec | None]) -> bool:
+    """Whether only weights and bias have scales along an axis, and those along 0."""
+    axes = [None if x is None or x.qparams is None else x.qparams.axis for x in given]
+    if node.operation in WEIGHTED:
+        return axes[0] is None and set(axes[1:]) <= {None, 0}
+    return set(axes) == {None}
+
+
+def _codes_behind(graph: Graph, value: Any) -> str | None:
+    """The quantized value that `value` is the dequantized form of; "" for none."""
+    if value is None:
+        return None
+    node = graph.producers.get(value) if isinstance(value, str) else None
+    if node is None or node.operation is not dequantize:
+        return ""
+    return str(node.inputs[0])
+
+
+def fold_weights(graph: Graph) -> Graph:
+    """Products of floats with dequantized constants read the codes themselves."""
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        if node.operation not in PRODUCTS or _codes_behind(graph, node.inputs[0]):
+            continue
+        codes = _codes_behind(graph, node.inputs[1])
+        if codes in graph.constants:
+            inputs = (node.inputs[0], codes, *node.inputs[2:])
+            read = replace(node, inputs=inputs)
+            if _gives(read, specs, specs[node.output]):
+                nodes[node.output] = read
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _gives(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
+    """Whether there is a method for the node, and its result is as wanted."""
+    try:
+        return infer_spec(node, specs) == wanted
+    except MdtensorError:
+        return False
+
+
+def sign_weights(graph: Graph) -> Graph:
+    """Weights of layers of codes become the same numbers with zero points 0.
+
+    Kernels take such weights. It takes 8 signed bits for no code to be farther from its
+    zero point, as of unsigned codes with the zero point 128, or of 7 bits.
+    """
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
+    for node in graph.nodes:
+        if node.operation not in WEIGHTED or specs[node.inputs[0]].qparams is None:
+            continue
+        x, weights, *bias = node.inputs
+        signed = _signed(graph.constants.get(weights))
+        if signed is not None:
+            name = graph.fresh(f"{node.output}.w")
+            constants[name] = signed
+            nodes[node.output] = replace(node, inputs=(x, name, *bias))
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _signed(weights: Any) -> Any:
+    """The same numbers as steps of 8 bits from zero points 0, if there are any."""
+    grid = None if weights is None else weights.qparams
+    if grid is None or grid.dtype not in EIGHT_BITS or not grid.zero_point.any():
+        return None
+    steps = steps_of(weights)
+    if steps.size == 0 or steps.min() < -128 or steps.max() > 127:
+        return None
+    signed = grid.replace(zero_point=0, dtype=qint8, narrow_range=False)
+    return quantized(steps.astype(np.int8), signed)

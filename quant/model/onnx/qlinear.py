@@ -1,0 +1,221 @@
+"""QLinear operators, read as QDQ writes them: numbers, a float operator, a grid.
+
+    QLinearConv(x, sx, zx, w, sw, zw, sy, zy)
+        = QuantizeLinear(Conv(DequantizeLinear(x, sx, zx), ...), sy, zy)
+
+From there on a file of either form is the same graph, and `fold_grids` makes integer
+calls of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mdtensor as md
+from mdtensor.quant.generics import dequantize, quantize, requantize
+from mdtensor.quant.grids import combine
+from mdtensor.quant.model.onnx.build import Builder, Operator
+from mdtensor.quant.model.onnx.files import onnx_package
+from mdtensor.quant.model.onnx.operators.table import READERS as FLOAT, Reader
+from mdtensor.quant.model.onnx.qdq import grid_of, on_grid
+from mdtensor.quant.model.onnx.schemas import check_attributes
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import quantized
+
+MICROSOFT = "com.microsoft"
+#: The number of int32 in a file.
+INT32 = 6
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the inputs of an operator lie: codes, their scale, their zero point, and on.
+
+    Args:
+        kind: the float operator.
+        operands: where the codes of each operand are.
+        result: where the scale of the result is, its zero point behind.
+        plain: where inputs are that are no codes, the first ones of the float operator.
+    """
+
+    kind: str
+    operands: tuple[int, ...]
+    result: int
+    plain: tuple[int, ...] = ()
+
+
+PAIRS = ("Add", "Mul")
+CURVES = ("AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Softmax")
+FORMS = {
+    **{f"{MICROSOFT}.QLinear{kind}": Form(kind, (0, 3), 6) for kind in PAIRS},
+    **{f"{MICROSOFT}.QLinear{kind}": Form(kind, (0,), 3) for kind in CURVES},
+    f"{MICROSOFT}.QLinearWhere": Form("Where", (1, 4), 7, (0,)),
+}
+
+
+# QLinear operators become QDQ, so that rounding rules, plans and saving have one path
+# (decision 0039).
+def by_form(g: Builder, op: Operator) -> None:
+    form = FORMS[op.kind]
+    codes = [_codes(g, op, at) for at in form.operands]
+    plain = [op.inputs[at] for at in form.plain]
+    reals = [_real(g, op, name) for name in codes]
+    _rounded(g, op, form.kind, [*plain, *reals], form.result)
+
+
+def matmul(g: Builder, op: Operator) -> None:
+    last = len(g.shape(op.inputs[3])) - 1
+    a, b = _codes(g, op, 0), _codes(g, op, 3, last)
+    _rounded(g, op, "MatMul", [_real(g, op, a), _real(g, op, b)], 6)
+
+
+def conv(g: Builder, op: Operator) -> None:
+    """A convolution; over one axis it is one of images of one row."""
+    x, w = _codes(g, op, 0), _codes(g, op, 3, 0)
+    bias, is_row = _bias(g, op, 8, x, w), len(g.shape(w)) == 3
+    if is_row:
+        x, w = (g.step(op, f"{v}.row", md.expand_dims, v, axis=2) for v in (x, w))
+    reals = [_real(g, op, x), _real(g, op, w), bias]
+    if not is_row:
+        _rounded(g, op, "Conv", reals, 6)
+        return
+    row = g.fresh(f"{op.outputs[0]}.row")
+    of_rows = replace(op, outputs=(row,), attributes=_of_rows(op.attributes))
+    _rounded(g, of_rows, "Conv", reals, 6)
+    g.call(replace(op, name=f"{op.name}.squeeze"), md.squeeze, row, axis=2)
+
+
+def _of_rows(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a convolution over one axis for one over two."""
+    found = dict(attributes)
+    for name in {"kernel_shape", "strides", "dilations"} & found.keys():
+        found[name] = (1, *found[name])
+    if "pads" in found:
+        before, after = found["pads"]
+        found["pads"] = (0, before, 0, after)
+    return found
+
+
+def gemm(g: Builder, op: Operator) -> None:
+    """alpha · A' · B' + C, whose codes are of the grid of alpha · A' · B'."""
+    x, w = _codes(g, op, 0), _codes(g, op, 3, 0 if op.get("transB", 0) else 1)
+    bias = _bias(g, op, 6, x, w, op.get("alpha", 1.0))
+    _rounded(g, op, "Gemm", [_real(g, op, x), _real(g, op, w), bias], 7)
+
+
+def concat(g: Builder, op: Operator) -> None:
+    """Codes that are brought to one grid, one behind the other."""
+    out = _grid(g, op, 2, 0)
+    parts = []
+    for at in range(2, len(op.inputs), 3):
+        name = _codes(g, op, at)
+        if g.specs[name].qparams != out:
+            name = g.step(op, f"part{at // 3}", requantize, name, out=out)
+        parts.append(name)
+    g.call(op, md.concat, *parts, axis=op.get("axis"))
+
+
+def _codes(g: Builder, op: Operator, at: int, axis: int | None = None) -> str:
+    """Input `at` on the grid that the two behind it say, per tensor or along `axis`."""
+    x, scale, zero = (op.input(i) for i in (at, at + 1, at + 2))
+    if x is None or scale is None or (zero is None and _is_standard(op)):
+        raise op.refusal(f"has codes without scale or zero point at input {at}")
+    if axis is None:
+        _check_single(g, op, at + 1, str(x))
+    attributes = {} if axis is None else {"axis": axis}
+    return on_grid(g, replace(op, inputs=(x, scale, zero), attributes=attributes))
+
+
+def _is_standard(op: Operator) -> bool:
+    """Whether ONNX itself defines it, with zero points that are not left out."""
+    return not op.kind.startswith(MICROSOFT)
+
+
+def _check_single(g: Builder, op: Operator, scale: int, name: str) -> None:
+    """Refuse more than one scale, and more than one zero point, of a whole tensor."""
+    for at, what in ((scale, "the scale"), (scale + 1, "the zero point")):
+        if op.input(at) and (found := g.known(op, at, what)).size != 1:
+            raise op.refusal(
+                f"has {what} of {name!r} in the shape {found.shape}",
+                "Supported is one number; weights may have one for each output",
+            )
+
+
+def _real(g: Builder, op: Operator, codes: str) -> str:
+    return g.step(op, f"{codes}.real", dequantize, codes)
+
+
+def _bias(
+    g: Builder, op: Operator, at: int, x: str, w: str, factor: float = 1.0
+) -> str | None:
+    """Codes of int32 on the grid of the products, dequantized; None if left out."""
+    name = op.input(at)
+    if name is None:
+        return None
+    codes = g.known(op, at, "the bias")
+    if g.code(name) != INT32:
+        raise op.refusal(f"has a bias of {g.specs[name].dtype}", "Supported is int32")
+    grids = [g.specs[value].qparams for value in (x, w)]
+    sums = combine.of_products(*grids, codes.ndim - 1)
+    on_sums = quantized(codes, sums.replace(scale=sums.scale * factor))
+    return _real(g, op, g.constant(g.fresh(f"{name}.{op.outputs[0]}"), on_sums))
+
+
+def _grid(g: Builder, op: Operator, like: int, scale: int) -> QParams:
+    """The grid of the result; without a zero point its codes are as input `like`."""
+    inputs = (op.inputs[like], op.input(scale), op.input(scale + 1))
+    if inputs[1] is None or (inputs[2] is None and _is_standard(op)):
+        raise op.refusal("has no scale or no zero point of the result")
+    _check_single(g, op, scale, op.outputs[0])
+    code = g.code(inputs[2] or inputs[0])
+    return grid_of(g, replace(op, inputs=inputs, attributes={}), code, op.outputs[0])
+
+
+def _rounded(
+    g: Builder, op: Operator, kind: str, inputs: list[Any], scale: int
+) -> None:
+    """Read the float operator, and put its result on the grid behind it."""
+    op.require("channels_last", 0)
+    own = {"channels_last", "opset"}
+    attributes = {k: v for k, v in op.attributes.items() if k not in own}
+    real = g.fresh(f"{op.outputs[0]}.real")
+    is_float = kind == "Gemm" and not op.input(scale)
+    inner = replace(
+        op,
+        kind=kind,
+        inputs=tuple(inputs),
+        outputs=op.outputs[:1] if is_float else (real,),
+        attributes=attributes,
+        opset=op.get("opset", op.opset),
+        proto=onnx_package().NodeProto(op_type=kind),
+    )
+    check_attributes(inner)
+    FLOAT[kind](g, inner)
+    if not is_float:
+        last = replace(op, name=f"{op.name}.quantize")
+        g.call(last, quantize, real, qparams=_grid(g, op, 0, scale))
+
+
+def dynamic(g: Builder, op: Operator) -> None:
+    """Refuse grids that depend on the data: here a grid is part of the type."""
+    raise op.refusal(
+        "is of dynamic quantization, whose grids are known in a call only",
+        "Quantize the float model: by quantize_static there, by load(...).quantize or "
+        "load(...).quantize_weights here",
+    )
+
+
+DYNAMIC = (
+    *("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"),
+    *(f"{MICROSOFT}.{k}" for k in ("DynamicQuantizeMatMul", "MatMulIntegerToFloat")),
+)
+READERS: dict[str, Reader] = {
+    "QLinearConv": conv,
+    "QLinearMatMul": matmul,
+    f"{MICROSOFT}.QGemm": gemm,
+    f"{MICROSOFT}.QLinearConcat": concat,
+    **dict.fromkeys(FORMS, by_form),
+    **dict.fromkeys(DYNAMIC, dynamic),
+}

@@ -1,0 +1,208 @@
+"""From an ONNX file to a graph of operations."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import DataError, MdtensorError, ModelError, shown
+from mdtensor.quant.model.definitions import definition, is_defined
+from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.input_shapes import Shapes, chosen
+from mdtensor.quant.model.metadata import narrow_in, notes_in, rule_in
+from mdtensor.quant.model.onnx import qdq, qlinear, sizes
+from mdtensor.quant.model.onnx.build import (
+    Array,
+    Builder,
+    Operator,
+    as_model_error,
+    element_type,
+)
+from mdtensor.quant.model.onnx.files import (
+    check_model,
+    initializer_array,
+    onnx_package,
+    read_model,
+)
+from mdtensor.quant.model.onnx.operators import READERS
+from mdtensor.quant.model.onnx.operators.table import Reader
+from mdtensor.quant.model.onnx.schemas import check_attributes, check_types
+
+#: Before, attributes and broadcasting differ too much; after, nothing is known.
+OPSETS = range(7, 29)
+DOMAINS = ("", "ai.onnx")
+
+
+def read_graph(
+    path: str | os.PathLike[str] | Any, input_shapes: Shapes | None = None
+) -> Graph:
+    """The graph in an ONNX file, operator by operator; nothing is simplified.
+
+    Args:
+        path: the file, or a ModelProto. External data is read from its folder only, or
+            from the current one.
+        input_shapes: shape of each input by name, or of the only input. Sizes of -1
+            and inputs not named stay as in the file, where they may be dynamic.
+
+    Returns:
+        A graph whose values and nodes have the names of the file.
+
+    Raises:
+        ModelError: no model, or one with parts that are not supported; named each.
+    """
+    model, folder = _opened(path)
+    g = Builder(narrow=narrow_in(model))
+    for name, array in initial_arrays(model.graph, folder).items():
+        g.enter(name, array)
+    _inputs(g, model.graph, input_shapes)
+    for op in operators_of(model, folder):
+        read_operator(g, op)
+    made = g.graph(tuple(output.name for output in model.graph.output))
+    return replace(made, rounding=rule_in(model), notes=notes_in(model))
+
+
+def _opened(given: Any) -> tuple[Any, Path]:
+    """A ModelProto, and the folder of its external data."""
+    if isinstance(given, (str, os.PathLike)):
+        return read_model(given), Path(given).parent
+    if not isinstance(given, onnx_package().ModelProto):
+        problem = f"{shown(given)} is neither a path nor an onnx.ModelProto"
+        raise ModelError(problem, "Give load('model.onnx')")
+    check_model(given, "the ModelProto")
+    return given, Path()
+
+
+def operators_of(model: Any, folder: Path) -> list[Operator]:
+    """The nodes of a file; tensors beside it are read from `folder`.
+
+    Raises:
+        ModelError: they are of an operator set that is not supported.
+    """
+    opset, nodes = _opset(model), enumerate(model.graph.node)
+    return [operator(node, opset, folder, number) for number, node in nodes]
+
+
+def _opset(model: Any) -> int:
+    versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
+    if not versions or versions[0] not in OPSETS:
+        found = versions[0] if versions else "none"
+        raise ModelError(
+            f"the operator set is {found}",
+            f"Supported are {OPSETS[0]} to {OPSETS[-1]}: export for one of these",
+        )
+    return int(versions[0])
+
+
+def initial_arrays(proto: Any, folder: Path) -> dict[str, Array]:
+    """The constants of a graph in a file, by name."""
+    if proto.sparse_initializer:
+        name = proto.sparse_initializer[0].values.name
+        raise ModelError(f"tensor {name!r} is sparse", "Export it dense")
+    return {t.name: initializer_array(t, folder) for t in proto.initializer}
+
+
+def _inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
+    known = {i.name: i.type for i in proto.input if i.name not in g.constants}
+    specs = {name: _input_spec(name, kind) for name, kind in known.items()}
+    try:
+        wanted = chosen(specs, shapes)
+    except DataError as error:
+        raise ModelError(error.problem, error.fix) from None
+    for name, spec in specs.items():
+        g.input(name, spec.with_shape(wanted[name]))
+
+
+def _input_spec(name: str, proto: Any) -> TensorSpec:
+    where = f"input {name!r}"
+    if not proto.HasField("tensor_type"):
+        raise ModelError(f"{where} is no tensor", "Only tensors are supported")
+    dtype = element_type(proto.tensor_type.elem_type, where)
+    if not proto.tensor_type.HasField("shape"):
+        raise ModelError(f"{where} has no rank", "Export it with one")
+    dims = proto.tensor_type.shape.dim
+    fixed = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
+    return TensorSpec(md.leaf(dtype), tuple(n if n > 0 else -1 for n in fixed))
+
+
+def operator(node: Any, opset: int, folder: Path, number: int = 0) -> Operator:
+    """A node of a file."""
+    name = node.name or next(filter(None, node.output), f"number {number}")
+    kind = node.op_type
+    if node.domain not in DOMAINS:
+        kind = f"{node.domain}.{kind}"
+    attributes = {a.name: _attribute(a, folder) for a in node.attribute}
+    inputs = tuple(i or None for i in node.input)
+    outputs = tuple(node.output)
+    return Operator(kind, name, inputs, outputs, attributes, opset, node)
+
+
+def _attribute(proto: Any, folder: Path) -> Any:
+    onnx = onnx_package()
+    if proto.type == proto.TENSOR:
+        return initializer_array(proto.t, folder)
+    value = onnx.helper.get_attribute_value(proto)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if proto.type in (proto.INTS, proto.FLOATS):
+        return tuple(value)
+    return value
+
+
+def read_operator(g: Builder, op: Operator) -> None:
+    """Add what one operator of the file means.
+
+    Raises:
+        ModelError: it is not supported, or does not fit what it reads.
+    """
+    readers = {**READERS, **qdq.READERS, **qlinear.READERS, "Shape": sizes.shape}
+    check_attributes(op)
+    if op.kind not in readers and is_defined(op):
+        for node, opset in definition(g, op):
+            read_operator(g, operator(node, opset, Path()))
+        return
+    reader = reader_of(op, readers)
+
+    def read(g: Builder, op: Operator) -> None:
+        check_types(g, op)
+        if op.kind not in qlinear.READERS:
+            qdq.check_codes(g, op)
+        if not sizes.evaluate(g, op):
+            reader(g, op)
+
+    apply(read, g, op)
+
+
+def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
+    """The function that knows what the operator means.
+
+    Raises:
+        ModelError: none does.
+    """
+    if op.kind not in readers:
+        near = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.85)
+        known = f"The nearest that is supported is {near[0]!r}" if near else ""
+        raise ModelError(
+            f"operator {op.kind!r} of node {op.name!r}, operator set {op.opset}, is "
+            "not supported",
+            known or "Supported are those that docs/reference/onnx.md lists",
+        )
+    return readers[op.kind]
+
+
+def apply(reader: Reader, g: Builder, op: Operator) -> None:
+    """Let a function read an operator; what goes wrong is an error that names it."""
+    g.check(op)
+    try:
+        reader(g, op)
+    except ModelError:
+        raise
+    except MdtensorError as error:
+        raise as_model_error(str(op), error) from None
+    except (ValueError, TypeError, IndexError, KeyError) as error:
+        raise op.refusal(f"is malformed: {error}", "Export it again") from None

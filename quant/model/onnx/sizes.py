@@ -1,0 +1,168 @@
+"""Arithmetic on known integers, done while a model is read.
+
+Exporters compute the arguments of Reshape and Slice from Shape, operator by operator.
+None of it depends on data, so it is evaluated here, in the element types of the file,
+and never becomes part of the graph. Sizes that are dynamic may be moved about, but not
+calculated with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor.quant.model.onnx.build import (
+    Array,
+    Builder,
+    Operator,
+    element_type,
+    is_dynamic,
+)
+
+Evaluate = Callable[..., Any]
+
+
+def evaluate(g: Builder, op: Operator) -> bool:
+    """Whether the operator works on known integers only; if so, its result is added."""
+    if op.kind == "Shape":
+        shape(g, op)
+        return True
+    if op.kind not in _MOVES and op.kind not in _CALCULATES:
+        return False
+    arrays = [g.array(name) for name in op.inputs if name]
+    if not arrays:
+        return False
+    known = [a for a in arrays if a is not None and a.dtype.kind in "biuO"]
+    dtype, *others = {g.specs[str(name)].dtype for name in op.inputs[_elements(op)]}
+    if op.kind == "Cast":
+        dtype = element_type(op.get("to"), str(op))
+    elif op.kind in _DECIDES:
+        dtype = md.bool
+    if len(known) < len(arrays) or others or not (dtype.is_integer or dtype is md.bool):
+        return False
+    g.size(op.outputs[0], _result(op, known), dtype)
+    return True
+
+
+def _elements(op: Operator) -> slice:
+    """Which inputs hold elements of the result; the others say what to do with them."""
+    if op.kind == "Where":
+        return slice(1, None)
+    return slice(1 if op.kind in _MOVES and op.kind != "Concat" else None)
+
+
+def _result(op: Operator, arrays: list[Array]) -> Array:
+    movable = _elements(op).stop or len(arrays) if op.kind in _MOVES else 0
+    if any(map(is_dynamic, arrays[movable:])):
+        raise op.unsized("calculates with a size that is dynamic", " with all sizes")
+    if op.kind in _MOVES:
+        return np.asarray(_MOVES[op.kind](op, *arrays))
+    with np.errstate(over="ignore"):  # the operators wrap around
+        return np.asarray(_CALCULATES[op.kind](op, *arrays))
+
+
+def shape(g: Builder, op: Operator) -> None:
+    """The sizes of a value, or of some of its axes."""
+    found = g.shape(op.inputs[0])[op.get("start", 0) : op.get("end")]
+    values = np.array([None if n < 0 else n for n in found], object)
+    g.size(op.outputs[0], values, md.int64)
+
+
+def _keep(op: Operator, x: Array) -> Array:
+    return x
+
+
+def _gather(op: Operator, x: Array, indices: Array) -> Array:
+    return np.take(x, indices, axis=op.get("axis", 0))
+
+
+def _concat(op: Operator, *arrays: Array) -> Array:
+    return np.concatenate(arrays, axis=op.get("axis", 0))
+
+
+def _squeeze(op: Operator, x: Array, axes: Array | None = None) -> Array:
+    given = op.get("axes") if axes is None else axes.tolist()
+    return np.squeeze(x, None if given is None else tuple(given))
+
+
+def _unsqueeze(op: Operator, x: Array, axes: Array | None = None) -> Array:
+    given = op.get("axes") if axes is None else axes.tolist()
+    return np.expand_dims(x, tuple(given))
+
+
+def _slice(op: Operator, x: Array, *bounds: Array) -> Array:
+    given = [b.tolist() for b in bounds]
+    if not given:
+        given = [op.get("starts"), op.get("ends")]
+        given += [op.get("axes")] if op.get("axes") else []
+    starts, ends, *rest = given
+    axes = rest[0] if rest else range(len(starts))
+    steps = rest[1] if len(rest) > 1 else [1] * len(starts)
+    key = [slice(None)] * x.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        key[axis] = cut(start, end, step, x.shape[axis])
+    return x[tuple(key)]
+
+
+def cut(start: int, end: int, step: int, size: int) -> slice:
+    """What Slice takes of an axis: a start before the first element is the first."""
+    low, high, step = slice(max(start, -size), end, step).indices(size)
+    return slice(low, None if high < 0 else high, step)
+
+
+def _reshape(op: Operator, x: Array, wanted: Array) -> Array:
+    return x.reshape(wanted.tolist())
+
+
+def _transpose(op: Operator, x: Array) -> Array:
+    return np.transpose(x, op.get("perm"))
+
+
+def _divide(op: Operator, a: Array, b: Array) -> Array:
+    if not b.all():
+        raise op.refusal("divides an integer by 0")
+    upwards = (a % b != 0) & ((a < 0) != (b < 0))
+    quotient: Array = a // b + upwards.astype(a.dtype)
+    return quotient
+
+
+def _remainder(op: Operator, a: Array, b: Array) -> Array:
+    if not b.all():
+        raise op.refusal("divides an integer by 0")
+    remainder: Array = (np.fmod if op.get("fmod", 0) else np.mod)(a, b)
+    return remainder
+
+
+def _with(ufunc: Any) -> Evaluate:
+    return lambda op, *arrays: ufunc(*arrays)
+
+
+_MOVES: dict[str, Evaluate] = {
+    "Cast": _keep,
+    "Identity": _keep,
+    "Gather": _gather,
+    "Concat": _concat,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Slice": _slice,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+}
+_DECIDES: dict[str, Evaluate] = {
+    "Equal": _with(np.equal),
+    "And": _with(np.logical_and),
+    "Or": _with(np.logical_or),
+    "Not": _with(np.logical_not),
+}
+_CALCULATES: dict[str, Evaluate] = {
+    "Add": _with(np.add),
+    "Sub": _with(np.subtract),
+    "Mul": _with(np.multiply),
+    "Div": _divide,
+    "Mod": _remainder,
+    "Neg": _with(np.negative),
+    "Where": _with(np.where),
+} | _DECIDES

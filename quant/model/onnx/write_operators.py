@@ -1,0 +1,294 @@
+"""Operations without windows as operators of ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import ModelError, written
+from mdtensor.quant.model.emit.table import Sink, emits
+from mdtensor.quant.model.graph import Node
+from mdtensor.quant.model.onnx.build import ELEMENT_TYPES
+from mdtensor.quant.model.onnx.operators import elementwise
+from mdtensor.quant.model.onnx.operators.elementwise import CHAINS, WITH_ATTRIBUTE
+from mdtensor.spec.shapes import normalize_axes
+
+#: Farther than any axis reaches.
+FAR = 2**62
+
+#: Operations that are an operator of ONNX as they stand; most are read so, too.
+SAME: dict[Any, str] = {
+    **{operation: kind for kind, operation in elementwise.SAME.items()},
+    **{operation: kind for kind, operation in CHAINS.items() if operation != md.add},
+    md.div: "Div",
+    md.pow: "Pow",
+    md.selu: "Selu",
+}
+#: The operator set that brought an operator; others are as old as files are here.
+SINCE: dict[Any, int] = {
+    md.bitwise_and: 18,
+    md.bitwise_invert: 18,
+    md.bitwise_or: 18,
+    md.bitwise_xor: 18,
+    md.gelu: 20,
+    md.group_norm: 21,
+    md.layer_norm: 17,
+    md.mish: 18,
+}
+
+
+@emits(*SAME)
+def same(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result(SAME[node.operation], inputs)
+
+
+@emits(*(operation for operation, *_ in WITH_ATTRIBUTE.values()))
+def with_attribute(sink: Sink, node: Node, inputs: list[str]) -> None:
+    for kind, (operation, theirs, default, ours) in WITH_ATTRIBUTE.items():
+        if operation is node.operation:
+            given: dict[str, Any] = {theirs: float(node.options.get(ours, default))}
+            sink.result(kind, inputs, **given)
+
+
+@emits(md.gelu)
+def gelu(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Gelu", inputs, approximate=node.options.get("approximate", "none"))
+
+
+@emits(md.linear)
+def linear(sink: Sink, node: Node, inputs: list[str]) -> None:
+    if sink.specs[node.inputs[0]].ndim == 2:
+        sink.result("Gemm", inputs, transB=1)
+        return
+    x, w, *bias = inputs
+    product = [x, sink.emit("Transpose", [w], perm=(1, 0))]
+    if bias:
+        # A reader calls the layer as its product is called.
+        value = sink.emit("MatMul", product, name=node.name)
+        sink.result("Add", [value, *bias], name="")
+    else:
+        sink.result("MatMul", product)
+
+
+@emits(md.clip)
+def clip(sink: Sink, node: Node, inputs: list[str]) -> None:
+    _clip(sink, node, inputs, node.options.get("min"), node.options.get("max"))
+
+
+@emits(md.relu6)
+def relu6(sink: Sink, node: Node, inputs: list[str]) -> None:
+    _clip(sink, node, inputs, 0, 6)
+
+
+def _clip(sink: Sink, node: Node, inputs: list[str], low: Any, high: Any) -> None:
+    storage = real_storage(sink.specs[node.inputs[0]])
+    bounds = ["" if v is None else sink.constant(storage.type(v)) for v in (low, high)]
+    sink.result("Clip", [*inputs, *bounds])
+
+
+def real_storage(spec: TensorSpec) -> Any:
+    """The NumPy type of the numbers that a value stands for."""
+    return np.dtype(np.float32) if spec.qparams else spec.dtype.storage
+
+
+@emits(md.hardsigmoid)
+def hardsigmoid(sink: Sink, node: Node, inputs: list[str]) -> None:
+    alpha = float(node.options.get("alpha", 1 / 6))
+    sink.result(
+        "HardSigmoid", inputs, alpha=alpha, beta=float(node.options.get("beta", 0.5))
+    )
+
+
+@emits(md.softmax, md.log_softmax)
+def softmax(sink: Sink, node: Node, inputs: list[str]) -> None:
+    kind = "Softmax" if node.operation is md.softmax else "LogSoftmax"
+    sink.result(kind, inputs, axis=node.options.get("axis", -1))
+
+
+#: Over axes; the operator set in which these became an input.
+REDUCED: dict[Any, tuple[str, int]] = {
+    md.max: ("ReduceMax", 18),
+    md.mean: ("ReduceMean", 18),
+    md.min: ("ReduceMin", 18),
+    md.prod: ("ReduceProd", 18),
+    md.sum: ("ReduceSum", 13),
+}
+
+
+@emits(*REDUCED)
+def reduction(sink: Sink, node: Node, inputs: list[str]) -> None:
+    kind, since = REDUCED[node.operation]
+    axes = normalize_axes(node.options.get("axis"), sink.specs[node.inputs[0]].ndim)
+    keepdims = int(node.options.get("keepdims", False))
+    if not axes:  # in the file no axes are all
+        sink.result("Identity", inputs)
+    elif sink.opset < since:
+        sink.result(kind, inputs, axes=axes, keepdims=keepdims)
+    else:
+        over = sink.constant(np.array(axes, np.int64))
+        sink.result(kind, [*inputs, over], keepdims=keepdims)
+
+
+@emits(md.square)
+def square(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Mul", inputs * 2)
+
+
+@emits(md.take)
+def take(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Gather", inputs, axis=node.options.get("axis") or 0)
+
+
+@emits(md.batch_norm)
+def batch_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    x, mean, var, weight, bias = inputs
+    eps = float(node.options.get("eps", 1e-5))
+    sink.result("BatchNormalization", [x, weight, bias, mean, var], epsilon=eps)
+
+
+@emits(md.layer_norm)
+def layer_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    shape = node.options["normalized_shape"]
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    _normalize(sink, node, inputs, "LayerNormalization", sizes, axis=-len(sizes))
+
+
+@emits(md.instance_norm)
+def instance_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sizes = (sink.specs[node.inputs[0]].shape[1],)
+    _normalize(sink, node, inputs, "InstanceNormalization", sizes)
+
+
+@emits(md.group_norm)
+def group_norm(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sizes = (sink.specs[node.inputs[0]].shape[1],)
+    groups = node.options["num_groups"]
+    _normalize(sink, node, inputs, "GroupNormalization", sizes, num_groups=groups)
+
+
+def _normalize(
+    sink: Sink,
+    node: Node,
+    inputs: list[str],
+    kind: str,
+    sizes: tuple[int, ...],
+    **attributes: Any,
+) -> None:
+    """A normalization with weights and biases; where none are given, 1 and 0."""
+    given, storage = iter(inputs), real_storage(sink.specs[node.inputs[0]])
+    parts = [next(given)]
+    for number, value in zip((1, 0), (*node.inputs[1:], None, None), strict=False):
+        neutral = None if value is not None else np.full(sizes, number, storage)
+        parts.append(next(given) if neutral is None else sink.constant(neutral))
+    eps = float(node.options.get("eps", 1e-5))
+    sink.result(kind, parts, epsilon=eps, **attributes)
+
+
+@emits(md.reshape)
+def reshape(sink: Sink, node: Node, inputs: list[str]) -> None:
+    shape = np.array(node.options["shape"], np.int64)
+    # In the file 0 means "as it was", unless allowzero is set.
+    zero: dict[str, Any] = {"allowzero": 1} if (shape == 0).any() else {}
+    sink.result("Reshape", [*inputs, sink.constant(shape)], **zero)
+
+
+@emits(md.permute_dims)
+def permute_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axes = tuple(node.options["axes"])
+    if axes:
+        sink.result("Transpose", inputs, perm=axes)
+    else:  # an attribute without elements has no type
+        sink.result("Identity", inputs)
+
+
+@emits(md.concat)
+def concat(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axis = node.options.get("axis", 0)
+    if axis is None:
+        flat = sink.constant(np.array([-1], np.int64))
+        inputs, axis = [sink.emit("Reshape", [x, flat]) for x in inputs], 0
+    sink.result("Concat", inputs, axis=axis)
+
+
+@emits(md.pad)
+def pad(sink: Sink, node: Node, inputs: list[str]) -> None:
+    widths = np.array(node.options["pad_width"], np.int64).T.reshape(-1)
+    storage = real_storage(sink.specs[node.inputs[0]])
+    value = sink.constant(storage.type(node.options.get("value", 0)))
+    sink.result("Pad", [*inputs, sink.constant(widths), value])
+
+
+@emits(md.squeeze)
+def squeeze(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axes = normalize_axes(node.options["axis"], sink.specs[node.inputs[0]].ndim)
+    sink.result("Squeeze", [*inputs, sink.constant(np.array(axes, np.int64))])
+
+
+@emits(md.expand_dims)
+def expand_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
+    axis = np.array([node.options.get("axis", 0)], np.int64)
+    sink.result("Unsqueeze", [*inputs, sink.constant(axis)])
+
+
+@emits(md.getitem)
+def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
+    """Slices as Slice, integers as slices of one that Squeeze removes."""
+    key = node.options["key"]
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if not all(isinstance(k, slice | int) for k in keys):
+        raise ModelError(
+            f"node {node.name!r} indexes with more than integers and slices",
+            "Use expand_dims, and slices for each axis",
+        )
+    if not keys:
+        sink.result("Identity", inputs)
+        return
+    shape = sink.specs[node.inputs[0]].shape
+    cuts = [_cut(node, k, size) for k, size in zip(keys, shape, strict=False)]
+    starts, ends, steps = (np.array(c, np.int64) for c in zip(*cuts, strict=True))
+    axes = np.arange(len(keys), dtype=np.int64)
+    given = [*inputs, *(sink.constant(a) for a in (starts, ends, axes, steps))]
+    single = [axis for axis, k in enumerate(keys) if isinstance(k, int)]
+    if single:
+        part = sink.emit("Slice", given)
+        gone = sink.constant(np.array(single, np.int64))
+        sink.result("Squeeze", [part, gone])
+    else:
+        sink.result("Slice", given)
+
+
+def _cut(node: Node, key: Any, size: int) -> tuple[int, int, int]:
+    """(start, end, step) in the file, where an end far outside stands for None."""
+    if isinstance(key, int):
+        key = slice(key, key + 1 or None)
+    step = 1 if key.step is None else int(key.step)
+    first, last = (0, FAR) if step > 0 else (FAR, -FAR)
+    if size >= 0 and not range(*key.indices(size)):
+        return 0, 0, 1
+    start = first if key.start is None else int(key.start)
+    if size < 0 and step < 0 and start < 0:
+        raise ModelError(
+            f"node {node.name!r} counts from behind on an axis of dynamic size",
+            f"Load the model with {written('input_shapes')}",
+        )
+    return start, (last if key.stop is None else int(key.stop)), step
+
+
+@emits(md.astype)
+def astype(sink: Sink, node: Node, inputs: list[str]) -> None:
+    sink.result("Cast", inputs, to=element_code(node.inputs[1]))
+
+
+def element_code(dtype: Any) -> int:
+    """The number of an element type in the file format.
+
+    Raises:
+        ModelError: it has none.
+    """
+    for code, known in ELEMENT_TYPES.items():
+        if known is dtype:
+            return code
+    raise ModelError(f"{dtype} has no counterpart in the file format")

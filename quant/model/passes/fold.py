@@ -1,0 +1,219 @@
+"""Constants behind a layer become its weights and its bias, so that it is one step.
+
+A layer is rewritten only if nothing else reads what it writes. Its new weights are
+computed in float64 and rounded once to their type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.quant.generics import dequantize
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.onnx.qdq import WEIGHTED
+
+#: Layers with weights and a bias.
+BIASED = (*WEIGHTED, md.conv_transpose2d)
+
+
+def fold_batch_norms(graph: Graph) -> Graph:
+    """A normalization behind a convolution becomes part of its weights.
+
+    Behind a linear layer too, where the outputs are the channels: the second axis.
+    """
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
+    for node in graph.nodes:
+        if node.operation is not md.batch_norm:
+            continue
+        before = _weighted_before(graph, node, node.inputs[0], BIASED)
+        if before is None or not _are_constants(graph, node.inputs[1:]):
+            continue
+        if not _takes_channels(before, specs):
+            continue
+        given = [*before.inputs[1:], *node.inputs[1:]]
+        known: list[Any] = [x if x is None else graph.constants[x] for x in given]
+        names = (graph.fresh(f"{node.output}.w"), graph.fresh(f"{node.output}.b"))
+        known[0] = _outputs_first(before, known[0])
+        folded, bias = md.fold_batch_norm(*known, **node.options)
+        made = _outputs_first(before, folded), bias
+        if not _are_finite(made):
+            continue
+        constants |= dict(zip(names, made, strict=True))
+        nodes[node.output] = replace(
+            before, inputs=(before.inputs[0], *names), output=node.output
+        )
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _takes_channels(layer: Node, specs: Mapping[str, TensorSpec]) -> bool:
+    """Whether the first axis of its weights, as floats, is the second of its result."""
+    if layer.operation is md.linear and specs[layer.output].ndim != 2:
+        return False
+    if _is_transposed(layer) and layer.options.get("groups", 1) != 1:
+        return False
+    return specs[layer.inputs[1]].qparams is None  # codes stay as they are
+
+
+def _is_transposed(layer: Node) -> bool:
+    return layer.operation is md.conv_transpose2d
+
+
+def _outputs_first(layer: Node, w: Any) -> Any:
+    """Weights [out, ...] of a layer without groups; twice, and they are as before."""
+    return md.moveaxis(w, 0, 1) if _is_transposed(layer) else w
+
+
+def _weighted_before(
+    graph: Graph, node: Node, value: str, kinds: tuple[Any, ...] = WEIGHTED
+) -> Node | None:
+    """The layer with constant weights that writes `value` for `node` alone."""
+    before = graph.producers.get(value)
+    if before is None or before.operation not in kinds:
+        return None
+    if graph.only_consumer(value) is not node:
+        return None
+    return before if _are_constants(graph, before.inputs[1:]) else None
+
+
+def _are_constants(graph: Graph, inputs: tuple[Any, ...]) -> bool:
+    return all(x is None or x in graph.constants for x in inputs)
+
+
+def fold_stored_biases(graph: Graph) -> Graph:
+    """Dequantized numbers, added behind a linear layer of such, become its bias.
+
+    So a file has the bias of a quantized layer of more than two axes.
+    """
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    for node in graph.nodes:
+        if node.operation is not md.add:
+            continue
+        for value, bias in (node.inputs, node.inputs[::-1]):
+            before = _unbiased_before(graph, node, value)
+            if before is None or not _is_dequantized(graph, bias, of_constant=True):
+                continue
+            if specs[bias].shape == specs[value].shape[-1:]:
+                inputs = (*before.inputs[:2], bias)
+                nodes[node.output] = replace(before, inputs=inputs, output=node.output)
+                break
+    return graph.rewritten(nodes) if nodes else graph
+
+
+def _unbiased_before(graph: Graph, node: Node, value: Any) -> Node | None:
+    """The linear layer of dequantized values that writes `value` for `node` alone."""
+    before = graph.producers.get(value)
+    if before is None or before.operation is not md.linear:
+        return None
+    x, weights, bias = before.inputs
+    if bias is not None or graph.only_consumer(value) is not node:
+        return None
+    stored = _is_dequantized(graph, weights, of_constant=True)
+    return before if stored and _is_dequantized(graph, x) else None
+
+
+def _is_dequantized(graph: Graph, value: Any, *, of_constant: bool = False) -> bool:
+    node = graph.producers.get(value)
+    if node is None or node.operation is not dequantize:
+        return False
+    return not of_constant or node.inputs[0] in graph.constants
+
+
+# A constant factor joins the weights, so that it costs no operation and no rounding
+# (decision 0038).
+def fold_factors(graph: Graph) -> Graph:
+    """A constant for each channel, or for all, multiplied behind a layer, is folded."""
+    specs = graph.specs()
+    nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
+    for node, before, factors in _constants_behind(graph, md.mul):
+        if specs[before.inputs[1]].qparams is not None:  # codes stay as they are
+            continue
+        w, b = (x if x is None else graph.constants[x] for x in before.inputs[1:])
+        made = _scaled(before, w, b, factors)
+        names = [graph.fresh(f"{node.output}.{letter}") for letter in "wb"]
+        if made is None or not _are_finite(made):
+            continue
+        constants |= {n: x for n, x in zip(names, made, strict=True) if x is not None}
+        inputs = [None if x is None else n for n, x in zip(names, made, strict=True)]
+        nodes[node.output] = replace(
+            before, inputs=(before.inputs[0], *inputs), output=node.output
+        )
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _are_finite(tensors: tuple[Any, ...]) -> bool:
+    return all(x is None or np.isfinite(np.asarray(x)).all() for x in tensors)
+
+
+def _scaled(layer: Node, w: Any, b: Any, factors: Any) -> tuple[Any, Any] | None:
+    """Weights and bias of a layer whose channels are multiplied by `factors`.
+
+    None if the largest weight of a channel is too small to keep its digits.
+    """
+    wide, scale = np.asarray(w).astype(np.float64), np.asarray(factors, np.float64)
+    groups = layer.options.get("groups", 1) if _is_transposed(layer) else 1
+    if _is_transposed(layer):  # [in, out / groups, ...]
+        shape = (groups, len(wide) // groups, w.shape[1], prod(w.shape[2:]))
+    else:
+        shape = (1, 1, w.shape[0], prod(w.shape[1:]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        scaled = wide.reshape(shape) * scale.reshape(groups, 1, -1, 1)
+        weights = w.wrap(scaled.reshape(w.shape).astype(w.dtype.storage))
+    peaks = np.abs(scaled).max(axis=(1, 3), initial=0)
+    if ((peaks > 0) & (peaks < md.finfo(w.dtype).smallest_normal)).any():
+        return None
+    return weights, None if b is None else md.mul(b, factors)
+
+
+def fold_biases(graph: Graph) -> Graph:
+    """A constant for each channel, or for all, added behind a layer, is its bias."""
+    nodes: dict[str, Node | None] = {}
+    constants: dict[str, Any] = {}
+    for node, before, bias in _constants_behind(graph, md.add):
+        name, old = graph.fresh(f"{node.output}.b"), before.inputs[2]
+        constants[name] = bias if old is None else graph.constants[old] + bias
+        inputs = (*before.inputs[:2], name)
+        nodes[node.output] = replace(before, inputs=inputs, output=node.output)
+    return graph.rewritten(nodes, constants) if nodes else graph
+
+
+def _constants_behind(graph: Graph, operation: Any) -> Iterator[tuple[Node, Node, Any]]:
+    """Calls of `operation` on what a layer writes and a constant of each channel."""
+    specs = graph.specs()
+    for node in graph.nodes:
+        if node.operation is not operation:
+            continue
+        for value, other in (node.inputs, node.inputs[::-1]):
+            before = _weighted_before(graph, node, value, BIASED)
+            if before is None or specs[node.output] != specs[value]:
+                continue
+            numbers = _by_channel(graph, before, other, specs[value])
+            if numbers is not None:
+                yield node, before, numbers
+                break
+
+
+def _by_channel(graph: Graph, layer: Node, value: Any, result: TensorSpec) -> Any:
+    """The constant `value` as a number for each channel that `layer` writes, [c]."""
+    if value not in graph.constants or result.qparams is not None:
+        return None
+    given = graph.constants[value]
+    trailing = 0 if layer.operation is md.linear else 2
+    channels = result.shape[-1 - trailing]
+    aligned = (1,) * (1 + trailing - given.ndim) + given.shape
+    fits = aligned[len(aligned) - trailing - 1 :] == (channels,) + (1,) * trailing
+    if given.dtype is not result.dtype or given.size not in (1, channels):
+        return None
+    if given.size == 1:
+        return md.broadcast_to(md.reshape(given, (1,)), (channels,))
+    return md.reshape(given, (channels,)) if fits else None

@@ -1,0 +1,145 @@
+"""Plain numbers between quantized values, as codes that are exactly these numbers.
+
+A file may say `dequantize, divide by 6, quantize`. The number is one step of a grid of
+that scale, so nothing is rounded, and the operation is one on codes. A product with a
+number that several read is such codes again, on a grid of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.generics import dequantize, quantize
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.quantize.weights import LARGEST, SMALLEST
+from mdtensor.quant.qparams import QParams
+from mdtensor.quant.tensor import quantized
+
+#: Operations of two arguments that become tables where one is a number.
+SCALAR = (md.add, md.mul, md.div)
+
+
+def code_numbers(graph: Graph) -> Graph:
+    """Numbers beside dequantized values, where the result is quantized, as codes."""
+    nodes: list[Node] = []
+    constants = dict(graph.constants)
+    for node in graph.nodes:
+        at = _number_of(graph, node)
+        if at is not None:
+            name, number = graph.fresh(f"{node.output}.number"), node.inputs[at]
+            constants[name] = _codes(graph.constants[number])
+            real = graph.fresh(f"{name}.dq")
+            nodes.append(Node(real, dequantize, (name,), real))
+            inputs = [*node.inputs]
+            inputs[at] = real
+            node = node.rewired(tuple(inputs))
+        nodes.append(node)
+    if len(nodes) == len(graph.nodes):
+        return graph
+    return replace(graph, nodes=tuple(nodes), constants=constants).pruned()
+
+
+def scale_codes(graph: Graph) -> Graph:
+    """A product of codes with a number that several read, once for each that is codes.
+
+    One that a quantize reads is a table then. One that a mean reads, whose result is
+    quantized, is the codes as they are, on a grid of that many times the step, which is
+    rounded to float32 as each number would be.
+    """
+    before: dict[str, list[Node]] = {}
+    readers: dict[str, Node] = {}
+    for node in graph.nodes:
+        for reader in _readers_of_codes(graph, node):
+            name = graph.fresh(f"{node.name}.{reader.name}")
+            own = graph.fresh(f"{node.output}.{reader.output}")
+            made = [replace(node, name=name, output=own)]
+            if reader.operation is not quantize:
+                grid = _scaled(graph, node)
+                if grid is None:
+                    continue
+                codes, real = graph.fresh(f"{own}.q"), graph.fresh(f"{own}.dq")
+                made.append(Node(codes, quantize, (own,), codes, {"qparams": grid}))
+                made.append(Node(real, dequantize, (codes,), real))
+            before[reader.output] = made
+            readers[reader.output] = reader.rewired((made[-1].output,))
+    if not readers:
+        return graph
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        nodes += [*before.get(node.output, ()), readers.get(node.output, node)]
+    return replace(graph, nodes=tuple(nodes)).pruned()
+
+
+#: Of one operand; their results change as it does, and by no more.
+MEANS = (md.global_avg_pool2d,)
+
+
+def _readers_of_codes(graph: Graph, node: Node) -> list[Node]:
+    """Who reads a product with a number and becomes codes; not the only quantize."""
+    if node.operation not in (md.mul, md.div):
+        return []
+    if _number_beside_codes(graph, node) is None:
+        return []
+    only = graph.only_consumer(node.output)
+    if only is not None and only.operation is quantize:
+        return []
+    return [one for one in graph.consumers[node.output] if _becomes_codes(graph, one)]
+
+
+def _becomes_codes(graph: Graph, reader: Node) -> bool:
+    after = graph.only_consumer(reader.output)
+    is_quantized = after is not None and after.operation is quantize
+    return reader.operation is quantize or (reader.operation in MEANS and is_quantized)
+
+
+def _scaled(graph: Graph, node: Node) -> QParams | None:
+    """The grid on which a product of 8 bits with a number keeps its codes."""
+    at = _number_beside_codes(graph, node)
+    assert at is not None, "it has a number"
+    number = float(np.asarray(graph.constants[node.inputs[at]]).reshape(()))
+    codes = graph.producers[node.inputs[1 - at]].inputs[0]
+    grid: QParams | None = graph.specs()[codes].qparams
+    if grid is None or grid.axis is not None or grid.dtype not in (qint8, quint8):
+        return None
+    scale = float(grid.scale) * (number if node.operation is md.mul else 1 / number)
+    return grid.replace(scale=scale) if SMALLEST <= scale <= LARGEST else None
+
+
+def _number_of(graph: Graph, node: Node) -> int | None:
+    """The place of a number that becomes codes; None if there is none."""
+    reader = graph.only_consumer(node.output)
+    if node.operation not in SCALAR or reader is None:
+        return None
+    return _number_beside_codes(graph, node) if reader.operation is quantize else None
+
+
+def _number_beside_codes(graph: Graph, node: Node) -> int | None:
+    """The place of a number beside dequantized values; None if there is none."""
+    if len(node.values) != 2:
+        return None
+    for at, other in ((1, 0), (0, 1)):
+        if at == 0 and node.operation is md.div:
+            return None
+        before = graph.producers.get(node.inputs[other])
+        is_coded = before is not None and before.operation is dequantize
+        if is_coded and _is_step(graph.constants.get(node.inputs[at])):
+            return at
+    return None
+
+
+def _is_step(tensor: Any) -> bool:
+    """Whether it is one number that can be a scale, or its negative."""
+    if tensor is None or tensor.size != 1 or tensor.dtype is not md.float32:
+        return False
+    return SMALLEST <= abs(float(np.asarray(tensor).reshape(()))) <= LARGEST
+
+
+def _codes(tensor: Any) -> Any:
+    number = np.asarray(tensor, np.float32)
+    grid = QParams(float(np.abs(number).reshape(())), dtype=qint8)
+    return quantized(np.sign(number).astype(np.int8), grid)

@@ -1,0 +1,1 @@
+"""Calibrate a graph and quantize it."""

@@ -1,0 +1,209 @@
+"""Which values a graph computes, seen on samples: what its grids are chosen from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import DataError, ModelError, OptionError, shown
+from mdtensor.quant.model.graph import Graph
+from mdtensor.quant.model.onnx.files import write_file
+from mdtensor.quant.model.run.inputs import each, fed
+from mdtensor.quant.observers import OBSERVERS, MinMaxObserver, MSEObserver
+from mdtensor.quant.observers.histogram import HistogramObserver
+from mdtensor.spec.options import place
+
+KINDS = {kind.__name__: kind for kind in OBSERVERS.values()}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """An observer for each value of a graph.
+
+    Args:
+        observers: by the name of the value.
+        samples: how many samples they have seen.
+    """
+
+    observers: Mapping[str, MinMaxObserver]
+    samples: int
+
+    def __repr__(self) -> str:
+        kinds = sorted({type(x).__name__ for x in self.observers.values()})
+        seen = f"values={len(self.observers)}, samples={self.samples}"
+        return f"Calibration({', '.join([seen, *kinds])})"
+
+    def range(self, value: str) -> tuple[float, float]:
+        """The smallest and the largest number that `value` took."""
+        observer = self.observer(value)
+        return observer.low, observer.high
+
+    def observer(self, value: str) -> MinMaxObserver:
+        """The observer of `value`.
+
+        Raises:
+            DataError: the calibration is of another graph.
+        """
+        if not isinstance(value, str) or value not in self.observers:
+            raise DataError(
+                f"the calibration does not know the value {value!r}",
+                "Calibrate the graph that is to be quantized",
+            )
+        return self.observers[value]
+
+    def merged(self, other: Calibration) -> Calibration:
+        """What one calibration on the samples of both would have seen.
+
+        Raises:
+            DataError: they observe other values, or in another way.
+            OptionError: their observers depend on the order of samples.
+        """
+        if not isinstance(other, Calibration):
+            raise DataError(f"{shown(other)} is no calibration", "Give a Calibration")
+        if _kinds(self.observers) != _kinds(other.observers):
+            raise DataError(
+                "the two calibrations observe different values",
+                "Calibrate one graph with one observer",
+            )
+        joint = {}
+        for name, observer in self.observers.items():
+            joint[name] = copied(observer)
+            joint[name].merge(other.observers[name])
+        return Calibration(joint, self.samples + other.samples)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a JSON file.
+
+        Raises:
+            ModelError: the place cannot be written.
+        """
+        content = {
+            "samples": self.samples,
+            "observers": {
+                name: {"kind": type(observer).__name__, **asdict(observer)}
+                for name, observer in self.observers.items()
+            },
+        }
+        write_file(path, json.dumps(content).encode())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Calibration:
+        """Read what `save` wrote.
+
+        Raises:
+            ModelError: there is no such file, or it holds something else.
+        """
+        found = place(path, "path")
+        try:
+            content = json.loads(found.read_bytes())
+            observers = {
+                name: _observer(state) for name, state in content["observers"].items()
+            }
+            return Calibration(observers, int(content["samples"]))
+        except OSError as error:
+            reason = error.strerror or "it cannot be read"
+            raise ModelError(f"{path}: {reason}", "Check the path") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ModelError(
+                f"{path} holds no calibration", "Calibrate again"
+            ) from None
+
+
+def _kinds(observers: Mapping[str, MinMaxObserver]) -> dict[str, tuple[Any, ...]]:
+    return {name: (type(x), x.settings) for name, x in observers.items()}
+
+
+def _observer(state: dict[str, Any]) -> MinMaxObserver:
+    kind = KINDS[state.pop("kind")]
+    if "counts" in state:
+        state["counts"] = {int(cell): n for cell, n in state["counts"].items()}
+    settings = {f.name: state.pop(f.name) for f in fields(kind) if f.init}
+    made = kind(**settings)
+    for field in fields(kind):
+        if not field.init:
+            setattr(made, field.name, state.pop(field.name))
+    if state:
+        raise KeyError(*state)
+    return made
+
+
+def copied(observer: MinMaxObserver) -> MinMaxObserver:
+    """An observer that has seen the same and can be merged into."""
+    new = copy(observer)
+    if isinstance(new, HistogramObserver):
+        new.counts = dict(new.counts)
+    return new
+
+
+def calibrate(
+    graph: Graph,
+    samples: Iterable[Any],
+    observer: Callable[[], MinMaxObserver] = MSEObserver,
+) -> Calibration:
+    """Run the graph on samples and observe every value; samples are not kept.
+
+    Args:
+        graph: float.
+        samples: each a tensor or array for the only input, or one for each input by
+            name. How they are split into batches changes nothing but the rounding of
+            float sums, whose order in a matrix product may depend on the batch.
+        observer: makes an observer: a class of `mdtensor.quant`, or one with settings,
+            `functools.partial(PercentileObserver, percentile=99.9)`.
+
+    Raises:
+        DataError: no samples; a sample of another shape or type, or with a NaN or an
+            infinity.
+        OptionError: `observer` makes none.
+    """
+    if not callable(observer):
+        problem = f"observer is {shown(observer)}, which makes none"
+        raise OptionError(problem, "Give a class, such as quant.PercentileObserver")
+    observers: dict[str, MinMaxObserver] = {}
+    count = 0
+
+    def observe(name: str, tensor: Any) -> None:
+        if not tensor.dtype.is_floating:
+            return
+        values = np.asarray(tensor)
+        if not np.isfinite(values).all():
+            raise DataError(
+                f"sample {count}: {name!r} becomes NaN or infinite",
+                "Clean the samples first",
+            )
+        observers.setdefault(name, observer()).observe(values)
+
+    for count, sample in enumerate(each(samples), start=1):
+        graph.run(checked_sample(graph, sample, f"sample {count}"), observe)
+    if not count:
+        raise DataError("there are no samples to calibrate on", "Give at least one")
+    return Calibration(observers, count)
+
+
+def checked_sample(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
+    """A tensor for each input; `sample` is for the only one, or all by name.
+
+    Raises:
+        DataError: it does not fit the inputs, or holds a NaN or an infinity; `where`
+            says which sample it is.
+    """
+    feeds = _feeds(graph, sample, where)
+    for name, tensor in feeds.items():
+        if tensor.dtype.is_floating and not np.isfinite(np.asarray(tensor)).all():
+            raise DataError(
+                f"{where}: input {name!r} holds a NaN or an infinity",
+                "Clean the samples first",
+            )
+    return feeds
+
+
+def _feeds(graph: Graph, sample: Any, where: str) -> dict[str, Any]:
+    try:
+        return fed(graph.inputs, sample)
+    except DataError as error:
+        raise DataError(f"{where}: {error.problem}", error.fix) from None

@@ -1,0 +1,102 @@
+"""Weights as codes in a graph that stays float otherwise.
+
+A layer reads codes in place of numbers, and no value gets a grid. Which layers:
+
+    linear, conv2d   float32, float16 or bfloat16 weights that are constants, but not
+                     one channel a group: these are few, and no product
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import mdtensor as md
+from mdtensor.quant.model.floating import check_float
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.onnx.qdq import PRODUCTS, WEIGHTED
+from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, algorithm
+from mdtensor.quant.model.quantize.awq import Search, scaled
+from mdtensor.quant.ops.weight_only import is_product
+from mdtensor.quant.weights.format import WeightFormat
+
+
+def quantize_weights(
+    graph: Graph,
+    method: str,
+    format: WeightFormat,
+    samples: Iterable[Any] | None = None,
+    keep_float: Collection[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Graph:
+    """The graph with codes in place of weights; its notes say what stays float.
+
+    Args:
+        graph: float, its weights constants.
+        method: how weights become codes, one of `WEIGHTS_ALONE`.
+        format: which codes; blocks are of channels, and in windows of more than one
+            place they have to be whole: other layers have a scale for each output.
+        samples: for gptq and awq.
+        keep_float: names of nodes that stay float.
+        options: of the method.
+
+    Raises:
+        OptionError: see `Model.quantize_weights`.
+        DataError: bad samples.
+    """
+    check_float(graph, keep_float)
+    whys = {node.name: _reason(graph, node, keep_float) for node in graph.nodes}
+    notes = {name: why for name, why in whys.items() if why}
+    names = [n.name for n in graph.nodes if n.operation in WEIGHTED]
+    names = [name for name in names if name not in notes]
+    chosen = algorithm(graph, method, samples, False, format, options, names)
+    if method == "awq":
+        graph, chosen = _scaled(graph, chosen, names)
+    constants = dict(graph.constants)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.name in names:
+            source, weights, bias = node.inputs
+            name = graph.fresh(f"{node.name}.w")
+            constants[name] = _codes(chosen, node, constants[weights])
+            node = replace(node, inputs=(source, name, bias))
+        nodes.append(node)
+    made = replace(graph, nodes=tuple(nodes), constants=constants, notes=notes)
+    return made.pruned()
+
+
+def _scaled(
+    graph: Graph, chosen: WeightAlgorithm, names: list[str]
+) -> tuple[Graph, WeightAlgorithm]:
+    """The graph whose layers of these names are to be rounded to nearest, by that."""
+    nearest = replace(chosen, name="rtn", options={})
+    search = Search(graph, chosen.inputs, partial(_codes, nearest), **chosen.options)
+    return scaled(search, names), nearest
+
+
+def _codes(chosen: WeightAlgorithm, node: Node, weights: Any) -> Any:
+    """The weights of a layer, in blocks where its kernels have such."""
+    size, taps = chosen.format.block_size, weights.shape[2:]
+    if size and any(tap != 1 for tap in taps) and weights.shape[1] % size:
+        chosen = replace(chosen, format=replace(chosen.format, block_size=None))
+    return chosen.codes(node, weights)
+
+
+def _reason(graph: Graph, node: Node, keep_float: Collection[str]) -> str:
+    """Why the weights of a node stay float; empty if they do not, or there are none."""
+    if node.name in keep_float:
+        return "kept float"
+    if node.operation not in PRODUCTS:
+        return ""
+    weights = graph.constants.get(node.inputs[1])
+    if node.operation is md.matmul:
+        return "" if weights is None else "its weights do not have two axes"
+    if weights is None:
+        return "its weights are not constant"
+    if not weights.dtype.is_floating or weights.dtype is md.float64:
+        return f"its weights are {weights.dtype}"
+    if not is_product(weights, node.options.get("groups", 1)):
+        return "weights of one channel a group become numbers"
+    return ""

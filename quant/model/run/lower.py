@@ -1,0 +1,310 @@
+"""From nodes to compiled steps: runs of integer nodes become one call each.
+
+A node becomes a step if the method that dispatch selected for it can `prepare` one.
+What cannot runs as it is, between the compiled parts, and says why; of products of
+floats with constant codes, the codes are packed once. Codes of images lie channels last
+inside a compiled part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import mdtensor as md
+from mdtensor import TensorSpec
+from mdtensor.errors import CastError, MdtensorError, OptionError
+from mdtensor.kernels.cpu.moves import Concat
+from mdtensor.kernels.cpu.program.program import Executable, HasNaN, Program, Slot
+from mdtensor.quant import parallel
+from mdtensor.quant.codes import (
+    channels_first,
+    channels_last,
+    from_unsigned,
+    unsigned,
+)
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.quantize.float_nodes import STAY_FLOAT
+from mdtensor.quant.ops.weight_only import KeptLayer
+from mdtensor.quant.rules import EXACT, rounding
+from mdtensor.quant.tensor import NarrowTensor
+
+Values = dict[str, Any]
+VIEWS = (md.reshape, md.squeeze, md.expand_dims)
+#: Why what reads the last axis of four, or moves it, is not compiled.
+REORDERED = "images change their order of axes here"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Nodes that run in one compiled call.
+
+    Args:
+        nodes: in order; a view has no step.
+        steps: the step of each node, or None.
+        places: of each node its steps in the program, by their numbers; the last
+            writes its result.
+        reads, writes: names and specs of what goes in and comes out.
+    """
+
+    nodes: tuple[Node, ...]
+    steps: tuple[Any, ...]
+    places: tuple[range, ...]
+    executable: Executable
+    reads: Mapping[str, TensorSpec]
+    writes: Mapping[str, TensorSpec]
+
+    def run(self, values: Values) -> None:
+        """Add what the nodes write to `values`."""
+        results = self._call(self.executable, values, threads=parallel.current())
+        for (name, spec), array in zip(self.writes.items(), results, strict=True):
+            values[name] = from_slot(array, spec)
+
+    def _call(self, act: Callable[..., Any], values: Values, **options: Any) -> Any:
+        arrays = [_to_slot(values[name]) for name in self.reads]
+        try:
+            return act(*arrays, **options)
+        except HasNaN:
+            problem = "NaN has no code", "Replace NaNs first", "quantize"
+            raise CastError(*problem) from None
+
+    def intermediate(self, values: Values) -> list[Any]:
+        """What every node writes, in order; None for a view."""
+        threads = parallel.current()
+        found = self._call(self.executable.values, values, threads=threads)
+        return [found[place[-1]] if place else None for place in self.places]
+
+    @property
+    def pieces(self) -> list[int]:
+        """Into how many pieces each node is cut, in order."""
+        found = self.executable.pieces
+        return [found[place[-1]] if place else 1 for place in self.places]
+
+    @property
+    def done_by(self) -> list[Node]:
+        """The node whose step does the work of each, in order; often its own."""
+        owners = [n for n, p in zip(self.nodes, self.places, strict=True) for _ in p]
+        by = self.executable.done_by
+        pairs = zip(self.nodes, self.places, strict=True)
+        return [owners[by[place[-1]]] if place else node for node, place in pairs]
+
+    def profile(self, values: Values, repeat: int) -> list[float]:
+        """Seconds of every node, in order."""
+        found = self._call(self.executable.profile, values, repeat=repeat)
+        return [float(sum(found[i] for i in place)) for place in self.places]
+
+
+@dataclass(frozen=True)
+class Called:
+    """One node that runs as a call of its selected method."""
+
+    node: Node
+    selection: Any
+    options: Mapping[str, Any]
+    reason: str
+
+    def run(self, values: Values) -> None:
+        """Add what the node writes to `values`."""
+        arguments = self.node.arguments(values)
+        with rounding(EXACT):  # where its grid names no rule
+            values[self.node.output] = self.selection(*arguments, **self.options)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One node of floats whose constants are packed once.
+
+    Args:
+        layer: gives the node's result for its first argument.
+    """
+
+    node: Node
+    selection: Any
+    layer: KeptLayer
+
+    def run(self, values: Values) -> None:
+        """Add what the node writes to `values`."""
+        values[self.node.output] = self.layer(values[self.node.values[0]])
+
+
+Part = Compiled | Called | Kept
+
+
+# A node without a step stays an ordinary call, so that a plan runs exactly the methods
+# that dispatch selects (decision 0004).
+def lower(graph: Graph) -> tuple[Part, ...]:
+    """The parts of `graph` in the order in which they run; shapes must be known."""
+    return _Lowering(graph).parts()
+
+
+class _Lowering:
+    """One walk over a graph; `_slots` are the values of the part being built."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._specs = graph.specs()
+        self._done: list[Part] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._program, self._placed = Program(), 0
+        self._slots: dict[str, Slot] = {}
+        self._nodes: list[Node] = []
+        self._steps: list[Any] = []
+        self._places: list[range] = []
+        self._reads: dict[str, TensorSpec] = {}
+
+    def parts(self) -> tuple[Part, ...]:
+        for index, node in enumerate(self._graph.nodes):
+            try:
+                self._compile(node)
+            except MdtensorError as error:
+                self._flush(index)
+                self._done.append(self._called(node, error.problem))
+        self._flush(len(self._graph.nodes))
+        return tuple(self._done)
+
+    def _called(self, node: Node, reason: str) -> Called:
+        selection = node.select(*node.arguments(self._specs))
+        options = selection.operation.fill(dict(node.options))
+        return Called(
+            node, selection, options, self._graph.notes.get(node.name, reason)
+        )
+
+    def _compile(self, node: Node) -> None:
+        arguments = [self._argument(x) for x in node.inputs]
+        if node.operation in VIEWS and self._is_view(node, arguments[0]):
+            slot = self._slot(node.inputs[0])
+            after = slot_shape(self._specs[node.output])
+            self._add(node, None, self._program.reshape(slot, after))
+            return
+        if node.operation in (md.add, md.mul) and _smaller(*arguments):
+            node = replace(node, inputs=node.inputs[::-1])
+            arguments.reverse()
+        self._refuse_rows_of_images(node)
+        selection = node.select(*node.arguments(self._specs))
+        prepare = selection.method.prepare
+        if prepare is None:
+            problem = f"{selection.method} is no compiled step"
+            is_float = self._specs[node.output].qparams is None
+            known = STAY_FLOAT if is_float else {}
+            raise OptionError(known.get(node.operation, problem))
+        step = prepare(*arguments, **selection.operation.fill(dict(node.options)))
+        if isinstance(step, KeptLayer):
+            self._flush(self._graph.nodes.index(node))
+            self._done.append(Kept(node, selection, step))
+            return
+        moving = [x for x in node.values if x not in self._graph.constants]
+        if not _takes(step, len(moving)):
+            raise OptionError("a compiled step takes no constant codes here")
+        self._add(node, step, self._appended(step, *map(self._slot, moving)))
+
+    def _appended(self, step: Any, first: Slot, *rest: Slot) -> Slot:
+        """The result of `step` on these values; of a Concat, of two after two."""
+        result: Slot = first
+        if not rest:
+            result = self._program.append(step, first)
+        for slot in rest:
+            result = self._program.append(step, result, slot)
+        return result
+
+    def _refuse_rows_of_images(self, node: Node) -> None:
+        """A product takes the last axis, which inside are the channels of an image."""
+        spec = self._specs[node.values[0]] if node.values else None
+        if node.operation is md.linear and spec and spec.qparams and spec.ndim == 4:
+            raise OptionError(REORDERED)
+
+    def _argument(self, given: Any) -> Any:
+        """A constant itself, the spec of a value, None."""
+        if not isinstance(given, str):
+            return given
+        return self._graph.constants.get(given, self._specs[given])
+
+    def _is_view(self, node: Node, spec: Any) -> bool:
+        """Whether codes stay where they are."""
+        if not isinstance(spec, TensorSpec) or not issubclass(spec.type, NarrowTensor):
+            return False
+        return _orderless(spec) and _orderless(self._specs[node.output])
+
+    def _slot(self, name: str) -> Slot:
+        """The value in the part being built, read from outside if need be."""
+        if name not in self._slots:
+            spec = self._specs[name]
+            codes = issubclass(spec.type, NarrowTensor)
+            shape = slot_shape(spec) if codes else spec.shape
+            dtype = np.uint8 if codes else np.float32
+            self._slots[name] = self._program.input(shape, dtype)
+            self._reads[name] = spec
+        return self._slots[name]
+
+    def _add(self, node: Node, step: Any, slot: Slot) -> None:
+        self._nodes.append(node)
+        self._steps.append(step)
+        self._places.append(range(self._placed, len(self._program.steps)))
+        self._placed = len(self._program.steps)
+        self._slots[node.output] = slot
+
+    def _flush(self, upto: int) -> None:
+        """Close the part being built; later nodes read its results by name."""
+        if self._nodes:
+            written = [node.output for node in self._nodes]
+            later = {v for node in self._graph.nodes[upto:] for v in node.values}
+            kept = [n for n in written if n in later or n in self._graph.outputs]
+            self._done.append(
+                Compiled(
+                    tuple(self._nodes),
+                    tuple(self._steps),
+                    tuple(self._places),
+                    self._program.build(
+                        [self._slots[name] for name in kept], refuses_nan=True
+                    ),
+                    self._reads,
+                    {name: self._specs[name] for name in kept},
+                )
+            )
+        self._begin()
+
+
+def _takes(step: Any, count: int) -> bool:
+    """Whether a step takes so many values that are computed."""
+    return len(step.input_types) == count or (isinstance(step, Concat) and count > 1)
+
+
+def slot_shape(spec: TensorSpec) -> tuple[int, ...]:
+    """The shape of codes inside a compiled part: images are channels last."""
+    if spec.ndim != 4:
+        return spec.shape
+    n, c, h, w = spec.shape
+    return n, h, w, c
+
+
+def _orderless(spec: TensorSpec) -> bool:
+    """Whether channels first and channels last are the same bytes."""
+    return spec.ndim != 4 or spec.shape[2:] == (1, 1) or spec.shape[1] == 1
+
+
+def _smaller(x1: Any, x2: Any) -> bool:
+    return _size(x1) < _size(x2)
+
+
+def _size(x: Any) -> int:
+    return math.prod(getattr(x, "shape", ()))  # of a Python number: 1
+
+
+def _to_slot(x: Any) -> Any:
+    if not isinstance(x, NarrowTensor):
+        return np.asarray(x.buffer, order="C")
+    codes = unsigned(x)
+    return channels_last(codes) if x.ndim == 4 else np.asarray(codes, order="C")
+
+
+def from_slot(array: Any, spec: TensorSpec) -> Any:
+    """The tensor of `spec` whose bytes a compiled part wrote."""
+    if spec.qparams is None:
+        return md.Float32Tensor.wrap(array)
+    codes = channels_first(array) if spec.ndim == 4 else array
+    return from_unsigned(codes, spec.qparams)

@@ -1,0 +1,314 @@
+"""Plans: for every node the method that dispatch chose, what runs it, and why.
+
+Methods are selected once, here, for the types that flow through the graph; a call
+invokes what was selected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mdtensor.errors import OptionError, shown
+from mdtensor.quant.model.graph import Graph, Node
+from mdtensor.quant.model.onnx.qdq import PRODUCTS
+from mdtensor.quant.model.quantize.weights import described
+from mdtensor.quant.model.run.inputs import fed
+from mdtensor.quant.model.run.lower import (
+    Called,
+    Compiled,
+    Kept,
+    Part,
+    from_slot,
+    lower,
+    slot_shape,
+)
+from mdtensor.quant.tensor import QuantizedTensor
+
+
+@dataclass(frozen=True)
+class PlannedNode:
+    """How one node runs.
+
+    Args:
+        node: its name.
+        operation: the generic function.
+        signature: the types it was selected for.
+        method: the method's signature and place.
+        kernel: what computes it.
+        runway: instruction set of the kernel.
+        arithmetic: `integer`, `float` or `view`.
+        why: why it is not one compiled integer step; empty if it is.
+        macs: multiply-accumulates.
+        shape: of the result.
+        pieces: parts that threads may share, see `quant.threads`; 1: it stays whole.
+        weights: what a product has as weights: their type, and which share a scale;
+            empty for other nodes.
+        bits: of a weight, with its share of scales.
+        within: the node whose table holds this one, and does its work; empty if it
+            does its own.
+    """
+
+    node: str
+    operation: str
+    signature: str
+    method: str
+    kernel: str
+    runway: str
+    arithmetic: str
+    why: str
+    macs: int
+    shape: tuple[int, ...]
+    pieces: int
+    weights: str
+    bits: float
+    within: str = ""
+
+
+#: What a printed plan says of each node, here and in `mdtensor run --plan`.
+COLUMNS = (
+    *("node", "operation", "kernel", "runway", "types", "result", "MACs"),
+    *("weights", "bits", "pieces", "arithmetic", "why"),
+)
+
+
+def cells(node: Mapping[str, Any]) -> dict[str, str]:
+    """The text of each of `COLUMNS` for a PlannedNode as a dictionary."""
+    types = node["signature"].partition("(")[2].rstrip(")").replace("Tensor", "")
+    more = {
+        "kernel": f"in {node['within']}" if node["within"] else node["kernel"],
+        "types": types,
+        "result": "x".join(map(str, node["shape"])),
+        "MACs": f"{node['macs']:,}" if node["macs"] else "",
+        "bits": f"{node['bits']:.3g}" if node["bits"] else "",
+    }
+    return {head: more.get(head, str(node.get(head, ""))) for head in COLUMNS}
+
+
+class Plan:
+    """A graph with known shapes, ready to run.
+
+    Raises:
+        ModelError: a node cannot take its arguments.
+        DispatchError: a node has no method for its types.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._specs = graph.specs()
+        self._parts = lower(graph)
+        self.nodes = tuple(self._planned())
+
+    def __call__(self, feeds: Any) -> dict[str, Any]:
+        """The outputs by name.
+
+        Args:
+            feeds: a tensor or NumPy array for the only input, or for each by name.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        return self.run(fed(self._graph.inputs, feeds))
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs for inputs that are checked."""
+        values = {**self._graph.constants, **feeds}
+        for part in self._parts:
+            part.run(values)
+        return {name: self._owned(name, values[name]) for name in self._graph.outputs}
+
+    def _owned(self, name: str, tensor: Any) -> Any:
+        """A result that shares no bytes with a constant or an input."""
+        is_made = name in self._graph.producers
+        return tensor if is_made and tensor.buffer.base is None else deepcopy(tensor)
+
+    def values(self, feeds: Any) -> dict[str, Any]:
+        """Every result on the way to the outputs, by name; for comparisons.
+
+        Args:
+            feeds: as for a call.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+        """
+        values = self._fed(feeds)
+        seen: dict[str, Any] = {}
+        for part in self._parts:
+            if isinstance(part, Compiled):
+                seen |= self._inside(part, values)
+            part.run(values)
+            if not isinstance(part, Compiled):
+                seen[part.node.output] = values[part.node.output]
+        return seen
+
+    def _inside(self, part: Compiled, values: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for node, array in zip(part.nodes, part.intermediate(values), strict=True):
+            if array is not None:
+                made = from_slot(array, self._specs[node.output])
+            else:
+                made = node({**values, **found}[node.values[0]])
+            found[node.output] = made
+        return found
+
+    def profile(self, feeds: Any, repeat: int = 20) -> dict[str, float]:
+        """Seconds of each node by its name, the least of `repeat` runs.
+
+        Compiled nodes run on one thread; views take 0, as do those within another. The
+        sum is somewhat less than a call takes: each node is repeated by itself, with
+        its data in the cache, and copies into and out of compiled parts are no node's.
+
+        Args:
+            feeds: as for a call.
+            repeat: runs of each node, after one that compiles.
+
+        Raises:
+            DataError: an input is missing, unknown, or of another type or shape.
+            OptionError: `repeat` is no integer from 1.
+        """
+        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+            raise OptionError(
+                f"repeat is {shown(repeat)}", "Use an integer from 1", "profile"
+            )
+        values = self._fed(feeds)
+        seconds: dict[str, float] = {}
+        for part in self._parts:
+            part.run(values)
+            if isinstance(part, Compiled):
+                names = [node.name for node in part.nodes]
+                seconds |= zip(names, part.profile(values, repeat), strict=True)
+            else:
+                seconds[part.node.name] = _least(part, values, repeat)
+        return seconds
+
+    def _fed(self, feeds: Any) -> dict[str, Any]:
+        """What the parts read: constants and checked inputs."""
+        return {**self._graph.constants, **fed(self._graph.inputs, feeds)}
+
+    def _planned(self) -> Iterator[PlannedNode]:
+        for part in self._parts:
+            if isinstance(part, Called):
+                yield self._called(part)
+            elif isinstance(part, Kept):
+                yield self._kept(part)
+            else:
+                shares = part.pieces, part.done_by
+                for each in zip(part.nodes, part.steps, *shares, strict=True):
+                    yield self._compiled(*each)
+
+    def _called(self, part: Called) -> PlannedNode:
+        node, method = part.node, part.selection.method
+        return self._describe(
+            node,
+            part.selection,
+            kernel=method.location,
+            runway="numpy",
+            arithmetic="integer" if self._is_integer(node) else "float",
+            why=part.reason,
+            macs=0,
+        )
+
+    def _kept(self, part: Kept) -> PlannedNode:
+        layer = part.layer.layer
+        return self._describe(
+            part.node,
+            part.selection,
+            layer.kernel,
+            layer.runway,
+            "float",
+            "its activations are floats",
+            layer.macs(self._specs[part.node.values[0]].shape),
+        )
+
+    def _is_integer(self, node: Any) -> bool:
+        values = [self._specs[name] for name in (*node.values, node.output)]
+        return all(issubclass(spec.type, QuantizedTensor) for spec in values)
+
+    def _compiled(self, node: Node, step: Any, pieces: int, by: Node) -> PlannedNode:
+        selection = node.select(*node.arguments(self._specs))
+        if step is None:
+            return self._describe(node, selection, "view", "none", "view", "", 0)
+        moving = [x for x in node.values if x not in self._graph.constants]
+        shapes = [slot_shape(self._specs[name]) for name in moving]
+        planned = self._describe(
+            node,
+            selection,
+            step.kernel,
+            step.runway,
+            "integer",
+            "",
+            int(step.macs(*shapes)),
+            pieces,
+        )
+        return planned if by is node else replace(planned, within=by.name)
+
+    def _describe(
+        self,
+        node: Any,
+        selection: Any,
+        kernel: str,
+        runway: str,
+        arithmetic: str,
+        why: str,
+        macs: int,
+        pieces: int = 1,
+    ) -> PlannedNode:
+        types = ", ".join(t.__name__ for t in selection.types)
+        method = f"{selection.method} at {selection.method.location}"
+        return PlannedNode(
+            node.name,
+            node.operation.__name__,
+            f"{node.operation.__name__}({types})",
+            method,
+            kernel,
+            runway,
+            arithmetic,
+            why,
+            macs,
+            self._specs[node.output].shape,
+            pieces,
+            *self._weights(node),
+        )
+
+    def _weights(self, node: Any) -> tuple[str, float]:
+        """What a node has as weights, and the bits of each; nothing for most."""
+        is_product = node.operation in PRODUCTS
+        found = self._graph.constants.get(node.inputs[1]) if is_product else None
+        return ("", 0.0) if found is None else described(found)
+
+    @property
+    def float_nodes(self) -> tuple[PlannedNode, ...]:
+        """The nodes that compute in floating point."""
+        return tuple(n for n in self.nodes if n.arithmetic == "float")
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The nodes as plain data, for JSON."""
+        return [asdict(node) for node in self.nodes]
+
+    def __repr__(self) -> str:
+        compiled = sum(n.arithmetic != "float" for n in self.nodes)
+        return f"Plan({len(self.nodes)} nodes, {compiled} without floats)"
+
+    def __str__(self) -> str:
+        rows = [COLUMNS, *(tuple(cells(node).values()) for node in self.as_dicts())]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(
+                cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+            )
+            for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def _least(part: Part, values: dict[str, Any], repeat: int) -> float:
+    """Seconds of a part, the least of `repeat` runs."""
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        part.run(values)
+        best = min(best, time.perf_counter() - start)
+    return best
