@@ -60,7 +60,7 @@ class Tables(pytest.Collector):
         Raises:
             UsageError: a module cannot be imported, or the baseline cannot be read.
         """
-        from mdtensor.cli.dispatch.checking import Asked, check
+        from mdtensor.cli.dispatch.query import Asked, check
         from mdtensor.errors import MdtensorError
 
         try:

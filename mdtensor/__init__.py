@@ -27,7 +27,6 @@ from mdtensor import (
     linalg as linalg,
     registry as registry,
 )
-from mdtensor.bound import bind as _bind
 from mdtensor.checking import audit as audit, checked as checked
 from mdtensor.cuda import *
 from mdtensor.device import (
@@ -42,7 +41,12 @@ from mdtensor.device import (
 from mdtensor.dispatch.builder import register as register
 from mdtensor.dispatch.catalog import *
 from mdtensor.dispatch.catalog import check_declared as _check_declared
-from mdtensor.dispatch.introspect import Call as Call, traced as traced
+from mdtensor.dispatch.introspect import (
+    Call as Call,
+    traced as traced,
+    which as which,
+    why as why,
+)
 from mdtensor.dispatch.method import Method as Method, Selection as Selection
 from mdtensor.dispatch.operation import (
     Generic as Generic,
@@ -80,6 +84,7 @@ from mdtensor.generics.activation import (
     hardswish as hardswish,
     hardtanh as hardtanh,
     leaky_relu as leaky_relu,
+    log_softmax as log_softmax,
     logsigmoid as logsigmoid,
     mish as mish,
     prelu as prelu,
@@ -88,26 +93,34 @@ from mdtensor.generics.activation import (
     selu as selu,
     sigmoid as sigmoid,
     silu as silu,
+    softmax as softmax,
     softplus as softplus,
     softsign as softsign,
 )
 from mdtensor.generics.arithmetic import (
     abs as abs,
     add as add,
+    ceil as ceil,
     clip as clip,
+    conj as conj,
     div as div,
+    floor as floor,
     floor_divide as floor_divide,
+    imag as imag,
     maximum as maximum,
     minimum as minimum,
     mul as mul,
     neg as neg,
     positive as positive,
     pow as pow,
+    real as real,
     reciprocal as reciprocal,
     remainder as remainder,
+    round as round,
     sign as sign,
     square as square,
     sub as sub,
+    trunc as trunc,
 )
 from mdtensor.generics.attention import (
     embedding as embedding,
@@ -115,11 +128,21 @@ from mdtensor.generics.attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
 from mdtensor.generics.comparison import (
+    bitwise_and as bitwise_and,
+    bitwise_invert as bitwise_invert,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift,
+    bitwise_xor as bitwise_xor,
     equal as equal,
     greater as greater,
     greater_equal as greater_equal,
     less as less,
     less_equal as less_equal,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    logical_xor as logical_xor,
     not_equal as not_equal,
 )
 from mdtensor.generics.conv import (
@@ -127,32 +150,15 @@ from mdtensor.generics.conv import (
     conv2d as conv2d,
     conv_transpose2d as conv_transpose2d,
 )
-from mdtensor.generics.conversion import astype as astype, to as to
 from mdtensor.generics.creation import (
+    astype as astype,
     empty_like as empty_like,
     full_like as full_like,
     ones_like as ones_like,
+    to as to,
     tril as tril,
     triu as triu,
     zeros_like as zeros_like,
-)
-from mdtensor.generics.exponential import (
-    exp as exp,
-    expm1 as expm1,
-    log as log,
-    log1p as log1p,
-    log2 as log2,
-    log10 as log10,
-    logaddexp as logaddexp,
-    sqrt as sqrt,
-)
-from mdtensor.generics.floating import (
-    copysign as copysign,
-    isfinite as isfinite,
-    isinf as isinf,
-    isnan as isnan,
-    nextafter as nextafter,
-    signbit as signbit,
 )
 from mdtensor.generics.indexing import (
     getitem as getitem,
@@ -161,18 +167,6 @@ from mdtensor.generics.indexing import (
     take_along_axis as take_along_axis,
 )
 from mdtensor.generics.linalg import matrix_transpose as matrix_transpose
-from mdtensor.generics.logic import (
-    bitwise_and as bitwise_and,
-    bitwise_invert as bitwise_invert,
-    bitwise_left_shift as bitwise_left_shift,
-    bitwise_or as bitwise_or,
-    bitwise_right_shift as bitwise_right_shift,
-    bitwise_xor as bitwise_xor,
-    logical_and as logical_and,
-    logical_not as logical_not,
-    logical_or as logical_or,
-    logical_xor as logical_xor,
-)
 from mdtensor.generics.manipulation import (
     broadcast_to as broadcast_to,
     concat as concat,
@@ -197,11 +191,26 @@ from mdtensor.generics.math import (
     atan as atan,
     atan2 as atan2,
     atanh as atanh,
+    copysign as copysign,
     cos as cos,
     cosh as cosh,
+    erf as erf,
+    exp as exp,
+    expm1 as expm1,
     hypot as hypot,
+    isfinite as isfinite,
+    isinf as isinf,
+    isnan as isnan,
+    log as log,
+    log1p as log1p,
+    log2 as log2,
+    log10 as log10,
+    logaddexp as logaddexp,
+    nextafter as nextafter,
+    signbit as signbit,
     sin as sin,
     sinh as sinh,
+    sqrt as sqrt,
     tan as tan,
     tanh as tanh,
 )
@@ -220,11 +229,6 @@ from mdtensor.generics.normalization import (
     normalize as normalize,
     rms_norm as rms_norm,
 )
-from mdtensor.generics.parts import (
-    conj as conj,
-    imag as imag,
-    real as real,
-)
 from mdtensor.generics.pool import (
     adaptive_avg_pool2d as adaptive_avg_pool2d,
     adaptive_max_pool2d as adaptive_max_pool2d,
@@ -237,6 +241,9 @@ from mdtensor.generics.pool import (
 from mdtensor.generics.reduction import (
     all as all,
     any as any,
+    cumulative_prod as cumulative_prod,
+    cumulative_sum as cumulative_sum,
+    diff as diff,
     max as max,
     mean as mean,
     min as min,
@@ -250,63 +257,47 @@ from mdtensor.generics.resize import (
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
 )
-from mdtensor.generics.rounding import (
-    ceil as ceil,
-    floor as floor,
-    round as round,
-    trunc as trunc,
-)
-from mdtensor.generics.scan import (
-    cumulative_prod as cumulative_prod,
-    cumulative_sum as cumulative_sum,
-    diff as diff,
-)
-from mdtensor.generics.searching import (
+from mdtensor.generics.sorting import (
     argmax as argmax,
     argmin as argmin,
+    argsort as argsort,
     count_nonzero as count_nonzero,
+    isin as isin,
     nonzero as nonzero,
     searchsorted as searchsorted,
-    where as where,
-)
-from mdtensor.generics.sets import (
-    isin as isin,
+    sort as sort,
     unique_all as unique_all,
     unique_counts as unique_counts,
     unique_inverse as unique_inverse,
     unique_values as unique_values,
+    where as where,
 )
-from mdtensor.generics.shares import log_softmax as log_softmax, softmax as softmax
-from mdtensor.generics.sorting import argsort as argsort, sort as sort
-from mdtensor.generics.special import erf as erf
 from mdtensor.infer import infer as infer
-from mdtensor.inspection import (
+from mdtensor.interop import (
     NamespaceInfo as NamespaceInfo,
     __array_namespace_info__ as __array_namespace_info__,
 )
-from mdtensor.operators import Operators as Operators
-from mdtensor.ops.arrays import asarray as asarray, from_dlpack as from_dlpack
+from mdtensor.operators import Operators as Operators, bind as _bind
+from mdtensor.ops.conversion import asarray as asarray, from_dlpack as from_dlpack
 from mdtensor.ops.creation import (
+    arange as arange,
     empty as empty,
     eye as eye,
     full as full,
+    linspace as linspace,
+    meshgrid as meshgrid,
     ones as ones,
     zeros as zeros,
 )
 from mdtensor.ops.elementwise import elementwise as elementwise
-from mdtensor.ops.for_each import for_each as for_each
+from mdtensor.ops.for_each import (
+    for_each as for_each,
+    get_num_threads as get_num_threads,
+    set_num_threads as set_num_threads,
+)
 from mdtensor.ops.manipulation import (
     broadcast_arrays as broadcast_arrays,
     broadcast_shapes as broadcast_shapes,
-)
-from mdtensor.ops.ranges import (
-    arange as arange,
-    linspace as linspace,
-    meshgrid as meshgrid,
-)
-from mdtensor.ops.threads import (
-    get_num_threads as get_num_threads,
-    set_num_threads as set_num_threads,
 )
 from mdtensor.ops.views import (
     View as View,
@@ -340,7 +331,6 @@ from mdtensor.type_info import (
     isdtype as isdtype,
 )
 from mdtensor.types import *
-from mdtensor.which import which as which, why as why
 
 bool = dtypes.bool_
 newaxis = None

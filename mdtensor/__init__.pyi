@@ -405,14 +405,11 @@ tan: _calls.LikeReciprocal
 tanh: _calls.LikeExp
 """Return the hyperbolic tangent."""
 from mdtensor.infer import infer as infer
-from mdtensor.inspection import (
-    NamespaceInfo as NamespaceInfo,
-    __array_namespace_info__ as __array_namespace_info__,
-)
+from mdtensor.interop import NamespaceInfo as NamespaceInfo, __array_namespace_info__ as __array_namespace_info__
 from mdtensor.types import *
 from mdtensor.operators import Operators as Operators
 from mdtensor._calls import asarray as asarray
-from mdtensor.ops.arrays import from_dlpack as from_dlpack
+from mdtensor.ops.conversion import from_dlpack as from_dlpack
 from mdtensor._calls import (
     empty as empty,
     eye as eye,
@@ -429,12 +426,9 @@ from mdtensor._calls import (
     arange as arange,
     linspace as linspace,
 )
-from mdtensor.ops.ranges import meshgrid as meshgrid
+from mdtensor.ops.creation import meshgrid as meshgrid
 from mdtensor.ops.elementwise import elementwise as elementwise
-from mdtensor.ops.threads import (
-    get_num_threads as get_num_threads,
-    set_num_threads as set_num_threads,
-)
+from mdtensor.ops.for_each import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from mdtensor.ops.views import (
     View as View,
     flat_in as flat_in,
@@ -469,10 +463,7 @@ from mdtensor.type_info import (
     iinfo as iinfo,
     isdtype as isdtype,
 )
-from mdtensor.which import (
-    which as which,
-    why as why,
-)
+from mdtensor.dispatch.introspect import which as which, why as why
 bool: Final[DType[BoolTensor]]
 newaxis: None
 subtract: _calls.LikeAdd

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import dlpack, tensor
+from mdtensor import interop, tensor
 from mdtensor.device import Device, cpu, device as find_device
 from mdtensor.errors import DeviceError, type_and_shape
-from mdtensor.generics.conversion import to
+from mdtensor.generics.creation import to
 
 __all__ = ["DeviceConformance"]
 
@@ -105,7 +105,7 @@ class DeviceConformance:
 
     def test_a_buffer_is_not_the_host_array(self) -> None:
         place = self._usable()
-        if place.dlpack == dlpack.HOST:
+        if place.dlpack == interop.HOST:
             return  # a host may share memory with itself
         array = _full(1.0)
         buffer = place.from_host(array)

@@ -7,16 +7,25 @@ Types for annotations, deductions for `generic`, and two calls for methods:
     describe("f", x)                            # the place in the error of a call
 """
 
-from mdtensor.errors import describe as describe
-from mdtensor.generics.rules.reduction import reduction as reduction
-from mdtensor.ops.foreign import compute as compute
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdtensor.errors import OptionError, RegistrationError, describe, shown
+from mdtensor.generics.reduction import reduction as reduction
+from mdtensor.kernels.numpy.conversion import promoted
+from mdtensor.kernels.numpy.float16 import widened
+from mdtensor.kernels.numpy.ufunc import narrowed
 from mdtensor.ops.operands import (
     Dense as Dense,
     Inexact as Inexact,
     Operand as Number,
     Real as Real,
-    deduced as deduced,
+    deduced,
+    number,
 )
+from mdtensor.promotion import result_type
 from mdtensor.spec.elementwise import (
     arithmetic as arithmetic,
     broadcast as broadcast,
@@ -25,6 +34,8 @@ from mdtensor.spec.elementwise import (
     predicate as predicate,
     same as same,
 )
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.tensor import Tensor
 
 __all__ = [
     "Dense",
@@ -42,3 +53,57 @@ __all__ = [
     "reduction",
     "same",
 ]
+
+# Kernels that are not ours: from checked operands to a tensor.
+
+
+def compute(
+    operation: Any, kernel: Callable[..., Any], /, *operands: Any, **options: Any
+) -> Tensor:
+    """A tensor computed by a kernel of your own, element by element.
+
+    The operation's deduction is asked first, so nothing is computed of operands that
+    do not fit. The kernel sees NumPy arrays of the operands' promoted type, narrow
+    floats (16 bits or less) in float32; its result is rounded once to the type that
+    was deduced. Floating point does not warn.
+
+    Args:
+        operation: what `generic` declared, with a deduction.
+        kernel: of as many arrays as there are operands, which broadcast; writes to
+            none of them.
+        operands: tensors of the host, and Python numbers.
+        options: handed to the deduction and to the kernel.
+
+    Raises:
+        ShapeError, PromotionError, CastError, DeviceError: the operands do not fit.
+        RegistrationError: the kernel's result has not the shape that was deduced.
+
+    Example:
+        >>> import mdtensor as md
+        >>> @md.generic(deduce=md.extend.arithmetic)
+        ... def middle(x1, x2, /): ...
+        >>> @md.method(middle)
+        ... def middle(x1: md.extend.Number, x2: md.extend.Number, /):
+        ...     return md.extend.compute(middle, lambda a, b: (a + b) / 2, x1, x2)
+        >>> middle(md.asarray([1.0, 2.0], dtype=md.float16), 3)
+        Float16Tensor[2]([2. , 2.5])
+    """
+    if not callable(kernel):
+        problem = f"the kernel {shown(kernel)} is no function"
+        raise OptionError(problem, "Give a function of arrays")
+    result: TensorSpec = deduced(operation, *operands, **options)
+    joint = result_type(*operands)
+    arrays = [widened(promoted(number(x, joint), joint.storage)) for x in operands]
+
+    def run(*given: Any) -> Any:
+        return kernel(*given, **options)
+
+    found = np.asarray(narrowed(run, result.dtype.storage, *arrays))
+    if found.shape != result.shape:
+        raise RegistrationError(
+            f"the kernel gave shape {found.shape}, deduced is {result.shape}",
+            "Change the kernel, or the deduction",
+            describe(operation.__name__, *operands),
+        )
+    made: Tensor = result.type.wrap(found)
+    return made

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from mdtensor.arguments import bind
-from mdtensor.dispatch.call_errors import unrounded
+from mdtensor.dispatch.call_errors import bind, unrounded
 from mdtensor.dispatch.catalog import get_op
 from mdtensor.dispatch.method import Selection
 from mdtensor.dispatch.operation import Operation

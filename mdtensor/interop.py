@@ -5,14 +5,15 @@ Nothing changes its type on the way, or its device unless it is asked to.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor import dlpack
-from mdtensor.device import Device, cpu
-from mdtensor.dtypes import DType
+from mdtensor import dtypes
+from mdtensor.device import Device, cpu, device as find_device, devices
+from mdtensor.dtypes import DType, bfloat16
 from mdtensor.errors import (
     CastError,
     DeviceError,
@@ -22,8 +23,128 @@ from mdtensor.errors import (
     ShapeError,
     checked,
     describe,
+    shown,
     type_and_shape,
 )
+from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
+from mdtensor.spec.shapes import MOST_AXES
+from mdtensor.type_info import isdtype
+
+# DLPack: the buffer of another library, or for one, without a copy.
+#
+# NumPy writes and reads the structure. bfloat16, which its DLPack does not know, goes as
+# uint16 whose type code is changed in the structure.
+#
+# Source: `dlpack.h` of DLPack 1.1 (layout of `DLTensor` and of what manages it).
+
+#: Type and number of the host as a device of DLPack.
+HOST = (1, 0)
+UINT, BFLOAT = 1, 4
+#: Where the type code is in the structure of each name.
+_CODE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def exported(
+    array: npt.NDArray[Any], stream: Any, max_version: Any, dl_device: Any, copy: Any
+) -> Any:
+    """The capsule of a host array; see `Tensor.__dlpack__`.
+
+    Raises:
+        ExchangeError: not as asked for.
+        OptionError: no such version.
+    """
+    version = _version(max_version)
+    if stream is not None:
+        raise ExchangeError(
+            f"the host has no streams, stream is {shown(stream)}", "Use stream=None"
+        )
+    if dl_device is not None and (not _is_pair(dl_device) or dl_device != HOST):
+        raise ExchangeError(
+            f"the elements are on device {HOST}, not {shown(dl_device)}",
+            "Move them with to(device)",
+        )
+    if not (array.flags.writeable or copy or version >= (1, 0)):
+        raise ExchangeError(
+            "only from DLPack 1.0 on can a buffer be marked as read-only",
+            "Use copy=True, or max_version=(1, 0)",
+        )
+    if copy is not None and not isinstance(copy, (bool, np.bool_)):
+        raise OptionError(f"copy is {shown(copy)}", "Use None, True or False")
+    found = array.copy() if copy else array
+    is_bfloat16 = found.dtype == bfloat16.storage
+    try:
+        capsule = (found.view(np.uint16) if is_bfloat16 else found).__dlpack__(
+            max_version=max_version
+        )
+    except BufferError:
+        raise ExchangeError(*_refusal(found)) from None
+    if is_bfloat16:
+        _type_code(capsule).value = BFLOAT
+    return capsule
+
+
+def _refusal(array: npt.NDArray[Any]) -> tuple[str, str]:
+    """Why NumPy does not export an array, and what would work."""
+    problem = f"DLPack has no place for {array.dtype}"
+    if array.dtype.isbuiltin == 2 and array.dtype != bfloat16.storage:
+        return problem, "Use astype(x, float32)"
+    return f"{problem} with strides {array.strides}", "Use copy=True"
+
+
+def _version(max_version: Any) -> tuple[int, int]:
+    if max_version is None:
+        return 0, 0
+    if _is_pair(max_version):
+        return max_version[0], max_version[1]
+    raise OptionError(f"max_version is {shown(max_version)}", "Use (1, 0), or None")
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether it is a tuple of two integers, as DLPack writes versions and devices."""
+    is_pair = isinstance(value, tuple) and len(value) == 2
+    return is_pair and all(isinstance(n, int) for n in value)
+
+
+def imported(source: Any) -> npt.NDArray[Any]:
+    """The array of an object with `__dlpack__`, in shared memory of the host.
+
+    Raises:
+        BufferError, RuntimeError, TypeError: NumPy's, if it cannot share it.
+    """
+    producer = _Producer(source)
+    found = np.from_dlpack(producer)
+    return found.view(bfloat16.storage) if producer.is_bfloat16 else found
+
+
+class _Producer:
+    """What exports `source`, but bfloat16 as uint16."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.is_bfloat16 = False
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self.source.__dlpack__(**options)
+        code = _type_code(capsule)
+        self.is_bfloat16 = code.value == BFLOAT
+        if self.is_bfloat16:
+            code.value = UINT
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self.source.__dlpack_device__()
+
+
+def _type_code(capsule: Any) -> ctypes.c_uint8:
+    """The type code in the structure, which may be changed."""
+    name = next(name for name in _CODE_AT if _is_valid(capsule, name))
+    return ctypes.c_uint8.from_address(_pointer(capsule, name) + _CODE_AT[name])
 
 
 class Interchange:
@@ -123,12 +244,12 @@ class Interchange:
         is_here = self.device is cpu
 
         def capsule() -> Any:
-            if not is_here and (copy is False or dl_device != dlpack.HOST):
+            if not is_here and (copy is False or dl_device != HOST):
                 problem = f"the elements are on {self.device}, not on the host"
-                fix = f"Move them with to(cpu), or ask for dl_device={dlpack.HOST}"
+                fix = f"Move them with to(cpu), or ask for dl_device={HOST}"
                 raise ExchangeError(problem, fix)
             host = self.buffer if is_here else self.device.to_host(self.buffer)
-            return dlpack.exported(host, stream, max_version, dl_device, copy)
+            return exported(host, stream, max_version, dl_device, copy)
 
         return checked("__dlpack__", (self,), capsule)
 
@@ -159,3 +280,87 @@ def _numpy_dtype(dtype: Any, call: str) -> np.dtype[Any]:
     except (TypeError, ValueError, RecursionError):
         problem = f"NumPy has no element type like a {type(dtype).__name__}"
         raise OptionError(problem, "Use dtype=None", call) from None
+
+
+# What this namespace offers, as portable programs ask for it.
+
+#: Versions of the array API whose names mean here what they mean there.
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+#: The element types that the array API names; bfloat16 and float16 are ours besides.
+_STANDARD = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    *("uint64", "float32", "float64", "complex64", "complex128"),
+)
+
+
+def check_api_version(version: str | None) -> None:
+    """Refuse a version of the array API that is not spoken here.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if version is None:
+        return
+    if not isinstance(version, str) or version not in API_VERSIONS:
+        raise OptionError(
+            f"api_version is {shown(version)}",
+            f"Use {', '.join(API_VERSIONS)}",
+            "__array_namespace__",
+        )
+
+
+class NamespaceInfo:
+    """Answers about the namespace; see `__array_namespace_info__`."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What optional behaviour there is."""
+        return {
+            "boolean indexing": True,
+            "data-dependent shapes": True,
+            "max dimensions": MOST_AXES,
+        }
+
+    def default_device(self) -> Device:
+        """Where tensors are made unless said otherwise."""
+        return cpu
+
+    def devices(self) -> list[Device]:
+        """The devices that can be used on this machine."""
+        return [found for found in devices() if not found.missing]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The element types of Python numbers, and of indices."""
+        self._check(device)
+        return {
+            "real floating": DEFAULT_FLOAT,
+            "complex floating": DEFAULT_COMPLEX,
+            "integral": DEFAULT_INTEGER,
+            "indexing": DEFAULT_INTEGER,
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The element types of the array API by name, all or of a kind."""
+        self._check(device)
+        found = {name: dtypes.dtype(name) for name in _STANDARD}
+        if kind is None:
+            return found
+        return {name: found[name] for name in found if isdtype(found[name], kind)}
+
+    def _check(self, device: Any) -> None:
+        if device is not None:
+            find_device(device)
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """Capabilities, devices and element types of this namespace.
+
+    Example:
+        >>> __array_namespace_info__().default_dtypes()["real floating"]
+        mdtensor.float32
+        >>> list(__array_namespace_info__().dtypes(kind="complex floating"))
+        ['complex64', 'complex128']
+
+    Source: array API 2024.12, `__array_namespace_info__`.
+    """
+    return NamespaceInfo()

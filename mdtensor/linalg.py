@@ -11,6 +11,10 @@ takes float32, float64 and complex; products, norms and diagonals take more.
 
 from mdtensor.errors import LinAlgError as LinAlgError
 from mdtensor.generics.decomposition import (
+    EighResult as EighResult,
+    EigResult as EigResult,
+    QRResult as QRResult,
+    SVDResult as SVDResult,
     cholesky as cholesky,
     eig as eig,
     eigh as eigh,
@@ -21,6 +25,7 @@ from mdtensor.generics.decomposition import (
     svdvals as svdvals,
 )
 from mdtensor.generics.linalg import (
+    SlogdetResult as SlogdetResult,
     det as det,
     diagonal as diagonal,
     inv as inv,
@@ -41,10 +46,3 @@ from mdtensor.generics.matmul import (
     tensordot as tensordot,
     vecdot as vecdot,
 )
-from mdtensor.generics.rules.decomposition import (
-    EighResult as EighResult,
-    EigResult as EigResult,
-    QRResult as QRResult,
-    SVDResult as SVDResult,
-)
-from mdtensor.generics.rules.linalg import SlogdetResult as SlogdetResult

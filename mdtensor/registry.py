@@ -19,10 +19,10 @@ from mdtensor.device import (
     devices,
 )
 from mdtensor.dispatch.catalog import get_op
+from mdtensor.dispatch.checks import check_callable
 from mdtensor.dispatch.method import Method, as_function
 from mdtensor.dispatch.operation import _OPERATIONS, Operation, method, operations
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
-from mdtensor.fitting import check_callable
 from mdtensor.tensor import _LEAVES, Tensor, leaves
 
 #: What registering fills, besides the methods of operations.

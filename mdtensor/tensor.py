@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import dtypes
-from mdtensor.bound import is_operation
 from mdtensor.coercion import host_array
 from mdtensor.device import Device, Stream, cpu, device as find_device
 from mdtensor.dispatch.operation import Operation
@@ -33,10 +32,9 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.generics import conversion, indexing, linalg, manipulation
-from mdtensor.inspection import check_api_version
-from mdtensor.interop import Interchange
-from mdtensor.operators import Operators
+from mdtensor.generics import creation, indexing, linalg, manipulation
+from mdtensor.interop import Interchange, check_api_version
+from mdtensor.operators import Operators, is_operation
 from mdtensor.printing import elements
 from mdtensor.spec.spec import TensorSpec
 
@@ -223,7 +221,7 @@ class Tensor(Interchange, Operators):
 
     def to(self, device: Device | str) -> Any:
         """The tensor on `device`; itself if it is there."""
-        return conversion.to(self, device)
+        return creation.to(self, device)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
         """As `to`, under the array API's name; the move takes its turn in `stream`.
@@ -232,13 +230,13 @@ class Tensor(Interchange, Operators):
             OptionError: `stream` is none.
         """
         if stream is None:
-            return conversion.to(self, device)
+            return creation.to(self, device)
         if not isinstance(stream, Stream):
             problem = f"stream is {shown(stream)}, not a Stream"
             fix = "Use None, or a stream of the device"
             raise OptionError(problem, fix, describe("to_device", self, device))
         with stream:
-            return conversion.to(self, device)
+            return creation.to(self, device)
 
     def __repr__(self) -> str:
         """Return type, shape and elements; of another device, where they are."""

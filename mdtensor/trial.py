@@ -14,10 +14,10 @@ from mdtensor.dispatch.introspect import untraced
 from mdtensor.dispatch.method import Selection, Trial
 from mdtensor.errors import DeviceError, MdtensorError, OptionError
 from mdtensor.kernels import observe
-from mdtensor.probe import VALUES, Form, call_of, find_form
 from mdtensor.promotion import is_weak, result_type
 from mdtensor.registry import devices_of
 from mdtensor.spec.spec import TensorSpec
+from mdtensor.support import VALUES, Form, call_of, find_form
 from mdtensor.tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex)

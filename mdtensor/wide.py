@@ -12,7 +12,11 @@ last place, and what is too large or small for float64 may stand in between. A s
 costs 10 to 40 ns.
 """
 
-from mdtensor.kernels.cpu.exponential import exp as exp, log as log, log1p as log1p
-from mdtensor.kernels.cpu.user.wide import Wide as Wide
+from mdtensor.kernels.cpu.user.wide import (
+    Wide as Wide,
+    exp as exp,
+    log as log,
+    log1p as log1p,
+)
 
 __all__ = ["Wide", "exp", "log", "log1p"]

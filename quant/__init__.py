@@ -16,7 +16,7 @@ import importlib
 import types
 
 from mdtensor.quant import losses as _losses, ops as ops
-from mdtensor.quant.contexts import runway as runway
+from mdtensor.quant.contexts import runway as runway, threads as threads
 from mdtensor.quant.dtypes import (
     qfloat8_e4m3 as qfloat8_e4m3,
     qfloat8_e5m2 as qfloat8_e5m2,
@@ -46,7 +46,6 @@ from mdtensor.quant.observers import (
     MSEObserver as MSEObserver,
     PercentileObserver as PercentileObserver,
 )
-from mdtensor.quant.parallel import threads as threads
 from mdtensor.quant.qparams import QParams as QParams, grid_of as grid_of
 from mdtensor.quant.rules import rounding as rounding
 from mdtensor.quant.tensor import (

@@ -42,7 +42,7 @@ from mdtensor.quant.observers import (
     MSEObserver as MSEObserver,
     PercentileObserver as PercentileObserver,
 )
-from mdtensor.quant.parallel import threads as threads
+from mdtensor.quant.contexts import threads as threads
 from mdtensor.quant.qparams import (
     QParams as QParams,
     grid_of as grid_of,

@@ -18,10 +18,9 @@ from mdtensor import (
     result_type,
 )
 from mdtensor.errors import grids
-from mdtensor.generics.rules.conv import convolution, global_pooling, pooling
-from mdtensor.generics.rules.matmul import affine, matrix_product
-from mdtensor.generics.rules.reduction import extreme, reduction
-from mdtensor.quant import joining
+from mdtensor.generics.conv import convolution, global_pooling, pooling
+from mdtensor.generics.matmul import affine, matrix_product
+from mdtensor.generics.reduction import extreme, reduction
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.grids import combine, moves
 from mdtensor.quant.presets import admit
@@ -98,7 +97,7 @@ def kept(rule: Rule) -> Rule:
     def deduce(*specs: Any, out: QParams | None = None, **options: Any) -> TensorSpec:
         shape = shape_of(rule, *specs, **options)
         check_integers(out)
-        return on_grid(shape, joining.shared(specs, shape) if out is None else out)
+        return on_grid(shape, combine.shared(specs, shape) if out is None else out)
 
     return deduce
 
@@ -148,7 +147,7 @@ def reduced_grid(x: Any, *, axis: Any, keepdims: bool = False, **_: Any) -> QPar
 
 def one_scale(x: Any, *_: Any, **__: Any) -> None:
     """Refuse scales that differ along an axis."""
-    joining.check_one_scale(x)
+    combine.check_one_scale(x)
 
 
 def of_something(rule: Rule) -> Rule:
@@ -246,7 +245,7 @@ def by_rows(x: Any, w: Any, b: Any = None, *, is_rounded: bool = False) -> None:
     Where the sum is rounded, scales of w may differ inside it. There is no grid of the
     products then, and the bias is on any.
     """
-    joining.check_one_scale(x, beside=[t for t in (w, b) if t is not None])
+    combine.check_one_scale(x, beside=[t for t in (w, b) if t is not None])
     if w.qparams.is_along(None, 0):
         combine.check_bias_grid(x.qparams, w, b)
     elif not is_rounded:
@@ -264,7 +263,7 @@ def _where(grid: QParams) -> str:
 
 def by_columns(x1: Any, x2: Any, *, is_rounded: bool = False) -> None:
     """One grid for x1; one a column of x2 or one, any where it is rounded."""
-    joining.check_one_scale(x1, beside=(x2,))
+    combine.check_one_scale(x1, beside=(x2,))
     if not is_rounded and not leaves_sum(x2):
         raise GridError(
             f"scales along {_where(x2.qparams)} cannot leave the sum",

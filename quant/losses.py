@@ -14,7 +14,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import MdtensorError, cpu
 from mdtensor.checking import Case, Headroom, Lost, audit
-from mdtensor.quant import rounding, saturation
+from mdtensor.quant import rounding, rounding as saturation
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.qparams import QParams

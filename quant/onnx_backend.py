@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.errors import DataError, DeviceError, ModelError
-from mdtensor.quant.model.onnx.evaluate import Evaluation
+from mdtensor.quant.model.onnx.evaluate import QLINEAR_READERS, Evaluation
 from mdtensor.quant.model.onnx.files import onnx_package
-from mdtensor.quant.model.qoperators import QLINEAR_READERS
 
 try:
     from onnx import TensorProto, defs, helper

@@ -18,7 +18,7 @@ from bench.harness.machine import pinned
 from bench.harness.reading import timed
 from bench.harness.turns import Effort
 from bench.rivals import NAMES, enums
-from mdtensor.cli import peer
+from mdtensor.cli import demo
 from mdtensor.quant import QUInt8Tensor
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.run.plan import Plan
@@ -70,7 +70,7 @@ def in_runtime(count: int) -> Run:
     graph = helper.make_graph(nodes, "chain", [info(names[0])], [info(names[-1])])
     opsets = [helper.make_opsetid("", 21)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    session = peer.start_session(model.SerializeToString(), 1)
+    session = demo.start_session(model.SerializeToString(), 1)
     x = {names[0]: np.ones(4, np.float32)}
     return lambda: session.run(None, x)
 

@@ -16,7 +16,7 @@ from bench.harness.reading import timed
 from bench.harness.turns import Effort, Samples
 from bench.inference.networks import Network
 from bench.inference.runtimes import OURS, Call, calls, distances
-from mdtensor.cli import timing
+from mdtensor.cli import demo
 from mdtensor.cli.demo import limited
 from mdtensor.quant import threads as our_threads
 
@@ -85,10 +85,10 @@ def busy_process() -> Iterator[None]:
 
 def taken(ways: Mapping[str, Call], effort: Effort) -> tuple[Samples, Samples]:
     """Return the median seconds of each turn, and the seconds of every call."""
-    turns = timing.interleaved(
+    turns = demo.interleaved(
         ways, effort.rounds, TURN_SECONDS / effort.haste, CALLS / effort.haste
     )
-    return timing.medians(turns), timing.singles(turns)
+    return demo.medians(turns), demo.singles(turns)
 
 
 def percentiles(seconds: list[float]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import onnx
 
 import mdtensor as md
 from bench import mobilenet
-from mdtensor.cli import demo_data, peer
+from mdtensor.cli import demo, demo_data
 from mdtensor.quant.model.model import Model, load
 
 #: Images at hand, as many as are given at once.
@@ -58,7 +58,7 @@ def classifier(crops: int | None = None) -> Network:
     path = demo_data.classifier_path()
     network = load(path, (-1, *demo_data.INPUT_SHAPE[1:]))
     small = network.quantize(network.calibrate(samples))
-    rival = peer.quantized(path, samples, "x")
+    rival = demo.quantized(path, samples, "x")
     images = np.concatenate([crop.pixels for crop in held_back[:MANY]])
     return Network(network, small, images, path.read_bytes(), rival, False)
 

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from bench.inference.networks import Network
-from mdtensor.cli import demo_data, peer
+from mdtensor.cli import demo, demo_data
 from mdtensor.quant.model.model import load
 
 #: The page at its own size, to the next multiple of 32, and a line of text.
@@ -36,7 +36,7 @@ def _network(kind: str, image: np.ndarray, samples: list[np.ndarray]) -> Network
     (path,) = demo_data.classifier_path().parent.glob(f"*_{kind}_*.onnx")
     network = load(path, image.shape)
     small = network.quantize(network.calibrate(samples))
-    rival = peer.quantized(path, samples, "x")
+    rival = demo.quantized(path, samples, "x")
     return Network(network, small, image, path.read_bytes(), rival, False)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from bench import mobilenet
 from bench.inference.networks import Network, file_for_shape, for_shape
-from mdtensor.cli import peer
+from mdtensor.cli import demo
 
 OURS, FLOAT = "mdtensor int8", "mdtensor float"
 ORT_FLOAT, ORT_INT8 = "onnxruntime float", "onnxruntime int8"
@@ -50,7 +50,7 @@ def ort_exact(network: Network, images: Any, threads: int) -> Call:
 
 
 def _ort(file: bytes, images: Any, threads: int) -> Call:
-    session = peer.start_session(file_for_shape(file, images.shape), threads)
+    session = demo.start_session(file_for_shape(file, images.shape), threads)
     return lambda: session.run(None, {"x": images})[0]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from bench.harness import Contender, Race, Row
 from bench.harness.agreement import Disagreement
 from bench.inference.runtimes import ORT_INT8, OURS
-from mdtensor.cli import demo_data, peer
+from mdtensor.cli import demo, demo_data
 from mdtensor.quant import threads
 from mdtensor.quant.model.model import load
 
@@ -54,12 +54,12 @@ def contenders(activations: str, weights: str, form: str) -> list[Contender]:
         "quant_format": QuantFormat[form],
         "per_channel": False,
     }
-    file = peer.quantized(demo_data.classifier_path(), samples, "x", **options)
+    file = demo.quantized(demo_data.classifier_path(), samples, "x", **options)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"
         path.write_bytes(file)
         model = load(path, x.shape)
-    session = peer.start_session(file, 1)
+    session = demo.start_session(file, 1)
 
     def ours() -> Any:
         with threads(1):

@@ -17,7 +17,7 @@ import mdtensor as md
 from mdtensor.errors import PromotionError
 from mdtensor.promotion import RULE_SETS, with_scalar
 from mdtensor.promotion.lattice import DEFAULT_ARROWS
-from mdtensor.promotion.table import SHORT
+from mdtensor.promotion.tables import SHORT
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 PAGE, PICTURE = REFERENCE / "promotion.md", REFERENCE / "promotion.svg"

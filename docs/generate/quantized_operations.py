@@ -3,7 +3,7 @@
     python docs/generate/quantized_operations.py
 
 The script reads types, operations and methods from the registry, and takes the form
-of each call from `mdtensor.probe`. It replaces the text between `begin` and `end` and
+of each call from `mdtensor.support`. It replaces the text between `begin` and `end` and
 keeps the prose.
 tests/quant/test_promotion_table.py compares the page with what the calls give.
 """
@@ -19,8 +19,8 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.probe import Form, call_of, find_form
 from mdtensor.quant import QParams
+from mdtensor.support import Form, call_of, find_form
 
 PAGE = Path(__file__).parents[1] / "reference" / "quantized-operations.md"
 

@@ -15,14 +15,64 @@ CPU that lacks these instructions, each written in others: for tests, the same b
 slow. So do `avx512-emulated`, `avxvnni-emulated` and `neon-emulated`.
 """
 
+import ctypes
 import os
 import platform
+import sys
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import numba
 
-from mdtensor.kernels import refusal
-from mdtensor.kernels.cpu import arm
+# What an Arm CPU has for products of bytes, which LLVM does not say.
+#
+# LLVM knows what each CPU has that it knows by name, but tells only a part of it
+# (`getHostCPUFeatures`), so the system is asked, by its names for the same features.
+# Source: Linux, `Documentation/arch/arm64/elf_hwcaps.rst`; Apple, "Determining
+# instruction set characteristics".
+
+LINUX = {"asimd": "neon", "asimddp": "dotprod", "i8mm": "i8mm"}
+APPLE = {
+    "hw.optional.AdvSIMD": "neon",
+    "hw.optional.arm.FEAT_DotProd": "dotprod",
+    "hw.optional.arm.FEAT_I8MM": "i8mm",
+}
+IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
+
+
+# The system is queried, because LLVM does not report Arm's dot product (decision 0034).
+def features():
+    """Those of LINUX and APPLE that this CPU has, by LLVM's names."""
+    if not IS_ARM:
+        return set()
+    if sys.platform == "darwin":
+        return {name for key, name in APPLE.items() if _has(key)}
+    cpuinfo = Path("/proc/cpuinfo")
+    return in_cpuinfo(cpuinfo.read_text()) if cpuinfo.exists() else set()
+
+
+def in_cpuinfo(text):
+    """Those that every processor in this text has: they may differ in one machine."""
+    lines = [line for line in text.splitlines() if line.startswith("Features")]
+    each = [set(line.partition(":")[2].split()) for line in lines]
+    common = set.intersection(*each) if each else set()
+    return {name for flag, name in LINUX.items() if flag in common}
+
+
+def _has(key):
+    """Whether Apple's system says 1 for `key`."""
+    value, size = ctypes.c_int64(0), ctypes.c_size_t(8)
+    ask = ctypes.CDLL(None).sysctlbyname
+    failed = ask(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
+    return not failed and value.value == 1
+
+
+# The error of what this CPU cannot run; the library above puts its own in place.
+#
+# raise refusal.error(problem, fix, place)
+
+error: type[Exception] = RuntimeError
+
 
 RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
 #: Those whose kernels are in `dot/`. A process has one of them.
@@ -53,7 +103,7 @@ def host_features():
     """Names of the features that the host has and that numba may compile for."""
     host = {name for name, has in llvm.get_host_cpu_features().items() if has}
     if cpu_name() == llvm.get_host_cpu_name() != "generic":
-        host |= arm.features()  # else LLVM compiles for less than there is
+        host |= features()  # else LLVM compiles for less than there is
     restricted = numba.config.CPU_FEATURES
     if restricted is None:
         return frozenset(host)
@@ -99,7 +149,7 @@ def here():
 
 def _names_of_architecture(features):
     """The runways that a CPU of this kind may have, the fastest one first."""
-    is_arm = arm.IS_ARM or "neon" in features
+    is_arm = IS_ARM or "neon" in features
     return [name for name in NEEDED if name == "generic" or is_arm == (name == "neon")]
 
 
@@ -111,7 +161,7 @@ def _overridden(features, override, is_jit_disabled):
     runway = override.removesuffix(EMULATED)
     if runway not in DOT_RUNWAYS:
         fix = f"Use one of {', '.join(RUNWAYS)}"
-        raise refusal.error("no such runway", fix, f"MDTENSOR_ISA={override}")
+        raise error("no such runway", fix, f"MDTENSOR_ISA={override}")
     _require(runway, NEEDED[runway], is_jit_disabled)
     return runway, f"MDTENSOR_ISA={override}, for tests: slow"
 
@@ -124,7 +174,7 @@ def _require(runway, features, is_jit_disabled):
     if not lacks:
         return
     usable = "generic" if is_jit_disabled else choose_runway(features, None, False)[0]
-    raise refusal.error(
+    raise error(
         f"this CPU lacks {', '.join(lacks)}",
         f"Use MDTENSOR_ISA={usable}",
         f"MDTENSOR_ISA={runway}",

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import cache
 from types import SimpleNamespace
 
-from mdtensor.kernels.cpu import isa, reduction
+from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.generic import (
     conv,
     copies,
@@ -26,7 +26,7 @@ def families(name):
     those of `dot/` are emulated there. Of the runways in `dot/` a process has one.
     """
     modules = {"conv": conv, "elementwise": elementwise}
-    modules |= {"matmul": matmul, "reduction": reduction}
+    modules |= {"matmul": matmul, "reduction": pool}
     modules |= {"float_matmul": float_matmul, "weight_only": weight_only}
     if name not in ("generic", "neon") and not isa.lacking("avx2", isa.FEATURES):
         from mdtensor.kernels.cpu import avx2

@@ -267,3 +267,11 @@ def bounds(dtype: DType) -> tuple[Any, Any]:
 def _part(dtype: DType) -> DType:
     """The floating type of the parts of a complex type."""
     return np.dtype(f"f{dtype.itemsize // 2}")
+
+
+# Host arrays in the type they were promoted to.
+
+
+def promoted(x: Array, dtype: np.dtype[Any]) -> Array:
+    """x in `dtype`, rounded to nearest once, integers wrapped; x itself if it is."""
+    return x if x.dtype == dtype else nearest(x, dtype)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.promotion import promoted
+from mdtensor.kernels.numpy.conversion import promoted
 from mdtensor.kernels.numpy.runtime import quietly
 
 Array = npt.NDArray[Any]

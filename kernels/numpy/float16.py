@@ -21,10 +21,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.memory import empty
-from mdtensor.kernels.dense.shapes import joint_shape
 from mdtensor.kernels.numpy import float8
-from mdtensor.kernels.numpy.runtime import quietly
+from mdtensor.kernels.numpy.runtime import empty, joint_shape, quietly
 from mdtensor.kernels.numpy.threads import TEAM
 
 Array = npt.NDArray[Any]

@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.blocks import in_short_blocks
+from mdtensor.kernels.numpy.float16 import is_narrow
+from mdtensor.kernels.numpy.runtime import quiet
+from mdtensor.kernels.numpy.ufunc import in_short_blocks
 
 Array = npt.NDArray[Any]
 FLOAT64 = np.dtype(np.float64)
@@ -76,3 +78,65 @@ def _points() -> tuple[Array, Array]:
     points = [k / STEPS for k in range(int(END * STEPS) + 1)]
     slopes = [2 / math.sqrt(math.pi) * math.exp(-r * r) for r in points]
     return np.array([math.erf(r) for r in points]), np.array(slopes)
+
+
+# Exponentials and logarithms on host arrays where NumPy's do not suffice.
+
+
+def expm1(z: Array) -> Array:
+    """exp(z) - 1 of complex numbers, with the infinities that NumPy makes NaN."""
+    found = np.asarray(np.expm1(z))
+    return np.where(np.isfinite(found), found, np.exp(z) - 1)
+
+
+def log1p(x: Array) -> Array:
+    """log(1 + x); of complex numbers, accurate near 0 where NumPy cancels.
+
+    log|1 + a + bi| = log1p(a·(2 + a) + b²) / 2 where |a + bi| ≤ 1/2, so that nothing
+    overflows and 1 + a does not cancel.
+    """
+    if x.dtype.kind != "c":
+        return np.asarray(np.log1p(x))
+    y = np.asarray(np.log1p(x))
+    near = np.abs(x) <= 0.5
+    a, b = x.real, x.imag
+    y.real = np.where(near, np.log1p(a * (2 + a) + b * b) / 2, y.real)
+    return y
+
+
+# Tangents of complex numbers on host arrays, with the zeros of the standard.
+#
+# At infinity C says that the part that vanishes has the sign of sin(2·v); the standard,
+# that of v itself.
+
+
+def tanh(z: Array) -> Array:
+    """Of ±inf + v·j: ±1 ± 0j, with the sign of v."""
+    found = np.asarray(np.tanh(z))
+    at_infinity = np.isinf(z.real) & np.isfinite(z.imag)
+    found.imag = np.where(at_infinity, np.copysign(0, z.imag), found.imag)
+    return found
+
+
+def tan(z: Array) -> Array:
+    """-j·tanh(j·z): of v ± inf·j, ±0 ± 1j, with the sign of v."""
+    found = np.asarray(np.tan(z))
+    at_infinity = np.isinf(z.imag) & np.isfinite(z.real)
+    found.real = np.where(at_infinity, np.copysign(0, z.real), found.real)
+    return found
+
+
+# Neighbours of floating-point numbers in host arrays.
+
+
+@quiet
+def nextafter(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
+    """The number of `dtype` after x1 toward x2, which is x2 where they are equal.
+
+    Narrow floats are not widened; NumPy leaves them x1, a zero of the other sign.
+
+    Source: IEEE 754-2019, nextUp and nextDown; C, nextafter.
+    """
+    a, b = (np.asarray(x, dtype) for x in (x1, x2))
+    next_ = np.asarray(np.nextafter(a, b))
+    return np.asarray(np.where(a == b, b, next_)) if is_narrow(dtype) else next_

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.dense.promotion import promoted
+from mdtensor.kernels.numpy.conversion import promoted
 from mdtensor.kernels.numpy.float16 import widened
 from mdtensor.kernels.numpy.ufunc import narrowed
 

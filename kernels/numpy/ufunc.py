@@ -7,7 +7,7 @@ and rounded once. Integers wrap. No kernel writes to its arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from math import prod
 from typing import Any
 
@@ -15,17 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels import observe
-from mdtensor.kernels.dense.memory import empty
-from mdtensor.kernels.dense.promotion import promoted
-from mdtensor.kernels.dense.shapes import joint_shape
 from mdtensor.kernels.numpy import float16
+from mdtensor.kernels.numpy.conversion import promoted
 from mdtensor.kernels.numpy.float16 import (
     FLOAT32 as FLOAT32,
     is_narrow as is_narrow,
     rounded,
     widened,
 )
-from mdtensor.kernels.numpy.runtime import elementwise, quietly
+from mdtensor.kernels.numpy.runtime import elementwise, empty, joint_shape, quietly
 from mdtensor.kernels.numpy.threads import LARGE, TEAM
 
 Array = npt.NDArray[Any]
@@ -112,3 +110,48 @@ def in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
         return np.asarray(quietly(function, x, *options))
 
     return in_wide
+
+
+# Element by element in blocks that stay in the cache, so temporaries cost little.
+
+Kernel = Callable[..., Array]
+
+#: Elements of a block: fewer, and the calls cost more than the cache saves.
+BLOCK = 1 << 18
+#: The same where several temporaries are float64.
+SHORT = 1 << 15
+
+
+def _blocked(length: int, function: Callable[..., None]) -> Kernel:
+    """Run function(x, out, *options) of each element on one block after another.
+
+    Narrow floats are computed in float32 and rounded once. The function writes every
+    element of `out`, and none of x.
+    """
+
+    def on_row(x: Array, *options: Any) -> Array:
+        out = np.empty_like(x)
+        function(x, out, *options)
+        return out
+
+    @wraps(function)
+    def blocked(x: Array, *options: Any) -> Array:
+        if is_narrow(x.dtype):
+            return float16.unary(on_row, x, *options)
+        y = empty(x.shape, x.dtype)
+        flat, out = x.reshape(-1), y.reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            for at in range(start, stop, length):
+                block = slice(at, min(at + length, stop))
+                quietly(function, flat[block], out[block], *options)
+
+        TEAM.spread(work, flat.size)
+        return y
+
+    return blocked
+
+
+#: A kernel from a function(x, out, *options), which says what to do with a block.
+in_blocks = partial(_blocked, BLOCK)
+in_short_blocks = partial(_blocked, SHORT)

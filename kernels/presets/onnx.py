@@ -13,8 +13,8 @@ Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`.
 
 import numpy as np
 
+from mdtensor.kernels.presets.grid import exp_f32
 from mdtensor.kernels.presets.ort import curve, quantize, requantize
-from mdtensor.kernels.presets.powers import exp_f32
 
 __all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]
 __all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from mdtensor.kernels.presets.powers import exp_f32
+from mdtensor.kernels.presets.grid import exp_f32
 
 #: By how much, as a power of e, a sum of powers stays below the largest float32.
 SPARE = 5

@@ -53,3 +53,34 @@ def dequantize_u8f32(codes, scale, zero_point):
     """(codes - zero_point) * scale, the float32 nearest to the exact product."""
     whole = codes.astype(np.int64) - zero_point
     return (whole.astype(np.float64) * np.float64(np.float32(scale))).astype(np.float32)
+
+
+# The oracle of `cpu/reduction.py`, exact rationals.
+
+
+def mean_u8u8(x, ratio, x_zero_point, zero_point, lo, hi):
+    """Mean over all axes but the first and last of (x - x_zero_point), times ratio."""
+    centred = x.astype(np.int64) - x_zero_point
+    pixels = int(np.prod(x.shape[1:-1]))
+    sums = centred.reshape(x.shape[0], pixels, x.shape[-1]).sum(axis=1)
+    return requantize_s32u8(sums, [ratio / pixels], zero_point, lo, hi)
+
+
+# Codes of 4 bits, two a byte: the oracle of `kernels.numpy.int4`.
+#
+#     byte[i] = code[2i] + 16 · code[2i + 1]     codes modulo 16, low nibble first
+#
+# Rows are lists of Python integers.
+
+
+def pack(codes: list[int]) -> list[int]:
+    """The bytes of a row of codes; behind an odd number of them, 0."""
+    padded = [*codes, 0]
+    return [padded[i] % 16 + 16 * (padded[i + 1] % 16) for i in range(0, len(codes), 2)]
+
+
+def unpack(packed: list[int], count: int, signed: bool) -> list[int]:
+    """The first `count` codes in a row of bytes."""
+    nibbles = [half for byte in packed for half in (byte % 16, byte // 16)]
+    codes = [n - 16 if signed and n > 7 else n for n in nibbles]
+    return codes[:count]

@@ -10,18 +10,19 @@ block    `checked`: the `with` block
 integers, casts   the audits of dense tensors
 """
 
-from mdtensor.checking import casts as _casts, integers as _integers
-from mdtensor.checking.audits import Case as Case, audit as audit
-from mdtensor.checking.checked import (
-    checked as checked,
-    counting as counting,
-    is_checked as is_checked,
-)
-from mdtensor.checking.log import (
+from mdtensor.checking import audits as _casts, audits as _integers
+from mdtensor.checking.audits import (
+    Case as Case,
     Entry as Entry,
     Headroom as Headroom,
     Log as Log,
     Lost as Lost,
+    audit as audit,
+)
+from mdtensor.checking.checked import (
+    checked as checked,
+    counting as counting,
+    is_checked as is_checked,
 )
 
 del _casts, _integers  # their audits are in force

@@ -2,13 +2,200 @@
 
 from __future__ import annotations
 
+import builtins
+import os
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from mdtensor.checking.log import Headroom, Lost
+import numpy as np
+
+from mdtensor.device import cpu
+from mdtensor.dtypes import float64
 from mdtensor.errors import RegistrationError
+from mdtensor.generics.arithmetic import (
+    abs,
+    add,
+    div,
+    floor_divide,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    pow,
+    remainder,
+    square,
+    sub,
+)
+from mdtensor.generics.conv import conv2d
+from mdtensor.generics.creation import astype
+from mdtensor.generics.linalg import trace
+from mdtensor.generics.manipulation import concat, stack
+from mdtensor.generics.math import atan2, copysign, hypot, logaddexp, nextafter
+from mdtensor.generics.matmul import (
+    cross,
+    linear,
+    matmul,
+    matrix_power,
+    outer,
+    tensordot,
+    vecdot,
+)
+from mdtensor.generics.reduction import (
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    mean,
+    prod,
+    sum,
+)
+from mdtensor.generics.sorting import where
+from mdtensor.kernels.numpy import conversion, overflow
 from mdtensor.tensor import Tensor
+from mdtensor.types import (
+    Float64Tensor,
+    IntegerTensor,
+    LogicalTensor,
+    NumericTensor,
+    SignedTensor,
+)
+
+# What checked calls lost, added up by line, operation and types.
+
+#: What can become of a value, with what helps.
+FIXES = {
+    "wrapped": "Use astype(x, dtype) to a wider type first",
+    "saturated": "Use a larger scale or a wider type",
+    "rounded": "Use a type that holds all values of the operands",
+}
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Elements of a result that are not the exact ones.
+
+    Args:
+        kind: "wrapped" modulo 2**bits, "saturated" at an end of the range, or
+            "rounded" by a cast.
+        count: how many.
+    """
+
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """Bits that an accumulator had left.
+
+    Args:
+        bits: how often its largest element could double and still fit.
+        width: bits of the accumulator without its sign.
+    """
+
+    bits: int
+    width: int
+
+
+class Key(NamedTuple):
+    """What is added up: calls of one operation for the same types in one line."""
+
+    place: str
+    operation: str
+    types: tuple[str, ...]
+
+
+@dataclass
+class Entry:
+    """Calls of one operation for the same types in one line of source.
+
+    Args:
+        place: `file.py:line` of the caller.
+        operation: its name.
+        types: names of the types of the arguments.
+        calls: how many there were.
+        elements: of all results.
+        lost: how many elements of each kind.
+        headroom: the least of its calls; None where nothing is accumulated.
+    """
+
+    place: str
+    operation: str
+    types: tuple[str, ...]
+    calls: int = 0
+    elements: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+    headroom: Headroom | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{count:,} {kind}" for kind, count in sorted(self.lost.items())]
+        found = f"{', '.join(parts) or 'nothing lost'} of {self.elements:,}"
+        if self.headroom is not None:
+            found += f", {self.headroom.bits} of {self.headroom.width} bits left"
+        place = self.place.removeprefix(f"{Path.cwd()}{os.sep}")
+        head = f"{place}  {self.operation}({', '.join(self.types)})"
+        return f"{head}: {found}"
+
+
+class Log:
+    """What `checked` found: entries in the order of their first call.
+
+    True if anything was lost; `print(log)` shows the lines that lost something or
+    accumulated.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, Entry] = {}
+        self._lock = threading.Lock()
+
+    def note(self, key: Key, elements: int, found: list[Lost | Headroom]) -> None:
+        """Add one call to its entry."""
+        with self._lock:
+            entry = self._entries.setdefault(key, Entry(*key))
+            entry.calls += 1
+            entry.elements += elements
+            for item in found:
+                if isinstance(item, Headroom):
+                    known = entry.headroom or item
+                    entry.headroom = min(known, item, key=lambda room: room.bits)
+                elif item.count:
+                    entry.lost[item.kind] += item.count
+
+    @property
+    def lost(self) -> Counter[str]:
+        """Elements of each kind, of all entries."""
+        return builtins.sum((entry.lost for entry in self), Counter())
+
+    @property
+    def headroom(self) -> int | None:
+        """The fewest bits that any accumulator had left; None if there was none."""
+        rooms = [entry.headroom.bits for entry in self if entry.headroom]
+        return min(rooms, default=None)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __bool__(self) -> bool:
+        return any(entry.lost for entry in self)
+
+    def __str__(self) -> str:
+        shown = [entry for entry in self if entry.lost or entry.headroom]
+        calls = builtins.sum(entry.calls for entry in self)
+        losing = builtins.sum(1 for entry in self if entry.lost)
+        head = (
+            f"{calls:,} calls checked, {losing:,} of {len(self):,} lines lost something"
+        )
+        return "\n".join([head, *map(str, shown)])
+
+    def __repr__(self) -> str:
+        return f"<Log of {len(self)} entries, lost {dict(self.lost)}>"
 
 
 @dataclass(frozen=True)
@@ -89,3 +276,235 @@ def findings(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
     for kind, function in _AUDITS.get(operation, ()):
         if isinstance(case.result, kind):
             yield from function(case)
+
+
+# Integers that wrapped: every result modulo 2**bits is compared with the exact one.
+
+UFUNCS = {add: np.add, sub: np.subtract, mul: np.multiply, pow: np.power}
+
+
+def on_host(function: Callable[[Case], Any]) -> Callable[[Case], Any]:
+    """An audit that is not asked about results on other devices."""
+
+    def run(case: Case) -> Iterator[Lost | Headroom]:
+        if case.result.device is cpu:
+            yield from function(case)
+
+    return run
+
+
+def buffers(case: Case) -> list[Any]:
+    """Arrays of the operands; a Python number has the type of the result."""
+    storage = case.result.buffer.dtype
+    return [
+        x.buffer if isinstance(x, Tensor) else np.asarray(x, storage)
+        for x in case.arguments
+        if x is not None
+    ]
+
+
+def _elementwise(ufunc: np.ufunc, case: Case) -> Iterator[Lost]:
+    yield Lost(
+        "wrapped", overflow.elementwise(ufunc, buffers(case), case.result.buffer)
+    )
+
+
+for _operation, _ufunc in UFUNCS.items():
+    audit(_operation, result=IntegerTensor)(on_host(partial(_elementwise, _ufunc)))
+
+
+@audit(square, result=IntegerTensor)
+@on_host
+def squares(case: Case) -> Iterator[Lost]:
+    (x,) = buffers(case)
+    count = overflow.elementwise(np.multiply, [x, x], case.result.buffer)
+    yield Lost("wrapped", count)
+
+
+@audit(outer, result=IntegerTensor)
+@on_host
+def outer_products(case: Case) -> Iterator[Lost]:
+    a, b = buffers(case)
+    count = overflow.elementwise(np.multiply, [a[:, None], b], case.result.buffer)
+    yield Lost("wrapped", count)
+
+
+@audit(neg, result=IntegerTensor)
+@on_host
+def negatives(case: Case) -> Iterator[Lost]:
+    (x,) = buffers(case)
+    zero = np.zeros((), x.dtype)
+    count = overflow.elementwise(np.subtract, [zero, x], case.result.buffer)
+    yield Lost("wrapped", count)
+
+
+@audit(abs, result=SignedTensor)
+@on_host
+def magnitudes(case: Case) -> Iterator[Lost]:
+    """Only the smallest integer has none."""
+    yield Lost("wrapped", int(np.count_nonzero(case.result.buffer < 0)))
+
+
+@audit(floor_divide, result=SignedTensor)
+@on_host
+def quotients(case: Case) -> Iterator[Lost]:
+    """Only the smallest integer by -1 has none."""
+    a, b = buffers(case)
+    smallest = np.iinfo(case.result.buffer.dtype).min
+    yield Lost("wrapped", int(np.count_nonzero((a == smallest) & (b == -1))))
+
+
+def _again(operation: Any, options: dict[str, Any], *arrays: Any) -> Any:
+    """The same operation of float64."""
+    return operation(*map(Float64Tensor.wrap, arrays), **options).buffer
+
+
+def _linear(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
+    (x,) = buffers(case)
+    if x.dtype.kind == "b":
+        x = x.astype(np.int8)
+    found = case.result.buffer
+    if overflow.is_safe(x.size, [x], found):
+        return _compared(found, case)
+    options = {name: value for name, value in case.options.items() if name != "dtype"}
+    return _compared(overflow.linear(partial(_again, operation, options), x), case)
+
+
+for _operation in (sum, cumulative_sum, trace):
+    audit(_operation, result=IntegerTensor)(on_host(partial(_linear, _operation)))
+
+
+def _product(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
+    """In float64, which is an infinity where it is far too much."""
+    (x,) = buffers(case)
+    options = {name: value for name, value in case.options.items() if name != "dtype"}
+    exact = _again(operation, options, x.astype(np.float64))
+    yield Lost("wrapped", overflow.count(exact, case.result.buffer))
+
+
+for _operation in (prod, cumulative_prod):
+    audit(_operation, result=IntegerTensor)(on_host(partial(_product, _operation)))
+
+
+@audit(diff, result=IntegerTensor)
+@on_host
+def differences(case: Case) -> Iterator[Lost]:
+    (x,) = buffers(case)
+    options = {
+        name: astype(value, float64) if isinstance(value, Tensor) else value
+        for name, value in case.options.items()
+    }
+    exact = _again(diff, options, x.astype(np.float64))
+    yield Lost("wrapped", overflow.count(exact, case.result.buffer))
+
+
+def _bilinear(compute: Any, case: Case) -> Iterator[Lost | Headroom]:
+    a, b, *bias = buffers(case)
+    found = case.result.buffer
+    if overflow.is_safe(a.size, [a, b], found) and not bias:
+        return _compared(found, case)
+    options = {name: value for name, value in case.options.items() if name != "out"}
+    exact = overflow.bilinear(partial(compute, **options), a, b)
+    return _compared(exact + bias[0].astype(exact.dtype) if bias else exact, case)
+
+
+for _operation, _compute in {
+    matmul: np.matmul,
+    vecdot: np.vecdot,
+    tensordot: np.tensordot,
+    cross: np.cross,
+    linear: lambda a, b: a @ b.T,
+}.items():
+    audit(_operation, result=IntegerTensor)(on_host(partial(_bilinear, _compute)))
+
+
+@audit(conv2d, result=IntegerTensor)
+@on_host
+def convolutions(case: Case) -> Iterator[Lost | Headroom]:
+    """Of 64 bits in float64, which is off where sums cancel beyond 2**100."""
+    a, b, *bias = buffers(case)
+    if overflow.is_safe(b.size, [a, b], case.result.buffer) and not bias:
+        return _compared(case.result.buffer, case)
+    options = {name: value for name, value in case.options.items() if name != "out"}
+
+    def compute(x: Any, w: Any) -> Any:
+        return conv2d(*map(Float64Tensor.wrap, (x, w)), None, **options).buffer
+
+    exact = overflow.digits(compute, a, b)
+    if bias:
+        exact = exact + bias[0].astype(np.float64)[:, None, None]
+    return _compared(exact, case)
+
+
+@audit(matrix_power, result=IntegerTensor)
+@on_host
+def powers(case: Case) -> Iterator[Lost]:
+    x, n = case.arguments
+    exact = np.linalg.matrix_power(x.buffer.astype(object), n)
+    yield Lost("wrapped", overflow.count(np.asarray(exact, object), case.result.buffer))
+
+
+def _compared(exact: Any, case: Case) -> Iterator[Lost | Headroom]:
+    found = case.result.buffer
+    yield Lost("wrapped", overflow.count(exact, found))
+    width = 8 * found.dtype.itemsize - (found.dtype.kind == "i")
+    yield Headroom(overflow.bits_left(exact, found), width)
+
+
+# Values that a cast changed: an explicit one, or the promotion of an operand.
+
+#: What becomes of a value outside of the range.
+OUTSIDE = {"wrap": "wrapped", "saturate": "saturated"}
+
+
+def _changed(x: Any, found: Any) -> tuple[int, int]:
+    """How many of x its cast `found` does not equal, and how many it does not hold."""
+    storage = found.dtype
+    if x.dtype.kind == "c" and storage.kind != "c":
+        x = x.real
+    if _is_comparable(x.dtype, storage):
+        if not overflow.differ(x, found):
+            return 0, 0
+        x = x[x != found]
+    inexact = np.broadcast_to(conversion.inexact(x, storage), x.shape)
+    outside = np.broadcast_to(conversion.outside(x, storage), x.shape)
+    return int(np.count_nonzero(inexact)), int(np.count_nonzero(outside))
+
+
+def _is_comparable(first: Any, second: Any) -> bool:
+    """Whether NumPy compares numbers of the two types as they are."""
+    if first.kind in "bui" and second.kind in "bui":
+        return True
+    if first.isbuiltin != 1 or second.isbuiltin != 1:
+        return False
+    joint = np.result_type(first, second)
+    return all(conversion.is_exact(dtype, joint) for dtype in (first, second))
+
+
+@audit(astype, result=NumericTensor)
+@audit(astype, result=LogicalTensor)
+@on_host
+def casts(case: Case) -> Iterator[Lost]:
+    x = case.arguments[0]
+    inexact, outside = _changed(x.buffer, case.result.buffer)
+    yield Lost(OUTSIDE.get(case.options["casting"], "rounded"), outside)
+    yield Lost("rounded", inexact - outside)
+
+
+PROMOTING = (
+    *(add, sub, mul, div, pow, minimum, maximum, remainder, atan2, hypot, copysign),
+    *(logaddexp, nextafter, where, concat, stack, outer, cross, matmul, vecdot),
+    *(tensordot, linear, conv2d, sum, prod, mean, cumulative_sum, cumulative_prod),
+)
+
+
+@audit(*PROMOTING, result=NumericTensor)
+@on_host
+def promotions(case: Case) -> Iterator[Lost]:
+    storage = case.result.dtype.storage
+    if case.result.dtype.is_integer:  # which holds its operands, or they wrap
+        return
+    for x in case.arguments:
+        if isinstance(x, Tensor) and x.dtype.storage != storage:
+            found = conversion.nearest(x.buffer, storage)
+            yield Lost("rounded", _changed(x.buffer, found)[0])

@@ -9,11 +9,19 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-from mdtensor.checking.audits import Audit, Case, findings, is_audited
-from mdtensor.checking.log import FIXES, Key, Log, Lost
+from mdtensor.checking.audits import (
+    FIXES,
+    Audit,
+    Case,
+    Key,
+    Log,
+    Lost,
+    findings,
+    is_audited,
+)
+from mdtensor.dispatch.introspect import switch
 from mdtensor.dispatch.method import Implementation, Selection
 from mdtensor.errors import LossError, OptionError, describe, shown
-from mdtensor.watching import switch
 
 
 class Checked(ContextDecorator):

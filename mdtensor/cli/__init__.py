@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdtensor.cli.errors import ending
-from mdtensor.cli.wording import option
-from mdtensor.wording import writing
+from mdtensor.cli.errors import ending, option
+from mdtensor.errors import writing
 
 
 def main() -> None:

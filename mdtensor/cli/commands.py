@@ -56,7 +56,7 @@ def start(
 def info(as_json: AsJson = False) -> None:
     """Versions, this CPU, and the kernels it gets."""
     from mdtensor.cli import report
-    from mdtensor.cli.info import describe_host
+    from mdtensor.cli.host import describe_host
 
     emit(describe_host(), as_json, report.show_info)
 
@@ -229,7 +229,7 @@ def quantize_weights(
     as_json: AsJson = False,
 ) -> None:
     """Put the weights of MODEL on few bits, leave activations float, write ONNX."""
-    from mdtensor.cli import weights as view
+    from mdtensor.cli import models as view
 
     how = {"method": method, "weight_dtype": weight_dtype, "block_size": block_size}
     how["symmetric"] = not asymmetric
@@ -294,7 +294,7 @@ def verify(
 
     Exit code 1 if not.
     """
-    from mdtensor.cli import verify as view
+    from mdtensor.cli import host as view
 
     facts = view.describe_verdict(quick, emulated, as_json)
     emit(facts, as_json, view.show_verdict)
@@ -321,7 +321,7 @@ def stubs(
 ) -> None:
     """Write .pyi files that tell type checkers the exact class of every call."""
     from mdtensor.cli import report
-    from mdtensor.cli.stubs import write_stubs
+    from mdtensor.cli.host import write_stubs
 
     result = write_stubs(out, tuple(modules or ()), check)
     emit(result, as_json, report.show_stubs)
@@ -343,6 +343,6 @@ def warmup(
     as_json: AsJson = False,
 ) -> None:
     """Compile what models and operations need, so that no later process has to."""
-    from mdtensor.cli.warmup import show_warmup, warm_up
+    from mdtensor.cli.models import show_warmup, warm_up
 
     emit(warm_up(models or (), operation or (), shape or ()), as_json, show_warmup)

@@ -1,5 +1,7 @@
 """How a command ends that cannot do its work: an exit code, and one line."""
 
+from shlex import quote
+
 from mdtensor.errors import MdtensorError
 
 #: The extra that brings each optional package, by the name that is imported.
@@ -72,3 +74,33 @@ def _usage(error: BaseException) -> str:
     command = context.command_path if context else "mdtensor"
     end = "" if message.endswith("?") else "."
     return f"{message[:1].lower()}{message[1:]}{end} See `{command} --help`."
+
+
+# What the library calls its arguments, in the options of the command line.
+#
+# method='gptq' needs samples. Pass them as samples.
+# --method gptq needs samples. Pass them as --data.
+
+#: What has another name here, or is another command.
+NAMES = {
+    "input_shapes": "--shape",
+    "samples": "--data",
+    "strength": "--smooth",
+    "Model.smooth": "--smooth",
+    "Model.quantize_weights": "`mdtensor quantize-weights`",
+    "model.graph.nodes": "`mdtensor run --plan`",
+}
+
+
+def option(name: str, *value: object) -> str:
+    """An argument as an option, as `errors.written` asks for it."""
+    if name == "symmetric":
+        return option("asymmetric", *(not given for given in value))
+    flag = NAMES.get(name, f"--{name.replace('_', '-')}")
+    if not value:
+        return flag
+    (given,) = value
+    if isinstance(given, bool):
+        return flag if given else f"no {flag}"
+    each = given if isinstance(given, list) else [given]
+    return " ".join(f"{flag} {quote(str(one))}" for one in each)

@@ -2,9 +2,12 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,6 +19,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
+
+from mdtensor.errors import DataError
+from mdtensor.kernels.cpu.compilation import Notice
 
 Facts = dict[str, Any]
 #: Columns of what is no terminal: nothing is wrapped there.
@@ -289,3 +295,113 @@ def _show_sizes(console: Console, sizes: dict[str, int]) -> None:
         f"{_kilobytes(sizes['onnxruntime int8 file'])}; weights: "
         f"{shrunk(sizes['float weights'], sizes['int8 weights'])}"
     )
+
+
+# What a user wants to know of an output: the winners of scores, the range of maps.
+
+Array = npt.NDArray[Any]
+FIRST, TOP, ROWS = 8, 5, 8
+
+
+def summary(array: Array, labels: Sequence[str] = ()) -> dict[str, Any]:
+    """Facts about one output, fit for JSON; NaN and infinity are None there.
+
+    Args:
+        array: an output.
+        labels: names of the classes along its last axis, if it holds scores.
+
+    Raises:
+        DataError: there are labels, but not one for each class.
+    """
+    numbers = array[np.isfinite(array)].astype(np.float64)
+    return {
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "range": [float(numbers.min()), float(numbers.max())] if numbers.size else None,
+        "not_finite": array.size - numbers.size,
+        "first": [_plain(v) for v in array.reshape(-1)[:FIRST]],
+        **_winners(array, labels),
+    }
+
+
+def is_scores(array: Array) -> bool:
+    """Whether its rows choose among classes: at most two axes, the last not one."""
+    return array.ndim in (1, 2) and array.shape[-1] > 1 and array.size > 0
+
+
+def _winners(array: Array, labels: Sequence[str]) -> dict[str, Any]:
+    """The best class of every row, and the best few of the first rows."""
+    if not is_scores(array):
+        return {"argmax": None, "top": None}
+    rows = array.reshape(-1, array.shape[-1])
+    if labels and len(labels) != rows.shape[1]:
+        raise DataError(
+            f"there are {len(labels)} labels for {rows.shape[1]} classes",
+            "Give one a line",
+        )
+    return {
+        "argmax": rows.argmax(axis=1).tolist(),
+        "top": [_top(row, labels) for row in rows[:ROWS]],
+    }
+
+
+def _top(row: Array, labels: Sequence[str]) -> list[dict[str, Any]]:
+    order = np.argsort(-row.astype(np.float64), kind="stable")[:TOP]
+    return [
+        {
+            "class": int(i),
+            "label": labels[i] if labels else None,
+            "score": _plain(row[i]),
+        }
+        for i in order
+    ]
+
+
+def _plain(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def compared(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
+    """One output of two networks on the same samples.
+
+    Args:
+        pairs: (float, int8) for each sample.
+
+    Returns:
+        How many rows have the same argmax, if they hold scores; the ratio of signal to
+        noise, None if there is no noise; the largest difference.
+    """
+    signal = noise = largest = 0.0
+    rows = agree = 0
+    for real, coded in pairs:
+        gaps = real.astype(np.float64) - coded
+        signal += float((real.astype(np.float64) ** 2).sum())
+        noise += float((gaps**2).sum())
+        largest = max(largest, float(np.abs(gaps).max(initial=0.0)))
+        if is_scores(real):
+            same = real.argmax(axis=-1) == coded.argmax(axis=-1)
+            rows, agree = rows + same.size, agree + int(same.sum())
+    ratio = _plain(10 * np.log10(signal / noise)) if signal and noise else None
+    return {
+        "rows": rows,
+        "same_argmax": agree,
+        "sqnr_db": ratio,
+        "largest_difference": _plain(largest),
+    }
+
+
+# A bar for what runs models, which compiles their kernels if no process did before.
+
+COMPILING = "compiling kernels, kept for next time ..."
+
+
+@contextmanager
+def working() -> Iterator[Progress]:
+    """A bar on a terminal, and one line there as soon as a kernel is compiled."""
+    with progress() as bar:
+
+        def tell() -> None:
+            bar.console.print(COMPILING, highlight=False)
+
+        with Notice(tell):
+            yield bar

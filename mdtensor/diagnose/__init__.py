@@ -9,24 +9,19 @@ The arrows inside: hints <- source <- spelling, universe, contracts <- table <- 
 
 from __future__ import annotations
 
-from mdtensor.diagnose.contracts import Contract as Contract, contract as contract
-from mdtensor.diagnose.covering import (
-    Coverage as Coverage,
-    Share as Share,
-    coverage as coverage,
-    plan as plan,
-)
 from mdtensor.diagnose.explain import (
+    Coverage as Coverage,
+    Explanation as Explanation,
+    Row as Row,
+    Share as Share,
+    Suggestion as Suggestion,
+    coverage as coverage,
     explain as explain,
     methods as methods,
     methods_with as methods_with,
+    plan as plan,
     suggest as suggest,
     which as which,
-)
-from mdtensor.diagnose.explanation import (
-    Explanation as Explanation,
-    Row as Row,
-    Suggestion as Suggestion,
 )
 from mdtensor.diagnose.finding import (
     Finding as Finding,
@@ -41,3 +36,4 @@ from mdtensor.diagnose.report import (
     rules as rules,
 )
 from mdtensor.diagnose.rule import Rule as Rule
+from mdtensor.diagnose.study import Contract as Contract, contract as contract

@@ -5,18 +5,132 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any
 
-from mdtensor.diagnose.explanation import Explanation, Row, Suggestion, called
-from mdtensor.diagnose.finding import MethodInfo, counted, kind_at
-from mdtensor.diagnose.fixes import Meets, decides, deciding, header, spellings
+from mdtensor.diagnose.finding import MethodInfo, counted, kind_at, witnessed
+from mdtensor.diagnose.fixes import (
+    Meets,
+    deciders,
+    decides,
+    deciding,
+    header,
+    spellings,
+    undecided,
+)
 from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, short, type_name
+from mdtensor.diagnose.report import study_of
 from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
 from mdtensor.diagnose.universe import Universe, check_class, universe_of
+from mdtensor.dispatch.introspect import which as which_runs
 from mdtensor.errors import DispatchError
 from mdtensor.spec.spec import TensorSpec
-from mdtensor.which import which as which_runs
+
+# Answers to questions about one call: data that prints as text of any width.
+
+#: Columns of a text.
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in an explanation.
+
+    Args:
+        method: the method.
+        rank: 1 for the one that runs, or for those that tie; more for the others that
+            fit; 0 for those that do not.
+        reason: why it is where it is.
+    """
+
+    method: MethodInfo
+    rank: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call runs, and why.
+
+    Args:
+        function: the name, with its module.
+        types: of the arguments.
+        winner: the method that runs, if one does.
+        tied: those that fit equally well, if none runs because of that.
+        reason: in a few words.
+        rows: every method, those that fit first.
+        facts: (name, text) for what runs, of an operation of ours: the place of the
+            function, promotion, casts, kernel with instruction set and device, or why
+            the call is refused; see `md.which`.
+    """
+
+    function: str
+    types: tuple[str, ...]
+    winner: MethodInfo | None
+    tied: tuple[MethodInfo, ...]
+    reason: str
+    rows: tuple[Row, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        short = self.function.rpartition(".")[2]
+        lines = [f"{short}({', '.join(self.types)})"]
+        lines.append(f"  => {self.winner}" if self.winner else f"  => {self.reason}")
+        if self.winner:
+            lines.append(f"  why: {self.reason}, of {len(self.rows)} in all")
+        lines += [f"  {name}: {text}" for name, text in self.facts]
+        return "\n".join(_fitted([*lines, *self._listed()]))
+
+    def _listed(self) -> list[str]:
+        """Return a line for each method, in columns where these fit."""
+        names = [row.method.signature for row in self.rows]
+        places = [row.method.location for row in self.rows]
+        wide, far = max(map(len, names), default=0), max(map(len, places), default=0)
+        reasons = max((len(row.reason) for row in self.rows), default=0)
+        if wide + far + reasons + 10 > WIDTH:
+            wide = far = 0
+        return [
+            f"  {row.rank or '-':>2}  {name:<{wide}}  {place:<{far}}  {row.reason}"
+            for row, name, place in zip(self.rows, names, places, strict=True)
+        ]
+
+
+def _fitted(lines: Iterable[str]) -> Iterable[str]:
+    """Yield lines of at most `WIDTH` columns."""
+    for line in lines:
+        if len(line) <= WIDTH:
+            yield line
+        else:
+            text = line.lstrip()
+            indent = " " * (len(line) - len(text))
+            more = f"{indent}    "
+            yield from wrap(text, WIDTH, initial_indent=indent, subsequent_indent=more)
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What makes a call work.
+
+    Args:
+        call: the call, by its types.
+        problem: `ambiguous`, `missing`, or `works`.
+        header: of the method to write; with it the call works, which was tried.
+    """
+
+    call: str
+    problem: str
+    header: str
+
+    def __str__(self) -> str:
+        if not self.header:
+            return f"{self.call}: {self.problem}"
+        return f"{self.call}: {self.problem}. Define\n  {self.header}"
+
+
+def called(function: str, types: Iterable[type]) -> str:
+    """`add(Int8Tensor, int)`."""
+    return f"{function}({', '.join(map(type_name, types))})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,3 +457,132 @@ def _takes(kind: Hint, cls: type, supertypes: bool) -> bool:
     if supertypes:
         return kind.top or derives(cls, kind.members)
     return cls in kind.members and not kind.top
+
+
+# Which method answers how many of the calls that can be made.
+
+
+@dataclass(frozen=True)
+class Share:
+    """The calls that one method answers.
+
+    Args:
+        method: the method.
+        count: how many tuples of types.
+        witness: one of them, which can be made on this host if any can.
+    """
+
+    method: MethodInfo
+    count: int
+    witness: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The calls of a function by what answers them.
+
+    Args:
+        function: its name, with its module.
+        total: how many tuples of types there are.
+        shares: of each method, the largest first; a dead one has count 0.
+        ambiguous: how many tuples several methods fit equally well.
+        missing: how many no method fits.
+    """
+
+    function: str
+    total: int
+    shares: tuple[Share, ...]
+    ambiguous: int
+    missing: int
+
+    def __str__(self) -> str:
+        rows = [(share.method.signature, share.count) for share in self.shares]
+        rows += [("ambiguous", self.ambiguous), ("missing", self.missing)]
+        wide = max(len(name) for name, _ in rows)
+        lines = [f"{self.function}: {self.total} type tuples"]
+        for name, count in rows:
+            part = 100 * count / self.total if self.total else 0
+            lines.append(f"  {name:<{wide}}  {count:>8}  {part:5.1f} %")
+        return "\n".join(lines)
+
+
+def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Coverage:
+    """How many tuples of concrete types each method answers.
+
+    Args:
+        function: an operation or a function of plum.
+        universe: the concrete types, as of `analyze`.
+
+    Raises:
+        OptionError: `function` is neither.
+
+    Example:
+        >>> import plum
+        >>> dispatch = plum.Dispatcher()
+        >>> @dispatch
+        ... def put(a: int): ...
+        >>> found = coverage(put, [bool, int, float])
+        >>> [(share.method.signature, share.count) for share in found.shares]
+        [('put(a: int)', 2)]
+        >>> found.ambiguous, found.missing, found.total
+        (0, 1, 3)
+
+    Source: PyTorch, `dumpComputedTable`.
+    """
+    source(function)
+    study = study_of(function, universe)
+    (found,) = study.sources
+    won: dict[Registered, tuple[int, tuple[type, ...]]] = dict.fromkeys(
+        found.methods, (0, ())
+    )
+    ambiguous = 0
+    tables = study.tables[found].values()
+    for table in tables:
+        for _, cells, answer in table.answers:
+            if answer.winner < 0:
+                ambiguous += cells.count
+                continue
+            method = table.methods[answer.winner]
+            count, witness = won[method]
+            won[method] = count + cells.count, witness or cells.witness
+    shares = [
+        Share(MethodInfo.of(method), count, witnessed(witness))
+        for method, (count, witness) in won.items()
+    ]
+    shares.sort(key=lambda share: (-share.count, share.method.signature))
+    total = sum(table.total for table in tables)
+    # Cell 0 counts the tuples that no method takes.
+    missed = sum(table.cells[0].count for table in tables if 0 in table.cells)
+    return Coverage(found.name, total, tuple(shares), ambiguous, missed)
+
+
+def plan(
+    functions: Any = None, /, universe: Iterable[type] | None = None
+) -> dict[str, tuple[str, ...]]:
+    """The methods after which no call is ambiguous, for each function that has such.
+
+    None of them is superfluous, and all of them were tried: the tables were made anew
+    with them.
+
+    Args:
+        functions: as of `analyze`.
+        universe: the concrete types, as of `analyze`.
+
+    Returns:
+        Headers by function. They are empty where no header can be written.
+
+    Example:
+        >>> import mdtensor as md
+        >>> plan(md.add)
+        {}
+
+    Source: ours.
+    """
+    study = study_of(functions, universe)
+    found: dict[str, tuple[str, ...]] = {}
+    for each, table in study.each_table():
+        if undecided(table):
+            added = deciders(each.methods, table.arity, study.universe)
+            headers = sorted(header(method, each) for method in added)
+            found[each.name] = (*found.get(each.name, ()), *headers)
+    return found

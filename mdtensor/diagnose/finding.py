@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.hints import Hint, short, type_name
-from mdtensor.diagnose.source import Registered
+from mdtensor.diagnose.source import Registered, distribution
 
 LEVELS = ("error", "warning", "info")
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.finding import Finding, MethodInfo
-from mdtensor.diagnose.source import Registered, Source
+from mdtensor.diagnose.source import Registered, Source, distribution
 from mdtensor.diagnose.study import Study
 
 

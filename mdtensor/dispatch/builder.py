@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
+from mdtensor.dispatch.checks import misfits
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     Argument,
@@ -31,7 +32,6 @@ from mdtensor.dispatch.declaration import (
 from mdtensor.dispatch.method import Implementation
 from mdtensor.dispatch.operation import Generic, generic, method, operations
 from mdtensor.errors import RegistrationError, shown
-from mdtensor.fitting import misfits
 
 PREFIXES = ("tensor.", "tile.")
 A_TEXT, A_FUNCTION = "Use a text", "Give a function from specs to a spec"

@@ -12,8 +12,14 @@ import plum
 
 from mdtensor.dispatch import call_errors
 from mdtensor.dispatch.call import TARGET
-from mdtensor.dispatch.checks import check_annotations, check_types, is_of_annotations
-from mdtensor.dispatch.declaration import type_name
+from mdtensor.dispatch.checks import (
+    check_annotations,
+    check_callable,
+    check_rule,
+    check_types,
+    is_of_annotations,
+)
+from mdtensor.dispatch.declaration import Parameters, type_name
 from mdtensor.dispatch.place import place_of
 from mdtensor.errors import (
     DeviceError,
@@ -21,8 +27,6 @@ from mdtensor.errors import (
     PromotionError,
     RegistrationError,
 )
-from mdtensor.fitting import check_callable, check_rule
-from mdtensor.parameters import Parameters
 
 Implementation = Callable[..., Any]
 

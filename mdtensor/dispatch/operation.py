@@ -29,9 +29,10 @@ from warnings import warn
 
 import plum
 
-from mdtensor.arguments import refuse
 from mdtensor.dispatch import call_errors
 from mdtensor.dispatch.call import callable_of, target
+from mdtensor.dispatch.call_errors import refuse
+from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     Described,
@@ -50,7 +51,6 @@ from mdtensor.dispatch.method import (
 )
 from mdtensor.dispatch.numpy_arguments import converting, need_tensors
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
-from mdtensor.fitting import check_rule
 
 _OPERATIONS: dict[str, Generic] = {}
 
@@ -310,7 +310,7 @@ def generic(
         declaration: positional-only parameters are dispatched on, all others are
             handed to the method by keyword.
         deduce: rule that gives the spec of the result for specs of the arguments,
-            see `mdtensor.generics.rules`; nothing is computed.
+            see `mdtensor.generics`; nothing is computed.
         sequence: the one positional parameter is a sequence of tensors, and methods
             take them as `*arrays`.
         category: its family; by default the last name of the module.

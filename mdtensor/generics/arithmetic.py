@@ -337,3 +337,131 @@ def clip(
 
     Source: array API 2024.12, `clip`.
     """
+
+
+# Parts of complex numbers. Results never share memory with their argument.
+
+
+@generic(deduce=component)
+def real(x: Any, /) -> Any:
+    """Return the real part; a copy for real numbers.
+
+    Args:
+        x: any shape.
+
+    Returns:
+        The type of `x`; of complex numbers, the real type of the same precision.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.real(md.asarray([3 + 4j])).tolist()
+        [3.0]
+
+    Source: array API 2024.12, `real`.
+    """
+
+
+@generic(deduce=component)
+def imag(x: Any, /) -> Any:
+    """Return the imaginary part.
+
+    Args:
+        x: any shape, complex.
+
+    Returns:
+        The real type of the same precision.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.imag(md.asarray([3 + 4j])).tolist()
+        [4.0]
+
+    Source: array API 2024.12, `imag`.
+    """
+
+
+@generic(deduce=same)
+def conj(x: Any, /) -> Any:
+    """Return the complex conjugate; a copy for real numbers.
+
+    Args:
+        x: any shape.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.conj(md.asarray([3 + 4j])).tolist()
+        [(3-4j)]
+
+    Source: array API 2024.12, `conj`.
+    """
+
+
+# Rounding to whole numbers, element by element; the type does not change.
+
+
+@generic(deduce=same)
+def floor(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the largest integer that is at most x.
+
+    Args:
+        x: any shape, real or quantized. Integers stay as they are.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.floor(md.asarray([1.5, -1.5])).tolist()
+        [1.0, -2.0]
+
+    Source: array API 2024.12, `floor`.
+    """
+
+
+@generic(deduce=same)
+def ceil(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the smallest integer that is at least x.
+
+    Args:
+        x: any shape, real or quantized. Integers stay as they are.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.ceil(md.asarray([1.5, -1.5])).tolist()
+        [2.0, -1.0]
+
+    Source: array API 2024.12, `ceil`.
+    """
+
+
+@generic(deduce=same)
+def trunc(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return x without its fraction: rounded toward zero.
+
+    Args:
+        x: any shape, real or quantized. Integers stay as they are.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.trunc(md.asarray([1.5, -1.5])).tolist()
+        [1.0, -1.0]
+
+    Source: array API 2024.12, `trunc`.
+    """
+
+
+@generic(deduce=same)
+def round(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the integer nearest to x; ties go to the even one.
+
+    Args:
+        x: any shape. Integers stay as they are; complex numbers round part by part.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.round(md.asarray([0.5, 1.5, -2.5])).tolist()
+        [0.0, 2.0, -2.0]
+
+    Source: array API 2024.12, `round`.
+    """

@@ -4,8 +4,73 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.rules.attention import attended, counted, embedded
+from mdtensor.errors import OptionError, ShapeError, shown
+from mdtensor.promotion import result_type
+from mdtensor.spec.options import flag, number
+from mdtensor.spec.shapes import DYNAMIC, Shape, are_like, broadcast_shapes, is_size
+from mdtensor.spec.spec import TensorSpec
+
+# Shape rules of attention, embedding and one-hot coding.
+
+
+def attended(
+    query: TensorSpec,
+    key: TensorSpec,
+    value: TensorSpec,
+    *,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> TensorSpec:
+    """Infer the promoted type and [..., l, v]."""
+    q, k, v = query.shape, key.shape, value.shape
+    if min(map(len, (q, k, v))) < 2:
+        raise ShapeError("query, key and value need at least 2 axes", "Use [..., l, e]")
+    for name, one, other in (("widths", q[-1], k[-1]), ("lengths", k[-2], v[-2])):
+        if one != other and DYNAMIC not in (one, other):
+            what = "query and key" if name == "widths" else "key and value"
+            raise ShapeError(f"{name} of {what} differ, {one} and {other}")
+    if scale is not None:
+        number(scale, "scale")
+    batch = broadcast_shapes(q[:-2], k[:-2], v[:-2])
+    causal = flag(is_causal, "is_causal")
+    if attn_mask is not None:
+        _check_mask(attn_mask, causal, (*batch, q[-2], k[-2]))
+    return query.with_dtype(result_type(query, key, value)).with_shape(
+        (*batch, q[-2], v[-1])
+    )
+
+
+def _check_mask(mask: Any, is_causal: bool, scores: Shape) -> None:
+    """Raise unless `mask` fits `scores` and is the only mask."""
+    dtype = getattr(mask, "dtype", None)
+    known = dtype if isinstance(dtype, dtypes.DType) else None
+    if known is None or not (known is dtypes.bool_ or known.is_floating):
+        shown = known or type(mask).__name__
+        raise OptionError(f"attn_mask is of {shown}", "Use a tensor of bools or floats")
+    if is_causal:
+        raise OptionError("attn_mask and is_causal are both given", "Pass one")
+    if not are_like(broadcast_shapes(mask.shape, scores), scores):
+        raise ShapeError(f"a mask of shape {mask.shape} does not broadcast to {scores}")
+
+
+def embedded(indices: TensorSpec, weight: TensorSpec) -> TensorSpec:
+    """Infer the type of the weight and [*indices.shape, e]."""
+    if weight.ndim != 2:
+        raise ShapeError(f"weight must have 2 axes, it has {weight.ndim}")
+    return weight.with_shape((*indices.shape, weight.shape[1]))
+
+
+def counted(x: TensorSpec, *, num_classes: int = -1) -> TensorSpec:
+    """Infer int64 and a new last axis, whose size is unknown unless given."""
+    if not is_size(num_classes) or num_classes < -1 or num_classes == 0:
+        raise OptionError(
+            f"num_classes is {shown(num_classes)}", "Use an integer from 1 on, or -1"
+        )
+    size = DYNAMIC if num_classes == -1 else int(num_classes)
+    return x.with_dtype(dtypes.int64).with_shape((*x.shape, size))
 
 
 @generic(deduce=attended)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.spec.elementwise import comparison
+from mdtensor.spec.elementwise import bitwise, comparison, same
 
 
 @generic(deduce=comparison)
@@ -111,4 +111,184 @@ def greater_equal(x1: Any, x2: Any, /) -> Any:
         [False, True]
 
     Source: array API 2024.12, `greater_equal`.
+    """
+
+
+# Logic on bools and bits, element by element.
+
+
+@generic(deduce=bitwise)
+def logical_and(x1: Any, x2: Any, /) -> Any:
+    """Return whether both elements are true.
+
+    Args:
+        x1: any shape, bools.
+        x2: broadcasts against `x1`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_and(md.asarray([True, False]), True).tolist()
+        [True, False]
+
+    Source: array API 2024.12, `logical_and`.
+    """
+
+
+@generic(deduce=bitwise)
+def logical_or(x1: Any, x2: Any, /) -> Any:
+    """Return whether at least one element is true; operands as in `logical_and`.
+
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_or(md.asarray([True, False]), False).tolist()
+        [True, False]
+
+    Source: array API 2024.12, `logical_or`.
+    """
+
+
+@generic(deduce=bitwise)
+def logical_xor(x1: Any, x2: Any, /) -> Any:
+    """Return whether exactly one element is true; operands as in `logical_and`.
+
+    Args:
+        x1: any shape.
+        x2: broadcasts against `x1`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_xor(md.asarray([True, False]), True).tolist()
+        [False, True]
+
+    Source: array API 2024.12, `logical_xor`.
+    """
+
+
+@generic(deduce=same)
+def logical_not(x: Any, /) -> Any:
+    """Return whether x is false.
+
+    Args:
+        x: any shape, bools.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logical_not(md.asarray([True, False])).tolist()
+        [False, True]
+
+    Source: array API 2024.12, `logical_not`.
+    """
+
+
+@generic(deduce=bitwise)
+def bitwise_and(x1: Any, x2: Any, /) -> Any:
+    """Return the bits that are set in both elements.
+
+    Args:
+        x1: any shape, integers or bools.
+        x2: broadcasts against `x1`.
+
+    Returns:
+        The promoted type. Negative integers are two's complement in it.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_and(md.asarray([6, -1]), 3).tolist()
+        [2, 3]
+
+    Source: array API 2024.12, `bitwise_and`.
+    """
+
+
+@generic(deduce=bitwise)
+def bitwise_or(x1: Any, x2: Any, /) -> Any:
+    """Return the bits that are set in at least one element.
+
+    Args:
+        x1: any shape, integers or bools.
+        x2: broadcasts against `x1`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_or(md.asarray([6, -1]), 3).tolist()
+        [7, -1]
+
+    Source: array API 2024.12, `bitwise_or`.
+    """
+
+
+@generic(deduce=bitwise)
+def bitwise_xor(x1: Any, x2: Any, /) -> Any:
+    """Return the bits that are set in exactly one element.
+
+    Args:
+        x1: any shape, integers or bools.
+        x2: broadcasts against `x1`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_xor(md.asarray([6, -1]), 3).tolist()
+        [5, -4]
+
+    Source: array API 2024.12, `bitwise_xor`.
+    """
+
+
+@generic(deduce=same)
+def bitwise_invert(x: Any, /) -> Any:
+    """Invert each bit: -1 - x for signed integers, `not` for bools.
+
+    Args:
+        x: any shape, integers or bools.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_invert(md.asarray([0, 5])).tolist()
+        [-1, -6]
+
+    Source: array API 2024.12, `bitwise_invert`.
+    """
+
+
+@generic(deduce=bitwise)
+def bitwise_left_shift(x1: Any, x2: Any, /) -> Any:
+    """Return x1 · 2**x2, wrapped; 0 once x2 reaches the width of the type.
+
+    Args:
+        x1: any shape, integers.
+        x2: broadcasts against `x1`; from 0.
+
+    Raises:
+        DataError: a count is negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_left_shift(md.asarray([1, -3]), md.asarray([64, 2])).tolist()
+        [0, -12]
+
+    Source: array API 2024.12, `bitwise_left_shift`.
+    """
+
+
+@generic(deduce=bitwise)
+def bitwise_right_shift(x1: Any, x2: Any, /) -> Any:
+    """Return floor(x1 / 2**x2); 0 or -1 once x2 reaches the type's width.
+
+    Args:
+        x1: any shape, integers.
+        x2: broadcasts against `x1`; from 0.
+
+    Raises:
+        DataError: a count is negative.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.bitwise_right_shift(md.asarray([5, -5]), md.asarray([1, 64])).tolist()
+        [2, -1]
+
+    Source: array API 2024.12, `bitwise_right_shift`.
     """

@@ -2,13 +2,113 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.rules import decomposition as rule
+from mdtensor.generics.linalg import check_matrix, check_solvable, check_square
+from mdtensor.spec.elementwise import component
+from mdtensor.spec.options import choice, flag
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
+
+# Shape rules of matrix decompositions.
+
+#: The complex type whose parts are of a real one, under any promotion rules.
+COMPLEX = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
+MODES = ("reduced", "complete")
 
 
-@generic(deduce=rule.triangle)
+class EighResult(NamedTuple):
+    """The result of `eigh`: x = Q · diag(eigenvalues) · Qᴴ, eigenvectors by column."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigResult(NamedTuple):
+    """The result of `eig`: x · V = V · diag(eigenvalues), eigenvectors by column."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class QRResult(NamedTuple):
+    """The result of `qr`: x = Q · R."""
+
+    Q: Any
+    R: Any
+
+
+class SVDResult(NamedTuple):
+    """The result of `svd`: x = U · diag(S) · Vh."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def triangle(x: TensorSpec, *, upper: bool = False) -> TensorSpec:
+    """Infer type and shape of the argument, square matrices."""
+    flag(upper, "upper")
+    check_solvable(x)
+    check_square(x.shape)
+    return x
+
+
+def spectrum(x: TensorSpec) -> TensorSpec:
+    """Infer the real type and [..., m]."""
+    return component(triangle(x)).with_shape(x.shape[:-1])
+
+
+def eigenpairs(x: TensorSpec) -> EighResult:
+    """Infer [..., m] of the real type and [..., m, m] of the argument's type."""
+    return EighResult(spectrum(x), x)
+
+
+def complex_eigenpairs(x: TensorSpec) -> EigResult:
+    """Infer [..., m] and [..., m, m] of the complex type."""
+    values = complex_spectrum(x)
+    return EigResult(values, values.with_shape(x.shape))
+
+
+def complex_spectrum(x: TensorSpec) -> TensorSpec:
+    """Infer [..., m] of the complex type."""
+    values = spectrum(x)
+    return values.with_dtype(COMPLEX[values.dtype])
+
+
+def orthogonal_triangular(x: TensorSpec, *, mode: str = "reduced") -> QRResult:
+    """Infer [..., m, k] and [..., k, n]; k is m or the smaller of m and n."""
+    smaller = _smaller(x)
+    *stack, m, n = x.shape
+    k = m if choice(mode, "mode", MODES) == "complete" else smaller
+    return QRResult(x.with_shape((*stack, m, k)), x.with_shape((*stack, k, n)))
+
+
+def singular_values(x: TensorSpec) -> TensorSpec:
+    """Infer the real type and [..., k]."""
+    return component(x).with_shape((*x.shape[:-2], _smaller(x)))
+
+
+def singular(x: TensorSpec, *, full_matrices: bool = True) -> SVDResult:
+    """Infer [..., m, m], [..., k], [..., n, n]; the outer two cut to k unless full."""
+    values, (*stack, m, n) = singular_values(x), x.shape
+    is_full = flag(full_matrices, "full_matrices")
+    left, right = (m, n) if is_full else values.shape[-1:] * 2
+    return SVDResult(
+        x.with_shape((*stack, m, left)), values, x.with_shape((*stack, right, n))
+    )
+
+
+def _smaller(x: TensorSpec) -> int:
+    check_solvable(x)
+    check_matrix(x.shape)
+    m, n = x.shape[-2:]
+    return DYNAMIC if DYNAMIC in (m, n) else min(m, n)
+
+
+@generic(deduce=triangle)
 def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     """Return the lower triangular L with x = L · Lᴴ.
 
@@ -31,7 +131,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     """
 
 
-@generic(deduce=rule.orthogonal_triangular)
+@generic(deduce=orthogonal_triangular)
 def qr(x: Any, /, *, mode: str = "reduced") -> Any:
     """Return Q with orthonormal columns and upper triangular R with x = Q · R.
 
@@ -58,7 +158,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
     """
 
 
-@generic(deduce=rule.singular)
+@generic(deduce=singular)
 def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
     """Return U, S and Vh with x = U · diag(S) · Vh and orthonormal U and Vhᴴ.
 
@@ -84,7 +184,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
     """
 
 
-@generic(deduce=rule.singular_values)
+@generic(deduce=singular_values)
 def svdvals(x: Any, /) -> Any:
     """Return the singular values of each matrix in descending order.
 
@@ -106,7 +206,7 @@ def svdvals(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=rule.complex_eigenpairs)
+@generic(deduce=complex_eigenpairs)
 def eig(x: Any, /) -> Any:
     """Return the eigenvalues and V with x · V = V · diag(eigenvalues).
 
@@ -131,7 +231,7 @@ def eig(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=rule.complex_spectrum)
+@generic(deduce=complex_spectrum)
 def eigvals(x: Any, /) -> Any:
     """Return the eigenvalues of square matrices, in no particular order.
 
@@ -153,7 +253,7 @@ def eigvals(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=rule.eigenpairs)
+@generic(deduce=eigenpairs)
 def eigh(x: Any, /) -> Any:
     """Return the eigenvalues and Q of symmetric or Hermitian x = Q · diag · Qᴴ.
 
@@ -178,7 +278,7 @@ def eigh(x: Any, /) -> Any:
     """
 
 
-@generic(deduce=rule.spectrum)
+@generic(deduce=spectrum)
 def eigvalsh(x: Any, /) -> Any:
     """Return the eigenvalues of symmetric or Hermitian matrices, ascending.
 

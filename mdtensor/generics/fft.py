@@ -9,11 +9,174 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.rules import fft as rule
+from mdtensor.errors import OptionError, PromotionError, ShapeError, shown
+from mdtensor.spec.elementwise import component
+from mdtensor.spec.options import choice
+from mdtensor.spec.shapes import (
+    DYNAMIC,
+    Shape,
+    integers,
+    is_size,
+    normalize_axes,
+    normalize_axis,
+)
+from mdtensor.spec.spec import TensorSpec
+
+# Shape rules of discrete Fourier transforms.
+
+NORMS = ("backward", "ortho", "forward")
+#: The type of a spectrum of real numbers, by what they are stored in.
+SPECTRA = {
+    dtypes.float32.storage: dtypes.complex64,
+    dtypes.float64.storage: dtypes.complex128,
+}
 
 
-@generic(deduce=rule.transform)
+def transform(
+    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+) -> TensorSpec:
+    """Infer the type of the argument; `axis` gets n elements."""
+    choice(norm, "norm", NORMS)
+    at = normalize_axis(axis, x.ndim)
+    return _with_size(x, at, length(n, x.shape[at]))
+
+
+def transform_to_half(
+    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+) -> TensorSpec:
+    """Infer a complex type; `axis` gets the n // 2 + 1 frequencies from 0."""
+    found = transform(_spectrum(x), n=n, axis=axis, norm=norm)
+    return _with_size(found, axis, _half(found.shape[axis]))
+
+
+def transform_from_half(
+    x: TensorSpec, *, n: Any = None, axis: int = -1, norm: str = "backward"
+) -> TensorSpec:
+    """Infer a real type; `axis` gets n elements, else 2 · (m - 1)."""
+    choice(norm, "norm", NORMS)
+    at = normalize_axis(axis, x.ndim)
+    return _with_size(component(x), at, length(n, _full(x.shape[at])))
+
+
+def transform_n(
+    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+) -> TensorSpec:
+    """Infer the type of the argument; the axes get the sizes `s`."""
+    choice(norm, "norm", NORMS)
+    return _with_sizes(x, *lengths(x.shape, s, axes))
+
+
+def transform_n_to_half(
+    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+) -> TensorSpec:
+    """Infer a complex type; the last axis gets the frequencies from 0."""
+    choice(norm, "norm", NORMS)
+    sizes, order = lengths(x.shape, s, axes)
+    check_some(order)
+    return _with_sizes(_spectrum(x), (*sizes[:-1], _half(sizes[-1])), order)
+
+
+def transform_n_from_half(
+    x: TensorSpec, *, s: Any = None, axes: Any = None, norm: str = "backward"
+) -> TensorSpec:
+    """Infer a real type and the sizes `s`, the last one else 2 · (m - 1)."""
+    choice(norm, "norm", NORMS)
+    return _with_sizes(component(x), *lengths(x.shape, s, axes, is_half=True))
+
+
+def shifted(x: TensorSpec, *, axes: Any = None) -> TensorSpec:
+    """Infer type and shape of the argument, which must have the axes."""
+    normalize_axes(axes, x.ndim)
+    return x
+
+
+def length(n: Any, size: int, name: str = "n") -> int:
+    """Return `n`, or `size` if None.
+
+    Raises:
+        OptionError: n is not an integer, or below 1.
+        ShapeError: the axis is empty.
+    """
+    if n is None:
+        if size == 0:
+            raise ShapeError("the transformed axis is empty", f"Give {name} from 1")
+        return size
+    if not is_size(n) or n < 1:
+        raise OptionError(f"{name} is {shown(n)}", "Use an integer from 1")
+    return int(n)
+
+
+def lengths(
+    shape: Shape, s: Any, axes: Any, *, is_half: bool = False
+) -> tuple[Shape, Shape]:
+    """Return sizes and axes of the transform in order, counted from the front.
+
+    Args:
+        is_half: the last of the axes holds the frequencies from 0 only.
+
+    Raises:
+        OptionError: sizes of some axes only, without saying which, or no integers.
+        ShapeError: axes do not exist, repeat, or are not as many as the sizes.
+    """
+    order = _order(axes, len(shape), s)
+    known = [shape[at] for at in order]
+    if is_half:
+        check_some(order)
+        known[-1] = _full(known[-1])
+    given = [None] * len(order) if s is None else [*integers(s, "s", "Use integers")]
+    if len(given) != len(order):
+        raise ShapeError(f"got {len(given)} sizes for {len(order)} axes", "Pair them")
+    wanted = [None if n == -1 else n for n in given]
+    sizes = [length(n, m, "s") for n, m in zip(wanted, known, strict=True)]
+    return tuple(sizes), order
+
+
+def _order(axes: Any, ndim: int, s: Any) -> Shape:
+    if axes is None:
+        if s is not None and (n := len(integers(s, "s", "Use integers"))) != ndim:
+            problem = f"s has {n} sizes for {ndim} dimensions, no axes are given"
+            raise OptionError(problem, "Name the axes as well")
+        return tuple(range(ndim))
+    given = integers(axes, "axes", "Use integers")
+    normalize_axes(given, ndim)
+    return tuple(normalize_axis(axis, ndim) for axis in given)
+
+
+def check_some(axes: Shape) -> None:
+    """Raise if no axis is left to halve."""
+    if not axes:
+        raise ShapeError("axes is empty", "Name at least one")
+
+
+def _spectrum(x: TensorSpec) -> TensorSpec:
+    if x.dtype.storage not in SPECTRA:
+        raise PromotionError(
+            f"transforms are computed in float32 or float64, not {x.dtype}",
+            "Use astype(x, float32)",
+        )
+    return x.with_dtype(SPECTRA[x.dtype.storage])
+
+
+def _half(size: int) -> int:
+    return DYNAMIC if size == DYNAMIC else size // 2 + 1
+
+
+def _full(size: int) -> int:
+    return DYNAMIC if size == DYNAMIC else max(0, 2 * (size - 1))
+
+
+def _with_size(x: TensorSpec, axis: int, size: int) -> TensorSpec:
+    return _with_sizes(x, (size,), (axis % x.ndim,))
+
+
+def _with_sizes(x: TensorSpec, sizes: Shape, axes: Shape) -> TensorSpec:
+    found = dict(zip(axes, sizes, strict=True))
+    return x.with_shape(found.get(at, size) for at, size in enumerate(x.shape))
+
+
+@generic(deduce=transform)
 def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
     """Return the discrete Fourier transform X[k] = Σ x[j] · ωʲᵏ, over j.
 
@@ -39,7 +202,7 @@ def fft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> 
     """
 
 
-@generic(deduce=rule.transform)
+@generic(deduce=transform)
 def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
     """Return the inverse transform x[j] = Σ X[k] · ω⁻ʲᵏ / n, over k.
 
@@ -65,7 +228,7 @@ def ifft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
     """
 
 
-@generic(deduce=rule.transform_to_half)
+@generic(deduce=transform_to_half)
 def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
     """Return the spectrum of a real signal: X[k] of `fft` for k from 0 to n / 2.
 
@@ -92,7 +255,7 @@ def rfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
     """
 
 
-@generic(deduce=rule.transform_from_half)
+@generic(deduce=transform_from_half)
 def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
     """Return the real signal whose `rfft` is `x`.
 
@@ -119,7 +282,7 @@ def irfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
     """
 
 
-@generic(deduce=rule.transform_from_half)
+@generic(deduce=transform_from_half)
 def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
     """Return the real spectrum of a Hermitian signal, x[-j] = conj(x[j]).
 
@@ -146,7 +309,7 @@ def hfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") ->
     """
 
 
-@generic(deduce=rule.transform_to_half)
+@generic(deduce=transform_to_half)
 def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Any:
     """Return half of the signal whose `hfft` is `x`.
 
@@ -173,7 +336,7 @@ def ihfft(x: Any, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -
     """
 
 
-@generic(deduce=rule.transform_n)
+@generic(deduce=transform_n)
 def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
     """Apply `fft` along each of several axes.
 
@@ -200,7 +363,7 @@ def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") 
     """
 
 
-@generic(deduce=rule.transform_n)
+@generic(deduce=transform_n)
 def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
     """Apply `ifft` along each of several axes.
 
@@ -227,7 +390,7 @@ def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
     """
 
 
-@generic(deduce=rule.transform_n_to_half)
+@generic(deduce=transform_n_to_half)
 def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
     """Apply `rfft` along the last of several axes, then `fft` along the others.
 
@@ -255,7 +418,7 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
     """
 
 
-@generic(deduce=rule.transform_n_from_half)
+@generic(deduce=transform_n_from_half)
 def irfftn(
     x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward"
 ) -> Any:
@@ -285,7 +448,7 @@ def irfftn(
     """
 
 
-@generic(deduce=rule.shifted)
+@generic(deduce=shifted)
 def fftshift(x: Any, /, *, axes: Any = None) -> Any:
     """Rotate the elements along each axis so that frequency 0 is in the middle.
 
@@ -305,7 +468,7 @@ def fftshift(x: Any, /, *, axes: Any = None) -> Any:
     """
 
 
-@generic(deduce=rule.shifted)
+@generic(deduce=shifted)
 def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
     """Rotate the elements along each axis back; undoes `fftshift`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.spec.elementwise import fractional, same
+from mdtensor.spec.elementwise import fractional, predicate, same
 
 
 @generic(deduce=same)
@@ -255,4 +255,292 @@ def hypot(x1: Any, x2: Any, /) -> Any:
         5.0
 
     Source: array API 2024.12, `hypot`.
+    """
+
+
+# Exponentials, logarithms and roots, element by element.
+
+
+@generic(deduce=same)
+def exp(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return e to the power of x.
+
+    Args:
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.exp(md.asarray([0.0])).tolist()
+        [1.0]
+
+    Source: array API 2024.12, `exp`.
+    """
+
+
+@generic(deduce=same)
+def expm1(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return exp(x) - 1, accurate near 0.
+
+    Args:
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.expm1(md.asarray([0.0, 1e-30], dtype=md.float64)).tolist()
+        [0.0, 1e-30]
+
+    Source: array API 2024.12, `expm1`.
+    """
+
+
+@generic(deduce=same)
+def log(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the natural logarithm; NaN below 0, -infinity at 0.
+
+    Args:
+        x: any shape, floating, complex or quantized. Complex logarithms are on the
+            principal branch, with its cut below 0.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.log(md.asarray([1.0, 0.0])).tolist()
+        [0.0, -inf]
+
+    Source: array API 2024.12, `log`.
+    """
+
+
+@generic(deduce=same)
+def log1p(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return log(1 + x), accurate near 0.
+
+    Args:
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.log1p(md.asarray([0.0, 1e-30], dtype=md.float64)).tolist()
+        [0.0, 1e-30]
+
+    Source: array API 2024.12, `log1p`.
+    """
+
+
+@generic(deduce=same)
+def log2(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the logarithm to base 2; limits and branch cut as in `log`.
+
+    Args:
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.log2(md.asarray([8.0, 0.25])).tolist()
+        [3.0, -2.0]
+
+    Source: array API 2024.12, `log2`.
+    """
+
+
+@generic(deduce=same)
+def log10(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the logarithm to base 10; limits and branch cut as in `log`.
+
+    Args:
+        x: any shape, floating, complex or quantized.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.log10(md.asarray([1000.0, 0.1], dtype=md.float64)).tolist()
+        [3.0, -1.0]
+
+    Source: array API 2024.12, `log10`.
+    """
+
+
+@generic(deduce=same)
+def sqrt(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the square root, correctly rounded; NaN below 0.
+
+    Args:
+        x: any shape, floating, complex or quantized. A complex root has a real part
+            of at least 0.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.sqrt(md.asarray([4.0, 2.0], dtype=md.float64)).tolist()
+        [2.0, 1.4142135623730951]
+
+    Source: array API 2024.12, `sqrt`.
+    """
+
+
+@generic(deduce=fractional)
+def logaddexp(x1: Any, x2: Any, /) -> Any:
+    """Return log(exp(x1) + exp(x2)), computed without overflow.
+
+    Args:
+        x1: any shape, real.
+        x2: broadcasts against `x1`; one of the two is floating.
+
+    Raises:
+        PromotionError: no operand is floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.logaddexp(md.asarray([1000.0, 0.0]), -1000.0).tolist()
+        [1000.0, 0.0]
+
+    Source: array API 2024.12, `logaddexp`.
+    """
+
+
+# Classes, signs and neighbours of floating-point numbers.
+
+
+@generic(deduce=predicate)
+def isfinite(x: Any, /) -> Any:
+    """Return whether x is neither infinite nor NaN; True for every integer.
+
+    Args:
+        x: any shape. A complex number is finite if both parts are.
+
+    Returns:
+        BoolTensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.isfinite(md.asarray([1.0, float("inf"), float("nan")])).tolist()
+        [True, False, False]
+
+    Source: array API 2024.12, `isfinite`.
+    """
+
+
+@generic(deduce=predicate)
+def isinf(x: Any, /) -> Any:
+    """Return whether x is infinite; False for every integer.
+
+    Args:
+        x: any shape. A complex number is infinite if one part is.
+
+    Returns:
+        BoolTensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.isinf(md.asarray([1.0, float("inf"), float("nan")])).tolist()
+        [False, True, False]
+
+    Source: array API 2024.12, `isinf`.
+    """
+
+
+@generic(deduce=predicate)
+def isnan(x: Any, /) -> Any:
+    """Return whether x is NaN; False for every integer.
+
+    Args:
+        x: any shape. A complex number is NaN if one part is.
+
+    Returns:
+        BoolTensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.isnan(md.asarray([1.0, float("inf"), float("nan")])).tolist()
+        [False, False, True]
+
+    Source: array API 2024.12, `isnan`.
+    """
+
+
+@generic(deduce=predicate)
+def signbit(x: Any, /) -> Any:
+    """Return whether the sign bit of x is set, also for -0.0 and NaN.
+
+    Args:
+        x: any shape, floating.
+
+    Returns:
+        BoolTensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.signbit(md.asarray([1.0, 0.0, -0.0])).tolist()
+        [False, False, True]
+
+    Source: array API 2024.12, `signbit`.
+    """
+
+
+@generic(deduce=fractional)
+def copysign(x1: Any, x2: Any, /) -> Any:
+    """Return |x1| with the sign bit of x2.
+
+    Args:
+        x1: any shape, real.
+        x2: broadcasts against `x1`; one of the two is floating.
+
+    Raises:
+        PromotionError: no operand is floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.copysign(md.asarray([1.0, 2.0]), md.asarray([-0.0, 5.0])).tolist()
+        [-1.0, 2.0]
+
+    Source: array API 2024.12, `copysign`.
+    """
+
+
+@generic(deduce=fractional)
+def nextafter(x1: Any, x2: Any, /) -> Any:
+    """Return the number next to x1 in the direction of x2, in the promoted type.
+
+    Args:
+        x1: any shape, real.
+        x2: broadcasts against `x1`; one of the two is floating.
+
+    Returns:
+        x2 where they are equal; NaN if either is NaN.
+
+    Raises:
+        PromotionError: no operand is floating.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.nextafter(md.asarray([1.0, 2.0]), 2.0).tolist()
+        [1.0000001192092896, 2.0]
+
+    Source: array API 2024.12, `nextafter`.
+    """
+
+
+# Special functions, element by element.
+
+
+@generic(deduce=same)
+def erf(x: Any, /, *, out: Any = None, rounding: Any = None) -> Any:
+    """Return the error function, 2/√π · ∫ exp(-t²) dt from 0 to x.
+
+    Within 1 ulp in float64; narrower floats are computed in float64, rounded once.
+
+    Args:
+        x: any shape, floating or quantized.
+        out, rounding: grid and rounding rule of a quantized result.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.erf(md.asarray([0.0, float("inf")])).tolist()
+        [0.0, 1.0]
+
+    Source: ONNX `Erf`; PyTorch, `torch.special.erf`.
     """

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.rules.conv import (
-    adaptive_pooling,
-    global_pooling,
-    pooling,
-    pooling1d,
-)
+from mdtensor.generics.conv import adaptive_pooling, global_pooling, pooling, pooling1d
 
 
 @generic(deduce=pooling)

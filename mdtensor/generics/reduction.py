@@ -8,14 +8,109 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdtensor import dtypes
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.rules.reduction import (
-    accumulation,
-    extreme,
-    reduction,
-    spread,
-    verdict,
+from mdtensor.errors import CastError, OptionError, ShapeError, shown
+from mdtensor.promotion import result_type
+from mdtensor.spec.options import flag, number
+from mdtensor.spec.shapes import (
+    Shape,
+    check_nonempty,
+    concat_shape,
+    is_size,
+    longer,
+    normalize_axis,
+    reduced_shape,
 )
+from mdtensor.spec.spec import TensorSpec, is_tensor
+
+# Shape rules of reductions.
+
+#: How far a kind of numbers reaches; a sum may be held in its own kind or above.
+_REACH = {
+    "bool": 0,
+    "signed integer": 1,
+    "unsigned integer": 1,
+    "real floating": 2,
+    "complex floating": 3,
+}
+
+
+def reduction(
+    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """Infer the type of the argument and the reduced shape."""
+    return x.with_shape(reduced_shape(x.shape, axis, flag(keepdims, "keepdims")))
+
+
+def accumulation(
+    x: TensorSpec,
+    *,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    **_: Any,
+) -> TensorSpec:
+    """Infer the reduced shape, in the type of `accumulator`."""
+    result = reduction(x, axis=axis, keepdims=keepdims)
+    return result.with_dtype(accumulator(x.dtype, dtype))
+
+
+def accumulator(source: dtypes.DType, wanted: Any = None) -> dtypes.DType:
+    """Return the type that holds a sum or a product of `source`.
+
+    Without `wanted`, integers and bools widen to 64 bits (array API 2024.12,
+    `sum`).
+
+    Raises:
+        OptionError: `wanted` is not a number type.
+        CastError: `wanted` is real, and `source` is complex.
+    """
+    if wanted is None:
+        return _accumulator(source)
+    found = dtypes.dtype(wanted)
+    if not _REACH.get(found.kind):
+        raise OptionError(f"dtype is {found}", "Use a type of numbers")
+    if source.is_complex and not found.is_complex:
+        raise CastError(
+            f"{found} does not hold what {source} elements add up to",
+            "Use real(x) or abs(x) first",
+        )
+    return found
+
+
+def _accumulator(source: dtypes.DType) -> dtypes.DType:
+    if source.is_floating or source.is_complex:
+        return source
+    return dtypes.uint64 if source.kind == "unsigned integer" else dtypes.int64
+
+
+def extreme(
+    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """Infer as `reduction`; there must be at least one element."""
+    check_nonempty(x.shape, axis)
+    return reduction(x, axis=axis, keepdims=keepdims)
+
+
+def spread(
+    x: TensorSpec,
+    *,
+    axis: Any = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    **_: Any,
+) -> TensorSpec:
+    """Infer as `reduction`; the correction must be a real number."""
+    number(correction, "correction")
+    return reduction(x, axis=axis, keepdims=keepdims)
+
+
+def verdict(
+    x: TensorSpec, *, axis: Any = None, keepdims: bool = False, **_: Any
+) -> TensorSpec:
+    """Infer bool and the reduced shape."""
+    return reduction(x, axis=axis, keepdims=keepdims).with_dtype(dtypes.bool_)
 
 
 @generic(deduce=accumulation)
@@ -254,4 +349,167 @@ def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         [False, True]
 
     Source: array API 2024.12, `any`.
+    """
+
+
+# Shape rules of operations that run along an axis.
+
+
+def accumulated(
+    x: TensorSpec,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+    **_: Any,
+) -> TensorSpec:
+    """Infer the type of a sum; one element longer with the initial value."""
+    extra = int(flag(include_initial, "include_initial"))
+    longer = _resized(x.shape, running_axis(x.shape, axis), extra)
+    return x.with_shape(longer).with_dtype(accumulator(x.dtype, dtype))
+
+
+def running_axis(shape: Shape, axis: int | None) -> int:
+    """Return the axis to run along, counted from the front; None is the only axis.
+
+    Raises:
+        ShapeError: the axis does not exist, or is missing for more than one dimension.
+    """
+    if axis is not None:
+        return normalize_axis(axis, len(shape))
+    if len(shape) != 1:
+        raise ShapeError(f"axis is missing, there are {len(shape)}", "Pass axis=")
+    return 0
+
+
+def differences(
+    x: TensorSpec,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Any = None,
+    append: Any = None,
+    **_: Any,
+) -> TensorSpec:
+    """Infer the promoted type of the joined tensors, `n` elements shorter."""
+    at = normalize_axis(axis, x.ndim)
+    if not is_size(n) or n < 0:
+        raise OptionError(f"n is {shown(n)}", "Use an integer from 0")
+    for name, given in (("prepend", prepend), ("append", append)):
+        _check_tensor(given, name)
+    parts = [part for part in (prepend, x, append) if part is not None]
+    shape = concat_shape([part.shape for part in parts], at)
+    dtype = result_type(*(part.dtype for part in parts))
+    return x.with_dtype(dtype).with_shape(_resized(shape, at, -n))
+
+
+def _check_tensor(given: Any, name: str) -> None:
+    if given is not None and not is_tensor(given):
+        raise OptionError(f"{name} is a {type(given).__name__}", "Use a tensor")
+
+
+def _resized(shape: Shape, axis: int, by: int) -> Shape:
+    return (*shape[:axis], longer(shape[axis], by), *shape[axis + 1 :])
+
+
+# Running sums and products along an axis, and differences of neighbours.
+
+
+@generic(deduce=accumulated)
+def cumulative_sum(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+) -> Any:
+    """Return the running sum y[i] = x[0] + ... + x[i] along `axis`.
+
+    Args:
+        x: one dimension or more.
+        axis: optional in one dimension.
+        dtype: the type to hold the sums, as in `sum`.
+        include_initial: put the empty sum, 0, in front.
+
+    Returns:
+        The type of a sum; one element longer with `include_initial`.
+
+    Raises:
+        ShapeError: the axis does not exist, or is missing for more than one dimension.
+        CastError: as in `sum`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.cumulative_sum(md.asarray([1, 2, 3]), include_initial=True).tolist()
+        [0, 1, 3, 6]
+
+    Source: array API 2024.12, `cumulative_sum`.
+    """
+
+
+@generic(deduce=accumulated)
+def cumulative_prod(
+    x: Any,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
+) -> Any:
+    """Return the running product along `axis`; errors as in `cumulative_sum`.
+
+    Args:
+        x: one dimension or more.
+        axis: optional in one dimension.
+        dtype: the type to hold the products, as in `prod`.
+        include_initial: put the empty product, 1, in front.
+
+    Returns:
+        The type of a product; one element longer with `include_initial`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.cumulative_prod(md.asarray([1, 2, 3])).tolist()
+        [1, 2, 6]
+
+    Source: array API 2024.12, `cumulative_prod`.
+    """
+
+
+@generic(deduce=differences)
+def diff(
+    x: Any,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Any = None,
+    append: Any = None,
+) -> Any:
+    """Return the differences y[i] = x[i + 1] - x[i] along `axis`, taken `n` times.
+
+    Args:
+        x: one dimension or more; numbers.
+        axis: the axis to go along.
+        n: how often; 0 returns `x` with `prepend` and `append` joined to it.
+        prepend: a tensor to put in front of `x` first; sizes off `axis` are equal.
+        append: a tensor to put behind `x`; sizes off `axis` are equal.
+
+    Returns:
+        The promoted type; `n` elements shorter, at least 0. Integers wrap.
+
+    Raises:
+        ShapeError: the axis does not exist, or sizes off it differ.
+        OptionError: `n` is not an integer from 0, or `prepend` or `append` is not a
+            tensor.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.diff(md.asarray([1, 4, 9, 16])).tolist()
+        [3, 5, 7]
+        >>> md.diff(md.asarray([1, 4, 9]), prepend=md.asarray([0])).tolist()
+        [1, 3, 5]
+
+    Source: array API 2024.12, `diff`.
     """

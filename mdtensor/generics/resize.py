@@ -2,10 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fractions import Fraction
+from math import floor, isfinite
 from typing import Any
 
 from mdtensor.dispatch.operation import generic
-from mdtensor.generics.rules.resize import resized, shuffled, unshuffled
+from mdtensor.errors import OptionError, ShapeError, shown
+from mdtensor.spec.options import choice, flag, number
+from mdtensor.spec.shapes import DYNAMIC
+from mdtensor.spec.spec import TensorSpec
+from mdtensor.spec.windows import check_image, pair, single
+
+# Shape rules of image resizing.
+
+MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
+
+
+def resized(
+    x: TensorSpec, *, size: Any, scale_factor: Any, mode: str, align_corners: Any
+) -> TensorSpec:
+    """Infer the type of the argument and [n, c, oh, ow]."""
+    check_image(x.shape)
+    choice(mode, "mode", MODES)
+    if align_corners is not None:
+        flag(align_corners, "align_corners")
+        if mode in MODES[:2]:
+            raise OptionError(
+                f"mode {mode} does not take align_corners", "Leave it None"
+            )
+    if (size is None) == (scale_factor is None):
+        raise OptionError(
+            "size and scale_factor are both given, or neither", "Pass one of them"
+        )
+    if 0 in x.shape[2:]:
+        raise ShapeError(f"the image is empty: {x.shape[2]} by {x.shape[3]}")
+    if size is not None:
+        return x.with_shape((*x.shape[:2], *pair(size, "size", 1)))
+    pairs = zip(x.shape[2:], scales(scale_factor), strict=True)
+    new = [DYNAMIC if n == DYNAMIC else floor(n * scale) for n, scale in pairs]
+    if 0 in new or max(new) >= 2**31:
+        raise ShapeError(f"the new size would be {new[0]} by {new[1]}")
+    return x.with_shape((*x.shape[:2], *new))
+
+
+def scales(scale_factor: Any) -> tuple[Fraction, Fraction]:
+    """Return height and width of `scale_factor`, exactly."""
+    is_many = isinstance(scale_factor, Iterable) and not isinstance(scale_factor, str)
+    given = tuple(scale_factor) if is_many else (scale_factor,) * 2
+    found = [number(value, "scale_factor") for value in given]
+    if len(found) != 2 or not all(value > 0 and isfinite(value) for value in found):
+        raise OptionError(
+            f"scale_factor is {shown(scale_factor)}", "Use one or two numbers above 0"
+        )
+    return Fraction(found[0]), Fraction(found[1])
+
+
+def shuffled(x: TensorSpec, *, upscale_factor: int) -> TensorSpec:
+    """Infer fewer channels in a larger image."""
+    r = single(upscale_factor, "upscale_factor", 1)
+    *batch, channels, height, width = _image_axes(x)
+    if channels != DYNAMIC and channels % r**2:
+        raise ShapeError(f"{channels} channels do not split into {r} x {r} pixels")
+    grown = (DYNAMIC if n == DYNAMIC else n * r for n in (height, width))
+    fewer = DYNAMIC if channels == DYNAMIC else channels // r**2
+    return x.with_shape((*batch, fewer, *grown))
+
+
+def unshuffled(x: TensorSpec, *, downscale_factor: int) -> TensorSpec:
+    """Infer more channels in a smaller image."""
+    r = single(downscale_factor, "downscale_factor", 1)
+    *batch, channels, height, width = _image_axes(x)
+    if any(n != DYNAMIC and n % r for n in (height, width)):
+        raise ShapeError(f"{height} by {width} pixels do not split into {r} x {r}")
+    shrunk = (DYNAMIC if n == DYNAMIC else n // r for n in (height, width))
+    more = DYNAMIC if channels == DYNAMIC else channels * r**2
+    return x.with_shape((*batch, more, *shrunk))
+
+
+def _image_axes(x: TensorSpec) -> tuple[int, ...]:
+    if x.ndim < 3:
+        raise ShapeError(f"an image has at least 3 axes, this has {x.ndim}")
+    return x.shape
 
 
 @generic(deduce=resized)

@@ -13,6 +13,7 @@ from mdtensor.generics.activation import (
     hardswish,
     hardtanh,
     leaky_relu,
+    log_softmax,
     logsigmoid,
     mish,
     prelu,
@@ -21,10 +22,10 @@ from mdtensor.generics.activation import (
     selu,
     sigmoid,
     silu,
+    softmax,
     softplus,
     softsign,
 )
-from mdtensor.generics.shares import log_softmax, softmax
 from mdtensor.kernels.numpy import activation as kernel
 from mdtensor.ops.operands import deduced, on_host
 from mdtensor.promotion import fit_scalar

@@ -9,30 +9,38 @@ from mdtensor.errors import DataError, describe
 from mdtensor.generics.arithmetic import (
     abs,
     add,
+    ceil,
     clip,
+    conj,
     div,
+    floor,
     floor_divide,
+    imag,
     maximum,
     minimum,
     mul,
     neg,
     positive,
     pow,
+    real,
     reciprocal,
     remainder,
+    round,
     sign,
     square,
     sub,
+    trunc,
 )
 from mdtensor.kernels.numpy import arithmetic as kernel, ufunc
-from mdtensor.ops.alike import fast_path
 from mdtensor.ops.operands import (
     PLAIN,
+    Inexact,
     Operand,
     Real,
     binary,
     binary_inexact,
     deduced,
+    fast_path,
     joint_numbers,
     number,
     on_host,
@@ -40,7 +48,13 @@ from mdtensor.ops.operands import (
     unary,
 )
 from mdtensor.tensor import Tensor
-from mdtensor.types import ComplexTensor, FloatingTensor, NumericTensor, RealTensor
+from mdtensor.types import (
+    ComplexTensor,
+    FloatingTensor,
+    IntegerTensor,
+    NumericTensor,
+    RealTensor,
+)
 
 EXACT = 2**53  # below it float64 holds every integer
 PLAIN_FLOATS = frozenset(kind for kind in PLAIN if kind.dtype.is_floating)
@@ -184,3 +198,71 @@ def _limit(bound: Any, x: Tensor) -> Any:
     ):
         return bound
     return number(bound, x.dtype)
+
+
+# Parts of the complex numbers of dense tensors on the host.
+
+
+@method(real)
+def real(x: RealTensor, /) -> Tensor:
+    return unary(real, np.positive, x)
+
+
+@method(real)
+def real(x: ComplexTensor, /) -> Tensor:
+    result: type[Tensor] = deduced(real, x).type
+    return result.wrap(x.buffer.real.copy())
+
+
+@method(imag)
+def imag(x: ComplexTensor, /) -> Tensor:
+    result: type[Tensor] = deduced(imag, x).type
+    return result.wrap(x.buffer.imag.copy())
+
+
+@method(conj)
+def conj(x: NumericTensor, /) -> Tensor:
+    return unary(conj, np.conjugate, x)
+
+
+# Rounding of dense tensors on the host to whole numbers; integers are whole.
+
+
+@method(floor, fast_path=fast_path(unary, floor, np.floor))
+def floor(x: FloatingTensor, /) -> Tensor:
+    return unary(floor, np.floor, x)
+
+
+@method(floor)
+def floor(x: IntegerTensor, /) -> Tensor:
+    return unary(floor, np.positive, x)
+
+
+@method(ceil, fast_path=fast_path(unary, ceil, np.ceil))
+def ceil(x: FloatingTensor, /) -> Tensor:
+    return unary(ceil, np.ceil, x)
+
+
+@method(ceil)
+def ceil(x: IntegerTensor, /) -> Tensor:
+    return unary(ceil, np.positive, x)
+
+
+@method(trunc, fast_path=fast_path(unary, trunc, np.trunc))
+def trunc(x: FloatingTensor, /) -> Tensor:
+    return unary(trunc, np.trunc, x)
+
+
+@method(trunc)
+def trunc(x: IntegerTensor, /) -> Tensor:
+    return unary(trunc, np.positive, x)
+
+
+@method(round, fast_path=fast_path(unary, round, np.rint))
+def round(x: Inexact, /) -> Tensor:
+    return unary(round, np.rint, x)
+
+
+@method(round)
+def round(x: IntegerTensor, /) -> Tensor:
+    return unary(round, np.positive, x)

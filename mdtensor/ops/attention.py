@@ -11,8 +11,7 @@ from mdtensor.generics.attention import (
     scaled_dot_product_attention,
 )
 from mdtensor.kernels.numpy import attention as kernel
-from mdtensor.ops.memory import allocated
-from mdtensor.ops.operands import Dense, deduced, on_host
+from mdtensor.ops.operands import Dense, allocated, deduced, on_host
 from mdtensor.spec.options import number
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor

@@ -1,22 +1,37 @@
 """Comparison of dense tensors on the host."""
 
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 from mdtensor.dispatch.operation import method
+from mdtensor.errors import DataError, describe
 from mdtensor.generics.comparison import (
+    bitwise_and,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
     equal,
     greater,
     greater_equal,
     less,
     less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
     not_equal,
 )
-from mdtensor.kernels.numpy import comparison as kernel
-from mdtensor.ops.alike import fast_path
-from mdtensor.ops.operands import Operand, Real, compared
-from mdtensor.types import BoolTensor
+from mdtensor.kernels.numpy import (
+    arithmetic as arithmetic_kernel,
+    comparison as kernel,
+    ufunc,
+)
+from mdtensor.ops.operands import Operand, Real, compared, fast_path, joint_bits, unary
+from mdtensor.tensor import Tensor
+from mdtensor.types import BoolTensor, IntegerTensor, LogicalTensor
 
 
 def _truth(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
@@ -58,3 +73,81 @@ def greater(x1: Real, x2: Real, /) -> BoolTensor:
 )
 def greater_equal(x1: Real, x2: Real, /) -> BoolTensor:
     return _truth(greater_equal, np.greater_equal, x1, x2)
+
+
+# Truth values and bits of dense tensors on the host.
+
+#: What logic takes: tensors of truth values, and one of Python's.
+Truth = Union[LogicalTensor, bool]
+#: What has bits.
+Bits = Union[IntegerTensor, LogicalTensor, int]
+#: What counts, and shifts.
+Whole = Union[IntegerTensor, int]
+
+
+@method(logical_and)
+def logical_and(x1: Truth, x2: Truth, /) -> Tensor:
+    return _bitwise(logical_and, np.logical_and, x1, x2)
+
+
+@method(logical_or)
+def logical_or(x1: Truth, x2: Truth, /) -> Tensor:
+    return _bitwise(logical_or, np.logical_or, x1, x2)
+
+
+@method(logical_xor)
+def logical_xor(x1: Truth, x2: Truth, /) -> Tensor:
+    return _bitwise(logical_xor, np.logical_xor, x1, x2)
+
+
+@method(logical_not)
+def logical_not(x: LogicalTensor, /) -> Tensor:
+    return unary(logical_not, np.logical_not, x)
+
+
+@method(bitwise_and)
+def bitwise_and(x1: Bits, x2: Bits, /) -> Tensor:
+    return _bitwise(bitwise_and, np.bitwise_and, x1, x2)
+
+
+@method(bitwise_or)
+def bitwise_or(x1: Bits, x2: Bits, /) -> Tensor:
+    return _bitwise(bitwise_or, np.bitwise_or, x1, x2)
+
+
+@method(bitwise_xor)
+def bitwise_xor(x1: Bits, x2: Bits, /) -> Tensor:
+    return _bitwise(bitwise_xor, np.bitwise_xor, x1, x2)
+
+
+@method(bitwise_invert)
+def bitwise_invert(x: Union[IntegerTensor, LogicalTensor], /) -> Tensor:
+    return unary(bitwise_invert, np.invert, x)
+
+
+@method(bitwise_left_shift)
+def bitwise_left_shift(x1: Whole, x2: Whole, /) -> Tensor:
+    return _shifted(bitwise_left_shift, np.left_shift, x1, x2)
+
+
+@method(bitwise_right_shift)
+def bitwise_right_shift(x1: Whole, x2: Whole, /) -> Tensor:
+    return _shifted(bitwise_right_shift, np.right_shift, x1, x2)
+
+
+def _bitwise(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
+    a, b, result = joint_bits(operation, x1, x2)
+    return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))
+
+
+def _shifted(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
+    """NumPy's shifts are defined for every count from 0, unlike those of C."""
+    a, b, result = joint_bits(operation, x1, x2)
+    count = arithmetic_kernel.negatives(b)
+    if count:
+        raise DataError(
+            f"{count} of {b.size} shift counts are negative",
+            "Give counts from 0",
+            describe(operation.__name__, x1, x2),
+        )
+    return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))

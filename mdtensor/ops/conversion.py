@@ -1,18 +1,30 @@
 """Casts of dense tensors on the host, and moves between devices."""
 
+import copy as copying
 from collections.abc import Callable
 from typing import Any, Union
 
 import numpy as np
 
-from mdtensor.device import Device, cpu
+from mdtensor import dtypes, interop
+from mdtensor.coercion import typed_array
+from mdtensor.device import Device, cpu, device as find_device
+from mdtensor.dispatch.call_errors import answered
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
-from mdtensor.errors import CastError, OptionError, checked, shown, type_and_shape
-from mdtensor.generics.conversion import astype, to
+from mdtensor.errors import (
+    CastError,
+    ExchangeError,
+    OptionError,
+    ProtocolError,
+    checked,
+    shown,
+    type_and_shape,
+)
+from mdtensor.generics.creation import astype, to
 from mdtensor.kernels.numpy import conversion as kernel
 from mdtensor.ops.operands import Dense, deduced, spec
-from mdtensor.tensor import Tensor
+from mdtensor.tensor import Tensor, element, from_numpy, leaf
 
 #: What a policy refuses, and what it makes of the others.
 POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
@@ -100,3 +112,129 @@ def to(x: Dense, device: Union[Device, str], /) -> Tensor:
     host = x.device.to_host(x.buffer)
     there = checked("to", (x, device), lambda: target.device.from_host(host))
     return target.wrap(there)
+
+
+# Tensors from values, arrays and other libraries' arrays.
+
+#: DLPack's number for the memory of the host.
+HOST = 1
+#: What has no memory to share.
+_VALUES = frozenset({list, tuple, bool, int, float, complex})
+
+
+@answered
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
+) -> Any:
+    """A tensor of `obj`.
+
+    Args:
+        obj: Python numbers, nested sequences of them, a NumPy array or scalar, a
+            buffer, anything with `__dlpack__`, or a tensor. Sequences may hold NumPy
+            scalars, arrays and tensors.
+        dtype: element type. Otherwise an array's own; of a sequence the common type of
+            the arrays and NumPy scalars in it, for which Python numbers are weak; of
+            Python numbers alone bool, int64 (uint64 from 2**63), float32 or complex64.
+        device: where `obj` is, or cpu, unless given.
+        copy: None shares the memory of arrays and tensors where it can, True never,
+            False always.
+
+    Raises:
+        CastError: a value does not fit `dtype`; nothing is rounded silently except
+            Python floats to the nearest element.
+        ShapeError: ragged sequences.
+        PromotionError: the types in a sequence have no common type.
+        OptionError: `copy` is False, and the memory cannot be shared.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.asarray([1, 2]), md.asarray([1.0]), md.asarray([300], dtype=md.int16)
+        (Int64Tensor[2]([1, 2]), Float32Tensor[1]([1.]), Int16Tensor[1]([300]))
+
+    Source: array API 2024.12, `asarray`.
+    """
+    if copy is not None and not isinstance(copy, (bool, np.bool_)):
+        call, given = f"asarray({type(obj).__name__})", type(copy).__name__
+        raise OptionError(f"copy is a {given}", "Use None, True or False", call)
+    wanted = None if dtype is None else dtypes.dtype(dtype)
+    source = None if type(obj) in _VALUES else _shared(obj)
+    made = _typed(obj, wanted) if source is None else _cast_array(source, wanted)
+    made = made if device is None else to(made, find_device(device))
+    if copy is False and made is not source:
+        call = f"asarray({type(obj).__name__})"
+        raise OptionError("its memory cannot be shared", "Use copy=None", call)
+    return copying.deepcopy(made) if copy and made is source else made
+
+
+def _cast_array(x: Tensor, dtype: DType | None) -> Any:
+    return x if dtype in (None, x.dtype) else astype(x, dtype)
+
+
+def _typed(values: Any, dtype: DType | None) -> Any:
+    """A tensor of Python values, or of an array in foreign byte order."""
+    if isinstance(values, np.ndarray):
+        return _cast_array(from_numpy(values), dtype)
+    found, buffer = typed_array(values, element(dtype, None))
+    return leaf(found).wrap(buffer)
+
+
+def _shared(obj: Any) -> Tensor | None:
+    """The tensor that shares the memory of `obj`; None if there is none."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return from_numpy(obj) if obj.dtype.isnative else None
+    if hasattr(obj, "__dlpack__"):
+        return _imported(obj)
+    if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
+        return _shared(np.asarray(obj))
+    try:
+        return from_numpy(memoryview(obj))
+    except TypeError:
+        return None
+
+
+@answered
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor of another library's array.
+
+    Args:
+        x: an array with `__dlpack__`, in the memory of the host.
+        device: cpu unless given.
+        copy: as in `asarray`.
+
+    Raises:
+        ExchangeError: it is not on the host, or its memory cannot be shared.
+        OptionError: `copy` is False, and `device` another.
+        ProtocolError: it has no `__dlpack__`.
+
+    Example:
+        >>> import mdtensor as md, numpy as np
+        >>> md.from_dlpack(np.asarray([1, 2], np.int8)).tolist()
+        [1, 2]
+
+    Source: array API 2024.12, `from_dlpack`.
+    """
+    if not hasattr(x, "__dlpack__"):
+        call = f"from_dlpack({type(x).__name__})"
+        raise ProtocolError("it has no __dlpack__", "Use asarray", call)
+    shared = x if isinstance(x, Tensor) else _imported(x)
+    return asarray(shared, device=device, copy=copy)
+
+
+def _imported(x: Any) -> Tensor:
+    call = f"from_dlpack({type(x).__name__})"
+    if isinstance(x, type):
+        raise ProtocolError(
+            "a class holds no elements", "Give one of its tensors", call
+        )
+    kind, number = getattr(x, "__dlpack_device__", lambda: (HOST, 0))()
+    if kind != HOST:
+        problem = f"the array is on DLPack's device ({int(kind)}, {number})"
+        raise ExchangeError(problem, "Move it to the host first", call)
+    try:
+        array = interop.imported(x)
+    except (BufferError, RuntimeError, TypeError, AttributeError) as error:
+        problem = f"its memory cannot be shared: {str(error).rstrip('.')}"
+        raise ExchangeError(problem, "", call) from error
+    return from_numpy(array)

@@ -1,16 +1,22 @@
 """Tensors from sizes and numbers, and like others."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
+from math import ceil, isfinite, nan
+from numbers import Complex, Integral, Real
 from typing import Any
 
 import numpy as np
 
+from mdtensor import dtypes
 from mdtensor.device import cpu, device as find_device
+from mdtensor.dispatch.call_errors import answered
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
-from mdtensor.errors import ShapeError, checked, describe
+from mdtensor.errors import CastError, OptionError, ShapeError, checked, describe, shown
 from mdtensor.generics.creation import (
+    check_diagonal,
     empty_like,
     full_like,
     ones_like,
@@ -18,14 +24,14 @@ from mdtensor.generics.creation import (
     triu,
     zeros_like,
 )
-from mdtensor.generics.rules.creation import check_diagonal
+from mdtensor.generics.manipulation import reshape
 from mdtensor.kernels.numpy import creation as kernel
-from mdtensor.ops.answered import answered
-from mdtensor.ops.arrays import asarray
-from mdtensor.ops.memory import allocated
-from mdtensor.ops.operands import Dense, deduced, on_host
-from mdtensor.promotion import DEFAULT_FLOAT
-from mdtensor.spec.shapes import shape_sizes
+from mdtensor.ops.conversion import asarray
+from mdtensor.ops.manipulation import broadcast_arrays
+from mdtensor.ops.operands import Dense, allocated, deduced, on_host
+from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
+from mdtensor.spec.options import flag
+from mdtensor.spec.shapes import is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
 
 
@@ -201,3 +207,195 @@ def tril(x: Dense, /, *, k: int) -> Tensor:
 def triu(x: Dense, /, *, k: int) -> Tensor:
     deduced(triu, x, k=k)
     return x.wrap(kernel.triu(x.buffer, k))
+
+
+# Evenly spaced numbers, and grids of them.
+
+
+@answered
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+) -> Any:
+    """start + i · step for all i from 0 that stay before `stop`.
+
+    Args:
+        start, stop, step: numbers; of one number, it is `stop`, and `start` is 0.
+        dtype: element type; otherwise int64 for integers, else float32. Integers are
+            exact, of any size that `dtype` holds; floats are computed in float64 and
+            rounded. How many there are is always exact.
+        device: cpu unless given.
+
+    Raises:
+        OptionError: a bound is no finite number, or the step is 0.
+        CastError: `dtype` does not hold the numbers; integers hold no fractions.
+        ShapeError: more numbers than memory holds.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.arange(3).tolist(), md.arange(1, 2, 0.5).tolist()
+        ([0, 1, 2], [1.0, 1.5])
+
+    Source: array API 2024.12, `arange`.
+    """
+    given = (0, start) if stop is None else (start, stop)
+    call = describe("arange", *given, step)
+    first, last, width = (_real(value, call) for value in (*given, step))
+    if width == 0:
+        raise OptionError("a step of 0 never arrives", "Use another step", call)
+    is_whole = all(isinstance(value, int) for value in (first, last, width))
+    found = element(dtype, DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
+    count = max(0, ceil((Fraction(last) - Fraction(first)) / Fraction(width)))
+    if is_whole and found.is_integer:
+        _check_ends(first, first + max(count - 1, 0) * width, found, call)
+        made = partial(kernel.whole_range, first, width, count, found.storage)
+    else:
+        _check_fractions(call, found)
+        ends = _float(first, call), _float(width, call)
+        made = partial(kernel.float_range, *ends, count, found.storage)
+    return placed(made, found, device, "arange", *given, step)
+
+
+@answered
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    endpoint: bool = True,
+) -> Any:
+    """`num` numbers from `start` to `stop`, evenly spaced; both ends are exact.
+
+    Args:
+        start, stop: numbers, real or complex.
+        num: how many, from 0.
+        dtype: float32, or complex64 for complex ends, unless given. Computed in float64
+            and rounded; of integers, between integers, exactly and rounded down.
+        device: cpu unless given.
+        endpoint: whether `stop` is the last of them.
+
+    Raises:
+        OptionError: an end is no finite number, `num` no size.
+        CastError: `dtype` does not hold the numbers.
+
+    Example:
+        >>> import mdtensor as md
+        >>> md.linspace(0, 1, 5).tolist(), md.linspace(0, 1, 2, endpoint=False).tolist()
+        ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.5])
+
+    Source: array API 2024.12, `linspace`.
+    """
+    call = describe("linspace", start, stop, num)
+    first, last = (_number(value, call) for value in (start, stop))
+    if not is_size(num) or num < 0:
+        raise OptionError(f"num is {shown(num)}", "Use a size from 0", call)
+    parts = int(num) - 1 if flag(endpoint, "endpoint") else int(num)
+    if dtype is not None and dtypes.dtype(dtype).is_integer:
+        return _whole_between(start, stop, int(num), parts, dtypes.dtype(dtype), device)
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
+    found = element(dtype, DEFAULT_COMPLEX if is_complex else DEFAULT_FLOAT)
+    _check_fractions(call, found)
+    if is_complex and not found.is_complex:
+        raise CastError(f"{found} represents real numbers", "Use complex64", call)
+    made = partial(kernel.linspace, first, last, int(num), parts, found.storage)
+    return placed(made, found, device, "linspace", start, stop, num)
+
+
+def _whole_between(
+    start: Any, stop: Any, num: int, parts: int, dtype: DType, device: Any
+) -> Any:
+    """`linspace` rounded down to an integer type, between integers."""
+    call = describe("linspace", start, stop, num)
+    if not (isinstance(start, Integral) and isinstance(stop, Integral)):
+        raise CastError(f"{dtype} represents whole numbers", "Use whole bounds", call)
+    first, last = int(start), int(stop)
+    _check_ends(first, last, dtype, call)
+    made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
+    return placed(made, dtype, device, "linspace", start, stop, num)
+
+
+def _real(value: Any, call: str) -> Any:
+    """An integer of any size, or a finite float."""
+    if isinstance(value, Integral):
+        return int(value)
+    return _float(value, call)
+
+
+def _number(value: Any, call: str) -> Any:
+    """A finite float, or a complex number of two."""
+    if isinstance(value, Complex) and not isinstance(value, Real):
+        parts = value.real, value.imag
+        return complex(*(_float(part, call) for part in parts))
+    return _float(value, call)
+
+
+def _float(value: Any, call: str) -> float:
+    try:
+        found = float(value) if isinstance(value, Real) else nan
+    except OverflowError:
+        found = nan
+    if not isfinite(found):
+        fix = "Give numbers that float64 holds"
+        raise OptionError("a bound is no finite number", fix, call)
+    return found
+
+
+def _check_fractions(call: str, dtype: DType) -> None:
+    if not (dtype.is_floating or dtype.is_complex):
+        raise CastError(f"{dtype} holds no fractions", "Use a floating type", call)
+
+
+def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
+    if min(first, last) < dtype.minimum or max(first, last) > dtype.maximum:
+        problem = f"{dtype} represents {dtype.minimum} to {dtype.maximum} only"
+        raise CastError(problem, "Use a wider type", call)
+
+
+@answered
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
+    """The coordinates of a grid: each array along its own axis, repeated along others.
+
+    Args:
+        arrays: tensors of at most one axis; each keeps its type.
+        indexing: "ij": the i-th array along axis i; "xy": the first two swapped, as
+            columns and rows of an image.
+
+    Returns:
+        As many read-only views, all of one shape.
+
+    Raises:
+        ShapeError: an array has more than one axis.
+        OptionError: no such `indexing`.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x, y = md.meshgrid(md.asarray([1, 2, 3]), md.asarray([4, 5]))
+        >>> x.tolist(), y.tolist()
+        ([[1, 2, 3], [1, 2, 3]], [[4, 4, 4], [5, 5, 5]])
+
+    Source: array API 2024.12, `meshgrid`.
+    """
+    call = describe("meshgrid", *arrays)
+    if not isinstance(indexing, str) or indexing not in ("xy", "ij"):
+        raise OptionError(f"indexing is {shown(indexing)}", 'Use "xy" or "ij"', call)
+    flat = [reshape(x, (-1,)) for x in arrays]
+    if any(x.ndim > 1 for x in arrays):
+        raise ShapeError(
+            "an array has more than one axis", "Use broadcast_arrays", call
+        )
+    axes = list(range(len(arrays)))
+    if indexing == "xy":
+        axes[:2] = axes[:2][::-1]
+    lines = [
+        reshape(x, tuple(-1 if at == axis else 1 for at in range(len(axes))))
+        for x, axis in zip(flat, axes, strict=True)
+    ]
+    return broadcast_arrays(*lines)

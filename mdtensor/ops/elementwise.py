@@ -16,11 +16,10 @@ from mdtensor.errors import (
     ShapeError,
     checked,
 )
-from mdtensor.kernels.dense import schedule
+from mdtensor.kernels.numpy import threads
 from mdtensor.kernels.numpy.layout import Operand as Elements, address
 from mdtensor.ops.for_each import kernel, number, plain_function, translated
-from mdtensor.ops.memory import allocated
-from mdtensor.ops.operands import Operand, deduced, on_host
+from mdtensor.ops.operands import Operand, allocated, deduced, on_host
 from mdtensor.ops.views import operand
 from mdtensor.promotion import result_type
 from mdtensor.spec.shapes import broadcast_shapes
@@ -186,7 +185,7 @@ def _compute(operation: Any, function: Any, arguments: Any, out: Any) -> Tensor:
         elements = [_apart(x, target.array) for x in elements]
     with translated(function):
         work = kernel().elementwise(function, target, elements)
-        schedule.run(work, target.array.size, "uniform", GRAIN)
+        threads.run(work, target.array.size, "uniform", GRAIN)
     return result
 
 

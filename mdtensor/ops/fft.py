@@ -5,7 +5,7 @@ from typing import Any
 from mdtensor import dtypes
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import OptionError, checked, shown
-from mdtensor.generics.conversion import to
+from mdtensor.generics.creation import to
 from mdtensor.generics.fft import (
     fft,
     fftn,
@@ -17,10 +17,11 @@ from mdtensor.generics.fft import (
     ihfft,
     irfft,
     irfftn,
+    length,
+    lengths,
     rfft,
     rfftn,
 )
-from mdtensor.generics.rules.fft import length, lengths
 from mdtensor.kernels.numpy import fft as kernel
 from mdtensor.ops.operands import Dense, deduced
 from mdtensor.promotion import DEFAULT_FLOAT

@@ -1,5 +1,6 @@
 """One Python function over a range of indices, compiled, on all threads."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,14 +20,82 @@ from mdtensor.errors import (
     OptionError,
     ShapeError,
     checked,
+    describe,
+    shown,
     type_and_shape,
 )
-from mdtensor.kernels.dense import schedule
+from mdtensor.kernels.cpu import isa as refusal
+from mdtensor.kernels.numpy import threads
 from mdtensor.kernels.numpy.layout import Refused
-from mdtensor.ops.refusals import explained
+from mdtensor.kernels.numpy.threads import MOST_THREADS, TEAM
 from mdtensor.ops.views import View
 from mdtensor.spec.options import choice
+from mdtensor.spec.shapes import is_size
 from mdtensor.tensor import Tensor
+
+# What the compiler says of a function that it refuses, in words of this library.
+
+refusal.error = OptionError  # for a MDTENSOR_ISA that kernels refuse, once loaded
+
+#: What is refused, how it is said, and what would work.
+WORDS = (
+    (
+        r"Untyped global name '(\w+)': .* <class 'function'>",
+        "{0} is a function that is not compiled",
+        "Decorate {0} with numba.njit",
+    ),
+    (
+        r"Untyped global name '(\w+)': .* <class '(?:\w+\.)*(\w+)'>",
+        "{0} is {1}, which compiled functions do not take",
+        "Give it as an argument: numbers, and views of tensors",
+    ),
+    (
+        r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'.*",
+        "{1}.{0} is no function of numbers that can be compiled",
+        "Use arithmetic, math, or NumPy's functions of numbers",
+    ),
+    (r"Unknown attribute '(\w+)' of type (\w+)", "{1} has no attribute '{0}'", ""),
+    (
+        r"OptionalType\(.*\) is written to elements of .*",
+        "nothing is returned on one path, a number on another",
+        "Let every path return a number",
+    ),
+    (
+        r"Cannot unify (\S+) and (\S+) for '(\w+)[.\d]*'.*",
+        "{2} is {0} in one place and {1} in another",
+        "Use one name for each",
+    ),
+    (r"(.* is not supported)[. ]*Raised from None", "{0}", ""),
+    (r"(the view is for reading.*)", "{0}", "Use flat_out(x) or ranked_out(x)"),
+    (r"(nothing is written.*)", "{0}", "Let every path return a number"),
+    (r"(NameError.*)", "{0}", "Define it before the call"),
+    (r"(uint64 meets.*)", "{0}", "Write np.uint64(n) of the signed one"),
+    (
+        r"(.* to elements of u?int\d+)",
+        "{0}",
+        "Use astype(x, float32), or elementwise(dtype=float32)",
+    ),
+)
+#: Names of numba's types that Python calls otherwise.
+_TYPES = ((r"Literal\[(\w+)\]\([^)]*\)", r"\1"), (r"\bunicode_type\b", "str"))
+
+
+def explained(reason: str) -> tuple[str, str]:
+    """What is wrong, and what would work; empty where nothing is known.
+
+    Example:
+        >>> explained("Untyped global name 'f': Cannot determine Numba type of "
+        ...           "<class 'function'>")
+        ('f is a function that is not compiled', 'Decorate f with numba.njit')
+    """
+    for theirs, ours in _TYPES:
+        reason = re.sub(theirs, ours, reason)
+    for pattern, problem, fix in WORDS:
+        found = re.fullmatch(pattern, reason)
+        if found:
+            parts = found.groups()
+            return problem.format(*parts), fix.format(*parts)
+    return reason, ""
 
 
 # Indices are checked in the loop, since LLVM vectorizes it anyway and a wrong index
@@ -97,7 +166,7 @@ def _run(
         raise ShapeError("count is no size", "Give an integer from 0 on")
     if isinstance(scheduling, type):
         scheduling = scheduling.__name__.lower()
-    choice(scheduling, "scheduling", tuple(schedule.PIECES))
+    choice(scheduling, "scheduling", tuple(threads.PIECES))
     if not _is_count(grain) or not grain:
         raise OptionError(f"grain is {grain!r}", "Use an integer from 1 on")
     plain = plain_function(function)
@@ -105,7 +174,7 @@ def _run(
     if count:
         with translated(plain):
             work = kernel().indexed(plain, found)
-            schedule.run(work, int(count), scheduling, int(grain))
+            threads.run(work, int(count), scheduling, int(grain))
 
 
 def _is_count(value: Any) -> bool:
@@ -213,3 +282,37 @@ def _place(function: FunctionType, line: int = 0) -> str:
     code = function.__code__
     file = PurePath(code.co_filename).name
     return f"{function.__name__} at {file}:{line or code.co_firstlineno}"
+
+
+# How many threads work on large arrays.
+
+
+def set_num_threads(n: int) -> None:
+    """Let elementwise operations on large arrays use up to `n` threads.
+
+    The default is MDTENSOR_NUM_THREADS, else the cores that the process may use.
+    Results are the same bytes for any number.
+
+    Raises:
+        OptionError: n is no integer from 1 to 64.
+
+    Example:
+        >>> import mdtensor as md
+        >>> before = md.get_num_threads()
+        >>> md.set_num_threads(1)
+        >>> md.get_num_threads()
+        1
+        >>> md.set_num_threads(before)
+    """
+    if not is_size(n) or not 1 <= n <= MOST_THREADS:
+        raise OptionError(
+            f"{shown(n)} is no number of threads",
+            f"Use an integer from 1 to {MOST_THREADS}",
+            describe("set_num_threads", n),
+        )
+    TEAM.size = int(n)
+
+
+def get_num_threads() -> int:
+    """How many threads elementwise operations on large arrays may use."""
+    return TEAM.size

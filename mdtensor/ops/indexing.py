@@ -8,8 +8,14 @@ from mdtensor import dtypes
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import method
 from mdtensor.errors import BoundsError, MdtensorError, WriteError, checked, describe
-from mdtensor.generics.indexing import getitem, setitem, take, take_along_axis
-from mdtensor.generics.rules.indexing import check_value, take_axis
+from mdtensor.generics.indexing import (
+    check_value,
+    getitem,
+    setitem,
+    take,
+    take_along_axis,
+    take_axis,
+)
 from mdtensor.kernels.numpy import indexing as kernel
 from mdtensor.ops.operands import Dense, deduced, number, on_host
 from mdtensor.promotion import is_weak

@@ -22,8 +22,7 @@ from mdtensor.generics.manipulation import (
     unstack,
 )
 from mdtensor.kernels.numpy import manipulation as kernel
-from mdtensor.ops.memory import allocated
-from mdtensor.ops.operands import Dense, deduced, number
+from mdtensor.ops.operands import Dense, allocated, deduced, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
     Shape,

@@ -11,18 +11,42 @@ from mdtensor.generics.math import (
     atan,
     atan2,
     atanh,
+    copysign,
     cos,
     cosh,
+    erf,
+    exp,
+    expm1,
     hypot,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    nextafter,
+    signbit,
     sin,
     sinh,
+    sqrt,
     tan,
     tanh,
 )
-from mdtensor.kernels.dense import trigonometry as kernel
-from mdtensor.ops.operands import Inexact, Real, binary_inexact, unary
+from mdtensor.kernels.numpy import math as kernel
+from mdtensor.ops.operands import (
+    Inexact,
+    Real,
+    binary_inexact,
+    fast_path,
+    joint_inexact,
+    on_host,
+    predicate,
+    unary,
+)
 from mdtensor.tensor import Tensor
-from mdtensor.types import ComplexTensor, FloatingTensor
+from mdtensor.types import ComplexTensor, FloatingTensor, NumericTensor
 
 
 @method(sin)
@@ -103,3 +127,94 @@ def atan2(x1: Real, x2: Real, /) -> Tensor:
 @method(hypot)
 def hypot(x1: Real, x2: Real, /) -> Tensor:
     return binary_inexact(hypot, np.hypot, x1, x2)
+
+
+# Exponentials, logarithms and roots of dense tensors on the host.
+
+
+@method(exp, fast_path=fast_path(unary, exp, np.exp))
+def exp(x: Inexact, /) -> Tensor:
+    return unary(exp, np.exp, x)
+
+
+@method(expm1)
+def expm1(x: FloatingTensor, /) -> Tensor:
+    return unary(expm1, np.expm1, x)
+
+
+@method(expm1)
+def expm1(x: ComplexTensor, /) -> Tensor:
+    return unary(expm1, kernel.expm1, x)
+
+
+@method(log, fast_path=fast_path(unary, log, np.log))
+def log(x: Inexact, /) -> Tensor:
+    return unary(log, np.log, x)
+
+
+@method(log1p)
+def log1p(x: Inexact, /) -> Tensor:
+    return unary(log1p, kernel.log1p, x)
+
+
+@method(log2)
+def log2(x: Inexact, /) -> Tensor:
+    return unary(log2, np.log2, x)
+
+
+@method(log10)
+def log10(x: Inexact, /) -> Tensor:
+    return unary(log10, np.log10, x)
+
+
+@method(sqrt, fast_path=fast_path(unary, sqrt, np.sqrt))
+def sqrt(x: Inexact, /) -> Tensor:
+    return unary(sqrt, np.sqrt, x)
+
+
+@method(logaddexp)
+def logaddexp(x1: Real, x2: Real, /) -> Tensor:
+    return binary_inexact(logaddexp, np.logaddexp, x1, x2)
+
+
+# Classes, signs and neighbours of the floating-point numbers of dense tensors.
+
+
+@method(isfinite)
+def isfinite(x: NumericTensor, /) -> Tensor:
+    return predicate(isfinite, np.isfinite, x)
+
+
+@method(isinf)
+def isinf(x: NumericTensor, /) -> Tensor:
+    return predicate(isinf, np.isinf, x)
+
+
+@method(isnan)
+def isnan(x: NumericTensor, /) -> Tensor:
+    return predicate(isnan, np.isnan, x)
+
+
+@method(signbit)
+def signbit(x: FloatingTensor, /) -> Tensor:
+    return predicate(signbit, np.signbit, x)
+
+
+@method(copysign)
+def copysign(x1: Real, x2: Real, /) -> Tensor:
+    return binary_inexact(copysign, np.copysign, x1, x2)
+
+
+@method(nextafter)
+def nextafter(x1: Real, x2: Real, /) -> Tensor:
+    a, b, result = joint_inexact(nextafter, x1, x2)
+    return result.wrap(kernel.nextafter(a, b, result.dtype.storage))
+
+
+# Special functions of dense tensors on the host.
+
+
+@method(erf)
+def erf(x: FloatingTensor, /) -> Tensor:
+    on_host("erf", x)
+    return x.wrap(kernel.erf(x.buffer))

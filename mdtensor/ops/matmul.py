@@ -11,12 +11,13 @@ from mdtensor.generics.matmul import (
     matmul,
     matrix_power,
     outer,
+    paired_axes,
+    paired_axis,
     tensordot,
     vecdot,
 )
-from mdtensor.generics.rules.matmul import paired_axes, paired_axis
 from mdtensor.kernels.numpy import matmul as kernel, ufunc
-from mdtensor.ops.failures import failing
+from mdtensor.ops.linalg import failing
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 from mdtensor.types import NumericTensor

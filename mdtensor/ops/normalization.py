@@ -10,9 +10,9 @@ from mdtensor.generics.normalization import (
     instance_norm,
     layer_norm,
     normalize,
+    normalized_sizes,
     rms_norm,
 )
-from mdtensor.generics.rules.normalization import normalized_sizes
 from mdtensor.kernels.numpy import normalization as kernel
 from mdtensor.ops.operands import deduced
 from mdtensor.spec.options import number

@@ -3,16 +3,32 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
-from mdtensor.generics.conversion import astype
-from mdtensor.generics.reduction import all, any, max, mean, min, prod, std, sum, var
+from mdtensor.generics.creation import astype
+from mdtensor.generics.reduction import (
+    all,
+    any,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    max,
+    mean,
+    min,
+    prod,
+    running_axis,
+    std,
+    sum,
+    var,
+)
 from mdtensor.kernels.numpy import reduction as kernel
-from mdtensor.ops.operands import Dense, Inexact, deduced
+from mdtensor.ops.operands import Dense, Inexact, deduced, on_host, spec
 from mdtensor.spec.options import number
-from mdtensor.spec.shapes import normalize_axes
+from mdtensor.spec.shapes import normalize_axes, normalize_axis
 from mdtensor.tensor import Tensor
-from mdtensor.types import FloatingTensor, RealTensor
+from mdtensor.types import FloatingTensor, NumericTensor, RealTensor
 
 
 @method(sum)
@@ -102,3 +118,49 @@ def std(
     return x.wrap(
         kernel.std(x.buffer, axes, keepdims, number(correction, "correction"))
     )
+
+
+# Running sums, products and differences of dense tensors on the host.
+
+
+@method(cumulative_sum)
+def cumulative_sum(
+    x: Dense, /, *, axis: int | None, dtype: Any, include_initial: bool
+) -> Tensor:
+    return _running(cumulative_sum, np.add, x, axis, dtype, include_initial)
+
+
+@method(cumulative_prod)
+def cumulative_prod(
+    x: Dense, /, *, axis: int | None, dtype: Any, include_initial: bool
+) -> Tensor:
+    return _running(cumulative_prod, np.multiply, x, axis, dtype, include_initial)
+
+
+def _running(
+    operation: Any,
+    ufunc: np.ufunc,
+    x: Tensor,
+    axis: int | None,
+    dtype: Any,
+    start: bool,
+) -> Tensor:
+    options = {"axis": axis, "dtype": dtype, "include_initial": start}
+    result: type[Tensor] = deduced(operation, x, **options).type
+    at, elements = running_axis(x.shape, axis), cast_first(x, result.dtype)
+    return result.wrap(
+        kernel.cumulative(ufunc, elements, at, result.dtype.storage, start)
+    )
+
+
+@method(diff)
+def diff(
+    x: NumericTensor, /, *, axis: int, n: int, prepend: Any, append: Any
+) -> Tensor:
+    parts = [part for part in (prepend, x, append) if part is not None]
+    on_host("diff", *parts)
+    ends = {"prepend": spec(prepend), "append": spec(append)}
+    result: type[Tensor] = deduced(diff, x, axis=axis, n=n, **ends).type
+    at = normalize_axis(axis, x.ndim)
+    buffers = [part.buffer for part in parts]
+    return result.wrap(kernel.diff(buffers, at, n, result.dtype.storage))

@@ -4,8 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 from mdtensor.dispatch.operation import method
-from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle
-from mdtensor.generics.rules.resize import scales
+from mdtensor.generics.resize import interpolate, pixel_shuffle, pixel_unshuffle, scales
 from mdtensor.kernels.numpy import resize as kernel
 from mdtensor.ops.operands import Dense, deduced
 from mdtensor.spec.windows import single

@@ -1,11 +1,43 @@
 """Dense tensors in order, on the host."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
 from mdtensor.dispatch.operation import method
-from mdtensor.generics.sorting import argsort, sort
+from mdtensor.errors import OptionError, checked, describe
+from mdtensor.generics.sorting import (
+    UniqueAllResult,
+    UniqueCountsResult,
+    UniqueInverseResult,
+    argmax,
+    argmin,
+    argsort,
+    count_nonzero,
+    isin,
+    nonzero,
+    searchsorted,
+    sort,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+    where,
+)
 from mdtensor.kernels.numpy import sorting as kernel
-from mdtensor.ops.operands import deduced
+from mdtensor.ops.operands import (
+    Dense,
+    Operand,
+    Real,
+    deduced,
+    measured,
+    number,
+    on_host,
+)
+from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
-from mdtensor.types import RealTensor
+from mdtensor.types import LogicalTensor, RealTensor
 
 
 @method(sort)
@@ -19,3 +51,111 @@ def argsort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> T
     options = {"axis": axis, "descending": descending, "stable": stable}
     result: type[Tensor] = deduced(argsort, x, **options).type
     return result.wrap(kernel.argsort(x.buffer, axis, descending))
+
+
+# Where elements of dense tensors are, on the host.
+
+
+@method(argmax)
+def argmax(x: RealTensor, /, *, axis: int | None, keepdims: bool) -> Tensor:
+    return _indexed(argmax, kernel.argmax, x, axis, keepdims)
+
+
+@method(argmin)
+def argmin(x: RealTensor, /, *, axis: int | None, keepdims: bool) -> Tensor:
+    return _indexed(argmin, kernel.argmin, x, axis, keepdims)
+
+
+def _indexed(
+    operation: Any,
+    find: Callable[..., Any],
+    x: Tensor,
+    axis: int | None,
+    keepdims: bool,
+) -> Tensor:
+    result: type[Tensor] = deduced(operation, x, axis=axis, keepdims=keepdims).type
+    return result.wrap(find(x.buffer, axis, keepdims))
+
+
+@method(count_nonzero)
+def count_nonzero(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
+    result: type[Tensor] = deduced(count_nonzero, x, axis=axis, keepdims=keepdims).type
+    axes = normalize_axes(axis, x.ndim)
+    return result.wrap(kernel.count_nonzero(x.buffer, axes, keepdims))
+
+
+@method(nonzero)
+def nonzero(x: Dense, /) -> tuple[Tensor, ...]:
+    results = deduced(nonzero, x)
+    pairs = zip(results, kernel.nonzero(x.buffer), strict=True)
+    return tuple(result.type.wrap(at) for result, at in pairs)
+
+
+@method(searchsorted)
+def searchsorted(x1: RealTensor, x2: Real, /, *, side: str, sorter: Any) -> Tensor:
+    given = [x for x in (x1, x2, sorter) if x is not None]
+    on_host("searchsorted", *given)
+    result = deduced(searchsorted, x1, x2, side=side, sorter=sorter).type
+    ascending, wanted = measured(searchsorted, x1, x2)
+    if sorter is not None:
+        _check_indices(sorter.buffer, x1.size, given)
+        ascending = ascending[sorter.buffer]
+    found: Tensor = result.wrap(kernel.searchsorted(ascending, wanted, side))
+    return found
+
+
+def _check_indices(sorter: Any, size: int, given: list[Any]) -> None:
+    if np.any(sorter < 0) or np.any(sorter >= size):
+        raise OptionError(
+            f"sorter holds an index outside of {size} elements",
+            "Use what argsort(x1) gives",
+            describe("searchsorted", *given),
+        )
+
+
+@method(where)
+def where(condition: LogicalTensor, x1: Operand, x2: Operand, /) -> Tensor:
+    dtype = deduced(where, condition, x1, x2).dtype
+    a, b = checked(
+        "where", (condition, x1, x2), lambda: (number(x1, dtype), number(x2, dtype))
+    )
+    chosen = kernel.where(condition.buffer, a, b, dtype.storage)
+    return condition.with_dtype(dtype).wrap(chosen)
+
+
+# The sets of the elements of dense tensors, on the host.
+
+
+@method(unique_all)
+def unique_all(x: Dense, /) -> UniqueAllResult:
+    results = deduced(unique_all, x)
+    pairs = zip(results, kernel.unique(x.buffer), strict=True)
+    return UniqueAllResult(*(result.type.wrap(found) for result, found in pairs))
+
+
+@method(unique_counts)
+def unique_counts(x: Dense, /) -> UniqueCountsResult:
+    results = deduced(unique_counts, x)
+    values, _, _, counts = kernel.unique(x.buffer)
+    return UniqueCountsResult(x.wrap(values), results.counts.type.wrap(counts))
+
+
+@method(unique_inverse)
+def unique_inverse(x: Dense, /) -> UniqueInverseResult:
+    results = deduced(unique_inverse, x)
+    values, _, inverse, _ = kernel.unique(x.buffer)
+    which = results.inverse_indices.type
+    return UniqueInverseResult(x.wrap(values), which.wrap(inverse))
+
+
+@method(unique_values)
+def unique_values(x: Dense, /) -> Tensor:
+    deduced(unique_values, x)
+    return x.wrap(kernel.unique_values(x.buffer))
+
+
+@method(isin)
+def isin(x1: Real, x2: Real, /, *, invert: bool) -> Tensor:
+    result: type[Tensor] = deduced(isin, x1, x2, invert=invert).type
+    x, members = measured(isin, x1, x2)
+    return result.wrap(kernel.isin(x, members, bool(invert)))

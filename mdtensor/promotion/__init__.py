@@ -5,24 +5,23 @@ what their owners do, `pypto` is the rule of its owner; `promotion_rules` choose
 and `docs/reference/promotion.md` shows them all.
 """
 
-from mdtensor.promotion.current import (
-    RULE_SETS as RULE_SETS,
-    current as current,
-    promotion_rules as promotion_rules,
-)
 from mdtensor.promotion.lattice import (
     DEFAULT as DEFAULT,
     DEFAULT_COMPLEX as DEFAULT_COMPLEX,
     DEFAULT_FLOAT as DEFAULT_FLOAT,
     DEFAULT_INTEGER as DEFAULT_INTEGER,
+    RuleSet as RuleSet,
 )
 from mdtensor.promotion.promote import (
+    RULE_SETS as RULE_SETS,
     add_type as add_type,
     can_cast as can_cast,
+    current as current,
+    fit_scalar as fit_scalar,
     is_weak as is_weak,
     promote_types as promote_types,
+    promotion_rules as promotion_rules,
     result_type as result_type,
+    shortened as shortened,
     with_scalar as with_scalar,
 )
-from mdtensor.promotion.ruleset import RuleSet as RuleSet
-from mdtensor.promotion.scalars import fit_scalar as fit_scalar, shortened as shortened

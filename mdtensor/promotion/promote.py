@@ -2,18 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
+from math import ldexp
+from numbers import Complex, Number, Real
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.dtypes import DType
-from mdtensor.errors import OptionError, PromotionError, RegistrationError, shown
-from mdtensor.promotion.current import current
-from mdtensor.promotion.lattice import DEFAULT
-from mdtensor.promotion.ruleset import RuleSet
+from mdtensor.errors import (
+    CastError,
+    OptionError,
+    PromotionError,
+    RegistrationError,
+    shown,
+)
+from mdtensor.promotion.lattice import ARRAY_API, DEFAULT, STRICT, RuleSet
+from mdtensor.promotion.tables import JAX, NUMPY, PYPTO, TORCH
+
+# Python numbers as elements.
+
+
+def fit_scalar(value: Any, target: DType) -> Any:
+    """`value` if an element of type `target` can hold it, else an error.
+
+    Floats and complex numbers hold every number, rounded to nearest: too large is an
+    infinity.
+
+    Raises:
+        OptionError: no number at all.
+        CastError: no integer, or one outside the range of an integer `target`, or a
+            complex number for a real one.
+    """
+    if not isinstance(value, Number):
+        raise OptionError(f"{shown(value)} is no number", "Give a Python number")
+    if target.is_complex:
+        return value if isinstance(value, complex) else _as_float(value)
+    if isinstance(value, Complex) and not isinstance(value, Real):
+        raise CastError(f"{target} represents real numbers; cannot represent {value}")
+    if target.is_floating:
+        return value if isinstance(value, float) else _as_float(value)
+    is_exact = target.is_integer or target.kind == "bool"
+    if is_exact and not _is_element(value, target):
+        raise CastError(
+            f"{target} represents {target.minimum} to {target.maximum}; "
+            f"cannot represent {shown(value)}",
+            "Use astype(x, ...) to a wider type first",
+        )
+    return value
+
+
+def _is_element(value: Any, target: DType) -> bool:
+    return bool(target.minimum <= value <= target.maximum and value == int(value))
+
+
+def _as_float(value: Any) -> Any:
+    try:
+        float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+def shortened(value: Any, target: DType) -> Any:
+    """`value`, or if it has more bits than float64, a float that rounds alike.
+
+    The last of its 53 bits is 1 if any below it was: so rounding to the fewer bits of
+    `target` sees no tie where there is none.
+
+    Source: S. Boldo, G. Melquiond, "When double rounding is odd".
+    """
+    if not isinstance(value, int) or -(2**53) < value < 2**53:
+        return value
+    has_fractions = target.is_floating or target.is_complex
+    is_narrow = has_fractions and target.maximum < sys.float_info.max
+    if not is_narrow:
+        return value
+    rest = abs(value).bit_length() - 53
+    size = abs(value) >> rest
+    size |= size << rest != abs(value)
+    return ldexp(-size if value < 0 else size, rest)
+
+
+# The rule set in force, and how to choose another.
+
+_ALL = (DEFAULT, STRICT, ARRAY_API, NUMPY, JAX, TORCH, PYPTO)
+#: Every rule set by its name.
+RULE_SETS = MappingProxyType({rules.name: rules for rules in _ALL})
+
+_CURRENT: ContextVar[RuleSet] = ContextVar("mdtensor.promotion", default=DEFAULT)
+#: The rule set in force; what it decides can be kept by its identity. Called on every
+#: mixed operation, so it is the variable's own method.
+current: Callable[[], RuleSet] = _CURRENT.get
+
+
+def promotion_rules(name: str) -> AbstractContextManager[RuleSet]:
+    """Promote by the named rules inside a `with` block.
+
+    The choice holds for this thread, or asynchronous task, and for what it awaits; a
+    new thread starts with the default. Comparisons promote nothing, so they are the
+    same under all rules, as are the types of new tensors.
+
+    Args:
+        name: `default`, `strict` (nothing is promoted), `array_api` (what the
+            standard defines, nothing else), `numpy`, `jax`, `torch` or `pypto` (each
+            as its owner promotes).
+
+    Raises:
+        OptionError: there are no such rules.
+
+    Example:
+        >>> import mdtensor as md
+        >>> x, y = md.asarray([1, 2], dtype=md.int32), md.asarray([0.5])
+        >>> x + y
+        Float32Tensor[2]([1.5, 2.5])
+        >>> with md.promotion_rules("numpy"):
+        ...     x + y
+        Float64Tensor[2]([1.5, 2.5])
+        >>> with md.promotion_rules("strict"):
+        ...     x + y
+        Traceback (most recent call last):
+        mdtensor.errors.PromotionError: add(Int32Tensor[2], Float32Tensor[1]) ...
+    """
+    found = RULE_SETS.get(name) if isinstance(name, str) else None
+    if found is None:
+        known = ", ".join(RULE_SETS)
+        raise OptionError(f"no promotion rules {shown(name)}", f"Known are {known}")
+    return _in_force(found)
+
+
+@contextmanager
+def _in_force(rules: RuleSet) -> Iterator[RuleSet]:
+    token = _CURRENT.set(rules)
+    try:
+        yield rules
+    finally:
+        _CURRENT.reset(token)
+
 
 Types = tuple[DType, ...]
 

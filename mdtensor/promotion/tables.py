@@ -7,7 +7,102 @@ tests compare them all.
 
 from __future__ import annotations
 
-from mdtensor.promotion.table import Table
+from functools import reduce
+
+from mdtensor import dtypes
+from mdtensor.dtypes import DType
+from mdtensor.promotion.lattice import RuleSet
+
+# Rule sets that are tables: a cell for each ordered pair of types.
+
+#: The names of types in tables.
+SHORT = {
+    "bool": "b",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+_LONG = {short: name for name, short in SHORT.items()}
+
+#: From the lowest to the highest; within a kind, more bits are higher.
+_KINDS = (
+    "bool",
+    "unsigned integer",
+    "signed integer",
+    "real floating",
+    "complex floating",
+)
+
+Cells = dict[tuple[str, str], str]
+
+
+class Table(RuleSet):
+    """A rule set whose common types of two are looked up.
+
+    More than two are looked up one after the other, the highest first, whatever their
+    order: so a float settles what integers alone do not. float16 and bfloat16, neither
+    of which is higher, stay in the order given.
+
+    Args:
+        name: of the rule set.
+        matrix: a header of types; then for each type, and for each kind of Python
+            scalar but bool, its name and what it becomes with each type of the
+            header. A dot is undefined. A bool takes the type of any tensor.
+    """
+
+    def __init__(self, name: str, matrix: str) -> None:
+        super().__init__(name)
+        self.cells = cells(matrix)
+
+    # Types are folded from the highest down, so that the order of operands never
+    # matters (decision 0008).
+    def join(self, types: tuple[DType, ...]) -> DType | None:
+        common: DType | None
+        common, *rest = sorted(types, key=_height, reverse=True)
+        for lower in rest:
+            if common is not None and common is not lower:
+                common = self._cell(common.name, lower)
+        return common
+
+    def weak(self, tensor: DType, scalar: str) -> DType | None:
+        return tensor if scalar == "bool" else self._cell(scalar, tensor)
+
+    def _cell(self, row: str, column: DType) -> DType | None:
+        found = self.cells.get((row, column.name))
+        return None if found is None else dtypes.dtype(found)
+
+
+def cells(matrix: str) -> Cells:
+    """The defined cells of a matrix, by row and column.
+
+    Example:
+        >>> cells(" b   i8\\ni8  i8  . ")
+        {('int8', 'bool'): 'int8'}
+    """
+    header, *rows = (line.split() for line in matrix.strip().splitlines())
+    return {
+        (_LONG.get(row[0], row[0]), _LONG[column]): _LONG[cell]
+        for row in rows
+        for column, cell in zip(header, row[1:], strict=True)
+        if cell != "."
+    }
+
+
+def _height(dtype: DType) -> tuple[int, int]:
+    kind = _KINDS.index(dtype.kind) if dtype.kind in _KINDS else len(_KINDS)
+    return kind, dtype.bits
+
 
 #: NumPy 2.4.6 with ml_dtypes 0.6.0: `np.promote_types`, and `np.result_type` with a
 #: scalar. ml_dtypes defines bfloat16 with the smallest types only.
@@ -90,3 +185,47 @@ float   f32  f32  f32  f32  f32  f32  f32  f32  f32  f16  bf16 f32  f64  c64  c1
 complex c64  c64  c64  c64  c64  c64  c64  c64  c64  .    c64  c64  c128 c64  c128
     """,
 )
+
+
+# PyPTO's rule set: not a table but a rule, so types of your own take part in it.
+
+_WIDE_KINDS = {"bool", "signed integer", "unsigned integer", "real floating"}
+
+
+class Widths(RuleSet):
+    """A float wins over what is none, then more bits, then a sign, then the first.
+
+    Of Python's numbers an integer takes the type of the tensor, a float makes integers
+    float32. Of complex numbers, and of other kinds, nothing is known.
+    """
+
+    def join(self, types: tuple[DType, ...]) -> DType | None:
+        if not {dtype.kind for dtype in types} <= _WIDE_KINDS:
+            return None
+        return reduce(wider, types)
+
+    def weak(self, tensor: DType, scalar: str) -> DType | None:
+        if scalar == "bool":
+            return tensor
+        if scalar == "complex" or tensor.kind not in _WIDE_KINDS:
+            return None
+        is_kept = scalar == "int" or tensor.is_floating
+        return tensor if is_kept else dtypes.float32
+
+
+def wider(a: DType, b: DType) -> DType:
+    """One of two types; of a truth value's bits, 1 counts.
+
+    Source: PyPTO, `PromoteDataTypes` in `src/ir/op/type_inference.cpp`.
+    """
+    if a.is_floating != b.is_floating:
+        return a if a.is_floating else b
+    first, second = (1 if t.kind == "bool" else t.bits for t in (a, b))
+    if first != second:
+        return a if first > second else b
+    is_second = b.kind == "signed integer" and a.kind != "signed integer"
+    return b if is_second else a
+
+
+#: PyPTO names float64 but gives it no constant and 0 bits; here it has its 64.
+PYPTO = Widths("pypto")

@@ -8,5 +8,8 @@ asked as well.
 
 from __future__ import annotations
 
-from mdtensor.stubs.files import outdated as outdated, places as places
-from mdtensor.stubs.package import Package as Package
+from mdtensor.stubs.package import (
+    Package as Package,
+    outdated as outdated,
+    places as places,
+)

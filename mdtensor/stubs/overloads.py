@@ -3,23 +3,243 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import Any
+from itertools import permutations, product
+from math import prod
+from typing import Any, get_args
 
+from mdtensor.dispatch.method import Method
 from mdtensor.dispatch.operation import Operation
 from mdtensor.dtypes import complex128, float32, int64
-from mdtensor.stubs import wrappers
-from mdtensor.stubs.cover import Box, boxes
-from mdtensor.stubs.kinds import by_kind
-from mdtensor.stubs.probe import SCALARS, Probe, Several, grid_of, takes_dtype
-from mdtensor.stubs.spelling import HOLE, Spelling
-from mdtensor.tensor import leaf
+from mdtensor.operators import Operators
+from mdtensor.stubs.probe import (
+    HOLE,
+    SCALARS,
+    Probe,
+    Several,
+    Spelling,
+    grid_of,
+    takes_dtype,
+)
+from mdtensor.tensor import Tensor, leaf
+
+# Few overloads for a table of many calls.
+#
+# A table says what a call gives for each tuple of argument types. A box is a set of types
+# for each argument, all of whose calls give the same: one overload.
+
+Key = tuple[Any, ...]
+Sides = tuple[frozenset[Any], ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """All calls with arguments of `sides`, which give `result`."""
+
+    sides: Sides
+    result: Any
+
+
+# Boxes cover the table with few overloads: addition needs 45 for 343 calls (decision
+# 0014).
+def boxes(table: Mapping[Key, Any], order: Sequence[Any]) -> list[Box]:
+    """Boxes that hold every call of the table and no other; they may overlap.
+
+    Args:
+        table: the result for each tuple of types.
+        order: all types, in the order in which boxes are looked for.
+
+    Example:
+        >>> table = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 2}
+        >>> [(sorted(map(sorted, b.sides)), b.result) for b in boxes(table, "ab")]
+        [([['a'], ['a', 'b']], 1), ([['a'], ['a', 'b']], 1), ([['b'], ['b']], 2)]
+    """
+    rank = {t: i for i, t in enumerate(order)}
+    by_result: dict[Any, list[Key]] = {}
+    for key in sorted(table, key=lambda key: [rank[t] for t in key]):
+        by_result.setdefault(table[key], []).append(key)
+    found = []
+    for result, keys in by_result.items():
+        found += [Box(sides, result) for sides in _covering(keys)]
+    return found
+
+
+def _covering(keys: list[Key]) -> Iterator[Sides]:
+    inside, missing = set(keys), dict.fromkeys(keys)
+    while missing:
+        seed = next(iter(missing))
+        grown = (_grown(seed, inside, axes) for axes in _axis_orders(len(seed)))
+        best = max(grown, key=lambda sides: sum(key in missing for key in _keys(sides)))
+        for key in _keys(best):
+            missing.pop(key, None)
+        yield best
+
+
+def _axis_orders(count: int) -> Iterator[tuple[int, ...]]:
+    """Every order of few axes; of many, each one first."""
+    if count <= 3:
+        yield from permutations(range(count))
+    else:
+        yield from ((i, *(j for j in range(count) if j != i)) for i in range(count))
+
+
+def _grown(seed: Key, inside: set[Key], axes: Sequence[int]) -> Sides:
+    """The box around `seed` that grew along each axis in turn as far as it could."""
+    sides = [frozenset([t]) for t in seed]
+    for axis in axes:
+        others = [side for i, side in enumerate(sides) if i != axis]
+        rests = list(product(*others))
+        sides[axis] = frozenset(
+            t
+            for t in {key[axis] for key in inside}
+            if all((*rest[:axis], t, *rest[axis:]) in inside for rest in rests)
+        )
+    return tuple(sides)
+
+
+def _keys(sides: Sides) -> Iterator[Key]:
+    return product(*sides)
+
+
+# Overloads for arguments of which only the kind is known.
+
+_RANK = {scalar: rank for rank, scalar in enumerate(SCALARS, 1)}
+Found = tuple[tuple[str, ...], str]
+
+
+def by_kind(
+    spelling: Spelling, exact: list[Box], opaque: list[str], known: set[Key]
+) -> Iterator[Found]:
+    """Types of arguments and of the result, narrow kinds first.
+
+    Kinds are let in if each type of the one combines with each of the other, or if they
+    are the same kind and each type combines with itself.
+
+    Args:
+        spelling: the kinds there are.
+        exact: all calls of leaves.
+        opaque: what a place takes that takes no tensors, empty for the others.
+        known: calls that are overloads of kinds already.
+    """
+    table = {key: box.result for box in exact for key in product(*box.sides)}
+    several = [
+        i for i in range(len(opaque)) if len({k[i] for k in table} - {*SCALARS}) > 1
+    ]
+    met: dict[Key, dict[Key, Any]] = {}
+    for key, result in table.items():
+        met.setdefault(tuple(key[i] for i in several), {})[key] = result
+    accepted: list[tuple[tuple[Any, ...], Any]] = []
+    for kinds in _candidates(spelling, len(several)):
+        found = _results(spelling, met, kinds)
+        least = spelling.least_kind(found.values()) if found else None
+        is_known = any(_holds(wide, kinds) and least == r for wide, r in accepted)
+        if least and not is_known and not set(found) <= known:
+            accepted.append((kinds, least))
+    accepted.reverse()
+    for kinds, least in sorted(accepted, key=lambda pair: _rank(pair[0])):
+        at = dict(zip(several, kinds, strict=True))
+        sides = [{key[i] for key in table} for i in range(len(opaque))]
+        words = tuple(
+            opaque[i] or _spelled(spelling, at.get(i), side)
+            for i, side in enumerate(sides)
+        )
+        yield words, spelling.result(least)
+
+
+def _candidates(spelling: Spelling, count: int) -> Iterator[tuple[Any, ...]]:
+    """Kinds for each place, wide ones first; more than two places are alike."""
+    if count == 2:
+        wide = [kind for kind in spelling.kinds if len(spelling.under(kind)) > 1]
+        pairs = [*product(wide, wide)]
+        yield from sorted(pairs, key=lambda pair: -prod(map(spelling.count, pair)))
+        for scalar in reversed(SCALARS):
+            yield from ((kind, scalar) for kind in wide)
+            yield from ((scalar, kind) for kind in wide)
+    elif count:
+        yield from ((kind,) * count for kind in spelling.kinds)
+
+
+def _results(
+    spelling: Spelling, met: dict[Key, dict[Key, Any]], kinds: Any
+) -> dict[Key, Any]:
+    """The calls of leaves under these kinds; none if some are refused.
+
+    Args:
+        met: all calls by the types in those places that kinds are for.
+    """
+    leaves = [{k} if k in SCALARS else spelling.under(k) for k in kinds]
+    alike = len(set(kinds)) == 1
+    wanted = [(t,) * len(kinds) for t in leaves[0]] if alike else product(*leaves)
+    if not all(types in met for types in wanted):
+        return {}
+    calls = (met.get(types, {}) for types in product(*leaves))
+    return {key: result for inside in calls for key, result in inside.items()}
+
+
+def _holds(wide: tuple[Any, ...], narrow: tuple[Any, ...]) -> bool:
+    return all(issubclass(n, w) for n, w in zip(narrow, wide, strict=True))
+
+
+def _rank(kinds: tuple[Any, ...]) -> int:
+    return max(_RANK.get(kind, 0) for kind in kinds)
+
+
+def _spelled(spelling: Spelling, kind: Any, side: set[Any]) -> str:
+    if kind is None:
+        return spelling.union(side, by_kind=True)
+    return spelling.name(kind) + (" | None" if type(None) in side else "")
+
+
+# Calls with wrappers, classes of `Operators` that are no tensors.
+#
+# Nothing is asked of them, since only their package knows how to make one: their methods
+# are taken at their word, the annotations.
+
+Words = tuple[tuple[str, ...], str]
+
+
+def is_wrapper(hint: Any) -> bool:
+    """Whether it is a class that has the operators, and is no tensor."""
+    return _has_operators(hint) and not issubclass(hint, Tensor)
+
+
+def _has_operators(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Operators)
+
+
+def declared(spelling: Spelling, operation: Operation) -> list[Words]:
+    """The arguments and the result of each method for wrappers."""
+    return [
+        _words(spelling, method)
+        for method in operation.methods
+        if any(is_wrapper(t) for hint in method.signature.types for t in _members(hint))
+    ]
+
+
+def _words(spelling: Spelling, method: Method) -> Words:
+    places = tuple(_union(spelling, hint) for hint in method.signature.types)
+    namespace = inspect.unwrap(method.implementation).__globals__
+    hint = inspect.get_annotations(method.implementation).get("return", Any)
+    if isinstance(hint, str):
+        hint = namespace.get(hint, Any)
+    return places, spelling.name(hint) if _has_operators(hint) else "Any"
+
+
+def _union(spelling: Spelling, hint: Any) -> str:
+    members = _members(hint)
+    words = [spelling.name(t) for t in members if t not in SCALARS]
+    return " | ".join(
+        words + [t.__name__ for t in [*SCALARS][::-1] if t in members][:1]
+    )
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) or (hint,)
+
 
 #: If there are more tuples of types, only those of the first two arguments are asked.
 _ALL = 1100
-_RANK = {scalar: rank for rank, scalar in enumerate(SCALARS, 1)}
 #: What a given dtype may be, and what comes of it.
 _DTYPES = (("DType[_T]", "_T"), ("DTypeName", "Any"))
 
@@ -91,14 +311,14 @@ class Calls:
         several = [box for group in groups if len(group) > 1 for box in group]
         known = {key for box in several for key in product(*box.sides)}
         kinds = by_kind(self.spelling, found, places, known)
-        wrapped = wrappers.declared(self.spelling, operation)
+        wrapped = declared(self.spelling, operation)
         return exact + [Overload(*words) for words in (*kinds, *wrapped)]
 
     def boxes(self, probe: Probe) -> list[Box]:
         """All calls, those first that a type checker must try first."""
         by_all = probe.size <= _ALL
         found = boxes(probe.table(), self._order) if by_all else self._by_two(probe)
-        return sorted(found, key=lambda box: max(map(_rank, box.sides)))
+        return sorted(found, key=lambda box: max(map(_call_rank, box.sides)))
 
     def _by_two(self, probe: Probe) -> list[Box]:
         """The first two arguments choose; the others are what keeps the result."""
@@ -223,5 +443,64 @@ def _with_hole(result: Any, kept: type) -> Any:
     return HOLE if result is kept else result
 
 
-def _rank(side: frozenset[Any]) -> int:
+def _call_rank(side: frozenset[Any]) -> int:
     return max(_RANK.get(t, 0) for t in side)
+
+
+# Overloads as text.
+
+INDENT = "    "
+
+
+def signature(operation: Operation, overload: Overload) -> str:
+    """`(self, x1: A, x2: B, /, *, out: None = None) -> C`."""
+    places = iter(overload.places)
+    words = ["self"]
+    last: Any = inspect.Parameter.POSITIONAL_ONLY
+    for p in operation.signature.parameters.values():
+        if last is p.POSITIONAL_ONLY and p.kind is not last:
+            words.append("/")
+        if p.kind is p.KEYWORD_ONLY and last is not p.KEYWORD_ONLY:
+            words.append("*")
+        last = p.kind
+        if p.kind is p.POSITIONAL_ONLY:
+            words.append(_place(p, next(places)))
+        else:
+            words.append(_option(p, overload.options.get(p.name)))
+    words += ["/"] if last is inspect.Parameter.POSITIONAL_ONLY else []
+    return f"({', '.join(words)}) -> {overload.result}"
+
+
+def _place(parameter: inspect.Parameter, hint: str) -> str:
+    takes_none = hint.endswith("None") and parameter.default is None
+    return f"{parameter.name}: {hint}{' = None' if takes_none else ''}"
+
+
+def _option(parameter: inspect.Parameter, hint: str | None) -> str:
+    annotation = hint or _written(parameter.annotation)
+    is_given = hint not in (None, "None") or parameter.default is parameter.empty
+    default = repr(parameter.default)
+    shown = default if len(default) < 12 else "..."
+    return f"{parameter.name}: {annotation}{'' if is_given else f' = {shown}'}"
+
+
+def _written(annotation: Any) -> str:
+    """An annotation that needs no import."""
+    if isinstance(annotation, str):
+        return annotation
+    is_builtin = getattr(annotation, "__module__", "") == "builtins"
+    return inspect.formatannotation(annotation) if is_builtin else "Any"
+
+
+def function(name: str, signatures: list[str]) -> Iterator[str]:
+    """A function or method, with a decorator if it has several signatures."""
+    for text in signatures:
+        if len(signatures) > 1:
+            yield f"{INDENT}@overload"
+        yield f"{INDENT}def {name}{text}: ..."
+
+
+def call_class(name: str, signatures: list[str]) -> Iterator[str]:
+    """The type of all operations that are called like this."""
+    yield f"class {name}(Call):"
+    yield from function("__call__", signatures)

@@ -6,17 +6,17 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 from mdtensor import dtypes, operators
 from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation, operations
-from mdtensor.stubs import grids, infix, members as creation
-from mdtensor.stubs.attributes import attributes
-from mdtensor.stubs.overloads import Calls
-from mdtensor.stubs.render import INDENT, call_class, function, of_arrays, signature
+from mdtensor.stubs import members as creation, members as infix, sources
+from mdtensor.stubs.members import attributes
+from mdtensor.stubs.overloads import INDENT, Calls, call_class, function, signature
+from mdtensor.stubs.probe import Spelling
 from mdtensor.stubs.sources import Skeleton, namespace
-from mdtensor.stubs.spelling import Spelling
 from mdtensor.tensor import leaf, leaves
 
 #: The module of the calls' types; there is no such module at run time.
@@ -86,8 +86,6 @@ _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
 # Stubs are generated, because overloads by hand are true only until the first change
 # (decision 0014).
-# Stubs stay in git, since a build would need the whole library to make them (decision
-# 0049).
 class Package:
     """Writes stubs.
 
@@ -148,8 +146,6 @@ class Package:
         alike: dict[tuple[str, ...], list[Operation]] = {}
         for _, call in sorted(operations().items()):
             overloads = self.calls.overloads(call.operation)
-            if overloads:
-                overloads = [*overloads, *of_arrays(call.operation)]
             key = tuple(signature(call.operation, o) for o in overloads)
             alike.setdefault(key, []).append(call.operation)
         for key, members in alike.items():
@@ -238,7 +234,7 @@ class Package:
 
     def _grids(self, grid: type) -> str:
         module = sys.modules[grid.__module__]
-        return self._generic(module, grids.skeleton(grid).of(module))
+        return self._generic(module, sources.skeleton(grid).of(module))
 
     def _generic(self, module: ModuleType, text: str) -> str:
         """A module with classes that are generic in a type of tensors."""
@@ -263,3 +259,33 @@ def _tuples(found: Iterable[type]) -> Iterator[str]:
 
 def _joined(*lines: str) -> str:
     return "\n".join(lines) + "\n"
+
+
+# Where stubs lie: beside their modules, or in a folder of the user's.
+
+
+def places(files: dict[str, str], output: Path | None = None) -> dict[Path, str]:
+    """The text of each stub by its path.
+
+    Args:
+        files: texts by the names of modules.
+        output: the folder to hold packages of stubs; beside the modules unless given.
+    """
+    return {_place(name, output): text for name, text in files.items()}
+
+
+def _place(name: str, output: Path | None) -> Path:
+    above, _, last = name.rpartition(".")
+    module = sys.modules.get(name)
+    is_package = hasattr(module, "__path__")
+    if output is not None:
+        path = output.joinpath(*name.split("."))
+        return path / "__init__.pyi" if is_package else path.with_suffix(".pyi")
+    if module is None:
+        return _place(above, None).with_name(f"{last}.pyi")
+    return Path(str(module.__file__)).with_suffix(".pyi")
+
+
+def outdated(files: dict[Path, str]) -> list[Path]:
+    """The stubs that are missing or other than they should be."""
+    return [p for p, text in files.items() if not p.exists() or p.read_text() != text]

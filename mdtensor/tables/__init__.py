@@ -8,8 +8,7 @@
 Methods are written for tags: `def op(tag: Tag[Cpu, Floating], x: Tensor, /)`.
 """
 
-from mdtensor.tables.coordinate import Coordinate as Coordinate
-from mdtensor.tables.kinds import (
+from mdtensor.tables.coordinate import (
     Adaptive as Adaptive,
     BFloat16 as BFloat16,
     BlockSize as BlockSize,
@@ -19,6 +18,7 @@ from mdtensor.tables.kinds import (
     Complex128 as Complex128,
     Contiguity as Contiguity,
     Contiguous as Contiguous,
+    Coordinate as Coordinate,
     Cpu as Cpu,
     Cuda as Cuda,
     Determinism as Determinism,

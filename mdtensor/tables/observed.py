@@ -13,9 +13,9 @@ from mdtensor.errors import (
     PromotionError,
     describe,
 )
-from mdtensor.tables.coordinate import CoordinateType
-from mdtensor.tables.kinds import (
+from mdtensor.tables.coordinate import (
     Contiguous,
+    CoordinateType,
     DeviceType,
     ElementType,
     InPlace,

@@ -12,8 +12,8 @@ from mdtensor.kernels.reference.conv import conv2d_u8s8s32
 from mdtensor.kernels.reference.rounding import round_half_even
 from mdtensor.quant import dtypes
 from mdtensor.quant.certificate import case
+from mdtensor.quant.certificate.case import Array, Case
 from mdtensor.quant.certificate.curves import FUNCTIONS, exp
-from mdtensor.quant.certificate.digest import Array, Case
 from mdtensor.quant.generics import requantize
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized

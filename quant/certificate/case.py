@@ -5,12 +5,18 @@ size of the range. Source: FIPS 202.
 """
 
 import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from mdtensor.kernels.cpu.program.program import Program
+from mdtensor.kernels.cpu.program.step import Step
+from mdtensor.kernels.cpu.threads import split
 
 IntArray = npt.NDArray[Any]
 #: Part of every name: another number, another certificate.
@@ -62,3 +68,66 @@ def ratios(name: str, count: int, taps: int, ties: bool) -> list[Fraction]:
     return [
         Fraction(2**23 + m, 2 ** (23 + shift + i % 3)) for i, m in enumerate(mantissas)
     ]
+
+
+# A case, and the hash of the results of many.
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One computation that two ways must agree on.
+
+    Args:
+        kernel: what is tested; cases of one kernel are counted together.
+        name: which case of it.
+        computed: the result on this many threads, by this process's runway.
+        expected: the result by the oracle.
+        is_quick: it belongs to the part that compiles in seconds.
+    """
+
+    kernel: str
+    name: str
+    computed: Callable[[int], Array]
+    expected: Callable[[], Array]
+    is_quick: bool = False
+
+    @property
+    def title(self) -> str:
+        """What it is called, and ordered by."""
+        return f"{self.kernel}: {self.name}"
+
+
+def digest(results: Iterable[tuple[str, Array]]) -> str:
+    """SHA-256 of arrays with their titles, in the order given."""
+    text = hashlib.sha256()
+    for title, array in results:
+        portable = array.astype(array.dtype.newbyteorder("<"))
+        shape = "x".join(map(str, array.shape))
+        text.update(f"{title} {array.dtype.name} {shape}\n".encode())
+        text.update(np.ascontiguousarray(portable).tobytes())
+    return text.hexdigest()
+
+
+# A step on some threads: the one place of the certificate that knows of threads.
+
+#: What every kernel is run on.
+THREADS = (1, 2)
+
+
+# Even short steps are split, because the pieces matter here and not the threads
+# (decision 0027).
+def cut_short_steps() -> None:
+    """Share out steps among threads that are too short to gain by it."""
+    split.PIECE_NANOSECONDS = 1
+
+
+def run(step: Step, arrays: tuple[Any, ...], threads: int) -> Any:
+    """The result of a step: on one thread as a call, on more as a program."""
+    if threads == 1:
+        return step(*arrays)
+    program = Program()
+    slots = [program.input(array.shape, array.dtype) for array in arrays]
+    executable = program.build([program.append(step, *slots)])
+    return executable(*arrays, threads=threads)[0]

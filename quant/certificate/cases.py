@@ -11,7 +11,7 @@ from mdtensor.quant.certificate import (
     products,
     rules,
 )
-from mdtensor.quant.certificate.digest import Case
+from mdtensor.quant.certificate.case import Case
 
 
 @cache

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.kernels.reference import elementwise, pool, reduction
+from mdtensor.kernels.reference import conv, elementwise
 from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.digest import Case
-from mdtensor.quant.certificate.stepping import run
+from mdtensor.quant.certificate.case import Case, run
 
 #: (zero points of both inputs, of the result, clamp).
 GRIDS = (((0, 3), 128, (0, 255)), ((9, 255), 0, (7, 201)))
@@ -121,7 +120,7 @@ def largest(size: Any, window: Any, stride: Any, padding: Any) -> Case:
     return Case(
         *(kernel, name),
         lambda threads: run(steps.MaxPool(*step), (x,), threads),
-        lambda: pool.max_pool_u8(x, *step),
+        lambda: conv.max_pool_u8(x, *step),
     )
 
 
@@ -140,7 +139,7 @@ def averages(
         lambda threads: run(
             steps.AvgPool(*step, **grid, count_include_pad=is_counted), (x,), threads
         ),
-        lambda: pool.avg_pool_u8(x, *step, ratio, 9, 12, 3, 250, is_counted),
+        lambda: conv.avg_pool_u8(x, *step, ratio, 9, 12, 3, 250, is_counted),
     )
 
 
@@ -153,7 +152,7 @@ def mean(pixels: int, channels: int) -> Case:
         lambda threads: run(
             steps.Mean(ratio, 118, 90, (3, 250), keepdims=False), (x,), threads
         ),
-        lambda: reduction.mean_u8u8(x, ratio, 118, 90, 3, 250),
+        lambda: elementwise.mean_u8u8(x, ratio, 118, 90, 3, 250),
     )
 
 

@@ -14,7 +14,7 @@ from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import conv, matmul
 from mdtensor.kernels.reference.rounding import requantize_s32u8
 from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.digest import Case
+from mdtensor.quant.certificate.case import Case
 
 SLACK = 64  # readable bytes behind the activations
 # (h, w, c), kernel, stride, (top, left, bottom, right), dilation

@@ -11,7 +11,7 @@ from mdtensor.kernels.reference.conv import conv2d_u8s8s32, padded_taps
 from mdtensor.quant import dtypes
 from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.calls import nearest, rounded, steps_of, to
-from mdtensor.quant.certificate.digest import Array, Case
+from mdtensor.quant.certificate.case import Array, Case
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
 

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.cpu import moves
+from mdtensor.kernels.cpu.program import steps
 from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.digest import Case
-from mdtensor.quant.certificate.stepping import run
+from mdtensor.quant.certificate.case import Case, run
 
 SHAPE = (2, 6, 5, 33)
 #: Views of codes of SHAPE: rows in a row, single bytes, from behind, and one for many.
@@ -35,7 +34,7 @@ def cases() -> Iterator[Case]:
 
 def moved(name: str, look: Callable[[Any], Any]) -> Case:
     x = case.unsigned("any", f"move: {name}: x", SHAPE)
-    step = moves.Move(look)
+    step = steps.Move(look)
     return Case("move", name, lambda threads: run(step, (x,), threads), lambda: look(x))
 
 
@@ -43,7 +42,7 @@ def taken(axis: int) -> Case:
     name = f"axis {axis}"
     places = PLACES[SHAPE[axis] > PLACES]
     x = case.unsigned("any", f"take: {name}: x", SHAPE)
-    step = moves.Take(places, axis)
+    step = steps.Take(places, axis)
     return Case(
         *("take", name),
         lambda threads: run(step, (x,), threads),
@@ -56,7 +55,7 @@ def joined(axis: int) -> Case:
     shape = (*SHAPE[:axis], 3, *SHAPE[axis + 1 :])
     x = case.unsigned("any", f"concat: {name}: x", SHAPE)
     y = case.unsigned("any", f"concat: {name}: y", shape)
-    step = moves.Concat(axis)
+    step = steps.Concat(axis)
     return Case(
         *("concat", name),
         lambda threads: run(step, (x, y), threads),

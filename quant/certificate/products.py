@@ -10,8 +10,7 @@ import numpy as np
 from mdtensor.kernels.cpu.program import products
 from mdtensor.kernels.reference import conv, matmul
 from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.digest import Case
-from mdtensor.quant.certificate.stepping import run
+from mdtensor.quant.certificate.case import Case, run
 
 #: Rows, inner size, columns: around the sizes of tiles, and with a rest.
 PRODUCTS = (

@@ -14,20 +14,14 @@ import mdtensor as md
 from mdtensor import OptionError
 from mdtensor.kernels.presets.grid import Grid
 from mdtensor.kernels.reference.conv import conv2d_u8s8s32
-from mdtensor.kernels.reference.presets import (
-    onnx,
-    ort,
-    tflite,
-    tflite_softmax,
-    xnnpack,
-)
+from mdtensor.kernels.reference.presets import onnx, ort, tflite, xnnpack
 from mdtensor.quant.certificate import case as draw
 from mdtensor.quant.certificate.calls import codes_on, every_code, steps_of
+from mdtensor.quant.certificate.case import Array, Case
 from mdtensor.quant.certificate.curves import FUNCTIONS, NEVER_TIES, OPTIONS, value
-from mdtensor.quant.certificate.digest import Array, Case
 from mdtensor.quant.dtypes import qint8, quint8
 from mdtensor.quant.generics import quantize, requantize
-from mdtensor.quant.presets.limits import BOUNDED
+from mdtensor.quant.presets.calls import BOUNDED
 from mdtensor.quant.presets.table import TABLE
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
@@ -68,7 +62,7 @@ ORACLES: dict[str, dict[str, Oracle]] = {
         "add": tflite.add_ref,
         "linear": tflite.linear_ref,
         "products": tflite.products_ref,
-        "softmax": tflite_softmax.softmax_ref,
+        "softmax": tflite.softmax_ref,
         "mean": tflite.mean_ref,
     },
     "tflite_opt": _LITERT
@@ -79,12 +73,12 @@ ORACLES: dict[str, dict[str, Oracle]] = {
         "add of quint8": tflite.add_opt_u8,
         "products": tflite.products_opt,
         "depthwise, one scale": tflite.products_ref,  # 4 channels, which fill no vector
-        "softmax": tflite_softmax.softmax_opt,
+        "softmax": tflite.softmax_opt,
         "mean": tflite.mean_opt,
     },
     "xnnpack_x86": _LITERT
     | _XNNPACK
-    | {"softmax": tflite_softmax.softmax_opt, "mean": xnnpack.mean},
+    | {"softmax": tflite.softmax_opt, "mean": xnnpack.mean},
     "xnnpack_arm": _XNNPACK
     | {"mul": xnnpack.mul_arm, "depthwise, one scale": xnnpack.products_arm},
 }

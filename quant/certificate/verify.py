@@ -1,15 +1,130 @@
 """Does this machine conform? Runs against the oracle, hashes against the published."""
 
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mdtensor.quant.certificate import published
+from mdtensor.kernels.cpu import isa
+from mdtensor.quant.certificate.case import THREADS, Array, Case, digest
 from mdtensor.quant.certificate.cases import ORACLE, chosen, costs
-from mdtensor.quant.certificate.digest import Array, Case, digest
-from mdtensor.quant.certificate.runs import Run, compute, runways
-from mdtensor.quant.certificate.stepping import THREADS
+
+# Every runway of this CPU on every number of threads, each in a process of its own.
+
+
+@dataclass(frozen=True)
+class Run:
+    """One runway on some threads.
+
+    Args:
+        runway: a value of MDTENSOR_ISA.
+        threads: how many.
+        results: one for each case, or none if the process failed.
+        problem: why it failed.
+        seconds: that it took, compilation included.
+    """
+
+    runway: str
+    threads: int
+    results: tuple[Array, ...]
+    problem: str
+    seconds: float
+
+
+def runways(emulated: bool) -> list[str]:
+    """What MDTENSOR_ISA can be on this CPU, the slowest first.
+
+    Args:
+        emulated: with those that can be emulated where the CPU lacks instructions.
+    """
+    usable = [name for name in isa.RUNWAYS if not isa.lacking(name, isa.FEATURES)]
+    if isa.IS_JIT_DISABLED:
+        return ["generic"]
+    lacking = [name for name in isa.DOT_RUNWAYS if name not in usable]
+    return usable + [name + isa.EMULATED for name in lacking if emulated]
+
+
+def compute(
+    names: list[str], quick: bool, done: Callable[[int], object] = lambda cost: None
+) -> list[Run]:
+    """Runs of these runways on every number of threads, as many at once as cores.
+
+    Args:
+        done: is called when a case is computed on some threads, with its cost.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+    def one(runway: str) -> list[Run]:
+        return _process(runway, quick, done)
+
+    with ThreadPoolExecutor(cores) as pool:
+        return [run for runs in pool.map(one, names) for run in runs]
+
+
+def _process(runway: str, quick: bool, done: Callable[[int], object]) -> list[Run]:
+    """The results of one process."""
+    left = iter(costs(chosen(quick), len(THREADS)))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "results.npz"
+        command = [sys.executable, "-P", "-m", "mdtensor.quant.certificate.worker"]
+        command += [str(file), *["--quick"] * quick]
+        code, text = watched(
+            command, {"MDTENSOR_ISA": runway}, lambda: done(next(left, 0))
+        )
+        done(sum(left))  # where it failed
+        if code:
+            problem = _problem(code, text)
+            return [Run(runway, threads, (), problem, 0.0) for threads in THREADS]
+        with np.load(file, allow_pickle=False) as found:
+            return [_run(runway, threads, found) for threads in THREADS]
+
+
+def watched(
+    command: list[str], more: dict[str, str], line: Callable[[], object]
+) -> tuple[int, str]:
+    """The exit code of a process and its stderr; `line` is called for each of stdout.
+
+    Args:
+        more: environment variables besides ours.
+    """
+    with tempfile.TemporaryFile("w+", errors="replace") as told:
+        with subprocess.Popen(
+            command,
+            env=os.environ | more,
+            stdout=subprocess.PIPE,
+            stderr=told,
+            text=True,
+        ) as child:
+            for _ in child.stdout or ():
+                line()
+        told.seek(0)
+        return child.returncode, told.read()
+
+
+def _run(runway: str, threads: int, found: Any) -> Run:
+    count = len(found.files) // len(THREADS) - 1
+    results = tuple(found[f"{threads}/{i}"] for i in range(count))
+    return Run(runway, threads, results, "", float(found[f"{threads}/seconds"]))
+
+
+def _problem(code: int, text: str) -> str:
+    last = (text.strip().splitlines() or ["it said nothing"])[-1]
+    return f"the process ended with {code}: {last}"
+
+
+# The hashes that every conforming machine gives: the only place where they stand.
+
+#: Of all cases.
+WHOLE = "0ceab050c434a8e72e55e3a3b4367b2b836f06910a9ff97aeb8b522b86c7d314"
+#: Of the cases that compile in seconds, `mdtensor verify --quick`.
+QUICK = "9475068c8fd1b72d6f5aaeaccd28ff97690d092982ffb79ac15330d105f0a697"
 
 
 @dataclass(frozen=True)
@@ -90,7 +205,7 @@ def certify(
     """
     cases = chosen(quick)
     runs = tuple(compute(runways(emulated), quick, done))
-    return judged(cases, runs, published.QUICK if quick else published.WHOLE, done)
+    return judged(cases, runs, QUICK if quick else WHOLE, done)
 
 
 def total_cost(quick: bool, emulated: bool) -> int:

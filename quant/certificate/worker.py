@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
+from mdtensor.quant.certificate.case import THREADS, cut_short_steps
 from mdtensor.quant.certificate.cases import chosen
-from mdtensor.quant.certificate.stepping import THREADS, cut_short_steps
 
 
 def main() -> None:

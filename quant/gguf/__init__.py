@@ -10,5 +10,8 @@ Needs the package gguf, which knows what the bits of a block mean.
 """
 
 from mdtensor.quant.gguf.blocks import Blocks as Blocks
-from mdtensor.quant.gguf.file import write_gguf as write_gguf
-from mdtensor.quant.gguf.reading import GGUFFile as GGUFFile, read_gguf as read_gguf
+from mdtensor.quant.gguf.file import (
+    GGUFFile as GGUFFile,
+    read_gguf as read_gguf,
+    write_gguf as write_gguf,
+)

@@ -22,9 +22,7 @@ from mdtensor.checking import is_checked
 from mdtensor.errors import DataError, written
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.quant.dtypes import qint8
-from mdtensor.quant.model.floating import is_quantized
 from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.input_shapes import Shapes, chosen
 from mdtensor.quant.model.onnx import read
 from mdtensor.quant.model.passes import scaling, simplify
 from mdtensor.quant.model.passes.rounding import refusal, refused, ruled, settled
@@ -36,7 +34,8 @@ from mdtensor.quant.model.quantize import (
     weights,
 )
 from mdtensor.quant.model.quantize.calibrate import Calibration
-from mdtensor.quant.model.run.inputs import checked_feeds
+from mdtensor.quant.model.quantize.float_nodes import is_quantized
+from mdtensor.quant.model.run.inputs import Shapes, checked_feeds, chosen
 from mdtensor.quant.model.run.plan import Plan
 from mdtensor.quant.observers import MinMaxObserver, MSEObserver
 from mdtensor.quant.rules import EXACT, check_rule

@@ -14,13 +14,15 @@ average, what counts is each sample, and merging is refused.
 Each says when it loses.
 """
 
-from mdtensor.quant.observers.entropy import EntropyObserver as EntropyObserver
-from mdtensor.quant.observers.minmax import MinMaxObserver as MinMaxObserver
-from mdtensor.quant.observers.moving import (
+from mdtensor.quant.observers.histogram import (
+    EntropyObserver as EntropyObserver,
+    MSEObserver as MSEObserver,
+    PercentileObserver as PercentileObserver,
+)
+from mdtensor.quant.observers.minmax import (
+    MinMaxObserver as MinMaxObserver,
     MovingAverageObserver as MovingAverageObserver,
 )
-from mdtensor.quant.observers.mse import MSEObserver as MSEObserver
-from mdtensor.quant.observers.percentile import PercentileObserver as PercentileObserver
 
 #: The observers by the short names that command lines take.
 OBSERVERS: dict[str, type[MinMaxObserver]] = {

@@ -26,7 +26,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant import joining, rounding
+from mdtensor.quant import rounding
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
@@ -35,18 +35,18 @@ from mdtensor.quant.deduction import (
     rounded_sum,
 )
 from mdtensor.quant.grids import combine
+from mdtensor.quant.grids.combine import by_pieces
 from mdtensor.quant.lookup import build
 from mdtensor.quant.ops.activation import lookup_step
 from mdtensor.quant.ops.bound import bound, bound_step
-from mdtensor.quant.ops.compiled import (
+from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused, require_out
+from mdtensor.quant.ops.kernels import (
     NotCompiled,
     compiled,
     narrow,
     step_of_codes,
     whole,
 )
-from mdtensor.quant.ops.errors import check_out, refuse_mixed, refused, require_out
-from mdtensor.quant.pieces import by_pieces
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import (
@@ -365,7 +365,7 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
     _check(name, x1, x2, out)
     if out is None:
         shape = broadcast_shapes(x1.shape, x2.shape)
-        grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))
+        grid = checked(name, (x1, x2), lambda: combine.shared((x1, x2), shape))
         return lambda x1, x2: quantized(choose(x1.code_array, x2.code_array), grid)
     if ruled(name, out):
         return lambda x1, x2: ruled(name, out)(x1, x2, out)

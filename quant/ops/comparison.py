@@ -24,9 +24,9 @@ from mdtensor.errors import checked
 from mdtensor.quant import rounding
 from mdtensor.quant.deduction import comparison, with_number
 from mdtensor.quant.dtypes import FLOATS, qint32
-from mdtensor.quant.ops.constants import PythonNumber
+from mdtensor.quant.grids.combine import by_pieces
 from mdtensor.quant.ops.errors import refuse_mixed, refused
-from mdtensor.quant.pieces import by_pieces
+from mdtensor.quant.ops.scalars import PythonNumber
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, spec_of
 

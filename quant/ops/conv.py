@@ -14,8 +14,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.rules.conv import convolution
-from mdtensor.kernels.cpu import wide_weights
+from mdtensor.generics.conv import convolution
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import rounding
 from mdtensor.quant.codes import (
@@ -30,14 +29,20 @@ from mdtensor.quant.deduction import (
 from mdtensor.quant.grids import combine
 from mdtensor.quant.ops import blockwise
 from mdtensor.quant.ops.bound import bound, bound_product
-from mdtensor.quant.ops.compiled import NotCompiled, attempt, compiled, held, narrow
 from mdtensor.quant.ops.errors import (
     check_out,
     refuse_mixed,
     refused,
     require_per_tensor,
 )
-from mdtensor.quant.ops.kernels import kept
+from mdtensor.quant.ops.kernels import (
+    NotCompiled,
+    attempt,
+    compiled,
+    held,
+    kept,
+    narrow,
+)
 from mdtensor.quant.ops.weight_only import (
     KeptLayer,
     conv_layer,
@@ -77,15 +82,15 @@ def conv2d_step(
     dilation: Any,
     groups: int,
     out: QParams | None = None,
-) -> products.Conv2d | wide_weights.Repeated:
+) -> products.Conv2d | products.Repeated:
     """Weights packed for this CPU; codes in and out are channels last."""
     window = conv_window(w.shape, stride, padding, dilation)
     options = {"stride": window.stride, "padding": window.padding, "groups": groups}
     options |= rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
-    made: products.Conv2d | wide_weights.Repeated = compiled(
-        lambda: wide_weights.conv2d(rounding.steps_of(w), bias, **options)
+    made: products.Conv2d | products.Repeated = compiled(
+        lambda: products.conv2d(rounding.steps_of(w), bias, **options)
     )
     return made
 

@@ -17,9 +17,9 @@ from mdtensor import (
     zeros_like,
 )
 from mdtensor.errors import checked
-from mdtensor.quant.ops.casting import cast_spec
-from mdtensor.quant.ops.constants import codes_of
-from mdtensor.quant.pieces import singles
+from mdtensor.quant.grids.combine import singles
+from mdtensor.quant.ops.conversion import cast_spec
+from mdtensor.quant.ops.scalars import codes_of
 from mdtensor.quant.tensor import QuantizedTensor, quantized, spec_of
 
 

@@ -24,18 +24,18 @@ from mdtensor import (
     sort,
 )
 from mdtensor.errors import checked
-from mdtensor.quant import joining
 from mdtensor.quant.deduction import (
     kept_broadcast,
     kept_extreme,
     on_one_grid,
     reduced_grid,
 )
-from mdtensor.quant.floats import numbers_of
+from mdtensor.quant.grids import combine
 from mdtensor.quant.ops.conversion import finite
 from mdtensor.quant.ops.errors import check_out
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
+from mdtensor.quant.rounding import numbers_of
 from mdtensor.quant.tensor import ScaledFloatTensor
 from mdtensor.spec.elementwise import same
 from mdtensor.spec.shapes import broadcast_shapes
@@ -72,7 +72,7 @@ def _chosen(operation: Any, x1: Any, x2: Any, out: Any) -> Any:
     if out is not None:
         numbers = (Float64Tensor.wrap(numbers_of(x)) for x in (x1, x2))
         return finite(name, operation(*numbers).buffer, out, x1, x2)
-    grid = checked(name, (x1, x2), lambda: joining.shared((x1, x2), shape))
+    grid = checked(name, (x1, x2), lambda: combine.shared((x1, x2), shape))
     return _on(grid, x1, operation(_floats(x1), _floats(x2)))
 
 

@@ -16,10 +16,10 @@ from mdtensor import (
 )
 from mdtensor.errors import describe, grids
 from mdtensor.kernels.numpy import int4
-from mdtensor.quant import joining
-from mdtensor.quant.ops.constants import codes_of
+from mdtensor.quant.grids import combine
+from mdtensor.quant.grids.combine import singles
 from mdtensor.quant.ops.manipulation import named
-from mdtensor.quant.pieces import singles
+from mdtensor.quant.ops.scalars import codes_of
 from mdtensor.quant.tensor import PackedTensor, QuantizedTensor
 from mdtensor.spec.shapes import check_broadcast
 
@@ -50,7 +50,7 @@ def _check(places: Any, value: Any) -> None:
             "codes",
         )
     check_broadcast(value.shape, places.shape)
-    joining.shared((places, value), places.shape, is_rounded=False)
+    combine.shared((places, value), places.shape, is_rounded=False)
 
 
 @method(setitem, deduce=_assigned)
@@ -83,7 +83,7 @@ def _written(x: Any, key: Any, value: Any) -> Any:
     codes = _writable(x)
     if isinstance(value, QuantizedTensor):
         given = value.codes
-        x.rounding = joining.shared_rule([x, value])
+        x.rounding = combine.shared_rule([x, value])
     else:
         given = type(codes).wrap(
             np.array(codes_of(places.qparams, places.shape, value))

@@ -16,8 +16,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked
-from mdtensor.generics.rules.matmul import affine, matrix_product
-from mdtensor.kernels.cpu import wide_weights
+from mdtensor.generics.matmul import affine, matrix_product
 from mdtensor.kernels.cpu.program import products
 from mdtensor.quant import rounding
 from mdtensor.quant.deduction import (
@@ -32,7 +31,6 @@ from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.grids import combine
 from mdtensor.quant.ops import blockwise
 from mdtensor.quant.ops.bound import bound, bound_product
-from mdtensor.quant.ops.compiled import attempt, compiled
 from mdtensor.quant.ops.conv import (
     AnyBias,
     Bias,
@@ -47,7 +45,7 @@ from mdtensor.quant.ops.errors import (
     refused,
     require_per_tensor,
 )
-from mdtensor.quant.ops.kernels import kept
+from mdtensor.quant.ops.kernels import attempt, compiled, kept
 from mdtensor.quant.ops.weight_only import (
     KeptLayer,
     is_single,
@@ -73,12 +71,12 @@ Weights = Union[ShortTensor, ScaledFloatTensor]
 
 def linear_step(
     x: TensorSpec, w: ShortTensor, b: Bias, /, *, out: QParams | None = None
-) -> products.Linear | wide_weights.Repeated:
+) -> products.Linear | products.Repeated:
     """Weights [n, k] packed for this CPU."""
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
-    made: products.Linear | wide_weights.Repeated = compiled(
-        lambda: wide_weights.linear(rounding.steps_of(w), bias, **options)
+    made: products.Linear | products.Repeated = compiled(
+        lambda: products.linear(rounding.steps_of(w), bias, **options)
     )
     return made
 
@@ -206,7 +204,7 @@ def _matmul_by_integers(x1: Any, x2: Any, out: Any) -> Any:
 
 def _matmul_step(
     x: TensorSpec, w: SignedWeights, b: None, /, *, out: QParams | None
-) -> products.Linear | wide_weights.Repeated:
+) -> products.Linear | products.Repeated:
     """Weights [k, n] packed for this CPU."""
     grid = w.qparams.on_axis(0).replace(dtype=qint8)
     rows = QInt8Tensor.wrap(np.ascontiguousarray(w.code_array.T), grid)

@@ -18,7 +18,7 @@ from mdtensor import (
     method,
 )
 from mdtensor.errors import checked, describe
-from mdtensor.generics.rules.conv import pooling
+from mdtensor.generics.conv import pooling
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.quant import rounding
@@ -27,7 +27,8 @@ from mdtensor.quant.codes import (
 )
 from mdtensor.quant.deduction import rounded_image, rounded_window
 from mdtensor.quant.ops.bound import bound, bound_step
-from mdtensor.quant.ops.compiled import (
+from mdtensor.quant.ops.errors import require_out, require_per_tensor
+from mdtensor.quant.ops.kernels import (
     NotCompiled,
     attempt,
     compiled,
@@ -35,7 +36,6 @@ from mdtensor.quant.ops.compiled import (
     narrow,
     step_of_codes,
 )
-from mdtensor.quant.ops.errors import require_out, require_per_tensor
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import ShortTensor, quantized, spec_of

@@ -17,11 +17,11 @@ from mdtensor.quant.deduction import (
     rounded_total,
 )
 from mdtensor.quant.grids import combine
+from mdtensor.quant.grids.combine import by_pieces, pieces
 from mdtensor.quant.lookup import build
 from mdtensor.quant.ops.bound import bound
 from mdtensor.quant.ops.conv import finish
 from mdtensor.quant.ops.errors import check_out, require_out
-from mdtensor.quant.pieces import by_pieces, pieces
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import AffineTensor, ShortTensor, quantized

@@ -21,7 +21,7 @@ from mdtensor.kernels.numpy.float16 import rounded, widened
 from mdtensor.quant.deduction import type_of_floats
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.generics import dequantize
-from mdtensor.quant.ops.compiled import NotCompiled
+from mdtensor.quant.ops.kernels import NotCompiled
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import QuantizedTensor, quantized
 from mdtensor.spec.windows import Window, conv_window

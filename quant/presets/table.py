@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from mdtensor import DType, conv2d, linear, matmul
-from mdtensor.kernels.presets import onnx, ort, tflite, tflite_softmax, xnnpack
+from mdtensor.kernels.presets import onnx, ort, tflite, xnnpack
 from mdtensor.kernels.presets.fixed_point import quantize_multiplier
 from mdtensor.quant.dtypes import qint8, qint32, quint8
-from mdtensor.quant.presets import limits
+from mdtensor.quant.presets import calls
 from mdtensor.quant.presets.calls import (
     ByType,
     Curved,
@@ -35,23 +35,23 @@ CURVES = (
 
 def _anything(rule: str, operation: str, *given: Any) -> None:
     """8-bit types in any mix, of tensors or grids."""
-    limits.eight_bits(rule, operation, *(getattr(x, "qparams", x) for x in given))
+    calls.eight_bits(rule, operation, *(getattr(x, "qparams", x) for x in given))
 
 
 def _any_integers(rule: str, operation: str, *grids: QParams) -> None:
     """Integer codes of any width."""
-    limits.integers(rule, operation, *grids)
+    calls.integers(rule, operation, *grids)
 
 
 def _grids(rule: str, operation: str, *given: Any) -> None:
     """One 8-bit type, of tensors or grids."""
-    limits.one_type(rule, operation, *(getattr(x, "qparams", x) for x in given))
+    calls.one_type(rule, operation, *(getattr(x, "qparams", x) for x in given))
 
 
 def _in_order(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
     """One type and one shape."""
-    limits.one_type(rule, operation, x1.qparams, x2.qparams, out)
-    limits.one_shape(rule, operation, x1, x2)
+    calls.one_type(rule, operation, x1.qparams, x2.qparams, out)
+    calls.one_shape(rule, operation, x1, x2)
 
 
 def _weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
@@ -60,91 +60,91 @@ def _weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
     Unsigned activations with signed weights are nobody's but ONNX Runtime's: elsewhere
     they stand for the qint8 codes that are 128 less, whose sums are the same.
     """
-    limits.one_type(rule, operation, x.qparams, out)
-    limits.symmetric(rule, operation, x, w)
+    calls.one_type(rule, operation, x.qparams, out)
+    calls.symmetric(rule, operation, x, w)
 
 
 def _weighted_on_ort(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
     """One type of activations; weights of qint8, or of that type, of any zero point."""
-    limits.one_type(rule, operation, x.qparams, out)
-    limits.eight_bits(rule, operation, w.qparams)
+    calls.one_type(rule, operation, x.qparams, out)
+    calls.eight_bits(rule, operation, w.qparams)
     if w.dtype not in (qint8, x.dtype):
         fix = "Use qint8 for the weights, or quint8 for the activations"
-        limits.refuse(rule, operation, f"it has no {x.dtype} by {w.dtype}", fix)
+        calls.refuse(rule, operation, f"it has no {x.dtype} by {w.dtype}", fix)
 
 
 def _multiplied(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
     """One scale each, and one type; codes of quint8 stand for those 128 less."""
-    limits.one_type(rule, operation, x1.qparams, out)
-    limits.eight_bits(rule, operation, x2.qparams)
-    limits.one_scale(rule, operation, x1.qparams, x2.qparams, out)
+    calls.one_type(rule, operation, x1.qparams, out)
+    calls.eight_bits(rule, operation, x2.qparams)
+    calls.one_scale(rule, operation, x1.qparams, x2.qparams, out)
 
 
 def _near_multiplied(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
     _multiplied(rule, operation, x1, x2, out)
-    limits.near_products(rule, operation, x1, x2, out)
+    calls.near_products(rule, operation, x1, x2, out)
 
 
 def _raw(rule: str, operation: str, source: QParams, out: QParams) -> None:
-    limits.one_type(rule, operation, source, out)
-    limits.one_grid(rule, operation, source, out)
+    calls.one_type(rule, operation, source, out)
+    calls.one_grid(rule, operation, source, out)
 
 
 def _mean(rule: str, operation: str, source: QParams, out: QParams) -> None:
-    limits.one_type(rule, operation, source, out)
+    calls.one_type(rule, operation, source, out)
     ratio = np.float32(source.scale) / np.float32(out.scale)
-    limits.within(rule, operation, ratio, 2.0**-20, 2.0**20)
+    calls.within(rule, operation, ratio, 2.0**-20, 2.0**20)
 
 
 def _bounded(rule: str, operation: str, source: QParams, out: QParams) -> None:
-    limits.one_type(rule, operation, source, out)
-    limits.bounded(rule, operation, out)
+    calls.one_type(rule, operation, source, out)
+    calls.bounded(rule, operation, out)
 
 
 def _gated(rule: str, operation: str, source: QParams, out: QParams) -> None:
     """The product of hardswish is shifted to the right only."""
-    limits.one_type(rule, operation, source, out)
+    calls.one_type(rule, operation, source, out)
     ratio = np.float32(source.scale / 128) / np.float32(out.scale)
     if quantize_multiplier(ratio)[1] > 0:
-        limits.within(rule, operation, ratio, 0, 1)
+        calls.within(rule, operation, ratio, 0, 1)
 
 
 def _near_sum(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
-    limits.one_type(rule, operation, x1.qparams, x2.qparams, out)
+    calls.one_type(rule, operation, x1.qparams, x2.qparams, out)
     for x in (x1, x2):
         ratio = np.float32(x.qparams.scale) / np.float32(out.scale)
-        limits.within(rule, operation, ratio, 2.0**-10, 2.0**8)
+        calls.within(rule, operation, ratio, 2.0**-10, 2.0**8)
 
 
 def _near_product(rule: str, operation: str, x1: Any, x2: Any, out: QParams) -> None:
-    limits.one_type(rule, operation, x1.qparams, x2.qparams, out)
+    calls.one_type(rule, operation, x1.qparams, x2.qparams, out)
     ratio = np.float32(x1.qparams.scale) * np.float32(x2.qparams.scale)
-    limits.within(rule, operation, ratio / np.float32(out.scale), 2.0**-16, 2.0**8)
+    calls.within(rule, operation, ratio / np.float32(out.scale), 2.0**-16, 2.0**8)
 
 
 def _move(rule: str, operation: str, source: QParams, out: QParams) -> None:
     """One scale each."""
-    limits.eight_bits(rule, operation, source, out)
-    limits.one_scale(rule, operation, source, out)
+    calls.eight_bits(rule, operation, source, out)
+    calls.one_scale(rule, operation, source, out)
 
 
 def _laid(rule: str, operation: str, source: QParams, out: QParams) -> None:
     """Of quint8 any grids, of qint8 one."""
-    limits.one_type(rule, operation, source, out)
+    calls.one_type(rule, operation, source, out)
     _move(rule, operation, source, out)
-    limits.laid(rule, operation, source, out)
+    calls.laid(rule, operation, source, out)
 
 
 def _near_move(rule: str, operation: str, source: QParams, out: QParams) -> None:
-    limits.one_type(rule, operation, source, out)
+    calls.one_type(rule, operation, source, out)
     _move(rule, operation, source, out)
     ratio = np.float32(source.scale) / np.float32(out.scale)
-    limits.within(rule, operation, ratio, 2.0**-8, 2.0**7)
+    calls.within(rule, operation, ratio, 2.0**-8, 2.0**7)
 
 
 def _near_weighted(rule: str, operation: str, x: Any, w: Any, out: QParams) -> None:
     _weighted(rule, operation, x, w, out)
-    limits.near_products(rule, operation, x, w, out)
+    calls.near_products(rule, operation, x, w, out)
 
 
 def _is_depthwise(x: Any, *rest: Any, groups: int = 1, **_: Any) -> bool:
@@ -245,7 +245,7 @@ def _litert(rule: str, softmax: Kernel, mean: Kernel) -> Row:
 
 def _litert_ref(rule: str = "tflite_ref") -> Row:
     moved = (rule, "requantize", tflite.requantize_ref, _move, tflite.products_ref)
-    return _litert(rule, tflite_softmax.softmax_ref, tflite.mean_ref) | {
+    return _litert(rule, tflite.softmax_ref, tflite.mean_ref) | {
         "quantize": Quantized(rule, "quantize", tflite.quantize_ref, _grids),
         "requantize": Requantized(*moved),
         "add": Paired(rule, "add", tflite.add_ref, _grids),
@@ -260,7 +260,7 @@ def _moved_opt(rule: str) -> Requantized:
 
 
 def _litert_opt(rule: str = "tflite_opt") -> Row:
-    row = _litert(rule, tflite_softmax.softmax_opt, tflite.mean_opt)
+    row = _litert(rule, tflite.softmax_opt, tflite.mean_opt)
     row |= _products(rule, tflite.products_opt, _weighted, linear, conv2d)
     each = ByType(
         Products(rule, "conv2d", tflite.depthwise_opt, _weighted, conv2d),
@@ -297,7 +297,7 @@ def _xnnpack(rule: str) -> Row:
 def _xnnpack_x86(rule: str = "xnnpack_x86") -> Row:
     """Through LiteRT, which runs the rest by its optimized kernels."""
     kept = ("hardswish", "softmax", "avg_pool2d", "global_avg_pool2d", "concat")
-    rest = _litert(rule, tflite_softmax.softmax_opt, xnnpack.mean)
+    rest = _litert(rule, tflite.softmax_opt, xnnpack.mean)
     row = {name: rest[name] for name in kept} | _xnnpack(rule)
     taken = _products(rule, xnnpack.products, _near_multiplied, matmul)["matmul"]
     return row | {
@@ -320,7 +320,7 @@ def fixed_grid(rule: str, operation: str, dtype: DType) -> QParams | None:
     call = TABLE.get(rule, {}).get(operation)
     if getattr(call, "check", None) is not _bounded:
         return None
-    return limits.bounded_grid(operation, dtype)
+    return calls.bounded_grid(operation, dtype)
 
 
 TABLE: dict[str, Row] = {

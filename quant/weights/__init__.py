@@ -18,17 +18,21 @@ An algorithm is a function from a `Layer`, which is weights, a format and the mo
 of the inputs, to codes and grids. All judge by the error of outputs, not of weights.
 """
 
-from mdtensor.quant.weights.correct import correct_bias as correct_bias
 from mdtensor.quant.weights.format import WeightFormat as WeightFormat
-from mdtensor.quant.weights.moments import InputMoments as InputMoments
-from mdtensor.quant.weights.patches import patches as patches
+from mdtensor.quant.weights.layer import (
+    QuantizedWeights as QuantizedWeights,
+    output_error as output_error,
+)
+from mdtensor.quant.weights.moments import (
+    InputMoments as InputMoments,
+    patches as patches,
+)
 from mdtensor.quant.weights.quantize import (
     METHODS as METHODS,
     quantize_weights as quantize_weights,
 )
-from mdtensor.quant.weights.result import (
-    QuantizedWeights as QuantizedWeights,
-    output_error as output_error,
+from mdtensor.quant.weights.transforms import (
+    correct_bias as correct_bias,
+    equalize as equalize,
+    smooth as smooth,
 )
-from mdtensor.quant.weights.smooth import smooth as smooth
-from mdtensor.quant.weights.transforms import equalize as equalize

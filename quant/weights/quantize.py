@@ -9,15 +9,10 @@ import numpy as np
 from mdtensor import DType, OptionError
 from mdtensor.errors import shown
 from mdtensor.quant.dtypes import qint8
-from mdtensor.quant.weights.algorithms import gptq
-from mdtensor.quant.weights.awq import awq
+from mdtensor.quant.weights.algorithms import awq, gptq, hqq, mse, rtn
 from mdtensor.quant.weights.format import FloatArray, WeightFormat, matrix
-from mdtensor.quant.weights.hqq import hqq
-from mdtensor.quant.weights.layer import Layer, Rounded
+from mdtensor.quant.weights.layer import Layer, QuantizedWeights, Rounded, real_weights
 from mdtensor.quant.weights.moments import moments_of
-from mdtensor.quant.weights.mse import mse
-from mdtensor.quant.weights.result import QuantizedWeights, real_weights
-from mdtensor.quant.weights.rtn import rtn
 
 #: The algorithms by name.
 METHODS: dict[str, Callable[..., Rounded]] = {

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from mdtensor.cli.errors import _usage
-from mdtensor.cli.wording import option
-from mdtensor.wording import writing, written
+from mdtensor.cli.errors import _usage, option
+from mdtensor.errors import writing, written
 
 Call = Callable[..., Any]
 

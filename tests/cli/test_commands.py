@@ -59,9 +59,9 @@ def test_info(call: Call) -> None:
 
 
 def test_info_without_a_package(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mdtensor.cli import info
+    from mdtensor.cli import host
 
-    monkeypatch.setattr(info, "PACKAGES", ("no-such-package",))
+    monkeypatch.setattr(host, "PACKAGES", ("no-such-package",))
     assert as_json(call("info", "--json"))["packages"] == {"no-such-package": None}
     assert "no-such-package  not installed" in " ".join(call("info").out.split(" "))
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from mdtensor import diagnose
 from mdtensor.cli.dispatch import text
-from mdtensor.cli.dispatch.checking import Asked, check
 from mdtensor.cli.dispatch.formats import SHOWN
+from mdtensor.cli.dispatch.query import Asked, check
 
 Call = Callable[..., Any]
 

@@ -17,8 +17,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor import dtypes, registry, tensor
-from mdtensor.cli.dispatch.html import page
-from mdtensor.cli.dispatch.lattice import lattice
+from mdtensor.cli.dispatch.html import lattice, page
 
 Call = Callable[..., Any]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mdtensor.cli.outputs import compared, summary
+from mdtensor.cli.report import compared, summary
 from mdtensor.errors import DataError
 
 

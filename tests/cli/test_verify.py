@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.cli import report, verify
-from mdtensor.quant.certificate.digest import Case
-from mdtensor.quant.certificate.runs import Run
-from mdtensor.quant.certificate.verify import Verdict, judged
+from mdtensor.cli import host, report
+from mdtensor.quant.certificate.case import Case
+from mdtensor.quant.certificate.verify import Run, Verdict, judged
 
 Call = Callable[..., Any]
 GOOD = np.array([[1, 2], [3, 4]], np.uint8)
@@ -28,8 +27,8 @@ def certified(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def give(*runs: Run) -> None:
         verdict: Verdict = judged(CASES, runs, HASH)
-        monkeypatch.setattr(verify, "certify", lambda *given: verdict)
-        monkeypatch.setattr(verify.isa, "cpu_name", lambda: "znver5")
+        monkeypatch.setattr(host, "certify", lambda *given: verdict)
+        monkeypatch.setattr(host.isa, "cpu_name", lambda: "znver5")
 
     return give
 
@@ -99,10 +98,10 @@ def test_a_bar_goes_to_a_terminal_alone(
         made.append(report.progress(*how))
         return made[-1]
 
-    monkeypatch.setattr(verify, "progress", given)
+    monkeypatch.setattr(host, "progress", given)
     assert call("verify", *option).code == 0
     (bar,) = made
     assert bar.disable == bool(option)
     if not option:
-        assert [task.total for task in bar.tasks] == [verify.total_cost(False, False)]
+        assert [task.total for task in bar.tasks] == [host.total_cost(False, False)]
         assert [str(bar.columns[3](task)) for task in bar.tasks] == ["  0%"]

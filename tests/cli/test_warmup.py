@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import mdtensor as md
-from mdtensor.cli import warmup
+from mdtensor.cli import models
 
 Call = Callable[..., Any]
 
@@ -112,7 +112,7 @@ def test_every_type_is_called_once_with_a_grid_where_it_needs_one(
 
     found = operation.function
     monkeypatch.setattr(operation, "function", watched)
-    warmup.run_operation(operation)
+    models.run_operation(operation)
     assert {"Float32Tensor", "Float16Tensor", "QInt8Tensor", "QUInt8Tensor"} <= set(
         seen
     )

@@ -6,7 +6,7 @@ import sys
 import pytest
 from numba.core import event
 
-from mdtensor.cli.working import COMPILING, working
+from mdtensor.cli.report import COMPILING, working
 
 
 class Terminal(io.StringIO):

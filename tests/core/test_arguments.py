@@ -7,8 +7,8 @@ from typing import Any, Union
 import pytest
 
 import mdtensor as md
-from mdtensor.arguments import refuse
 from mdtensor.dispatch import Operation
+from mdtensor.dispatch.call_errors import refuse
 from mdtensor.dispatch.suggestions import OPTIONS
 from mdtensor.errors import DispatchError
 

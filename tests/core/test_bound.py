@@ -10,7 +10,7 @@ from support.samples import sample
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.bound import is_operation
+from mdtensor.operators import is_operation
 
 X: Any = md.asarray([[1.0, -2.0], [3.0, 4.0]])
 NAMED = {

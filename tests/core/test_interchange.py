@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor import dlpack, quant
+from mdtensor import interop, quant
 from mdtensor.errors import (
     CastError,
     DispatchError,
@@ -144,7 +144,7 @@ class Foreign:
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_dlpack_there_and_back(leaf: type[md.Tensor]) -> None:
     for x in layouts(leaf):
-        back = dlpack.imported(Foreign(x))
+        back = interop.imported(Foreign(x))
         assert (back.dtype, back.shape) == (leaf.dtype.storage, x.shape)
         assert back.tolist() == x.tolist()
         assert back.flags.writeable == x.buffer.flags.writeable
@@ -158,7 +158,7 @@ def test_dlpack_with_numpy() -> None:
     x = md.asarray([1, 2])
     assert np.shares_memory(np.from_dlpack(x), x.buffer)
     assert x.__dlpack_device__() == (1, 0)
-    assert np.shares_memory(dlpack.imported(x.buffer), x.buffer)
+    assert np.shares_memory(interop.imported(x.buffer), x.buffer)
 
 
 def test_dlpack_without_versions() -> None:
@@ -167,7 +167,7 @@ def test_dlpack_without_versions() -> None:
             return self.x.__dlpack__(stream=stream)
 
     for x in (md.asarray([1, 2]), md.asarray([1.0], dtype=md.bfloat16)):
-        back = dlpack.imported(Old(x))
+        back = interop.imported(Old(x))
         assert np.shares_memory(back, x.buffer)
         assert back.dtype == x.buffer.dtype
 
@@ -220,5 +220,5 @@ def test_an_export_that_numpy_cannot_read() -> None:
 
 def test_an_export_outlives_its_tensor() -> None:
     for dtype in (md.float32, md.bfloat16):
-        kept = dlpack.imported(Foreign(md.ones((1000,), dtype=dtype)))
+        kept = interop.imported(Foreign(md.ones((1000,), dtype=dtype)))
         assert kept.tolist() == [1.0] * 1000

@@ -199,7 +199,7 @@ def moved(x: Any, place: Any) -> Any:
 def test_cells_say_why() -> None:
     by_type = {cell.dtype: cell for cell in md.support("exp", device="cpu")}
     assert by_type[md.float32] == Support(
-        "mdtensor.generics.exponential.exp", md.float32, md.cpu, "runs"
+        "mdtensor.generics.math.exp", md.float32, md.cpu, "runs"
     )
     assert by_type[quant.qint8].state == "rounds" and by_type[quant.qint8].runs
     refused = by_type[md.int8]

@@ -16,7 +16,7 @@ from mdtensor.errors import (
     RegistrationError,
     ShapeError,
 )
-from mdtensor.inspection import API_VERSIONS
+from mdtensor.interop import API_VERSIONS
 
 LEAVES = md.leaves()[:15]
 KINDS = [

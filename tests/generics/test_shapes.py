@@ -8,7 +8,7 @@ from hypothesis import assume, given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import OptionError, ShapeError
-from mdtensor.generics.rules.normalization import check_statistics
+from mdtensor.generics.normalization import check_statistics
 from mdtensor.spec import shapes, windows
 from mdtensor.spec.indices import index_shape
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from mdtensor.kernels.cpu import account
-from mdtensor.kernels.cpu.account import CREDIT, PROBE, REST, SAVINGS, Account
+from mdtensor.kernels.cpu.threads import pool
+from mdtensor.kernels.cpu.threads.pool import CREDIT, PROBE, REST, SAVINGS, Account
 
 
 @pytest.fixture
 def now(monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(account.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(pool.time, "perf_counter", lambda: clock[0])
     return clock
 
 

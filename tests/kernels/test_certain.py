@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from mdtensor.kernels.cpu import certain, kernel_set
+from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program.products import depthwise_constants
+from mdtensor.kernels.cpu.rounding import multipliers as certain
 
 MOST = 128
 RATIOS = st.floats(2**-10, 2**4) | st.floats(2**-26, 2**33)

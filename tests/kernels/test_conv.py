@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import certain, isa, kernel_set
+from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.generic import conv
 from mdtensor.kernels.cpu.generic.conv import window
+from mdtensor.kernels.cpu.rounding import multipliers
 from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
 from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import conv as oracle
@@ -157,7 +158,7 @@ def check_alone(name, rng, case, codes, steps, zero_point):
     else:
         ratios = [Fraction(x) for x in rng.uniform(0.5, 1, c) / rng.choice([100, 200])]
         given = weight, bias, ratios, zero_point, kernels.MOST_FACTOR
-        weight, bias, multiplier = certain.multiples(*given)
+        weight, bias, multiplier = multipliers.multiples(*given)
         scales, known = (multiplier, np.zeros((c, 8), np.int64)), NO_EXCEPTIONS
     want = oracle.depthwise_u8s8u8(
         *(x, weight if kernels.TAKES_EXCEPTIONS else given[0], None, ratios),

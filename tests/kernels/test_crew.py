@@ -15,11 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import account, jobs, processors
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.program.run import ALONE
 from mdtensor.kernels.cpu.program.steps import Add, Lookup
-from mdtensor.kernels.cpu.threads import pool as crew, work_queue
+from mdtensor.kernels.cpu.threads import (
+    pool as account,
+    pool as crew,
+    split,
+    work_queue,
+)
 from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT
 from mdtensor.kernels.cpu.threads.pool import NO_BYTES, NO_PIECES, NO_ROWS, Crew
 from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLAIM, CLOSED, OVER, WAIT
@@ -32,7 +36,7 @@ pytestmark = pytest.mark.skipif(not CAN_WAIT, reason="threads cannot wait here")
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Steps of a few hundred codes are cut, for helpers; a loss brings no rest."""
-    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 10)
+    monkeypatch.setattr(split, "PIECE_NANOSECONDS", 10)
     monkeypatch.setattr(crew, "WAKING", 0.0)
     monkeypatch.setattr(account, "REST", 0.0)
 
@@ -162,8 +166,8 @@ def test_a_caller_with_one_processor_leaves_helpers_where_they_are():
         with ThreadPoolExecutor(1) as pool:
             helper = pool.submit(threading.get_native_id).result()
             os.sched_setaffinity(helper, others)
-            given = processors.processor(), np.array([helper])
-            assert not processors.keep_off(*given)
+            given = work_queue.processor(), np.array([helper])
+            assert not work_queue.keep_off(*given)
             assert os.sched_getaffinity(helper) == set(others)
     finally:
         os.sched_setaffinity(0, [here, *others])
@@ -255,7 +259,7 @@ def test_forked_child(short):
 def test_the_process_ends():
     script = f"""
         import runpy
-        from mdtensor.kernels.cpu import jobs
+        from mdtensor.kernels.cpu.threads import split as jobs
         jobs.PIECE_NANOSECONDS = 10
         net = runpy.run_path({str(SCRIPT)!r})
         recorded, outputs = net["record"]()
@@ -276,7 +280,7 @@ def test_the_process_ends():
 
 def published(groups):
     """Words with a job of so many pieces in each group."""
-    words = np.zeros(work_queue.WORDS, np.int64)
+    words = np.zeros(work_queue.QUEUE_WORDS, np.int64)
     words[CLAIM], words[work_queue.HELPERS] = CLOSED, 1
     publish(words, groups)
     return words

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import avx2, dot8, jobs, moves
+from mdtensor.kernels.cpu import avx2, dot8
 from mdtensor.kernels.cpu.generic import matmul
 from mdtensor.kernels.cpu.program import interpret, products, steps
 from mdtensor.kernels.cpu.program.program import Program
@@ -118,17 +118,17 @@ def test_wide_layers_of_few_pixels_are_cut_by_columns():
 def test_moves(images):
     x, y = codes(images, 6, 5, 8), codes(images, 6, 5, 3, seed=1)
     steps_of_one = [
-        moves.Move(lambda x: x.transpose(0, 3, 1, 2)),
-        moves.Move(lambda x: x[:, ::-1, 1:, None]),
-        moves.Move(lambda x: x[:1, :1, :1, :1]),
-        *(moves.Take([2, 0, 0, -1, 1, 2, 3, 4], axis) for axis in range(1, 4)),
+        steps.Move(lambda x: x.transpose(0, 3, 1, 2)),
+        steps.Move(lambda x: x[:, ::-1, 1:, None]),
+        steps.Move(lambda x: x[:1, :1, :1, :1]),
+        *(steps.Take([2, 0, 0, -1, 1, 2, 3, 4], axis) for axis in range(1, 4)),
     ]
     for count in (2, 4, 7):
         for step in steps_of_one:
             check(step, x, count=count)
         for shape in (x.shape, (images, 6, 40)):
             other = y if shape == x.shape else y.reshape(images, 6, 15)
-            check(moves.Concat(-1 + len(shape)), x.reshape(shape), other, count=count)
+            check(steps.Concat(-1 + len(shape)), x.reshape(shape), other, count=count)
 
 
 @pytest.mark.parametrize("images", [1, 3])
@@ -183,8 +183,8 @@ def test_columns_of_packed_weights_lie_apart(family):
 
 
 def test_short_steps_between_long_ones_are_one_piece(monkeypatch):
-    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 100)
-    monkeypatch.setattr(jobs, "LONG_NANOSECONDS", 2000)
+    monkeypatch.setattr(split, "PIECE_NANOSECONDS", 100)
+    monkeypatch.setattr(split, "LONG_NANOSECONDS", 2000)
     program, table = Program(), np.arange(256, dtype=np.uint8)
     x = program.input((1, 30, 40, 8), np.uint8)
     y = program.append(steps.Lookup(table), x)
@@ -194,7 +194,7 @@ def test_short_steps_between_long_ones_are_one_piece(monkeypatch):
     found = layout.job()
     assert found.first.tolist() == [0, 4, 5]
     assert found.pieces[4].tolist() == [4, 7]
-    assert [jobs.piece_count(row) for row in layout.rows] == [4, 1, 1, 1]
+    assert [split.piece_count(row) for row in layout.rows] == [4, 1, 1, 1]
 
 
 def test_a_program_of_short_steps_is_no_job():
@@ -207,6 +207,6 @@ def test_a_program_of_short_steps_is_no_job():
 def test_a_step_of_no_elements_is_one_piece() -> None:
     program = Program()
     x = program.input((1, 100_000), np.uint8)
-    program.append(moves.Take([], 1), x)
-    program.append(moves.Move(lambda x: x[:, :0]), x)
+    program.append(steps.Take([], 1), x)
+    program.append(steps.Move(lambda x: x[:, :0]), x)
     assert program.build([x]).pieces == [1, 1]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu.feed import copy_f32
+from mdtensor.kernels.cpu.program.program import copy_f32
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 64, 1001])

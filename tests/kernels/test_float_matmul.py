@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu.generic.weight_only import pack_rows, padded_rows
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.kernel_set import families
 from mdtensor.kernels.cpu.program import layers
-from mdtensor.kernels.reference import float_matmul as oracle, weight_only as of_codes
+from mdtensor.kernels.reference import matmul as of_codes, matmul as oracle
 from mdtensor.kernels.reference.rounding import round_to_float32
 
 RUNWAYS = ["generic"]

@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import elements, isa
+from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.generic import f16c
-from mdtensor.kernels.cpu.user import for_each
+from mdtensor.kernels.cpu.user import for_each, views
 from mdtensor.kernels.numpy.layout import Operand, Refused
 from mdtensor.kernels.reference import for_each as oracle
 
@@ -211,7 +211,7 @@ def test_rounding_to_odd_is_exact_or_odd(rng: Any) -> None:
     x = rng.standard_normal(500) * 10.0 ** rng.integers(-50, 45, 500)
     x = np.concatenate([x, [0.0, -0.0, 1e300, -1e300, 5e-324, math.inf, 1.5]])
     for value in x.tolist():
-        found = elements.to_odd(value)
+        found = views.to_odd(value)
         if float(found) != value:
             assert np.float32(found).view(np.uint32) % 2 == 1
             infinity = np.float32(np.inf)

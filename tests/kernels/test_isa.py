@@ -3,7 +3,7 @@
 import pytest
 
 from mdtensor.errors import OptionError
-from mdtensor.kernels.cpu import arm, isa
+from mdtensor.kernels.cpu import isa
 
 AVX2 = frozenset(isa.AVX2_FEATURES)
 AVX512 = AVX2 | frozenset(isa.AVX512_FEATURES)
@@ -109,8 +109,8 @@ CORTEX_A72 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"
 def test_features_that_linux_names(processors, features):
     entry = "processor\t: 0\nFeatures\t: {}\nCPU part\t: 0xd0c\n\n"
     text = "".join(map(entry.format, processors))
-    assert arm.in_cpuinfo(text) == features
+    assert isa.in_cpuinfo(text) == features
 
 
 def test_other_cpus_are_not_asked():
-    assert arm.IS_ARM or arm.features() == set()
+    assert isa.IS_ARM or isa.features() == set()

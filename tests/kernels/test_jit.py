@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mdtensor.kernels.cpu import jit, link
+from mdtensor.kernels.cpu import jit
 
 SOURCE = """
 import sys, types
@@ -116,7 +116,7 @@ def test_an_interrupt_that_llvm_dropped_is_one_all_the_same():
                 raise RuntimeError("no compiled object yet for <Library 'f'>")
 
     with pytest.raises(KeyboardInterrupt):
-        link.is_large(Compiled)
+        jit.is_large(Compiled)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.dense import memory
+from mdtensor.kernels.numpy import runtime
 
 LARGE = 1 << 12
 
@@ -16,9 +16,9 @@ LARGE = 1 << 12
 @pytest.fixture(autouse=True)
 def short(monkeypatch: Any) -> None:
     """Some thousand bytes are large, and nothing is left by others."""
-    monkeypatch.setattr(memory, "LARGE", LARGE)
-    monkeypatch.setattr(memory, "KEPT", 4 * LARGE)
-    memory._LEFT.clear()
+    monkeypatch.setattr(runtime, "LARGE", LARGE)
+    monkeypatch.setattr(runtime, "KEPT", 4 * LARGE)
+    runtime._LEFT.clear()
 
 
 def address(x: Any) -> int:
@@ -26,44 +26,44 @@ def address(x: Any) -> int:
 
 
 def test_a_result_takes_the_memory_that_the_last_one_left() -> None:
-    first = memory.empty((LARGE,), np.float32)
+    first = runtime.empty((LARGE,), np.float32)
     at = address(first)
-    second = memory.empty((LARGE,), np.float32)
+    second = runtime.empty((LARGE,), np.float32)
     assert address(second) != at
     del first
-    assert address(memory.empty((4, LARGE // 4), np.int32)) == at
+    assert address(runtime.empty((4, LARGE // 4), np.int32)) == at
 
 
 @pytest.mark.parametrize(
     "look", [lambda a: a[5:], lambda a: a.T, memoryview, md.asarray]
 )
 def test_memory_stays_while_anything_looks_at_it(look: Any) -> None:
-    made = memory.empty((LARGE,), np.float32)
+    made = runtime.empty((LARGE,), np.float32)
     made[:] = 7
     view = look(made)
     del made
-    other = memory.empty((LARGE,), np.float32)
+    other = runtime.empty((LARGE,), np.float32)
     other[:] = 9
     assert (np.asarray(view) == 7).all()
     del view
     gc.collect()
-    assert len(memory._LEFT) == 1
+    assert len(runtime._LEFT) == 1
 
 
 def test_a_part_of_the_loan_gives_nothing_back() -> None:
-    made = memory.empty((LARGE,), np.uint8)
+    made = runtime.empty((LARGE,), np.uint8)
     part = made.base[3:]
     del part
-    assert not memory._LEFT
+    assert not runtime._LEFT
 
 
 def test_little_is_kept_and_other_sizes_are_not_taken() -> None:
-    blocks = [memory.empty((LARGE,), np.uint8) for _ in range(7)]
+    blocks = [runtime.empty((LARGE,), np.uint8) for _ in range(7)]
     del blocks
-    assert sum(block.size for block in memory._LEFT) == 4 * LARGE
-    assert memory.empty((2 * LARGE,), np.uint8).base.base.size == 2 * LARGE
-    assert memory.empty((LARGE // 2,), np.uint8).base is None
-    assert memory._left(LARGE // 2 + 1) is None  # twice as much would be wasted
+    assert sum(block.size for block in runtime._LEFT) == 4 * LARGE
+    assert runtime.empty((2 * LARGE,), np.uint8).base.base.size == 2 * LARGE
+    assert runtime.empty((LARGE // 2,), np.uint8).base is None
+    assert runtime._left(LARGE // 2 + 1) is None  # twice as much would be wasted
 
 
 def test_threads_never_share_a_block() -> None:
@@ -71,7 +71,7 @@ def test_threads_never_share_a_block() -> None:
 
     def work(value: int) -> None:
         for _ in range(300):
-            mine = memory.empty((LARGE // 4,), np.int32)
+            mine = runtime.empty((LARGE // 4,), np.int32)
             mine[:] = value
             if not (mine == value).all():
                 failed.append(value)

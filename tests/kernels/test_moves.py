@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.cpu.moves import Concat, Move, Take
+from mdtensor.kernels.cpu.program.steps import Concat, Move, Take
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=5).map(tuple)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mdtensor.kernels.numpy import int4
-from mdtensor.kernels.reference import nibbles as oracle
+from mdtensor.kernels.reference import elementwise as oracle
 
 SHAPES = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu.program.steps import AvgPool, MaxPool
-from mdtensor.kernels.reference import pool as oracle
+from mdtensor.kernels.reference import conv as oracle
 
 CASES = [
     ((2, 6, 9, 8), (2, 2), (2, 2), (0, 0, 0, 0)),

@@ -6,27 +6,26 @@ from hypothesis import given, settings, strategies as st
 
 from mdtensor.kernels.presets import (
     fixed_point,
+    grid as powers,
     onnx,
     ort,
-    powers,
     tflite,
-    tflite_softmax,
     xnnpack,
 )
 from mdtensor.kernels.presets.grid import Grid
 from mdtensor.kernels.reference.presets import (
     fixed_point as exact_fixed_point,
+    fixed_point as exact_powers,
     onnx as exact_onnx,
     ort as exact_ort,
-    powers as exact_powers,
+    tflite as exact_softmax,
     tflite as exact_tflite,
-    tflite_softmax as exact_softmax,
     xnnpack as exact_xnnpack,
 )
 
 LIBRARIES = {
     "tflite": (tflite, exact_tflite),
-    "tflite_softmax": (tflite_softmax, exact_softmax),
+    "tflite_softmax": (tflite, exact_softmax),
     "xnnpack": (xnnpack, exact_xnnpack),
     "ort": (ort, exact_ort),
     "onnx": (onnx, exact_onnx),

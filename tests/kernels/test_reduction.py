@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mdtensor.kernels.cpu import reduction
+from mdtensor.kernels.cpu.generic import pool
 from mdtensor.kernels.cpu.rounding.rescale import rescale
-from mdtensor.kernels.reference import reduction as oracle
+from mdtensor.kernels.reference import elementwise as oracle
 
 
 @pytest.mark.parametrize("ratio", [Fraction(1), Fraction(5, 3), Fraction(1, 2)])
@@ -17,8 +17,6 @@ def test_mean(rng, p, c, ratio):
         x = rng.choice(codes, (1, p, c)).astype(np.uint8)
         multiplier, limbs = rescale([ratio / p])
         out = np.empty(c, np.uint8)
-        reduction.mean_u8u8(
-            x.reshape(-1), p, c, 100, multiplier, limbs, 90, 1, 250, out
-        )
+        pool.mean_u8u8(x.reshape(-1), p, c, 100, multiplier, limbs, 90, 1, 250, out)
         want = oracle.mean_u8u8(x, ratio, 100, 90, 1, 250)
         assert np.array_equal(out, want[0])

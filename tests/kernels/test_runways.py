@@ -24,7 +24,7 @@ from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
 from mdtensor.kernels.cpu.rounding.rescale import rescale, rescale_pair
 from mdtensor.kernels.reference import (
     elementwise as exact,
-    reduction as exact_reduction,
+    elementwise as exact_reduction,
 )
 
 excepting = runpy.run_path(str(Path(__file__).with_name("excepting.py")))["excepting"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdtensor.kernels.dense import schedule
+from mdtensor.kernels.numpy import threads as schedule
 from mdtensor.kernels.numpy.threads import Team
 
 both = pytest.mark.parametrize("scheduling", schedule.PIECES)

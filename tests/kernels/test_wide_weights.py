@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu import kernel_set
+from mdtensor.kernels.cpu.program.products import Repeated, conv2d, linear
 from mdtensor.kernels.cpu.program.program import Program
-from mdtensor.kernels.cpu.wide_weights import Repeated, conv2d, linear
 from mdtensor.kernels.reference import conv as oracle
 
 #: (outputs, groups, window, options) of images with 24 channels.

@@ -10,7 +10,7 @@ import pytest
 import mdtensor as md
 from mdtensor.errors import PromotionError
 from mdtensor.promotion import RULE_SETS
-from mdtensor.promotion.table import SHORT
+from mdtensor.promotion.tables import SHORT
 from mdtensor.spec.spec import TensorSpec
 
 TYPES = [md.dtype(name) for name in SHORT]

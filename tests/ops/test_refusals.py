@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import mdtensor as md
-from mdtensor.ops.refusals import WORDS, explained
+from mdtensor.ops.for_each import WORDS, explained
 
 SAID = {
     "Untyped global name 'f': Cannot determine Numba type of <class 'function'>": (

@@ -17,18 +17,12 @@ import numpy as np
 import pytest
 
 import mdtensor as md
-from mdtensor.kernels.cpu import isa, jobs, kernel_set
+from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.program import interpret, products, step as plan, steps
-from mdtensor.kernels.cpu.wide_weights import Repeated
-from mdtensor.quant.certificate import (
-    case as draw,
-    cases,
-    published,
-    runs,
-    stepping,
-    verify,
-)
-from mdtensor.quant.certificate.digest import Case, digest
+from mdtensor.kernels.cpu.program.products import Repeated
+from mdtensor.kernels.cpu.threads import split
+from mdtensor.quant.certificate import case as draw, case as stepping, cases, verify
+from mdtensor.quant.certificate.case import Case, digest
 from mdtensor.quant.ops import bound
 from mdtensor.quant.ops.weight_only import KeptLayer
 from mdtensor.quant.presets.table import TABLE
@@ -138,21 +132,21 @@ def test_every_operation_of_a_rule_has_a_case(rule: str) -> None:
 
 def test_this_runway_gives_the_published_hash(ran: dict[str, Any]) -> None:
     found = digest(zip([c.title for c in CASES], ran["results"], strict=True))
-    assert found == published.WHOLE
+    assert found == verify.WHOLE
 
 
 @pytest.mark.compiled
 def test_two_threads_give_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", jobs.PIECE_NANOSECONDS)
+    monkeypatch.setattr(split, "PIECE_NANOSECONDS", split.PIECE_NANOSECONDS)
     stepping.cut_short_steps()
     found = digest((case.title, case.computed(2)) for case in CASES)
-    assert found == published.WHOLE
+    assert found == verify.WHOLE
 
 
 def test_the_published_hashes_are_those_of_the_oracle(expected: list[Any]) -> None:
     pairs = list(zip(CASES, expected, strict=True))
-    assert digest((c.title, e) for c, e in pairs) == published.WHOLE
-    assert digest((c.title, e) for c, e in pairs if c.is_quick) == published.QUICK
+    assert digest((c.title, e) for c, e in pairs) == verify.WHOLE
+    assert digest((c.title, e) for c, e in pairs if c.is_quick) == verify.QUICK
 
 
 def test_the_hash_is_as_defined() -> None:
@@ -171,11 +165,11 @@ def test_numbers_come_from_names() -> None:
 
 def test_the_page_shows_the_published_hash() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "verify.md"
-    assert page.read_text().count(published.WHOLE) == 2
+    assert page.read_text().count(verify.WHOLE) == 2
 
 
-def of_results(results: list[Any], problem: str = "") -> runs.Run:
-    return runs.Run("generic", 1, tuple(results), problem, 0.0)
+def of_results(results: list[Any], problem: str = "") -> verify.Run:
+    return verify.Run("generic", 1, tuple(results), problem, 0.0)
 
 
 def small(expected: list[Any]) -> tuple[Case, ...]:
@@ -189,7 +183,7 @@ def small(expected: list[Any]) -> tuple[Case, ...]:
 GOOD = [np.array([[1, 2], [3, 4]], np.uint8), np.array([5.0, np.nan], np.float32)]
 
 
-def judged(*given: runs.Run) -> verify.Verdict:
+def judged(*given: verify.Run) -> verify.Verdict:
     two = small(GOOD)
     known = digest(zip([c.title for c in two], GOOD, strict=True))
     return verify.judged(two, given, known)
@@ -231,7 +225,7 @@ def test_a_process_that_fails_does_not_conform() -> None:
 
 
 def test_a_runway_that_cannot_run_says_why() -> None:
-    for threads, found in enumerate(runs.compute(["sve"], True), 1):
+    for threads, found in enumerate(verify.compute(["sve"], True), 1):
         assert (found.runway, found.threads, found.results) == ("sve", threads, ())
         assert found.problem.startswith(
             "the process ended with 1: mdtensor.errors.OptionError"
@@ -242,7 +236,7 @@ def test_a_runway_that_cannot_run_says_why() -> None:
 def test_each_case_is_told_when_it_is_computed() -> None:
     told: list[int | None] = []
     code = "import sys; print('a'); print('b'); sys.stderr.write('no'); sys.exit(3)"
-    ended = runs.watched([sys.executable, "-c", code], {}, lambda: told.append(None))
+    ended = verify.watched([sys.executable, "-c", code], {}, lambda: told.append(None))
     assert (ended, len(told)) == ((3, "no"), 2)
     verify.judged(cases.chosen(True)[:2], (), "", told.append)
     assert len(told) == 4
@@ -251,10 +245,10 @@ def test_each_case_is_told_when_it_is_computed() -> None:
 def test_the_shares_of_a_certificate_come_to_its_cost() -> None:
     """Of a process that fails at once, too: a bar always ends where it should."""
     quick, told = cases.chosen(True), list[int]()
-    runs.compute(["sve"], True, told.append)
+    verify.compute(["sve"], True, told.append)
     assert sum(told) == sum(cases.costs(quick, 2))
     each, oracle = sum(told), cases.ORACLE * len(quick)
-    assert verify.total_cost(True, False) == len(runs.runways(False)) * each + oracle
+    assert verify.total_cost(True, False) == len(verify.runways(False)) * each + oracle
 
 
 def test_a_kernel_costs_most_at_its_first_case() -> None:
@@ -264,10 +258,10 @@ def test_a_kernel_costs_most_at_its_first_case() -> None:
 
 
 def test_runways_are_those_of_this_cpu() -> None:
-    names = runs.runways(False)
+    names = verify.runways(False)
     assert names[0] == "generic"
     assert all(not isa.lacking(name, isa.FEATURES) for name in names)
-    emulated = set(runs.runways(True)) - set(names)
+    emulated = set(verify.runways(True)) - set(names)
     lacking = set(isa.DOT_RUNWAYS) - set(names)
     expected = set() if isa.IS_JIT_DISABLED else lacking
     assert emulated == {f"{name}-emulated" for name in expected}
@@ -310,14 +304,14 @@ def test_quick_hash_on_other_cpus(name: str) -> None:
     found = verified(as_cpu(name), "--quick")
     kinds = [(run["runway"], run["threads"]) for run in found["runs"]]
     assert kinds == [("generic", 1), ("generic", 2)]
-    assert {run["hash"] for run in found["runs"]} == {published.QUICK}
+    assert {run["hash"] for run in found["runs"]} == {verify.QUICK}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CPUS)
 def test_hash_on_other_cpus(name: str) -> None:
     found = verified(as_cpu(name))
-    assert {run["hash"] for run in found["runs"]} == {published.WHOLE}
+    assert {run["hash"] for run in found["runs"]} == {verify.WHOLE}
 
 
 @pytest.mark.slow
@@ -326,4 +320,4 @@ def test_hash_of_every_runway_emulated_ones_too() -> None:
     names = [run["runway"] for run in found["runs"] if run["threads"] == 2]
     assert names[0] == "generic"
     assert {name.removesuffix(isa.EMULATED) for name in names} >= {*isa.DOT_RUNWAYS}
-    assert {run["hash"] for run in found["runs"]} == {published.WHOLE}
+    assert {run["hash"] for run in found["runs"]} == {verify.WHOLE}

@@ -1,7 +1,7 @@
 """Grids of every granularity and type: moved, converted, compared, beside floats.
 
 The oracle is Python's Fraction, element by element; of products of floats the rule that
-`kernels/reference/weight_only.py` writes down. The longer tier is marked slow.
+`kernels/reference/matmul.py` writes down. The longer tier is marked slow.
 """
 
 from fractions import Fraction
@@ -16,7 +16,7 @@ from support.layouts import SCALES, USUAL_SCALES, any_codes, laid
 
 import mdtensor as md
 from mdtensor import quant
-from mdtensor.kernels.reference.float_matmul import gemm_f32f32f32
+from mdtensor.kernels.reference.matmul import gemm_f32f32f32
 from mdtensor.kernels.reference.rounding import round_to_float32
 from mdtensor.quant import qint32
 from mdtensor.quant.dtypes import FLOATS

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.quant import Blocks, QParams, read_gguf, write_gguf
-from mdtensor.quant.gguf.grids import GRIDS
+from mdtensor.quant.gguf.blocks import GRIDS
 
 TYPES = [t.name for t in gguf.GGMLQuantizationType]
 DENSE = ["F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64"]

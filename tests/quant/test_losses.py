@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 
 import mdtensor as md
 from mdtensor.errors import LossError
-from mdtensor.probe import call_of, find_form
 from mdtensor.quant import (
     QFloat8E4M3Tensor,
     QInt8Tensor,
@@ -23,6 +22,7 @@ from mdtensor.quant import (
     requantize,
 )
 from mdtensor.quant.dtypes import FLOATS
+from mdtensor.support import call_of, find_form
 
 GRID = QParams(0.1, 3)
 scales = st.sampled_from([0.01, 0.1, 0.25, 0.5, 3.0])

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 from mdtensor import asarray
 from mdtensor.errors import DataError, DeviceError, ModelError
 from mdtensor.quant import onnx_backend
-from mdtensor.quant.model.narrow import nearest
 from mdtensor.quant.model.onnx.elements import ELEMENTS
+from mdtensor.quant.model.onnx.evaluate import nearest
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -7,21 +7,21 @@ import pytest
 
 import mdtensor as md
 from mdtensor import OptionError, quant
-from mdtensor.kernels.cpu import jobs
 from mdtensor.kernels.cpu.program import program
-from mdtensor.quant import parallel
+from mdtensor.kernels.cpu.threads import split
+from mdtensor.quant import contexts
 
 
 def test_a_context_chooses_and_ends(monkeypatch):
     monkeypatch.delenv("MDTENSOR_NUM_THREADS", raising=False)
-    assert parallel.current() == 1
+    assert contexts.current() == 1
     two = quant.threads(2)
     with two as n, quant.threads(5):
-        assert (n, parallel.current()) == (2, 5)
+        assert (n, contexts.current()) == (2, 5)
         with two:
-            assert parallel.current() == 2
-        assert parallel.current() == 5
-    assert parallel.current() == 1
+            assert contexts.current() == 2
+        assert contexts.current() == 5
+    assert contexts.current() == 1
     assert repr(two) == "threads(2)"
 
 
@@ -29,7 +29,7 @@ def test_a_context_is_of_its_thread(monkeypatch):
     monkeypatch.delenv("MDTENSOR_NUM_THREADS", raising=False)
     seen = []
     with quant.threads(3):
-        other = threading.Thread(target=lambda: seen.append(parallel.current()))
+        other = threading.Thread(target=lambda: seen.append(contexts.current()))
         other.start()
         other.join()
     assert seen == [1]
@@ -40,9 +40,9 @@ def test_a_context_is_of_its_thread(monkeypatch):
 )
 def test_the_environment_chooses_the_default(monkeypatch, value, n):
     monkeypatch.setenv("MDTENSOR_NUM_THREADS", value)
-    assert parallel.current() == n
+    assert contexts.current() == n
     with quant.threads(1):
-        assert parallel.current() == 1
+        assert contexts.current() == 1
 
 
 @pytest.mark.parametrize("n", [0, -1, 65, 2.0, True, "2", None])
@@ -79,7 +79,7 @@ def network():
 def test_a_model_gives_its_bytes_on_two_threads(monkeypatch):
     from mdtensor.quant.model.run.plan import Plan
 
-    monkeypatch.setattr(jobs, "PIECE_NANOSECONDS", 100)
+    monkeypatch.setattr(split, "PIECE_NANOSECONDS", 100)
     counts = []
     run = program.CREW.run
     monkeypatch.setattr(program.CREW, "run", lambda *a: counts.append(a[0]) or run(*a))

@@ -12,7 +12,7 @@ from support.grids import EVERY, NARROW, grids, pairs, tensors
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.quant import QInt8Tensor, QParams, qint16, qint32, quint8
-from mdtensor.quant.pieces import pieces
+from mdtensor.quant.grids.combine import pieces
 
 AFFINE = (*NARROW, qint16, qint32)
 OUTS = st.one_of(grids(shape=(), dtypes=(*NARROW, qint16)))

@@ -14,7 +14,7 @@ import pytest
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.quant import QParams, dequantize, quantize, requantize
-from mdtensor.quant.ops.advice import BEFORE
+from mdtensor.quant.ops.errors import BEFORE
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,11 +8,11 @@ import pytest
 
 from mdtensor import quant
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.quant import parallel, rules
+from mdtensor.quant import contexts, rules
 
 BLOCKS = {
     "rounding": (lambda: quant.rounding("onnx"), rules.CURRENT.get),
-    "threads": (lambda: quant.threads(3), parallel._CURRENT.get),
+    "threads": (lambda: quant.threads(3), contexts._CURRENT.get),
     "runway": (lambda: quant.runway("generic"), lambda: kernel_set.CHOSEN.get().name),
 }
 VALUES = {"rounding": "onnx", "threads": 3, "runway": "generic"}

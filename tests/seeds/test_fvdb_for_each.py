@@ -113,7 +113,7 @@ def test_f12_each_index_once(scheduling: str, count: int) -> None:
 @both
 def test_f12_nested_calls_finish(scheduling: str) -> None:
     """F12: 100 calls of 100 indices each from within pieces (upstream's numbers)."""
-    from mdtensor.kernels.dense import schedule
+    from mdtensor.kernels.numpy import threads as schedule
 
     seen = md.zeros((100, 100), dtype=md.int32)
 

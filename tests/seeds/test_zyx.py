@@ -65,7 +65,7 @@ def leak(call: Call) -> str:
 
 def is_pythons(error: Exception, files: list[str]) -> bool:
     """Whether no line of ours was running, or the caller's own object raised."""
-    is_adapted = files[-1].endswith("mdtensor/bound.py")  # x.sum, for numpy.sum(x)
+    is_adapted = files[-1].endswith("mdtensor/operators.py")  # x.sum, for numpy.sum(x)
     if is_adapted and isinstance(error, TypeError):
         return True
     ours = (*OURS, "<call of ")

@@ -4,7 +4,7 @@ from itertools import product
 
 from hypothesis import given, strategies as st
 
-from mdtensor.stubs.cover import boxes
+from mdtensor.stubs.overloads import boxes
 
 TYPES = "abcd"
 

@@ -14,7 +14,7 @@ from mdtensor.kernels.cpu.avx2 import simd
 from mdtensor.kernels.cpu.avx2.simd import BYTES, FLOATS, LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.ties import NEAR, ONE, offset_of
+from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I8, I64
 
 QUAD = 4

@@ -9,7 +9,6 @@ import numpy as np
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.avx2 import elementwise as avx2
-from mdtensor.kernels.cpu.certain import find_multipliers
 from mdtensor.kernels.cpu.dot8 import avx512
 from mdtensor.kernels.cpu.dot8.elementwise_chunk import (
     CHUNK,
@@ -29,7 +28,8 @@ from mdtensor.kernels.cpu.dot8.float_epilogue import limits, trailing_zeros
 from mdtensor.kernels.cpu.generic import elementwise
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.ties import ONE, certain_offset, offset_of
+from mdtensor.kernels.cpu.rounding.multipliers import find_multipliers
+from mdtensor.kernels.cpu.rounding.requantize import ONE, certain_offset, offset_of
 from mdtensor.kernels.cpu.vectors import address_of
 
 #: Codes for which it pays to look for a multiplier of their products that needs no

@@ -19,7 +19,7 @@ from mdtensor.kernels.cpu.dot8.simd import FLOATS, I1, I16, I64, LANES, S32, WOR
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
 from mdtensor.kernels.cpu.rounding.multipliers import NONE
-from mdtensor.kernels.cpu.ties import NEAR, ONE, offset_of
+from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
 
 QUAD = 4
 

@@ -6,21 +6,80 @@ constants: it holds no addresses, so it runs uncompiled as well.
 """
 
 import time
+from collections import Counter
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from mdtensor.kernels.cpu import kernel_set
-from mdtensor.kernels.cpu.feed import copy_f32
-from mdtensor.kernels.cpu.jobs import job, piece_count
-from mdtensor.kernels.cpu.join import joined
+from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.program import interpret
 from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK
 from mdtensor.kernels.cpu.program.record import STEP
 from mdtensor.kernels.cpu.program.run import run_rows
 from mdtensor.kernels.cpu.program.step import Constants, aligned_bytes
+from mdtensor.kernels.cpu.program.steps import Lookup
 from mdtensor.kernels.cpu.threads.pool import CREW, run_alone
+from mdtensor.kernels.cpu.threads.split import job, piece_count
+
+# Tables behind tables are one: a chain of functions of codes takes one step.
+#
+# What a table writes for another table alone need not exist; the last of a chain is
+# carried out for all. The codes are those of one step after another.
+
+CODES = 256
+
+
+# Composing tables code by code is exact, so that a chain costs one step (decision
+# 0038).
+def joined(steps, outputs):
+    """The steps of a Program, where each table does the work of those before it.
+
+    Args:
+        steps: (plan, row, input slots, output slot) in order.
+        outputs: slots that have to be written.
+
+    Returns: (the steps that are left, by their numbers in order; for each of all steps
+    the number of that which does its work, which is often its own).
+    """
+    readers = Counter(slot.storage for _, _, slots, _ in steps for slot in slots)
+    readers.update(slot.storage for slot in outputs)
+    left, done_by = dict(enumerate(steps)), list(range(len(steps)))
+    writers = {}
+    for index, (_, row, slots, result) in enumerate(steps):
+        if row[0].kind != interpret.LOOKUP:
+            continue
+        before = writers.get(slots[0].storage)
+        if before is not None and readers[slots[0].storage] == 1:
+            left[index] = _both(left.pop(before), steps[index])
+            done_by = [index if by == before else by for by in done_by]
+        writers[result.storage] = index
+    return left, done_by
+
+
+def _both(first, second):
+    plan, _, slots, _ = first
+    later, _, _, result = second
+    table = later.constants[:CODES][plan.constants[:CODES]]
+    return (*Lookup(table).prepared(later.shape), slots, result)
+
+
+# Numbers on their way into an arena: copied and looked at in one pass.
+
+MAGNITUDE, INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
+
+
+@kernel
+def copy_f32(source, target):
+    """target[i] = source[i], float32 as uint32; returns whether none of them is NaN."""
+    largest = np.uint32(0)
+    for i in range(np.uintp(len(source))):
+        bits = source[i]
+        target[i] = bits
+        largest = max(largest, bits & MAGNITUDE)
+    return largest <= INFINITY
+
 
 #: Of a profile: seconds that a step is timed for, unless it takes longer than that, how
 #: often it is run for it at most, and how often a call of no steps is timed.

@@ -11,10 +11,56 @@ DONE counts finished pieces, and one for each job that is published: all waiting
 it to change, for a short time spinning, then asleep.
 """
 
-from mdtensor.kernels.cpu import processors
+import numpy as np
+from numba.core import types
+
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.threads import atomics
+from mdtensor.kernels.cpu.threads.atomics import GET_AFFINITY, SET_AFFINITY, system
 from mdtensor.kernels.cpu.vectors import address_of
+
+# Processors: threads that help stay off the one of the thread that they help.
+#
+# A scheduler wakes a thread near the one that woke it, on the same processor if it takes
+# the other for busy, and parts the two after milliseconds: longer than most calls last.
+
+#: Words of a set of processors; Linux has 8192 of them at most.
+WORDS = 128
+THIS_THREAD = 0
+
+_sched_getcpu = types.ExternalFunction("sched_getcpu", types.int32())
+
+
+@kernel
+def processor():
+    """The one that this thread runs on."""
+    return _sched_getcpu()
+
+
+# Workers are bound elsewhere, because a scheduler wakes a thread next to the one that
+# woke it (decision 0044).
+@kernel
+def keep_off(here, threads):
+    """Let threads run where this one may, but not on processor `here`.
+
+    Args:
+        here: from `processor`.
+        threads: int64 1-D, as the system numbers them.
+
+    Returns: False, and nothing has changed, where that leaves none or the system knows
+        no such calls.
+    """
+    others = np.zeros(WORDS, np.int64)
+    others_at = address_of(others, 0)
+    if here < 0 or system(GET_AFFINITY, THIS_THREAD, 8 * WORDS, others_at, 0, 0, 0) < 0:
+        return False
+    others[here // 64] &= ~(1 << (here % 64))
+    if not others.any():
+        return False
+    for thread in threads:
+        system(SET_AFFINITY, thread, 8 * WORDS, others_at, 0, 0, 0)
+    return True
+
 
 LINE = 16  # words apart, so that what is written often shares no cache line
 CLAIM, DONE, ASLEEP, JOB = 0, LINE, 2 * LINE, 3 * LINE
@@ -27,7 +73,7 @@ MOST_GROUPS = 1000
 #: Where the caller was when helpers were last kept off; the helpers' numbers.
 AT, THREADS = FIRST + MOST_GROUPS + 1, FIRST + MOST_GROUPS + 2
 NOWHERE, MOST_HELPERS = -1, 1000
-WORDS = THREADS + MOST_HELPERS
+QUEUE_WORDS = THREADS + MOST_HELPERS
 
 # CLAIM: job, group (16 bits), pieces taken at the front (12) and at the back (12)
 MOST_PIECES = 1 << 12  # of a group
@@ -47,9 +93,9 @@ PAUSES = 16  # between looks at the clock
 def publish(words, first, rows, pieces, arena, constants):
     """Offer a job to the helpers; the caller holds the crew, and no job is open."""
     atomics.exchange(words, CLAIM, CLOSED)
-    here = processors.processor()
+    here = processor()
     if here != words[AT]:
-        are_off = processors.keep_off(here, words[THREADS:][: words[HELPERS]])
+        are_off = keep_off(here, words[THREADS:][: words[HELPERS]])
         words[AT] = here if are_off else NOWHERE
     for group in range(len(first)):
         words[FIRST + group] = first[group]

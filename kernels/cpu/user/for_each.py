@@ -8,6 +8,7 @@ again. Arrays among them are as at that time, as always with numba. Nothing is
 kept on disk, where the names of a module could change unseen.
 """
 
+import operator
 import os
 import re
 import threading
@@ -19,12 +20,20 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numba.core import types
+from numba import types
+from numba.core import types as numba_types
 
-from mdtensor.kernels.cpu.elements import MARK, Element, loss
-from mdtensor.kernels.cpu.signs import mixture
 from mdtensor.kernels.cpu.user import views
-from mdtensor.kernels.cpu.user.views import Contiguous, Ranked, Row, Strided, View
+from mdtensor.kernels.cpu.user.views import (
+    MARK,
+    Contiguous,
+    Element,
+    Ranked,
+    Row,
+    Strided,
+    View,
+    loss,
+)
 from mdtensor.kernels.numpy.layout import (
     Operand,
     Refused,
@@ -34,6 +43,58 @@ from mdtensor.kernels.numpy.layout import (
     lines,
     merged,
 )
+
+# Where numba mixes uint64 with signed integers and the result may be wrong.
+#
+# Quotients would be signed, and comparisons go through float64. Sums, products and bits
+# are the same modulo 2**64 whatever the sign.
+
+_QUOTIENTS = {
+    "//": (operator.floordiv, operator.ifloordiv),
+    "%": (operator.mod, operator.imod),
+}
+_COMPARISONS = {
+    "==": (operator.eq,),
+    "!=": (operator.ne,),
+    "<": (operator.lt,),
+    "<=": (operator.le,),
+    ">": (operator.gt,),
+    ">=": (operator.ge,),
+}
+_SYMBOLS = {
+    function: symbol
+    for symbol, functions in (_QUOTIENTS | _COMPARISONS).items()
+    for function in functions
+}
+
+
+def mixture(annotation):
+    """What is wrong in a function that numba has typed, and its line; "" and 0."""
+    for expression in annotation.calltypes:
+        if getattr(expression, "op", "") not in ("binop", "inplace_binop"):
+            continue
+        symbol = _SYMBOLS.get(expression.fn)
+        if symbol is None:
+            continue
+        pair = [annotation.typemap[x.name] for x in (expression.lhs, expression.rhs)]
+        is_exact = symbol in _COMPARISONS and any(map(_is_small, pair))
+        if _is_mixed(pair) and not is_exact:
+            problem = f"uint64 meets a signed integer in {symbol}"
+            return problem, expression.loc.line
+    return "", 0
+
+
+def _is_mixed(pair):
+    plain = [types.unliteral(kind) for kind in pair]
+    is_integer = all(isinstance(kind, types.Integer) for kind in plain)
+    return is_integer and types.uint64 in plain and any(kind.signed for kind in plain)
+
+
+def _is_small(kind):
+    """Whether it is one integer that float64 tells from all others."""
+    is_literal = isinstance(kind, types.IntegerLiteral)
+    return is_literal and abs(kind.literal_value) < 2**53
+
 
 MOST_LOOPS = 1024
 _LOOPS: dict[Any, Any] = {}
@@ -274,7 +335,7 @@ def _check_body(form, function, body, kinds):
         Refused: it cannot be compiled, or its result does not fit.
     """
     if form == "indexed":
-        types_given = (types.intp, *kinds)
+        types_given = (numba_types.intp, *kinds)
     else:
         types_given = tuple(
             kind.element.compute if isinstance(kind, View) else kind
@@ -291,7 +352,7 @@ def _check_body(form, function, body, kinds):
             raise Refused(problem, at)
     if form != "indexed":
         result = compiled.signature.return_type
-        problem = loss(kinds[0].element, types.unliteral(result))
+        problem = loss(kinds[0].element, numba_types.unliteral(result))
         if problem:
             raise Refused(problem, function.__code__.co_firstlineno)
 

@@ -3,8 +3,11 @@
 Source: gemmlowp, `fixedpoint/fixedpoint.h`; LiteRT, `kernels/internal/common.cc`.
 """
 
+from decimal import Context, Decimal
 from fractions import Fraction
 from math import floor, frexp
+
+from mdtensor.kernels.cpu.rounding.rescale import float32_of
 
 
 def half_away(value):
@@ -56,3 +59,11 @@ def multiply(x, real, shift_right=shift_away):
     """x · real, rounded twice."""
     q, shift = quantize_multiplier(real)
     return shift_right(high_mul(wrapped(x << max(shift, 0)), q), max(-shift, 0))
+
+
+# The oracle of `kernels/presets/grid.py`, one number at a time.
+
+
+def exp_f32(x):
+    """The float32 nearest to e**x, through 100 digits."""
+    return float32_of(Fraction(Decimal(float(x)).exp(Context(prec=100))))

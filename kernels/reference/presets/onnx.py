@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from mdtensor.kernels.reference.presets.fixed_point import exp_f32
 from mdtensor.kernels.reference.presets.ort import curve, quantize, requantize
-from mdtensor.kernels.reference.presets.powers import exp_f32
 
 __all__ = ["add", "avg_pool", "curve", "div", "global_avg_pool", "maximum", "minimum"]
 __all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]

@@ -7,8 +7,7 @@ from math import floor
 import numpy as np
 
 from mdtensor.kernels.cpu.rounding.rescale import float32_of
-from mdtensor.kernels.reference.presets.fixed_point import saturated
-from mdtensor.kernels.reference.presets.powers import exp_f32
+from mdtensor.kernels.reference.presets.fixed_point import exp_f32, saturated
 
 
 def fma(a, b, c):

@@ -120,8 +120,8 @@ def checked(
 ) -> None:
     """Check, tell, and leave with the exit code."""
     from mdtensor.cli import report
-    from mdtensor.cli.dispatch.checking import Asked, check, fail_level
     from mdtensor.cli.dispatch.formats import FORMATS, TEXT, known_format
+    from mdtensor.cli.dispatch.query import Asked, check, fail_level
     from mdtensor.cli.dispatch.text import plain, show_checked
 
     known_format(form)
@@ -313,9 +313,9 @@ def write_baseline(
     ignore: Ignore = None,
 ) -> None:
     """Accept all that is found now."""
-    from mdtensor.cli.dispatch.checking import Asked, check
-    from mdtensor.diagnose.baseline import Baseline
+    from mdtensor.cli.dispatch.query import Asked, check
     from mdtensor.diagnose.finding import counted
+    from mdtensor.diagnose.report import Baseline
 
     found = check(Asked(modules or (), pattern, select or (), ignore or ()))
     new = Baseline.of(found.findings)
@@ -332,8 +332,8 @@ def diff_baseline(
     ignore: Ignore = None,
 ) -> None:
     """What is found and not accepted (+), what is accepted and not found (-)."""
-    from mdtensor.cli.dispatch.checking import Asked, check
-    from mdtensor.diagnose.baseline import Baseline
+    from mdtensor.cli.dispatch.query import Asked, check
+    from mdtensor.diagnose.report import Baseline
 
     asked = Asked(modules or (), pattern, select or (), ignore or ())
     found = check(asked, file)
@@ -352,9 +352,9 @@ def prune_baseline(
     ignore: Ignore = None,
 ) -> None:
     """Leave out what is not found any more; nothing is added."""
-    from mdtensor.cli.dispatch.checking import Asked, check
-    from mdtensor.diagnose.baseline import Baseline
+    from mdtensor.cli.dispatch.query import Asked, check
     from mdtensor.diagnose.finding import counted
+    from mdtensor.diagnose.report import Baseline
 
     asked = Asked(modules or (), pattern, select or (), ignore or ())
     gone = check(asked, file).stale

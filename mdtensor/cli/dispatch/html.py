@@ -7,29 +7,360 @@ methods give the same bytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import mdtensor
-from mdtensor.cli.dispatch.details import alarm, details
-from mdtensor.cli.dispatch.entries import (
+from mdtensor.cli.dispatch.html_data import (
     AMBIGUOUS,
+    STYLE,
+    Cell,
     Entry,
     entries,
     struck,
     types_of,
 )
-from mdtensor.cli.dispatch.html_data import STYLE
-from mdtensor.cli.dispatch.lattice import lattice
-from mdtensor.cli.dispatch.matrix import mark, matrix
 from mdtensor.cli.host import MARKS
+from mdtensor.device import Device
 from mdtensor.diagnose import Finding, analyze
 from mdtensor.diagnose.finding import counted
+from mdtensor.diagnose.hints import qualified, type_name
 from mdtensor.diagnose.source import sources
+from mdtensor.dtypes import DType
 from mdtensor.errors import ModelError, OptionError
 from mdtensor.html import Markup, joined, tag
 from mdtensor.quant.model.onnx.files import check_writable, write_file
+from mdtensor.tensor import Tensor, leaves
+
+# Operations by element types and devices: a table of marks, each with a link.
+
+Column = tuple[Device, DType]
+
+
+def matrix(shown: Sequence[Entry]) -> Markup:
+    """The table of those that are operations; nothing if none is."""
+    found = [entry for entry in shown if entry.cells]
+    if not found:
+        return Markup()
+    kinds = [cell.kind for cell in found[0].cells]
+    places = dict.fromkeys(kind.device for kind in kinds)
+    columns = [(p, kind.dtype) for p in places for kind in kinds if kind.device == p]
+    firsts = {next(c for c in columns if c[0] == place) for place, _ in columns}
+    bodies = [
+        _body(family, list(group), columns, firsts)
+        for family, group in groupby(found, key=lambda entry: entry.family)
+    ]
+    wide = tag("col", class_="name")
+    return tag(
+        "table",
+        tag("colgroup", wide, *_columns(columns, firsts)),
+        _head(columns),
+        *bodies,
+        class_="matrix",
+    )
+
+
+def mark(state: str) -> Markup:
+    """The mark of a state; told apart by its shape, so that colour is not needed."""
+    return tag("span", MARKS[state][0], class_=f"mark {state}")
+
+
+def _columns(columns: Sequence[Column], firsts: set[Column]) -> Iterator[Markup]:
+    for column in columns:
+        yield tag("col", class_="first" if column in firsts else None)
+
+
+def _head(columns: Sequence[Column]) -> Markup:
+    places = [
+        tag("th", place, colspan=len(list(group)), scope="colgroup", class_="first")
+        for place, group in groupby(columns, key=lambda column: column[0])
+    ]
+    kinds = [tag("th", kind, scope="col", class_="kind") for _, kind in columns]
+    return tag("thead", tag("tr", tag("td"), *places), tag("tr", tag("td"), *kinds))
+
+
+def _body(
+    family: str, rows: Sequence[Entry], columns: Sequence[Column], firsts: set[Column]
+) -> Markup:
+    head = tag("th", family, colspan=len(columns) + 1, scope="rowgroup")
+    lines = [_row(entry, columns, firsts) for entry in rows]
+    return tag("tbody", tag("tr", head, class_="family"), *lines)
+
+
+def _row(entry: Entry, columns: Sequence[Column], firsts: set[Column]) -> Markup:
+    at = {(cell.kind.device, cell.kind.dtype): cell for cell in entry.cells}
+    bad = "bad" if entry.ties else None
+    name = joined("✖ " if bad else "", entry.short)
+    head = tag("th", tag("a", name, href=f"#{entry.anchor}"), scope="row", class_=bad)
+    cells = [
+        tag(
+            "td",
+            _cell(entry, at[column]) if column in at else "",
+            class_="first" if column in firsts else None,
+        )
+        for column in columns
+    ]
+    return tag("tr", head, *cells)
+
+
+def _cell(entry: Entry, cell: Cell) -> Markup:
+    title = f"{entry.short}, {cell.kind.dtype}, {cell.kind.device}: {cell.state}"
+    looks = f"mark {cell.state}"
+    return tag(
+        "a",
+        MARKS[cell.state][0],
+        href=f"#{entry.place(cell)}",
+        title=title,
+        class_=looks,
+    )
+
+
+# What stands behind the marks: of each function its methods, and why others refuse.
+
+
+def details(shown: Sequence[Entry]) -> Markup:
+    """A part for each function."""
+    return joined(*map(_part, shown))
+
+
+def alarm(ties: Sequence[Finding], places: dict[str, str]) -> Markup:
+    """The ambiguities, in red and by name; nothing if there are none.
+
+    Args:
+        ties: the findings.
+        places: the anchors of functions by name.
+    """
+    if not ties:
+        return Markup()
+    title = "1 ambiguity" if len(ties) == 1 else f"{len(ties)} ambiguities"
+    items = [_tie(tie, places[tie.function]) for tie in ties]
+    parts = tag("h2", f"✖ {title}"), tag("ul", *items)
+    return tag("section", *parts, class_="bad", id="ambiguous")
+
+
+def _tie(tie: Finding, place: str) -> Markup:
+    """What is ambiguous, then all that is known of it."""
+    title = tag("a", f"{tie.rule} {tie.message}", href=f"#{place}", class_="what")
+    _, *rest = str(tie).splitlines()
+    return tag("li", title, tag("pre", "\n".join(rest)), id=f"a{tie.fingerprint}")
+
+
+def _part(entry: Entry) -> Markup:
+    links = [
+        tag("a", tie.message, href=f"#a{tie.fingerprint}", class_="what bad")
+        for tie in entry.ties
+    ]
+    return tag(
+        "article",
+        _title(entry),
+        _said(entry.source.call.operation.description) if entry.cells else "",
+        *(tag("p", link) for link in links),
+        tag("table", *_methods(entry), class_="methods"),
+        tag("ul", *_reasons(entry), class_="why") if entry.reasons else "",
+        id=entry.anchor,
+    )
+
+
+def _title(entry: Entry) -> Markup:
+    total, module = entry.coverage.total, entry.source.module
+    about = tag("small", f"{module}, {total:,} tuples of types")
+    sign = "✖ " if entry.ties else ""
+    looks = "bad" if entry.ties else None
+    return tag("h3", f"{sign}{entry.short}", about, class_=looks)
+
+
+def _said(text: str) -> Markup:
+    """A sentence of a docstring; what stands between backticks is code."""
+    parts = enumerate(text.split("`"))
+    return tag("p", *(tag("code", part) if at % 2 else part for at, part in parts))
+
+
+def _methods(entry: Entry) -> Iterator[Markup]:
+    for at, share in enumerate(entry.coverage.shares):
+        cells = [cell for cell in entry.cells if cell.method == share.method]
+        part = 100 * share.count / max(entry.coverage.total, 1)
+        count = f"{share.count:,} ({part:.1f} %)" if share.count else "no call"
+        yield tag(
+            "tr",
+            tag("td", tag("code", share.method.signature)),
+            tag("td", tag("code", share.method.location)),
+            tag("td", count, class_="number"),
+            tag("td", _types(cells, entry.cells)),
+            id=entry.method_place(at),
+        )
+
+
+def _reasons(entry: Entry) -> Iterator[Markup]:
+    for at, ((state, why), cells) in enumerate(entry.reasons.items()):
+        types = _types(cells, entry.cells)
+        looks = "bad" if state == "ambiguous" else None
+        yield tag("li", types, f": {why}", id=entry.reason_place(at), class_=looks)
+
+
+def _types(cells: Iterable[Cell], every: Sequence[Cell]) -> Markup:
+    """The mark, the devices and the element types; `all types` if there are no more."""
+    sizes = Counter(cell.kind.device for cell in every)
+    kinds: dict[tuple[str, Device], list[str]] = {}
+    for cell in cells:
+        kinds.setdefault((cell.state, cell.kind.device), []).append(
+            str(cell.kind.dtype)
+        )
+    places: dict[tuple[str, str], list[str]] = {}
+    for (state, place), names in kinds.items():
+        words = "all types" if len(names) == sizes[place] else " ".join(names)
+        places.setdefault((state, words), []).append(str(place))
+    parts = [
+        joined(mark(state), " ", tag("b", ", ".join(names)), f" {words}")
+        for (state, words), names in places.items()
+    ]
+    return joined(*(tag("span", part, class_="types") for part in parts))
+
+
+# Types and what they derive from, drawn: the widest at the left.
+
+LINE, GAP, GLYPH, PAD = 22, 40, 6.8, 8
+
+
+@dataclass(eq=False)
+class Node:
+    """A box: one type, or those that differ in their device only.
+
+    Args:
+        types: what it stands for.
+        struck: whether calls with it are ambiguous.
+    """
+
+    types: list[type]
+    struck: bool
+    above: list[Node] = field(default_factory=list)
+    below: list[Node] = field(default_factory=list)
+    column: int = 0
+    x: float = 0
+    y: float = 0
+
+    @property
+    def label(self) -> str:
+        names = " · ".join(map(type_name, self.types))
+        return f"✖ {names}" if self.struck else names
+
+    @property
+    def wide(self) -> float:
+        return len(self.label) * GLYPH + 2 * PAD
+
+
+def lattice(types: Collection[type], struck: Collection[str] = ()) -> Markup:
+    """SVG of some types.
+
+    Args:
+        types: those that are drawn.
+        struck: the names of those that are marked as ambiguous.
+    """
+    nodes = _nodes(types, struck)
+    high = _stand(nodes)
+    wide = _spread(nodes)
+    size = {"width": f"{wide:.0f}", "height": f"{high:.0f}"}
+    return tag(
+        "svg",
+        tag("title", "Types, each to the right of what it derives from"),
+        *_lines(nodes),
+        *_boxes(nodes),
+        role="img",
+        viewBox=f"0 0 {wide:.0f} {high:.0f}",
+        **size,
+    )
+
+
+def _nodes(types: Collection[type], struck: Collection[str]) -> list[Node]:
+    """A node for each type and its like on other devices, linked to those above."""
+    above = {cls: _above(cls, types) for cls in types}
+    parents = {parent for found in above.values() for parent in found}
+    groups: dict[object, list[type]] = {}
+    order: dict[type, int] = {leaf: at for at, leaf in enumerate(leaves())}
+    dtypes: dict[type, DType] = {leaf: leaf.dtype for leaf in leaves()}
+    for cls in sorted(types, key=lambda cls: (order.get(cls, -1), qualified(cls))):
+        alike = cls not in parents and cls in order
+        key = (tuple(above[cls]), dtypes[cls]) if alike else cls
+        groups.setdefault(key, []).append(cls)
+    nodes = [
+        Node(group, any(type_name(c) in struck for c in group))
+        for group in groups.values()
+    ]
+    of = {cls: node for node in nodes for cls in node.types}
+    for node in nodes:
+        node.above = [of[parent] for parent in above[node.types[0]]]
+        for parent in node.above:
+            parent.below.append(node)
+    return nodes
+
+
+def _above(cls: type, types: Collection[type]) -> list[type]:
+    """What it derives from directly, of these types."""
+    found = [k for k in cls.__mro__[1:] if k in types]
+    over = {k for each in found for k in each.__mro__[1:]}
+    return [k for k in found if k not in over]
+
+
+def _stand(nodes: list[Node]) -> float:
+    """Give each its line, in the middle of those below it; the height of all."""
+    seen: set[Node] = set()
+
+    def stand(node: Node, column: int, top: float) -> float:
+        seen.add(node)
+        node.column, end = column, top
+        for each in node.below:
+            if each not in seen and each.above[0] is node:
+                end = stand(each, column + 1, end)
+        end = max(end, top + LINE)
+        node.y = (top + end) / 2
+        return end
+
+    high = 0.0
+    for root in [node for node in nodes if not node.above]:
+        high = stand(root, 0, high)
+    return high
+
+
+def _spread(nodes: list[Node]) -> float:
+    """Give each its column, types with elements the last one; the width of all."""
+    last = max((node.column for node in nodes), default=0)
+    for node in nodes:
+        if node.above and not node.below and issubclass(node.types[0], Tensor):
+            node.column = last
+    start = 0.0
+    for column in range(last + 1):
+        inside = [node for node in nodes if node.column == column]
+        for node in inside:
+            node.x = start
+        start += max((node.wide for node in inside), default=0) + GAP
+    return start - GAP + 2
+
+
+def _lines(nodes: list[Node]) -> Iterator[Markup]:
+    """All lines of a column bend at the same place."""
+    bends: dict[int, float] = {}
+    for node in nodes:
+        end = node.x + node.wide + GAP / 2
+        bends[node.column] = max(end, bends.get(node.column, 0))
+    for node in nodes:
+        for above in node.above:
+            start, bend = above.x + above.wide, bends[above.column]
+            path = (
+                f"M{start:.0f} {above.y:.1f}H{bend:.0f}V{node.y:.1f}H{node.x + 1:.0f}"
+            )
+            yield tag("path", d=path)
+
+
+def _boxes(nodes: list[Node]) -> Iterator[Markup]:
+    for node in nodes:
+        looks = "bad" if node.struck else "kind" if node.below else "leaf"
+        place = {"x": f"{node.x + 1:.0f}", "y": f"{node.y - 9:.1f}", "rx": "4"}
+        box = tag("rect", width=f"{node.wide - 1:.0f}", height="18", **place)
+        name = tag("text", node.label, x=f"{node.x + PAD:.0f}", y=f"{node.y + 4:.1f}")
+        yield tag("g", box, name, class_=looks)
+
 
 TITLE = "Which method runs, and why"
 

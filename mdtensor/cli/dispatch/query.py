@@ -4,14 +4,17 @@ import builtins
 import difflib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from mdtensor.cli.loading import load
-from mdtensor.diagnose import rules
+from mdtensor.diagnose import Finding, MethodInfo, Report, analyze, rules
+from mdtensor.diagnose.finding import LEVELS
 from mdtensor.diagnose.hints import qualified
-from mdtensor.diagnose.packages import brings_types, functions_of
-from mdtensor.diagnose.source import Source, source, sources
+from mdtensor.diagnose.report import Baseline, Entry
+from mdtensor.diagnose.source import Source, brings_types, functions_of, source, sources
 from mdtensor.diagnose.universe import SCALARS, universe_of
 from mdtensor.errors import OptionError
 
@@ -165,3 +168,116 @@ def _ids(given: Sequence[str], known: Sequence[str]) -> set[str]:
     for each in sorted(ids - set(known)):
         raise OptionError(f"no rule {each}", f"There are {', '.join(known)}")
     return ids
+
+
+# `check` and its like: which findings there are, and which of them count.
+
+NEVER = "never"
+CLEAN, FOUND, STALE = 0, 1, 4
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user wants checked.
+
+    Args:
+        modules: to import, and whose functions are meant; all operations without any.
+        pattern: of the names of functions.
+        select, ignore: ids of rules.
+    """
+
+    modules: Sequence[str] = ()
+    pattern: str = "*"
+    select: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+
+    def concerns(self, entry: Entry) -> bool:
+        """Whether what a baseline accepts is among what is asked for."""
+        called = is_called(entry.function, self.pattern)
+        return called and entry.rule in chosen(self.select, self.ignore)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found, beside what is accepted.
+
+    Args:
+        report: all that was found.
+        findings: those that were asked for.
+        known: the fingerprints of those that the baseline accepts.
+        stale: what the baseline accepts, and is not there.
+    """
+
+    report: Report
+    findings: tuple[Finding, ...]
+    known: frozenset[str] = frozenset()
+    stale: tuple[Entry, ...] = ()
+
+    @property
+    def new(self) -> tuple[Finding, ...]:
+        """The findings that nobody has accepted."""
+        return tuple(f for f in self.findings if f.fingerprint not in self.known)
+
+    @property
+    def old(self) -> tuple[Finding, ...]:
+        """The findings that the baseline accepts."""
+        return tuple(f for f in self.findings if f.fingerprint in self.known)
+
+    def code(self, fail_on: str, strict: bool) -> int:
+        """The exit code: 1 for new findings, 4 for a stale baseline if `strict`."""
+        failing = () if fail_on == NEVER else LEVELS[: LEVELS.index(fail_on) + 1]
+        if any(f.level in failing for f in self.new):
+            return FOUND
+        return STALE if strict and self.stale else CLEAN
+
+
+def check(asked: Asked, baseline: Path | None = None) -> Checked:
+    """Look at what is asked for.
+
+    Raises:
+        OptionError: there is no such rule or function.
+        ModuleError: a module cannot be imported.
+        DataError: the file is no baseline.
+        OSError: the file cannot be read.
+    """
+    wanted = chosen(asked.select, asked.ignore)
+    accepted = Baseline.read(baseline) if baseline else Baseline()
+    report = analyze(functions(asked.modules, asked.pattern))
+    findings = report.of(*wanted)
+    compared = accepted.compared(findings)
+    known = frozenset(f.fingerprint for f in compared.known)
+    return Checked(
+        report, findings, known, tuple(filter(asked.concerns, compared.stale))
+    )
+
+
+def fail_level(level: str) -> str:
+    """The level as it was given, if it is one.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if level not in (*LEVELS, NEVER):
+        fix = f"Use {', '.join(LEVELS)} or {NEVER}"
+        raise OptionError(f"--fail-on is {level}", fix)
+    return level
+
+
+# Where a method stands, as a reader on this machine or a service finds it.
+
+
+def path_of(method: MethodInfo) -> str:
+    """The file from the folder we stand in, or `package/file.py` if it is elsewhere."""
+    module = sys.modules.get(method.module)
+    name = getattr(module, "__file__", None)
+    if name is None:
+        return method.file
+    path, here = Path(name).resolve(), Path.cwd().resolve()
+    return path.relative_to(here).as_posix() if here in path.parents else method.file
+
+
+def anchor(finding: Finding) -> MethodInfo | None:
+    """The method that a finding is shown at: one of who registered the latest."""
+    later = [m for m in finding.methods if m.distribution == finding.distribution]
+    known = later or finding.methods
+    return known[-1] if known else None

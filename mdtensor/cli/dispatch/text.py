@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mdtensor.cli.dispatch.checking import Checked
 from mdtensor.cli.dispatch.formats import counts
+from mdtensor.cli.dispatch.query import Checked
 from mdtensor.cli.report import UNBOUNDED
 from mdtensor.diagnose import Coverage, Explanation, Finding, MethodInfo, Rule
-from mdtensor.diagnose.baseline import Baseline
+from mdtensor.diagnose.report import Baseline
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 

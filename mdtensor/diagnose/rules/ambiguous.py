@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding, relations, witnessed
-from mdtensor.diagnose.fixes import decides, deciding, header
+from mdtensor.diagnose.fixes import Scope, decides, deciding, header
 from mdtensor.diagnose.hints import bits
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Source
-from mdtensor.diagnose.spelling import Scope
 from mdtensor.diagnose.study import Group, Study, gathered, reach
 
 EXPLANATION = """

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdtensor.diagnose.contracts import Contract
-from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.finding import Finding, witnessed
 from mdtensor.diagnose.fixes import header
 from mdtensor.diagnose.hints import derives, hint, short
 from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.source import Registered, Source
-from mdtensor.diagnose.study import Study, reach
+from mdtensor.diagnose.source import Registered, Source, distribution
+from mdtensor.diagnose.study import Contract, Study, reach
 from mdtensor.diagnose.table import Table, tabulate
 
 EXPLANATION = """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.finding import Finding
 from mdtensor.diagnose.hints import qualified
 from mdtensor.diagnose.rule import Rule
+from mdtensor.diagnose.source import distribution
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdtensor.diagnose.distributions import distribution
 from mdtensor.diagnose.finding import Finding
 from mdtensor.diagnose.hints import Hint, short
 from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.source import Registered, Source
+from mdtensor.diagnose.source import Registered, Source, distribution
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """

@@ -12,10 +12,7 @@ from typing import Any
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import DataError, MdtensorError, ModelError, shown
-from mdtensor.quant.model.definitions import definition, is_defined
 from mdtensor.quant.model.graph import Graph
-from mdtensor.quant.model.input_shapes import Shapes, chosen
-from mdtensor.quant.model.metadata import narrow_in, notes_in, rule_in
 from mdtensor.quant.model.onnx import qdq, qlinear, sizes
 from mdtensor.quant.model.onnx.build import (
     Array,
@@ -27,12 +24,21 @@ from mdtensor.quant.model.onnx.build import (
 from mdtensor.quant.model.onnx.files import (
     check_model,
     initializer_array,
+    narrow_in,
+    notes_in,
     onnx_package,
     read_model,
+    rule_in,
 )
 from mdtensor.quant.model.onnx.operators import READERS
 from mdtensor.quant.model.onnx.operators.table import Reader
-from mdtensor.quant.model.onnx.schemas import check_attributes, check_types
+from mdtensor.quant.model.onnx.schemas import (
+    check_attributes,
+    check_types,
+    definition,
+    is_defined,
+)
+from mdtensor.quant.model.run.inputs import Shapes, chosen
 
 #: Before, attributes and broadcasting differ too much; after, nothing is known.
 OPSETS = range(7, 29)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdtensor.quant.model.onnx.build import Builder, Operator
@@ -59,3 +60,93 @@ def check_types(g: Builder, op: Operator) -> None:
 def _type(g: Builder, name: str) -> str:
     known: str = onnx_package().TensorProto.DataType.Name(g.code(name))
     return known.lower()
+
+
+# Operators that ONNX itself defines by others, as those others.
+#
+# The package of the format has the definition of some 50 operators as a graph: Attention
+# as products, a softmax and what masks. An operator without a function of ours is that.
+
+Rename = Callable[[str], str]
+
+
+def is_defined(op: Operator) -> bool:
+    """Whether the format defines the operator by others."""
+    declared = None if op.proto.domain else schema(op)
+    return bool(declared and declared.all_function_opset_versions)
+
+
+def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
+    """The nodes that give the operator's results, each with its operator set.
+
+    Raises:
+        ModelError: there is no definition for these inputs.
+    """
+    g.check(op)
+    onnx, declared = onnx_package(), schema(op)
+    node = onnx.NodeProto()
+    node.CopyFrom(op.proto)
+    given = {a.name for a in node.attribute}
+    for name, attribute in declared.attributes.items():
+        if name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
+    function = onnx.FunctionProto()
+    function.ParseFromString(_body(declared, op, node, _types(g, op)))
+    if not function.node:
+        raise op.refusal("has no definition for these inputs", "Check their types")
+    (opset,) = (o.version for o in function.opset_import if not o.domain)
+    return [(inner, opset) for inner in _inlined(function, node, op)]
+
+
+def _types(g: Builder, op: Operator) -> list[bytes]:
+    """The types of the inputs, as the definition may depend on them."""
+    onnx = onnx_package()
+    make = onnx.helper.make_tensor_type_proto
+    types = [
+        make(g.code(name), g.shape(name)) if name else onnx.TypeProto()
+        for name in op.inputs
+    ]
+    return [found.SerializeToString() for found in types]
+
+
+def _body(declared: Any, op: Operator, node: Any, types: Sequence[bytes]) -> bytes:
+    """The definition for the newest operator set up to that of the file."""
+    versions = declared.all_function_opset_versions
+    version = max((v for v in versions if v <= op.opset), default=min(versions))
+    if version in declared.function_opset_versions:
+        body: bytes = declared.get_function_with_opset_version(version)
+    else:
+        body = declared.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), types
+        )
+    return body
+
+
+def _inlined(function: Any, node: Any, op: Operator) -> list[Any]:
+    """The nodes of a function, with the names that `node` has for its values."""
+    given = list(node.input) + [""] * (len(function.input) - len(node.input))
+    names = dict(zip(function.input, given, strict=False))
+    pairs = zip(function.output, node.output, strict=False)
+    names |= {inner: outer for inner, outer in pairs if outer}
+    stem = next(filter(None, op.outputs))
+    attributes = {a.name: a for a in node.attribute}
+
+    def renamed(name: str) -> str:
+        return names.get(name, f"{stem}/{name}") if name else ""
+
+    return [_copied(inner, renamed, attributes) for inner in function.node]
+
+
+def _copied(inner: Any, renamed: Rename, attributes: dict[str, Any]) -> Any:
+    """A node of a definition, for the attributes of the operator it defines."""
+    made = type(inner)(op_type=inner.op_type, domain=inner.domain)
+    made.name = renamed(inner.name or next(iter(inner.output)))
+    made.input.extend(map(renamed, inner.input))
+    made.output.extend(map(renamed, inner.output))
+    for attribute in inner.attribute:
+        source = attributes.get(attribute.ref_attr_name, attribute)
+        if attribute.ref_attr_name and source is attribute:
+            continue  # the operator leaves it out
+        made.attribute.add().CopyFrom(source)
+        made.attribute[-1].name = attribute.name
+    return made

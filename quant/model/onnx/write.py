@@ -16,11 +16,15 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.quant.generics import dequantize, quantize, requantize
-from mdtensor.quant.model.emit import EMITTERS, SINCE, element_code, real_storage
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.metadata import properties
 from mdtensor.quant.model.onnx.elements import CODES, as_stored, stored
-from mdtensor.quant.model.onnx.files import onnx_package, write_file
+from mdtensor.quant.model.onnx.files import onnx_package, properties, write_file
+from mdtensor.quant.model.onnx.write_operators import (
+    EMITTERS,
+    SINCE,
+    element_code,
+    real_storage,
+)
 from mdtensor.quant.qparams import QParams
 
 #: The operator set and the version of the format: HardSwish came with 14.

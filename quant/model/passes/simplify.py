@@ -25,9 +25,11 @@ from mdtensor.quant.model.passes.fold import (
     fold_factors,
     fold_stored_biases,
 )
-from mdtensor.quant.model.passes.patterns import name_layer_norms
+from mdtensor.quant.model.passes.patterns import (
+    name_layer_norms,
+    transposed_as_products,
+)
 from mdtensor.quant.model.passes.scalars import code_numbers, scale_codes
-from mdtensor.quant.model.shuffle import transposed_as_products
 
 Rewrite = Callable[[Graph], Graph]
 

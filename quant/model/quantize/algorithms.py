@@ -23,21 +23,19 @@ from mdtensor import DType
 from mdtensor.errors import OptionError, shown, written
 from mdtensor.quant.dtypes import qint4, qint8
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.inputs import input_moments
+from mdtensor.quant.model.quantize.calibrate import input_moments
 from mdtensor.quant.tensor import quantized
-from mdtensor.quant.weights.algorithms import compensated
-from mdtensor.quant.weights.correct import correct_bias
+from mdtensor.quant.weights.algorithms import compensated, least_squares
 from mdtensor.quant.weights.format import (
     WeightFormat,
     check_flag,
     matrix,
     type_of_codes,
 )
-from mdtensor.quant.weights.layer import Grids, Layer, Rounded
+from mdtensor.quant.weights.layer import Grids, Layer, Rounded, real_weights
 from mdtensor.quant.weights.moments import InputMoments
-from mdtensor.quant.weights.mse import least_squares
 from mdtensor.quant.weights.quantize import METHODS
-from mdtensor.quant.weights.result import real_weights
+from mdtensor.quant.weights.transforms import correct_bias
 
 #: Those for layers that read codes: awq would move ranges that grids are chosen for.
 ALGORITHMS = ("rtn", "mse", "hqq", "gptq")

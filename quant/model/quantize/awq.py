@@ -24,11 +24,11 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
-from mdtensor.quant.model.links import FloatArray, Weights, columns, links
-from mdtensor.quant.weights.awq import scales
+from mdtensor.quant.model.passes.scaling import FloatArray, Weights, columns, links
+from mdtensor.quant.weights.algorithms import scales
+from mdtensor.quant.weights.layer import real_weights
 from mdtensor.quant.weights.moments import InputMoments
-from mdtensor.quant.weights.result import real_weights
-from mdtensor.quant.weights.smooth import rounded_to_powers
+from mdtensor.quant.weights.transforms import rounded_to_powers
 
 #: The part of the squared error that a multiplication may leave at most.
 WORTH = 0.9

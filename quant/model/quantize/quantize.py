@@ -25,13 +25,13 @@ from mdtensor import TensorSpec
 from mdtensor.errors import DataError, OptionError
 from mdtensor.quant.dtypes import qint8, qint32, quint8
 from mdtensor.quant.generics import dequantize, quantize
-from mdtensor.quant.model.floating import check_float
 from mdtensor.quant.model.graph import Graph, Node, fresh_name
 from mdtensor.quant.model.onnx.qdq import CUTS, WEIGHTED, fold_grids
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.calibrate import Calibration, copied
 from mdtensor.quant.model.quantize.float_nodes import (
     carried,
+    check_float,
     float_nodes,
     keeps_grid,
     other_type,

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 
 import mdtensor as md
-from mdtensor.quant.model.floating import check_float
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import PRODUCTS, WEIGHTED
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm, algorithm
 from mdtensor.quant.model.quantize.awq import Search, scaled
+from mdtensor.quant.model.quantize.float_nodes import check_float
 from mdtensor.quant.ops.weight_only import is_product
 from mdtensor.quant.weights.format import WeightFormat
 

@@ -18,9 +18,9 @@ import numpy as np
 import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import CastError, MdtensorError, OptionError
-from mdtensor.kernels.cpu.moves import Concat
 from mdtensor.kernels.cpu.program.program import Executable, HasNaN, Program, Slot
-from mdtensor.quant import parallel
+from mdtensor.kernels.cpu.program.steps import Concat
+from mdtensor.quant import contexts
 from mdtensor.quant.codes import (
     channels_first,
     channels_last,
@@ -60,7 +60,7 @@ class Compiled:
 
     def run(self, values: Values) -> None:
         """Add what the nodes write to `values`."""
-        results = self._call(self.executable, values, threads=parallel.current())
+        results = self._call(self.executable, values, threads=contexts.current())
         for (name, spec), array in zip(self.writes.items(), results, strict=True):
             values[name] = from_slot(array, spec)
 
@@ -74,7 +74,7 @@ class Compiled:
 
     def intermediate(self, values: Values) -> list[Any]:
         """What every node writes, in order; None for a view."""
-        threads = parallel.current()
+        threads = contexts.current()
         found = self._call(self.executable.values, values, threads=threads)
         return [found[place[-1]] if place else None for place in self.places]
 

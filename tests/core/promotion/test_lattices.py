@@ -19,7 +19,7 @@ from mdtensor.promotion.lattice import (
     WEAK,
     Lattice,
 )
-from mdtensor.promotion.table import SHORT
+from mdtensor.promotion.tables import SHORT
 
 LATTICES = [DEFAULT, STRICT, ARRAY_API]
 TYPES = [md.dtype(name) for name in SHORT]

@@ -15,7 +15,7 @@ import pytest
 import mdtensor as md
 from mdtensor.errors import PromotionError
 from mdtensor.promotion import RULE_SETS, with_scalar
-from mdtensor.promotion.table import SHORT, cells
+from mdtensor.promotion.tables import SHORT, cells
 
 NAMES = list(SHORT)
 SCALARS = {"bool": True, "int": 1, "float": 1.5, "complex": 1j}

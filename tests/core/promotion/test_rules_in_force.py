@@ -13,7 +13,7 @@ import pytest
 import mdtensor as md
 from mdtensor.errors import OptionError, PromotionError
 from mdtensor.promotion import RULE_SETS, current, with_scalar
-from mdtensor.promotion.table import SHORT
+from mdtensor.promotion.tables import SHORT
 
 # int32 with float32, and int8 with 1.5, tell most rules apart.
 MIXED = {

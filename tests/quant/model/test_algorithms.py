@@ -15,10 +15,9 @@ from mdtensor.quant import (
     quantize_weights,
 )
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.model.model import Model
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS, algorithm
-from mdtensor.quant.model.quantize.calibrate import calibrate
+from mdtensor.quant.model.quantize.calibrate import calibrate, input_moments
 from mdtensor.quant.model.quantize.quantize import quantize_graph
 
 RNG = np.random.default_rng(11)

@@ -10,10 +10,10 @@ from hypothesis import given, settings, strategies as st
 import mdtensor as md
 from mdtensor import OptionError
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize.algorithms import WeightAlgorithm
 from mdtensor.quant.model.quantize.awq import Search, scaled
+from mdtensor.quant.model.quantize.calibrate import input_moments
 from mdtensor.quant.weights.format import WeightFormat
 
 LAYERS = ("K", "D", "G", "L", "M", "N")

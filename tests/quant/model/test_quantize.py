@@ -11,10 +11,10 @@ import mdtensor as md
 from mdtensor.errors import DataError, OptionError
 from mdtensor.quant import MinMaxObserver, QInt8Tensor, QInt32Tensor, QUInt8Tensor
 from mdtensor.quant.model import Model
-from mdtensor.quant.model.floating import is_quantized
 from mdtensor.quant.model.graph import Graph, Node
 from mdtensor.quant.model.onnx.qdq import WEIGHTED
 from mdtensor.quant.model.quantize.calibrate import calibrate
+from mdtensor.quant.model.quantize.float_nodes import is_quantized
 from mdtensor.quant.model.quantize.quantize import quantize_graph
 from mdtensor.quant.model.quantize.weights import weight_bytes
 

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 import mdtensor as md
 from mdtensor import DataError, OptionError
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.links import links
 from mdtensor.quant.model.model import Model
+from mdtensor.quant.model.passes.scaling import links
 
 RNG = np.random.default_rng(31)
 IMAGE = md.TensorSpec(md.Float32Tensor, (-1, 3, 8, 8))

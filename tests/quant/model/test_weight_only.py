@@ -16,9 +16,9 @@ from mdtensor.quant import (
     quantize_weights,
 )
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.inputs import input_moments
 from mdtensor.quant.model.model import Model, load
 from mdtensor.quant.model.quantize.algorithms import ALGORITHMS
+from mdtensor.quant.model.quantize.calibrate import input_moments
 
 RNG = np.random.default_rng(23)
 MIX = RNG.standard_normal((5, 8 * 6 * 6))

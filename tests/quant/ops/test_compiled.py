@@ -5,7 +5,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.quant import QParams, qint8, qint32, runway
-from mdtensor.quant.ops import activation, arithmetic, compiled, conv, conversion, pool
+from mdtensor.quant.ops import activation, arithmetic, conv, conversion, kernels, pool
 from mdtensor.quant.tensor import QInt8Tensor
 
 IMAGE = md.TensorSpec(QInt8Tensor, (1, 2, 3, 3), QParams(1e30, 3))
@@ -31,7 +31,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_ratio_past_the_kernels_is_not_compiled(name):
-    with pytest.raises(compiled.NotCompiled, match=r"is outside 2\*\*-40"):
+    with pytest.raises(kernels.NotCompiled, match=r"is outside 2\*\*-40"):
         STEPS[name](QParams(1e-5))
 
 
@@ -40,13 +40,13 @@ def test_a_ratio_past_the_kernels_is_not_compiled(name):
     "out", [QParams(1e30, dtype=qint32), QParams([1e30, 1e30], axis=1, dtype=qint8)]
 )
 def test_only_one_grid_of_8_bits_is_compiled(name, out):
-    with pytest.raises(compiled.NotCompiled, match="one grid of 8-bit codes"):
+    with pytest.raises(kernels.NotCompiled, match="one grid of 8-bit codes"):
         (STEPS | TABLES)[name](out)
 
 
 @pytest.mark.parametrize("name", [n for n in STEPS | TABLES if n != "conv"])
 def test_a_step_needs_out(name):
-    with pytest.raises(compiled.NotCompiled):
+    with pytest.raises(kernels.NotCompiled):
         (STEPS | TABLES)[name](None)
 
 
@@ -55,15 +55,15 @@ def test_other_errors_of_ours_pass():
         raise md.ShapeError("no")
 
     with pytest.raises(md.ShapeError):
-        compiled.attempt(compiled.compiled, fails)
-    assert compiled.attempt(compiled.compiled, lambda: int("x")) is None
+        kernels.attempt(kernels.compiled, fails)
+    assert kernels.attempt(kernels.compiled, lambda: int("x")) is None
 
 
 def test_shapes_that_are_not_compiled():
     scalar = md.TensorSpec(QInt8Tensor, (), QParams(1))
-    with pytest.raises(compiled.NotCompiled, match="equal shapes"):
+    with pytest.raises(kernels.NotCompiled, match="equal shapes"):
         arithmetic.mul_step(scalar, scalar, out=QParams(1))
-    with pytest.raises(compiled.NotCompiled, match="equal shapes"):
+    with pytest.raises(kernels.NotCompiled, match="equal shapes"):
         arithmetic.add_step(scalar, IMAGE, out=QParams(1))
 
 
@@ -71,7 +71,7 @@ def test_equal_grids_share_a_step():
     def made(out=0.5, rule=None, scale=1e30):
         x = md.TensorSpec(QInt8Tensor, (1, 2), QParams(scale, 3))
         grid = QParams(out * scale, rounding=rule)
-        return compiled.step_of_codes(arithmetic.add_step, x, x, out=grid)
+        return kernels.step_of_codes(arithmetic.add_step, x, x, out=grid)
 
     first = made()
     assert made() is first is not None

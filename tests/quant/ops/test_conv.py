@@ -16,8 +16,8 @@ from mdtensor.quant import (
     qint32,
     quint8,
 )
-from mdtensor.quant.ops.compiled import NotCompiled
 from mdtensor.quant.ops.conv import conv2d_step
+from mdtensor.quant.ops.kernels import NotCompiled
 from mdtensor.quant.tensor import spec_of
 
 IMAGE = QParams(0.1, 3)

@@ -15,7 +15,7 @@ from mdtensor.quant import (
     qint32,
     quint8,
 )
-from mdtensor.quant.ops.compiled import NotCompiled
+from mdtensor.quant.ops.kernels import NotCompiled
 from mdtensor.quant.ops.matmul import linear_step
 from mdtensor.quant.tensor import spec_of
 

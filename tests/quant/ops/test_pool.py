@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import mdtensor as md
 from mdtensor.quant import QInt8Tensor, QParams, QUInt8Tensor, qint32, quint8
-from mdtensor.quant.ops.compiled import NotCompiled
+from mdtensor.quant.ops.kernels import NotCompiled
 from mdtensor.quant.ops.pool import avg_pool2d_step, global_avg_pool2d_step
 from mdtensor.quant.tensor import spec_of
 

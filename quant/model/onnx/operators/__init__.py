@@ -11,10 +11,3 @@ from mdtensor.quant.model.onnx.operators import (
     windows as windows,
 )
 from mdtensor.quant.model.onnx.operators.table import READERS as READERS
-from mdtensor.quant.model.operators import (
-    conversion as conversion,
-    indexing as indexing,
-    normalization as normalization,
-    products as products,
-    resize as resize,
-)

@@ -6,8 +6,7 @@ from typing import Any
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
-from mdtensor.quant.model.onnx.operators.table import reads
-from mdtensor.quant.model.operators.arguments import number
+from mdtensor.quant.model.onnx.operators.table import number, reads
 
 #: Operators that are an operation of ours as they stand.
 SAME: dict[str, Any] = {

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
 import mdtensor as md
-from mdtensor.quant.model.onnx.build import Builder, Operator
-from mdtensor.quant.model.onnx.operators.table import reads
-from mdtensor.quant.model.operators.arguments import (
+from mdtensor.errors import MdtensorError
+from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
+from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
     axes_of,
     fixed_shape,
     number,
+    reads,
 )
+from mdtensor.quant.model.onnx.sizes import cut
 
 
 @reads("Flatten")
@@ -185,3 +188,204 @@ def _regroup(
 def trilu(g: Builder, op: Operator) -> None:
     k = int(number(g, op, 1, "the diagonal") or 0)
     g.call(op, md.triu if op.get("upper", 1) else md.tril, op.inputs[0], k=k)
+
+
+# What picks some elements.
+
+#: An end that files write for the end of an axis, whatever its size; the least of them.
+FAR = 2**31 - 1
+
+
+@reads("Slice")
+def slices(g: Builder, op: Operator) -> None:
+    shape = g.shape(op.inputs[0])
+    starts, ends, axes, steps = _bounds(g, op, len(shape))
+    key = [slice(None)] * len(shape)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if shape[axis] < 0 and (start, step) == (0, 1) and end >= FAR:
+            continue
+        if shape[axis] < 0:
+            raise op.unsized("cuts an axis of dynamic size")
+        key[axis] = cut(start, end, step, shape[axis])
+    g.call(op, md.getitem, op.inputs[0], key=tuple(key))
+
+
+def _bounds(g: Builder, op: Operator, rank: int) -> tuple[Any, Any, Any, Any]:
+    if op.opset < 10:
+        starts, ends, steps = op.get("starts"), op.get("ends"), None
+        axes = op.get("axes")
+    else:
+        starts, ends = g.integers(op, 1, "starts"), g.integers(op, 2, "ends")
+        axes = g.integers(op, 3, "axes") if op.input(3) else None
+        steps = g.integers(op, 4, "steps") if op.input(4) else None
+    chosen = [a % rank for a in axes or range(len(starts))]
+    return starts, ends, chosen, steps or (1,) * len(starts)
+
+
+@reads("Gather")
+def gather(g: Builder, op: Operator) -> None:
+    """One known index is basic indexing, which is a view."""
+    x, index = op.inputs[0], op.inputs[1]
+    axis = op.get("axis", 0) % len(g.shape(x))
+    if g.array(index) is not None and not g.shape(index):
+        place = int(g.known(op, 1, "the index"))
+        g.call(op, md.getitem, x, key=(slice(None),) * axis + (place,))
+        return
+    shape = g.shape(x)
+    front = _from_front(g, op, shape[axis])
+    if len(g.shape(index)) == 1:
+        g.call(op, md.take, x, front, axis=axis)
+        return
+    chosen = fixed_shape(g, op, index)
+    flat = g.step(op, "flat", md.reshape, front, shape=(-1,))
+    taken = g.step(op, "taken", md.take, x, flat, axis=axis)
+    target = shape[:axis] + chosen + shape[axis + 1 :]
+    g.call(op, md.reshape, taken, shape=target)
+
+
+def _from_front(g: Builder, op: Operator, size: int) -> str:
+    """Input 1, whose indices may count from behind, as indices from 0 on."""
+    if size < 0:
+        raise op.unsized("picks from a dynamic size")
+    index = op.inputs[1]
+    is_behind = g.step(op, "is_behind", md.less, index, 0)
+    shifted = g.step(op, "shifted", md.add, index, size)
+    return g.step(op, "front", md.where, is_behind, shifted, index)
+
+
+@reads("GatherElements")
+def gather_elements(g: Builder, op: Operator) -> None:
+    x, axis = op.inputs[0], op.get("axis", 0)
+    index, size = _from_front(g, op, g.shape(x)[axis]), g.shape(op.inputs[1])
+    # Indices may be fewer than the elements along the other axes.
+    kept = [slice(0, n) for n in size]
+    kept[axis] = slice(None)
+    part = g.step(op, "part", md.getitem, x, key=tuple(kept))
+    g.call(op, md.take_along_axis, part, index, axis=axis)
+
+
+@reads("GatherND")
+def gather_nd(g: Builder, op: Operator) -> None:
+    op.require("batch_dims", 0)
+    index = g.known(op, 1, "the indices")
+    key = tuple(md.asarray(np.ascontiguousarray(i)) for i in np.moveaxis(index, -1, 0))
+    g.call(op, md.getitem, op.inputs[0], key=key)
+
+
+@reads("OneHot")
+def one_hot(g: Builder, op: Operator) -> None:
+    """on where the index is that of the place, off elsewhere; none is outside."""
+    depth = int(g.known(op, 1, "the depth").reshape(-1)[0])
+    off, on = (
+        g.step(op, name, md.getitem, op.inputs[2], key=place)
+        for place, name in enumerate(("off", "on"))
+    )
+    ndim = len(g.shape(op.inputs[0])) + 1
+    axis = op.get("axis", -1) % ndim
+    index = g.step(op, "whole", md.astype, op.inputs[0], md.int64, casting="saturate")
+    is_behind = g.step(op, "is_behind", md.less, index, 0)
+    shifted = g.step(op, "shifted", md.add, index, depth)
+    index = g.step(op, "front", md.where, is_behind, shifted, index)
+    index = g.step(op, "expanded", md.expand_dims, index, axis=axis)
+    shape = [-1 if i == axis else 1 for i in range(ndim)]
+    places = g.new_constant(op, "places", np.arange(depth).reshape(shape))
+    g.call(op, md.where, g.step(op, "is_there", md.equal, index, places), on, off)
+
+
+@reads("TopK")
+def top_k(g: Builder, op: Operator) -> None:
+    """The largest k, or the smallest, in order; of equals the first."""
+    x = op.inputs[0]
+    k = int(g.known(op, 1, "k").reshape(-1)[0]) if op.opset >= 10 else op.get("k")
+    axis = op.get("axis", -1) % len(g.shape(x))
+    is_descending = bool(op.get("largest", 1))
+    order = g.step(op, "order", md.argsort, x, axis=axis, descending=is_descending)
+    key = (slice(None),) * axis + (slice(0, k),)
+    places = g.step(op, "places", md.getitem, order, key=key)
+    g.call(op, md.take_along_axis, x, places, axis=axis)
+    g.also(op, 1, md.astype, places, md.int64)
+
+
+# Other element types, constants, and what changes nothing.
+
+
+@reads("Cast", "CastLike")
+def cast(g: Builder, op: Operator) -> None:
+    """Integers keep their low bits in another integer type.
+
+    What is too large for a floating type becomes an infinity, and a float that an
+    integer type does not hold the nearest it does.
+    """
+    dtype = element_type(target_code(g, op), str(op))
+    before = g.specs[str(op.inputs[0])].dtype
+    wraps = dtype.is_floating or (dtype.is_integer and before.is_integer)
+    casting = "wrap" if wraps else "saturate"
+    g.call(op, md.astype, op.inputs[0], dtype, casting=casting)
+
+
+def target_code(g: Builder, op: Operator) -> int:
+    """The number of the element type that Cast, or CastLike, gives."""
+    return int(op.get("to")) if op.kind == "Cast" else g.code(op.inputs[1])
+
+
+@reads("Identity")
+def identity(g: Builder, op: Operator) -> None:
+    g.call(op, md.astype, op.inputs[0], g.specs[str(op.inputs[0])].dtype)
+
+
+@reads("Dropout")
+def dropout(g: Builder, op: Operator) -> None:
+    if op.input(2) and bool(g.known(op, 2, "training_mode")):
+        raise op.refusal("is in training mode", "Export the model for inference")
+    identity(g, op)
+    x = op.inputs[0]
+    g.also(op, 1, md.full_like, x, fill_value=True, dtype=md.bool)
+
+
+@reads("Constant")
+def constant(g: Builder, op: Operator) -> None:
+    name, value = next(iter(op.attributes.items()), ("", None))
+    kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
+    kinds |= {"value_int": np.int64, "value_ints": np.int64}
+    if name != "value" and name not in kinds:
+        raise op.refusal(f"has {name or 'no value'}", "Supported are tensors, numbers")
+    _enter(g, op, np.asarray(value, kinds.get(name)))
+
+
+def _enter(g: Builder, op: Operator, array: Any) -> None:
+    """Add the result of an operator that is known while reading."""
+    try:
+        g.enter(op.outputs[0], array)
+    except (MdtensorError, TypeError) as error:
+        problem = "holds elements that are not supported"
+        raise op.refusal(f"{problem}: {getattr(error, 'problem', error)}") from None
+
+
+@reads("ConstantOfShape")
+def constant_of_shape(g: Builder, op: Operator) -> None:
+    value = op.get("value", np.zeros(1, np.float32))
+    shape = g.integers(op, 0, "the shape")
+    _enter(g, op, np.full(shape, value.reshape(-1)[0], value.dtype))
+
+
+@reads("Range")
+def range_of(g: Builder, op: Operator) -> None:
+    bounds = [g.known(op, i, "a bound").reshape(()) for i in range(3)]
+    numbers = [b.astype(np.float64) if b.dtype.kind == "V" else b for b in bounds]
+    dtype = g.specs[str(op.inputs[0])].dtype
+    g.constant(op.outputs[0], md.arange(*(n.item() for n in numbers), dtype=dtype))
+
+
+@reads("EyeLike")
+def eye_like(g: Builder, op: Operator) -> None:
+    rows, columns = fixed_shape(g, op, op.inputs[0])
+    dtype = g.specs[str(op.inputs[0])].dtype
+    if op.get("dtype"):
+        dtype = element_type(op.get("dtype"), str(op))
+    g.constant(op.outputs[0], md.eye(rows, columns, k=op.get("k", 0), dtype=dtype))
+
+
+@reads("Size")
+def size(g: Builder, op: Operator) -> None:
+    count = prod(fixed_shape(g, op, op.inputs[0]))
+    g.constant(op.outputs[0], md.asarray(np.array(count, np.int64)))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
 from typing import Any
+
+import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
-from mdtensor.quant.model.onnx.operators.table import reads
+from mdtensor.quant.model.onnx.operators.table import fixed_shape, reads
 
 #: By how many axes a window slides over.
 CONVOLUTIONS: dict[int, Any] = {1: md.conv1d, 2: md.conv2d}
@@ -129,4 +135,158 @@ def conv_transpose(g: Builder, op: Operator) -> None:
         output_padding=tuple(op.get("output_padding", (0, 0))),
         groups=op.get("group", 1),
         dilation=tuple(op.get("dilations", (1, 1))),
+    )
+
+
+# Images in another size.
+#
+# The nearest of the old places is taken along each axis, wherever the attributes put the
+# new ones; elements and codes stay as they are. Between places, `interpolate` does what
+# Resize means by half_pixel and by align_corners.
+
+HALF = Fraction(1, 2)
+MODES = {"linear": "bilinear", "cubic": "bicubic"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis that changes: its old and its new size, and the scale between them."""
+
+    old: int
+    new: int
+    scale: Fraction
+
+    def half_pixel(self, i: int) -> Fraction:
+        return (i + HALF) / self.scale - HALF
+
+    def pytorch_half_pixel(self, i: int) -> Fraction:
+        return self.half_pixel(i) if self.new > 1 else Fraction(0)
+
+    def align_corners(self, i: int) -> Fraction:
+        return Fraction(i * (self.old - 1), max(self.new - 1, 1))
+
+    def asymmetric(self, i: int) -> Fraction:
+        return i / self.scale
+
+    def half_pixel_symmetric(self, i: int) -> Fraction:
+        lost = self.old - self.new / self.scale
+        return lost / 2 + self.half_pixel(i)
+
+
+#: Where new place i lies on the old axis, by coordinate_transformation_mode.
+PLACES: Mapping[str, Callable[[Axis, int], Fraction]] = {
+    "half_pixel": Axis.half_pixel,
+    "pytorch_half_pixel": Axis.pytorch_half_pixel,
+    "align_corners": Axis.align_corners,
+    "asymmetric": Axis.asymmetric,
+    "half_pixel_symmetric": Axis.half_pixel_symmetric,
+}
+#: Which old place is the nearest, by nearest_mode.
+NEAREST: Mapping[str, Callable[[Fraction], int]] = {
+    "round_prefer_floor": lambda place: ceil(place - HALF),
+    "round_prefer_ceil": lambda place: floor(place + HALF),
+    "floor": floor,
+    "ceil": ceil,
+}
+
+
+@reads("Resize")
+def resize(g: Builder, op: Operator) -> None:
+    if op.opset < 11:
+        upsample(g, op)
+        return
+    kind = op.get("coordinate_transformation_mode", "half_pixel")
+    op.require("coordinate_transformation_mode", *PLACES)
+    op.require("nearest_mode", *NEAREST)
+    op.require("mode", "nearest", *MODES)
+    axes, mode = _axes(g, op), op.get("mode", "nearest")
+    is_whole = all(axis.new == axis.old * axis.scale for axis in axes.values())
+    if kind == "align_corners" and not is_whole:
+        raise op.refusal("aligns the corners of a size that is not whole", "Give sizes")
+    if mode == "nearest":
+        place = PLACES[kind]
+        nearest = NEAREST[op.get("nearest_mode", "round_prefer_floor")]
+        _take(g, op, axes, lambda axis, i: nearest(place(axis, i)))
+    else:
+        _interpolate(g, op, axes, MODES[mode])
+
+
+@reads("Upsample")
+def upsample(g: Builder, op: Operator) -> None:
+    op.require("mode", "nearest")
+    scales = op.get("scales")
+    if scales is None:
+        scales = g.known(op, 1, "the scales").reshape(-1).tolist()
+    shape = fixed_shape(g, op, op.inputs[0])
+    axes = _scaled(shape, range(len(shape)), scales)
+    _take(g, op, axes, lambda axis, i: _older(op, axis)(axis.asymmetric(i)))
+
+
+def _older(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
+    """What is nearest before nearest_mode: Resize takes the next one as it shrinks.
+
+    Source: ONNX's test_resize_downsample_nearest of opset 10; ONNX Runtime.
+    """
+    return ceil if op.kind == "Resize" and axis.scale < 1 else floor
+
+
+def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
+    """Those that are named, or all."""
+    shape = fixed_shape(g, op, op.inputs[0])
+    named = [axis % len(shape) for axis in op.get("axes", range(len(shape)))]
+    scales = [] if op.input(2) is None else g.known(op, 2, "the scales").tolist()
+    if scales:
+        return _scaled(shape, named, scales)
+    sizes = g.integers(op, 3, "the sizes")
+    pairs = [
+        (axis, Fraction(n, shape[axis])) for axis, n in zip(named, sizes, strict=True)
+    ]
+    policy = op.get("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return {a: Axis(shape[a], int(s * shape[a]), s) for a, s in pairs}
+    bound = min if policy == "not_larger" else max
+    scale = bound(s for _, s in pairs)
+    return {a: Axis(shape[a], floor(scale * shape[a] + HALF), scale) for a in named}
+
+
+def _scaled(shape: tuple[int, ...], axes: Any, scales: Any) -> dict[int, Axis]:
+    found = {}
+    for axis, given in zip(axes, scales, strict=True):
+        scale = Fraction(given)
+        found[axis] = Axis(shape[axis], floor(shape[axis] * scale), scale)
+    return found
+
+
+def _take(
+    g: Builder, op: Operator, axes: dict[int, Axis], nearest: Callable[[Axis, int], int]
+) -> None:
+    """Along each axis that changes, the elements at its nearest places."""
+    x: Any = op.inputs[0]
+    for number, axis in axes.items():
+        places = [min(max(nearest(axis, i), 0), axis.old - 1) for i in range(axis.new)]
+        if places != list(range(axis.old)):
+            at = g.new_constant(op, f"places{number}", np.array(places))
+            x = g.step(op, f"axis{number}", md.take, x, at, axis=number)
+    g.call(op, md.astype, x, g.specs[x].dtype)
+
+
+def _interpolate(g: Builder, op: Operator, axes: dict[int, Axis], mode: str) -> None:
+    kind = "coordinate_transformation_mode"
+    op.require(kind, "half_pixel", "pytorch_half_pixel", "align_corners")
+    op.require("antialias", 0)
+    op.require("exclude_outside", 0)
+    op.require("cubic_coeff_a", -0.75)
+    shape = g.shape(op.inputs[0])
+    moving = {n: axis for n, axis in axes.items() if axis.new != axis.old}
+    if len(shape) != 4 or not moving.keys() <= {2, 3}:
+        raise op.refusal("blends along other axes than height and width")
+    if op.get(kind) == "pytorch_half_pixel" and 1 in [a.new for a in moving.values()]:
+        raise op.refusal("gives a single row or column", "Use half_pixel")
+    tall, wide = (moving.get(n, Axis(shape[n], shape[n], Fraction(1))) for n in (2, 3))
+    options: dict[str, Any] = {"size": (tall.new, wide.new)}
+    if any(axis.new != axis.old * axis.scale for axis in (tall, wide)):
+        options = {"scale_factor": (float(tall.scale), float(wide.scale))}
+    aligned = op.get(kind) == "align_corners"
+    g.call(
+        op, md.interpolate, op.inputs[0], mode=mode, align_corners=aligned, **options
     )

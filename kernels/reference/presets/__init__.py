@@ -1,1 +1,0 @@
-"""The oracle of `kernels/presets`: one code, Python integers, rationals, float32."""
