@@ -14,7 +14,7 @@ import numpy as np
 import mdtensor as md
 from mdtensor import MdtensorError, cpu
 from mdtensor.checking import Case, Headroom, Lost, audit
-from mdtensor.quant import rounding, rounding as saturation
+from mdtensor.quant import exact
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.generics import dequantize, quantize
 from mdtensor.quant.qparams import QParams
@@ -61,7 +61,7 @@ def _saturated(case: Case, option: str, *arguments: Any) -> Iterator[Lost]:
         return _again(case, *arguments, target)
 
     if grid.dtype is qint32 or grid.dtype in FLOATS:
-        with saturation.counted() as counts:
+        with exact.counted() as counts:
             again(grid.rounded("exact"))
         yield Lost("saturated", sum(counts))
     else:
@@ -101,7 +101,7 @@ def roundings(case: Case) -> Iterator[Lost]:
     """Of accumulators that float32 does not hold, whatever their scale."""
     (x,) = case.arguments
     if isinstance(x, QInt32Tensor):
-        steps = rounding.steps_of(x)
+        steps = exact.steps_of(x)
         changed = steps.astype(np.float32).astype(np.int64) != steps
         yield Lost("rounded", int(np.count_nonzero(changed)))
 

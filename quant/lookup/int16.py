@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import Float64Tensor
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.lookup.build import Function, steps_of
 from mdtensor.quant.qparams import QParams
 
@@ -75,8 +75,8 @@ def _rounded(
         values = np.clip(values, -FAR, FAR)
         sizes = np.abs(values)
         error = ERROR * (sizes + np.abs(reals) * (1 + max(factors, default=0)) + offset)
-        is_past = sizes - error >= rounding.LARGE * step
-        found = np.clip(values / step, -rounding.LARGE, rounding.LARGE)
+        is_past = sizes - error >= exact.LARGE * step
+        found = np.clip(values / step, -exact.LARGE, exact.LARGE)
         nearest = np.rint(found)
         is_near = ~(np.abs(np.abs(found - nearest) - 0.5) > error / step)
         rounded = nearest.astype(np.int64)

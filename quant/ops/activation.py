@@ -37,7 +37,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe, shown
 from mdtensor.generics.activation import bounded
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import Ruled, curve, kept_same, on_grid
 from mdtensor.quant.dtypes import qint16
@@ -143,10 +143,10 @@ def _by_table(
     def codes(given: Any, source: QParams) -> Any:
         if dtype is qint16:
             table = int16.steps(operation, function, source, grid, options)
-            return rounding.to_codes(table[given.astype(np.int64) + 2**15], grid)
+            return exact.to_codes(table[given.astype(np.int64) + 2**15], grid)
         distinct, which = np.unique(given, return_inverse=True)  # a block has few
         steps = build.steps_of(function, distinct.tolist(), source, grid)
-        return rounding.to_codes(
+        return exact.to_codes(
             np.array(steps, np.int64)[which.reshape(given.shape)], grid
         )
 
@@ -198,7 +198,7 @@ def _refuse_undefined(name: str, function: build.Partial, x: Any) -> None:
     codes = x.codes.buffer
     without = by_pieces(which, np.bool_, (codes, x.qparams))
     if without.any():
-        number = float(rounding.reals(x)[without][0])
+        number = float(exact.reals(x)[without][0])
         raise CastError(
             f"{name} is of numbers {function.where}; the code {codes[without][0]} "
             f"stands for {number:g}",

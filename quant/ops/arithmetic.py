@@ -26,7 +26,7 @@ from mdtensor import (
 )
 from mdtensor.errors import checked, describe
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.codes import unsigned_grid
 from mdtensor.quant.deduction import (
     kept_broadcast,
@@ -171,15 +171,15 @@ def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratios = g1.fraction / out.fraction, sign * g2.fraction / out.fraction
-            return rounding.to_codes(
-                rounding.round_sum((a, ratios[0]), (b, ratios[1])), out
+            return exact.to_codes(
+                exact.round_sum((a, ratios[0]), (b, ratios[1])), out
             )
 
         return lambda x1, x2: _rounded(codes, x1, x2, out)
     grid = checked(name, (x1, x2), lambda: combine.of_sum(x1, x2))
 
     def run(x1: Any, x2: Any) -> Any:
-        sums = rounding.steps_of(x1) + sign * rounding.steps_of(x2)
+        sums = exact.steps_of(x1) + sign * exact.steps_of(x2)
         return _accumulator(name, sums, grid, x1, x2)
 
     return run
@@ -187,7 +187,7 @@ def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
 
 def _rounded(codes: Any, x1: Any, x2: Any, out: QParams) -> Any:
     """The tensor of codes(steps, steps, grid, grid) on `out`."""
-    operands = [(rounding.steps_of(x), x.qparams) for x in (x1, x2)]
+    operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
     return quantized(by_pieces(codes, out.dtype.storage, *operands), out)
 
 
@@ -231,13 +231,13 @@ def _product(x1: Any, x2: Any, out: QParams | None) -> Any:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratio = g1.fraction * g2.fraction / out.fraction
-            return rounding.to_codes(rounding.round_sum((a * b, ratio)), out)
+            return exact.to_codes(exact.round_sum((a * b, ratio)), out)
 
         return lambda x1, x2: _rounded(codes, x1, x2, out)
     grid = checked("mul", (x1, x2), lambda: combine.of_product(x1, x2))
 
     def run(x1: Any, x2: Any) -> Any:
-        products = rounding.steps_of(x1) * rounding.steps_of(x2)
+        products = exact.steps_of(x1) * exact.steps_of(x2)
         return _accumulator("mul", products, grid, x1, x2)
 
     return run
@@ -270,10 +270,10 @@ def div(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
     def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         ratio = g1.fraction / (g2.fraction * grid.fraction)
         a, b = np.broadcast_arrays(a, b)
-        return rounding.to_codes(quotient(a, b, ratio), grid)
+        return exact.to_codes(quotient(a, b, ratio), grid)
 
     def run(x1: Any, x2: Any) -> Any:
-        a, b = (rounding.steps_of(x) for x in (x1, x2))
+        a, b = (exact.steps_of(x) for x in (x1, x2))
         if ((a == 0) & (b == 0)).any():
             call = describe("div", x1, x2)
             raise CastError("0 / 0 has no code", "Mask it first", call)
@@ -289,12 +289,12 @@ def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
 
     Float64 decides all but near ties: one rational for each distinct pair of these.
     """
-    if not 1 / rounding.FINITE < ratio < rounding.FINITE:
+    if not 1 / exact.FINITE < ratio < exact.FINITE:
         return _quotient_exactly(a.ravel(), b.ravel(), ratio).reshape(a.shape)
     with np.errstate(divide="ignore"):
-        found = np.clip(a / b * float(ratio), -rounding.LARGE, rounding.LARGE)
+        found = np.clip(a / b * float(ratio), -exact.LARGE, exact.LARGE)
     nearest = np.rint(found)
-    error = np.abs(found) * rounding.ERROR
+    error = np.abs(found) * exact.ERROR
     doubt = np.abs(np.abs(found - nearest) - 0.5) <= error
     rounded = np.asarray(nearest, np.int64)
     rounded[doubt] = _quotient_exactly(a[doubt], b[doubt], ratio)
@@ -303,7 +303,7 @@ def quotient(a: Any, b: Any, ratio: Fraction) -> Any:
 
 def _quotient_exactly(a: Any, b: Any, ratio: Fraction) -> Any:
     pairs, index = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
-    limit = int(rounding.LARGE)
+    limit = int(exact.LARGE)
     values = [
         min(max(round(Fraction(int(p), int(q)) * ratio), -limit), limit)
         if q
@@ -371,7 +371,7 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
         return lambda x1, x2: ruled(name, out)(x1, x2, out)
 
     def run(*xs: Any) -> Any:
-        steps = [rounding.rescaled(rounding.steps_of(x), x.qparams, out) for x in xs]
-        return quantized(rounding.to_codes(choose(*steps), out), out)
+        steps = [exact.rescaled(exact.steps_of(x), x.qparams, out) for x in xs]
+        return quantized(exact.to_codes(choose(*steps), out), out)
 
     return run

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor import Int64Tensor, matmul as product
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.qparams import QParams
 from mdtensor.spec.shapes import matmul_shape
 from mdtensor.spec.windows import Window
@@ -67,10 +67,10 @@ class Sums:
             if _is_exact(factors, step, size):
                 error = np.zeros_like(size)
             nearest = np.rint(
-                np.clip(np.nan_to_num(total), -rounding.LARGE, rounding.LARGE)
+                np.clip(np.nan_to_num(total), -exact.LARGE, exact.LARGE)
             )
             sure = np.abs(np.abs(total - nearest) - 0.5) > error
-            sure |= np.abs(total) - error >= rounding.LARGE
+            sure |= np.abs(total) - error >= exact.LARGE
         if not error.any():
             return nearest.astype(np.int64)
         rounded: IntArray = nearest.astype(np.int64)
@@ -102,7 +102,7 @@ class Sums:
         sums = np.add.reduceat(x[row] * w[:, column], self.starts).tolist()
         own = scales[:, column].tolist()
         terms = (n * Fraction(s) for n, s in zip(sums, own, strict=True))
-        found, limit = sum(terms, Fraction(0)), int(rounding.LARGE)
+        found, limit = sum(terms, Fraction(0)), int(exact.LARGE)
         return min(max(round(found / Fraction(step)), -limit), limit)
 
 
@@ -121,11 +121,11 @@ def linear_codes(x: Any, w: Any, b: Any, out: QParams) -> Any:
     """Codes of x · wᵀ + b on `out`; the bias may have any scales."""
     starts = _starts(w.qparams, 1, w.shape[1])
     scales = _scales(x, w).T[list(starts)]
-    left = np.atleast_2d(rounding.steps_of(x))
-    sums = Sums(left, rounding.steps_of(w).T, starts, scales)
+    left = np.atleast_2d(exact.steps_of(x))
+    sums = Sums(left, exact.steps_of(w).T, starts, scales)
     if b is not None:
         own = np.broadcast_to(b.qparams.along(b.scale, b.shape), b.shape)
-        sums = sums.with_bias(rounding.steps_of(b), own)
+        sums = sums.with_bias(exact.steps_of(b), own)
     return _codes(sums, out, (*x.shape[:-1], w.shape[0]))
 
 
@@ -133,11 +133,11 @@ def matmul_codes(x1: Any, x2: Any, out: QParams) -> Any:
     """Codes of x1 · x2 on `out`."""
     axis = max(x2.ndim - 2, 0)
     starts = _starts(x2.qparams, axis, x2.shape[axis])
-    right, scales = rounding.steps_of(x2), _scales(x1, x2)
+    right, scales = exact.steps_of(x2), _scales(x1, x2)
     if x2.ndim == 1:
         right, scales = right[:, None], scales[:, None]
     scales = scales[..., list(starts), :]
-    sums = Sums(np.atleast_2d(rounding.steps_of(x1)), right, starts, scales)
+    sums = Sums(np.atleast_2d(exact.steps_of(x1)), right, starts, scales)
     return _codes(sums, out, matmul_shape(x1.shape, x2.shape))
 
 
@@ -147,12 +147,12 @@ def conv2d_codes(
     x: Any, w: Any, b: Any, window: Window, groups: int, out: QParams
 ) -> Any:
     """Codes of the convolution on `out`; weights and bias may have any scales."""
-    seen = _seen(rounding.steps_of(x), window)
-    split = [np.split(a, groups) for a in (rounding.steps_of(w), _scales(x, w))]
+    seen = _seen(exact.steps_of(x), window)
+    split = [np.split(a, groups) for a in (exact.steps_of(w), _scales(x, w))]
     bias = [(None, None)] * groups
     if b is not None:
         own = np.broadcast_to(b.qparams.along(b.scale, b.shape), b.shape)
-        pairs = (np.split(a, groups) for a in (rounding.steps_of(b), own))
+        pairs = (np.split(a, groups) for a in (exact.steps_of(b), own))
         bias = [*zip(*pairs, strict=True)]
     found = []
     for part, steps, scales, (more, own) in zip(
@@ -165,7 +165,7 @@ def conv2d_codes(
         sums = sums if more is None else sums.with_bias(more, own)
         found.append(sums.rounded(float(out.scale)))
     images = np.concatenate(found, -1).transpose(0, 3, 1, 2)
-    return rounding.to_codes(images, out)
+    return exact.to_codes(images, out)
 
 
 def _seen(images: IntArray, window: Window) -> IntArray:
@@ -200,4 +200,4 @@ def _starts(grid: QParams, axis: int, k: int) -> tuple[int, ...]:
 
 
 def _codes(sums: Sums, out: QParams, shape: tuple[int, ...]) -> Any:
-    return rounding.to_codes(sums.rounded(float(out.scale)), out).reshape(shape)
+    return exact.to_codes(sums.rounded(float(out.scale)), out).reshape(shape)

@@ -21,7 +21,7 @@ from mdtensor import (
     not_equal,
 )
 from mdtensor.errors import checked
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.deduction import comparison, with_number
 from mdtensor.quant.dtypes import FLOATS, qint32
 from mdtensor.quant.grids.combine import by_pieces
@@ -49,13 +49,13 @@ def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
         return BoolTensor.wrap(np.asarray(ufunc(x1.codes.buffer, x2.codes.buffer)))
     if qint32 not in (x1.dtype, x2.dtype):
         return BoolTensor.wrap(
-            np.asarray(ufunc(rounding.reals(x1), rounding.reals(x2)))
+            np.asarray(ufunc(exact.reals(x1), exact.reals(x2)))
         )
 
     def truth(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         return _of_ratio(ufunc, a, b, g1.fraction / g2.fraction)
 
-    operands = [(rounding.steps_of(x), x.qparams) for x in (x1, x2)]
+    operands = [(exact.steps_of(x), x.qparams) for x in (x1, x2)]
     return BoolTensor.wrap(by_pieces(truth, np.bool_, *operands))
 
 
@@ -71,10 +71,10 @@ def _of_ratio(ufunc: np.ufunc, a: Any, b: Any, ratio: Fraction) -> Any:
 def _compare_number(ufunc: np.ufunc, x: Any, number: float) -> BoolTensor:
     """With a Python number, as exactly; with no finite one as numbers do."""
     if not (isinstance(number, int) or isfinite(number)):
-        numbers = rounding.reals(x) if x.dtype in FLOATS else np.zeros(x.shape)
+        numbers = exact.reals(x) if x.dtype in FLOATS else np.zeros(x.shape)
         return BoolTensor.wrap(np.asarray(ufunc(numbers, float(number))))
     if x.dtype in FLOATS:
-        numbers = rounding.reals(x).astype(object)  # Python compares integers exactly
+        numbers = exact.reals(x).astype(object)  # Python compares integers exactly
         with np.errstate(invalid="ignore"):  # of a NaN
             truths = np.asarray(ufunc(numbers, number))
         return BoolTensor.wrap(truths.astype(bool))
@@ -86,7 +86,7 @@ def _compare_number(ufunc: np.ufunc, x: Any, number: float) -> BoolTensor:
         return ufunc(2 * steps, min(max(bound, -PAST), PAST))
 
     return BoolTensor.wrap(
-        by_pieces(truth, np.bool_, (rounding.steps_of(x), x.qparams))
+        by_pieces(truth, np.bool_, (exact.steps_of(x), x.qparams))
     )
 
 

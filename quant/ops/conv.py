@@ -16,7 +16,7 @@ from mdtensor import (
 from mdtensor.errors import checked
 from mdtensor.generics.conv import convolution
 from mdtensor.kernels.cpu.program import products
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.codes import (
     unsigned_grid,
 )
@@ -90,7 +90,7 @@ def conv2d_step(
     bias = None if b is None else b.buffer
     options |= {"dilation": window.dilation}
     made: products.Conv2d | products.Repeated = compiled(
-        lambda: products.conv2d(rounding.steps_of(w), bias, **options)
+        lambda: products.conv2d(exact.steps_of(w), bias, **options)
     )
     return made
 
@@ -122,7 +122,7 @@ def _check_weights(w: Any, b: Any) -> None:
         raise NotCompiled("compiled weights have scales on axis 0")
     if w.size == 0:
         raise NotCompiled("there are no weights")
-    magnitudes = np.abs(rounding.steps_of(w)).reshape(w.shape[0], -1)
+    magnitudes = np.abs(exact.steps_of(w)).reshape(w.shape[0], -1)
     offsets = 0 if b is None else np.abs(b.buffer.astype(np.int64))
     worst = int((255 * magnitudes.sum(axis=1) + offsets).max(initial=0))
     if worst >= 2**31:
@@ -292,7 +292,7 @@ def check_grids(name: str, x: Any, w: Any, b: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, options: dict[str, Any], out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    steps_of_x, steps_of_w = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
+    steps_of_x, steps_of_w = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
     bias = None if b is None else Int64Tensor.wrap(b.buffer.astype(np.int64))
     sums = conv2d(steps_of_x, steps_of_w, bias, **options).buffer
     grid = combine.of_products(x.qparams, w.qparams, 1)
@@ -304,6 +304,6 @@ def finish(
 ) -> Any:
     """64-bit sums as an accumulator that fits 32 bits, or rounded to `out`."""
     if out is not None:
-        return quantized(rounding.rescale(sums, grid, out), out)
+        return quantized(exact.rescale(sums, grid, out), out)
     checked(name, arguments, lambda: combine.check_fits(sums))
     return QInt32Tensor.wrap(sums.astype(np.int32), grid)

@@ -26,7 +26,7 @@ from mdtensor.kernels import observe
 from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.numpy.runtime import LARGE, empty
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.codes import (
     OFFSETS,
     unsigned_grid,
@@ -132,9 +132,9 @@ class BoundQuantize:
 def rounded_to(values: Any, grid: QParams, is_wide: bool) -> Any:
     """The tensor of float64 numbers on `grid`, rounding."""
     if grid.dtype in FLOATS:
-        found = rounding.to_grid(values, grid, is_wide)
+        found = exact.to_grid(values, grid, is_wide)
         return quantized(found.view(np.uint8), grid)
-    return quantized(rounding.to_codes(_steps(values, grid, is_wide), grid), grid)
+    return quantized(exact.to_codes(_steps(values, grid, is_wide), grid), grid)
 
 
 def _ruled(grid: QParams, rounding: Any) -> QParams:
@@ -173,7 +173,7 @@ def dequantize(x: AffineTensor, /) -> Any:
 
 def _dequantized(x: Any) -> Float32Tensor:
     """Return the numbers of codes on any grid."""
-    found, scale = rounding.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
+    found, scale = exact.steps_of(x), x.qparams.along(x.qparams.scale, x.shape)
     products = np.asarray(found * scale)
     if x.dtype is qint32:
         _settle(products, found, np.broadcast_to(scale, products.shape))
@@ -211,7 +211,7 @@ class BoundDequantize:
 @method(dequantize)
 def dequantize(x: ScaledFloatTensor, /) -> Float32Tensor:
     with np.errstate(over="ignore", under="ignore"):
-        return Float32Tensor.wrap(rounding.numbers_of(x).astype(np.float32))
+        return Float32Tensor.wrap(exact.numbers_of(x).astype(np.float32))
 
 
 def _settle(products: Any, found: Any, scale: Any) -> None:
@@ -230,7 +230,7 @@ def _nudged(product: float, exact: Fraction) -> float:
 def requantize_step(x: TensorSpec, /, *, out: QParams) -> steps.Lookup:
     """8-bit codes to another grid: a table, rounded as one tensor of all codes."""
     source, target = unsigned_grid(whole(x)), unsigned_grid(narrow(out))
-    return steps.Lookup(rounding.rescale(np.arange(256) - source.zero, source, target))
+    return steps.Lookup(exact.rescale(np.arange(256) - source.zero, source, target))
 
 
 @method(requantize, prepare=requantize_step)
@@ -260,7 +260,7 @@ def requantize(x: ScaledFloatTensor, /, *, out: Any = None) -> Any:
     _check_out(x, out)
     if ruled("requantize", out):
         return lambda x: ruled("requantize", out)(x, out)
-    return lambda x: finite("requantize", rounding.numbers_of(x), out, x)
+    return lambda x: finite("requantize", exact.numbers_of(x), out, x)
 
 
 def finite(name: str, values: Any, out: QParams, *arguments: Any) -> Any:
@@ -281,12 +281,12 @@ def _check_out(x: Any, out: Any) -> None:
 def _rescaled(x: Any, out: QParams) -> Any:
     if out.dtype in FLOATS:
         return _to_floats(x, out)
-    return quantized(rounding.rescale(rounding.steps_of(x), x.qparams, out), out)
+    return quantized(exact.rescale(exact.steps_of(x), x.qparams, out), out)
 
 
 def _to_floats(x: Any, out: QParams) -> Any:
     """Codes as scaled floats: a quotient of exact products, rounded once."""
-    steps, grid = rounding.steps_of(x), x.qparams
+    steps, grid = exact.steps_of(x), x.qparams
     scale = np.broadcast_to(grid.along(grid.scale, x.shape), x.shape)
     target = np.broadcast_to(out.along(out.scale, x.shape), x.shape)
     with np.errstate(over="ignore", under="ignore"):
@@ -297,7 +297,7 @@ def _to_floats(x: Any, out: QParams) -> Any:
         return [n * Fraction(s) / Fraction(t) for n, s, t in rows]
 
     is_wide = grid.dtype is qint32
-    found = rounding.to_floats(quotient, out.dtype, exactly if is_wide else None)
+    found = exact.to_floats(quotient, out.dtype, exactly if is_wide else None)
     return quantized(found.view(np.uint8), out)
 
 
@@ -387,9 +387,9 @@ def _lost(x: Any, found: Any, casting: str) -> Any:
         grid = found.qparams
         ends = (grid.minimum - grid.zero_point, grid.maximum - grid.zero_point)
         low, high = (grid.along(end * grid.scale, x.shape) for end in ends)
-        numbers = rounding.reals(x)
+        numbers = exact.reals(x)
         return (numbers < low) | (numbers > high)
-    return rounding.is_past(x, found.qparams)
+    return exact.is_past(x, found.qparams)
 
 
 def _differs(x: Any, found: Any) -> Any:
@@ -405,7 +405,7 @@ def _differs(x: Any, found: Any) -> Any:
 def _fractions(x: Any) -> list[Fraction]:
     """The numbers of accumulators and of what they became."""
     is_float = x.dtype in FLOATS
-    steps = x.buffer.astype(np.float64) if is_float else rounding.steps_of(x)
+    steps = x.buffer.astype(np.float64) if is_float else exact.steps_of(x)
     scales = np.broadcast_to(x.qparams.along(x.qparams.scale, x.shape), x.shape)
     rows = zip(steps.ravel().tolist(), scales.ravel().tolist(), strict=True)
     return [Fraction(step) * Fraction(scale) for step, scale in rows]

@@ -30,12 +30,12 @@ from mdtensor.quant.deduction import (
     on_one_grid,
     reduced_grid,
 )
+from mdtensor.quant.exact import numbers_of
 from mdtensor.quant.grids import combine
 from mdtensor.quant.ops.conversion import finite
 from mdtensor.quant.ops.errors import check_out
 from mdtensor.quant.presets import ruled
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.rounding import numbers_of
 from mdtensor.quant.tensor import ScaledFloatTensor
 from mdtensor.spec.elementwise import same
 from mdtensor.spec.shapes import broadcast_shapes

@@ -35,7 +35,7 @@ from mdtensor import (
     trunc,
 )
 from mdtensor.errors import checked
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.deduction import Grid, Ruled, curve, rounded
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.grids import combine
@@ -79,7 +79,7 @@ def _on(exact: Grid) -> Ruled:
 def abs(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
         grid = _from_zero(x.qparams)
-        return lambda x: quantized(np.abs(rounding.steps_of(x)), grid)
+        return lambda x: quantized(np.abs(exact.steps_of(x)), grid)
     return looked_up(abs, build.magnitude, x, out)
 
 
@@ -88,7 +88,7 @@ def abs(x: NarrowTensor, /, *, out: Any = None) -> Any:
 def sign(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
         grid = _of_signs(x.qparams)
-        return lambda x: quantized(np.sign(rounding.steps_of(x)), grid)
+        return lambda x: quantized(np.sign(exact.steps_of(x)), grid)
     return looked_up(sign, build.sign, x, out)
 
 
@@ -97,7 +97,7 @@ def sign(x: NarrowTensor, /, *, out: Any = None) -> Any:
 def square(x: NarrowTensor, /, *, out: Any = None) -> Any:
     if out is None:
         grid = checked("square", (x,), lambda: combine.of_product(x, x))
-        return lambda x: quantized(rounding.steps_of(x) ** 2, grid)
+        return lambda x: quantized(exact.steps_of(x) ** 2, grid)
     return looked_up(square, build.square, x, out)
 
 

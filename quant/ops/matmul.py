@@ -18,7 +18,7 @@ from mdtensor import (
 from mdtensor.errors import checked
 from mdtensor.generics.matmul import affine, matrix_product
 from mdtensor.kernels.cpu.program import products
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
     by_columns,
     leaves_sum,
@@ -76,7 +76,7 @@ def linear_step(
     options = rounding_of(x.qparams, w, b, out)
     bias = None if b is None else b.buffer
     made: products.Linear | products.Repeated = compiled(
-        lambda: products.linear(rounding.steps_of(w), bias, **options)
+        lambda: products.linear(exact.steps_of(w), bias, **options)
     )
     return made
 
@@ -172,7 +172,7 @@ def _check_matmul(x1: Any, x2: Any, out: Any) -> None:
 
 def _by_integers(x: Any, w: Any, b: Any, out: Any) -> Any:
     """Any zero points, on 64-bit integers: exact, and as slow as that is."""
-    left, right = (Int64Tensor.wrap(rounding.steps_of(t)) for t in (x, w))
+    left, right = (Int64Tensor.wrap(exact.steps_of(t)) for t in (x, w))
     sums = matmul(left, right.T).buffer
     if b is not None:
         sums = sums + b.buffer
@@ -196,7 +196,7 @@ def matmul(x1: ShortTensor, x2: ShortTensor, /, *, out: Any = None) -> Any:
 
 def _matmul_by_integers(x1: Any, x2: Any, out: Any) -> Any:
     """Return the product of any zero points and shapes, on 64-bit integers."""
-    left, right = (Int64Tensor.wrap(rounding.steps_of(x)) for x in (x1, x2))
+    left, right = (Int64Tensor.wrap(exact.steps_of(x)) for x in (x1, x2))
     sums = matmul(left, right).buffer
     grid = combine.of_products(x1.qparams, x2.qparams, sums.ndim - 1)
     return finish("matmul", sums, grid, out, x1, x2)

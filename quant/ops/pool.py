@@ -21,7 +21,7 @@ from mdtensor.errors import checked, describe
 from mdtensor.generics.conv import pooling
 from mdtensor.kernels.cpu.program import steps
 from mdtensor.kernels.cpu.rounding.rescale import rescale
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.codes import (
     unsigned_grid,
 )
@@ -194,7 +194,7 @@ def _refuse_nothing(name: str, x: Any) -> None:
 def _by_integers(x: Any, window: Window, border: Any, grid: QParams) -> Any:
     """Sums and counts of windows on 64-bit integers; each quotient rounds once."""
     n, c, h, w = x.shape
-    found = rounding.steps_of(x).reshape(n * c, 1, h, w)
+    found = exact.steps_of(x).reshape(n * c, 1, h, w)
     inside = np.ones((1, 1, h, w), np.int64)
     sums = _summed(found, window, window.padding)
     if border is None:
@@ -208,9 +208,9 @@ def _by_integers(x: Any, window: Window, border: Any, grid: QParams) -> Any:
     rounded = np.empty(sums.shape, np.int64)
     for count in np.unique(counts):
         at = np.broadcast_to(counts == count, sums.shape)
-        rounded[at] = rounding.round_sum((sums[at], ratio / int(count)))
+        rounded[at] = exact.round_sum((sums[at], ratio / int(count)))
     rounded = rounded.reshape(n, c, *sums.shape[2:])
-    return quantized(rounding.to_codes(rounded, grid), grid)
+    return quantized(exact.to_codes(rounded, grid), grid)
 
 
 def _summed(images: Any, window: Window, padding: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdtensor import OptionError, ShapeError, max, mean, method, min, softmax, sum
 from mdtensor.errors import checked, describe
-from mdtensor.quant import rounding
+from mdtensor.quant import exact
 from mdtensor.quant.deduction import (
     kept_extreme,
     reduced_grid,
@@ -63,7 +63,7 @@ def sum(
 
 def _total(x: Any, axes: Any, keepdims: bool) -> Any:
     """Return the sums of steps along `axes`."""
-    return np.asarray(rounding.steps_of(x).sum(axis=axes, keepdims=keepdims))
+    return np.asarray(exact.steps_of(x).sum(axis=axes, keepdims=keepdims))
 
 
 def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
@@ -71,7 +71,7 @@ def _rounded(total: Any, count: int, source: QParams, out: QParams) -> Any:
 
     def codes(total: Any, one: QParams) -> Any:
         ratio = one.fraction / (out.fraction * count)
-        return rounding.to_codes(rounding.round_sum((total, ratio)), out)
+        return exact.to_codes(exact.round_sum((total, ratio)), out)
 
     return quantized(by_pieces(codes, out.dtype.storage, (total, source)), out)
 
@@ -129,14 +129,14 @@ def _softmax(x: Any, at: int, source: QParams, grid: QParams) -> Any:
     flat, found = (v.reshape(-1, codes.shape[-1]) for v in (below, steps))
     for places, (one,) in pieces(rows, source):
         found[places] = _shares(flat[places], one, grid)
-    return quantized(rounding.to_codes(np.moveaxis(steps, -1, at), grid), grid)
+    return quantized(exact.to_codes(np.moveaxis(steps, -1, at), grid), grid)
 
 
 def _shares(below: Any, source: QParams, grid: QParams) -> Any:
     """round(w / sum of w / step) for w = e**(-scale * below); near ties exactly."""
     parts = np.exp(below * -float(source.scale))
     shares = parts / parts.sum(axis=-1, keepdims=True) / float(grid.scale)
-    nearest = np.rint(np.minimum(shares, rounding.LARGE))
+    nearest = np.rint(np.minimum(shares, exact.LARGE))
     doubt = np.abs(np.abs(shares - nearest) - 0.5) <= shares * ERROR
     steps = nearest.astype(np.int64)
     for place in zip(*np.nonzero(doubt), strict=True):

@@ -21,7 +21,7 @@ from mdtensor import (
     sub,
 )
 from mdtensor.errors import checked, describe, shown
-from mdtensor.quant import rounding, rounding as floats
+from mdtensor.quant import exact
 from mdtensor.quant.deduction import check_integers, on_grid
 from mdtensor.quant.dtypes import FLOATS
 from mdtensor.quant.grids.combine import by_pieces, singles
@@ -90,7 +90,7 @@ def _float_code(grid: QParams, quotient: Fraction) -> Fraction | None:
     """The byte of the float that `quotient` is."""
     if abs(quotient) > int(grid.dtype.maximum):
         return None
-    found = floats.to_floats(np.array([float(quotient)]), grid.dtype)
+    found = exact.to_floats(np.array([float(quotient)]), grid.dtype)
     if Fraction(float(found[0])) != quotient:
         return None
     return Fraction(int(found.view(np.uint8)[0]))
@@ -142,9 +142,9 @@ def _rounded(name: str, x1: Any, x2: Any, out: Any, compute: Any) -> Any:
     checked(name, (x1, x2), lambda: _refuse_rule(name, out))
 
     def codes(steps: Any, grid: QParams) -> Any:
-        return rounding.to_codes(compute(steps, grid.fraction, exactly(number)), out)
+        return exact.to_codes(compute(steps, grid.fraction, exactly(number)), out)
 
-    steps = rounding.steps_of(x)
+    steps = exact.steps_of(x)
     return quantized(by_pieces(codes, out.dtype.storage, (steps, x.qparams)), out)
 
 
@@ -155,7 +155,7 @@ def _sum(name: str, x1: Any, x2: Any, signs: tuple[int, int], out: Any) -> Any:
 
     def total(steps: Any, scale: Fraction, number: Fraction) -> Any:
         ratios = signs[0] * scale / out.fraction, signs[1] * number / out.fraction
-        return rounding.round_sum((steps, ratios[0]), (np.ones_like(steps), ratios[1]))
+        return exact.round_sum((steps, ratios[0]), (np.ones_like(steps), ratios[1]))
 
     return _rounded(name, x1, x2, out, total)
 
@@ -198,7 +198,7 @@ def _scaled(x1: Any, x2: Any, out: Any) -> Any:
         x1,
         x2,
         out,
-        lambda steps, scale, number: rounding.round_sum(
+        lambda steps, scale, number: exact.round_sum(
             (steps, scale * number / out.fraction)
         ),
     )
@@ -263,7 +263,7 @@ def div(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
         x1,
         x2,
         out,
-        lambda steps, scale, number: rounding.round_sum(
+        lambda steps, scale, number: exact.round_sum(
             (steps, scale / number / out.fraction)
         ),
     )
@@ -273,7 +273,7 @@ def div(x1: AffineTensor, x2: PythonNumber, /, *, out: Any = None) -> Any:
 def div(x1: PythonNumber, x2: AffineTensor, /, *, out: Any = None) -> Any:
     if out is None:
         refuse_mixed("div", x1, x2)
-    if x1 == 0 and not rounding.steps_of(x2).all():
+    if x1 == 0 and not exact.steps_of(x2).all():
         raise CastError("0 / 0 has no code", "Mask it first", describe("div", x1, x2))
 
     def rounded(steps: Any, scale: Fraction, number: Fraction) -> Any:
@@ -302,8 +302,8 @@ def _extreme(name: str, choose: np.ufunc, x1: Any, x2: Any, out: Any) -> Any:
         return x.from_codes(np.asarray(found), x.qparams.rounded(x.rounding))
 
     def chosen(steps: Any, scale: Fraction, number: Fraction) -> Any:
-        other = rounding.round_sum((np.ones_like(steps), number / out.fraction))
-        return choose(rounding.round_sum((steps, scale / out.fraction)), other)
+        other = exact.round_sum((np.ones_like(steps), number / out.fraction))
+        return choose(exact.round_sum((steps, scale / out.fraction)), other)
 
     return _rounded(name, x1, x2, out, chosen)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.quant.rounding import LARGE, round_sum
+from mdtensor.quant.exact import LARGE, round_sum
 
 VALUES = st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=20)
 RATIOS = st.one_of(

@@ -16,12 +16,12 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError
 from mdtensor.quant.dtypes import qint8, quint8
+from mdtensor.quant.exact import steps_of
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.graph import Graph, Node, infer_spec
 from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.elements import CODES, ELEMENTS, QUANTIZED
 from mdtensor.quant.qparams import QParams
-from mdtensor.quant.rounding import steps_of
 from mdtensor.quant.tensor import NarrowTensor, quantized
 
 Specs = Mapping[str, TensorSpec]
