@@ -27,7 +27,6 @@ from mdtensor import (
     linalg as linalg,
     registry as registry,
 )
-from mdtensor.dispatch.catalog import *
 from mdtensor.checking import (
     audit as audit,
     checked as checked,
@@ -42,7 +41,19 @@ from mdtensor.device import (
     devices as devices,
     register_device as register_device,
 )
-from mdtensor.dispatch import (
+from mdtensor.dispatch.builder import register as register
+from mdtensor.dispatch.catalog import *
+from mdtensor.dispatch.introspect import (
+    Call as Call,
+    traced as traced,
+    which as which,
+    why as why,
+)
+from mdtensor.dispatch.method import (
+    Method as Method,
+    Selection as Selection,
+)
+from mdtensor.dispatch.operation import (
     Generic as Generic,
     Operation as Operation,
     generic as generic,
@@ -84,6 +95,8 @@ hardtanh: _calls.Hardtanh
 """Return min(max(x, min_val), max_val), element by element."""
 leaky_relu: _calls.LeakyRelu
 """Return x where x > 0, else negative_slope · x."""
+log_softmax: _calls.LikeGlu
+"""Return log(softmax(x)) along `axis`, without underflow."""
 logsigmoid: _calls.LikeLogsigmoid
 """Return log(1 / (1 + exp(-x))), computed without overflow."""
 mish: _calls.LikeHardswish
@@ -100,6 +113,8 @@ sigmoid: _calls.LikeHardswish
 """Return 1 / (1 + exp(-x)), computed without overflow."""
 silu: _calls.LikeHardswish
 """Return x · sigmoid(x), also called swish."""
+softmax: _calls.Softmax
+"""Return exp(x) / sum(exp(x)) along `axis`, shifted to avoid overflow."""
 softplus: _calls.Softplus
 """Return log(1 + exp(beta · x)) / beta, computed without overflow."""
 softsign: _calls.LikeHardswish
@@ -108,12 +123,20 @@ abs: _calls.Abs
 """Return |x|. The smallest signed integer wraps to itself."""
 add: _calls.LikeAdd
 """Return the sum of two tensors, element by element."""
+ceil: _calls.LikeCeil
+"""Return the smallest integer that is at least x."""
 clip: _calls.Clip
 """Return min(max(x, `min`), `max`); None leaves a side open."""
+conj: _calls.LikeConj
+"""Return the complex conjugate; a copy for real numbers."""
 div: _calls.Div
 """Return x1 / x2 in floating types; x / 0 is an infinity or NaN (IEEE 754)."""
+floor: _calls.LikeCeil
+"""Return the largest integer that is at most x."""
 floor_divide: _calls.LikeFloorDivide
 """Return floor(x1 / x2), Python's `//`; the floor of an infinity is itself."""
+imag: _calls.Imag
+"""Return the imaginary part."""
 maximum: _calls.LikeMaximum
 """Return the larger of x1 and x2; NaN if either is NaN."""
 minimum: _calls.LikeMaximum
@@ -122,99 +145,32 @@ mul: _calls.Mul
 """Return x1 · x2, element by element; wraps and rounds as `add` does."""
 neg: _calls.Neg
 """Return -x. The smallest signed integer and unsigned integers wrap."""
-positive: _calls.LikePositive
+positive: _calls.LikeConj
 """Return a copy of x."""
 pow: _calls.Pow
 """Return x1 to the power of x2. Integers wrap; 0 to the power of 0 is 1."""
+real: _calls.Real
+"""Return the real part; a copy for real numbers."""
 reciprocal: _calls.LikeReciprocal
 """Return 1 / x; the reciprocal of 0 is an infinity."""
 remainder: _calls.LikeFloorDivide
 """Return x1 - floor(x1 / x2) · x2, Python's `%`, with the sign of x2."""
+round: _calls.Round
+"""Return the integer nearest to x; ties go to the even one."""
 sign: _calls.Sign
 """Return -1, 0 or 1; z / |z| for complex numbers, NaN for NaN, 0.0 for -0.0."""
 square: _calls.Square
 """Return x · x; wraps and rounds as `mul` does."""
 sub: _calls.LikeAdd
 """Return x1 - x2, element by element; wraps and rounds as `add` does."""
+trunc: _calls.LikeCeil
+"""Return x without its fraction: rounded toward zero."""
 embedding: _calls.Embedding
 """Return weight[indices], one row of a matrix for each index."""
 one_hot: _calls.OneHot
 """Return 1 where the position on a new last axis equals the element, else 0."""
 scaled_dot_product_attention: _calls.ScaledDotProductAttention
 """Return softmax(query · keyᵀ · scale + mask) · value."""
-equal: _calls.LikeEqual
-"""Return whether x1 = x2 as numbers, whatever their types; NaN equals nothing."""
-greater: _calls.LikeGreater
-"""Return whether x1 > x2, compared exactly as in `equal`."""
-greater_equal: _calls.LikeGreater
-"""Return whether x1 ≥ x2, compared exactly as in `equal`."""
-less: _calls.LikeGreater
-"""Return whether x1 < x2, compared exactly as in `equal`."""
-less_equal: _calls.LikeGreater
-"""Return whether x1 ≤ x2, compared exactly as in `equal`."""
-not_equal: _calls.LikeEqual
-"""Return whether x1 ≠ x2, compared exactly as in `equal`."""
-conv1d: _calls.Conv1D
-"""Return the 1-D cross-correlation of signals with a bank of filters."""
-conv2d: _calls.Conv2D
-"""Return the 2-D cross-correlation of images with a bank of filters."""
-conv_transpose2d: _calls.ConvTranspose2D
-"""Return the transpose of `conv2d`: each element adds a scaled filter."""
-astype: _calls.Astype
-"""Convert `x` to another element type; the only way to narrow a type."""
-to: _calls.To
-"""Copy `x` to `device`; the only operation that moves a tensor between devices."""
-empty_like: _calls.LikeEmptyLike
-"""Return a tensor with the shape of `x` and undefined elements."""
-full_like: _calls.FullLike
-"""Return a tensor with the shape of `x`, filled with `fill_value`."""
-ones_like: _calls.LikeEmptyLike
-"""Return a tensor of ones with the shape of `x`."""
-tril: _calls.LikeTril
-"""Return the lower triangles of matrices, with zeros above diagonal `k`."""
-triu: _calls.LikeTril
-"""Return the upper triangles of matrices, with zeros below diagonal `k`."""
-zeros_like: _calls.LikeEmptyLike
-"""Return a tensor of zeros with the shape of `x`."""
-from mdtensor.spec.dims import DYNAMIC as DYNAMIC, Dim as Dim, bind_dims as bind_dims
-exp: _calls.LikeExp
-"""Return e to the power of x."""
-expm1: _calls.LikeReciprocal
-"""Return exp(x) - 1, accurate near 0."""
-log: _calls.LikeReciprocal
-"""Return the natural logarithm; NaN below 0, -infinity at 0."""
-log1p: _calls.LikeReciprocal
-"""Return log(1 + x), accurate near 0."""
-log2: _calls.LikeReciprocal
-"""Return the logarithm to base 2; limits and branch cut as in `log`."""
-log10: _calls.LikeReciprocal
-"""Return the logarithm to base 10; limits and branch cut as in `log`."""
-logaddexp: _calls.LikeLogaddexp
-"""Return log(exp(x1) + exp(x2)), computed without overflow."""
-sqrt: _calls.LikeReciprocal
-"""Return the square root, correctly rounded; NaN below 0."""
-copysign: _calls.LikeLogaddexp
-"""Return |x1| with the sign bit of x2."""
-isfinite: _calls.LikeIsfinite
-"""Return whether x is neither infinite nor NaN; True for every integer."""
-isinf: _calls.LikeIsfinite
-"""Return whether x is infinite; False for every integer."""
-isnan: _calls.LikeIsfinite
-"""Return whether x is NaN; False for every integer."""
-nextafter: _calls.LikeLogaddexp
-"""Return the number next to x1 in the direction of x2, in the promoted type."""
-signbit: _calls.Signbit
-"""Return whether the sign bit of x is set, also for -0.0 and NaN."""
-getitem: _calls.Getitem
-"""Return `x[key]`; a view unless a tensor in the key selects elements."""
-setitem: _calls.Setitem
-"""Write `value` into `x[key]`, in place; nothing is written on an error."""
-take: _calls.Take
-"""Return the elements of `x` at `indices` along `axis`."""
-take_along_axis: _calls.TakeAlongAxis
-"""Return the elements of `x` along `axis`, each line by its own indices."""
-matrix_transpose: _calls.MatrixTranspose
-"""Return the transpose of each matrix, not conjugated; a view."""
 bitwise_and: _calls.LikeBitwiseAnd
 """Return the bits that are set in both elements."""
 bitwise_invert: _calls.BitwiseInvert
@@ -227,6 +183,16 @@ bitwise_right_shift: _calls.LikeBitwiseLeftShift
 """Return floor(x1 / 2**x2); 0 or -1 once x2 reaches the type's width."""
 bitwise_xor: _calls.LikeBitwiseAnd
 """Return the bits that are set in exactly one element."""
+equal: _calls.LikeEqual
+"""Return whether x1 = x2 as numbers, whatever their types; NaN equals nothing."""
+greater: _calls.LikeGreater
+"""Return whether x1 > x2, compared exactly as in `equal`."""
+greater_equal: _calls.LikeGreater
+"""Return whether x1 ≥ x2, compared exactly as in `equal`."""
+less: _calls.LikeGreater
+"""Return whether x1 < x2, compared exactly as in `equal`."""
+less_equal: _calls.LikeGreater
+"""Return whether x1 ≤ x2, compared exactly as in `equal`."""
 logical_and: _calls.LikeLogicalAnd
 """Return whether both elements are true."""
 logical_not: _calls.LogicalNot
@@ -235,6 +201,40 @@ logical_or: _calls.LikeLogicalAnd
 """Return whether at least one element is true; operands as in `logical_and`."""
 logical_xor: _calls.LikeLogicalAnd
 """Return whether exactly one element is true; operands as in `logical_and`."""
+not_equal: _calls.LikeEqual
+"""Return whether x1 ≠ x2, compared exactly as in `equal`."""
+conv1d: _calls.Conv1D
+"""Return the 1-D cross-correlation of signals with a bank of filters."""
+conv2d: _calls.Conv2D
+"""Return the 2-D cross-correlation of images with a bank of filters."""
+conv_transpose2d: _calls.ConvTranspose2D
+"""Return the transpose of `conv2d`: each element adds a scaled filter."""
+astype: _calls.Astype
+"""Convert `x` to another element type; the only way to narrow a type."""
+empty_like: _calls.LikeEmptyLike
+"""Return a tensor with the shape of `x` and undefined elements."""
+full_like: _calls.FullLike
+"""Return a tensor with the shape of `x`, filled with `fill_value`."""
+ones_like: _calls.LikeEmptyLike
+"""Return a tensor of ones with the shape of `x`."""
+to: _calls.To
+"""Copy `x` to `device`; the only operation that moves a tensor between devices."""
+tril: _calls.LikeTril
+"""Return the lower triangles of matrices, with zeros above diagonal `k`."""
+triu: _calls.LikeTril
+"""Return the upper triangles of matrices, with zeros below diagonal `k`."""
+zeros_like: _calls.LikeEmptyLike
+"""Return a tensor of zeros with the shape of `x`."""
+getitem: _calls.Getitem
+"""Return `x[key]`; a view unless a tensor in the key selects elements."""
+setitem: _calls.Setitem
+"""Write `value` into `x[key]`, in place; nothing is written on an error."""
+take: _calls.Take
+"""Return the elements of `x` at `indices` along `axis`."""
+take_along_axis: _calls.TakeAlongAxis
+"""Return the elements of `x` along `axis`, each line by its own indices."""
+matrix_transpose: _calls.MatrixTranspose
+"""Return the transpose of each matrix, not conjugated; a view."""
 broadcast_to: _calls.BroadcastTo
 """Repeat `x` along axes of size 1 to `shape`; a read-only view."""
 concat: _calls.Concat
@@ -263,6 +263,64 @@ tile: _calls.Tile
 """Repeat the whole of `x` `repetitions` times along each axis."""
 unstack: _calls.Unstack
 """Split `x` along `axis` into parts without that axis; views."""
+acos: _calls.LikeReciprocal
+"""Return the arc cosine, from 0 to π; NaN for real x outside [-1, 1]."""
+acosh: _calls.LikeReciprocal
+"""Return the inverse hyperbolic cosine, at least 0; NaN for real x below 1."""
+asin: _calls.LikeReciprocal
+"""Return the arc sine, from -π/2 to π/2; NaN for real x outside [-1, 1]."""
+asinh: _calls.LikeReciprocal
+"""Return the inverse hyperbolic sine."""
+atan: _calls.LikeReciprocal
+"""Return the arc tangent, from -π/2 to π/2."""
+atan2: _calls.LikeAtan2
+"""Return the angle of the point (x2, x1), from -π to π."""
+atanh: _calls.LikeReciprocal
+"""Return the inverse hyperbolic tangent; NaN for real x outside [-1, 1]."""
+copysign: _calls.LikeAtan2
+"""Return |x1| with the sign bit of x2."""
+cos: _calls.LikeReciprocal
+"""Return the cosine of x in radians; NaN at an infinity."""
+cosh: _calls.LikeReciprocal
+"""Return the hyperbolic cosine."""
+erf: _calls.LikeLogsigmoid
+"""Return the error function, 2/√π · ∫ exp(-t²) dt from 0 to x."""
+exp: _calls.LikeExp
+"""Return e to the power of x."""
+expm1: _calls.LikeReciprocal
+"""Return exp(x) - 1, accurate near 0."""
+hypot: _calls.LikeAtan2
+"""Return sqrt(x1² + x2²), without overflow in between."""
+isfinite: _calls.LikeIsfinite
+"""Return whether x is neither infinite nor NaN; True for every integer."""
+isinf: _calls.LikeIsfinite
+"""Return whether x is infinite; False for every integer."""
+isnan: _calls.LikeIsfinite
+"""Return whether x is NaN; False for every integer."""
+log: _calls.LikeReciprocal
+"""Return the natural logarithm; NaN below 0, -infinity at 0."""
+log1p: _calls.LikeReciprocal
+"""Return log(1 + x), accurate near 0."""
+log2: _calls.LikeReciprocal
+"""Return the logarithm to base 2; limits and branch cut as in `log`."""
+log10: _calls.LikeReciprocal
+"""Return the logarithm to base 10; limits and branch cut as in `log`."""
+logaddexp: _calls.LikeAtan2
+"""Return log(exp(x1) + exp(x2)), computed without overflow."""
+nextafter: _calls.LikeAtan2
+"""Return the number next to x1 in the direction of x2, in the promoted type."""
+signbit: _calls.Signbit
+"""Return whether the sign bit of x is set, also for -0.0 and NaN."""
+sin: _calls.LikeReciprocal
+"""Return the sine of x in radians; NaN at an infinity."""
+sinh: _calls.LikeReciprocal
+"""Return the hyperbolic sine."""
+sqrt: _calls.LikeReciprocal
+"""Return the square root, correctly rounded; NaN below 0."""
+tan: _calls.LikeReciprocal
+"""Return the tangent of x in radians; NaN at an infinity."""
+tanh: _calls.LikeExp
+"""Return the hyperbolic tangent."""
 linear: _calls.Linear
 """Return x · wᵀ + b, a fully connected layer."""
 matmul: _calls.Matmul
@@ -285,12 +343,6 @@ normalize: _calls.Normalize
 """Return x / max(norm, eps), with norm = (sum |x|^p)^(1/p) along `axis`."""
 rms_norm: _calls.RmsNorm
 """Return x / sqrt(mean(x²) + eps) · weight over the last axes."""
-conj: _calls.LikePositive
-"""Return the complex conjugate; a copy for real numbers."""
-imag: _calls.Imag
-"""Return the imaginary part."""
-real: _calls.Real
-"""Return the real part; a copy for real numbers."""
 adaptive_avg_pool2d: _calls.AdaptiveAvgPool2D
 """Return the means of `output_size` windows that cover the image evenly."""
 adaptive_max_pool2d: _calls.AdaptiveMaxPool2D
@@ -309,6 +361,12 @@ all: _calls.LikeAll
 """Return whether all elements over `axis` differ from zero, as NaN does."""
 any: _calls.LikeAll
 """Return whether some element over `axis` differs from zero, as NaN does."""
+cumulative_prod: _calls.LikeCumulativeProd
+"""Return the running product along `axis`; errors as in `cumulative_sum`."""
+cumulative_sum: _calls.LikeCumulativeProd
+"""Return the running sum y[i] = x[0] + ... + x[i] along `axis`."""
+diff: _calls.Diff
+"""Return the differences y[i] = x[i + 1] - x[i] along `axis`, taken `n` times."""
 max: _calls.LikeMax
 """Return the largest element over `axis`; NaN if there is one."""
 mean: _calls.Mean
@@ -329,34 +387,22 @@ pixel_shuffle: _calls.PixelShuffle
 """Move channels into pixels: [..., c · r², h, w] to [..., c, h · r, w · r]."""
 pixel_unshuffle: _calls.PixelUnshuffle
 """Move pixels into channels; undoes `pixel_shuffle`."""
-ceil: _calls.LikeCeil
-"""Return the smallest integer that is at least x."""
-floor: _calls.LikeCeil
-"""Return the largest integer that is at most x."""
-round: _calls.Round
-"""Return the integer nearest to x; ties go to the even one."""
-trunc: _calls.LikeCeil
-"""Return x without its fraction: rounded toward zero."""
-cumulative_prod: _calls.LikeCumulativeProd
-"""Return the running product along `axis`; errors as in `cumulative_sum`."""
-cumulative_sum: _calls.LikeCumulativeProd
-"""Return the running sum y[i] = x[0] + ... + x[i] along `axis`."""
-diff: _calls.Diff
-"""Return the differences y[i] = x[i + 1] - x[i] along `axis`, taken `n` times."""
 argmax: _calls.LikeArgmax
 """Return the index of the first largest element along `axis`, or first NaN."""
 argmin: _calls.LikeArgmax
 """Return the index of the first smallest element along `axis`, or first NaN."""
+argsort: _calls.Argsort
+"""Return the indices along `axis` from which `sort` takes its elements."""
 count_nonzero: _calls.CountNonzero
 """Count the elements over `axis` that are not zero; NaN is not zero."""
+isin: _calls.Isin
+"""Return whether each element of `x1` equals some element of `x2`."""
 nonzero: _calls.Nonzero
 """Return the indices of all non-zero elements, row by row; NaN is not zero."""
 searchsorted: _calls.Searchsorted
 """Return where each of `x2` is to be inserted into the sorted `x1`."""
-where: _calls.Where
-"""Return x1 where the condition holds, x2 elsewhere."""
-isin: _calls.Isin
-"""Return whether each element of `x1` equals some element of `x2`."""
+sort: _calls.Sort
+"""Return the elements in order along `axis`; NaN last, and first if descending."""
 unique_all: _calls.UniqueAll
 """Return the distinct elements, their positions and their counts."""
 unique_counts: _calls.UniqueCounts
@@ -365,70 +411,36 @@ unique_inverse: _calls.UniqueInverse
 """Return the distinct elements, and for each element the index of its own."""
 unique_values: _calls.UniqueValues
 """Return the distinct elements."""
-log_softmax: _calls.LikeGlu
-"""Return log(softmax(x)) along `axis`, without underflow."""
-softmax: _calls.Softmax
-"""Return exp(x) / sum(exp(x)) along `axis`, shifted to avoid overflow."""
-argsort: _calls.Argsort
-"""Return the indices along `axis` from which `sort` takes its elements."""
-sort: _calls.Sort
-"""Return the elements in order along `axis`; NaN last, and first if descending."""
-from mdtensor.spec.spec import TensorSpec as TensorSpec, TileSpec as TileSpec
-erf: _calls.LikeLogsigmoid
-"""Return the error function, 2/√π · ∫ exp(-t²) dt from 0 to x."""
-acos: _calls.LikeReciprocal
-"""Return the arc cosine, from 0 to π; NaN for real x outside [-1, 1]."""
-acosh: _calls.LikeReciprocal
-"""Return the inverse hyperbolic cosine, at least 0; NaN for real x below 1."""
-asin: _calls.LikeReciprocal
-"""Return the arc sine, from -π/2 to π/2; NaN for real x outside [-1, 1]."""
-asinh: _calls.LikeReciprocal
-"""Return the inverse hyperbolic sine."""
-atan: _calls.LikeReciprocal
-"""Return the arc tangent, from -π/2 to π/2."""
-atan2: _calls.LikeLogaddexp
-"""Return the angle of the point (x2, x1), from -π to π."""
-atanh: _calls.LikeReciprocal
-"""Return the inverse hyperbolic tangent; NaN for real x outside [-1, 1]."""
-cos: _calls.LikeReciprocal
-"""Return the cosine of x in radians; NaN at an infinity."""
-cosh: _calls.LikeReciprocal
-"""Return the hyperbolic cosine."""
-hypot: _calls.LikeLogaddexp
-"""Return sqrt(x1² + x2²), without overflow in between."""
-sin: _calls.LikeReciprocal
-"""Return the sine of x in radians; NaN at an infinity."""
-sinh: _calls.LikeReciprocal
-"""Return the hyperbolic sine."""
-tan: _calls.LikeReciprocal
-"""Return the tangent of x in radians; NaN at an infinity."""
-tanh: _calls.LikeExp
-"""Return the hyperbolic tangent."""
+where: _calls.Where
+"""Return x1 where the condition holds, x2 elsewhere."""
 from mdtensor.infer import infer as infer
-from mdtensor.interop import NamespaceInfo as NamespaceInfo, __array_namespace_info__ as __array_namespace_info__
-from mdtensor.types import *
+from mdtensor.interop import (
+    NamespaceInfo as NamespaceInfo,
+    __array_namespace_info__ as __array_namespace_info__,
+)
 from mdtensor.operators import Operators as Operators
 from mdtensor._calls import asarray as asarray
 from mdtensor.ops.conversion import from_dlpack as from_dlpack
 from mdtensor._calls import (
+    arange as arange,
     empty as empty,
     eye as eye,
     full as full,
+    linspace as linspace,
     ones as ones,
     zeros as zeros,
 )
-from mdtensor.ops.for_each import for_each as for_each
+from mdtensor.ops.creation import meshgrid as meshgrid
+from mdtensor.ops.elementwise import elementwise as elementwise
+from mdtensor.ops.for_each import (
+    for_each as for_each,
+    get_num_threads as get_num_threads,
+    set_num_threads as set_num_threads,
+)
 from mdtensor.ops.manipulation import (
     broadcast_arrays as broadcast_arrays,
     broadcast_shapes as broadcast_shapes,
 )
-from mdtensor._calls import (
-    arange as arange,
-    linspace as linspace,
-)
-from mdtensor.ops.creation import meshgrid as meshgrid
-from mdtensor.ops.elementwise import elementwise as elementwise
-from mdtensor.ops.for_each import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from mdtensor.ops.views import (
     View as View,
     flat_in as flat_in,
@@ -443,8 +455,15 @@ from mdtensor.promotion import (
     promotion_rules as promotion_rules,
     result_type as result_type,
 )
-from mdtensor.dispatch.builder import register as register
-from mdtensor.dispatch.method import Method as Method, Selection as Selection
+from mdtensor.spec.dims import (
+    DYNAMIC as DYNAMIC,
+    Dim as Dim,
+    bind_dims as bind_dims,
+)
+from mdtensor.spec.spec import (
+    TensorSpec as TensorSpec,
+    TileSpec as TileSpec,
+)
 from mdtensor.support import (
     Support as Support,
     support as support,
@@ -455,7 +474,6 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
-from mdtensor.dispatch.introspect import Call as Call, traced as traced
 from mdtensor.type_info import (
     FloatInfo as FloatInfo,
     IntegerInfo as IntegerInfo,
@@ -463,7 +481,7 @@ from mdtensor.type_info import (
     iinfo as iinfo,
     isdtype as isdtype,
 )
-from mdtensor.dispatch.introspect import which as which, why as why
+from mdtensor.types import *
 bool: Final[DType[BoolTensor]]
 newaxis: None
 subtract: _calls.LikeAdd

@@ -27,6 +27,12 @@ svd: _calls.Svd
 """Return U, S and Vh with x = U · diag(S) · Vh and orthonormal U and Vhᴴ."""
 svdvals: _calls.LikeEigvalsh
 """Return the singular values of each matrix in descending order."""
+from mdtensor._calls import (
+    EighResult as EighResult,
+    EigResult as EigResult,
+    QRResult as QRResult,
+    SVDResult as SVDResult,
+)
 det: _calls.LikeDet
 """Return the determinant of each matrix, from its LU factors."""
 diagonal: _calls.Diagonal
@@ -49,6 +55,7 @@ trace: _calls.Trace
 """Return Σ x[..., i, i + offset], the sum of one diagonal of each matrix."""
 vector_norm: _calls.VectorNorm
 """Return (Σ |x|ᵒʳᵈ)^(1/ord) over `axis`."""
+from mdtensor._calls import SlogdetResult as SlogdetResult
 cross: _calls.LikeCross
 """Return the cross product (a₁b₂ - a₂b₁, a₂b₀ - a₀b₂, a₀b₁ - a₁b₀)."""
 matmul: _calls.Matmul
@@ -61,10 +68,3 @@ tensordot: _calls.Tensordot
 """Return Σ x1 · x2 over pairs of axes, one of each operand; not conjugated."""
 vecdot: _calls.LikeCross
 """Return Σ conj(x1) · x2 over `axis`; the other axes broadcast."""
-from mdtensor._calls import (
-    EighResult as EighResult,
-    EigResult as EigResult,
-    QRResult as QRResult,
-    SVDResult as SVDResult,
-)
-from mdtensor._calls import SlogdetResult as SlogdetResult

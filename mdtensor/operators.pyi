@@ -16,7 +16,6 @@ from mdtensor.dtypes import DType
 from mdtensor.tensor import Tensor
 
 from mdtensor._calls import DTypeName, Host, HostAffine, HostComplex, HostFloating, HostInteger, HostNarrow, HostNumeric, HostPacked, HostQuantized, HostReal, HostScaledFloat, HostShort, HostSigned, HostUnsigned, UniqueAllResult, UniqueCountsResult, UniqueInverseResult, _AffineT, _FloatingOrComplexT, _FloatingOrNarrowT, _FloatingT, _IntegerOrFloat16OrBFloat16T, _IntegerOrLogicalT, _NumericOrLogicalT, _NumericOrQuantizedT, _NumericT, _RealOrQuantizedT, _RealOrShortT, _RealT, _T, _TensorT, _UnsignedOrFloatingOrComplexOrLogicalOrInt8OrInt16OrInt32T
-from mdtensor.types import BFloat16Tensor, BoolTensor, Complex128Tensor, Complex64Tensor, ComplexTensor, Float16Tensor, Float32Tensor, Float64Tensor, FloatingTensor, Int16Tensor, Int32Tensor, Int64Tensor, Int8Tensor, IntegerTensor, LogicalTensor, NumericTensor, RealTensor, SignedTensor, UInt16Tensor, UInt32Tensor, UInt64Tensor, UInt8Tensor, UnsignedTensor
 import mdtensor.quant.qparams as _qparams
 QParams = _qparams.QParams
 import mdtensor.quant.tensor as _tensor
@@ -34,9 +33,12 @@ QUInt8Tensor = _tensor.QUInt8Tensor
 QuantizedTensor = _tensor.QuantizedTensor
 ScaledFloatTensor = _tensor.ScaledFloatTensor
 ShortTensor = _tensor.ShortTensor
+from mdtensor.types import BFloat16Tensor, BoolTensor, Complex128Tensor, Complex64Tensor, ComplexTensor, Float16Tensor, Float32Tensor, Float64Tensor, FloatingTensor, Int16Tensor, Int32Tensor, Int64Tensor, Int8Tensor, IntegerTensor, LogicalTensor, NumericTensor, RealTensor, SignedTensor, UInt16Tensor, UInt32Tensor, UInt64Tensor, UInt8Tensor, UnsignedTensor
+from collections.abc import Callable, Mapping
 from types import NotImplementedType
 from typing import Any
 import numpy as np
+from mdtensor.errors import DispatchError
 from mdtensor.generics.matmul import matmul
 
 class Operators:
@@ -4212,3 +4214,17 @@ def _asked(stranger: Any, name: str, x: Any) -> Any | NotImplementedType: ...
 def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType: ...
 
 def _grid(x: Any) -> Any: ...
+
+def bind(kind: type, namespace: Mapping[str, Any]) -> None: ...
+
+def is_operation(value: Any) -> bool: ...
+
+def _with_manners(name: str, operation: Any) -> Any: ...
+
+def _for_numpy(operation: Any) -> Callable[..., Any]: ...
+
+def _ambiguous(name: str, x: Any) -> DispatchError: ...
+
+def _sizes_one_by_one(operation: Any) -> Callable[..., Any]: ...
+
+def _all_axes_at_once(operation: Any) -> Callable[..., Any]: ...

@@ -14,6 +14,10 @@ from mdtensor import _calls
 from mdtensor.dtypes import DType
 
 from mdtensor.quant.tensor import QFloat8E4M3Tensor as QFloat8E4M3Tensor, QFloat8E5M2Tensor as QFloat8E5M2Tensor, QInt16Tensor as QInt16Tensor, QInt32Tensor as QInt32Tensor, QInt4Tensor as QInt4Tensor, QInt8Tensor as QInt8Tensor, QUInt4Tensor as QUInt4Tensor, QUInt8Tensor as QUInt8Tensor
+from mdtensor.quant.contexts import (
+    runway as runway,
+    threads as threads,
+)
 qfloat8_e4m3: Final[DType[QFloat8E4M3Tensor]]
 qfloat8_e5m2: Final[DType[QFloat8E5M2Tensor]]
 qint4: Final[DType[QInt4Tensor]]
@@ -34,7 +38,7 @@ from mdtensor.quant.gguf import (
     read_gguf as read_gguf,
     write_gguf as write_gguf,
 )
-from mdtensor.quant.contexts import runway as runway
+from mdtensor.quant.lookup.table import Table as Table
 from mdtensor.quant.observers import (
     EntropyObserver as EntropyObserver,
     MinMaxObserver as MinMaxObserver,
@@ -42,13 +46,11 @@ from mdtensor.quant.observers import (
     MSEObserver as MSEObserver,
     PercentileObserver as PercentileObserver,
 )
-from mdtensor.quant.contexts import threads as threads
 from mdtensor.quant.qparams import (
     QParams as QParams,
     grid_of as grid_of,
 )
 from mdtensor.quant.rules import rounding as rounding
-from mdtensor.quant.lookup.table import Table as Table
 from mdtensor.quant.tensor import (
     AffineTensor as AffineTensor,
     NarrowTensor as NarrowTensor,
@@ -75,7 +77,7 @@ from mdtensor.quant.weights import (
     quantize_weights as quantize_weights,
     smooth as smooth,
 )
-from mdtensor.quant.model.quantize.quantize.calibrate import Calibration as Calibration
+from mdtensor.quant.model.quantize.calibrate import Calibration as Calibration
 from mdtensor.quant.model.model import Model as Model
 from mdtensor.quant.model.model import load as load
 from mdtensor.quant import onnx_backend as onnx_backend

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 import numpy.typing as npt
 from mdtensor import DType
-from mdtensor.quant import limits
+from mdtensor.quant import qparams_checks
 from mdtensor.quant.qparams_checks import FloatArray, IntArray
 
 class QParams(Generic[_T_co]):
