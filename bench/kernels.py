@@ -20,7 +20,7 @@ from mdtensor.kernels.cpu.generic import conv, elementwise, matmul
 from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.program.step import aligned_bytes
 from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
-from mdtensor.kernels.cpu.rounding.rescale import rescale
+from mdtensor.kernels.rescale import rescale
 
 RNG = np.random.default_rng(1)
 # rows, taps, columns

@@ -1,7 +1,7 @@
 """The one place where numbers are rounded to codes: half to even, exactly.
 
 Every path of the library that rounds to a grid gives these results. The compiled
-kernels have a proof of their own (`kernels/cpu/rounding/rescale.py`) and are tested against this.
+kernels have a proof of their own (`kernels/rescale.py`) and are tested against this.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -24,20 +24,19 @@ FOLDERS += (("mdtensor", "mdtensor"),)
 
 # The core from the ground up. A part imports what stands strictly lower.
 LAYERS = (
-    {"wording", "markup", "files", "parameters", "place", "printing"},
+    {"files", "html", "printing", "dispatch.place", "dispatch.suggestions"},
     {"errors"},
-    {"dtypes"},
-    {"promotion", "type_info", "annotations", "call", "declaration", "spelling"},
-    {"mismatch", "arguments", "fitting", "numpy_arguments"},
-    {"selection"},
-    {"device", "dispatch", "host", "dlpack"},
-    {"generics", "registration", "watching"},
-    {"tracing", "which"},
-    {"operators", "interchange", "inspection", "catalog", "bound"},
+    {"device", "dtypes", "dispatch.declaration", "dispatch.call"},
+    {"promotion", "type_info", "dispatch.checks", "dispatch.numpy_arguments"},
+    {"coercion", "spec", "dispatch.call_errors"},
+    {"interop", "dispatch.method"},
+    {"dispatch.operation"},
+    {"dispatch", "dispatch.builder", "dispatch.introspect", "generics"},
+    {"operators", "dispatch.catalog"},
     {"infer"},
     {"tensor"},
-    {"leaves", "registry"},
-    {"ops", "probe"},
+    {"types", "registry"},
+    {"ops"},
     {"linalg", "fft", "extend", "support", "tables", "checking", "wide", "safetensors"},
     {"trial"},
     {"stubs"},
@@ -66,8 +65,17 @@ LEAVES = {
 }  # imported by entry points
 ENTRIES = {"cli", "__main__"}
 DECLARES_LEAVES = {"cuda"}  # the package imports it: its leaves exist everywhere
-CALLS_KERNELS = {"ops", "checking", "wide", "cuda", "emucuda", "diagnose", "cli"}
-CALLS_KERNELS |= {"tracing", "trial"}  # they observe what runs
+CALLS_KERNELS = {
+    "ops",
+    "extend",
+    "checking",
+    "wide",
+    "cuda",
+    "emucuda",
+    "diagnose",
+    "cli",
+}
+CALLS_KERNELS |= {"dispatch.introspect", "trial"}  # they observe what runs
 QUANT_MAY_NAME = {
     "errors",
     "printing",
@@ -76,8 +84,9 @@ QUANT_MAY_NAME = {
     "promotion",
     "dispatch",
     "generics",
+    "spec",
     "tensor",
-    "leaves",
+    "types",
     "checking",
 }
 
@@ -85,9 +94,7 @@ QUANT_MAY_NAME = {
 THIRD_PARTY = {
     "plum": (
         "mdtensor.errors",
-        "mdtensor.dispatch.call_errors",
         "mdtensor.dispatch",
-        "mdtensor.dispatch.method",
         "mdtensor.diagnose",
     ),
     "beartype": ("mdtensor.dispatch", "mdtensor.diagnose"),
@@ -228,8 +235,15 @@ def _targets(
 
 
 def part(name: str, depth: int = 1) -> str:
-    """`ops` for mdtensor.ops.conv; empty where the name ends before."""
-    return [*name.split("."), "", ""][depth]
+    """Return `ops` for mdtensor.ops.conv; empty where the name ends before.
+
+    Files of mdtensor.dispatch are parts of their own: types, shape rules and operations
+    stand between them.
+    """
+    names = [*name.split("."), "", ""]
+    if depth == 1 and names[1] == "dispatch" and names[2]:
+        return f"dispatch.{names[2]}"
+    return names[depth]
 
 
 def is_inside(name: str, package: str) -> bool:
@@ -592,9 +606,9 @@ CLEAN = {
     "mdtensor/dtypes.py": "from mdtensor.errors import MdtensorError",
     "mdtensor/promotion.py": "from . import dtypes",
     "mdtensor/device.py": "from .errors import MdtensorError",
-    "mdtensor/dispatch/operation.py": "import plum\nfrom mdtensor.errors import MdtensorError",
+    "mdtensor/dispatch/operation.py": "import plum\nimport mdtensor.errors",
     "mdtensor/generics/__init__.py": "from .elementwise import add as add",
-    "mdtensor/generics/elementwise.py": "from mdtensor.dispatch import generic",
+    "mdtensor/generics/elementwise.py": "import mdtensor.dispatch.operation",
     "mdtensor/coercion.py": "from mdtensor import dtypes",
     "mdtensor/operators.py": "from mdtensor.generics import add",
     "mdtensor/tensor.py": "from mdtensor.operators import Operators",
@@ -610,9 +624,9 @@ CLEAN = {
     "mdtensor/cli/__init__.py": "import typer\nimport mdtensor\nimport mdtensor.quant",
     "mdtensor/__main__.py": "from mdtensor.cli import main",
     "kernels/__init__.py": "",
-    "kernels/cpu/rounding/rescale.py": "from fractions import Fraction",
+    "kernels/rescale.py": "from fractions import Fraction",
     "kernels/cpu/__init__.py": "",
-    "kernels/cpu/generic/elementwise.py": "import numba\nimport mdtensor.kernels.cpu.rounding.rescale",
+    "kernels/cpu/generic/elementwise.py": "import numba",
     "kernels/reference/__init__.py": "",
     "kernels/reference/elementwise.py": "import numpy",
     "quant/__init__.py": "from mdtensor.quant import qparams, ops",

@@ -24,6 +24,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numba
 
+from mdtensor.kernels import refusal
+
 # What an Arm CPU has for products of bytes, which LLVM does not say.
 #
 # LLVM knows what each CPU has that it knows by name, but tells only a part of it
@@ -65,13 +67,6 @@ def _has(key):
     ask = ctypes.CDLL(None).sysctlbyname
     failed = ask(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
     return not failed and value.value == 1
-
-
-# The error of what this CPU cannot run; the library above puts its own in place.
-#
-# raise refusal.error(problem, fix, place)
-
-error: type[Exception] = RuntimeError
 
 
 RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
@@ -161,7 +156,7 @@ def _overridden(features, override, is_jit_disabled):
     runway = override.removesuffix(EMULATED)
     if runway not in DOT_RUNWAYS:
         fix = f"Use one of {', '.join(RUNWAYS)}"
-        raise error("no such runway", fix, f"MDTENSOR_ISA={override}")
+        raise refusal.error("no such runway", fix, f"MDTENSOR_ISA={override}")
     _require(runway, NEEDED[runway], is_jit_disabled)
     return runway, f"MDTENSOR_ISA={override}, for tests: slow"
 
@@ -174,7 +169,7 @@ def _require(runway, features, is_jit_disabled):
     if not lacks:
         return
     usable = "generic" if is_jit_disabled else choose_runway(features, None, False)[0]
-    raise error(
+    raise refusal.error(
         f"this CPU lacks {', '.join(lacks)}",
         f"Use MDTENSOR_ISA={usable}",
         f"MDTENSOR_ISA={runway}",

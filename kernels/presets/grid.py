@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdtensor.kernels.cpu.rounding.rescale import float32_of
+from mdtensor.kernels.rescale import float32_of
 
 
 class Grid(NamedTuple):

@@ -24,7 +24,7 @@ from mdtensor.errors import (
     shown,
     type_and_shape,
 )
-from mdtensor.kernels.cpu import isa as refusal
+from mdtensor.kernels import refusal
 from mdtensor.kernels.numpy import threads
 from mdtensor.kernels.numpy.layout import Refused
 from mdtensor.kernels.numpy.threads import MOST_THREADS, TEAM

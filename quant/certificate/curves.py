@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.cpu.rounding.rescale import float32_of
+from mdtensor.kernels.rescale import float32_of
 
 Function = Callable[[Fraction], Fraction]
 #: Of e**x and of erf; no value of a curve is so near to a tie.

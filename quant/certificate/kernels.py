@@ -10,9 +10,9 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.generic import elementwise
 from mdtensor.kernels.cpu.rounding import requantize
 from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
-from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import conv, matmul
 from mdtensor.kernels.reference.rounding import requantize_s32u8
+from mdtensor.kernels.rescale import rescale
 from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.case import Case
 

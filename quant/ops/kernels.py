@@ -141,7 +141,7 @@ def _are_in_order(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
 # Where compiled kernels end: what they cannot hold goes to exact integers.
 #
 # A kernel rounds to 8-bit codes, by ratios of scales within its limits
-# (`kernels/cpu/rounding/rescale.py`). Past them a method computes on 64-bit integers instead, and a
+# (`kernels/rescale.py`). Past them a method computes on 64-bit integers instead, and a
 # plan calls the method: the results are the same.
 
 Step = TypeVar("Step")

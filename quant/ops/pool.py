@@ -20,7 +20,7 @@ from mdtensor import (
 from mdtensor.errors import checked, describe
 from mdtensor.generics.conv import pooling
 from mdtensor.kernels.cpu.program import steps
-from mdtensor.kernels.cpu.rounding.rescale import rescale
+from mdtensor.kernels.rescale import rescale
 from mdtensor.quant import exact
 from mdtensor.quant.codes import (
     unsigned_grid,

@@ -14,8 +14,8 @@ import numpy as np
 
 from mdtensor import DType, OptionError
 from mdtensor.errors import checked, written
-from mdtensor.kernels.cpu.rounding.rescale import float32_of
 from mdtensor.kernels.presets.grid import Grid
+from mdtensor.kernels.rescale import float32_of
 from mdtensor.quant.dtypes import FLOATS, qint8, qint32, quint8
 from mdtensor.quant.grids.combine import check_one_scale
 from mdtensor.quant.qparams import QParams

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from mdtensor.kernels.cpu.rounding.multipliers import NONE
-from mdtensor.kernels.cpu.rounding.rescale import rescale
+from mdtensor.kernels.rescale import rescale
 
 
 def exact(sums, ratio):

@@ -13,8 +13,8 @@ from mdtensor.kernels.cpu.generic import conv
 from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.rounding import multipliers
 from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
-from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import conv as oracle
+from mdtensor.kernels.rescale import rescale
 
 HERE = Path(__file__).parent
 draw_window = runpy.run_path(str(HERE / "windows.py"))["draw_window"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu.generic import elementwise
-from mdtensor.kernels.cpu.rounding.rescale import rescale, rescale_pair
 from mdtensor.kernels.reference import elementwise as oracle
+from mdtensor.kernels.rescale import rescale, rescale_pair
 
 PAIRS = np.meshgrid(np.arange(256), np.arange(256), indexing="ij")
 A, B = (codes.astype(np.uint8).reshape(-1) for codes in PAIRS)

@@ -11,9 +11,9 @@ from mdtensor.kernels.cpu.program import products
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.rounding import multipliers
 from mdtensor.kernels.cpu.rounding.multipliers import NONE
-from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.cpu.threads.split import cut
 from mdtensor.kernels.reference import matmul as oracle
+from mdtensor.kernels.rescale import rescale
 
 RATIOS = st.floats(2**-14, 2**4, width=32)
 ZEROS = st.sampled_from([0, 1, 127, 128, 254, 255]) | st.integers(0, 255)

@@ -7,8 +7,8 @@ import pytest
 
 from mdtensor.kernels.cpu.generic import matmul
 from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS
-from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import matmul as oracle
+from mdtensor.kernels.rescale import rescale
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (4, 4, 16), (7, 27, 8), (9, 30, 17), (33, 64, 40)]
 FILL = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.cpu.generic import pool
-from mdtensor.kernels.cpu.rounding.rescale import rescale
 from mdtensor.kernels.reference import elementwise as oracle
+from mdtensor.kernels.rescale import rescale
 
 
 @pytest.mark.parametrize("ratio", [Fraction(1), Fraction(5, 3), Fraction(1, 2)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from mdtensor.kernels.cpu.rounding.rescale import (
+from mdtensor.kernels.rescale import (
     LIMB_BITS,
     float32_of,
     rescale,

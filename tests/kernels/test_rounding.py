@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from mdtensor.kernels.cpu.rounding import requantize
-from mdtensor.kernels.cpu.rounding.rescale import rescale, rescale_pair
 from mdtensor.kernels.reference.rounding import round_half_even
+from mdtensor.kernels.rescale import rescale, rescale_pair
 
 scales = st.floats(2**-10, 2**10, width=32).map(Fraction)
 powers = st.integers(-8, 8).map(lambda e: Fraction(2) ** e)

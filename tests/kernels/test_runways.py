@@ -21,11 +21,11 @@ from mdtensor.kernels.cpu.generic import conv as generic_conv
 from mdtensor.kernels.cpu.kernel_set import families
 from mdtensor.kernels.cpu.program.record import Window
 from mdtensor.kernels.cpu.rounding.multipliers import NO_EXCEPTIONS, NONE
-from mdtensor.kernels.cpu.rounding.rescale import rescale, rescale_pair
 from mdtensor.kernels.reference import (
     elementwise as exact,
     elementwise as exact_reduction,
 )
+from mdtensor.kernels.rescale import rescale, rescale_pair
 
 excepting = runpy.run_path(str(Path(__file__).with_name("excepting.py")))["excepting"]
 #: Of the runways in `dot/` a process has one, emulated where the CPU lacks it.

@@ -18,7 +18,7 @@ from mdtensor.kernels.cpu.rounding.multipliers import (
     multiples,
     with_exceptions,
 )
-from mdtensor.kernels.cpu.rounding.rescale import rescale
+from mdtensor.kernels.rescale import rescale
 
 #: Fields of the record that `Conv2d` finds while it packs its constants.
 PLACES = "weights", "weight_bytes", "bias", "multipliers", "limbs", "exception_sums"

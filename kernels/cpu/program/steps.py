@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu.generic.conv import window
 from mdtensor.kernels.cpu.generic.copies import AXES
 from mdtensor.kernels.cpu.program import interpret
 from mdtensor.kernels.cpu.program.step import Constants, Plan, Step
-from mdtensor.kernels.cpu.rounding.rescale import rescale, rescale_pair
+from mdtensor.kernels.rescale import rescale, rescale_pair
 
 U8 = np.dtype(np.uint8)
 S32 = np.dtype(np.int32)

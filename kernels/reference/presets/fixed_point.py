@@ -7,7 +7,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import floor, frexp
 
-from mdtensor.kernels.cpu.rounding.rescale import float32_of
+from mdtensor.kernels.rescale import float32_of
 
 
 def half_away(value):

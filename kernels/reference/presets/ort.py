@@ -6,8 +6,8 @@ from math import floor
 
 import numpy as np
 
-from mdtensor.kernels.cpu.rounding.rescale import float32_of
 from mdtensor.kernels.reference.presets.fixed_point import exp_f32, saturated
+from mdtensor.kernels.rescale import float32_of
 
 
 def fma(a, b, c):
