@@ -19,11 +19,14 @@ FOLDERS: dict[str, str] = SETUPTOOLS["package-dir"]
 
 def packages_on_disk(root: Path) -> set[str]:
     """Each folder with an `__init__.py`, by the name the package-dir map gives it."""
+    names = {root / folder: package for package, folder in FOLDERS.items()}
     found = set()
-    for package, folder in FOLDERS.items():
-        for init in (root / folder).rglob("__init__.py"):
-            below = init.parent.relative_to(root / folder).parts
-            found.add(".".join([package, *below]))
+    for start in names:
+        for init in start.rglob("__init__.py"):
+            # A folder that is mapped itself is no part of the package around it.
+            nearest = next(p for p in (init.parent, *init.parents) if p in names)
+            below = init.parent.relative_to(nearest).parts
+            found.add(".".join([names[nearest], *below]))
     return found
 
 

@@ -157,5 +157,7 @@ def test_pytest_finds_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     points = project["project"]["entry-points"]["pytest11"]
     assert points == {"pytest_mdtensor": "pytest_mdtensor"}
-    assert project["tool"]["setuptools"]["py-modules"] == ["pytest_mdtensor"]
-    assert (ROOT / "pytest_mdtensor.py").is_file()
+    setuptools = project["tool"]["setuptools"]
+    assert "pytest_mdtensor" in setuptools["packages"]
+    folder = ROOT / setuptools["package-dir"]["pytest_mdtensor"]
+    assert (folder / "__init__.py").is_file()

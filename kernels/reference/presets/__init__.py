@@ -1,0 +1,1 @@
+"""The oracle of `kernels/presets`: one code, Python integers, rationals, float32."""
