@@ -344,7 +344,7 @@ _CALLED_BY_NUMPY = frozenset(
     {"all", "any", "max", "mean", "min", "prod", "std", "sum", "var"}
 )
 #: Methods whose first argument is the axis in NumPy and in PyTorch.
-_BY_AXIS = frozenset(
+BY_AXIS = frozenset(
     {"all", "any", "argmax", "argmin", "argsort", "mean", "prod", "std", "sum", "var"}
 )
 #: NumPy's x.max(0) are values, PyTorch's are values and indices.
@@ -380,7 +380,7 @@ def _with_manners(name: str, operation: Any) -> Any:
         return _sizes_one_by_one(operation)
     if name == "squeeze":
         return _all_axes_at_once(operation)
-    if name in _CALLED_BY_NUMPY or name in _BY_AXIS:
+    if name in _CALLED_BY_NUMPY or name in BY_AXIS:
         return _for_numpy(operation)
     return operation
 
@@ -394,7 +394,7 @@ def _for_numpy(operation: Any) -> Callable[..., Any]:
         if len(arguments) == 1 and "axis" not in options:
             if name in _SPLIT:
                 raise _ambiguous(name, x)
-            if name in _BY_AXIS:
+            if name in BY_AXIS:
                 options["axis"], arguments = arguments[0], ()
         for word in ("out", "dtype"):
             if options.get(word, 0) is None:

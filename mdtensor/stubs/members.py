@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,13 +13,14 @@ import numpy as np
 import mdtensor as md
 from mdtensor import operators
 from mdtensor.dispatch.operation import Operation
-from mdtensor.operators import is_operation
+from mdtensor.operators import BY_AXIS, is_operation
 from mdtensor.stubs.overloads import (
     INDENT,
     Calls,
     Overload,
     function,
     is_wrapper,
+    of_arrays,
     signature,
 )
 from mdtensor.stubs.probe import SCALARS
@@ -229,13 +231,34 @@ def attributes(calls: Calls) -> Iterator[str]:
             continue
         operation = method.operation
         overloads = calls.overloads(operation)
-        found = (_of_self(operation, o, wrappers) for o in overloads)
-        signatures = tuple(dict.fromkeys(filter(None, found)))
+        found = [_of_self(operation, o, wrappers) for o in overloads]
+        # Of a method the first argument is the tensor itself.
+        arrays = list(of_arrays(operation))[1:] if any(found) else []
+        found += [_of_array(operation, o) for o in arrays]
+        texts = [_with_manners(name, text) for text in found if text]
+        if name == "reshape":  # the shape, or its sizes one by one
+            texts += [
+                t.replace("shape: Any, *, copy", "*shape: Any, copy") for t in texts
+            ]
+        signatures = tuple(dict.fromkeys(texts))
         first = alike.setdefault(signatures, name)
         if first == name:
             yield from function(name, list(signatures))
         else:
             yield f"{INDENT}{name} = {first}"
+
+
+def _of_array(operation: Operation, overload: Overload) -> str:
+    text = signature(operation, overload)
+    return text.replace(f"(self, {operation.dispatched[0]}: Any, ", "(self, ", 1)
+
+
+def _with_manners(name: str, text: str) -> str:
+    """Return a signature with what the method takes beside the operation's own."""
+    if name in BY_AXIS:  # the axis may come by position
+        text = re.sub(r"/, \*, (axis: [^=]+ = [^,)]+)", r"/, \1, *", text)
+        return text.replace(", *) ->", ") ->")
+    return text.replace("axis: Any)", "axis: Any = ...)") if name == "squeeze" else text
 
 
 def _of_self(operation: Operation, overload: Overload, wrappers: set[str]) -> str:

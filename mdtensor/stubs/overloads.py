@@ -450,6 +450,8 @@ def _call_rank(side: frozenset[Any]) -> int:
 # Overloads as text.
 
 INDENT = "    "
+#: NumPy's arrays and scalars, which become tensors of their own element type.
+ARRAYS = "np.ndarray[Any, Any] | np.generic"
 
 
 def signature(operation: Operation, overload: Overload) -> str:
@@ -469,6 +471,16 @@ def signature(operation: Operation, overload: Overload) -> str:
             words.append(_option(p, overload.options.get(p.name)))
     words += ["/"] if last is inspect.Parameter.POSITIONAL_ONLY else []
     return f"({', '.join(words)}) -> {overload.result}"
+
+
+def of_arrays(operation: Operation) -> Iterator[Overload]:
+    """Yield one overload for each argument that may be NumPy's; others are anything."""
+    names = operation.dispatched
+    found = [operation.signature.parameters[name] for name in names]
+    others = ["Any" if p.default is p.empty else "Any | None" for p in found]
+    for at in range(0 if operation.sequence else len(names)):
+        # Before an argument that is given, none is left out.
+        yield Overload((*["Any"] * at, ARRAYS, *others[at + 1 :]), "Any")
 
 
 def _place(parameter: inspect.Parameter, hint: str) -> str:

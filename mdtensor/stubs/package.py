@@ -14,7 +14,14 @@ from mdtensor.device import cpu
 from mdtensor.dispatch.operation import Operation, operations
 from mdtensor.stubs import members as creation, members as infix, sources
 from mdtensor.stubs.members import attributes
-from mdtensor.stubs.overloads import INDENT, Calls, call_class, function, signature
+from mdtensor.stubs.overloads import (
+    INDENT,
+    Calls,
+    call_class,
+    function,
+    of_arrays,
+    signature,
+)
 from mdtensor.stubs.probe import Spelling
 from mdtensor.stubs.sources import Skeleton, namespace
 from mdtensor.tensor import leaf, leaves
@@ -146,6 +153,8 @@ class Package:
         alike: dict[tuple[str, ...], list[Operation]] = {}
         for _, call in sorted(operations().items()):
             overloads = self.calls.overloads(call.operation)
+            if overloads:
+                overloads = [*overloads, *of_arrays(call.operation)]
             key = tuple(signature(call.operation, o) for o in overloads)
             alike.setdefault(key, []).append(call.operation)
         for key, members in alike.items():
