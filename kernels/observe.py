@@ -5,7 +5,7 @@
     seen.kernels, seen.casts     # in the order in which they ran
 
 Compiled kernels report themselves: after the call, the Python code that calls one has
-`if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `dense/quiet.py`
+`if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `numpy/runtime.py`
 are seen by its runner, which `observed` replaces, and the other NumPy kernels when
 Python enters them. Outside of a block this costs compiled kernels one `if`.
 """
@@ -37,13 +37,14 @@ _ABOUT_TYPES = frozenset(
 _HAND_ON = frozenset(
     f"mdtensor.kernels.{name}"
     for name in (
-        *("observe", "rescale", "refusal", "compilation"),
-        *("dense.quiet", "dense.ufunc", "dense.half", "dense.blocks", "dense.memory"),
-        *("dense.shapes", "dense.promotion", "dense.layout", "dense.team"),
-        *("dense.schedule", "dense.wraps"),
+        *("observe", "rescale", "refusal", "cpu.compilation", "numpy.runtime"),
+        *("numpy.ufunc", "numpy.float16", "numpy.layout", "numpy.threads"),
+        "numpy.overflow",
     )
 )
 
+#: Folders of kernels/cpu that hold the kernels of one instruction set.
+_ISA_FOLDERS = ("avx2", "dot8")
 #: Modules whose `dtype` is the type that they ask about.
 _TESTS_CASTS = frozenset({"mdtensor.kernels.numpy.conversion"})
 
@@ -100,7 +101,7 @@ class Seen:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith("mdtensor.kernels."):
             return
-        if module in _HAND_ON:
+        if module in _HAND_ON or frame.f_code.co_name == "promoted":
             self._promoted(frame)
         elif not module.startswith("mdtensor.kernels.cpu."):
             name = f"{module.removeprefix('mdtensor.')}.{frame.f_code.co_qualname}"
@@ -209,7 +210,7 @@ def _named(function: Any) -> Kernel:
     if not module.startswith("mdtensor.kernels.cpu."):
         known = module.removeprefix("mdtensor.")
         return Kernel(f"{known}.{function.__name__}", NUMPY)
-    return Kernel(function.__name__, "generic" if path[-2] == "cpu" else path[-2])
+    return Kernel(function.__name__, path[-2] if path[-2] in _ISA_FOLDERS else "generic")
 
 
 @cache

@@ -185,7 +185,7 @@ def _identity(function):
     cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
     text = repr((function.__module__, function.__qualname__, constants, scalars))
     # the same sources for several sets
-    if ".dot." in function.__module__:
+    if ".dot8." in function.__module__:
         text += repr((isa.DOT_RUNWAY, isa.IS_EMULATED))
     if ".avx2." in function.__module__:  # products of floats have its vectors
         text += repr(isa.RUNWAY)

@@ -120,6 +120,6 @@ def made_on(own, make, *arguments):
 def runway_of(kernel):
     """The runway that the kernel `kernel` belongs to."""
     folder = kernel.__module__.split(".")[-2]
-    if folder == "dot":
+    if folder == "dot8":
         return isa.DOT_RUNWAY
     return folder if folder in isa.RUNWAYS else "generic"

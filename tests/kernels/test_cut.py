@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mdtensor.kernels.cpu import avx2, dot8
+from mdtensor.kernels.cpu import avx2, dot8, kernel_set
 from mdtensor.kernels.cpu.generic import matmul
 from mdtensor.kernels.cpu.program import interpret, products, steps
 from mdtensor.kernels.cpu.program.program import Program
@@ -105,7 +105,7 @@ def test_ranges_are_a_partition(size, count, grain):
 
 
 def test_wide_layers_of_few_pixels_are_cut_by_columns():
-    if not split.runway.HOST.PANEL_COLUMNS:
+    if not kernel_set.HOST.PANEL_COLUMNS:
         pytest.skip("weights of this runway are not cut")
     parts = check(conv(32, 160, (1, 1)), codes(1, 3, 3, 32), count=4, least=2)
     assert {part.x_bytes for part in parts} == {3 * 3 * 32}

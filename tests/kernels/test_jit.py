@@ -47,7 +47,8 @@ def copy(tmp_path):
     (root / "cpu").mkdir(parents=True)
     sources = Path(jit.__file__).resolve().parents[1]
     shutil.copy(sources / "__init__.py", root)
-    for name in ("__init__.py", "jit.py", "isa.py", "arm.py", "link.py"):
+    shutil.copy(sources / "refusal.py", root)
+    for name in ("__init__.py", "jit.py", "isa.py", "compilation.py"):
         shutil.copy(sources / "cpu" / name, root / "cpu")
     (root / "cpu/probe.py").write_text(CALLER)
     (root / "cpu/probed.py").write_text(CALLEE + "    return x * 10\n")
