@@ -1,4 +1,4 @@
-"""What numba did in this process: functions compiled, and functions found on disk."""
+"""Counts of the functions that numba compiled or loaded from its disk cache."""
 
 import gc
 from collections.abc import Callable
@@ -10,17 +10,18 @@ from numba.core.dispatcher import Dispatcher
 
 @dataclass(frozen=True)
 class Counts:
-    """Specializations, each a function with the types of its arguments."""
+    """Specializations: functions, each with the types of its arguments."""
 
     compiled: int
     loaded: int
 
 
 class Watch(event.Listener):
-    """Counts from its beginning to its end: `with Watch() as watch: ...; watch.counts`.
+    """Counter of compilations inside a `with` block.
 
-    A function that is inlined into the one that calls it counts too, where it had to be
-    compiled for that.
+    Example: `with Watch() as watch: ...`, then read `watch.counts`.
+
+    A function that is inlined into its caller counts if numba had to compile it.
     """
 
     def __init__(self) -> None:
@@ -29,10 +30,11 @@ class Watch(event.Listener):
         self.counts = Counts(0, 0)
 
     def on_start(self, event: event.Event) -> None:
+        """Count a compilation."""
         self.compiled += 1
 
     def on_end(self, event: event.Event) -> None:
-        """Nothing: compilations are counted as they begin."""
+        """Do nothing: compilations are counted as they begin."""
 
     def __enter__(self) -> "Watch":
         self.compiled, self._before = 0, loaded()
@@ -45,18 +47,19 @@ class Watch(event.Listener):
 
 
 class Notice(event.Listener):
-    """Calls `told` when the first function is compiled: `with Notice(told): ...`."""
+    """Call a function when the first compilation begins: `with Notice(call): ...`."""
 
     def __init__(self, told: Callable[[], object]) -> None:
         self._told: Callable[[], object] | None = told
 
     def on_start(self, event: event.Event) -> None:
+        """Call the function, at the first compilation only."""
         told, self._told = self._told, None
         if told is not None:
             told()
 
     def on_end(self, event: event.Event) -> None:
-        """Nothing: it is told as it begins."""
+        """Do nothing: the function was called as the compilation began."""
 
     def __enter__(self) -> "Notice":
         event.register("numba:compile", self)
@@ -67,8 +70,8 @@ class Notice(event.Listener):
 
 
 def loaded() -> int:
-    """Specializations that came from the cache on disk, since the process began."""
+    """Return how many specializations this process loaded from the disk cache."""
     found = gc.get_objects()
-    # isinstance would ask a weak proxy for the class of what may be gone.
+    # isinstance would read the class of a weak proxy, whose object may be gone.
     functions = [each for each in found if issubclass(type(each), Dispatcher)]
     return sum(sum(each.stats.cache_hits.values()) for each in functions)

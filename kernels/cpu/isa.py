@@ -1,18 +1,18 @@
-"""Which instructions the kernels may use, decided once when this module is imported.
+"""The instruction set that the kernels use, chosen once at import.
 
-`RUNWAY` is one of `RUNWAYS`; all give the same bytes. An intrinsic that the CPU lacks
-aborts the process, so the features are asked first and never assumed.
+`RUNWAY` is one of `RUNWAYS`; all of them give the same bytes. An intrinsic that the CPU
+lacks aborts the process, so the features are read first.
 
     vnni      AVX-512 with the 8-bit dot product
     avx512    AVX-512 without it: bytes are split into 16-bit products
-    avxvnni   the 8-bit dot product in vectors of 256 bits
+    avxvnni   the 8-bit dot product in 256-bit vectors
     avx2      16-bit products, fused multiply-add
     neon      Arm with the 8-bit dot product
-    generic   what LLVM makes of plain loops on any CPU
+    generic   plain loops that LLVM vectorizes for any CPU
 
-The kernels of `dot/` serve four of them. `MDTENSOR_ISA=vnni-emulated` runs them on a
-CPU that lacks these instructions, each written in others: for tests, the same bytes,
-slow. So do `avx512-emulated`, `avxvnni-emulated` and `neon-emulated`.
+The kernels in `dot8/` serve four of them. `MDTENSOR_ISA=vnni-emulated` runs these
+kernels on a CPU that lacks the instructions: slow, with the same bytes, for tests. So
+do `avx512-emulated`, `avxvnni-emulated` and `neon-emulated`.
 """
 
 import ctypes
@@ -26,10 +26,7 @@ import numba
 
 from mdtensor.kernels import refusal
 
-# What an Arm CPU has for products of bytes, which LLVM does not say.
-#
-# LLVM knows what each CPU has that it knows by name, but tells only a part of it
-# (`getHostCPUFeatures`), so the system is asked, by its names for the same features.
+# Names of the same features in the operating system and in LLVM.
 # Source: Linux, `Documentation/arch/arm64/elf_hwcaps.rst`; Apple, "Determining
 # instruction set characteristics".
 
@@ -44,7 +41,7 @@ IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 # The system is queried, because LLVM does not report Arm's dot product (decision 0034).
 def features():
-    """Those of LINUX and APPLE that this CPU has, by LLVM's names."""
+    """Return the features in LINUX or APPLE that this CPU has, by LLVM's names."""
     if not IS_ARM:
         return set()
     if sys.platform == "darwin":
@@ -54,7 +51,10 @@ def features():
 
 
 def in_cpuinfo(text):
-    """Those that every processor in this text has: they may differ in one machine."""
+    """Return the features that all processors in this text have in common.
+
+    The processors of one machine may differ.
+    """
     lines = [line for line in text.splitlines() if line.startswith("Features")]
     each = [set(line.partition(":")[2].split()) for line in lines]
     common = set.intersection(*each) if each else set()
@@ -62,7 +62,7 @@ def in_cpuinfo(text):
 
 
 def _has(key):
-    """Whether Apple's system says 1 for `key`."""
+    """Return whether macOS reports 1 for `key`."""
     value, size = ctypes.c_int64(0), ctypes.c_size_t(8)
     ask = ctypes.CDLL(None).sysctlbyname
     failed = ask(key.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
@@ -70,16 +70,16 @@ def _has(key):
 
 
 RUNWAYS = ("generic", "neon", "avx2", "avxvnni", "avx512", "vnni")
-#: Those whose kernels are in `dot/`. A process has one of them.
+#: ISAs whose kernels are in `dot8/`. A process has one of them.
 DOT_RUNWAYS = ("neon", "avxvnni", "avx512", "vnni")
 EMULATED = "-emulated"
 AVX2_FEATURES = ("avx2", "fma")
 AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 VNNI_FEATURES = (*AVX512_FEATURES, "avx512vnni")
 NEON_FEATURES = ("neon", "dotprod")
-#: Those that ran on a CPU with their instructions; others are only emulated so far.
+#: ISAs that ran on a CPU with their instructions; the others were only emulated so far.
 PROVEN = ("generic", "avx2", "avx512", "vnni")
-# the fastest one first
+# The fastest ISA comes first.
 NEEDED = {
     "vnni": VNNI_FEATURES,
     "avx512": AVX512_FEATURES,
@@ -95,10 +95,11 @@ NOTED_FEATURES = (
 
 
 def host_features():
-    """Names of the features that the host has and that numba may compile for."""
+    """Return the features that the host has and numba may compile for."""
     host = {name for name, has in llvm.get_host_cpu_features().items() if has}
     if cpu_name() == llvm.get_host_cpu_name() != "generic":
-        host |= features()  # else LLVM compiles for less than there is
+        # Without these LLVM would compile for fewer features than the CPU has.
+        host |= features()
     restricted = numba.config.CPU_FEATURES
     if restricted is None:
         return frozenset(host)
@@ -107,19 +108,22 @@ def host_features():
 
 
 def cpu_name():
-    """The CPU that numba compiles for."""
+    """Return the name of the CPU that numba compiles for."""
     return numba.config.CPU_NAME or llvm.get_host_cpu_name()
 
 
 def lacking(runway, features):
-    """The features that `runway` needs and the CPU lacks."""
+    """Return the features that `runway` needs and the CPU lacks."""
     return [name for name in NEEDED[runway] if name not in features]
 
 
 # One ISA per process is chosen at import, since packed weights and compiled loops
 # depend on it (decision 0034).
 def choose_runway(features, override, is_jit_disabled):
-    """(runway, why). An override that the CPU cannot run raises `refusal.error`."""
+    """Return (runway, reason).
+
+    Raises the exception class `error` for an override that the CPU cannot run.
+    """
     if override:
         return _overridden(features, override, is_jit_disabled)
     if is_jit_disabled:
@@ -134,7 +138,7 @@ def choose_runway(features, override, is_jit_disabled):
 
 
 def here():
-    """The runways that this process can have: of those in `dot/`, one."""
+    """Return the ISAs that this process can use; only one of them is in `dot8/`."""
     if IS_JIT_DISABLED:
         return ("generic",)
     rest = [name for name in RUNWAYS if name not in DOT_RUNWAYS]
@@ -143,13 +147,13 @@ def here():
 
 
 def _names_of_architecture(features):
-    """The runways that a CPU of this kind may have, the fastest one first."""
+    """Return the ISAs that a CPU of this kind may have, fastest first."""
     is_arm = IS_ARM or "neon" in features
     return [name for name in NEEDED if name == "generic" or is_arm == (name == "neon")]
 
 
 def _overridden(features, override, is_jit_disabled):
-    """(runway, why) for a value of MDTENSOR_ISA."""
+    """Return (runway, reason) for a value of MDTENSOR_ISA."""
     if override in RUNWAYS:
         _require(override, features, is_jit_disabled)
         return override, f"MDTENSOR_ISA={override}"
@@ -162,7 +166,7 @@ def _overridden(features, override, is_jit_disabled):
 
 
 def _require(runway, features, is_jit_disabled):
-    """Refuse a runway that needs more than there is."""
+    """Raise `error` if the CPU or the compiler lacks a feature of `runway`."""
     lacks = lacking(runway, features)
     if is_jit_disabled and NEEDED[runway]:
         lacks = lacks or ["a compiler (NUMBA_DISABLE_JIT is set)"]
@@ -180,13 +184,13 @@ FEATURES = host_features()
 IS_JIT_DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
 OVERRIDE = os.environ.get("MDTENSOR_ISA") or ""
 RUNWAY, REASON = choose_runway(FEATURES, OVERRIDE, IS_JIT_DISABLED)
-#: What `dot/` is compiled for, should anyone ask for it.
+#: The ISA that `dot8/` is compiled for, if a context selects it.
 DOT_RUNWAY = RUNWAY if RUNWAY in DOT_RUNWAYS else "vnni"
 IS_EMULATED = OVERRIDE.endswith(EMULATED) or bool(lacking(DOT_RUNWAY, FEATURES))
 
 
 def describe():
-    """The CPU, the features that matter here, the runway and why it was chosen."""
+    """Return the CPU, its relevant features, the ISA and why it was chosen."""
     return {
         "machine": platform.machine(),
         "cpu": cpu_name(),

@@ -1,9 +1,9 @@
-"""`kernel`: numba.njit with the options and the disk cache that kernels need.
+"""The decorator `kernel`: numba.njit with the options and disk cache for kernels.
 
-numba's own cache knows the file of the compiled function only, so an edit in a file
-of its callees leaves stale code behind, and two processes that fill it at the same time
-can swap each other's entries. Here every compiled signature is a file of its own, whose
-name is a hash of all kernel sources, versions, CPU, signature and function.
+numba's own cache checks only the file of the compiled function. An edit in the file of
+a callee leaves stale code, and two processes that fill the cache at the same time can
+swap entries. Here every compiled signature has a file of its own. The name of that file
+is a hash of all kernel sources, versions, CPU, signature and function.
 """
 
 import copy
@@ -29,24 +29,21 @@ from numba.core.serialize import dumps
 
 from mdtensor.kernels.cpu import isa
 
-# Large compiled kernels are shared: their callers call a symbol and hold no copy.
-#
-# numba links the code of every callee into each caller and optimizes all of it again, so
-# a product would be compiled for itself, for its step and for the loop over steps. Here a
-# kernel of a module that is too large to be inlined gets a symbol of its own. Compiled
-# code in the cache names the symbols that it calls, so that they are there before it is.
+# Shared code of large kernels: callers call a symbol and do not hold a copy.
 
-LARGE = 8192  # bytes of an object file, of which the call from Python takes some 3,000
+# Bytes of an object file; the call from Python takes some 3,000 of them.
+LARGE = 8192
 PREFIX = "mdtensor.kernel."
-_published: dict = {}  # symbol: (module, name, argument types)
+# {symbol: (module, name, argument types)}
+_published: dict = {}
 
 
 def is_large(compiled):
-    """Whether a function just compiled is too large to be inlined.
+    """Return whether a compiled function is too large to be inlined.
 
     Raises:
-        KeyboardInterrupt: one came while LLVM handed over the code, where ctypes
-            drops it; all that is left of it is that there is no code.
+        KeyboardInterrupt: an interrupt came while LLVM handed over the code. ctypes
+            drops the exception there, and the missing code is its only trace.
     """
     try:
         code = compiled.library._get_compiled_object()
@@ -60,7 +57,8 @@ def is_large(compiled):
 def publish(dispatcher, compiled, key):
     """Let callers reach this compiled signature by the symbol of `key`.
 
-    Not a function that no module holds: another process could not find it again.
+    A function that is not in a module gets no symbol, because another process could
+    not find it again.
 
     Args: key: text that is the same in every process that compiles the same code.
     """
@@ -77,8 +75,8 @@ def publish(dispatcher, compiled, key):
     target.insert_user_function(compiled.entry_point, described)
 
 
-def needed_by(compiled):
-    """{symbol: (module, name, argument types)} of the kernels that the code calls."""
+def required_symbols(compiled):
+    """Return {symbol: (module, name, argument types)} of the called kernels."""
     functions = compiled.library._final_module.functions
     called = [f.name for f in functions if f.is_declaration]
     return {name: _published[name] for name in called if name.startswith(PREFIX)}
@@ -86,22 +84,23 @@ def needed_by(compiled):
 
 # Symbols are loaded before the code that calls them, since a missing one ends the
 # process (decision 0030).
-def require(needed):
-    """Compile or load what `needed_by` found; whether all its symbols are there now."""
+def load_symbols(needed):
+    """Compile or load the kernels in `needed`; return whether all are there."""
     for module, name, arguments in needed.values():
         getattr(importlib.import_module(module), name).compile(arguments)
     return needed.keys() <= _published.keys()
 
 
 KEPT_STAMPS = 6
-DIGEST = hashlib.sha256().digest_size  # of what stands behind it in a file
+# A cache file begins with the digest of the rest, so that damage is found.
+DIGEST = hashlib.sha256().digest_size
 SCALARS = (bool, int, float, str, np.number)
 _log = logging.getLogger(__name__)
 
 
 @cache
 def stamp():
-    """Hash of everything that can change what a kernel compiles to."""
+    """Return a hash of everything that can change what a kernel compiles to."""
     root = Path(__file__).resolve().parents[1]
     text = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -116,6 +115,7 @@ def stamp():
 
 
 def _candidates():
+    """Yield the folders that may hold the cache, best first."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(os.environ["NUMBA_CACHE_DIR"]) / "mdtensor"
     yield Path(__file__).resolve().parents[1] / "__pycache__"
@@ -125,7 +125,10 @@ def _candidates():
 
 @cache
 def cache_folder():
-    """The folder of this stamp, or None (after one log line) where none is writable."""
+    """Return the cache folder of this stamp, or None if none is writable.
+
+    The second case writes one line to the log.
+    """
     for place in _candidates():
         folder = place / f"kernels-{stamp()}"
         try:
@@ -134,7 +137,8 @@ def cache_folder():
                 pass
         except OSError:
             continue
-        os.utime(folder)  # in use, and so among the newest
+        # A folder in use must count as one of the newest.
+        os.utime(folder)
         _drop_old(place)
         return folder
     _log.warning("no writable cache folder: kernels are compiled anew in each process")
@@ -142,7 +146,7 @@ def cache_folder():
 
 
 def _drop_old(place):
-    """Keep the newest stamps; another process may be deleting as well."""
+    """Delete all but the newest stamps; another process may delete as well."""
     try:
         folders = sorted(place.glob("kernels-*"), key=lambda f: f.stat().st_mtime)
         for folder in folders[:-KEPT_STAMPS]:
@@ -153,8 +157,8 @@ def _drop_old(place):
         pass
 
 
-def _referenced(function):
-    """Values of the global names, and of module attributes, that `function` reads."""
+def _references(function):
+    """Return the values of the globals and module attributes in `function`."""
     names = function.__code__.co_names
     for name in names:
         if name not in function.__globals__:
@@ -168,14 +172,15 @@ def _referenced(function):
 
 @cache
 def _identity(function):
-    """What tells apart functions of one name: code, constants, closure, callees.
+    """Return what tells apart functions of one name.
 
-    The callees count because they differ between runways while all sources are equal.
+    These are the code, constants, closure and callees. The callees count because they
+    differ between ISAs while all sources are equal.
     """
     code = function.__code__
     callees = hashlib.sha256()
     scalars = []
-    for name, value in _referenced(function):
+    for name, value in _references(function):
         callee = getattr(value, "py_func", None)
         if callee is not None and callee is not function:
             callees.update(_identity(callee))
@@ -194,14 +199,16 @@ def _identity(function):
 
 
 class KernelCache(NullCache):
-    """One file per compiled signature; written beside, then renamed."""
+    """One file per compiled signature, written to a new name, then renamed."""
 
     def __init__(self, function):
         self._function = function
         self._loaded = {}  # argument types: is the compiled function large?
 
     def is_large(self, compiled):
-        """Whether callers shall call it and hold no copy; the same once it is cached.
+        """Return whether callers call the code instead of holding a copy.
+
+        Loaded code does not know its size, so the cache remembers it.
 
         Loaded code no longer knows its size.
         """
@@ -210,19 +217,22 @@ class KernelCache(NullCache):
 
     @property
     def cache_path(self):
+        """Return the cache folder as text."""
         return str(cache_folder())
 
     def key(self, signature, codegen):
-        """Text that names this function compiled for `signature` on this CPU."""
+        """Return text that names this function for `signature` on this CPU."""
         rest = repr((str(signature), codegen.magic_tuple())).encode()
         name = hashlib.sha256(_identity(self._function) + rest).hexdigest()[:24]
         return f"{self._function.__name__}-{name}"
 
     def _file(self, signature, codegen):
+        """Return the file of a signature."""
         folder = cache_folder()
         return folder and folder / f"{self.key(signature, codegen)}.nbc"
 
     def load_overload(self, sig, target_context):
+        """Return the cached code of a signature, or None."""
         target_context.refresh()
         file = self._file(sig, target_context.codegen())
         if file is None:
@@ -232,20 +242,22 @@ class KernelCache(NullCache):
         except OSError:
             return None
         digest, entry = found[:DIGEST], found[DIGEST:]
-        if hashlib.sha256(entry).digest() != digest:  # damaged
+        # Compile anew if the file is damaged.
+        if hashlib.sha256(entry).digest() != digest:
             return None
         is_large, needed, payload = pickle.loads(entry)
-        if not require(needed):  # of functions that are others in this process
+        if not load_symbols(needed):  # of functions that are others in this process
             return None
         compiled = compiler.CompileResult._rebuild(target_context, *payload)
         self._loaded[compiled.signature.args] = is_large
         return compiled
 
     def save_overload(self, sig, data):
+        """Write the code of a signature."""
         file = self._file(sig, data.codegen)
         if file is None or data.lifted or data.library.has_dynamic_globals:
             return
-        entry = dumps((self.is_large(data), needed_by(data), data._reduce()))
+        entry = dumps((self.is_large(data), required_symbols(data), data._reduce()))
         try:
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as beside:
                 beside.write(hashlib.sha256(entry).digest() + entry)
@@ -255,7 +267,7 @@ class KernelCache(NullCache):
 
 
 def _publishing(dispatcher):
-    """`dispatcher.add_overload` that lets callers reach a large kernel by symbol."""
+    """Return `dispatcher.add_overload` that also publishes large kernels."""
     plain, cache = dispatcher.add_overload, dispatcher._cache
     codegen = dispatcher.targetctx.codegen()
 
@@ -269,9 +281,9 @@ def _publishing(dispatcher):
 
 
 def _without_literals(dispatcher):
-    """`dispatcher.get_call_template` that takes 0 and 1 for integers like all others.
+    """Return `dispatcher.get_call_template` that treats 0 and 1 as any integer.
 
-    Else a callee is compiled anew for each literal among its arguments.
+    Otherwise numba compiles a callee anew for each literal among its arguments.
     """
     plain = dispatcher.get_call_template
 
@@ -284,10 +296,11 @@ def _without_literals(dispatcher):
 
 
 def kernel(function=None, **options):
-    """Compile `function` at its first call, without the GIL, division as in NumPy.
+    """Compile `function` at its first call, without the GIL, with NumPy's division.
 
-    Options go to numba.njit (`inline`, `fastmath`, `locals`). No signature is given, so
-    importing kernels compiles nothing. Under NUMBA_DISABLE_JIT=1 it is `function`.
+    Options go to numba.njit (`inline`, `fastmath`, `locals`). The signature is left
+    open, so importing kernels compiles nothing. Under NUMBA_DISABLE_JIT=1 the function
+    itself is returned.
     """
     if function is None:
         return lambda function: kernel(function, **options)

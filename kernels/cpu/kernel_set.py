@@ -1,6 +1,6 @@
-"""The kernels of a runway, by name: the one place that knows all runways.
+"""The kernels of each ISA, by name: the one place that knows all ISAs.
 
-A process has its own, `HOST`; a context can have those of another one.
+A process has its own set, `HOST`; a context can select another one.
 """
 
 from contextvars import ContextVar
@@ -20,10 +20,10 @@ from mdtensor.kernels.cpu.generic import (
 
 
 def families(name):
-    """The modules that the runway `name` takes its kernels from.
+    """Return the modules with the kernels of the ISA `name`.
 
-    An intrinsic that the CPU lacks aborts the process when its kernel is compiled, but
-    those of `dot/` are emulated there. Of the runways in `dot/` a process has one.
+    An intrinsic that the CPU lacks would abort the process, so `dot8/` is emulated
+    there. A process compiles `dot8/` for one ISA.
     """
     modules = {"conv": conv, "elementwise": elementwise}
     modules |= {"matmul": matmul, "reduction": pool}
@@ -42,7 +42,7 @@ def families(name):
 # An ISA takes only the families that it gains from; AVX2's depthwise tiles beat AVX-512
 # without VNNI (decision 0034).
 def dot_families(name):
-    """The families that `name` takes from `dot/`: those that gain by it."""
+    """Return the modules of `dot8/` that make the ISA `name` faster."""
     from mdtensor.kernels.cpu import dot8
 
     if name != isa.DOT_RUNWAY:
@@ -57,13 +57,13 @@ def dot_families(name):
 
 
 def members(package, *names):
-    """These modules of a package, by name."""
+    """Return these modules of a package, by name."""
     return {name: getattr(package, name) for name in names}
 
 
 @cache
 def kernels(name):
-    """The kernels of the runway `name` and what they say of themselves, by name."""
+    """Return the kernels of the ISA `name` and their properties, by name."""
     fast = families(name)
     return SimpleNamespace(
         name=name,
@@ -104,12 +104,12 @@ def kernels(name):
 
 
 HOST = kernels(isa.RUNWAY)
-#: What steps and layers that are made in this context take their kernels from.
+#: The kernels for steps and layers that this context makes.
 CHOSEN: ContextVar[SimpleNamespace] = ContextVar("runway", default=HOST)
 
 
-def made_on(own, make, *arguments):
-    """make(*arguments), whose steps and layers are those of the runway `own`."""
+def make_on(own, make, *arguments):
+    """Call make(*arguments) so that new steps and layers use the ISA `own`."""
     token = CHOSEN.set(own)
     try:
         return make(*arguments)
@@ -118,7 +118,7 @@ def made_on(own, make, *arguments):
 
 
 def runway_of(kernel):
-    """The runway that the kernel `kernel` belongs to."""
+    """Return the ISA of a kernel."""
     folder = kernel.__module__.split(".")[-2]
     if folder == "dot8":
         return isa.DOT_RUNWAY

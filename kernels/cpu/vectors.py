@@ -1,11 +1,11 @@
-"""LLVM vectors of any width for numba intrinsics; the runways add their instructions.
+"""LLVM vectors of any width for numba intrinsics; each ISA adds its instructions.
 
-The first argument `b` is llvmlite's IR builder; vectors are SSA values, so a tile of
+The first argument `b` is llvmlite's IR builder. Vectors are SSA values, so a tile of
 accumulators is a Python list and an unrolled loop is a Python loop. Addresses are
 integers (numba `int64`); every load and store is unaligned.
 
-Invariant that keeps LLVM fast: loops carry `llvm.loop.unroll.disable` (unrolled copies
-of a register-filling tile spill).
+Loops carry `llvm.loop.unroll.disable`, because unrolled copies of a tile that fills the
+registers would spill.
 """
 
 from llvmlite import ir
@@ -17,13 +17,13 @@ F32 = ir.FloatType()
 
 
 def call(b, name, result, *arguments):
-    """The LLVM intrinsic `name`, declared at its first use in a module."""
+    """Call the LLVM intrinsic `name`, declared at its first use in a module."""
     signature = ir.FunctionType(result, [argument.type for argument in arguments])
     return b.call(cgutils.get_or_insert_function(b.module, signature, name), arguments)
 
 
 def ask_for(b, place):
-    """Ask for the line of the cache at `place`, to write there; any address will do."""
+    """Prefetch the cache line at `place` for writing; any address is allowed."""
     byte = ir.PointerType(I8)
     signature = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
     ask = cgutils.get_or_insert_function(b.module, signature, "llvm.prefetch.p0i8")
@@ -32,12 +32,12 @@ def ask_for(b, place):
 
 
 def constant(element, values):
-    """A vector of constants."""
+    """Return a vector of constants."""
     return ir.Constant(ir.VectorType(element, len(values)), list(values))
 
 
 def splat(b, scalar, lanes):
-    """Every lane = scalar."""
+    """Return a vector with `scalar` in every lane."""
     vector = ir.VectorType(scalar.type, lanes)
     first = b.insert_element(ir.Constant(vector, ir.Undefined), scalar, I32(0))
     zeros = constant(I32, [0] * lanes)
@@ -45,7 +45,7 @@ def splat(b, scalar, lanes):
 
 
 def load(b, address, kind):
-    """The value of type `kind` at an integer address."""
+    """Load a value of type `kind` from an integer address."""
     return b.load(b.inttoptr(address, kind.as_pointer()), align=1)
 
 
@@ -55,12 +55,12 @@ def store(b, value, address):
 
 
 def permute(b, x, order):
-    """Element i of the result = element order[i] of x."""
+    """Return a vector whose element i is element order[i] of x."""
     return b.shuffle_vector(x, ir.Constant(x.type, ir.Undefined), constant(I32, order))
 
 
 def concat(b, *vectors):
-    """The lanes of all vectors (a power of two of them), one after the other."""
+    """Concatenate the lanes of all vectors, whose number is a power of two."""
     vectors = list(vectors)
     while len(vectors) > 1:
         lanes = constant(I32, range(2 * vectors[0].type.count))
@@ -70,16 +70,16 @@ def concat(b, *vectors):
 
 
 def slice_bytes(b, x, start, count):
-    """Bytes start .. start + count of x."""
+    """Return bytes start .. start + count of x."""
     if count == x.type.count:
         return x
     return permute(b, x, range(start, start + count))
 
 
 def repeat(b, count, carried, body):
-    """carried = body(i, carried) for i in 0 .. count - 1; returns the last `carried`.
+    """Emit the loop carried = body(i, carried), i < count; return the last value.
 
-    A rolled loop over SSA values: `carried` is a list of values, kept in registers.
+    The loop is rolled. `carried` is a list of SSA values that stay in registers.
     """
     before = b.block
     head = b.append_basic_block("repeat")
@@ -104,9 +104,11 @@ def repeat(b, count, carried, body):
 
 
 def advance(b, count, places, steps, body):
-    """body(*places) up to `count` times, each place a step further, until it says 1.
+    """Emit a loop over body(*places), each place a step further every time.
 
-    `body` returns an i64, 0 or 1. Returns 2 * (times done) + (what it said last).
+    The loop ends after `count` rounds, or when `body` returns 1 instead of 0 (an i64).
+
+    Returns: 2 * rounds + the last value of `body`.
     """
     before = b.block
     inside = b.append_basic_block("advance")
@@ -128,17 +130,18 @@ def advance(b, count, places, steps, body):
 
 
 def _forbid_unrolling(branch):
+    """Mark the loop of `branch` so that LLVM does not unroll it."""
     module = branch.parent.module if hasattr(branch.parent, "module") else None
     module = module or branch.parent.function.module
     disable = module.add_metadata(["llvm.loop.unroll.disable"])
-    # a loop identifier is a node that names itself first
+    # LLVM wants a loop identifier whose first operand is the node itself.
     node = module.add_metadata([disable, I64(len(module.metadata))])
     node.operands = (node, disable)
     branch.set_metadata("llvm.loop", node)
 
 
 def literals(*arguments):
-    """The values of literal integer types, or None where one is not literal."""
+    """Return the values of literal integer types, or None if one is not literal."""
     if not all(isinstance(argument, types.IntegerLiteral) for argument in arguments):
         return None
     return [argument.literal_value for argument in arguments]
@@ -146,10 +149,10 @@ def literals(*arguments):
 
 @intrinsic
 def address_of(typingctx, array, index):
-    """Address of element `index` of a contiguous array, an int64.
+    """Return the address of element `index` of a contiguous array, an int64.
 
-    It does not keep `array` alive: use the array after the last use of the address.
-    Signed, because numba makes a float of an unsigned plus a signed integer.
+    The address does not keep `array` alive: use the array after the last use of the
+    address. It is signed, because numba makes a float of unsigned plus signed.
     """
     if not isinstance(array, types.Array):
         return None
@@ -166,7 +169,7 @@ def address_of(typingctx, array, index):
 
 @intrinsic
 def keep(typingctx, arrays):
-    """Let arrays, a tuple, live up to here: their addresses are used before."""
+    """Keep a tuple of arrays alive up to here, for addresses used before."""
 
     def emit(context, b, signature, arguments):
         return context.get_dummy_value()
@@ -176,7 +179,7 @@ def keep(typingctx, arrays):
 
 @intrinsic
 def trailing_zeros(typingctx, bits):
-    """Index of the lowest set bit of an int64 that is not 0."""
+    """Return the index of the lowest set bit of an int64 that is not 0."""
 
     def emit(context, b, signature, arguments):
         return b.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))

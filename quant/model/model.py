@@ -130,7 +130,7 @@ class Model:
             if key not in self._plans:
                 specs = {n: s.with_shape(shapes[n]) for n, s in self.inputs.items()}
                 graph = replace(self.graph, inputs=specs)
-                self._plans[key] = kernel_set.made_on(self._on, Plan, graph)
+                self._plans[key] = kernel_set.make_on(self._on, Plan, graph)
             return self._plans[key]
 
     def plan(self, input_shapes: Shapes | None = None) -> Plan:

@@ -81,7 +81,7 @@ def views(look: Callable[..., Codes]) -> Callable[..., Move]:
 
         def made() -> Move:
             step = Move(moved)
-            step.prepared(shape)
+            step.prepare(shape)
             return step
 
         return compiled(made)

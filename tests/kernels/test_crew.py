@@ -1,4 +1,4 @@
-"""A crew gives the bytes of one thread, whoever does which piece, and never hangs."""
+"""A thread pool gives the bytes of one thread, whichever thread runs a piece."""
 
 import multiprocessing
 import os
@@ -19,14 +19,13 @@ from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.program.run import ALONE
 from mdtensor.kernels.cpu.program.steps import Add, Lookup
 from mdtensor.kernels.cpu.threads import (
-    pool as account,
-    pool as crew,
+    pool,
     split,
     work_queue,
 )
 from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT
-from mdtensor.kernels.cpu.threads.pool import NO_BYTES, NO_PIECES, NO_ROWS, Crew
-from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLAIM, CLOSED, OVER, WAIT
+from mdtensor.kernels.cpu.threads.pool import NO_BYTES, NO_PIECES, NO_ROWS, ThreadPool
+from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLOSED, OVER, TAKEN, WAIT
 
 SCRIPT = Path(__file__).with_name("mixed_net.py")
 mixed_net = runpy.run_path(str(SCRIPT))
@@ -35,10 +34,10 @@ pytestmark = pytest.mark.skipif(not CAN_WAIT, reason="threads cannot wait here")
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    """Steps of a few hundred codes are cut, for helpers; a loss brings no rest."""
+    """Steps of a few hundred codes are cut, for workers; a loss brings no rest."""
     monkeypatch.setattr(split, "PIECE_NANOSECONDS", 10)
-    monkeypatch.setattr(crew, "WAKING", 0.0)
-    monkeypatch.setattr(account, "REST", 0.0)
+    monkeypatch.setattr(pool, "WAKING", 0.0)
+    monkeypatch.setattr(pool, "REST", 0.0)
 
 
 @pytest.fixture
@@ -98,10 +97,10 @@ def test_four_callers(short):
 @pytest.fixture
 def roles(monkeypatch):
     """(who carries out each of so many calls, which begin so many seconds apart)."""
-    clock, done, asked = [100.0], [], Crew()
-    monkeypatch.setattr(crew, "WAKING", 200e-6)
-    monkeypatch.setattr(crew, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(crew, "run", lambda role, *_: done.append(role))
+    clock, done, asked = [100.0], [], ThreadPool()
+    monkeypatch.setattr(pool, "WAKING", 200e-6)
+    monkeypatch.setattr(pool, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(pool, "run", lambda role, *_: done.append(role))
     monkeypatch.setattr(asked, "_hire", lambda count: None)
 
     def called(job, count, seconds):
@@ -117,8 +116,11 @@ def roles(monkeypatch):
 @pytest.fixture
 def job(short):
     """One that takes one thread 60 microseconds."""
-    found = short._layout.job()._replace(account=account.Account())
-    found.account.alone, found.account.calls = 60e-6, 2  # after the first probe
+    found = short._layout.job()._replace(profitability=pool.Profitability())
+    found.profitability.alone, found.profitability.calls = (
+        60e-6,
+        2,
+    )  # after the first probe
     return found
 
 
@@ -126,7 +128,7 @@ def test_short_calls_one_by_one_wake_nobody(roles, job):
     assert roles(job, 50, 1e-3) == [ALONE] * 50
 
 
-def test_calls_in_a_row_wake_helpers_who_stay_awake(roles, job):
+def test_calls_in_a_row_wake_workers_who_stay_awake(roles, job):
     """Each misses 30 us, and waking costs 200; pauses of 150 us are too short."""
     assert roles(job, 9, 60e-6) == [ALONE] * 6 + [CALLER] * 3
     assert roles(job, 9, 150e-6) == [CALLER] * 9
@@ -134,10 +136,10 @@ def test_calls_in_a_row_wake_helpers_who_stay_awake(roles, job):
     assert roles(job, 9, 1e-3) == [ALONE] * 9
 
 
-def test_long_calls_wake_helpers_each_time(roles, job):
-    job.account.alone = 1e-3
+def test_long_calls_wake_workers_each_time(roles, job):
+    job.profitability.alone = 1e-3
     assert roles(job, 5, 0.1) == [CALLER] * 5
-    job.account.alone = None  # nobody knows how long it takes
+    job.profitability.alone = None  # nobody knows how long it takes
     assert roles(job, 1, 0.1) == [CALLER]
 
 
@@ -146,20 +148,20 @@ def has_two_processors():
 
 
 @pytest.mark.skipif(not has_two_processors(), reason="one processor is all there is")
-def test_helpers_keep_off_the_processor_of_their_caller(short, monkeypatch):
-    own = Crew()
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", own)
+def test_workers_keep_off_the_processor_of_their_caller(short, monkeypatch):
+    own = ThreadPool()
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", own)
     everywhere = os.sched_getaffinity(0)
     for _ in range(20):
         short(codes(0), threads=2)
         at = own._words[work_queue.AT]
-        found = os.sched_getaffinity(own.helpers[0].native_id)
+        found = os.sched_getaffinity(own.workers[0].native_id)
         assert at in everywhere
         assert found == everywhere - {at}
 
 
 @pytest.mark.skipif(not has_two_processors(), reason="one processor is all there is")
-def test_a_caller_with_one_processor_leaves_helpers_where_they_are():
+def test_a_caller_with_one_processor_leaves_workers_where_they_are():
     here, *others = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, [here])
     try:
@@ -174,35 +176,35 @@ def test_a_caller_with_one_processor_leaves_helpers_where_they_are():
 
 
 @pytest.mark.skipif(not has_two_processors(), reason="one processor is all there is")
-def test_helpers_who_began_beside_a_bound_caller_move_once_it_is_free(
+def test_workers_who_began_beside_a_bound_caller_move_once_it_is_free(
     short, monkeypatch
 ):
-    own, everywhere = Crew(), os.sched_getaffinity(0)
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", own)
+    own, everywhere = ThreadPool(), os.sched_getaffinity(0)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", own)
     try:
         for here in sorted(everywhere)[:2]:
             for places in ([here], everywhere):
                 os.sched_setaffinity(0, places)
                 for _ in range(3):  # the second call is timed alone
                     short(codes(0), threads=2)
-            found = os.sched_getaffinity(own.helpers[0].native_id)
+            found = os.sched_getaffinity(own.workers[0].native_id)
             assert found == everywhere - {own._words[work_queue.AT]}
     finally:
         os.sched_setaffinity(0, everywhere)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signals here")
-def test_an_interrupt_never_keeps_the_crew(short, monkeypatch):
+def test_an_interrupt_never_keeps_the_pool(short, monkeypatch):
     def interrupt(*_):
         raise Failure
 
-    own = Crew()
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", own)
+    own = ThreadPool()
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", own)
     x, before = codes(0), signal.signal(signal.SIGALRM, interrupt)
     short(x, threads=2)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(crew, "run", lambda *_: None)  # signals come between calls
+            patch.setattr(pool, "run", lambda *_: None)  # signals come between calls
             for i in range(500):
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 1e-4 + 1e-6 * (i % 100))
@@ -210,31 +212,31 @@ def test_an_interrupt_never_keeps_the_crew(short, monkeypatch):
                         short(x, threads=2)
                 except Failure:
                     pass
-                assert crew.FREE in own._free
+                assert pool.FREE in own._free
     finally:
         signal.signal(signal.SIGALRM, before)
     assert np.array_equal(short(x, threads=2)[0], short(x)[0])
 
 
-def test_a_helper_that_never_comes(short, monkeypatch):
-    alone = Crew()
+def test_a_worker_that_never_comes(short, monkeypatch):
+    alone = ThreadPool()
     monkeypatch.setattr(alone, "_hire", lambda count: None)
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", alone)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", alone)
     want = short(codes(0))[0]
     for _ in range(50):
         assert np.array_equal(short(codes(0), threads=2)[0], want)
 
 
-def test_a_helper_that_cannot_start(short, monkeypatch):
+def test_a_worker_that_cannot_start(short, monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
-    alone = Crew()
+    alone = ThreadPool()
     monkeypatch.setattr("threading.Thread.start", refuse)
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", alone)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", alone)
     want = short(codes(0))[0]
     assert np.array_equal(short(codes(0), threads=2)[0], want)
-    assert not alone.helpers
+    assert not alone.workers
     alone.dismiss()
 
 
@@ -281,7 +283,7 @@ def test_the_process_ends():
 def published(groups):
     """Words with a job of so many pieces in each group."""
     words = np.zeros(work_queue.QUEUE_WORDS, np.int64)
-    words[CLAIM], words[work_queue.HELPERS] = CLOSED, 1
+    words[TAKEN], words[work_queue.WORKERS] = CLOSED, 1
     publish(words, groups)
     return words
 
@@ -291,52 +293,52 @@ def publish(words, groups):
     work_queue.publish(words, first, NO_ROWS, NO_PIECES, NO_BYTES, NO_BYTES)
 
 
-def test_the_caller_begins_in_front_and_helpers_behind():
+def test_the_caller_begins_in_front_and_workers_behind():
     words = published([4])
-    assert work_queue.claim(words, CALLER) == 0
-    assert work_queue.claim(words, 1) == 3
-    assert work_queue.claim(words, 1) == 2
-    assert work_queue.claim(words, CALLER) == 1
-    assert work_queue.claim(words, CALLER) == work_queue.claim(words, 1) == WAIT
+    assert work_queue.take_item(words, CALLER) == 0
+    assert work_queue.take_item(words, 1) == 3
+    assert work_queue.take_item(words, 1) == 2
+    assert work_queue.take_item(words, CALLER) == 1
+    assert work_queue.take_item(words, CALLER) == work_queue.take_item(words, 1) == WAIT
 
 
 def test_a_group_begins_when_the_one_before_is_done():
     words = published([2, 1])
-    assert work_queue.claim(words, CALLER) == 0
-    assert work_queue.claim(words, 1) == 1
+    assert work_queue.take_item(words, CALLER) == 0
+    assert work_queue.take_item(words, 1) == 1
     work_queue.finish(words)
-    assert work_queue.claim(words, CALLER) == WAIT
+    assert work_queue.take_item(words, CALLER) == WAIT
     work_queue.finish(words)
-    assert work_queue.claim(words, 1) == 2
-    assert work_queue.claim(words, CALLER) == WAIT
+    assert work_queue.take_item(words, 1) == 2
+    assert work_queue.take_item(words, CALLER) == WAIT
     work_queue.finish(words)
-    assert work_queue.claim(words, CALLER) == work_queue.claim(words, 1) == OVER
+    assert work_queue.take_item(words, CALLER) == work_queue.take_item(words, 1) == OVER
 
 
-def test_a_helper_beyond_the_threads_of_the_call_takes_nothing():
+def test_a_worker_beyond_the_threads_of_the_call_takes_nothing():
     words = published([2])
-    assert work_queue.claim(words, 2) == WAIT
-    assert work_queue.claim(words, 1) == 1
+    assert work_queue.take_item(words, 2) == WAIT
+    assert work_queue.take_item(words, 1) == 1
 
 
 def test_jobs_follow_each_other():
     words = published([1])
     for groups in ([2], [1, 1], [3]):
         count = words[work_queue.DONE]
-        while work_queue.claim(words, CALLER) != OVER:
+        while work_queue.take_item(words, CALLER) != OVER:
             work_queue.finish(words)
         assert words[work_queue.DONE] > count
         publish(words, groups)
-    assert [work_queue.claim(words, CALLER) for _ in range(3)] == [0, 1, 2]
+    assert [work_queue.take_item(words, CALLER) for _ in range(3)] == [0, 1, 2]
 
 
-def test_a_caller_that_failed_leaves_nothing_to_claim():
+def test_a_caller_that_failed_leaves_nothing_to_take():
     words = published([3, 1])
-    assert work_queue.claim(words, 1) == 2
-    assert work_queue.claim(words, CALLER) == 0
-    work_queue.finish(words)  # of the helper; the caller's piece failed
+    assert work_queue.take_item(words, 1) == 2
+    assert work_queue.take_item(words, CALLER) == 0
+    work_queue.finish(words)  # of the worker; the caller's piece failed
     work_queue.withdraw(words)
-    assert work_queue.claim(words, 1) == work_queue.claim(words, CALLER) == WAIT
+    assert work_queue.take_item(words, 1) == work_queue.take_item(words, CALLER) == WAIT
     work_queue.withdraw(words)
 
 
@@ -344,18 +346,18 @@ class Failure(Exception):
     pass
 
 
-def test_an_error_of_a_helper_reaches_the_caller(short, monkeypatch):
-    failing, run = Crew(), crew.run
+def test_an_error_of_a_worker_reaches_the_caller(short, monkeypatch):
+    failing, run = ThreadPool(), pool.run
 
     def fail(role, words, *arguments):
         if role <= CALLER:
             return run(role, words, *arguments)
-        while work_queue.claim(words, role) < 0:
+        while work_queue.take_item(words, role) < 0:
             pass
         raise Failure
 
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", failing)
-    monkeypatch.setattr(crew, "run", fail)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", failing)
+    monkeypatch.setattr(pool, "run", fail)
     want = short(codes(0))[0]
     found = 0
     while not found:
@@ -363,7 +365,7 @@ def test_an_error_of_a_helper_reaches_the_caller(short, monkeypatch):
             assert np.array_equal(short(codes(0), threads=2)[0], want)
         except Failure:
             found += 1
-    monkeypatch.setattr(crew, "run", run)  # ends the helper's loop of failures
+    monkeypatch.setattr(pool, "run", run)  # ends the worker's loop of failures
     for _ in range(10):
         try:
             assert np.array_equal(short(codes(0), threads=2)[0], want)
@@ -373,20 +375,20 @@ def test_an_error_of_a_helper_reaches_the_caller(short, monkeypatch):
 
 
 def test_an_error_of_the_caller_is_raised(short, monkeypatch):
-    failing, run = Crew(), crew.run
+    failing, run = ThreadPool(), pool.run
 
     def fail(role, words, rows, pieces, first, arena, constants):
         if role != CALLER:
             return run(role, words, rows, pieces, first, arena, constants)
         work_queue.publish(words, first, rows, pieces, arena, constants)
-        work_queue.claim(words, CALLER)
+        work_queue.take_item(words, CALLER)
         raise Failure
 
-    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.CREW", failing)
+    monkeypatch.setattr("mdtensor.kernels.cpu.program.program.POOL", failing)
     want = short(codes(0))[0]
     for _ in range(5):
         with monkeypatch.context() as patch:
-            patch.setattr(crew, "run", fail)
+            patch.setattr(pool, "run", fail)
             with pytest.raises(Failure):
                 short(codes(0), threads=2)
         assert np.array_equal(short(codes(0), threads=2)[0], want)

@@ -53,7 +53,7 @@ def integer_kernels() -> set[str]:
 def ran() -> dict[str, Any]:
     """Every case on this process's runway: its results, and the steps that ran."""
     patch, seen = pytest.MonkeyPatch(), set()
-    prepared = plan.Step.prepared
+    prepared = plan.Step.prepare
 
     def spy(step: Any, *shapes: Any) -> Any:
         seen.add(step)
@@ -67,7 +67,7 @@ def ran() -> dict[str, Any]:
 
     # Calls that earlier tests have bound would prepare no step.
     patch.setattr(bound, "_CALLS", {})
-    patch.setattr(plan.Step, "prepared", spy)
+    patch.setattr(plan.Step, "prepare", spy)
     patch.setattr(Repeated, "bound", spy_on_parts)
     results = [case.computed(1) for case in CASES]
     patch.undo()

@@ -81,8 +81,8 @@ def test_a_model_gives_its_bytes_on_two_threads(monkeypatch):
 
     monkeypatch.setattr(split, "PIECE_NANOSECONDS", 100)
     counts = []
-    run = program.CREW.run
-    monkeypatch.setattr(program.CREW, "run", lambda *a: counts.append(a[0]) or run(*a))
+    run = program.POOL.run
+    monkeypatch.setattr(program.POOL, "run", lambda *a: counts.append(a[0]) or run(*a))
     plan = Plan(network())
     pieces = {node.node: node.pieces for node in plan.nodes}
     assert pieces["c"] > 1 and pieces["y"] > 1

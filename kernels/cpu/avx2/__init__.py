@@ -1,6 +1,6 @@
-"""Kernels on AVX2 with FMA; what lacks here is taken from the generic runway.
+"""Kernels on AVX2 with FMA; the generic ISA has all others.
 
-Products of floats have vectors of 512 bits on the runways of AVX-512.
+Products of floats have 512-bit vectors on the ISAs with AVX-512.
 """
 
 from mdtensor.kernels.cpu.avx2 import (

@@ -1,9 +1,9 @@
-"""Depthwise convolution on vpmaddwd: a dword holds a pixel and the one below it.
+"""Depthwise convolution with vpmaddwd: a dword holds a pixel and the one below it.
 
-Two rows of the image become a line [c / 8][x][8][2] of int16, borders filled with the
-zero point, so one product serves two taps. At stride 1 two rows of outputs share their
-lines: the lower one has its taps shifted down by a row, in weights of its own. Lines
-are kept in a ring, so at stride 1 and 2 each is made once.
+Two rows of the image become a line [c / 8][x][8][2] of int16, with borders filled by
+the zero point, so one product serves two taps. At stride 1 two rows of outputs share
+their lines: the lower row has its taps shifted down by a row, in weights of its own. A
+ring keeps the lines, so each line is made once at strides 1 and 2.
 """
 
 import numpy as np
@@ -39,18 +39,20 @@ from mdtensor.kernels.cpu.rounding.requantize import (
 )
 from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 
-# Rows for the matrix product: the pixels under the kernel, copied side by side.
+# im2col: the pixels under the kernel, copied side by side as rows of a product.
 
-WIDTH = 32  # bytes of a copy; what is too much is written again by the next one
-NARROW = 16  # of a copy of short rows: fewer of them cross a line of the cache
+# Bytes of a copy; the next copy overwrites the surplus.
+WIDTH = 32
+# Bytes of a copy of short rows, of which fewer cross a cache line.
+NARROW = 16
 
 
 @intrinsic(prefer_literal=True)
 def copy_windows(typingctx, rows, width, job):
-    """The kernel rows of neighbouring outputs, one after the other.
+    """Copy the kernel rows of neighbouring outputs, one after the other.
 
     Args:
-        rows: literal, 3 for three rows of at most `width` bytes, 0 for all others.
+        rows: literal, 3 for three rows of at most `width` bytes, 0 for any other case.
         width: literal, bytes of a copy.
         job: source, pixel_step, row_step, rows, count (outputs), parts (of `width`
             bytes in a row), span (bytes in a row), gap (bytes behind the rows of an
@@ -96,7 +98,7 @@ def copy_windows(typingctx, rows, width, job):
 
 @kernel
 def inner(size, taps, stride, before, outputs):
-    """(first, end) of the outputs along an axis whose taps all lie in the image."""
+    """Return (first, end) of the outputs along an axis with all taps in the image."""
     first = min((max(before, 0) + stride - 1) // stride, outputs)
     if size + before < taps:
         return first, first
@@ -105,7 +107,7 @@ def inner(size, taps, stride, before, outputs):
 
 @kernel
 def im2col_pitch(k):
-    """Bytes from one row of k codes to the next: whole rows are widened in one go."""
+    """Return the bytes from one row of k codes to the next, for whole copies."""
     return (k + 3) // 4 * 4
 
 
@@ -124,7 +126,7 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
     upper, lower = inner(h, reach, sh, top, oh)
     span = kw * c
     gap, parts = pitch - kh * span, (span + WIDTH - 1) // WIDTH
-    # the copies of the last outputs would write past the end
+    # The copies of the last outputs would write past the end.
     most = oh * ow - (WIDTH + pitch - 1) // pitch
     for py in range(oh):
         y = py * sh - top
@@ -151,19 +153,19 @@ def im2col_u8(x, window, first_channel, channels, x_zero_point, pitch, out):
                 px += 1
 
 
-#: Weights of DEPTHWISE_BITS are int16 after so many times their size.
+#: Multiples up to this keep weights of DEPTHWISE_BITS in int16.
 MOST_FACTOR = 1 << (16 - DEPTHWISE_BITS)
 TAKES_EXCEPTIONS = False
 
 
 def pack_depthwise(w):
-    """w[c, kh, kw] as int16 [c / 8][kh // 2 + 1][kw][2][8][2].
+    """Pack w[c, kh, kw] as int16 [c / 8][kh // 2 + 1][kw][2][8][2].
 
-    Line q holds kernel rows 2q and 2q + 1 for the upper row of outputs, and 2q - 1 and
-    2q for the lower one; rows and channels that do not exist are 0.
+    Line q holds kernel rows 2q and 2q + 1 for the upper row of outputs, and rows 2q - 1
+    and 2q for the lower one. Missing rows and channels are 0.
 
     Args:
-        w: integers [c, kh, kw] that int16 holds.
+        w: integers [c, kh, kw] in the range of int16.
 
     Returns: int8 1-D, a view of the int16.
     """
@@ -171,20 +173,21 @@ def pack_depthwise(w):
     lines, blocks = kh // 2 + 1, (c + LANES - 1) // LANES
     rows = np.zeros((blocks * LANES, 2 * lines + 1, kw), np.int16)
     rows[:c, 1 : kh + 1] = w
-    pairs = np.stack([rows[:, 1:], rows[:, :-1]])  # of the upper and the lower outputs
+    # Pairs for the upper and for the lower outputs.
+    pairs = np.stack([rows[:, 1:], rows[:, :-1]])
     pairs = pairs.reshape(2, blocks, LANES, lines, 2, kw).transpose(1, 3, 5, 0, 2, 4)
     return np.ascontiguousarray(pairs).reshape(-1).view(np.int8)
 
 
 @kernel
 def twin_rows(window):
-    """Rows of outputs that share their lines: 2 or 1."""
+    """Return how many rows of outputs share their lines: 2 or 1."""
     return 2 if window.stride_h == 1 and window.dilation_h == 1 else 1
 
 
 @kernel
 def tile_pixels(rows, kw, ow):
-    """Outputs of a tile in each row; 7 where 8 would take as many tiles."""
+    """Return the outputs of a tile per row: 7 if 8 would take as many tiles."""
     if rows == 2 or ow < 7:
         return OUTPUTS // 2
     if kw == 3 and ow <= (ow + OUTPUTS - 1) // OUTPUTS * 7:
@@ -194,14 +197,14 @@ def tile_pixels(rows, kw, ow):
 
 @kernel
 def last_pixels(rows, pixels, kw, ow):
-    """Outputs of the last tile in each row, where no sum is near a tie."""
+    """Return the outputs of the last tile per row, for exact multipliers."""
     rest = ow % pixels
     return max(rest, 2) if rest and rows == 2 and kw == 3 and ow > pixels else pixels
 
 
 @kernel
 def run_tiles_u8(rows, pixels, kw, job):
-    """`tiles_u8` for this kernel."""
+    """Run `tiles_u8` for this kernel."""
     if rows == 2:
         if kw == 3:
             return tiles_u8(2, 4, 4, 3, 0, job)
@@ -220,8 +223,8 @@ def run_tiles_u8(rows, pixels, kw, job):
 
 
 @kernel
-def run_certain_tiles(rows, pixels, end, kw, job):
-    """`tiles_u8` where no sum is near a tie."""
+def run_exact_tiles(rows, pixels, end, kw, job):
+    """Run `tiles_u8` with exact multipliers."""
     if rows == 2:
         if end == 2:
             return tiles_u8(2, 4, 2, 3, 1, job)
@@ -245,7 +248,7 @@ def run_certain_tiles(rows, pixels, end, kw, job):
 
 @kernel
 def run_tiles_s32(rows, pixels, job):
-    """`tiles_s32` for any kernel."""
+    """Run `tiles_s32` for any kernel."""
     if rows == 2:
         return tiles_s32(2, 4, 0, job)
     if pixels == 4:
@@ -255,7 +258,7 @@ def run_tiles_s32(rows, pixels, job):
 
 @kernel
 def tap_places(window, table, count):
-    """table, lines, kw and the steps of a `Job`."""
+    """Return table, lines, kw and the steps of a `Job`."""
     kh, kw = window.kernel_h, window.kernel_w
     stride, dilation = window.stride_w, window.dilation_w
     steps = dilation * VECTOR, stride * VECTOR, line_width(window) * VECTOR
@@ -264,7 +267,7 @@ def tap_places(window, table, count):
 
 @kernel
 def blocks_job(pixels, end, ow, taps, packed, bias, j, blocks):
-    """A `Job` up to the bias, for `blocks` blocks of channels from channel j on."""
+    """Return a `Job` up to the bias, for `blocks` blocks from channel j on."""
     block = j // LANES
     tiles, last = (ow + pixels - 1) // pixels, max(0, ow - end)
     block_step, weight_step = taps[5], taps[6]
@@ -278,13 +281,13 @@ def blocks_u8(
     rows, pixels, ow, taps, packed, bias, j, blocks, c, multiplier, limbs, zero_point,
     lo, hi, near, spill, target, at, pitch, row_pitch,
 ):  # fmt: skip
-    """Channels from j on, in blocks of 8, of one or two rows of outputs.
+    """Compute channels from j on, in blocks of 8, of one or two rows of outputs.
 
     Args:
         pixels: outputs of a tile in each row.
         taps: table, lines, kw and the steps of a `Job`.
         near: int64, as many as there are tiles.
-        target, at: where the first output goes.
+        target, at: array and index of the first output.
     """
     alone = is_certain(limbs)
     end = last_pixels(rows, pixels, taps[2], ow) if alone else pixels
@@ -293,7 +296,7 @@ def blocks_u8(
     places = row_pitch, pitch, y, scales, vectors.address_of(near, 0)
     if alone:
         offset = certain_offset(zero_point)
-        run_certain_tiles(rows, pixels, end, taps[2], (*job, *places, offset))
+        run_exact_tiles(rows, pixels, end, taps[2], (*job, *places, offset))
         return
     offset = offset_of(zero_point)
     found = run_tiles_u8(rows, pixels, taps[2], (*job, *places, offset))
@@ -314,7 +317,7 @@ def blocks_u8(
 def blocks_s32(
     rows, pixels, ow, taps, packed, bias, j, blocks, target, at, pitch, row_pitch
 ):
-    """As `blocks_u8`, the sums themselves."""
+    """Compute the int32 sums, as `blocks_u8` does the codes."""
     job = blocks_job(pixels, pixels, ow, taps, packed, bias, j, blocks)
     y = vectors.address_of(target, at)
     run_tiles_s32(rows, pixels, (*job, 4 * row_pitch, 4 * pitch, y))
@@ -322,7 +325,10 @@ def blocks_s32(
 
 @kernel
 def copy_outputs(stage, rows, width, size, out, at, row_pitch):
-    """The `size` (pixels, channels, pitch) of stage[rows, width, 8] that exists."""
+    """Copy the existing outputs of stage[rows, width, 8].
+
+    `size` is their (pixels, channels, pitch).
+    """
     pixels, channels, pitch = size
     for r in range(rows):
         for p in range(pixels):
@@ -338,7 +344,7 @@ def copy_outputs(stage, rows, width, size, out, at, row_pitch):
 
 @kernel
 def depthwise_u8s8u8(
-    x, window, c, packed, bias, multiplier, limbs, exceptions,
+    x, window, c, packed, bias, multiplier, limbs, exception_sums,
     x_zero_point, zero_point, lo, hi, out,
 ):  # fmt: skip
     """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
@@ -349,8 +355,8 @@ def depthwise_u8s8u8(
         packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 8], holds b - x_zero_point * sum of w[c].
         multiplier, limbs: float32 [c padded to 8], int64 [>= c, 8], from `rescale`, or
-            as `certain.py` has them.
-        exceptions: int32 [0]; here sums near ties are looked for.
+            exact multipliers and limbs of 0.
+        exception_sums: int32 [0]; this kernel finds sums near ties instead.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.
 
     Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
@@ -378,7 +384,8 @@ def depthwise_u8s8u8(
                       wide * LANES)  # fmt: skip
             size = ow, min(LANES, c - j), c
             copy_outputs(stage, rows, wide, size, out, at + j, ow * c)
-        if lo > 0 or hi < 255:  # most often they are not, and tiles know nothing of it
+        # Tiles saturate to 0 .. 255, which is the most frequent range.
+        if lo > 0 or hi < 255:
             limit_codes(out, at, rows * ow * c, lo, hi)
 
 

@@ -1,6 +1,6 @@
-"""The tiles of depthwise convolution: 8 channels of outputs in one row or in two.
+"""Tiles of depthwise convolution: 8 channels of outputs in one row or in two.
 
-See `lines.py` for the lines of paired pixels and `conv.py` for the packed weights.
+`conv.py` packs the weights.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from mdtensor.kernels.cpu import vectors
 from mdtensor.kernels.cpu.avx2 import simd
 from mdtensor.kernels.cpu.avx2.epilogue import (
     QUAD,
-    Certain,
+    ExactMultiplier,
     Rescaler,
     load_multipliers,
     load_vectors,
@@ -23,13 +23,14 @@ from mdtensor.kernels.cpu.avx2.simd import LANES, S32, WORDS
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I8, I32, I64
 
-OUTPUTS = 8  # accumulators of a tile at most
+# Sixteen registers hold at most this many accumulators of a tile.
+OUTPUTS = 8
 VECTOR = 32  # bytes of 8 channels of a pixel and the one below it, as int16
 TAP = 2 * VECTOR  # bytes of the weights of one tap, for either row of outputs
 
 
 class Job(NamedTuple):
-    """Where the tiles of one or two rows of outputs are, as values of LLVM.
+    """Places of the tiles of one or two rows of outputs, as LLVM values.
 
     Args:
         blocks, tiles, last: blocks of 8 channels, tiles in each, and the first output
@@ -63,7 +64,7 @@ FIELDS = len(Job._fields)
 
 
 def _accumulate(b, rows, pixels, taps, job):
-    """bias + taps of `pixels` neighbouring outputs in each row, row-major."""
+    """Return bias + taps of `pixels` neighbouring outputs per row, row-major."""
 
     def add_tap(place, weights, sums):
         taps = load_vectors(b, weights, rows, WORDS)
@@ -95,7 +96,7 @@ def _accumulate(b, rows, pixels, taps, job):
 
 
 def _each_tile(b, job, pixels, end, size, carried, enter):
-    """`carried` after all tiles.
+    """Emit loops over all tiles; return `carried` after the last one.
 
     carried = enter(block)(pixels of the tile, number, tile's job, carried)
 
@@ -135,7 +136,7 @@ def _each_tile(b, job, pixels, end, size, carried, enter):
 
 
 def _store_pixel(b, job, pixels, i, value):
-    """Output i of a tile, row-major."""
+    """Store output i of a tile, row-major."""
     r, p = divmod(i, pixels)
     place = b.add(b.mul(job.row_pitch, I64(r)), b.mul(job.pitch, I64(p)))
     vectors.store(b, value, b.add(job.out, place))
@@ -144,24 +145,25 @@ def _store_pixel(b, job, pixels, i, value):
 # All tiles run inside one intrinsic, so that tiles near a tie are listed instead of
 # ending the loop (decision 0035).
 @intrinsic(prefer_literal=True)
-def tiles_u8(typingctx, rows, pixels, end, taps, is_certain, job):
-    """All tiles of `depthwise_u8s8u8` in one or two rows of outputs.
+def tiles_u8(typingctx, rows, pixels, end, taps, has_exact_multiplier, job):
+    """Compute all tiles of `depthwise_u8s8u8` in one or two rows of outputs.
 
     Args:
         rows, pixels, end, taps: literals; outputs in 1 or 2 rows, `pixels` in each,
             `end` in the last tile of a block; 3 or 5 taps in a kernel row, or 0 for
             any other number.
-        is_certain: literal, 1 if multipliers and `offset` are those of `Certain`.
+        has_exact_multiplier: literal, 1 if multipliers and `offset` suit the class
+            `ExactMultiplier`.
         job: as `Job`, then multiplier, near, offset; arrays by address.
 
     Returns: how many tiles have a lane near a tie; `near`, int64 of as many as there
         are tiles, gets their numbers, block by block.
     """
-    literals = vectors.literals(rows, pixels, end, taps, is_certain)
+    literals = vectors.literals(rows, pixels, end, taps, has_exact_multiplier)
     if literals is None:
         return None
-    height, width, last, width_of_kernel, certain = literals
-    kind = Certain if certain else Rescaler
+    height, width, last, width_of_kernel, is_exact = literals
+    kind = ExactMultiplier if is_exact else Rescaler
 
     def emit(context, b, signature, arguments):
         values = cgutils.unpack_tuple(b, arguments[5])
@@ -179,12 +181,12 @@ def tiles_u8(typingctx, rows, pixels, end, taps, is_certain, job):
                     quad = sums[first : first + QUAD]
                     whole = (quad * QUAD)[:QUAD]
                     codes = rescaler.codes(b, whole, scales)
-                    # stored as doubles, since LLVM moves upper integers first
+                    # As doubles, because LLVM first moves the upper half of integers.
                     codes = b.bitcast(codes, ir.VectorType(ir.DoubleType(), QUAD))
                     for i in range(len(quad)):
                         code = b.extract_element(codes, I32(i))
                         _store_pixel(b, job, pixels, first + i, code)
-                if certain:
+                if is_exact:
                     return carried
                 vectors.store(b, number, b.add(near, b.mul(carried[0], I64(8))))
                 return [b.add(carried[0], rescaler.has_near_tie(b))]
@@ -194,13 +196,15 @@ def tiles_u8(typingctx, rows, pixels, end, taps, is_certain, job):
         return _each_tile(b, job, width, last, 1, [I64(0)], enter)[0]
 
     kinds = [*[types.int64] * (FIELDS + 2), types.float32]
-    signature = types.int64(rows, pixels, end, taps, is_certain, types.Tuple(kinds))
+    signature = types.int64(
+        rows, pixels, end, taps, has_exact_multiplier, types.Tuple(kinds)
+    )
     return signature, emit
 
 
 @intrinsic(prefer_literal=True)
 def tiles_s32(typingctx, rows, pixels, taps, job):
-    """As `tiles_u8` with a `Job` alone: the sums are written."""
+    """Store the int32 sums of tiles, whose job is a `Job` alone."""
     shape = vectors.literals(rows, pixels, taps)
     if shape is None:
         return None
@@ -220,15 +224,16 @@ def tiles_s32(typingctx, rows, pixels, taps, job):
     return types.void(rows, pixels, taps, types.UniTuple(types.int64, FIELDS)), emit
 
 
-# Lines of an image for depthwise convolution: two rows of pixels, one with the other.
-#
-# A line is int16 [c / 8][x][8][2], borders filled with the zero point. Lines are kept in
-# a ring; each is made once, and what is border in every row once in each place.
+# Lines of an image: two rows of pixels, interleaved.
+
+# A ring keeps the lines. Pixels that are border in every row are filled once per place.
 
 
 @intrinsic(prefer_literal=True)
 def interleave(typingctx, blocks, job):
-    """out[groups][blocks][..][8][2] = pixels of an upper and a lower row, as int16.
+    """Interleave pixels of an upper and a lower row as int16 pairs.
+
+    The result is out[groups][blocks][..][8][2].
 
     Args:
         blocks: literal, 1 or 2: how many blocks of 8 channels a group has.
@@ -273,13 +278,13 @@ def interleave(typingctx, blocks, job):
 
 @kernel
 def line_count(kh, rows):
-    """Lines that `rows` rows of outputs need."""
+    """Return how many lines `rows` rows of outputs need."""
     return kh // 2 + 1 if rows == 2 else (kh + 1) // 2
 
 
 @kernel
 def line_width(window):
-    """Pixels of a line: all that a tile reads, and at least one tile."""
+    """Return the pixels of a line: all that a tile reads, at least one tile."""
     kw, stride = window.kernel_w, window.stride_w
     dilation, ow = window.dilation_w, window.out_w
     return (max(ow, OUTPUTS) - 1) * stride + (kw - 1) * dilation + 1
@@ -287,7 +292,7 @@ def line_width(window):
 
 @kernel
 def line_number(window, oy, q):
-    """Number of line q of output row oy; equal numbers are equal lines."""
+    """Return the number of line q of output row oy; equal numbers, equal lines."""
     if window.dilation_h == 1 and window.stride_h <= 2:
         return oy * window.stride_h // 2 + q
     return oy * (window.kernel_h // 2 + 1) + q
@@ -295,7 +300,7 @@ def line_number(window, oy, q):
 
 @kernel
 def row_place(window, channels, y, border):
-    """(address, bytes to the next pixel, bytes to the next 8 channels) of row y."""
+    """Return (address, bytes to the next pixel, bytes to 8 channels on) of row y."""
     h, w, c = window.height, window.width, window.channels
     if y < 0 or y >= h:
         return border, 0, 0
@@ -304,7 +309,7 @@ def row_place(window, channels, y, border):
 
 @kernel
 def fill_segment(upper, lower, count, blocks, target, block_step):
-    """`count` pixels of `blocks` whole blocks of 8 channels."""
+    """Fill `count` pixels of `blocks` whole blocks of 8 channels."""
     u, us, ub = upper
     v, vs, vb = lower
     pairs = blocks // 2
@@ -320,7 +325,10 @@ def fill_segment(upper, lower, count, blocks, target, block_step):
 
 @kernel
 def fill_spare(x, window, y, outside, spare):
-    """Place of the last channels of row y, less than 8, copied to pixels of 8."""
+    """Copy the last channels of row y, fewer than 8, to pixels of 8.
+
+    Returns: the address of the copy.
+    """
     h, w, c = window.height, window.width, window.channels
     if y < 0 or y >= h:
         return vectors.address_of(outside, 0), 0, 0
@@ -334,14 +342,14 @@ def fill_spare(x, window, y, outside, spare):
 
 @kernel
 def inner_pixels(window, width):
-    """(first, count) of the pixels of a line that are no border."""
+    """Return (first, count) of the pixels of a line that are not border."""
     left = min(window.pad_left, width)
     return left, max(0, min(window.width, width - window.pad_left))
 
 
 @kernel
 def fill_edges(window, width, outside, line):
-    """The pixels of a line that are border in every row."""
+    """Fill the pixels of a line that are border in every row."""
     before, inside = inner_pixels(window, width)
     edge = vectors.address_of(outside, 0), 0, 0
     target, size = vectors.address_of(line, 0), width * VECTOR
@@ -352,7 +360,7 @@ def fill_edges(window, width, outside, line):
 
 @kernel
 def fill_line(x, window, y, width, outside, spare, line):
-    """line[c / 8][width][8][2] = rows y and y + dilation of the image, inside it."""
+    """Fill line[c / 8][width][8][2] with rows y and y + dilation of the image."""
     w, c = window.width, window.channels
     before, inside = inner_pixels(window, width)
     size, below, blocks = width * VECTOR, y + window.dilation_h, c // LANES
@@ -370,7 +378,7 @@ def fill_line(x, window, y, width, outside, spare, line):
 
 @kernel
 def find_lines(x, window, oy, count, width, outside, spare, held, image, table):
-    """table[q] = address of line q of output row oy, in its slot of the ring."""
+    """Set table[q] to the address of line q of row oy, in its slot of the ring."""
     size = (window.channels + LANES - 1) // LANES * width * 2 * LANES
     top = oy * window.stride_h - window.pad_top
     for q in range(count):
@@ -388,9 +396,9 @@ def find_lines(x, window, oy, count, width, outside, spare, held, image, table):
 
 @kernel
 def workspace(window, c, x_zero_point):
-    """held, table, outside, spare and image: what finds and holds lines.
+    """Allocate held, table, outside, spare and image, which find and hold lines.
 
-    The image starts at a line of the cache: a vector that crosses one is read twice.
+    The image starts at a cache line, because a vector across two lines is read twice.
     """
     lines, blocks = window.kernel_h // 2 + 1, (c + LANES - 1) // LANES
     held, table = np.full(lines, -1), np.empty(lines, np.int64)

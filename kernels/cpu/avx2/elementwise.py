@@ -1,8 +1,8 @@
 """Elementwise kernels over activation codes, 32 at a time; the rest is generic.
 
-Tables of 256 bytes: each of 16 shuffles finds the entry for the low four bits of a code
-in a sixteenth of the table; the high four bits choose among them, one bit after the
-other. Sums, products and quantization round as `epilogue.py` does.
+A table has 256 bytes. Each of 16 shuffles finds the entry for the low four bits of a
+code in a sixteenth of the table. The high four bits select one of the 16 results, one
+bit after the other.
 """
 
 import math
@@ -23,31 +23,29 @@ from mdtensor.kernels.cpu.rounding import requantize
 from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I8, I32, I64, address_of
 
-# Sums, products and quantization, 32 codes at a time, up to a lane near a tie.
-#
-# Each says for 8 lanes what to round; rounding is that of `epilogue.py`, or, where every
-# float32 is exact, half to even at once.
+# Chunks of sums, products and quotients, up to a lane near a tie. Each returns
+# the numbers of 8 lanes; `epilogue.py` rounds them, or one instruction if exact.
 
 CHUNK = QUAD * LANES
-# beyond every code, far within int32; the low halves say "not near a tie"
+# Beyond every code, far within int32, and with low halves that are not near a tie.
 TOP = 1023.5 * ONE
 BOTTOM = -TOP
 
 
 def _codes(b, place):
-    """8 codes as int32."""
+    """Load 8 codes as int32."""
     return b.zext(vectors.load(b, place, ir.VectorType(I8, LANES)), S32)
 
 
 def _sum(b, places, scale_a, scale_b, offset):
-    """a * scale_a + b * scale_b + offset."""
+    """Return a * scale_a + b * scale_b + offset."""
     p, q = (b.sitofp(_codes(b, place), FLOATS) for place in places)
     partial = simd.multiply_add(b, q, vectors.splat(b, scale_b, LANES), offset)
     return simd.multiply_add(b, p, vectors.splat(b, scale_a, LANES), partial)
 
 
 def _product(b, places, zero_a, zero_b, scale, offset):
-    """(a - zero_a) * (b - zero_b) * scale + offset; one product of 16-bit halves."""
+    """Return (a - zero_a) * (b - zero_b) * scale + offset, from 16-bit products."""
     moved = []
     for place, zero in zip(places, (zero_a, zero_b), strict=True):
         low = b.and_(b.trunc(zero, I32), I32(0xFFFF))
@@ -58,7 +56,7 @@ def _product(b, places, zero_a, zero_b, scale, offset):
 
 
 def _quotient(b, places, scale, offset):
-    """x * scale + offset; NaN counts as 0."""
+    """Return x * scale + offset; NaN counts as 0."""
     x = vectors.load(b, places[0], FLOATS)
     is_number = b.sext(b.fcmp_ordered("ord", x, x), S32)
     x = b.bitcast(b.and_(b.bitcast(x, S32), is_number), FLOATS)
@@ -66,7 +64,7 @@ def _quotient(b, places, scale, offset):
 
 
 def _has_nan(b, places):
-    """i64: 1 if there is a NaN in a chunk of float32."""
+    """Return 1 as i64 if a chunk of float32 contains a NaN, else 0."""
     at = [b.add(places[0], I64(4 * first)) for first in range(0, CHUNK, LANES)]
     x = [vectors.load(b, place, FLOATS) for place in at]
     pairs = zip(x[::2], x[1::2], strict=True)
@@ -76,11 +74,12 @@ def _has_nan(b, places):
 
 
 def _nothing(b, places):
+    """Return 0 as i64."""
     return I64(0)
 
 
-def _limited(b, lanes, sizes, arguments):
-    """A function of places and of a first lane: 8 lanes to round, none far off."""
+def _limited_lanes(b, lanes, sizes, arguments):
+    """Return a function of places and a first lane: 8 lanes to round, limited."""
     *constants, offset = arguments
     offset = vectors.splat(b, offset, LANES)
 
@@ -95,7 +94,7 @@ def _limited(b, lanes, sizes, arguments):
 
 
 def _chunks(lanes, sizes, kinds, looked_at=_nothing):
-    """An intrinsic (is_exact, job) that runs `lanes` over chunks of 32.
+    """Return an intrinsic (is_exact, job) that runs `lanes` over chunks of 32.
 
     The job: count; addresses of the inputs, of elements of `sizes` bytes, and of the
     codes; lo, hi, zero_point, limit (the low halves below it are near a tie); then what
@@ -117,7 +116,7 @@ def _chunks(lanes, sizes, kinds, looked_at=_nothing):
             count, *rest = cgutils.unpack_tuple(b, arguments[1])
             places, rest = rest[: inputs + 1], rest[inputs + 1 :]
             lo, hi, zero_point, limit = rest[:4]
-            group = _limited(b, lanes, sizes, rest[4:])
+            group = _limited_lanes(b, lanes, sizes, rest[4:])
             zero = vectors.splat(b, b.trunc(zero_point, I32), LANES)
             edge = vectors.splat(b, b.trunc(limit, I32), LANES)
 
@@ -126,10 +125,10 @@ def _chunks(lanes, sizes, kinds, looked_at=_nothing):
                 found = [group(places[:-1], i) for i in range(0, CHUNK, LANES)]
                 if literal[0]:
                     ints = [b.add(simd.to_int(b, v), zero) for v in found]
-                    vectors.store(b, rescaler.narrowed(b, ints), places[-1])
+                    vectors.store(b, rescaler.narrow(b, ints), places[-1])
                     return looked_at(b, places)
-                ys = [rescaler.rounded(b, v) for v in found]
-                vectors.store(b, rescaler.packed(b, ys), places[-1])
+                ys = [rescaler.round(b, v) for v in found]
+                vectors.store(b, rescaler.pack_halves(b, ys), places[-1])
                 return b.or_(rescaler.has_near_tie(b), looked_at(b, places))
 
             steps = [I64(CHUNK * size) for size in (*sizes, 1)]
@@ -142,9 +141,10 @@ def _chunks(lanes, sizes, kinds, looked_at=_nothing):
 
 
 def _near(lanes, sizes, kinds):
-    """An intrinsic that gives a bit for each of 8 lanes: is it near a tie?
+    """Return an intrinsic that finds which of 8 lanes are near a tie.
 
-    The job: addresses of the inputs, limit, and the rest as for `_chunks`.
+    Its result has a bit for each lane. The job: addresses of the inputs, limit, and the
+    rest as for `_chunks`.
     """
     inputs = len(sizes)
 
@@ -154,8 +154,8 @@ def _near(lanes, sizes, kinds):
             job = cgutils.unpack_tuple(b, arguments[0])
             edge = vectors.splat(b, b.trunc(job[inputs], I32), LANES)
             rescaler = Rescaler(b, None, limit=edge)
-            group = _limited(b, lanes, sizes, job[inputs + 1 :])
-            rescaler.rounded(b, group(job[:inputs], 0))
+            group = _limited_lanes(b, lanes, sizes, job[inputs + 1 :])
+            rescaler.round(b, group(job[:inputs], 0))
             return b.zext(rescaler.near_ties(b), I64)
 
         whole = types.Tuple([types.int64] * (inputs + 1) + list(kinds))
@@ -174,9 +174,10 @@ quantize_chunks, near_quotients = _chunks(*_QUOTIENT, _has_nan), _near(*_QUOTIEN
 
 @intrinsic
 def interleave_pixels(typingctx, planes, step, out, count):
-    """out[i, j] = planes[j, i] of 3 planes, 16 pixels at a time, `count` times.
+    """Set out[i, j] = planes[j, i] of 3 planes, 16 pixels at a time.
 
-    `planes` and `out` by address, `step` bytes from plane to plane.
+    `planes` and `out` are addresses, `step` the bytes from plane to plane. The
+    loop runs `count` times.
     """
     codes = ir.VectorType(I8, 16)
 
@@ -207,24 +208,28 @@ def interleave_pixels(typingctx, planes, step, out, count):
     return types.void(*[types.int64] * 4), emit
 
 
-PARTS = 16  # of the table, each of 16 entries
-LEAST = 1024  # codes that pay for laying out the table
-ALL_NEAR = 1 << 16  # a limit above every low half
-MOST_NEAR = 1 << 14  # a limit up to which floor(v) tells the tie that v is near to
+# A shuffle reads 16 entries of the table.
+PARTS = 16
+# The table must be laid out first, which pays from this many codes on.
+LEAST = 1024
+# A limit above every low half.
+ALL_NEAR = 1 << 16
+# Up to this limit floor(v) identifies the tie that v is near to.
+MOST_NEAR = 1 << 14
 
 
-def _shifted(b, codes, bits):
-    """Bit 7 - `bits` of every byte moved to bit 7."""
+def _shift_bits(b, codes, bits):
+    """Move bit 7 - `bits` of every byte to bit 7."""
     words = b.shl(b.bitcast(codes, WORDS), ir.Constant(WORDS, [bits] * 16))
     return b.bitcast(words, BYTES)
 
 
-def _looked_up(b, codes, tables):
-    """Entries of the 16 parts of a table, each part twice in a vector."""
+def _look_up(b, codes, tables):
+    """Look codes up in the 16 parts of a table, each part twice in a vector."""
     low = b.and_(codes, ir.Constant(BYTES, [0x7F] * CHUNK))
     found = [simd.shuffle_bytes(b, table, low) for table in tables]
     for bits in (3, 2, 1, 0):
-        choice = _shifted(b, codes, bits)
+        choice = _shift_bits(b, codes, bits)
         pairs = zip(found[::2], found[1::2], strict=True)
         found = [simd.choose_bytes(b, *pair, choice) for pair in pairs]
     return found[0]
@@ -232,7 +237,10 @@ def _looked_up(b, codes, tables):
 
 @intrinsic
 def look_up_chunks(typingctx, x, tables, out, count):
-    """`count` chunks of 32 codes; tables uint8 [16][2][16], all by address."""
+    """Look up `count` chunks of 32 codes; tables uint8 [16][2][16].
+
+    All arrays are addresses.
+    """
 
     def emit(context, b, signature, arguments):
         x, tables, out, count = arguments
@@ -241,7 +249,7 @@ def look_up_chunks(typingctx, x, tables, out, count):
         def step(i, carried):
             offset = b.mul(i, I64(CHUNK))
             codes = vectors.load(b, b.add(x, offset), BYTES)
-            vectors.store(b, _looked_up(b, codes, parts), b.add(out, offset))
+            vectors.store(b, _look_up(b, codes, parts), b.add(out, offset))
             return carried
 
         vectors.repeat(b, count, [], step)
@@ -260,14 +268,15 @@ def lookup_u8(x, table, out):
             tables[i] = table[i // np.uintp(CHUNK) * np.uintp(16) + i % np.uintp(16)]
         place = address_of(tables, 0)
         look_up_chunks(address_of(x, 0), place, address_of(out, 0), chunks)
-        tables[0] = 0  # a use, so that the tables live on
+        # A use after the loop keeps the tables alive.
+        tables[0] = 0
     for i in range(np.uintp(chunks * CHUNK), np.uintp(len(out))):
         out[i] = table[np.uintp(x[i])]
 
 
 @kernel
-def _padded(codes, first):
-    """A whole chunk: the last codes, from `first` on, then zeros."""
+def _pad_chunk(codes, first):
+    """Return a whole chunk: the codes from `first` on, then zeros."""
     chunk = np.zeros(CHUNK, codes.dtype)
     for i in range(np.uintp(first), np.uintp(len(codes))):
         chunk[i - np.uintp(first)] = codes[i]
@@ -276,7 +285,7 @@ def _padded(codes, first):
 
 @kernel
 def _put(chunk, first, out):
-    """The codes of a chunk that exist."""
+    """Write the codes of a chunk that exist."""
     for i in range(np.uintp(first), np.uintp(len(out))):
         out[i] = chunk[i - np.uintp(first)]
 
@@ -295,7 +304,8 @@ def _settle_sums(first, a, b, za, zb, scales, limbs, near, zero_point, lo, hi, o
             if abs(v) > requantize.SATURATED or near[0] > MOST_NEAR:
                 out[i] = requantize.add_pair_u8(p, q, limbs, zero_point, lo, hi)
                 continue
-            k = np.int32(np.floor(v))  # v is near k + 1/2, so one comparison decides
+            # v is near k + 1/2, so one comparison decides.
+            k = np.int32(np.floor(v))
             side = requantize.side_of_pair_tie(p, q, k, limbs)
             up = side > 0 or (side == 0 and (k & 1) != 0)
             out[i] = requantize.saturate_u8(k + up, zero_point, lo, hi)
@@ -303,11 +313,11 @@ def _settle_sums(first, a, b, za, zb, scales, limbs, near, zero_point, lo, hi, o
 
 @kernel
 def _sums(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out):
-    """The whole chunks of `add_u8u8u8`."""
+    """Run the whole chunks of `add_u8u8u8`."""
     is_exact, one = guard == 0, 1.0
     first, second = np.float64(multipliers[0]), np.float64(multipliers[1])
     offset = -za * first - zb * second
-    # more than the error of a sum in units of y, for the four roundings in it
+    # More than the error of a sum in units of y, from its four roundings.
     slip = min(6 + int(255 * (first + second)) // 32, ALL_NEAR)
     if not is_exact:
         offset, one = (offset + zero_point + 0.5) * ONE + slip, ONE
@@ -339,7 +349,10 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
     if first < len(out):
         chunk = np.empty(CHUNK, np.uint8)
         _sums(
-            _padded(a[: len(out)], first), _padded(b[: len(out)], first), *rest, chunk
+            _pad_chunk(a[: len(out)], first),
+            _pad_chunk(b[: len(out)], first),
+            *rest,
+            chunk,
         )
         _put(chunk, first, out)
 
@@ -363,7 +376,7 @@ def _settle_products(
 
 @kernel
 def _products(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    """The whole chunks of `mul_u8u8u8` of operands of one length."""
+    """Run the whole chunks of `mul_u8u8u8` for operands of one length."""
     is_exact = requantize.is_exact_in_float32(limbs, 0)
     scale, offset = multiplier[0], np.float32(0)
     if not is_exact:
@@ -408,7 +421,7 @@ def mul_u8u8u8(
         last = len(z) // CHUNK * CHUNK
         if last < len(z):
             chunk = np.empty(CHUNK, np.uint8)
-            _products(_padded(x, last), _padded(y, last), *rest, chunk)
+            _products(_pad_chunk(x, last), _pad_chunk(y, last), *rest, chunk)
             _put(chunk, last, z)
 
 
@@ -428,14 +441,15 @@ def _settle_quotients(first, x, scale, near, zero_point, lo, hi, out):
 
 @kernel
 def _is_usual(scale):
-    """Do 2**16 / scale and every quotient below 512 have a normal float32?"""
+    """Return whether 2**16 / scale and quotients below 512 are normal float32."""
     return scale > 1e-30 and scale < 1e30
 
 
 @kernel
 def _quotients(x, scale, zero_point, lo, hi, out):
-    """The whole chunks of `quantize_f32u8`. Returns: is there a NaN?"""
-    is_exact = _is_usual(scale) and math.frexp(scale)[0] == 0.5  # a power of two
+    """Run the whole chunks of `quantize_f32u8`; return whether there is a NaN."""
+    # Division by a power of two is exact.
+    is_exact = _is_usual(scale) and math.frexp(scale)[0] == 0.5
     one, offset, limit = ONE, offset_of(zero_point), NEAR
     if is_exact:
         one, offset = 1.0, np.float32(0)
@@ -469,7 +483,7 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
     has_nan = _quotients(x, scale, zero_point, lo, hi, out)
     first = len(out) // CHUNK * CHUNK
     if first < len(out):
-        chunk, rest = np.empty(CHUNK, np.uint8), _padded(x[: len(out)], first)
+        chunk, rest = np.empty(CHUNK, np.uint8), _pad_chunk(x[: len(out)], first)
         has_nan |= _quotients(rest, scale, zero_point, lo, hi, chunk)
         _put(chunk, first, out)
     return has_nan

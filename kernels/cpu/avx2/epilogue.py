@@ -1,8 +1,7 @@
 """Requantization of accumulator tiles: four vectors of int32 become 32 codes.
 
-out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi), by `ties.py`. A tile
-with a lane near a tie (one in 114, of 12 vectors) is summed again, and `resolve`
-decides it.
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). A tile with a lane near
+a tie (one in 114, for 12 vectors) is summed again, and `resolve` decides such lanes.
 """
 
 from llvmlite import ir
@@ -18,18 +17,18 @@ from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
 from mdtensor.kernels.cpu.vectors import I8, I64
 
 QUAD = 4
-# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it
+# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
 UNPACKED = tuple(4 * (i % 2) + i // 2 for i in range(8))
-# and this, within 128 bits, that `high_halves` leaves those of two vectors alternating
+# `high_halves` leaves the words of two vectors alternating; this undoes it in 128 bits.
 PAIRED = ir.Constant(
     BYTES, [i // 8 * 8 + i % 4 * 2 + i // 4 % 2 for i in range(16)] * 2
 )
 
 
-class Certain:
-    """Codes by multipliers of `certain.py`, of which none needs a test.
+class ExactMultiplier:
+    """Codes from exact multipliers, which never need a test for ties.
 
-    offset: `certain_offset`, so that the low half of a float32 is the code.
+    `offset` is from `certain_offset`, so that the low half of a float32 is the code.
     """
 
     unit = 1.0
@@ -38,19 +37,19 @@ class Certain:
         self.offset = vectors.splat(b, offset, LANES)
 
     def codes(self, b, quad, multipliers):
-        """32 codes of 4 accumulator vectors with their multipliers, in their order."""
+        """Return 32 codes of 4 accumulator vectors with their multipliers, in order."""
         floats = [b.sitofp(accumulator, FLOATS) for accumulator in quad]
         pairs = zip(floats, multipliers, strict=True)
         ys = [simd.multiply_add(b, *pair, self.offset) for pair in pairs]
         ys = [b.bitcast(y, S32) for y in ys]
         words = [simd.low_halves(b, *ys[i : i + 2]) for i in (0, 2)]
-        return _paired(b, simd.pack_bytes(b, *words))
+        return _pair_words(b, simd.pack_bytes(b, *words))
 
 
 class Rescaler:
-    """What all quads of a tile share: the limits, and the least low half so far.
+    """State that all quads of a tile share: limits and the least low half so far.
 
-    Without `lo` and `hi` codes are 0 to 255. Low halves below `limit`, int32 lanes, are
+    Without `lo` and `hi` codes are 0 to 255. A low half below `limit` (int32 lanes) is
     near a tie.
     """
 
@@ -63,65 +62,67 @@ class Rescaler:
         self.high = None if hi is None else vectors.splat(b, b.trunc(hi, I8), 32)
         self.least = ir.Constant(WORDS, [-1] * 16)
 
-    def rounded(self, b, v):
-        """y of float32 lanes as integers; remembers their low halves."""
+    def round(self, b, v):
+        """Return y of float32 lanes as integers, and remember their low halves."""
         y = simd.to_int(b, v)
         self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
         return y
 
-    def scaled(self, b, accumulator, multiplier):
-        """y of an accumulator vector."""
+    def scale(self, b, accumulator, multiplier):
+        """Return y of an accumulator vector."""
         v = b.sitofp(accumulator, FLOATS)
         v = simd.multiply_add(b, v, multiplier, self.offset)
-        return self.rounded(b, v)
+        return self.round(b, v)
 
     def codes(self, b, quad, multipliers):
-        """32 codes of 4 accumulator vectors with their multipliers, in their order."""
+        """Return 32 codes of 4 accumulator vectors with their multipliers, in order."""
         pairs = zip(quad, multipliers, strict=True)
-        return self.packed(b, [self.scaled(b, *pair) for pair in pairs])
+        return self.pack_halves(b, [self.scale(b, *pair) for pair in pairs])
 
-    def packed(self, b, ys):
-        """32 codes, the high halves of 4 vectors, limited."""
+    def pack_halves(self, b, ys):
+        """Return 32 codes, the limited high halves of 4 vectors."""
         words = [simd.high_halves(b, *ys[i : i + 2]) for i in (0, 2)]
-        return _paired(b, self._limited(b, simd.pack_bytes(b, *words)))
+        return _pair_words(b, self._limit(b, simd.pack_bytes(b, *words)))
 
-    def narrowed(self, b, ints):
-        """32 codes of 4 vectors of int32, limited."""
+    def narrow(self, b, ints):
+        """Return 32 limited codes of 4 vectors of int32."""
         words = [simd.pack_words(b, *ints[i : i + 2]) for i in (0, 2)]
-        return _in_order(b, self._limited(b, simd.pack_bytes(b, *words)))
+        return _in_order(b, self._limit(b, simd.pack_bytes(b, *words)))
 
-    def _limited(self, b, codes):
+    def _limit(self, b, codes):
+        """Clamp codes to the limits, if there are any."""
         if self.low is None:
             return codes
         return simd.smaller(b, simd.larger(b, codes, self.low), self.high)
 
     def near_ties(self, b):
-        """i8: one bit for each dword lane in which a low half was near a tie."""
+        """Return an i8 with a bit for each dword lane with a low half near a tie."""
         half = b.and_(b.bitcast(self.least, S32), ir.Constant(S32, [0xFFFF] * LANES))
         return b.bitcast(b.icmp_signed("<", half, self.limit), I8)
 
     def has_near_tie(self, b):
-        """i64: 1 if a lane was near a tie, else 0."""
+        """Return an i64: 1 if a lane was near a tie, else 0."""
         return b.zext(b.icmp_unsigned("!=", self.near_ties(b), I8(0)), I64)
 
 
-def _paired(b, codes):
-    """32 codes of 4 vectors whose halves were words that alternate, in order."""
+def _pair_words(b, codes):
+    """Return 32 codes in order from 4 vectors whose words alternate."""
     return _in_order(b, simd.shuffle_bytes(b, codes, PAIRED))
 
 
 def _in_order(b, codes):
+    """Return 32 codes in the order of their vectors."""
     return b.bitcast(vectors.permute(b, b.bitcast(codes, S32), UNPACKED), BYTES)
 
 
 def load_vectors(b, address, count, kind):
-    """`count` vectors of 32 bytes at `address`, one after the other."""
+    """Load `count` vectors of 32 bytes from `address`, one after the other."""
     places = [b.add(address, I64(32 * i)) for i in range(count)]
     return [vectors.load(b, place, kind) for place in places]
 
 
 def load_multipliers(b, address, count, unit=ONE):
-    """`count` vectors of multipliers, times `unit`."""
+    """Load `count` vectors of multipliers, times `unit`."""
     one = ir.Constant(FLOATS, [unit] * LANES)
     return [b.fmul(v, one) for v in load_vectors(b, address, count, FLOATS)]
 
@@ -130,7 +131,7 @@ def load_multipliers(b, address, count, unit=ONE):
 # there (decision 0035).
 @intrinsic
 def near_tie_lanes(typingctx, sums, count, multiplier, width, offset):
-    """Which of 8 * count sums need integers: bit i for sum i; count <= 8.
+    """Find the sums that need integers: bit i for sum i of 8 * count; count <= 8.
 
     sums: int32 by address; multiplier: float32 by address, again after 8 * width sums.
     """
@@ -143,7 +144,7 @@ def near_tie_lanes(typingctx, sums, count, multiplier, width, offset):
             place = b.mul(b.and_(i, b.sub(width, I64(1))), I64(4 * LANES))
             scales = load_multipliers(b, b.add(multiplier, place), 1)
             place = b.add(sums, b.mul(i, I64(4 * LANES)))
-            rescaler.scaled(b, vectors.load(b, place, S32), *scales)
+            rescaler.scale(b, vectors.load(b, place, S32), *scales)
             lanes = b.zext(rescaler.near_ties(b), I64)
             return [b.or_(found[0], b.shl(lanes, b.mul(i, I64(LANES))))]
 

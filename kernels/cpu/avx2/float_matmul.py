@@ -1,11 +1,10 @@
 """Products of float32 matrices on AVX2 with FMA, or on AVX-512.
 
-A tile of AVX2 has 6 rows by one panel of 16 columns, one of AVX-512 8 rows by three: 12
-or 24 vectors of sums stay in registers, and a step takes two or three vectors of
-weights and a number of each row of `a`, in all lanes. Some panels of weights stay in
-the second cache while some hundred rows pass over them; between two blocks of k the
-sums rest in `out`. A tile asks for the lines of its neighbours in `out` before they are
-needed.
+A tile of AVX2 has 6 rows by one panel of 16 columns; a tile of AVX-512 has 8 rows by
+three panels. 12 or 24 vectors of sums stay in registers. A step reads two or three
+vectors of weights and broadcasts one number of each row of `a`. Some panels of weights
+stay in the second cache while some hundred rows pass over them. Between two blocks of k
+the sums rest in `out`. A tile prefetches the cache lines of its neighbours in `out`.
 
 Source: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication",
 2008.
@@ -21,35 +20,38 @@ from mdtensor.kernels.cpu.generic.float_matmul import PANEL, pack_f32 as pack_f3
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import F32, I64
 
-#: A process has one size of vectors: all products of floats are alike.
+#: A process has one vector size, so that all its float products give the same bytes.
 IS_WIDE = isa.RUNWAY in ("avx512", "vnni")
 LANES = 16 if IS_WIDE else 8
 FLOATS = ir.VectorType(F32, LANES)
 WIDTH = PANEL // LANES  # vectors of a panel
 ROWS = 8 if IS_WIDE else 6
 MOST = 3 if IS_WIDE else 1  # panels of a tile
-UNROLLED = 2 if IS_WIDE else 1  # steps at once: addresses of 8 rows take instructions
+# Steps at once, because the addresses of 8 rows cost instructions.
+UNROLLED = 2 if IS_WIDE else 1
 LINE = 4 * PANEL  # bytes of one step of k in a panel
 DEPTH = 2048 if IS_WIDE else 1024  # steps of a block
-BLOCK = (384 if IS_WIDE else 256) << 10  # bytes of panels in the second cache
-HEIGHT = 2 << 20  # bytes of rows in the third, while all panels pass over them
+# Bytes of panels that stay in the second cache.
+BLOCK = (384 if IS_WIDE else 256) << 10
+# Bytes of rows that stay in the third cache while all panels pass over them.
+HEIGHT = 2 << 20
 
 
 @kernel
 def block_columns(depth):
-    """Columns of a block of `depth` steps."""
+    """Return the columns of a block of `depth` steps."""
     panels = BLOCK // (LINE * max(depth, 1))
     return PANEL * MOST * max(panels // MOST, 1)
 
 
 def load_floats(b, address, count):
-    """`count` vectors of numbers, one after the other."""
+    """Load `count` vectors of numbers, one after the other."""
     places = [b.add(address, I64(4 * LANES * v)) for v in range(count)]
     return [vectors.load(b, place, FLOATS) for place in places]
 
 
 def add_products(b, sums, lines, offset, weights):
-    """sums[r][v] + a[r] * weights[v], rounded once; `lines` say where a[r] lies."""
+    """Return sums[r][v] + a[r] * weights[v], rounded once; `lines` hold a[r]."""
     width, added = len(weights), []
     for r, line in enumerate(lines):
         number = vectors.load(b, b.add(line, offset), F32)
@@ -61,12 +63,12 @@ def add_products(b, sums, lines, offset, weights):
 
 
 def multiply_add(b, x, y, z):
-    """x * y + z per float32 lane, rounded once."""
+    """Return x * y + z per float32 lane, rounded once."""
     return vectors.call(b, f"llvm.fma.v{LANES}f32", FLOATS, x, y, z)
 
 
 def ask_for_neighbours(b, rows, panels, out, ldc):
-    """Ask for the lines of `out` to the right of a tile and below it."""
+    """Prefetch the cache lines of `out` to the right of a tile and below it."""
     for r in range(rows):
         right = b.add(b.add(out, b.mul(ldc, I64(r))), I64(LINE * panels))
         below = b.add(out, b.mul(ldc, I64(rows + r)))
@@ -76,7 +78,7 @@ def ask_for_neighbours(b, rows, panels, out, ldc):
 
 
 def _tile(b, rows, panels, job, a, packed, start, out):
-    """One tile: its sums go on from `start`, and are written to `out`."""
+    """Compute one tile: add to the sums at `start`, write to `out`."""
     pitch, k, panel, start_pitch, ldc = job
     width = WIDTH * panels
     lines = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
@@ -107,7 +109,7 @@ def _tile(b, rows, panels, job, a, packed, start, out):
 
 @intrinsic(prefer_literal=True)
 def tiles_f32(typingctx, rows, panels, job):
-    """`count` tiles side by side, of the same rows.
+    """Compute `count` tiles side by side, of the same rows.
 
     Args:
         rows, panels: literals; a tile has `rows` rows and 16 * `panels` columns.
@@ -134,13 +136,13 @@ def tiles_f32(typingctx, rows, panels, job):
 
 @kernel
 def block_rows(depth):
-    """Rows of a block of `depth` steps, whole tiles."""
+    """Return the rows of a block of `depth` steps, in whole tiles."""
     return max(ROWS, HEIGHT // (4 * max(depth, 1)) // ROWS * ROWS)
 
 
 @kernel
 def tile_rows(left):
-    """Rows of the next tile, of those left."""
+    """Return the rows of the next tile, with `left` rows left."""
     if left >= ROWS:
         return ROWS
     if not IS_WIDE:
@@ -150,7 +152,7 @@ def tile_rows(left):
 
 @kernel
 def run_narrow(rows, job):
-    """`tiles_f32` of one panel, for what `tile_rows` gives on AVX2."""
+    """Run `tiles_f32` of one panel, for the rows that `tile_rows` returns on AVX2."""
     if rows == 6:
         return tiles_f32(6, 1, job)
     if rows == 5:
@@ -166,7 +168,7 @@ def run_narrow(rows, job):
 
 @kernel
 def run_wide(rows, panels, job):
-    """`tiles_f32` of up to 3 panels, for what `tile_rows` gives on AVX-512."""
+    """Run `tiles_f32` of up to 3 panels, for `tile_rows` on AVX-512."""
     if panels == 3:
         if rows == 8:
             return tiles_f32(8, 3, job)
@@ -188,11 +190,12 @@ def run_wide(rows, panels, job):
 
 @kernel
 def run_tiles(rows, job):
-    """Tiles over job[0] panels."""
+    """Run tiles over job[0] panels."""
     if not IS_WIDE:
         return run_narrow(rows, job)
     count, packed, start, out, a, pitch, k, panel, start_pitch, ldc = job
-    is_one_over = count % MOST == 1 and count > MOST  # one panel alone is slow
+    # A tile of one panel is slow.
+    is_one_over = count % MOST == 1 and count > MOST
     tiles = count // MOST - is_one_over
     left, done = count - MOST * tiles, MOST * tiles
     rest = a, pitch, k, panel, start_pitch, ldc
@@ -207,7 +210,7 @@ def run_tiles(rows, job):
 
 @kernel
 def copy_columns(source, first, pitch, rows, columns, target, at, ldc):
-    """target[at + r * ldc + j] = source[first + r * pitch + j], j < columns."""
+    """Set target[at + r * ldc + j] = source[first + r * pitch + j], j < columns."""
     for r in range(rows):
         line = source[np.uintp(first + r * pitch) :]
         row = target[np.uintp(at + r * ldc) :]
@@ -217,13 +220,15 @@ def copy_columns(source, first, pitch, rows, columns, target, at, ldc):
 
 @kernel
 def multiply_block(a, lda, rows, block, weights, panel, n, bias, out, ldc, stage):
-    """Rows by some panels, over a part of k; sums go on from the bias or `out`.
+    """Multiply rows by some panels, over a part of k.
+
+    The sums go on from the bias or from `out`.
 
     Args:
-        rows: the first, and the one behind the last.
+        rows: (first, end).
         block: k: first, steps; columns: first.
-        weights: of the first panel at the first step, by address; `panel` bytes on is
-            the next panel. They are of columns up to `n`.
+        weights: address of the first panel at the first step; the next panel lies
+            `panel` bytes on. The panels have columns up to `n`.
         stage: float32 [ROWS * 16], for columns that do not fill a panel.
     """
     begin, depth, first = block

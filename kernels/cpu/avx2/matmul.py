@@ -1,9 +1,10 @@
-"""Matrix products on vpmaddwd: rows widened to int16, weights packed as pairs of bytes.
+"""Matrix products with vpmaddwd: rows widened to int16, weights packed as byte pairs.
 
-A block of rows is widened once, then every panel of 16 columns passes over it in tiles
-of 6 rows: 12 accumulators, two vectors of weights, one pair of codes in all lanes and
-one product fill the 16 registers. A last panel of 8 columns has tiles of 12 rows.
-Weights are widened as they are loaded: a network reads them from far caches.
+A block of rows is widened once. Then every panel of 16 columns passes over it in tiles
+of 6 rows: 12 accumulators, two vectors of weights, one broadcast pair of codes and one
+product fill the 16 registers. A last panel of 8 columns has tiles of 12 rows. Weights
+are widened as they are loaded, because a network reads them from far caches.
+
 Source: GotoBLAS's panels.
 """
 
@@ -26,16 +27,15 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding.requantize import offset_of
 from mdtensor.kernels.cpu.vectors import I8, I64, address_of
 
-# Codes as int16, the left operand of a product.
-
-PART = 16  # codes that are widened at once
+# Codes that are widened at once.
+PART = 16
 
 
 # Rows are widened once per block, since every tile of the block reads them (decision
 # 0023).
 @intrinsic
 def widen(typingctx, job):
-    """block[r, i] = a[r, i] as int16; a multiple of 16 in each row, in order.
+    """Widen codes: block[r, i] = a[r, i] as int16, 16 at a time, in order.
 
     Args:
         job: a, lda, rows, parts (of 16 in a row), block, pitch; arrays by address,
@@ -66,34 +66,38 @@ def widen(typingctx, job):
 
 @kernel
 def widen_rows(a, lda, first, count, k, pitch, block):
-    """block[r, i] = a[first + r, i] as int16; a row of the block has `pitch`.
+    """Widen rows to int16: block[r, i] = a[first + r, i]; block rows have `pitch`.
 
-    What lies behind the k values of a row is not defined: its weights are 0. Up to 15
-    codes behind the last row are read, and as many values of the block written.
+    The values behind the k values of a row are undefined, because their weights are 0.
+    Up to 15 codes behind the last row are read, and as many values of the block are
+    written.
     """
     source = address_of(a, first * lda)
-    if lda == pitch:  # rows without gaps are one row
+    # Rows without gaps are one row.
+    if lda == pitch:
         k, count = count * pitch, 1
     parts = (k + PART - 1) // PART
     widen((source, lda, count, parts, address_of(block, 0), 2 * pitch))
 
 
 TAKES_EXCEPTIONS = False
-TILE = 12  # accumulators of a full tile
-BLOCK = 1 << 15  # int16 of a block of rows: it stays in the second cache
+# Accumulators of a full tile.
+TILE = 12
+# int16 values of a block of rows, which stay in the second cache.
+BLOCK = 1 << 15
 
 
-#: Columns of packed weights lie apart from those before only at multiples of this.
+#: Packed weights can be divided only at multiples of this many columns.
 PANEL_COLUMNS = 16
 
 
 def packed_column_bytes(k):
-    """Bytes of a packed column of k weights."""
+    """Return the bytes of a packed column of k weights."""
     return 4 * ((k + 3) // 4)
 
 
 def pack_s8(w):
-    """w[n, k] as panels [K/4][2][width][8][2]; K and columns padded with 0.
+    """Pack w[n, k] as panels [K/4][2][width][8][2]; K and columns padded with 0.
 
     Args:
         w: int8 [n, k].
@@ -113,7 +117,7 @@ def pack_s8(w):
 
 
 def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
-    """bias[j] + sum over k of a[r, k] * w[k, j] as rows * width vectors, row-major."""
+    """Return bias[j] + sum over k of a[r, k] * w[k, j] as vectors, row-major."""
     starts = [b.add(a, b.mul(pitch, I64(r))) for r in range(rows)]
     biases = load_vectors(b, bias, width, S32)
 
@@ -122,7 +126,8 @@ def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
         offset = b.mul(i, I64(8))
         line = b.add(packed, b.mul(i, I64(32 * width)))
         for pair in range(2):
-            # no instruction: else weights are loaded early, and a sum goes to memory
+            # This emits no instruction, but without it LLVM loads weights early and
+            # spills a sum.
             b.fence("acq_rel", "singlethread")
             place = b.add(line, I64(16 * width * pair))
             weights = simd.load_words(b, place, width)
@@ -138,7 +143,7 @@ def _accumulate(b, rows, width, a, pitch, k4, packed, bias):
 
 
 def _quads(accumulators):
-    """Fours of the accumulators; the last one repeats its vectors to be whole."""
+    """Return the accumulators in fours; the last four repeats vectors if needed."""
     for q in range(0, len(accumulators), QUAD):
         part = accumulators[q : q + QUAD]
         yield q, part, part * (QUAD // len(part))
@@ -146,7 +151,7 @@ def _quads(accumulators):
 
 @intrinsic(prefer_literal=True)
 def tiles_u8(typingctx, rows, width, job):
-    """Tiles of `gemm_u8s8u8`, one below the other, up to one with a lane near a tie.
+    """Compute tiles of `gemm_u8s8u8` downwards, up to one with a lane near a tie.
 
     Args:
         rows, width: literals; a tile has `rows` rows and 8 * `width` columns.
@@ -185,7 +190,7 @@ def tiles_u8(typingctx, rows, width, job):
 
 @intrinsic(prefer_literal=True)
 def tiles_s32(typingctx, rows, width, job):
-    """As `tiles_u8` with the job up to `out`, where the sums are written."""
+    """Store the int32 sums of tiles; the job ends with `out`."""
     shape = vectors.literals(rows, width)
     if shape is None:
         return None
@@ -211,9 +216,9 @@ def tiles_s32(typingctx, rows, width, job):
 
 @kernel
 def next_tiles(width, row, count):
-    """(rows of a tile, first row, tiles) that go on at row `row` of `count`.
+    """Return (rows of a tile, first row, tiles) at row `row` of `count`.
 
-    They start before `row` where fewer rows are left than a larger tile has.
+    They start before `row` if fewer rows are left than a larger tile has.
     """
     full, left = TILE // width, count - row
     if left >= full:
@@ -231,13 +236,13 @@ def next_tiles(width, row, count):
 
 @kernel
 def block_rows(pitch):
-    """Rows that are widened at once, in whole tiles."""
+    """Return how many rows are widened at once, in whole tiles."""
     return max(TILE, BLOCK // pitch // TILE * TILE)
 
 
 @kernel
 def copy_rows(stage, width, rows, columns, out, at, ldc):
-    """out[at + r * ldc + j] = stage[r, j] for the `columns` that exist."""
+    """Set out[at + r * ldc + j] = stage[r, j] for the existing `columns`."""
     for r in range(rows):
         source = stage[np.uintp(r * width) :]
         target = out[np.uintp(at + r * ldc) :]
@@ -249,7 +254,7 @@ def copy_rows(stage, width, rows, columns, out, at, ldc):
 # 0023).
 @kernel
 def gemm_u8s8u8(
-    a, lda, m, k, packed, n, bias, multiplier, limbs, exceptions,
+    a, lda, m, k, packed, n, bias, multiplier, limbs, exception_sums,
     zero_point, lo, hi, out, ldc,
 ):  # fmt: skip
     """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * w[j, k]) * P/Q) + zp, lo, hi).
@@ -259,8 +264,8 @@ def gemm_u8s8u8(
         packed: int8, by `pack_s8`.
         bias: int32 [n padded to 16], holds b - x_zero_point * sum_k w[j, k].
         multiplier, limbs: float32 [n padded to 16], int64 [>= n, 8], from `rescale`.
-        exceptions: int32 [0]; here sums near ties are looked for.
-        zero_point, lo, hi: ints in 0 .. 255; output steps.
+        exception_sums: int32 [0]; this kernel finds sums near ties instead.
+        zero_point, lo, hi: ints in 0 .. 255, output codes.
         out: uint8, row i starts at i * ldc, written, must not alias `a`.
 
     Rounding: half to even (rhe) of the exact rational. Overflow: k <= 65,793.
@@ -311,14 +316,14 @@ def gemm_u8s8u8(
 
 @kernel
 def panel_shape(columns):
-    """(vectors of the next panel, is it wider than the columns left)."""
+    """Return (vectors of the next panel, whether it is wider than the columns left)."""
     width = 2 if columns > LANES else 1
     return width, columns < width * LANES
 
 
 @kernel
 def run_tiles_u8(width, rows, job):
-    """`tiles_u8` for a shape that `next_tiles` gives."""
+    """Run `tiles_u8` for a shape from `next_tiles`."""
     if width == 2:
         if rows == 6:
             return tiles_u8(6, 2, job)
@@ -336,7 +341,7 @@ def run_tiles_u8(width, rows, job):
 
 @kernel
 def run_tiles_s32(width, rows, job):
-    """`tiles_s32` for a shape that `next_tiles` gives."""
+    """Run `tiles_s32` for a shape from `next_tiles`."""
     if width == 2:
         if rows == 6:
             return tiles_s32(6, 2, job)

@@ -1,7 +1,9 @@
 """AVX2 vectors for numba intrinsics: one short function per instruction.
 
-Sixteen registers of 8 dwords; no masks and no 8-bit dot product. vpmaddubsw saturates
-at int16, so bytes are widened first and vpmaddwd makes exact sums of two products.
+AVX2 has sixteen registers of 8 dwords, without masks or an 8-bit dot product.
+vpmaddubsw saturates at int16, so bytes are widened first and vpmaddwd makes exact sums
+of two products.
+
 Source: Intel Intrinsics Guide; LLVM `IntrinsicsX86.td`.
 """
 
@@ -18,49 +20,49 @@ BYTES = ir.VectorType(I8, 4 * LANES)
 
 
 def multiply_pairs(b, x, y):
-    """Lane i = x[2i] * y[2i] + x[2i + 1] * y[2i + 1]; int16 to int32, exact."""
+    """Return x[2i] * y[2i] + x[2i + 1] * y[2i + 1] in lane i; int16 to int32, exact."""
     return vectors.call(b, "llvm.x86.avx2.pmadd.wd", S32, x, y)
 
 
 def load_broadcast(b, address):
-    """The dword at `address` in every lane, as words."""
+    """Load the dword at `address` into every lane, as words."""
     return b.bitcast(vectors.splat(b, vectors.load(b, address, I32), LANES), WORDS)
 
 
 def load_words(b, address, count):
-    """`count` vectors of words, of the signed bytes at `address`."""
+    """Load the signed bytes at `address` as `count` vectors of words."""
     codes = ir.VectorType(I8, WORDS.count)
     places = [b.add(address, I64(codes.count * i)) for i in range(count)]
     return [b.sext(vectors.load(b, place, codes), WORDS) for place in places]
 
 
 def multiply_add(b, x, y, z):
-    """x * y + z per float32 lane, rounded once."""
+    """Return x * y + z per float32 lane, rounded once."""
     return vectors.call(b, "llvm.fma.v8f32", FLOATS, x, y, z)
 
 
 def minimum(b, x, y):
-    """min per float32 lane."""
+    """Return the minimum per float32 lane."""
     return vectors.call(b, "llvm.x86.avx.min.ps.256", FLOATS, x, y)
 
 
 def maximum(b, x, y):
-    """max per float32 lane."""
+    """Return the maximum per float32 lane."""
     return vectors.call(b, "llvm.x86.avx.max.ps.256", FLOATS, x, y)
 
 
 def to_int(b, x):
-    """Round float32 lanes half to even to int32; what does not fit is -2**31."""
+    """Round float32 lanes half to even to int32; out of range becomes -2**31."""
     return vectors.call(b, "llvm.x86.avx.cvt.ps2dq.256", S32, x)
 
 
 def pack_words(b, x, y):
-    """int32 lanes of x and y, saturated to int16, interleaved by 128-bit lanes."""
+    """Pack int32 lanes of x and y, saturated to int16, by 128-bit lanes in turn."""
     return vectors.call(b, "llvm.x86.avx2.packssdw", WORDS, x, y)
 
 
 def high_halves(b, x, y):
-    """The high halves of int32 lanes as words: x[0], y[0], x[1], y[1], .."""
+    """Return the high halves of int32 lanes as words: x[0], y[0], x[1], y[1], .."""
     x = b.lshr(x, ir.Constant(S32, [16] * LANES))
     order = [i + WORDS.count * (i % 2) for i in range(WORDS.count)]
     halves = [b.bitcast(v, WORDS) for v in (x, y)]
@@ -68,7 +70,7 @@ def high_halves(b, x, y):
 
 
 def low_halves(b, x, y):
-    """The low halves of int32 lanes as words: x[0], y[0], x[1], y[1], .."""
+    """Return the low halves of int32 lanes as words: x[0], y[0], x[1], y[1], .."""
     y = b.shl(y, ir.Constant(S32, [16] * LANES))
     order = [i + WORDS.count * (i % 2) for i in range(WORDS.count)]
     halves = [b.bitcast(v, WORDS) for v in (x, y)]
@@ -76,29 +78,29 @@ def low_halves(b, x, y):
 
 
 def pack_bytes(b, x, y):
-    """int16 lanes of x and y, saturated to uint8, interleaved by 128-bit lanes."""
+    """Pack int16 lanes of x and y, saturated to uint8, by 128-bit lanes in turn."""
     return vectors.call(b, "llvm.x86.avx2.packuswb", BYTES, x, y)
 
 
 def smaller(b, x, y):
-    """min per unsigned integer lane."""
+    """Return the minimum per unsigned integer lane."""
     kind = x.type
     name = f"llvm.umin.v{kind.count}i{kind.element.width}"
     return vectors.call(b, name, kind, x, y)
 
 
 def larger(b, x, y):
-    """max per unsigned integer lane."""
+    """Return the maximum per unsigned integer lane."""
     kind = x.type
     name = f"llvm.umax.v{kind.count}i{kind.element.width}"
     return vectors.call(b, name, kind, x, y)
 
 
 def shuffle_bytes(b, x, order):
-    """Byte i = byte order[i] % 16 of the same 128-bit lane of x; order[i] < 128."""
+    """Return byte order[i] % 16 of the same 128-bit lane of x; order[i] < 128."""
     return vectors.call(b, "llvm.x86.avx2.pshuf.b", BYTES, x, order)
 
 
 def choose_bytes(b, x, y, choice):
-    """Byte i of y where bit 7 of choice[i] is set, else of x."""
+    """Return byte i of y if bit 7 of choice[i] is set, else byte i of x."""
     return vectors.call(b, "llvm.x86.avx2.pblendvb", BYTES, x, y, choice)

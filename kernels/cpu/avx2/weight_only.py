@@ -1,7 +1,7 @@
 """Products of float32 activations with codes of weights, on AVX2 with FMA.
 
-Up to 4 rows (3 of 4 bits) read codes straight into registers, since the bytes of the
-weights are what takes time. For more rows a block of panels becomes float32 in the
+Up to 4 rows (3 for 4-bit codes) read codes straight into registers, since reading the
+weights takes most of the time. For more rows a block of panels becomes float32 in the
 second cache, and the tiles of `float_matmul.py` pass over it.
 """
 
@@ -33,7 +33,7 @@ from mdtensor.kernels.cpu.generic.weight_only import (
 from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import I8, I32, I64
 
-# rows up to which codes go straight to registers, of 8 and of 4 bits
+# Most rows that read codes straight into registers, for 8-bit and 4-bit codes.
 FEW_S8, FEW_U4 = 4, 3
 CODES = ir.VectorType(I8, LANES)
 S32 = ir.VectorType(I32, LANES)
@@ -48,7 +48,7 @@ class Grid:
         self.zeros = [v for w in ways for v in load_floats(b, b.add(zeros, w), WIDTH)]
 
     def numbers(self, b, codes):
-        """scale * (code - zero) of int32 vectors, rounded once."""
+        """Return scale * (code - zero) of int32 vectors, rounded once."""
         found = []
         for code, zero, scale in zip(codes, self.zeros, self.scales, strict=True):
             steps = b.fsub(b.sitofp(code, FLOATS), zero)
@@ -57,14 +57,14 @@ class Grid:
 
 
 def _load_codes(b, panels, offset):
-    """16 bytes from each of `panels`, as vectors."""
+    """Load 16 bytes from each of `panels`, as vectors."""
     firsts = [b.add(panel, offset) for panel in panels]
     places = [b.add(p, I64(LANES * v)) for p in firsts for v in range(WIDTH)]
     return [vectors.load(b, place, CODES) for place in places]
 
 
 def _bytes_block(b, grid, panels, first, count, carried, use):
-    """use(k, weights, carried) for `count` steps of k from `first` on; int8 codes."""
+    """Call use(k, weights, carried) for `count` steps of k from `first` on; int8."""
 
     def step(i, carried):
         at = b.add(first, i)
@@ -75,7 +75,7 @@ def _bytes_block(b, grid, panels, first, count, carried, use):
 
 
 def _nibbles_block(b, grid, panels, first, count, carried, use):
-    """The same of two codes a byte; `first` is even."""
+    """Call `use` as `_bytes_block` does, with two codes a byte; `first` is even."""
     low = ir.Constant(S32, [15] * LANES)
     shift = ir.Constant(S32, [4] * LANES)
     pairs = b.ashr(first, I64(1))
@@ -101,7 +101,7 @@ BLOCKS = {8: _bytes_block, 4: _nibbles_block}
 
 @intrinsic(prefer_literal=True)
 def tile_few(typingctx, bits, rows, panels, job):
-    """One tile of few rows, over all of k.
+    """Compute one tile of few rows, over all of k.
 
     Args:
         bits, rows, panels: literals; a tile has `rows` rows and 16 * `panels` columns.
@@ -145,10 +145,11 @@ def tile_few(typingctx, bits, rows, panels, job):
 
 @intrinsic(prefer_literal=True)
 def unpack_block(typingctx, bits, panel, first, count, scales, zeros, weights):
-    """weights[i, j] = scale[j] * (code - zero[j]) for `count` steps from `first` on.
+    """Set weights[i, j] = scale[j] * (code - zero[j]) for `count` steps.
 
     Args:
-        bits: a literal, of a code.
+        bits: literal, bits of a code.
+        first: the first step.
         panel, scales, zeros, weights: arrays by address; of 16 columns.
     """
     shape = vectors.literals(bits)
@@ -173,7 +174,7 @@ def unpack_block(typingctx, bits, panel, first, count, scales, zeros, weights):
 
 @kernel
 def unpack(bits, panel, scales, zeros, size, begin, stop, weights):
-    """weights[k - begin, j] for begin <= k < stop, of one panel; by address."""
+    """Set weights[k - begin, j] for begin <= k < stop, of one panel; by address."""
     first = begin
     while first < stop:
         block = first // size
@@ -189,7 +190,7 @@ def unpack(bits, panel, scales, zeros, size, begin, stop, weights):
 
 @kernel
 def run_tile(bits, rows, panels, job):
-    """`tile_few` for what `few_rows` asks: two panels for one row of 8 bits."""
+    """Run `tile_few` for `few_rows`: two panels for one row of 8 bits."""
     if bits == 4:
         if rows == 1:
             tile_few(4, 1, 1, job)
@@ -211,7 +212,7 @@ def run_tile(bits, rows, panels, job):
 
 @kernel
 def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
-    """The product for so few rows that codes are read once, straight to registers."""
+    """Compute the product for few rows, reading codes straight into registers."""
     stage = np.empty(FEW_S8 * PANEL, np.float32)
     column = k if bits == 8 else (k + 1) // 2
     blocks = (k + size - 1) // size
@@ -238,7 +239,7 @@ def few_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc)
 
 @kernel
 def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc):
-    """The product for more rows: a block of panels becomes numbers, then tiles."""
+    """Compute the product for more rows: unpack a block of panels, run tiles."""
     weights = aligned_f32(
         min(BLOCK // 4, (n + PANEL - 1) // PANEL * PANEL * min(k, DEPTH))
     )
@@ -263,7 +264,7 @@ def many_rows(bits, a, lda, m, k, packed, n, scales, zeros, size, bias, out, ldc
 
 @kernel
 def aligned_f32(size):
-    """Numbers, not set, that begin at a line of the cache."""
+    """Allocate uninitialized float32 numbers at a cache line."""
     room = np.empty(size + 16, np.float32)
     return room[(-vectors.address_of(room, 0) & 63) // 4 :]
 

@@ -1,8 +1,8 @@
-"""Kernels on the 8-bit dot product, or on what a CPU has in its place.
+"""Kernels on the 8-bit dot product, or on the instructions that replace it.
 
-Written once, in vectors of 16 lanes of 32 bits; narrower registers hold parts of them.
-`isa.DOT_RUNWAY` says for which CPU: the files that differ are `products.py` (how bytes
-are multiplied), `avx512.py` and `plain.py` (everything else).
+They are written once, in vectors of 16 lanes of 32 bits; narrower registers hold parts
+of them. `isa.DOT_RUNWAY` names the CPU. `products.py` (how bytes are multiplied),
+`avx512.py` and `plain.py` (everything else) differ between CPUs.
 """
 
 from mdtensor.kernels.cpu.dot8 import (

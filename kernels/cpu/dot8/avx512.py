@@ -1,4 +1,4 @@
-"""What kernels do beside products, on AVX-512."""
+"""All vector functions but products, on AVX-512."""
 
 from llvmlite import ir
 
@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu.vectors import (
     splat,
 )
 
-# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed; this undoes it.
+# vpackssdw and vpackuswb leave the dwords of 4 vectors transposed. This undoes it.
 UNPACKED = tuple(4 * (i % 4) + i // 4 for i in range(LANES))
 HAS_BYTE_PERMUTE = isa.DOT_RUNWAY == "vnni" and (
     isa.IS_EMULATED or "avx512vbmi" in isa.FEATURES
@@ -32,43 +32,44 @@ multiply_pairs = machine.multiply_pairs
 
 
 def high_codes(b, quad):
-    """64 codes, the high halves of 4 vectors of int32, saturated.
+    """Return 64 codes, the saturated high halves of 4 vectors of int32.
 
-    128 bits of them are a dword of codes of each vector.
+    128 bits of the result hold a dword of codes of each vector.
     """
     half = ir.Constant(S32, [16] * LANES)
     words = [_alternating(b, b.lshr(quad[i], half), quad[i + 1]) for i in (0, 2)]
-    return _paired(b, words)
+    return _pair_words(b, words)
 
 
 def low_codes(b, quad):
-    """As `high_codes`, of the low halves."""
+    """Return 64 codes from the low halves, as `high_codes` does."""
     half = ir.Constant(S32, [16] * LANES)
     words = [_alternating(b, quad[i], b.shl(quad[i + 1], half)) for i in (0, 2)]
-    return _paired(b, words)
+    return _pair_words(b, words)
 
 
-def saturated(b, quad):
-    """64 codes of 4 vectors of int32; 128 bits of them are a dword of each vector."""
+def saturate(b, quad):
+    """Return 64 codes of 4 vectors of int32; 128 bits hold a dword of each."""
     words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
     return machine.pack_bytes(b, *words)
 
 
 def _alternating(b, x, y):
-    """Even words of x, odd ones of y."""
+    """Return the even words of x and the odd words of y."""
     order = [i + WORDS.count * (i % 2) for i in range(WORDS.count)]
     halves = [b.bitcast(v, WORDS) for v in (x, y)]
     return b.shuffle_vector(*halves, constant(I32, order))
 
 
-def _paired(b, words):
+def _pair_words(b, words):
+    """Return 64 codes from words, two of each."""
     packed = machine.pack_bytes(b, *words)
     places = [i // 16 * 16 + i // 8 % 2 * 8 + i % 4 * 2 + i // 4 % 2 for i in range(64)]
     return machine.shuffle_bytes(b, packed, places)
 
 
-def narrowed(b, quad, zero_point):
-    """Four vectors of int32 plus `zero_point`, saturated, as 64 codes."""
+def narrow(b, quad, zero_point):
+    """Return four vectors of int32 plus `zero_point`, saturated, as 64 codes."""
     moved = splat(b, b.trunc(zero_point, I16), 2 * LANES)
     words = [machine.pack_words(b, *quad[i : i + 2]) for i in (0, 2)]
     packed = machine.pack_bytes(b, *[b.add(pair, moved) for pair in words])

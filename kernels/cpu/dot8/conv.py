@@ -1,13 +1,14 @@
-"""Depthwise convolution by the product of four bytes: those of 4 neighbours in a row.
+"""Depthwise convolution with the four-byte dot product, over 4 neighbours in a row.
 
-The image stays where it is. A line of addresses says where the pixels of a row are, and
-those outside are one border pixel; so a tile knows of no edge. It takes 64 channels of
-4 pixels, puts the four bytes of each channel together, and meets every output that they
-belong to in one product, with weights shifted by the distance of the two. At stride 1 a
-group of 4 pixels has two outputs of 3 taps, in each of two rows.
+The image stays where it is. A line of addresses says where the pixels of a row are; all
+pixels outside the image are one border pixel, so a tile needs no case for edges. A tile
+takes 64 channels of 4 pixels and puts the four bytes of each channel together. One
+product serves every output that these pixels belong to, with weights shifted by their
+distance. At stride 1 a group of 4 pixels has two outputs of 3 taps, in each of two
+rows.
 
-Blocks of channels are those of `blocks.py`. Weights of more than 8 bits are sums of
-several, each with kernel rows of its own.
+Weights of more than 8 bits are sums of several int8 weights, each with kernel rows of
+its own.
 """
 
 import numpy as np
@@ -34,11 +35,9 @@ from mdtensor.kernels.cpu.rounding.requantize import (
 )
 from mdtensor.kernels.cpu.vectors import address_of, keep
 
-# Blocks of channels of depthwise convolution, and how their constants lie.
-#
-# A block has 64 channels. Up to 32 that are left are a half block: vectors hold them
-# twice, for outputs in the left part of a row and in the right one. Where more are left,
-# the last block overlaps the one before.
+# Blocks of channels: 64 each. Up to 32 left-over channels are a half block, which
+# vectors hold twice: for outputs in the left part of a row and in the right part. If
+# more are left, the last block overlaps the block before.
 
 OFFSET = simd.PRODUCT.offset
 HAS_HALVES = simd.IS_WIDE
@@ -46,7 +45,7 @@ HAS_HALVES = simd.IS_WIDE
 
 @kernel
 def block_count(c):
-    """Blocks of c channels, a half one counted."""
+    """Return the number of blocks of c channels, with a half block counted."""
     return max(1, (c + BLOCK - 1) // BLOCK)
 
 
@@ -54,18 +53,18 @@ def block_count(c):
 # nothing (decision 0043).
 @kernel
 def is_half(c, i):
-    """Is block i of c channels a half one?"""
+    """Return whether block i of c channels is a half block."""
     return HAS_HALVES and 0 < c - BLOCK * i <= HALF
 
 
 @kernel
 def block_start(c, i):
-    """First channel of block i: the last one ends with the channels."""
+    """Return the first channel of block i; the last block ends with channel c - 1."""
     return max(0, min(BLOCK * i, c - (HALF if is_half(c, i) else BLOCK)))
 
 
 def lanes_of(values, i):
-    """values[c, ..] of block i as [64, ..], 0 where no channel is."""
+    """Return values[c, ..] of block i as [64, ..], with 0 for missing channels."""
     c, first = len(values), block_start(len(values), i)
     size = HALF if is_half(c, i) else BLOCK
     own = values[first : first + size]
@@ -75,7 +74,7 @@ def lanes_of(values, i):
 
 
 def parts_of(w):
-    """int8 arrays whose sum is w, as few as there can be."""
+    """Return as few int8 arrays as possible whose sum is w."""
     parts, rest = [], w.astype(np.int32)
     while rest.any() or not parts:
         part = np.clip(rest, -128, 127)
@@ -85,11 +84,12 @@ def parts_of(w):
 
 
 def pack_depthwise(w):
-    """w[c, kh, kw] as [block][part][kh][kw + 3][4][16][4], each block with its sums.
+    """Pack w[c, kh, kw] as [block][part][kh][kw + 3][4][16][4], with sums.
 
-    Vector i of a kernel row meets pixels that lie s = i + 1 - kw left of the output's
-    first pixel: its byte p holds tap p - s, or 0. Sums are int32 [4][16], of `OFFSET`
-    times all weights. Channels are those of a tile, see `conv_tile.group_of`.
+    Each block starts with its sums: int32 [4][16], `OFFSET` times the weights' sum.
+    Vector i of a kernel row is for pixels that lie s = i + 1 - kw left of the output's
+    first pixel: its byte p holds tap p - s, or 0. For the order of channels see
+    `conv_tile.group_of`.
 
     Args:
         w: integers [c, kh, kw] of DEPTHWISE_BITS.
@@ -99,14 +99,14 @@ def pack_depthwise(w):
     parts, blocks = parts_of(w), []
     sums = w.astype(np.int32).sum((1, 2), dtype=np.int32) * np.int32(OFFSET)
     for i in range(block_count(len(w))):
-        rows = [shifted_rows(lanes_of(part, i)) for part in parts]
+        rows = [shift_rows(lanes_of(part, i)) for part in parts]
         rows.append(in_tiles(lanes_of(sums[:, None], i)[None]).view(np.int8))
         blocks += [part.reshape(-1) for part in rows]
     return np.concatenate(blocks)
 
 
-def shifted_rows(w):
-    """w[64, kh, kw] of a block as [kh, kw + 3, 4, 16, 4], see `pack_depthwise`."""
+def shift_rows(w):
+    """Return w[64, kh, kw] of a block as [kh, kw + 3, 4, 16, 4]."""
     _, kh, kw = w.shape
     rows = np.zeros((kh, kw + GROUP - 1, BLOCK, GROUP), np.int8)
     for i in range(kw + GROUP - 1):
@@ -118,16 +118,17 @@ def shifted_rows(w):
 
 
 def in_tiles(values):
-    """[.., 64, n] as [.., 4, 16, n], in the order of a tile's channels."""
+    """Return [.., 64, n] as [.., 4, 16, n], in the order of a tile's channels."""
     split = values.reshape(*values.shape[:-2], QUAD, QUAD, QUAD, -1)
     return np.ascontiguousarray(np.swapaxes(split, -4, -3))
 
 
 @kernel
-def arranged(values, c, missing):
-    """[block][4][16] of values[c], in the order of a tile's channels.
+def arrange_channels(values, c, missing):
+    """Return values[c] as [block][4][16], in the order of a tile's channels.
 
-    Args: missing: what stands for a channel that does not exist.
+    Args:
+        missing: the value for missing channels.
     """
     found = np.empty(block_count(c) * BLOCK, values.dtype)
     lanes = np.full(BLOCK, missing, values.dtype)
@@ -143,10 +144,10 @@ def arranged(values, c, missing):
 
 
 @kernel
-def arranged_bias(packed, bias, c):
-    """int32 [block][4][16]: the bias of a block and what products leave out."""
+def arrange_bias(packed, bias, c):
+    """Return int32 [block][4][16]: the bias plus the sums of the products' offset."""
     size = len(packed) // block_count(c)
-    found = arranged(bias, c, 0)
+    found = arrange_channels(bias, c, 0)
     if OFFSET:
         for i in range(block_count(c)):
             sums = packed[(i + 1) * size - 4 * BLOCK : (i + 1) * size].view(np.int32)
@@ -156,18 +157,22 @@ def arranged_bias(packed, bias, c):
 
 
 im2col_pitch = conv.im2col_pitch
-im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8  # by masks
-#: Weights are bytes: there is no room for a multiple.
+# The wide version copies by masks.
+im2col_u8 = im2col.im2col_u8 if simd.IS_WIDE else conv.im2col_u8
+#: Weights are bytes, which have no room for a multiple.
 MOST_FACTOR = 0
 TAKES_EXCEPTIONS = True
-LINES = 1 << 16  # bytes of addresses that are found at once
-ROOM = 1 << 14  # bytes of the image that stay in the first cache for all blocks
-TWINS = simd.IS_WIDE  # are there registers for two rows of outputs?
+# Bytes of addresses that are found at once.
+LINES = 1 << 16
+# Bytes of the image that stay in the first cache for all blocks.
+ROOM = 1 << 14
+# Two rows of outputs need many registers.
+TWINS = simd.IS_WIDE
 
 
 @kernel
 def tile_of(window, kernel_rows, oy):
-    """(rows, pixels, taps, stride) of the tiles that start at output row oy."""
+    """Return (rows, pixels, taps, stride) of the tiles from output row oy on."""
     kh, kw, sh, sw = window.kernel_h, window.kernel_w, window.stride_h, window.stride_w
     dh, dw, oh, ow = window.dilation_h, window.dilation_w, window.out_h, window.out_w
     if not TWINS or dw != 1 or (kw != 3 and kw != 5) or sw > 2:
@@ -181,9 +186,11 @@ def tile_of(window, kernel_rows, oy):
 
 @kernel
 def tiles_at_once(window, rows, pixels, tiles):
-    """Tiles of a row that a block takes before the next one: at least 4, as calls cost.
+    """Return how many tiles of a row a block takes before the next block.
 
-    All of them, unless blocks share lines of the cache, as those of 96 channels do.
+    At least 4, because calls cost; all of them unless blocks share cache lines, as
+    blocks of 96 channels do.
+
     """
     c = window.channels
     if c < BLOCK or c % BLOCK == 0:
@@ -196,7 +203,7 @@ def tiles_at_once(window, rows, pixels, tiles):
 
 @kernel
 def line_width(window):
-    """Pixels of a line: all that a tile reads."""
+    """Return the pixels of a line: all that a tile reads."""
     kw, sw, dw, ow = window.kernel_w, window.stride_w, window.dilation_w, window.out_w
     taps = (kw + GROUP - 1) // GROUP * GROUP
     return (ow - 1) * sw + (taps - 1) * dw + 1 + GROUP
@@ -204,16 +211,17 @@ def line_width(window):
 
 @kernel
 def rows_at_once(window):
-    """Rows of outputs, an even number, whose lines are found together."""
+    """Return how many rows of outputs, an even number, find lines together."""
     kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
-    shared = (kh - 1) * dh  # lines that are found again for the next rows
+    # The next rows find these lines again.
+    shared = (kh - 1) * dh
     rows = max(LINES // (8 * line_width(window)) - shared, shared) // sh
     return max(2, min(rows, window.out_h + 1) // 2 * 2)
 
 
 @kernel
 def lines_of(window):
-    """Room for the lines of `rows_at_once`."""
+    """Allocate the lines of `rows_at_once`."""
     kh, sh, dh = window.kernel_h, window.stride_h, window.dilation_h
     rows = min(rows_at_once(window), window.out_h)
     count = (rows - 1) * sh + (kh - 1) * dh + 1
@@ -222,10 +230,10 @@ def lines_of(window):
 
 @kernel
 def find_lines(x, window, top, margins, lines):
-    """lines[i] = addresses of the pixels of row top + i, and of those left and right.
+    """Set lines[i] to the addresses of the pixels of row top + i, with borders.
 
-    A tile reads 64 bytes; the last pixels of few channels are read from `spare`.
-    margins: by `margins_of`.
+    A tile reads 64 bytes, so the last pixels of few channels come from `spare`.
+    margins: from `margins_of`.
     """
     border, spare = address_of(margins[0], 0), margins[1]
     h, w, c, left = window.height, window.width, window.channels, window.pad_left
@@ -252,7 +260,7 @@ def find_lines(x, window, top, margins, lines):
 
 @kernel
 def margins_of(x, window, x_zero_point):
-    """(a pixel of the border, the last 64 codes of the image and 0 behind them)."""
+    """Return (a border pixel, the last 64 codes of the image with 0 behind them)."""
     border = np.full(max(window.channels, BLOCK), x_zero_point, np.uint8)
     spare, size = (
         np.zeros(2 * BLOCK, np.uint8),
@@ -265,7 +273,7 @@ def margins_of(x, window, x_zero_point):
 
 @kernel(inline="always")
 def find_rows(line, pitch, count, size, table):
-    """table[i] = address of the line under kernel row i % count, for i < size.
+    """Set table[i] to the address of the line under kernel row i % count, i < size.
 
     Args: line, pitch: address of the first one, and bytes from one to the next.
     """
@@ -275,13 +283,13 @@ def find_rows(line, pitch, count, size, table):
 
 @kernel
 def kernel_rows_of(window, packed):
-    """Rows of all the parts that weights are the sum of."""
+    """Return the kernel rows of all parts of the weights."""
     size = len(packed) // block_count(window.channels)
     return (size // SHIFT - 1) // (window.kernel_w + GROUP - 1)
 
 
 def running(name, halves, epilogue):
-    """A kernel `name` that does `tiles_u8` of what `tile_of` gives."""
+    """Return a kernel `name` that runs `tiles_u8` for the results of `tile_of`."""
 
     def run(pixels, taps, stride, rows, job):
         if TWINS:
@@ -299,40 +307,40 @@ def running(name, halves, epilogue):
                 return tiles_u8(1, 2, 5, 2, halves, epilogue, job)
         return tiles_u8(1, 1, 0, 0, halves, epilogue, job)
 
-    # by this name callers in other processes find it
+    # Callers in other processes find the kernel by this name.
     run.__name__ = run.__qualname__ = name
     return kernel(run)
 
 
 run_tiles = running("run_tiles", 1, 0)
 run_excepting_tiles = running("run_excepting_tiles", 1, 1)
-run_certain_tiles = running("run_certain_tiles", 1, 2)
+run_exact_tiles = running("run_exact_tiles", 1, 2)
 run_halves = running("run_halves", 2, 0)
 run_excepting_halves = running("run_excepting_halves", 2, 1)
-run_certain_halves = running("run_certain_halves", 2, 2)
+run_exact_halves = running("run_exact_halves", 2, 2)
 
 
 @kernel(inline="always")
 def run_block(is_halved, epilogue, pixels, taps, stride, rows, job):
-    """Tiles of a block, up to one that integers decide, see `tiles_u8`."""
+    """Run tiles of a block, up to one that integers decide, see `tiles_u8`."""
     if HAS_HALVES and is_halved:
         if epilogue == 0:
             return run_halves(pixels, taps, stride, rows, job)
         if epilogue == 1:
             return run_excepting_halves(pixels, taps, stride, rows, job)
-        return run_certain_halves(pixels, taps, stride, rows, job)
+        return run_exact_halves(pixels, taps, stride, rows, job)
     if epilogue == 0:
         return run_tiles(pixels, taps, stride, rows, job)
     if epilogue == 1:
         return run_excepting_tiles(pixels, taps, stride, rows, job)
-    return run_certain_tiles(pixels, taps, stride, rows, job)
+    return run_exact_tiles(pixels, taps, stride, rows, job)
 
 
 @kernel
 def tiles_of(is_halved, ow, pixels, start, end):
-    """(first tile, end, outputs from the left half of vectors to the right one).
+    """Return (first tile, end, outputs from the left half to the right half).
 
-    Of the tiles start to end of whole blocks; half blocks have half as many.
+    These are the tiles start to end of whole blocks; half blocks have half as many.
     """
     if not is_halved:
         return start, end, 0
@@ -342,7 +350,7 @@ def tiles_of(is_halved, ow, pixels, start, end):
 
 @kernel
 def places_of(window, table, kernel_rows):
-    """Of a `Job`: lines (`table` by address), rows, taps, dilation and step."""
+    """Return fields of a `Job`: lines (`table` by address), rows, taps, and steps."""
     return (
         table,
         kernel_rows,
@@ -354,7 +362,7 @@ def places_of(window, table, kernel_rows):
 
 @kernel
 def depthwise_u8s8u8(
-    x, window, c, packed, bias, multiplier, limbs, exceptions,
+    x, window, c, packed, bias, multiplier, limbs, exception_sums,
     x_zero_point, zero_point, lo, hi, out,
 ):  # fmt: skip
     """out[y, x, c] = clamp(rhe((bias[c] + sum x[..] * w[c, ..]) * P/Q) + zp, lo, hi).
@@ -365,8 +373,7 @@ def depthwise_u8s8u8(
         packed: int8, by `pack_depthwise`.
         bias: int32 [c padded to 16], holds b - x_zero_point * sum of w[c].
         multiplier, limbs: float32 [c padded to 16], int64 [>= c, 8], from `rescale`.
-        exceptions: int32 [c padded to 16], from `exceptions.py`, or [0] if there are
-            channels with many.
+        exception_sums: int32 [c padded to 16], or [0] if a channel has several.
         out: uint8 [oh, ow, c], flat, written, must not alias `x`.
 
     Rounding: half to even (rhe) of the exact rational. Overflow: kh * kw <= 65,793.
@@ -374,17 +381,17 @@ def depthwise_u8s8u8(
     kh, sh, top = window.kernel_h, window.stride_h, window.pad_top
     oh, ow = window.out_h, window.out_w
     kernel_rows, blocks = kernel_rows_of(window, packed), block_count(c)
-    epilogue = epilogue_of(exceptions, c)
+    epilogue = epilogue_of(exception_sums, c)
     margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
     table, step = np.empty(kernel_rows + 2, np.int64), rows_at_once(window)
     offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
-    biases = arranged_bias(packed, bias, c)
-    scales, known = arranged(multiplier, c, 0), exceptions
+    biases = arrange_bias(packed, bias, c)
+    scales, known = arrange_channels(multiplier, c, 0), exception_sums
     if epilogue == 1:
-        known = arranged(exceptions, c, NONE)
+        known = arrange_channels(exception_sums, c, NONE)
     spill = np.empty(QUAD * BLOCK, np.int32)
-    rescale = multiplier, limbs, exceptions, zero_point, lo, hi
-    # no array is passed on in the loops, which would count references
+    rescale = multiplier, limbs, exception_sums, zero_point, lo, hi
+    # The loops do not pass arrays on, because that would count references.
     weights, size = address_of(packed, 0), len(packed) // blocks
     at = address_of(biases, 0), address_of(scales, 0), address_of(known, 0)
     line, pitch = address_of(lines, 0), 8 * lines.shape[1]
@@ -396,7 +403,8 @@ def depthwise_u8s8u8(
             find_lines(x, window, oy * sh - top, margins, lines)
         rows, pixels, taps, stride = tile_of(window, kernel_rows, oy)
         first_line = line + oy % step * sh * pitch
-        more = (rows - 1) * sh  # lines of the lower row of outputs alone
+        # Lines of the lower row of outputs alone.
+        more = (rows - 1) * sh
         find_rows(
             first_line, window.dilation_h * pitch, kh + more, kernel_rows + more, table
         )
@@ -454,7 +462,7 @@ def depthwise_u8s8s32(x, window, c, packed, bias, x_zero_point, out):
     kernel_rows, blocks = kernel_rows_of(window, packed), block_count(c)
     margins, lines = margins_of(x, window, x_zero_point), lines_of(window)
     table, step = np.empty(kernel_rows, np.int64), rows_at_once(window)
-    biases, stage = arranged_bias(packed, bias, c), np.empty(BLOCK, np.int32)
+    biases, stage = arrange_bias(packed, bias, c), np.empty(BLOCK, np.int32)
     pitch = 8 * lines.shape[1]
     places = places_of(window, address_of(table, 0), kernel_rows)
     for oy in range(oh):

@@ -1,7 +1,7 @@
-"""The tiles of depthwise convolution: neighbouring outputs of 64 channels.
+"""Tiles of depthwise convolution: neighbouring outputs of 64 channels, or of 32.
 
-Or of 32, then the right half of each vector is `ahead` outputs to the right of the left
-one. See `conv.py` for how pixels are found, and `blocks.py` for the layout of weights.
+With 32 channels the right half of each vector is `ahead` outputs to the right of the
+left half. `conv.py` says how pixels are found and how weights lie.
 """
 
 from typing import NamedTuple
@@ -15,19 +15,21 @@ from mdtensor.kernels.cpu.dot8 import simd
 from mdtensor.kernels.cpu.dot8.epilogue import EPILOGUES, QUAD, load_vectors
 from mdtensor.kernels.cpu.dot8.simd import BYTES, I32, I64, PRODUCT, S32, WORDS
 
-GROUP = 4  # pixels whose bytes share a dword
-BLOCK = 64  # channels of a tile
-HALF = BLOCK // 2  # or of one in halves
+# Pixels whose bytes share a dword.
+GROUP = 4
+# Channels of a tile, and of a tile in halves.
+BLOCK = 64
+HALF = BLOCK // 2
 SHIFT = 4 * BLOCK  # bytes of the weights of one tap's shift, for 64 channels
 PART = 4  # dwords of 128 bits
 
 
 class Job(NamedTuple):
-    """Where a row of tiles is, as values of LLVM; arrays by address.
+    """Place of a row of tiles, as LLVM values; arrays by address.
 
     Args:
         count, tile, last: how many tiles, the number of the first one, and the output
-            that the last one of a row starts with, which may overlap the one before.
+            that the last tile of a row starts with, which may overlap the tile before.
         ahead: outputs from the left half of vectors to the right one.
         lines: addresses of the lines of pixel addresses, one for each kernel row.
         rows, taps: of the kernel.
@@ -58,8 +60,8 @@ class Job(NamedTuple):
 FIELDS = len(Job._fields)
 
 
-def _interleaved(b, x, y, kind):
-    """Elements of x and y in turn, within 128 bits: of their lower and upper halves."""
+def _interleave(b, x, y, kind):
+    """Interleave elements of x and y within 128 bits: lower and upper halves."""
     x, y = b.bitcast(x, kind), b.bitcast(y, kind)
     size = kind.count // (kind.count * kind.element.width // 128)
     order = [i // 2 + kind.count * (i % 2) for i in range(size)]
@@ -74,19 +76,19 @@ def _interleaved(b, x, y, kind):
 
 
 def group_of(b, rows):
-    """4 pixels of 64 channels as 4 vectors of [channel][pixel].
+    """Return 4 pixels of 64 channels as 4 vectors of [channel][pixel].
 
     Vector k has channels 4 * k to 4 * k + 3 of every 16.
     """
-    pairs = [_interleaved(b, *rows[i : i + 2], BYTES) for i in (0, 2)]
+    pairs = [_interleave(b, *rows[i : i + 2], BYTES) for i in (0, 2)]
     found = []
     for first, second in zip(*pairs, strict=True):
-        found += _interleaved(b, first, second, WORDS)
+        found += _interleave(b, first, second, WORDS)
     return [PRODUCT.codes(b, b.bitcast(vector, BYTES)) for vector in found]
 
 
 def _load_pixel(b, job, halves, place):
-    """64 bytes of the pixel whose address is at `place`, or 32 of each half's."""
+    """Load 64 bytes of the pixel whose address is at `place`, or 32 of each half."""
     part = ir.VectorType(BYTES.element, BYTES.count // halves)
     ahead = b.mul(job.ahead, job.step)
     places = [place, b.add(place, ahead)][:halves]
@@ -95,13 +97,13 @@ def _load_pixel(b, job, halves, place):
 
 
 def _load_group(b, job, halves, place, step):
-    """The group whose first pixel's address is at `place`, and the next at a step."""
+    """Load the group of pixels whose addresses start at `place`, `step` apart."""
     places = [b.add(place, b.mul(step, I64(i))) for i in range(GROUP)]
     return group_of(b, [_load_pixel(b, job, halves, at) for at in places])
 
 
 def _add(b, sums, group, weights):
-    """sums + group * weights of one shift, 4 vectors each."""
+    """Return sums + group * weights of one shift, 4 vectors each."""
     found = []
     for k, (old, codes) in enumerate(zip(sums, group, strict=True)):
         packed = simd.load(b, b.add(weights, I64(64 * k)), BYTES)
@@ -110,14 +112,17 @@ def _add(b, sums, group, weights):
 
 
 def starts_of(taps, stride, pixels):
-    """First pixels of the groups of `pixels` outputs: 3 taps have one group each."""
+    """Return the first pixels of the groups of `pixels` outputs.
+
+    3 taps have one group each.
+    """
     reach = (pixels - 1) * stride + taps
     step = 2 if taps == 3 else GROUP
     return range(0, reach - GROUP + step, step)
 
 
 def shifts_of(taps, stride, pixels):
-    """(output, number of its group, pixels from the group's first to its own)."""
+    """Return (output, number of its group, distance of the output's first pixel)."""
     starts = starts_of(taps, stride, pixels)
     for p in range(pixels):
         own = [(g, p * stride - first) for g, first in enumerate(starts)]
@@ -128,7 +133,7 @@ def shifts_of(taps, stride, pixels):
 
 
 def _add_line(b, job, shape, line, weights, sums):
-    """`sums` of one row of outputs and one of the kernel; or of several, see `weights`.
+    """Add one kernel row to `sums` of one row of outputs, or of several rows.
 
     weights: address of a kernel row for each row of outputs, None where it has none.
     """
@@ -147,7 +152,7 @@ def _add_line(b, job, shape, line, weights, sums):
 
 
 def _add_any(b, job, halves, line, weights, sums):
-    """`sums` of one output, whatever its taps are: groups of 4 of them."""
+    """Add one kernel row of any length to `sums` of one output, in groups of 4 taps."""
     own = b.add(weights, b.mul(b.sub(job.taps, I64(1)), I64(SHIFT)))
 
     def add_group(g, sums):
@@ -160,7 +165,7 @@ def _add_any(b, job, halves, line, weights, sums):
 
 
 def _accumulate(b, shape, job, x):
-    """bias + taps, 4 vectors for each output of a tile, row-major."""
+    """Return bias + taps, 4 vectors for each output of a tile, row-major."""
     rows, pixels, taps, stride, halves = shape
     row_bytes = b.mul(b.add(job.taps, I64(GROUP - 1)), I64(SHIFT))
     start = load_vectors(b, job.bias, QUAD, S32) * (rows * pixels)
@@ -185,7 +190,7 @@ def _accumulate(b, shape, job, x):
 
 
 def _store_sums(b, quad, place):
-    """64 sums in the order of their channels."""
+    """Store 64 sums in the order of their channels."""
     part = [range(PART * i, PART * i + PART) for i in range(simd.LANES // PART)]
     for k, sums in enumerate(quad):
         for i, lanes in enumerate(part):
@@ -194,7 +199,7 @@ def _store_sums(b, quad, place):
 
 
 def _rows_of(b, job, pixels, count, out):
-    """Addresses of `count` outputs of a tile, row-major."""
+    """Return the addresses of `count` outputs of a tile, row-major."""
     for i in range(count):
         r, p = divmod(i, pixels)
         row = b.add(out, b.mul(job.row_pitch, I64(r)))
@@ -202,7 +207,7 @@ def _rows_of(b, job, pixels, count, out):
 
 
 def _each_tile(b, job, shape, tile):
-    """`tile(x, out)` for tiles side by side, until one says 1, as `advance` has it.
+    """Call `tile(x, out)` for tiles side by side, until one returns 1.
 
     x: bytes of a line before the tile's first pixel; out: of its first output.
     """
@@ -216,7 +221,7 @@ def _each_tile(b, job, shape, tile):
 
 
 def _store_codes(b, job, halves, codes, place, mask):
-    """64 codes of an output, or 32 of each half's, those that `mask` has."""
+    """Store the codes in `mask`: 64 of an output, or 32 of each half."""
     if halves == 1:
         simd.store_masked(b, codes, place, mask)
         return
@@ -230,7 +235,7 @@ def _store_codes(b, job, halves, codes, place, mask):
 # more (decision 0041).
 @intrinsic(prefer_literal=True)
 def tiles_u8(typingctx, rows, pixels, taps, stride, halves, epilogue, job):
-    """Tiles of `depthwise_u8s8u8` side by side, up to one that integers decide.
+    """Compute tiles of `depthwise_u8s8u8`, up to one that integers decide.
 
     Args:
         rows, pixels: literals; outputs of a tile, in 1 or 2 rows, `pixels` in each.
@@ -238,8 +243,8 @@ def tiles_u8(typingctx, rows, pixels, taps, stride, halves, epilogue, job):
             each tile. Two rows are of 3 by 3 taps, and of one stride on both axes.
         halves: literal, 2 if vectors hold 32 channels of two outputs, else 1.
         epilogue: literal, number of the epilogue, to which `offset` belongs.
-        job: as `Job`, then multiplier and exceptions (float32 and int32 [4][16]), mask
-            (a bit for each of 64 channels), offset, spill; arrays by address.
+        job: as `Job`, then multiplier and exception_sums (float32 and int32 [4][16]),
+            mask (a bit for each of 64 channels), offset, spill; arrays by address.
 
     Returns: 2 * tiles done, + 1 if integers decide lanes of the last one; then its sums
         are in `spill`, int32 [rows][pixels][64].
@@ -280,7 +285,7 @@ def tiles_u8(typingctx, rows, pixels, taps, stride, halves, epilogue, job):
 
 @intrinsic(prefer_literal=True)
 def tile_s32(typingctx, halves, job):
-    """The sums of output `tile`, int32 [64]; `halves` and `job` as in `tiles_u8`."""
+    """Store the sums of output `tile`, int32 [64]; arguments as in `tiles_u8`."""
     literals = vectors.literals(halves)
     if literals is None:
         return None
@@ -296,9 +301,9 @@ def tile_s32(typingctx, halves, job):
 
 @intrinsic
 def arrange(typingctx, source, target):
-    """target[4][16] = source[64], dwords as the vectors of a tile have their channels.
+    """Set target[4][16] = source[64], in the order of a tile's channels.
 
-    Arrays by address.
+    Arrays are addresses of dwords.
     """
 
     def emit(context, b, signature, arguments):

@@ -1,8 +1,8 @@
 """Elementwise kernels over activation codes, 64 at a time.
 
-Whole chunks run in one loop, up to one that has a lane near a tie: decision 0047. That
-one, and the last codes, are rounded as `epilogue.py` does: in float32, and by
-integers where a lane is near a tie.
+Whole chunks run in one loop, up to a chunk that has a lane near a tie (decision 0047).
+That chunk and the last codes are rounded in float32, and by integers in lanes near a
+tie.
 """
 
 import numpy as np
@@ -32,15 +32,15 @@ from mdtensor.kernels.cpu.rounding.multipliers import find_multipliers
 from mdtensor.kernels.cpu.rounding.requantize import ONE, certain_offset, offset_of
 from mdtensor.kernels.cpu.vectors import address_of
 
-#: Codes for which it pays to look for a multiplier of their products that needs no
-#: look at ties; what it may be multiplied by, so that int16 holds it times a code.
+#: From this many codes on, the search for an exact multiplier pays; and the factors
+#: that the search may use, so that int16 holds a factor times a code.
 MANY, MOST_FACTOR = 2048, 128
 MOST_PRODUCT, MOST_CODE = 255 * 255, 2**21
-#: Bits below a code of a sum in int32, at most and at least: a sum of two codes errs by
-#: less than 256 in the last one, so that few lanes are near a tie.
+#: Most and least fraction bits of a sum in int32. A sum of two codes errs by less than
+#: 256 units of the last bit, so that few lanes are near a tie.
 FINEST, COARSEST = 22, 14
 SUM_NEAR = 512
-#: The bits of the low half of a quotient that are zero near a tie: those of 8 and more.
+#: Bits of the low half of a quotient that are zero near a tie: the bits from 8 up.
 QUOTIENT_NEAR = 0xFFF8
 
 
@@ -48,7 +48,7 @@ QUOTIENT_NEAR = 0xFFF8
 def _settle_sums(
     near, first, a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out
 ):
-    """Exact sums for the lanes `near` of the chunk at `first`."""
+    """Compute exact sums for the lanes `near` of the chunk at `first`."""
     while near != 0:
         i = first + trailing_zeros(near)
         near &= near - 1
@@ -58,7 +58,8 @@ def _settle_sums(
         if guard >= requantize.HALF or abs(v) > requantize.SATURATED:
             out[i] = requantize.add_pair_u8(p, q, limbs, zero_point, lo, hi)
             continue
-        k = np.int32(np.floor(v))  # v is near k + 1/2, so one comparison decides
+        # v is near k + 1/2, so one comparison decides.
+        k = np.int32(np.floor(v))
         side = requantize.side_of_pair_tie(p, q, k, limbs)
         up = side > 0 or (side == 0 and (k & 1) != 0)
         out[i] = requantize.saturate_u8(k + up, zero_point, lo, hi)
@@ -66,7 +67,7 @@ def _settle_sums(
 
 @kernel
 def _number(limbs, first):
-    """The integer in 4 limbs, as float64."""
+    """Return the integer in 4 limbs as float64."""
     found = 0.0
     for i in range(3, -1, -1):
         found = found * 2.0**24 + limbs[first + i]
@@ -74,11 +75,11 @@ def _number(limbs, first):
 
 
 @kernel
-def _fixed(za, zb, limbs, guard, zero_point):
-    """(high, low, offset, shift, near) for `sum_chunks`; shift 0: it does not do.
+def _fixed_point(za, zb, limbs, guard, zero_point):
+    """Return (high, low, offset, shift, near) for `sum_chunks`; shift 0: unusable.
 
-    A sum is exact in float32, where `guard` is 0, and has many ties: they are rounded
-    there. It is too large for int32 with so many bits below a code, or is not.
+    If `guard` is 0, sums are exact in float32 and have many ties, so float32 rounds
+    them. Otherwise a sum may be too large for int32 with enough fraction bits.
     """
     q = _number(limbs, 8)
     p = _number(limbs, 0) / q, _number(limbs, 4) / q
@@ -108,7 +109,7 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
     low, high = limits(zero_point, lo, hi)
     limit = np.float32(np.float32(0.5) - np.float32(guard))
     scales = multipliers[0], multipliers[1]
-    fixed = _fixed(za, zb, limbs, guard, zero_point)
+    fixed = _fixed_point(za, zb, limbs, guard, zero_point)
     first = 0
     while first < len(out):
         x, y = address_of(a, first), address_of(b, first)
@@ -132,7 +133,7 @@ def add_u8u8u8(a, b, za, zb, multipliers, limbs, guard, zero_point, lo, hi, out)
 
 @kernel
 def _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    """Exact products for the lanes `near` of the chunk at `first`."""
+    """Compute exact products for the lanes `near` of the chunk at `first`."""
     while near != 0:
         i = first + trailing_zeros(near)
         near &= near - 1
@@ -145,7 +146,7 @@ def _settle(near, first, a, b, za, zb, multiplier, limbs, zero_point, lo, hi, ou
 
 @kernel
 def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
-    """`mul_u8u8u8` with b[c] for every pixel: a float32 scale for each channel."""
+    """Run `mul_u8u8u8` with b[c] for every pixel: a float32 scale per channel."""
     c = len(b)
     scales = np.empty(c + CHUNK, np.float32)
     for i in range(c):
@@ -171,10 +172,10 @@ def _mul_channels(a, b, za, zb, multiplier, limbs, zero_point, lo, hi, out):
 # A search of 1 us finds an exact multiplier, so that no product is tested for ties
 # (decision 0047).
 @kernel
-def _certain_products(a, b, size, za, zb, limbs, zero_point, lo, hi, out):
-    """The whole chunks of many products, if a multiplier needs no look at ties.
+def _exact_products(a, b, size, za, zb, limbs, zero_point, lo, hi, out):
+    """Run the whole chunks of many products, if there is an exact multiplier.
 
-    Returns: how many codes are done.
+    Returns: the number of finished codes.
     """
     ratios = np.array([_number(limbs[0], 0) / _number(limbs[0], 4)])
     if size < MANY or ratios[0] * MOST_PRODUCT > MOST_CODE:
@@ -206,7 +207,7 @@ def mul_u8u8u8(
         return
     low, high = limits(zero_point, lo, hi)
     is_exact = requantize.is_exact_in_float32(limbs, 0)
-    done = _certain_products(a, b, p * c, za, zb, limbs, zero_point, lo, hi, out)
+    done = _exact_products(a, b, p * c, za, zb, limbs, zero_point, lo, hi, out)
     for first in range(done, p * c, CHUNK):
         x, y = address_of(a, first), address_of(b, first)
         z, mask = address_of(out, first), lane_mask(p * c - first)
@@ -238,13 +239,13 @@ else:
 
 @kernel
 def _is_usual(scale):
-    """Do 1 / scale and every quotient below 512 have a normal float32?"""
+    """Return whether 1 / scale and quotients below 512 are normal float32."""
     return scale > 1e-30 and scale < 1e30
 
 
 @kernel
-def _divided(x, scale, zero_point, lo, hi):
-    """The code of a value near a tie: a float64 quotient cannot cross it."""
+def _divide(x, scale, zero_point, lo, hi):
+    """Return the code of a value near a tie: a float64 quotient cannot cross it."""
     rounded = np.int32(np.rint(np.float64(x) / np.float64(scale)))
     return requantize.saturate_u8(rounded, zero_point, lo, hi)
 
@@ -281,7 +282,7 @@ def quantize_f32u8(x, scale, zero_point, lo, hi, out):
         while near != 0:
             i = first + trailing_zeros(near)
             near &= near - 1
-            out[i] = _divided(x[i], scale, zero_point, lo, hi)
+            out[i] = _divide(x[i], scale, zero_point, lo, hi)
         for i in range(np.uintp(first), np.uintp(min(first + CHUNK, len(out)))):
             has_nan |= x[i] != x[i]
         first += CHUNK
@@ -312,4 +313,4 @@ def quantize_nchw_f32u8(x, c, pixels, cp, scale, zero_point, lo, hi, out):
             near &= near - 1
             j, i = lane // 16, first + lane % 16
             value = x[j * pixels + i]
-            out[i * cp + j] = _divided(value, scale, zero_point, lo, hi)
+            out[i * cp + j] = _divide(value, scale, zero_point, lo, hi)

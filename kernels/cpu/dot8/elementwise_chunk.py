@@ -1,9 +1,9 @@
-"""Chunks of an elementwise kernel: 64 codes, written and looked at for near ties.
+"""Chunks of elementwise kernels: 64 codes, with a test for lanes near a tie.
 
-Every intrinsic takes one tuple, its job; arrays are addresses. Those named `chunks` run
-over whole chunks, up to one that has a lane near a tie, and round by one addition in
-units finer than a code; those named `chunk` do one, of the codes that have a bit in
-`mask`, and say which lanes are near a tie.
+Every intrinsic takes one tuple, its job; arrays are addresses. Functions named `chunks`
+run over whole chunks, up to a chunk with a lane near a tie, and round by one addition
+in units finer than a code. Functions named `chunk` do one chunk, of the codes that have
+a bit in `mask`, and return which lanes are near a tie.
 """
 
 from functools import reduce
@@ -18,29 +18,29 @@ from mdtensor.kernels.cpu.dot8.float_epilogue import Rescaler
 from mdtensor.kernels.cpu.dot8.simd import BYTES, FLOATS, I8, I16, I32, I64, S32, WORDS
 
 CHUNK = 64
-#: Bits of the low one of the two numbers that a factor of a sum consists of.
+#: A factor of a sum consists of two numbers; the low one has this many bits.
 LOW_BITS = 15
-# Past every code, and ends of int32: the low half of the first one says "near a tie",
-# so that NaN, which becomes it, is looked at.
+# Beyond every code, and near the ends of int32. The low half of the first number is
+# near a tie, so that NaN, which becomes this number, is tested.
 BOTTOM, TOP = -(2.0**31), 2.0**31 - 2.0**7
-#: 1.5 * 2**23, around which float32 are integers, as bits.
+#: The bits of 1.5 * 2**23, around which float32 numbers are integers.
 MIDDLE_BITS = 0x4B400000
 
 
-def _limited(b, codes, lo, hi):
-    """64 codes between two."""
+def _limit(b, codes, lo, hi):
+    """Clamp 64 codes to lo .. hi."""
     low, high = (simd.splat(b, b.trunc(end, I8), CHUNK) for end in (lo, hi))
     return simd.smaller(b, simd.larger(b, codes, low), high)
 
 
 def _is_any(b, masks):
-    """i64: 1 if a lane of a mask is set."""
+    """Return an i64: 1 if a lane of a mask is set, else 0."""
     bits = b.bitcast(reduce(b.or_, masks), I16)
     return b.zext(b.icmp_unsigned("!=", bits, I16(0)), I64)
 
 
 def _ends_in(b, ints, bits):
-    """<16 x i1>: are those `bits` of a vector of int32 zero?"""
+    """Return <16 x i1>: whether the given bits of int32 lanes are zero."""
     return b.icmp_unsigned("==", b.and_(ints, bits), ir.Constant(S32, None))
 
 
@@ -48,7 +48,7 @@ def _ends_in(b, ints, bits):
 # ties (decision 0047).
 @intrinsic
 def sum_chunks(typingctx, job):
-    """out = clamp((x * p + y * q + offset) >> shift) for chunks of 64 codes, in int32.
+    """Compute out = clamp((x * p + y * q + offset) >> shift) in int32.
 
     Args: job: count; x, y, out; the high and the low parts of p and q, 16 bits each in
         32; offset, shift; near (the bits that are zero near a tie); lo, hi.
@@ -74,9 +74,9 @@ def sum_chunks(typingctx, job):
         def chunk(x, y, out):
             x, y = simd.load(b, x, BYTES), simd.load(b, y, BYTES)
             pairs = [simd.unpack(b, x, y, half) for half in (0, 1)]
-            totals = [total(words) for pair in pairs for words in _widened(b, pair)]
-            codes = simd.saturated(b, [b.ashr(v, shift) for v in totals])
-            simd.store(b, _limited(b, codes, lo, hi), out)
+            totals = [total(words) for pair in pairs for words in _widen(b, pair)]
+            codes = simd.saturate(b, [b.ashr(v, shift) for v in totals])
+            simd.store(b, _limit(b, codes, lo, hi), out)
             return _is_any(b, [_ends_in(b, v, near) for v in totals])
 
         return simd.advance(b, count, places, [I64(CHUNK)] * 3, chunk)
@@ -84,18 +84,18 @@ def sum_chunks(typingctx, job):
     return types.int64(types.Tuple([types.int64] * 11)), emit
 
 
-def _widened(b, codes):
-    """The bytes of each half of every 128 bits, as words."""
+def _widen(b, codes):
+    """Return the bytes of each half of every 128 bits as words."""
     zeros = ir.Constant(codes.type, None)
     return [b.bitcast(simd.unpack(b, codes, zeros, half), WORDS) for half in (0, 1)]
 
 
 @intrinsic
 def product_chunks(typingctx, job):
-    """out = clamp(rhe((x - za) * factor * (y - zb) * scale + zero_point)), 64 codes.
+    """Compute out = clamp(rhe((x - za) * factor * (y - zb) * scale + zero_point)).
 
-    Args: job: count; x, y, out; za, zb, factor; scale, offset, as `certain.py` has
-        them, so that no lane is to be looked at; lo, hi.
+    Args: job: count (chunks of 64 codes); x, y, out; za, zb, factor; scale, an exact
+        multiplier; offset; lo, hi.
     """
 
     def emit(context, b, signature, arguments):
@@ -116,14 +116,14 @@ def product_chunks(typingctx, job):
 
         def chunk(i, carried):
             places = [b.add(place, b.mul(i, I64(CHUNK))) for place in (x, y, out)]
-            operands = [_widened(b, simd.load(b, p, BYTES)) for p in places[:2]]
+            operands = [_widen(b, simd.load(b, p, BYTES)) for p in places[:2]]
             found = [
                 v for words in zip(*operands, strict=True) for v in products(*words)
             ]
             sums = [simd.multiply_add(b, v, scale, offset) for v in found]
             ints = [b.sub(b.bitcast(v, S32), middle) for v in sums]
-            codes = simd.saturated(b, ints)
-            simd.store(b, _limited(b, codes, lo, hi), places[2])
+            codes = simd.saturate(b, ints)
+            simd.store(b, _limit(b, codes, lo, hi), places[2])
             return carried
 
         simd.repeat(b, count, [], chunk)
@@ -136,7 +136,7 @@ def product_chunks(typingctx, job):
 
 @intrinsic
 def quantize_chunks(typingctx, job):
-    """out = clamp(high half of x * scale + offset) for chunks of 64 float32.
+    """Compute out = clamp(high half of x * scale + offset) for float32 chunks.
 
     Args: job: count; x, out; scale, offset, in units of 2**-16 of a code; near (the
         bits of the low half that are zero near a tie); lo, hi.
@@ -160,7 +160,7 @@ def quantize_chunks(typingctx, job):
         def chunk(x, out):
             found = [group(b.add(x, I64(64 * i))) for i in range(QUAD)]
             codes = simd.in_order(b, simd.high_codes(b, found))
-            simd.store(b, _limited(b, codes, lo, hi), out)
+            simd.store(b, _limit(b, codes, lo, hi), out)
             return _is_any(b, [_ends_in(b, v, near) for v in found])
 
         steps = [I64(4 * CHUNK), I64(CHUNK)]
@@ -172,7 +172,7 @@ def quantize_chunks(typingctx, job):
 
 
 def _load_ints(b, address, mask, zero_point):
-    """4 vectors of int32: the codes at `address` whose bit in `mask` is set, less z."""
+    """Load the codes whose bit in `mask` is set, less z, as 4 vectors of int32."""
     zero = simd.splat(b, b.trunc(zero_point, I32))
     vectors = []
     for i in range(QUAD):
@@ -184,13 +184,14 @@ def _load_ints(b, address, mask, zero_point):
 
 
 def _load_floats(b, address, mask, zero_point):
+    """Load codes as `_load_ints` does, as float32."""
     ints = _load_ints(b, address, mask, zero_point)
     return [b.sitofp(vector, FLOATS) for vector in ints]
 
 
 @intrinsic
 def scale_chunk(typingctx, job):
-    """out = clamp(rhe((x - za) * scale)) + zero_point for 64 codes.
+    """Compute out = clamp(rhe((x - za) * scale)) + zero_point for 64 codes.
 
     Args: job: x, za, scales (64 float32), low, high, zero_point, out, mask.
 
@@ -213,7 +214,7 @@ def scale_chunk(typingctx, job):
 
 @intrinsic
 def product_chunk(typingctx, job):
-    """out = clamp(rhe((x - za) * (y - zb) * scale)) + zero_point for 64 codes.
+    """Compute out = clamp(rhe((x - za) * (y - zb) * scale)) + zero_point, 64 codes.
 
     Args: job: x, y, za, zb, scale, low, high, zero_point, out, mask.
 
@@ -229,7 +230,7 @@ def product_chunk(typingctx, job):
             _load_floats(b, x, mask, za), _load_floats(b, y, mask, zb), strict=True
         )
         values = [b.fmul(b.fmul(p, q), scale) for p, q in pairs]
-        codes = rescaler.quad_codes(b, [rescaler.clamped(b, v) for v in values])
+        codes = rescaler.quad_codes(b, [rescaler.clamp(b, v) for v in values])
         simd.store_masked(b, codes, out, mask)
         return b.and_(rescaler.near_tie_bits(b), mask)
 
@@ -239,7 +240,7 @@ def product_chunk(typingctx, job):
 
 @intrinsic
 def sum_chunk(typingctx, job):
-    """out = clamp(rhe((x - za) * ma + (y - zb) * mb)) + zero_point for 64 codes.
+    """Compute out = clamp(rhe((x - za) * ma + (y - zb) * mb)) + zero_point, 64 codes.
 
     Args: job: x, y, za, zb, ma, mb, limit, low, high, zero_point, out, mask.
 
@@ -255,7 +256,7 @@ def sum_chunk(typingctx, job):
             _load_floats(b, x, mask, za), _load_floats(b, y, mask, zb), strict=True
         )
         values = [b.fadd(b.fmul(p, ma), b.fmul(q, mb)) for p, q in pairs]
-        codes = rescaler.quad_codes(b, [rescaler.clamped(b, v) for v in values])
+        codes = rescaler.quad_codes(b, [rescaler.clamp(b, v) for v in values])
         simd.store_masked(b, codes, out, mask)
         return b.and_(rescaler.near_tie_bits(b, limit), mask)
 
@@ -265,13 +266,13 @@ def sum_chunk(typingctx, job):
 
 @intrinsic
 def permute_chunks(typingctx, x, table, out, count, mask):
-    """`count` chunks of 64 codes, and then those of `mask`, through a table of 256."""
+    """Look up `count` chunks of 64 codes and the codes in `mask`, in 256 bytes."""
 
     def emit(context, b, signature, arguments):
         x, table, out, count, mask = arguments
         quarters = load_vectors(b, table, 4, BYTES)
 
-        def looked_up(codes):
+        def look_up(codes):
             halves = [
                 avx512.permute_pair(b, quarters[i], codes, quarters[i + 1])
                 for i in (0, 2)
@@ -282,28 +283,28 @@ def permute_chunks(typingctx, x, table, out, count, mask):
         def step(i, carried):
             offset = b.mul(i, I64(CHUNK))
             codes = simd.load(b, b.add(x, offset), BYTES)
-            simd.store(b, looked_up(codes), b.add(out, offset))
+            simd.store(b, look_up(codes), b.add(out, offset))
             return carried
 
         simd.repeat(b, count, [], step)
         rest = b.mul(count, I64(CHUNK))
         codes = simd.load_masked(b, b.add(x, rest), BYTES, mask)
-        simd.store_masked(b, looked_up(codes), b.add(out, rest), mask)
+        simd.store_masked(b, look_up(codes), b.add(out, rest), mask)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 5), emit
 
 
-def _scaled(b, rescaler, address, mask, inverse):
-    """16 float32 by address times 1 / scale, clamped; NaN counts as 0."""
+def _scale(b, rescaler, address, mask, inverse):
+    """Return 16 float32 at an address times 1 / scale, clamped; NaN counts as 0."""
     v = b.fmul(b.bitcast(simd.load_masked(b, address, S32, mask), FLOATS), inverse)
     v = b.select(b.fcmp_ordered("==", v, v), v, ir.Constant(FLOATS, None))
-    return rescaler.clamped(b, v)
+    return rescaler.clamp(b, v)
 
 
 @intrinsic
 def quantize_chunk(typingctx, job):
-    """out = clamp(rhe(x * inverse)) + zero_point for 64 float32.
+    """Compute out = clamp(rhe(x * inverse)) + zero_point for 64 float32.
 
     Args: job: x, inverse, low, high, zero_point, out, mask.
 
@@ -318,7 +319,7 @@ def quantize_chunk(typingctx, job):
         values = []
         for i in range(QUAD):
             bits = b.trunc(b.lshr(mask, I64(16 * i)), I16)
-            values.append(_scaled(b, rescaler, b.add(x, I64(64 * i)), bits, inverse))
+            values.append(_scale(b, rescaler, b.add(x, I64(64 * i)), bits, inverse))
         simd.store_masked(b, rescaler.quad_codes(b, values), out, mask)
         return b.and_(rescaler.near_tie_bits(b), mask)
 
@@ -328,10 +329,10 @@ def quantize_chunk(typingctx, job):
 
 @intrinsic(prefer_literal=True)
 def quantize_pixels(typingctx, channels, job):
-    """Codes [16][channels] of 16 pixels from `planes` <= channels planes of float32.
+    """Quantize 16 pixels from `planes` <= channels planes to [16][channels].
 
     Args:
-        channels: literal, 3 or 4. The planes that lack become zero_point.
+        channels: literal, 3 or 4. Missing planes become zero_point.
         job: x, pitch (bytes from plane to plane), planes, inverse, low, high,
             zero_point, out, mask (a bit each pixel), out_mask (a bit each code).
 
@@ -353,7 +354,7 @@ def quantize_pixels(typingctx, channels, job):
             bits = b.select(exists, b.trunc(mask, I16), I16(0))
             read = b.or_(read, b.shl(b.zext(bits, I64), I64(16 * i)))
             place = b.add(x, b.mul(pitch, I64(i)))
-            v = _scaled(b, rescaler, place, bits, inverse)
+            v = _scale(b, rescaler, place, bits, inverse)
             values.append(b.select(exists, v, zeros))
         codes = rescaler.quad_codes(b, values)
         count = 16 * shape[0]

@@ -1,6 +1,7 @@
 """The functions of `instructions.py` in vectors that every CPU has: slow, same bytes.
 
-So the kernels of this folder can be tested where their instructions are absent.
+They serve to test the kernels of this folder on CPUs without the instructions.
+
 Source: the operations of the Intel Intrinsics Guide and of the Arm manual.
 """
 
@@ -13,29 +14,32 @@ from mdtensor.kernels.cpu.dot8.plain import (
     maximum as maximum,
     minimum as minimum,
     multiply_pairs as multiply_pairs,
-    rounded,
+    round_even,
     rounding_rest as rounding_rest,
     store_masked as store_masked,
 )
 from mdtensor.kernels.cpu.vectors import I8, I32, I64, constant, permute
 
-LANE_DWORDS = 4  # of 128 bits
-UNFIT = -(2**31)  # what the conversion gives for a number that int32 lacks
+# Dwords of 128 bits.
+LANE_DWORDS = 4
+# Result of the conversion of a number outside int32.
+UNFIT = -(2**31)
 
 
 def _each(kind, value):
+    """Return a vector of `kind` with `value` in every lane."""
     return ir.Constant(kind, [value] * kind.count)
 
 
 def _part(b, x, j, extend):
-    """Byte j of every dword of x, extended to 32 bits."""
+    """Return byte j of every dword of x, extended to 32 bits."""
     kind = ir.VectorType(I32, x.type.count // 4)
     top = b.shl(b.bitcast(x, kind), _each(kind, 24 - 8 * j))
     return extend(top, _each(kind, 24))
 
 
 def _dot(b, sums, x, y, extend):
-    """sums[i] += sum over j < 4 of x[4i + j] * y[4i + j]; y is signed."""
+    """Return sums[i] + sum over j < 4 of x[4i + j] * y[4i + j]; y is signed."""
     for j in range(4):
         product = b.mul(_part(b, x, j, extend), _part(b, y, j, b.ashr))
         sums = b.add(sums, product)
@@ -43,7 +47,7 @@ def _dot(b, sums, x, y, extend):
 
 
 def dpbusd(b, sums, unsigned, signed):
-    """sums[i] += sum over j < 4 of unsigned[4i + j] * signed[4i + j]."""
+    """Return sums[i] + sum over j < 4 of unsigned[4i + j] * signed[4i + j]."""
     return _dot(b, sums, unsigned, signed, b.lshr)
 
 
@@ -51,29 +55,30 @@ usdot = dpbusd
 
 
 def sdot(b, sums, x, y):
-    """sums[i] += sum over j < 4 of x[4i + j] * y[4i + j], int8."""
+    """Return sums[i] + sum over j < 4 of x[4i + j] * y[4i + j], int8."""
     return _dot(b, sums, x, y, b.ashr)
 
 
 def to_int(b, x):
-    """Round float32 lanes half to even to int32; what does not fit is -2**31."""
-    whole = rounded(b, x)
+    """Round float32 lanes half to even to int32; out of range becomes -2**31."""
+    whole = round_even(b, x)
     fits = b.fcmp_ordered("<", whole, _each(FLOATS, 2.0**31))
     fits = b.and_(fits, b.fcmp_ordered(">=", whole, _each(FLOATS, -(2.0**31))))
     inside = b.select(fits, whole, _each(FLOATS, 0.0))
     return b.select(fits, b.fptosi(inside, S32), _each(S32, UNFIT))
 
 
-def _saturated(b, x, low, high):
+def _saturate(b, x, low, high):
+    """Clamp the lanes of x to low .. high."""
     kind = x.type
     x = b.select(b.icmp_signed("<", x, _each(kind, high)), x, _each(kind, high))
     return b.select(b.icmp_signed(">", x, _each(kind, low)), x, _each(kind, low))
 
 
-def _packed(b, x, y, low, high, kind):
-    """Lanes of x and y, saturated, then cut to half; 128 bits of each in turn."""
+def _pack(b, x, y, low, high, kind):
+    """Pack saturated lanes of x and y into half the bits, 128 bits of each in turn."""
     halves = ir.VectorType(kind.element, x.type.count)
-    x, y = (b.trunc(_saturated(b, z, low, high), halves) for z in (x, y))
+    x, y = (b.trunc(_saturate(b, z, low, high), halves) for z in (x, y))
     span = x.type.count // LANE_DWORDS
     order = [
         source * halves.count + span * lane + i
@@ -85,23 +90,23 @@ def _packed(b, x, y, low, high, kind):
 
 
 def pack_words(b, x, y):
-    """int32 lanes of x and y, saturated to int16, interleaved by 128-bit lanes."""
-    return _packed(b, x, y, -(2**15), 2**15 - 1, WORDS)
+    """Pack int32 lanes of x and y, saturated to int16, by 128-bit lanes in turn."""
+    return _pack(b, x, y, -(2**15), 2**15 - 1, WORDS)
 
 
 def pack_bytes(b, x, y):
-    """int16 lanes of x and y, saturated to uint8, interleaved by 128-bit lanes."""
-    return _packed(b, x, y, 0, 255, BYTES)
+    """Pack int16 lanes of x and y, saturated to uint8, by 128-bit lanes in turn."""
+    return _pack(b, x, y, 0, 255, BYTES)
 
 
 def permute_pair(b, x, order, y):
-    """Byte i of the result = byte order[i] % 128 of x and y in a row."""
+    """Return byte order[i] % 128 of x and y in a row, for each i."""
     both = constant(I32, range(2 * BYTES.count))
-    return _picked(b, b.shuffle_vector(x, y, both), order)
+    return _pick(b, b.shuffle_vector(x, y, both), order)
 
 
-def _picked(b, x, order):
-    """Byte i of the result = byte order[i] % count of x, through memory."""
+def _pick(b, x, order):
+    """Return byte order[i] % count of x for each i, through memory."""
     with b.goto_entry_block():
         place = b.alloca(x.type)
     b.store(x, place)
@@ -116,5 +121,5 @@ def _picked(b, x, order):
 
 
 def shuffle_bytes(b, x, order):
-    """Byte i of the result = byte order[i] of x, in the same 128-bit lane; constant."""
+    """Return byte order[i] of x in the same 128-bit lane; order is constant."""
     return permute(b, x, order)

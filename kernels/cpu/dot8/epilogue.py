@@ -1,9 +1,10 @@
 """Requantization of accumulator tiles: four vectors of int32 become 64 codes.
 
-out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi): by multipliers that are
-right but for a known sum of each channel (`exceptions.py`), or in fixed point with bits
-that say what is near a tie (`ties.py`; one tile of 24 vectors in 28 has such a lane). A
-tile with such a sum spills its accumulators, and `resolve` decides it.
+out = clamp(round_half_even(acc * P / Q) + zero_point, lo, hi). There are three ways: by
+exact multipliers; by multipliers that are right except for one known sum of each
+channel, its exception sum; or in fixed point with bits that show what is near a tie
+(one tile of 24 vectors in 28 has such a lane). A tile with such a sum spills its
+accumulators, and `resolve` decides it.
 """
 
 from functools import reduce
@@ -24,45 +25,47 @@ from mdtensor.kernels.cpu.rounding.requantize import NEAR, ONE, offset_of
 QUAD = 4
 
 
-class Certain:
-    """Codes by multipliers that round every sum right.
+class ExactMultiplier:
+    """Codes from multipliers that round every sum correctly.
 
-    offset: `certain_offset`, so that the low half of a float32 is the code.
+    `offset` is from `certain_offset`, so that the low half of a float32 is the code.
     """
 
     def __init__(self, b, offset):
         self.offset = simd.splat(b, offset)
 
     @staticmethod
-    def load(b, multiplier, exceptions, count):
-        """`count` vectors of multipliers by address."""
+    def load(b, multiplier, exception_sums, count):
+        """Load `count` vectors of multipliers from an address."""
         return load_vectors(b, multiplier, count, FLOATS)
 
-    def scaled(self, b, sums, multiplier):
-        """A vector whose low halves are codes, not yet saturated."""
+    def scale(self, b, sums, multiplier):
+        """Return a vector whose low halves are codes, not yet saturated."""
         y = simd.multiply_add(b, b.sitofp(sums, FLOATS), multiplier, self.offset)
         return b.bitcast(y, S32)
 
     def codes(self, b, quad, scales):
-        """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
+        """Return 64 codes of 4 accumulator vectors, ordered like `simd.high_codes`."""
         pairs = zip(quad, scales, strict=True)
-        return simd.low_codes(b, [self.scaled(b, *pair) for pair in pairs])
+        return simd.low_codes(b, [self.scale(b, *pair) for pair in pairs])
 
     def is_undecided(self, b):
-        """i1: no."""
+        """Return i1 0: exact multipliers decide every lane."""
         return I1(0)
 
 
-class Excepting(Certain):
-    """Also what all quads of a tile share: the lanes that no exception has met so far.
+class ExceptionSums(ExactMultiplier):
+    """Codes from multipliers that round all but one sum correctly.
 
-    Four masks, one for each vector of a quad, since each waits for itself of before.
+    All quads of a tile share four masks of lanes that did not hold an exception sum so
+    far. There is one mask for each vector of a quad, because each mask waits for its
+    last value.
     """
 
     @staticmethod
-    def load(b, multiplier, exceptions, count):
-        """`count` vectors of multipliers, each with one of exceptions, by address."""
-        kinds = (multiplier, FLOATS), (exceptions, S32)
+    def load(b, multiplier, exception_sums, count):
+        """Load `count` vectors of multipliers, each with its exception sums."""
+        kinds = (multiplier, FLOATS), (exception_sums, S32)
         pairs = [load_vectors(b, address, count, kind) for address, kind in kinds]
         return list(zip(*pairs, strict=True))
 
@@ -71,24 +74,24 @@ class Excepting(Certain):
         self.decided = [ir.Constant(ir.VectorType(I1, LANES), [1] * LANES)] * QUAD
 
     def codes(self, b, quad, scales):
-        """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
-        for i, (sums, (_, exceptions)) in enumerate(zip(quad, scales, strict=True)):
-            decided = b.icmp_signed("!=", sums, exceptions)
+        """Return 64 codes of 4 accumulator vectors, ordered like `simd.high_codes`."""
+        for i, (sums, (_, exception_sums)) in enumerate(zip(quad, scales, strict=True)):
+            decided = b.icmp_signed("!=", sums, exception_sums)
             self.decided[i] = b.and_(self.decided[i], decided)
         return super().codes(b, quad, [multiplier for multiplier, _ in scales])
 
     def is_undecided(self, b):
-        """i1: has an exception met a lane?"""
+        """Return an i1: whether a lane held an exception sum."""
         decided = reduce(b.and_, self.decided)
         return b.icmp_unsigned("!=", b.bitcast(decided, I16), I16(-1))
 
 
 class Rescaler:
-    """What all quads of a tile share: the least low half so far."""
+    """State that all quads of a tile share: the least low half so far."""
 
     @staticmethod
-    def load(b, multiplier, exceptions, count):
-        """`count` vectors of multipliers by address, times `ONE`."""
+    def load(b, multiplier, exception_sums, count):
+        """Load `count` vectors of multipliers, times `ONE`, from an address."""
         one = ir.Constant(FLOATS, [ONE] * LANES)
         return [b.fmul(v, one) for v in load_vectors(b, multiplier, count, FLOATS)]
 
@@ -96,52 +99,52 @@ class Rescaler:
         self.offset = simd.splat(b, offset)
         self.least = ir.Constant(WORDS, [-1] * WORDS.count)
 
-    def scaled(self, b, accumulator, multiplier):
-        """y of an accumulator vector; remembers its low halves."""
+    def scale(self, b, accumulator, multiplier):
+        """Return y of an accumulator vector, and remember its low halves."""
         v = b.sitofp(accumulator, FLOATS)
         y = simd.to_int(b, simd.multiply_add(b, v, multiplier, self.offset))
         self.least = simd.smaller(b, self.least, b.bitcast(y, WORDS))
         return y
 
     def codes(self, b, quad, scales):
-        """64 codes of 4 accumulator vectors, as `simd.high_codes` has them."""
+        """Return 64 codes of 4 accumulator vectors, ordered like `simd.high_codes`."""
         pairs = zip(quad, scales, strict=True)
-        return simd.high_codes(b, [self.scaled(b, *pair) for pair in pairs])
+        return simd.high_codes(b, [self.scale(b, *pair) for pair in pairs])
 
     def near_ties(self, b):
-        """i16: one bit for each dword lane in which a low half was near a tie."""
+        """Return an i16: a bit for each dword lane with a low half near a tie."""
         low = b.and_(b.bitcast(self.least, S32), ir.Constant(S32, [0xFFFF] * LANES))
         near = b.icmp_signed("<", low, ir.Constant(S32, [NEAR] * LANES))
         return b.bitcast(near, I16)
 
     def is_undecided(self, b):
-        """i1: was a lane near a tie?"""
+        """Return an i1: whether a lane was near a tie."""
         return b.icmp_unsigned("!=", self.near_ties(b), I16(0))
 
 
-#: By number, as kernels have them.
-EPILOGUES = Rescaler, Excepting, Certain
+#: Kernels select an epilogue by its index.
+EPILOGUES = Rescaler, ExceptionSums, ExactMultiplier
 
 
 @kernel
-def epilogue_of(exceptions, count):
-    """The number of the epilogue for that many channels."""
-    if len(exceptions) == 0:
+def epilogue_of(exception_sums, count):
+    """Return the number of the epilogue for that many channels."""
+    if len(exception_sums) == 0:
         return 0
     some = np.int32(0)
     for c in range(np.uintp(count)):
-        some |= exceptions[c] ^ np.int32(NONE)
+        some |= exception_sums[c] ^ np.int32(NONE)
     return 2 if some == 0 else 1
 
 
 def load_vectors(b, address, count, kind):
-    """`count` vectors of 16 lanes at `address`, one after the other."""
+    """Load `count` vectors of 16 lanes from `address`, one after the other."""
     return [simd.load(b, b.add(address, I64(64 * i)), kind) for i in range(count)]
 
 
 @intrinsic
 def near_tie_lanes(typingctx, sums, count, multiplier, offset):
-    """Which of 16 * count sums need integers: bit i for sum i; count <= 4.
+    """Find the sums that need integers: bit i for sum i of 16 * count; count <= 4.
 
     sums, multiplier: int32 and float32, by address.
     """
@@ -152,7 +155,7 @@ def near_tie_lanes(typingctx, sums, count, multiplier, offset):
         def lanes(i, found):
             rescaler, ahead = Rescaler(b, offset), b.mul(i, I64(64))
             (scale,) = Rescaler.load(b, b.add(multiplier, ahead), None, 1)
-            rescaler.scaled(b, simd.load(b, b.add(sums, ahead), S32), scale)
+            rescaler.scale(b, simd.load(b, b.add(sums, ahead), S32), scale)
             near = b.zext(rescaler.near_ties(b), I64)
             return [b.or_(found[0], b.shl(near, b.mul(i, I64(LANES))))]
 
@@ -162,18 +165,20 @@ def near_tie_lanes(typingctx, sums, count, multiplier, offset):
 
 
 @intrinsic
-def excepted_lanes(typingctx, sums, count, exceptions):
-    """Which of 16 * count sums are exceptions: bit i for sum i; count <= 4.
+def exception_lanes(typingctx, sums, count, exception_sums):
+    """Find the exception sums: bit i for sum i of 16 * count; count <= 4.
 
-    sums, exceptions: int32, by address.
+    sums, exception_sums: int32, by address.
     """
 
     def emit(context, b, signature, arguments):
-        sums, count, exceptions = arguments
+        sums, count, exception_sums = arguments
 
         def lanes(i, found):
             ahead = b.mul(i, I64(64))
-            pair = [simd.load(b, b.add(at, ahead), S32) for at in (sums, exceptions)]
+            pair = [
+                simd.load(b, b.add(at, ahead), S32) for at in (sums, exception_sums)
+            ]
             equal = b.bitcast(b.icmp_signed("==", *pair), I16)
             return [b.or_(found[0], b.shl(b.zext(equal, I64), b.mul(i, I64(LANES))))]
 
@@ -183,22 +188,22 @@ def excepted_lanes(typingctx, sums, count, exceptions):
 
 
 @kernel
-def undecided_lanes(sums, count, multiplier, exceptions, first, offset):
-    """Which of 16 * count sums need integers: bit i for sum i, of channel first + i."""
-    if len(exceptions):
-        return excepted_lanes(sums, count, vectors.address_of(exceptions, first))
+def lanes_to_decide(sums, count, multiplier, exception_sums, first, offset):
+    """Find the sums that need integers: bit i for sum i, of channel first + i."""
+    if len(exception_sums):
+        return exception_lanes(sums, count, vectors.address_of(exception_sums, first))
     return near_tie_lanes(sums, count, vectors.address_of(multiplier, first), offset)
 
 
 @kernel
 def lane_mask(left):
-    """One bit for each of the next 64 lanes that exist."""
+    """Return one bit for each of the next 64 lanes that exist."""
     return np.int64(-1) if left >= 64 else (np.int64(1) << left) - np.int64(1)
 
 
 @kernel
 def resolve(
-    spill, rows, width, n0, n, multiplier, limbs, exceptions,
+    spill, rows, width, n0, n, multiplier, limbs, exception_sums,
     zero_point, lo, hi, out, c0, ldc,
 ):  # fmt: skip
     """Decide exactly the lanes of a tile that need integers, and overwrite them.
@@ -214,7 +219,9 @@ def resolve(
             at, first = LANES * (row * width + v), n0 + LANES * v
             sums = vectors.address_of(spill, at)
             count = min(QUAD, width - v)
-            lanes = undecided_lanes(sums, count, multiplier, exceptions, first, offset)
+            lanes = lanes_to_decide(
+                sums, count, multiplier, exception_sums, first, offset
+            )
             while lanes != 0:
                 i = vectors.trailing_zeros(lanes)
                 lanes &= lanes - 1

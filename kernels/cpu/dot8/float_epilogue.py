@@ -1,7 +1,7 @@
 """Requantization of numbers in float32: four vectors become 64 codes.
 
-out = clamp(round_half_even(v) + zero_point, lo, hi); a bit for each lane that is near a
-tie, where integers decide.
+out = clamp(round_half_even(v) + zero_point, lo, hi). A bit for each lane shows what is
+near a tie, where integers decide.
 """
 
 import numpy as np
@@ -14,12 +14,12 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.vectors import trailing_zeros as trailing_zeros
 
 QUAD = 4
-# In 0 .. 255 |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
+# |v| stays below 256, so the float32 error is below 256 * 3.01 * 2**-24.
 NEAR_TIE = 2.0**-14
 
 
 class Rescaler:
-    """What all quads of a tile share: the limits as vectors, and the rests so far.
+    """State that all quads of a tile share: limits as vectors, and rests so far.
 
     `low` and `high` are lo - zero_point and hi - zero_point: clamping there is exact.
     """
@@ -30,27 +30,27 @@ class Rescaler:
         self.zero_point = zero_point
         self.rests = []
 
-    def clamped(self, b, v):
-        """v within the limits; NaN becomes the low one."""
+    def clamp(self, b, v):
+        """Return v within the limits; NaN becomes the low one."""
         return simd.minimum(b, simd.maximum(b, v, self.low), self.high)
 
-    def scaled(self, b, accumulator, multiplier):
-        """clamp(float32(acc) * multiplier)."""
-        return self.clamped(b, b.fmul(b.sitofp(accumulator, FLOATS), multiplier))
+    def scale(self, b, accumulator, multiplier):
+        """Return clamp(float32(acc) * multiplier)."""
+        return self.clamp(b, b.fmul(b.sitofp(accumulator, FLOATS), multiplier))
 
     def quad_codes(self, b, quad):
-        """64 codes of 4 clamped float32 vectors, in their order; keeps their rests."""
+        """Return 64 codes of 4 clamped float32 vectors in order; keep their rests."""
         self.rests += [simd.rounding_rest(b, v) for v in quad]
         ints = [simd.to_int(b, v) for v in quad]
-        return simd.narrowed(b, ints, self.zero_point)
+        return simd.narrow(b, ints, self.zero_point)
 
     def codes(self, b, quad, multipliers):
-        """64 codes of 4 accumulator vectors with their multipliers."""
+        """Return 64 codes of 4 accumulator vectors with their multipliers."""
         pairs = zip(quad, multipliers, strict=True)
-        return self.quad_codes(b, [self.scaled(b, *pair) for pair in pairs])
+        return self.quad_codes(b, [self.scale(b, *pair) for pair in pairs])
 
     def has_near_tie(self, b, limit=None):
-        """i1: does a rest exceed `limit` (1/2 - NEAR_TIE)?"""
+        """Return an i1: whether a rest exceeds `limit` (1/2 - NEAR_TIE)."""
         worst = ir.Constant(FLOATS, None)
         for rest in self.rests:
             worst = simd.larger_magnitude(b, worst, rest)
@@ -58,7 +58,7 @@ class Rescaler:
         return b.icmp_unsigned("!=", bits, I16(0))
 
     def near_tie_bits(self, b, limit=None):
-        """i64: one bit for each of the 64 lanes of the one quad that is near a tie."""
+        """Return an i64: a bit for each of the 64 lanes near a tie, for one quad."""
         slot = cgutils.alloca_once_value(b, I64(0))
         with b.if_then(self.has_near_tie(b, limit), likely=False):
             bits = I64(0)
@@ -71,12 +71,12 @@ class Rescaler:
 
 
 def exceeds(b, rest, limit=None):
-    """<16 x i1>: rest > limit; a rest this large is within NEAR_TIE of 1/2."""
+    """Return <16 x i1>: rest > limit, which means within NEAR_TIE of 1/2."""
     usual = ir.Constant(FLOATS, [0.5 - NEAR_TIE] * simd.LANES)
     return b.fcmp_ordered(">", rest, usual if limit is None else simd.splat(b, limit))
 
 
 @kernel
 def limits(zero_point, lo, hi):
-    """(lo - zero_point, hi - zero_point) as float32: clamping there is exact."""
+    """Return (lo - zero_point, hi - zero_point) as float32: clamping there is exact."""
     return np.float32(lo - zero_point), np.float32(hi - zero_point)

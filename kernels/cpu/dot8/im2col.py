@@ -1,4 +1,4 @@
-"""Rows for the matrix product: the pixels under the kernel, copied side by side."""
+"""im2col: the pixels under the kernel, copied side by side as rows of a product."""
 
 import numpy as np
 from llvmlite import ir
@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu.jit import kernel
 
 @intrinsic(prefer_literal=True)
 def copy_windows(typingctx, width, job):
-    """Kernel rows of `count` neighbouring outputs, one after the other.
+    """Copy the kernel rows of `count` neighbouring outputs side by side.
 
     Args:
         width: literal, 16 or 64: bytes copied for each row, `span` of them to stay.
@@ -48,14 +48,14 @@ def copy_windows(typingctx, width, job):
 
 @kernel
 def _copy(source, target, size):
-    """Copy `size` bytes and touch no other."""
+    """Copy `size` bytes without touching any other."""
     for i in range(0, size, 64):
         simd.copy_bytes(64, source + i, target + i, lane_mask(size - i))
 
 
 @kernel
 def inner_columns(window):
-    """(first, end) of the output columns whose whole kernel row lies in the image."""
+    """Return (first, end) of the output columns whose kernel rows need no padding."""
     w, kw = window.width, window.kernel_w
     stride, left = window.stride_w, window.pad_left
     first = (left + stride - 1) // stride
@@ -65,7 +65,7 @@ def inner_columns(window):
 
 @kernel
 def _copy_columns(x, window, part, columns, y, outside, pitch, target):
-    """The rows of output columns first .. end, tap by tap; `target` of the first."""
+    """Copy the rows of output columns first .. end, tap by tap."""
     h, w, c = window.height, window.width, window.channels
     kw, stride = window.kernel_w, window.stride_w
     first_channel, channels = part

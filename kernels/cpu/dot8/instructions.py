@@ -1,7 +1,8 @@
-"""The instructions that the kernels of this folder name, one function each.
+"""The instructions that the kernels of this folder use by name, one function each.
 
-`emulated.py` has the same functions for CPUs that lack them. The width of a vector is
-that of its type; those without a width in their names are of AVX-512.
+`emulated.py` has the same functions for CPUs that lack the instructions. The width of a
+vector comes from its type; instructions without a width in their names are of AVX-512.
+
 Source: Intel Intrinsics Guide; Arm Neon Intrinsics; LLVM `IntrinsicsX86.td` and
 `IntrinsicsAArch64.td`.
 """
@@ -20,29 +21,29 @@ CURRENT_ROUNDING = ir.Constant(I32, 4)
 
 
 def dpbusd(b, sums, unsigned, signed):
-    """sums[i] += sum over j < 4 of unsigned[4i + j] * signed[4i + j] (VNNI)."""
+    """Return sums[i] + sum over j < 4 of unsigned[4i + j] * signed[4i + j] (VNNI)."""
     name = f"llvm.x86.avx512.vpdpbusd.{32 * sums.type.count}"
     return call(b, name, sums.type, sums, unsigned, signed)
 
 
 def multiply_pairs(b, x, y):
-    """Lane i = x[2i] * y[2i] + x[2i + 1] * y[2i + 1]; int16 to int32, exact."""
+    """Return x[2i] * y[2i] + x[2i + 1] * y[2i + 1] in lane i; int16 to int32, exact."""
     return call(b, "llvm.x86.avx512.pmaddw.d.512", S32, x, y)
 
 
 def sdot(b, sums, x, y):
-    """sums[i] += sum over j < 4 of x[4i + j] * y[4i + j], int8 (NEON, 128 bits)."""
+    """Return sums[i] + sum over j < 4 of x[4i + j] * y[4i + j], int8 (NEON)."""
     return call(b, "llvm.aarch64.neon.sdot.v4i32.v16i8", sums.type, sums, x, y)
 
 
 def usdot(b, sums, unsigned, signed):
-    """As `dpbusd` (NEON with i8mm, 128 bits)."""
+    """Return the sums of `dpbusd` (NEON with i8mm, 128 bits)."""
     name = "llvm.aarch64.neon.usdot.v4i32.v16i8"
     return call(b, name, sums.type, sums, unsigned, signed)
 
 
 def load_masked(b, address, kind, mask):
-    """Lanes of `kind` at `address` whose bit in `mask` is set, else 0; never faults."""
+    """Load lanes of `kind` whose bit in `mask` is set, else 0; never fault."""
     bits = ir.VectorType(I1, kind.count)
     pointer = b.inttoptr(address, kind.as_pointer())
     name = f"llvm.masked.load.v{kind.count}i{kind.element.width}.p0"
@@ -60,12 +61,12 @@ def store_masked(b, value, address, mask):
 
 
 def minimum(b, x, y):
-    """min per float32 lane."""
+    """Return the minimum per float32 lane."""
     return call(b, "llvm.x86.avx512.min.ps.512", FLOATS, x, y, CURRENT_ROUNDING)
 
 
 def maximum(b, x, y):
-    """max per float32 lane."""
+    """Return the maximum per float32 lane."""
     return call(b, "llvm.x86.avx512.max.ps.512", FLOATS, x, y, CURRENT_ROUNDING)
 
 
@@ -76,35 +77,35 @@ def to_int(b, x):
 
 
 def rounding_rest(b, x):
-    """x - round_half_even(x) per float32 lane, exact."""
+    """Return x - round_half_even(x) per float32 lane, exact."""
     name = "llvm.x86.avx512.mask.reduce.ps.512"
     zeros = ir.Constant(FLOATS, None)
     return call(b, name, FLOATS, x, I32(0), zeros, ALL_LANES, CURRENT_ROUNDING)
 
 
 def larger_magnitude(b, x, y):
-    """max(|x|, |y|) per float32 lane."""
+    """Return max(|x|, |y|) per float32 lane."""
     name = "llvm.x86.avx512.mask.range.ps.512"
     zeros = ir.Constant(FLOATS, None)
     return call(b, name, FLOATS, x, y, I32(0b1011), zeros, ALL_LANES, CURRENT_ROUNDING)
 
 
 def pack_words(b, x, y):
-    """int32 lanes of x and y, saturated to int16, interleaved by 128-bit lanes."""
+    """Pack int32 lanes of x and y, saturated to int16, by 128-bit lanes in turn."""
     return call(b, "llvm.x86.avx512.packssdw.512", WORDS, x, y)
 
 
 def pack_bytes(b, x, y):
-    """int16 lanes of x and y, saturated to uint8, interleaved by 128-bit lanes."""
+    """Pack int16 lanes of x and y, saturated to uint8, by 128-bit lanes in turn."""
     return call(b, "llvm.x86.avx512.packuswb.512", BYTES, x, y)
 
 
 def permute_pair(b, x, order, y):
-    """Byte i of the result = byte order[i] % 128 of x and y in a row (AVX512_VBMI)."""
+    """Return byte order[i] % 128 of x and y in a row, for each i (AVX512_VBMI)."""
     return call(b, "llvm.x86.avx512.vpermi2var.qi.512", BYTES, x, order, y)
 
 
 def shuffle_bytes(b, x, order):
-    """Byte i of the result = byte order[i] of x, in the same 128-bit lane; constant."""
+    """Return byte order[i] of x in the same 128-bit lane; order is constant."""
     order = constant(I8, order)
     return call(b, "llvm.x86.avx512.pshuf.b.512", BYTES, x, order)

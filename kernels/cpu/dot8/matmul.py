@@ -1,10 +1,11 @@
-"""Matrix products by the product of four bytes: unsigned activations, signed weights.
+"""Matrix products with the four-byte dot product: unsigned codes, signed weights.
 
-The activations are read in place: four bytes of a row are broadcast to all lanes, so
-only the weights are packed. Columns go in panels of up to 6 vectors of 16, each
-computed in tiles of 24 accumulators; some hundred rows stay in the second cache while
-all panels pass over them. Where registers hold 4 accumulators only, every panel has 16
-columns and every tile 4 rows.
+Activations are read in place: four bytes of a row are broadcast to all lanes, so only
+weights are packed. Columns form panels of up to 6 vectors of 16, each computed in tiles
+of 24 accumulators. Some hundred rows stay in the second cache while all panels pass
+over them. If registers hold only 4 accumulators, every panel has 16 columns and every
+tile 4 rows.
+
 Source: GotoBLAS's panels; oneDNN's vpdpbusd layout [K/4][N][4].
 """
 
@@ -30,21 +31,26 @@ from mdtensor.kernels.cpu.rounding.requantize import (
     offset_of,
 )
 
-# Panels of packed weights: how the columns of a product lie in memory.
+# Panels of packed weights.
 
-HAS_ONE_SHAPE = TILE == 4  # of tiles; no other is compiled
-GROUP_BYTES = PRODUCT.packed_bytes  # of 4 weights of a column
-HEAD_BYTES = 4 if PRODUCT.offset else 0  # of a column: offset * sum of its weights
-DEEP = 40  # groups of k from which narrow panels pay: they stay in the first cache
-WIDEST = 6  # vectors of a panel of fewer
+# With few registers only one shape of tiles is compiled.
+HAS_ONE_SHAPE = TILE == 4
+# Bytes of 4 weights of a column.
+GROUP_BYTES = PRODUCT.packed_bytes
+# A column starts with offset * sum of its weights, if the product has an offset.
+HEAD_BYTES = 4 if PRODUCT.offset else 0
+# From this many groups of k on, narrow panels pay, since they stay in the first cache.
+DEEP = 40
+# Vectors of a panel of fewer groups.
+WIDEST = 6
 
 
 def packed_column_bytes(k):
-    """Bytes of a packed column of k weights."""
+    """Return the bytes of a packed column of k weights."""
     return HEAD_BYTES + GROUP_BYTES * ((k + 3) // 4)
 
 
-#: Columns of packed weights lie apart from those before only at multiples of this.
+#: Packed weights can be divided only at multiples of this many columns.
 PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 16 * WIDEST
 
 
@@ -52,7 +58,7 @@ PANEL_COLUMNS = 16 if HAS_ONE_SHAPE else 16 * WIDEST
 # than their products (decision 0042).
 @kernel
 def panel_width(first, count, k4):
-    """Vectors of 16 columns in the panel from vector `first` of `count` on."""
+    """Return the vectors of 16 columns in the panel from vector `first` on."""
     if HAS_ONE_SHAPE:
         return 1
     left = count - first
@@ -62,7 +68,7 @@ def panel_width(first, count, k4):
 
 
 def pack_s8(w):
-    """w[n, k] as panels [K/4][width][16][4]; K and the columns are padded with 0.
+    """Pack w[n, k] as panels [K/4][width][16][4]; K and columns padded with 0.
 
     `PRODUCT.pack` may change the last two axes. A panel starts with its heads, int32
     [width][16], if there are any.
@@ -89,27 +95,32 @@ def pack_s8(w):
     return np.concatenate(parts)
 
 
-#: Does `gemm_u8s8u8` compare sums with exceptions, where there are some?
+#: `gemm_u8s8u8` compares sums with exception sums.
 TAKES_EXCEPTIONS = True
-TALL = 9  # rows of a tile of 3 vectors, where one would be left behind tiles of 8
+# Rows of a tile of 3 vectors, if tiles of 8 rows would leave a single row.
+TALL = 9
 SPILL = 16 * (TILE if HAS_ONE_SHAPE else 3 * TALL)
-UNROLLED = 2  # steps of k: addresses of rows take an instruction each
-FEW = 4  # rows of the smaller tile of each width
-BLOCK = 1 << 18  # bytes of rows that stay in the second cache
-WHOLE = 120  # rows, a multiple of those of every tile
+# Steps of k at once, because the address of each row costs an instruction.
+UNROLLED = 2
+# Rows of the smaller tile of each width.
+FEW = 4
+# Bytes of rows that stay in the second cache.
+BLOCK = 1 << 18
+# A multiple of the rows of every tile.
+WHOLE = 120
 
 
 # Tiles hold 24 sums, which keep both product pipes of VNNI busy (decision 0041).
 @kernel
 def tile_rows(width):
-    """Rows of a tile: 24 accumulators, or 25."""
+    """Return the rows of a tile: 24 accumulators, or 25."""
     if HAS_ONE_SHAPE:
         return FEW
     return 5 if width == 5 else TILE // width
 
 
 def _accumulate(b, rows, width, a, lda, k4, packed, bias):
-    """bias[j] + sum over k of a[r, k] * w[k, j] as rows * width vectors, row-major."""
+    """Return bias[j] + sum over k of a[r, k] * w[k, j] as vectors, row-major."""
     starts = [b.add(a, b.mul(lda, I64(r))) for r in range(rows)]
     sums = load_vectors(b, bias, width, S32)
     if HEAD_BYTES:
@@ -121,7 +132,7 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
     def step(i, sums):
         line = b.add(packed, b.mul(i, I64(vector * width)))
         places = [b.add(line, I64(vector * v)) for v in range(width)]
-        weights = [PRODUCT.packed_at(b, place) for place in places]
+        weights = [PRODUCT.load_packed(b, place) for place in places]
         offset, results = b.mul(i, I64(4)), []
         for r in range(rows):
             codes = PRODUCT.codes_at(b, b.add(starts[r], offset))
@@ -142,7 +153,7 @@ def _accumulate(b, rows, width, a, lda, k4, packed, bias):
 
 
 def _bits(b, left, first, count):
-    """A bit for each column of vectors first .. first + count, of those that exist."""
+    """Return a bit for each existing column of vectors first .. first + count."""
     size = 16 * count
     rest = b.sub(left, I64(16 * first))
     rest = b.select(b.icmp_signed("<", rest, I64(0)), I64(0), rest)
@@ -152,7 +163,7 @@ def _bits(b, left, first, count):
 
 
 def _runs(rows, width):
-    """Fours of a tile's vectors, as runs (row, first, count) of neighbours in a row."""
+    """Return a tile's vectors in fours, as runs (row, first, count) within a row."""
     whole = [[(r, v, QUAD)] for r in range(rows) for v in range(0, width - 3, QUAD)]
     for bit in (2, 1):
         first, count = width // (2 * bit) * (2 * bit), QUAD // bit
@@ -162,7 +173,7 @@ def _runs(rows, width):
 
 
 def _store_runs(b, codes, runs, masks, ldc, out):
-    """16 codes of each vector of the runs, those that exist."""
+    """Store 16 codes of each vector of the runs, if they exist."""
     at = 0
     for r, first, count in runs:
         line = simd.slice_bytes(b, codes, at, 16 * count)
@@ -173,13 +184,13 @@ def _store_runs(b, codes, runs, masks, ldc, out):
 
 @intrinsic(prefer_literal=True)
 def tiles_u8(typingctx, rows, width, epilogue, job):
-    """Tiles of `gemm_u8s8u8`, one below the other, up to one that integers decide.
+    """Compute tiles of `gemm_u8s8u8` downwards, up to one that integers decide.
 
     Args:
         rows, width: literals; a tile has `rows` rows and 16 * `width` columns.
         epilogue: literal, number of the epilogue, to which `offset` belongs.
         job: count, a, lda, k4, packed, bias, ldc, left (columns), out, multiplier,
-            exceptions, offset, spill; arrays by address.
+            exception_sums, offset, spill; arrays by address.
 
     Returns: 2 * tiles done, + 1 if integers decide lanes of the last one; then its sums
         are in `spill`.
@@ -222,7 +233,7 @@ def tiles_u8(typingctx, rows, width, epilogue, job):
 
 @intrinsic(prefer_literal=True)
 def tiles_s32(typingctx, rows, width, job):
-    """As `tiles_u8` with the job up to `out`, where the sums go; `ldc` in bytes."""
+    """Store the int32 sums of tiles; the job ends with `out`; `ldc` in bytes."""
     shape = simd.literals(rows, width)
     if shape is None:
         return None
@@ -249,10 +260,10 @@ def tiles_s32(typingctx, rows, width, job):
 
 @kernel
 def next_tiles(full, m, row, end):
-    """(rows of a tile, first row, tiles, how far rows lie apart) from `row` to `end`.
+    """Return (rows of a tile, first row, tiles, row distance) from `row` to `end`.
 
-    Tiles overlap those before where they would pass row m; fewer than 4 rows in all are
-    done one by one, each by all rows of a tile.
+    A tile that would pass row m overlaps the tile before. Fewer than 4 rows in all are
+    computed one by one, each by all rows of a tile.
     """
     left = end - row
     if full == TALL - 1 and left > 1 and left % full == 1:
@@ -269,7 +280,7 @@ def next_tiles(full, m, row, end):
 
 
 def running(name, epilogue):
-    """A kernel `name` that does `tiles_u8` of a shape that `next_tiles` gives."""
+    """Return a kernel `name` that runs `tiles_u8` for the shapes of `next_tiles`."""
 
     def run(width, rows, job):
         if HAS_ONE_SHAPE:
@@ -298,29 +309,29 @@ def running(name, epilogue):
             return tiles_u8(24, 1, epilogue, job)
         return tiles_u8(4, 1, epilogue, job)
 
-    # by this name callers in other processes find it
+    # Callers in other processes find the kernel by this name.
     run.__name__ = run.__qualname__ = name
     return kernel(run)
 
 
 run_tiles = running("run_tiles", 0)
 run_excepting_tiles = running("run_excepting_tiles", 1)
-run_certain_tiles = running("run_certain_tiles", 2)
+run_exact_tiles = running("run_exact_tiles", 2)
 
 
 @kernel
 def run_any_tiles(epilogue, width, rows, job):
-    """The tiles of one of three epilogues."""
+    """Run the tiles with one of three epilogues."""
     if epilogue == 0:
         return run_tiles(width, rows, job)
     if epilogue == 1:
         return run_excepting_tiles(width, rows, job)
-    return run_certain_tiles(width, rows, job)
+    return run_exact_tiles(width, rows, job)
 
 
 @kernel
 def run_tiles_s32(width, rows, job):
-    """`tiles_s32` for a shape that `next_tiles` gives."""
+    """Run `tiles_s32` for a shape from `next_tiles`."""
     if HAS_ONE_SHAPE:
         return tiles_s32(4, 1, job)
     if width == 6:
@@ -340,13 +351,13 @@ def run_tiles_s32(width, rows, job):
 
 @kernel
 def block_rows(k):
-    """Rows that all panels pass over before the next ones."""
+    """Return how many rows all panels pass over before the next rows."""
     return max(1, BLOCK // max(k, 1) // WHOLE) * WHOLE
 
 
 @kernel
 def gemm_u8s8u8(
-    a, lda, m, k, packed, n, bias, multiplier, limbs, exceptions,
+    a, lda, m, k, packed, n, bias, multiplier, limbs, exception_sums,
     zero_point, lo, hi, out, ldc,
 ):  # fmt: skip
     """out[i, j] = clamp(rhe((bias[j] + sum_k a[i, k] * w[j, k]) * P/Q) + zp, lo, hi).
@@ -356,16 +367,15 @@ def gemm_u8s8u8(
         packed: int8, by `pack_s8`.
         bias: int32 [n padded to 16], holds b - x_zero_point * sum_k w[j, k].
         multiplier, limbs: float32 [n padded to 16], int64 [>= n, 8], from `rescale`.
-        exceptions: int32 [n padded to 16], from `exceptions.py`, or [0] if there are
-            channels with many.
-        zero_point, lo, hi: ints in 0 .. 255; output steps.
+        exception_sums: int32 [n padded to 16], or [0] if a channel has several.
+        zero_point, lo, hi: ints in 0 .. 255, output codes.
         out: uint8, row i starts at i * ldc, written, must not alias `a`.
 
     Rounding: half to even (rhe) of the exact rational. Overflow: k <= 65,793.
     """
     k4 = (k + 3) // 4
     column = HEAD_BYTES + GROUP_BYTES * k4
-    epilogue = epilogue_of(exceptions, n)
+    epilogue = epilogue_of(exception_sums, n)
     offset = certain_offset(zero_point) if epilogue else offset_of(zero_point)
     spill = np.empty(SPILL, np.int32)
     step, count = block_rows(k), (n + 15) // 16
@@ -377,7 +387,7 @@ def gemm_u8s8u8(
             weights = vectors.address_of(packed, 16 * v * column)
             biases = vectors.address_of(bias, 16 * v)
             scales = vectors.address_of(multiplier, 16 * v)
-            known = vectors.address_of(exceptions, 16 * v)
+            known = vectors.address_of(exception_sums, 16 * v)
             sums = vectors.address_of(spill, 0)
             row = start
             while row < end:
@@ -395,7 +405,7 @@ def gemm_u8s8u8(
                     if ended & 1:
                         at = (first - rows) * ldc
                         resolve(spill, rows, width, 16 * v, n, multiplier, limbs,
-                                exceptions, zero_point, lo, hi, out, at,
+                                exception_sums, zero_point, lo, hi, out, at,
                                 apart * ldc)  # fmt: skip
             v += width
     if lo > 0 or hi < 255:

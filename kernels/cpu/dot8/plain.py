@@ -1,6 +1,6 @@
-"""What kernels do beside products, in vectors that every CPU has.
+"""All vector functions but products, for CPUs without AVX-512.
 
-For CPUs without AVX-512: LLVM makes of them what registers of 128 or 256 bits allow.
+LLVM compiles them to registers of 128 or 256 bits.
 """
 
 from llvmlite import ir
@@ -21,54 +21,54 @@ from mdtensor.kernels.cpu.vectors import (
 
 
 def minimum(b, x, y):
-    """x < y ? x : y per float32 lane, so y where one is NaN."""
+    """Return x < y ? x : y per float32 lane, which is y if one is NaN."""
     return b.select(b.fcmp_ordered("<", x, y), x, y)
 
 
 def maximum(b, x, y):
-    """x > y ? x : y per float32 lane, so y where one is NaN."""
+    """Return x > y ? x : y per float32 lane, which is y if one is NaN."""
     return b.select(b.fcmp_ordered(">", x, y), x, y)
 
 
-def rounded(b, x):
-    """round_half_even(x) per float32 lane."""
+def round_even(b, x):
+    """Return round_half_even(x) per float32 lane."""
     return call(b, f"llvm.rint.v{LANES}f32", FLOATS, x)
 
 
 def to_int(b, x):
-    """Round float32 lanes half to even to int32, the nearest there is."""
+    """Round float32 lanes half to even to int32, saturated."""
     name = f"llvm.fptosi.sat.v{LANES}i32.v{LANES}f32"
-    return call(b, name, S32, rounded(b, x))
+    return call(b, name, S32, round_even(b, x))
 
 
 def rounding_rest(b, x):
-    """x - round_half_even(x) per float32 lane, exact."""
-    return b.fsub(x, rounded(b, x))
+    """Return x - round_half_even(x) per float32 lane, exact."""
+    return b.fsub(x, round_even(b, x))
 
 
 def larger_magnitude(b, x, y):
-    """max(|x|, |y|) per float32 lane."""
+    """Return max(|x|, |y|) per float32 lane."""
     x, y = (call(b, f"llvm.fabs.v{LANES}f32", FLOATS, z) for z in (x, y))
     return maximum(b, x, y)
 
 
 def high_codes(b, quad):
-    """64 codes, the high halves of 4 vectors of int32, saturated.
+    """Return 64 codes, the saturated high halves of 4 vectors of int32.
 
-    128 bits of them are a dword of codes of each vector.
+    128 bits of the result hold a dword of codes of each vector.
     """
     half = ir.Constant(S32, [16] * LANES)
-    return saturated(b, [b.ashr(v, half) for v in quad])
+    return saturate(b, [b.ashr(v, half) for v in quad])
 
 
 def low_codes(b, quad):
-    """As `high_codes`, of the low halves."""
+    """Return 64 codes from the low halves, as `high_codes` does."""
     half = ir.Constant(S32, [16] * LANES)
-    return saturated(b, [b.ashr(b.shl(v, half), half) for v in quad])
+    return saturate(b, [b.ashr(b.shl(v, half), half) for v in quad])
 
 
-def saturated(b, quad):
-    """64 codes of 4 vectors of int32; 128 bits of them are a dword of each vector."""
+def saturate(b, quad):
+    """Return 64 codes of 4 vectors of int32; 128 bits hold a dword of each."""
     low, high = ir.Constant(S32, None), ir.Constant(S32, [255] * LANES)
     quad = [call(b, "llvm.smax.v16i32", S32, v, low) for v in quad]
     quad = [call(b, "llvm.smin.v16i32", S32, v, high) for v in quad]
@@ -78,7 +78,7 @@ def saturated(b, quad):
 
 
 def multiply_pairs(b, x, y):
-    """Lane i = x[2i] * y[2i] + x[2i + 1] * y[2i + 1]; int16 to int32, exact."""
+    """Return x[2i] * y[2i] + x[2i + 1] * y[2i + 1] in lane i; int16 to int32, exact."""
     x, y = b.bitcast(x, S32), b.bitcast(y, S32)
     half = ir.Constant(S32, [16] * LANES)
     high = b.mul(b.ashr(x, half), b.ashr(y, half))
@@ -86,15 +86,15 @@ def multiply_pairs(b, x, y):
     return b.add(b.mul(*low), high)
 
 
-def narrowed(b, quad, zero_point):
-    """Four vectors of int32 plus `zero_point`, all in 0 .. 255, as 64 codes."""
+def narrow(b, quad, zero_point):
+    """Return four vectors of int32 plus `zero_point`, all in 0 .. 255, as 64 codes."""
     moved = splat(b, b.trunc(zero_point, I32), LANES)
     part = ir.VectorType(I8, LANES)
     return concat(b, *[b.trunc(b.add(ints, moved), part) for ints in quad])
 
 
 def load_masked(b, address, kind, mask):
-    """The first lanes of `kind` at `address`, as many as `mask` has bits, else 0."""
+    """Load the first lanes of `kind`, as many as `mask` has bits, else 0."""
     with b.goto_entry_block():
         place = b.alloca(kind)
     with b.if_else(_is_all(b, mask), likely=True) as (all_lanes, some):
@@ -123,11 +123,12 @@ def store_masked(b, value, address, mask):
 
 
 def _is_all(b, mask):
+    """Return whether `mask` has a bit for every lane."""
     return b.icmp_signed("==", mask, ir.Constant(mask.type, -1))
 
 
 def _copy(b, element, source, target, mask):
-    """Elements from address to address, one for each bit of `mask`, lowest first."""
+    """Copy elements between addresses, one per bit of `mask`, lowest first."""
     count = b.ctpop(mask)
     count = count if count.type == I64 else b.zext(count, I64)
 

@@ -1,13 +1,13 @@
-"""How a CPU multiplies codes by weights, four of each to a sum of 32 bits.
+"""Products of codes with weights, four of each to a sum of 32 bits.
 
-A kernel takes its operands through the one product that fits the CPU:
+A kernel prepares its operands through the one product that fits the CPU:
 
     add         sums[i] += sum over j < 4 of codes[4i + j] * weights[4i + j]
     codes       uint8 codes, as `add` wants them
     codes_at    the same 4 codes in all lanes, by address
     weights     int8 weights, as `add` wants them
     pack        weights [.., 16, 4] as they lie in memory, `packed_bytes` for 4 of them
-    packed_at   a vector of those
+    load_packed   a vector of those
 
 `add` may count every code less `offset`: then a sum starts at offset * sum(weights).
 """
@@ -35,7 +35,7 @@ machine = emulated if isa.IS_EMULATED else instructions
 # The product is an object that kernels take, so that four ISAs share one source
 # (decision 0034).
 class MixedBytes:
-    """One instruction for uint8 by int8 in registers of `lanes` dwords.
+    """The product of uint8 by int8 in one instruction, in registers of `lanes` dwords.
 
     Args:
         dot: the instruction.
@@ -49,21 +49,27 @@ class MixedBytes:
         self._dot, self._lanes = dot, lanes
 
     def codes(self, b, x):
+        """Return codes as `add` takes them."""
         return x
 
     def codes_at(self, b, address):
+        """Load 4 codes from an address into all lanes."""
         return b.bitcast(splat(b, load(b, address, I32), LANES), BYTES)
 
     def weights(self, b, x):
+        """Return weights as `add` takes them."""
         return x
 
     def pack(self, groups):
+        """Pack weights [.., 16, 4] for memory."""
         return groups
 
-    def packed_at(self, b, address):
+    def load_packed(self, b, address):
+        """Load a vector of packed weights."""
         return load(b, address, BYTES)
 
     def add(self, b, sums, codes, weights):
+        """Return sums plus the products of codes and weights."""
         lanes = self._lanes
         parts = [
             self._dot(
@@ -76,44 +82,52 @@ class MixedBytes:
 
 
 class SignedBytes(MixedBytes):
-    """One instruction for int8 by int8: codes less 128, which flips their top bit."""
+    """The product of int8 by int8 in one instruction; codes less 128."""
 
     offset = 128
 
     def codes(self, b, x):
+        """Return codes less 128, which flips their top bit."""
         return b.xor(x, ir.Constant(BYTES, [I8(128)] * BYTES.count))
 
     def codes_at(self, b, address):
-        # before the broadcast: LLVM for x86 hangs on xor of a broadcast vector
+        # The xor comes before the broadcast, because LLVM for x86 hangs on the reverse.
+        """Load 4 codes, less 128, from an address into all lanes."""
         codes = b.xor(load(b, address, I32), I32(0x80808080))
         return b.bitcast(splat(b, codes, LANES), BYTES)
 
 
 class Words:
-    """Two instructions for int16 by int16, of even and of odd bytes."""
+    """The product of int16 by int16 in two instructions, for even and odd bytes."""
 
     offset = 0
     packed_bytes = 8
 
     def codes(self, b, x):
+        """Return the even and the odd codes as words."""
         words = b.bitcast(x, WORDS)
         return b.and_(words, _each(0xFF)), b.lshr(words, _each(8))
 
     def codes_at(self, b, address):
+        """Load 4 codes from an address into all lanes, as words."""
         return self.codes(b, splat(b, load(b, address, I32), LANES))
 
     def weights(self, b, x):
+        """Return the even and the odd weights as words."""
         words = b.bitcast(x, WORDS)
         return b.ashr(b.shl(words, _each(8)), _each(8)), b.ashr(words, _each(8))
 
     def pack(self, groups):
+        """Pack weights [.., 16, 4] for memory."""
         halves = [groups[..., first::2].astype(np.int16) for first in (0, 1)]
         return np.stack(halves, axis=-3)
 
-    def packed_at(self, b, address):
+    def load_packed(self, b, address):
+        """Load a vector of packed weights."""
         return load(b, address, WORDS), load(b, b.add(address, I64(64)), WORDS)
 
     def add(self, b, sums, codes, weights):
+        """Return sums plus the products of codes and weights."""
         for pair in zip(codes, weights, strict=True):
             sums = b.add(sums, machine.multiply_pairs(b, *pair))
         return sums
@@ -124,7 +138,7 @@ def _each(value):
 
 
 def fitting(runway, features):
-    """The product of a runway."""
+    """Return the product for an ISA."""
     if runway == "vnni":
         return MixedBytes(machine.dpbusd, 16)
     if runway == "avx512":

@@ -13,7 +13,7 @@ from mdtensor.kernels.cpu.jit import kernel
 from mdtensor.kernels.cpu.rounding import requantize
 
 LINE = 64
-# byte p of every dword counts in sum p
+# Byte p of every dword counts in sum p.
 PICK = tuple(
     ir.Constant(BYTES, [I8(int(i % 4 == p)) for i in range(LINE)]) for p in range(4)
 )
@@ -21,7 +21,7 @@ PICK = tuple(
 
 @intrinsic
 def sum_lines(typingctx, x, pitch, count, mask, out):
-    """out[i] = sum over `count` lines of byte i; int32 [64], by address.
+    """Set out[i] = sum over `count` lines of byte i; int32 [64], by address.
 
     `mask` has one bit per byte of a line that may be read.
     """
@@ -50,7 +50,7 @@ def sum_lines(typingctx, x, pitch, count, mask, out):
 
 @intrinsic
 def requantize_chunk(typingctx, job):
-    """out = clamp(rhe((sums - offset) * scale)) + zero_point for 64 int32.
+    """Compute out = clamp(rhe((sums - offset) * scale)) + zero_point for 64 int32.
 
     Args: job: sums, offset, scale, low, high, zero_point, out, mask.
 

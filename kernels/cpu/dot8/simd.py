@@ -1,7 +1,7 @@
-"""Vectors of 16 lanes for numba intrinsics, on the CPU that this process has.
+"""Vectors of 16 lanes for numba intrinsics, on the CPU of this process.
 
-They join the functions of `cpu/vectors.py`, which fit every width, and those of
-`avx512.py` or `plain.py`.
+This module joins the functions of `cpu/vectors.py`, which fit every width, and the
+functions of `avx512.py` or `plain.py`.
 """
 
 from llvmlite import ir
@@ -37,9 +37,9 @@ from mdtensor.kernels.cpu.vectors import (
     store as store,
 )
 
-#: Are there 32 registers of 512 bits? Else there are as many bits as in 8 of them.
+#: True with 32 registers of 512 bits; otherwise there are as many bits as in 8 of them.
 IS_WIDE = isa.DOT_RUNWAY in ("avx512", "vnni")
-#: Accumulators that the registers hold, with the operands.
+#: Accumulators that fit the registers next to the operands.
 TILE = 24 if IS_WIDE else 4
 
 _family = avx512 if IS_WIDE else plain
@@ -48,39 +48,39 @@ maximum = _family.maximum
 to_int = _family.to_int
 rounding_rest = _family.rounding_rest
 larger_magnitude = _family.larger_magnitude
-narrowed = _family.narrowed
+narrow = _family.narrow
 high_codes = _family.high_codes
 low_codes = _family.low_codes
 load_masked = _family.load_masked
 store_masked = _family.store_masked
 multiply_pairs = _family.multiply_pairs
-saturated = _family.saturated
+saturate = _family.saturate
 
 
 def splat(b, scalar, lanes=LANES):
-    """Every lane = scalar."""
+    """Return a vector with `scalar` in every lane."""
     return vectors.splat(b, scalar, lanes)
 
 
 def multiply_add(b, x, y, z):
-    """x * y + z per float32 lane, rounded once."""
+    """Return x * y + z per float32 lane, rounded once."""
     return call(b, f"llvm.fma.v{LANES}f32", FLOATS, x, y, z)
 
 
 def smaller(b, x, y):
-    """min per unsigned integer lane."""
+    """Return the minimum per unsigned integer lane."""
     kind = x.type
     return call(b, f"llvm.umin.v{kind.count}i{kind.element.width}", kind, x, y)
 
 
 def larger(b, x, y):
-    """max per unsigned integer lane."""
+    """Return the maximum per unsigned integer lane."""
     kind = x.type
     return call(b, f"llvm.umax.v{kind.count}i{kind.element.width}", kind, x, y)
 
 
 def unpack(b, x, y, half):
-    """Elements of x and y in turn, of one half, 0 or 1, of every 128 bits of each."""
+    """Interleave elements of x and y from one half, 0 or 1, of every 128 bits."""
     count, size = x.type.count, 64 // x.type.element.width
     places = [i for i in range(count) if i // size % 2 == half]
     order = [place for i in places for place in (i, count + i)]
@@ -88,7 +88,7 @@ def unpack(b, x, y, half):
 
 
 def align_stack(b):
-    """Let vectors that registers cannot hold lie in one line of the cache each.
+    """Align the stack, so that spilled vectors do not cross cache lines.
 
     LLVM aligns the stack of a function only where a variable asks for it in advance.
     """
@@ -100,14 +100,14 @@ def align_stack(b):
 
 
 def in_order(b, codes):
-    """64 codes of 4 vectors, as `high_codes` has them, vector by vector."""
+    """Return 64 codes of 4 vectors, vector by vector, from `high_codes`."""
     order = [4 * (i % 4) + i // 4 for i in range(LANES)]
     return b.bitcast(permute(b, b.bitcast(codes, S32), order), BYTES)
 
 
 @intrinsic(prefer_literal=True)
 def copy_bytes(typingctx, width, source, target, mask):
-    """Copy those of `width` (a literal) bytes whose bit in `mask` is set."""
+    """Copy the bytes whose bit in `mask` is set, of `width` (a literal) bytes."""
     shape = literals(width)
     if shape is None:
         return None

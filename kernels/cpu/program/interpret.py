@@ -1,10 +1,10 @@
-"""Carry out one step of a Program: slice the buffers, call the kernel.
+"""Functions that run one step of a Program: slice the buffers, call the kernel.
 
-Every function takes (steps, i, x, y, out, scratch, constants): the number of a step in
-an array of records (see `record.STEP`) and uint8 1-D buffers. `x` and `y` are the
-inputs (the same one twice if there is one), `constants` holds the step's arrays at the
-offsets of the record. No addresses: under NUMBA_DISABLE_JIT=1 a wrong offset is an
-IndexError, never a stray write.
+Each takes (steps, i, x, y, out, scratch, constants): an array of records (see
+`record.STEP`), the number of a step, and uint8 1-D buffers. `x` and `y` are the inputs,
+the same buffer twice if there is one input. `constants` holds the arrays of the step at
+the offsets in the record. Addresses do not occur: under NUMBA_DISABLE_JIT=1 a wrong
+offset raises IndexError instead of writing elsewhere.
 """
 
 from functools import cache
@@ -34,26 +34,28 @@ quantize_f32u8 = kernel_set.HOST.quantize_f32u8
 quantize_nchw_f32u8 = kernel_set.HOST.quantize_nchw_f32u8
 
 ALIGN = 64
-SLACK = 64  # readable bytes behind every input
+# Kernels read whole vectors, so this many bytes behind every input are readable.
+SLACK = 64
 
-# kinds are plain ints: compiled code holds them as constants
+# Kinds are plain ints, so that compiled code holds them as constants.
 CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
 QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
 MOVE, TAKE, CONCAT = range(11, 14)
 
-# Functions take the array of steps and a number, not the record: numba needs 2.6 us to
-# unpack a record that Python passes, which is more than a small step takes.
+# Functions take the array of steps and a number, because numba needs 2.6 us to unpack a
+# record that Python passes: more than a small step takes.
 
 
 @kernel
 def _part(constants, offset, size):
+    """Return a slice of the constants."""
     return constants[np.uintp(offset) : np.uintp(offset + size)]
 
 
 @kernel
-def _exceptions(step, constants, group):
-    """Return the exception sums of a group; none where their place is 0."""
-    # the weights lie at 0, so no exception sums do
+def _exception_sums(step, constants, group):
+    """Return the exception sums of a group, empty if their place is 0."""
+    # The weights lie at 0, so exception sums never do.
     size = 4 * step.padded_columns if step.exception_sums else 0
     place = step.exception_sums + group * size
     return _part(constants, place, size).view(np.int32)
@@ -85,9 +87,9 @@ def _strip(w, first, rows):
 
 @kernel
 def _operand(step, group, image, first, rows, x, scratch):
-    """The activations of a product: x itself, or its im2col in scratch.
+    """Return the activations of a product: x itself, or im2col in scratch.
 
-    In place, `first` and `rows` count pixels; x without slack is copied at its end.
+    For x itself, `first` and `rows` count pixels; the end of x without slack is copied.
     """
     window = window_of(step)
     c, channels = window.channels, window.channels // step.groups
@@ -108,10 +110,10 @@ def _operand(step, group, image, first, rows, x, scratch):
 
 @kernel
 def convolve(steps, i, x, y, out, scratch, constants):
-    """Convolution as a matrix product.
+    """Run a convolution as a matrix product.
 
-    strip = 0: the pixels of x are the rows; without slack behind x its last rows go
-    through scratch. Else im2col of `strip` output lines at a time.
+    strip = 0: the pixels of x are the rows. Without slack behind x its last rows go
+    through scratch. Otherwise: im2col of `strip` output lines at a time.
     """
     step = steps[i]
     window = window_of(step)
@@ -145,14 +147,19 @@ def convolve(steps, i, x, y, out, scratch, constants):
                 *(a, lda, m, k, packed, n, bias),
                 *(_multipliers(step, constants, g, padded),),
                 *(_limbs(step, constants, g, padded),),
-                *(_exceptions(step, constants, g), step.zero_point, step.lo, step.hi),
+                *(
+                    _exception_sums(step, constants, g),
+                    step.zero_point,
+                    step.lo,
+                    step.hi,
+                ),
                 *(out[np.uintp(at) :], ldc),
             )
 
 
 @kernel
 def convolve_depthwise(steps, i, x, y, out, scratch, constants):
-    """Depthwise convolution."""
+    """Run a depthwise convolution."""
     step = steps[i]
     window = window_of(step)
     c, padded = window.channels, step.padded_columns
@@ -169,7 +176,7 @@ def convolve_depthwise(steps, i, x, y, out, scratch, constants):
         depthwise_u8s8u8(
             *(source, window, c, packed, bias),
             *(_multipliers(step, constants, 0, padded),),
-            *(_limbs(step, constants, 0, padded), _exceptions(step, constants, 0)),
+            *(_limbs(step, constants, 0, padded), _exception_sums(step, constants, 0)),
             *(step.x_zero_point, step.zero_point, step.lo, step.hi),
             *(out[np.uintp(image * outputs) :],),
         )
@@ -177,11 +184,13 @@ def convolve_depthwise(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def look_up(steps, i, x, y, out, scratch, constants):
+    """Run a Lookup."""
     lookup_u8(x, constants[:256], out)
 
 
 @kernel
 def add(steps, i, x, y, out, scratch, constants):
+    """Run an Add."""
     step = steps[i]
     multipliers = _part(constants, step.multipliers, 8).view(np.float32)
     limbs = _part(constants, step.limbs, 96).view(np.int64)
@@ -194,6 +203,7 @@ def add(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def multiply(steps, i, x, y, out, scratch, constants):
+    """Run a Mul."""
     step = steps[i]
     pixels, c, has_factors = step.pixels, step.channels, step.has_factors != 0
     multiplier = _multipliers(step, constants, 0, 1)
@@ -211,6 +221,7 @@ def multiply(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def mean(steps, i, x, y, out, scratch, constants):
+    """Run a Mean."""
     step = steps[i]
     pixels, c = step.pixels, step.channels
     multiplier = _multipliers(step, constants, 0, 1)
@@ -226,6 +237,7 @@ def mean(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def max_pool(steps, i, x, y, out, scratch, constants):
+    """Run a MaxPool."""
     step = steps[i]
     window = window_of(step)
     size = window.height * window.width * window.channels
@@ -238,6 +250,7 @@ def max_pool(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def avg_pool(steps, i, x, y, out, scratch, constants):
+    """Run an AvgPool."""
     step = steps[i]
     window = window_of(step)
     size = window.height * window.width * window.channels
@@ -256,6 +269,7 @@ def avg_pool(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def quantize(steps, i, x, y, out, scratch, constants):
+    """Run a Quantize."""
     step = steps[i]
     scale = constants[:8].view(np.float64)[0]
     values = x[: np.uintp(step.elements * 4)].view(np.float32)
@@ -264,6 +278,7 @@ def quantize(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def quantize_nchw(steps, i, x, y, out, scratch, constants):
+    """Run a Quantize of channels first."""
     step = steps[i]
     images, c, pixels = step.images, step.channels, step.pixels
     padded = step.out_channels
@@ -279,18 +294,21 @@ def quantize_nchw(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def dequantize(steps, i, x, y, out, scratch, constants):
+    """Run a Dequantize."""
     scale = constants[:8].view(np.float64)[0]
     dequantize_u8f32(x, scale, steps[i].x_zero_point, out.view(np.float32))
 
 
 @kernel
 def move(steps, i, x, y, out, scratch, constants):
+    """Run a Move."""
     step = steps[i]
     move_u8(x, step.start, step.lengths, step.jumps, step.run, out)
 
 
 @kernel
 def take(steps, i, x, y, out, scratch, constants):
+    """Run a Take."""
     step = steps[i]
     count = step.indices
     places = constants[: np.uintp(count * 16)].view(np.int64).reshape((count, 2))
@@ -299,6 +317,7 @@ def take(steps, i, x, y, out, scratch, constants):
 
 @kernel
 def concat(steps, i, x, y, out, scratch, constants):
+    """Run a Concat."""
     step = steps[i]
     concat_u8(x, y, step.outer, step.x_run, step.y_run, out)
 
@@ -313,19 +332,19 @@ INVOKE = (
 # ISA's process (decision 0037).
 @cache
 def invokers(name):
-    """`INVOKE` with the kernels of the runway `name`, compiled as they are called."""
+    """Return `INVOKE` with the kernels of the ISA `name`, compiled on first use."""
     if name == kernel_set.HOST.name:
         return INVOKE
     names = globals() | vars(kernel_set.kernels(name))
-    names[_operand.__name__] = _bound(_operand, name, names)
-    return tuple(_bound(function, name, names) for function in INVOKE)
+    names[_operand.__name__] = _rebind(_operand, name, names)
+    return tuple(_rebind(function, name, names) for function in INVOKE)
 
 
-def _bound(function, name, names):
-    """`function` with other values of the global names that it reads.
+def _rebind(function, name, names):
+    """Return `function` with other values for the global names that it reads.
 
-    Its own name is another than in a process of that runway, whose code in the cache
-    calls functions of this module, which are not those of this process.
+    It gets a new name, because cached code of a process with that ISA calls functions
+    of this module that differ from the functions of this process.
     """
     plain = getattr(function, "py_func", function)
     bound = FunctionType(plain.__code__, names, f"{plain.__name__}_on_{name}")

@@ -1,9 +1,9 @@
-"""Layers of float32 activations, their weights packed once.
+"""Layers on float32 activations with weights that are packed once.
 
     out[..., j] = bias[j] + sum_k x[..., k] * w[j, k]    as in `float_matmul.py`
 
-A linear layer is called with float32 [..., k] of any strides and gives new float32
-[..., n]; a convolution is one for each group of channels, of what its window sees.
+A linear layer maps float32 [..., k] with any strides to new float32 [..., n]. A
+convolution is one linear layer per group of channels, on im2col columns.
 """
 
 import math
@@ -17,7 +17,9 @@ from mdtensor.kernels.numpy.conv import windows
 
 
 class Layer:
-    """A layer; a subclass sets `_kernel`, and `_weights` as that takes them.
+    """A layer; subclasses set `_kernel`, and `_weights` as that kernel takes them.
+
+    It uses the ISA of the context that makes it.
 
     It is of the runway that is chosen where it is made.
     """
@@ -31,6 +33,7 @@ class Layer:
         self._bias = padded_rows(np.asarray(given, np.float32))
 
     def __call__(self, x):
+        """Return the result for x as a new array."""
         assert x.dtype == np.float32 and x.shape[-1] == self.k, "float32 [..., k]"
         rows = np.ascontiguousarray(x).reshape(-1)
         m = math.prod(x.shape[:-1])
@@ -47,32 +50,33 @@ class Layer:
 
     @property
     def _act(self):
+        """Return the kernel."""
         return getattr(self.on, self._kernel)
 
     @property
     def kernel(self):
-        """Name of the kernel that does the work."""
+        """Return the name of the kernel that does the work."""
         return self._act.__name__
 
     @property
     def runway(self):
-        """Runway of that kernel."""
+        """Return the ISA of that kernel."""
         return kernel_set.runway_of(self._act)
 
     @property
     def bytes(self):
-        """Bytes of the weights, scales and zeros included."""
+        """Return the bytes of the weights, with scales and zeros."""
         return sum(
             part.nbytes for part in self._weights if isinstance(part, np.ndarray)
         )
 
     def macs(self, shape):
-        """Multiply-accumulates of one call."""
+        """Return the multiply-accumulates of one call."""
         return math.prod(shape) * self.n
 
 
 class Linear(Layer):
-    """Weights float32 [n, k], any strides."""
+    """A linear layer with weights float32 [n, k], any strides."""
 
     _kernel = "gemm_f32f32f32"
 
@@ -82,7 +86,7 @@ class Linear(Layer):
 
 
 class LinearS8(Layer):
-    """Weights scale * (code - zero), rounded once.
+    """A linear layer with weights scale * (code - zero), rounded once.
 
     Args:
         codes: int8 [n, k].
@@ -98,7 +102,7 @@ class LinearS8(Layer):
 
 
 class LinearU4(Layer):
-    """As `LinearS8`, codes of 0 to 15.
+    """A linear layer like `LinearS8`, with codes of 0 to 15.
 
     Args:
         pairs: uint8 [n, ceil(k / 2)], the even code in the low nibble.
@@ -115,10 +119,12 @@ class LinearU4(Layer):
 
 
 class Conv2d:
-    """y[n, o, i, j] = bias[o] + sum_k x[n, c, i s + p d, j s + q d] * w[o, k].
+    """A convolution of float32 images.
 
-    k counts p, then q, then the channel c of a group, which is the order of the sum.
-    Called with float32 [n, c, h, w] of any strides; gives new float32 [n, o, oh, ow].
+        y[n, o, i, j] = bias[o] + sum_k x[n, c, i s + p d, j s + q d] * w[o, k]
+
+    k counts p, then q, then the channel c of a group; the sum has that order. A call
+    takes float32 [n, c, h, w] with any strides and returns new float32 [n, o, oh, ow].
 
     Args:
         layers: a `Layer` for each group of channels, all alike.
@@ -131,12 +137,14 @@ class Conv2d:
         self._stride, self._padding, self._dilation = stride, padding, dilation
 
     def __call__(self, x):
+        """Return the convolution of x as a new array."""
         seen = self._columns(x)
         n, oh, ow = seen.shape[:3]
         depth = seen.shape[-1] // len(self.layers)
         width = self.layers[0].n
         y = np.empty((n, len(self.layers) * width, oh, ow), np.float32)
-        for image, target in zip(seen, y, strict=True):  # one image's columns at a time
+        # The columns of one image at a time bound the memory.
+        for image, target in zip(seen, y, strict=True):
             for group, layer in enumerate(self.layers):
                 part = image[..., group * depth : (group + 1) * depth]
                 found = layer(part.reshape(oh * ow, layer.k))
@@ -146,7 +154,7 @@ class Conv2d:
         return y
 
     def _columns(self, x):
-        """A view [n, oh, ow, kh, kw, c]: what each position of the window sees."""
+        """Return a view [n, oh, ow, kh, kw, c] of the pixels under the window."""
         top, left, bottom, right = self._padding
         n, c, height, width = x.shape
         fill = np.zeros if any(self._padding) else np.empty
@@ -158,20 +166,20 @@ class Conv2d:
 
     @property
     def kernel(self):
-        """Name of the kernel that does the work."""
+        """Return the name of the kernel that does the work."""
         return self.layers[0].kernel
 
     @property
     def runway(self):
-        """Runway of that kernel."""
+        """Return the ISA of that kernel."""
         return self.layers[0].runway
 
     @property
     def bytes(self):
-        """Bytes of the weights, scales and zeros included."""
+        """Return the bytes of the weights, with scales and zeros."""
         return sum(layer.bytes for layer in self.layers)
 
     def macs(self, shape):
-        """Multiply-accumulates of one call."""
+        """Return the multiply-accumulates of one call."""
         n, oh, ow = self._columns(np.broadcast_to(np.float32(0), shape)).shape[:3]
         return n * oh * ow * sum(layer.k * layer.n for layer in self.layers)

@@ -1,4 +1,4 @@
-"""Products of codes with weights, as steps: convolutions and linear layers.
+"""Steps for products of codes with weights: convolutions and linear layers.
 
 See `steps.py` for codes, ratios and clamps.
 """
@@ -20,26 +20,33 @@ from mdtensor.kernels.cpu.rounding.multipliers import (
 )
 from mdtensor.kernels.rescale import rescale
 
-#: Fields of the record that `Conv2d` finds while it packs its constants.
+#: Fields of the record that `Conv2d` sets while it packs its constants.
 PLACES = "weights", "weight_bytes", "bias", "multipliers", "limbs", "exception_sums"
-STRIP_BYTES = 1 << 16  # an im2col strip stays in the first cache levels
+# An im2col strip of this size stays in the first cache levels.
+STRIP_BYTES = 1 << 16
 
 
-def padded_groups(array, groups, n, padded, value=0):
-    """The rows of `array`, each group of n padded with `value`."""
+def pad_groups(array, groups, n, padded, value=0):
+    """Return the rows of `array` with each group of n padded by `value`."""
     wide = np.full((groups, padded, *array.shape[1:]), value, array.dtype)
     wide[:, :n] = array.reshape(groups, n, *array.shape[1:])
     return wide
 
 
 def product_constants(weight, bias, ratios, zero_point):
-    """(weight, bias, multiplier, limbs, exceptions): what a kernel rounds sums by."""
+    """Return the constants by which a kernel rounds sums.
+
+    They are (weight, bias, multiplier, limbs, exception sums).
+    """
     known = kernel_set.CHOSEN.get().PRODUCTS_TAKE_EXCEPTIONS
     return weight, bias, *scales_of(weight, bias, ratios, zero_point, known)
 
 
 def depthwise_constants(weight, bias, ratios, zero_point):
-    """As `product_constants`; without limbs, which are 0, if `multiples` has some."""
+    """Return constants as `product_constants` does, for depthwise kernels.
+
+    If `multiples` finds some, limbs are 0, since no sum needs integers.
+    """
     on, given = kernel_set.CHOSEN.get(), (weight, bias, ratios, zero_point)
     found = multiples(*given, on.MOST_FACTOR) if on.MOST_FACTOR else None
     if found is not None:
@@ -47,18 +54,24 @@ def depthwise_constants(weight, bias, ratios, zero_point):
     return weight, bias, *scales_of(*given, on.DEPTHWISE_TAKES_EXCEPTIONS)
 
 
-def scales_of(weight, bias, ratios, zero_point, takes_exceptions):
-    """(multiplier, limbs, exceptions); of the last none, unless a kernel takes them."""
+def scales_of(weight, bias, ratios, zero_point, takes_exception_sums):
+    """Return (multiplier, limbs, exception sums).
+
+    The exception sums are empty unless a kernel takes them.
+    """
     multiplier, limbs = rescale(ratios)
-    if not takes_exceptions:
+    if not takes_exception_sums:
         return multiplier, limbs, NO_EXCEPTIONS
     given = weight, bias, multiplier, limbs, zero_point
-    multiplier, exceptions = with_exceptions(*given)
-    return multiplier, limbs, exceptions
+    multiplier, exception_sums = with_exceptions(*given)
+    return multiplier, limbs, exception_sums
 
 
 def is_depthwise(weight, groups):
-    """Do the depthwise kernels of this CPU take weights [oc, ic / groups, kh, kw]?"""
+    """Return whether depthwise kernels of this CPU take these weights.
+
+    The weights are [oc, ic / groups, kh, kw].
+    """
     if weight.shape[1] != 1 or groups != len(weight) or groups == 1:
         return False
     limit = 1 << (kernel_set.CHOSEN.get().DEPTHWISE_BITS - 1)
@@ -68,11 +81,13 @@ def is_depthwise(weight, groups):
 
 
 class Conv2d(Step):
-    """out = clamp(round((sum of (x - x_zero_point) * w + bias) * ratio) + zero_point).
+    """A convolution of codes, rounded to codes.
+
+        out = clamp(round((sum of (x - x_zero_point) * w + bias) * ratio) + zero_point)
 
     Args:
         weight: int8 [oc, ic / groups, kh, kw], or integers that are `is_depthwise`.
-        bias: int32 [oc] in accumulator steps, or None.
+        bias: int32 [oc], in units of the sum, or None.
         padding: (top, left, bottom, right), filled with x_zero_point.
         ratios: Fraction per output channel, or None for the exact int32 sums.
     """
@@ -108,6 +123,7 @@ class Conv2d(Step):
         self._fields["out_channels"] = len(weight)
 
     def _kernels(self, is_rounded):
+        """Return the names of the kernels for this convolution."""
         if self.is_depthwise:
             rounded, exact = "depthwise_u8s8u8", "depthwise_u8s8s32"
         else:
@@ -115,10 +131,12 @@ class Conv2d(Step):
         return (rounded if is_rounded else exact,)
 
     def _pack(self, weight, bias, ratios, zero_point):
+        """Pack weights, bias and multipliers into the constants."""
         groups = 1 if self.is_depthwise else self.groups
         n = len(weight) // groups
         padded = self.on.padded_columns(n)
-        rounding = [NO_EXCEPTIONS] * 3  # sums are not rounded
+        # Exact sums are not rounded.
+        rounding = [NO_EXCEPTIONS] * 3
         if ratios is not None:
             assert len(ratios) == len(weight), "one ratio per output channel"
             make = depthwise_constants if self.is_depthwise else product_constants
@@ -131,7 +149,7 @@ class Conv2d(Step):
         constants = Constants()
         places = [constants.add(np.concatenate(packed))[0], len(packed[0])]
         for array, pad in zip((bias, *rounding), (0, 0, 0, NONE), strict=True):
-            parts = padded_groups(array, groups, n, padded, pad) if len(array) else None
+            parts = pad_groups(array, groups, n, padded, pad) if len(array) else None
             places.append(0 if parts is None else constants.add(parts)[0])
         self._fields = dict(zip(PLACES, places, strict=True))
         self._fields |= {"columns": n, "padded_columns": padded}
@@ -139,10 +157,12 @@ class Conv2d(Step):
         self.constants = constants.array()
 
     def output_shape(self, shape):
+        """Return the shape of the result."""
         oh, ow = window(shape, *self.window)[-2:]
         return (shape[0], oh, ow, self.weight_shape[0])
 
     def plan(self, shape):
+        """Return the `Plan` for this input shape."""
         _, per_group, kh, kw = self.weight_shape
         assert len(shape) == 4 and shape[3] == per_group * self.groups, "channels"
         seen = window(shape, *self.window)
@@ -160,49 +180,53 @@ class Conv2d(Step):
         return Plan(fields, self.constants, self.output_shape(shape), scratch)
 
     def macs(self, shape):
+        """Return the multiply-accumulates of one call."""
         _, per_group, kh, kw = self.weight_shape
         return int(np.prod(self.output_shape(shape))) * per_group * kh * kw
 
     @property
     def bytes(self):
+        """Return the bytes of the packed constants."""
         return self.constants.size
 
 
 class Linear(Conv2d):
-    """out[..., n] = rounded (x - x_zero_point) @ weight.T + bias; weight int8 [n, k].
+    """A linear layer: out[..., n] = rounded (x - x_zero_point) @ weight.T + bias.
 
-    Args: as `Conv2d`. x: [..., k].
+    Args: as `Conv2d`; x is [..., k], weight int8 [n, k].
     """
 
     def __init__(self, weight, bias=None, **options):
         super().__init__(weight[:, :, None, None], bias, **options)
-        # one column of weights is a matrix product too, not a depthwise convolution
+        # One column of weights is a matrix product too, not a depthwise convolution.
         assert self.groups == 1, "Linear has no groups"
 
     def output_shape(self, shape):
+        """Return the shape of the result."""
         return (*shape[:-1], self.weight_shape[0])
 
     def plan(self, shape):
+        """Return the `Plan` for this input shape."""
         rows = int(np.prod(shape[:-1]))
         plan = super().plan((rows, 1, 1, shape[-1]))
         return plan._replace(shape=self.output_shape(shape))
 
     def macs(self, shape):
+        """Return the multiply-accumulates of one call."""
         return int(np.prod(shape)) * self.weight_shape[0]
 
 
-# Products with weights of more than eight bits: channels that have such are repeated.
-#
-# Codes of weights with a zero point are up to 255 steps from it. A step is a sum of
-# int8 of its sign, so no sum of products is larger than with the whole; channels whose
-# steps are int8 everywhere stay alone.
+# Products with 9-bit weights, such as codes minus a zero point.
 
-#: Columns that products have at least.
+# A 9-bit weight is a sum of int8 of its own sign, so that no partial sum exceeds the
+# product with the whole weight.
+
+#: The least number of columns of a product.
 PANEL = 8
 
 
 class Repeated(Step):
-    """A step behind one that repeats channels, as two steps of a Program."""
+    """A product behind a step that repeats channels: two steps of a Program."""
 
     def __init__(self, take, product, depth):
         self._parts, self._depth = (take, product), depth
@@ -210,21 +234,25 @@ class Repeated(Step):
 
     @property
     def parts(self):
+        """Return the steps that a Program holds."""
         return self._parts
 
     def output_shape(self, shape):
+        """Return the shape of the result."""
         take, product = self.parts
         return product.output_shape(take.output_shape(shape))
 
     def macs(self, shape):
-        """Those of the weights as they are, not of what they became."""
+        """Return the multiply-accumulates of the weights before they were split."""
         return prod(self.output_shape(shape)) * self._depth
 
     @property
     def bytes(self):
+        """Return the bytes of the constants."""
         return self.parts[1].bytes
 
     def __call__(self, x):
+        """Return the result as a fresh array."""
         return self.bound(x.shape)(as_bytes(x))
 
     def bound(self, shape):
@@ -238,7 +266,7 @@ class Repeated(Step):
 # Channels with 9-bit weights are repeated, because kernels hold 8 signed bits (decision
 # 0039).
 def conv2d(weight, bias=None, *, groups=1, **options):
-    """A `Conv2d` of weights int64 [oc, ic / groups, kh, kw]."""
+    """Return a `Conv2d` for weights int64 [oc, ic / groups, kh, kw]."""
     made = weight if is_depthwise(weight, groups) else _whole(weight)
     if made is not None:
         return Conv2d(made, bias, groups=groups, **options)
@@ -252,7 +280,7 @@ def conv2d(weight, bias=None, *, groups=1, **options):
 
 
 def linear(weight, bias=None, **options):
-    """A `Linear` of weights int64 [n, k]."""
+    """Return a `Linear` for weights int64 [n, k]."""
     made = _whole(weight)
     if made is not None:
         return Linear(made, bias, **options)
@@ -262,9 +290,10 @@ def linear(weight, bias=None, **options):
 
 
 def _blocks(weight, groups):
-    """Weights of one channel a group as those of several, most of them 0; the groups.
+    """Merge groups of one channel into groups of several; return both.
 
-    A product of a panel of columns takes no longer than one of a single column.
+    The added weights are 0. A panel of columns takes no longer than a single column.
+
     """
     size, outputs = gcd(groups, PANEL), len(weight)
     places = np.arange(outputs) // (outputs // groups) % size
@@ -274,13 +303,13 @@ def _blocks(weight, groups):
 
 
 def _whole(weight):
-    """The weights as int8, or None."""
+    """Return the weights as int8, or None if they do not fit."""
     narrow = weight.astype(np.int8)
     return narrow if np.array_equal(narrow, weight) else None
 
 
 def _parts(weight):
-    """(places along axis 1, int8 there) that are the weights together."""
+    """Return (places along axis 1, int8 weights there) whose sum is the weights."""
     others = tuple(axis for axis in range(weight.ndim) if axis != 1)
     left, at = weight, np.arange(weight.shape[1])
     places, parts = [], []

@@ -1,8 +1,8 @@
-"""A Program: steps with their buffers planned once, run in one compiled call.
+"""Programs: steps whose buffers are planned once, run in one compiled call.
 
-All values live in one arena; a value's bytes are used again after its last reader.
-The compiled loop reads an array of records, one a step, the arena and one array of
-constants: it holds no addresses, so it runs uncompiled as well.
+All values live in one arena. The bytes of a value are used again after its last reader.
+The compiled loop reads an array of records (one per step), the arena and one array of
+constants. It holds no addresses, so it runs uncompiled as well.
 """
 
 import time
@@ -20,28 +20,26 @@ from mdtensor.kernels.cpu.program.record import STEP
 from mdtensor.kernels.cpu.program.run import run_rows
 from mdtensor.kernels.cpu.program.step import Constants, aligned_bytes
 from mdtensor.kernels.cpu.program.steps import Lookup
-from mdtensor.kernels.cpu.threads.pool import CREW, run_alone
+from mdtensor.kernels.cpu.threads.pool import POOL, run_alone
 from mdtensor.kernels.cpu.threads.split import job, piece_count
-
-# Tables behind tables are one: a chain of functions of codes takes one step.
-#
-# What a table writes for another table alone need not exist; the last of a chain is
-# carried out for all. The codes are those of one step after another.
 
 CODES = 256
 
 
 # Composing tables code by code is exact, so that a chain costs one step (decision
 # 0038).
-def joined(steps, outputs):
-    """The steps of a Program, where each table does the work of those before it.
+def join_tables(steps, outputs):
+    """Merge each table into the next one and return the remaining steps.
+
+    A table whose result only another table reads does not run: the last table of such a
+    chain does the work of all.
 
     Args:
         steps: (plan, row, input slots, output slot) in order.
-        outputs: slots that have to be written.
+        outputs: slots that must be written.
 
-    Returns: (the steps that are left, by their numbers in order; for each of all steps
-    the number of that which does its work, which is often its own).
+    Returns: (the remaining steps, by their numbers in order; for each of all steps the
+    number of the step that does its work, which is often its own).
     """
     readers = Counter(slot.storage for _, _, slots, _ in steps for slot in slots)
     readers.update(slot.storage for slot in outputs)
@@ -59,20 +57,19 @@ def joined(steps, outputs):
 
 
 def _both(first, second):
+    """Return the step of a table that applies `first`, then `second`."""
     plan, _, slots, _ = first
     later, _, _, result = second
     table = later.constants[:CODES][plan.constants[:CODES]]
-    return (*Lookup(table).prepared(later.shape), slots, result)
+    return (*Lookup(table).prepare(later.shape), slots, result)
 
-
-# Numbers on their way into an arena: copied and looked at in one pass.
 
 MAGNITUDE, INFINITY = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
 
 
 @kernel
 def copy_f32(source, target):
-    """target[i] = source[i], float32 as uint32; returns whether none of them is NaN."""
+    """Copy float32 numbers as uint32; return whether none of them is NaN."""
     largest = np.uint32(0)
     for i in range(np.uintp(len(source))):
         bits = source[i]
@@ -81,13 +78,13 @@ def copy_f32(source, target):
     return largest <= INFINITY
 
 
-#: Of a profile: seconds that a step is timed for, unless it takes longer than that, how
-#: often it is run for it at most, and how often a call of no steps is timed.
+#: For a profile: seconds to time a step, the most runs of it in that time, and how
+#: often the empty call is timed, whose time is subtracted.
 TIMED, MOST_RUNS, IDLE_RUNS = 20e-6, 100, 20
 
 
 class Slot(NamedTuple):
-    """A value of a Program; `storage` numbers its bytes, which reshapes share."""
+    """A value of a Program; reshapes of a value share the number `storage`."""
 
     storage: int
     shape: tuple
@@ -95,17 +92,18 @@ class Slot(NamedTuple):
 
     @property
     def bytes(self):
+        """Return the bytes of the value."""
         return prod(self.shape) * self.dtype.itemsize
 
 
 class HasNaN(ValueError):
-    """An input has a NaN, and the program was built to refuse it."""
+    """A NaN in an input of a program that was built to reject NaN."""
 
 
 # Steps are rows of one matrix without addresses, so one compiled loop runs every
 # network, also uncompiled (decision 0004).
 class Program:
-    """Collects steps of one runway; `build` turns them into an `Executable`.
+    """Steps of one ISA; `build` turns them into an `Executable`.
 
     Example:
         >>> import numpy as np
@@ -119,24 +117,27 @@ class Program:
 
     def __init__(self):
         self.inputs = []
-        self.steps = []  # (plan, row, input slots, output slot)
-        self.sizes = []  # bytes of each storage
+        # Each step is (plan, row, input slots, output slot).
+        self.steps = []
+        # Bytes of each storage.
+        self.sizes = []
         self.on = kernel_set.CHOSEN.get()
 
     def _new(self, shape, dtype):
+        """Add a storage and return its slot."""
         slot = Slot(len(self.sizes), tuple(shape), np.dtype(dtype))
         self.sizes.append(slot.bytes)
         return slot
 
     def input(self, shape, dtype):
-        """The next input of the program, C-contiguous."""
+        """Add the next input of the program, C-contiguous, and return its slot."""
         self.inputs.append(self._new(shape, dtype))
         return self.inputs[-1]
 
     def append(self, step, *slots):
-        """Add `step` on the values `slots`; returns the slot of its result.
+        """Add `step` on the values `slots`; return the slot of its result.
 
-        A step of several `parts` becomes as many, one behind the other.
+        A step with several `parts` becomes several steps, one behind the other.
         """
         for part in step.parts[:-1]:
             slots = (self.append(part, *slots),)
@@ -145,27 +146,27 @@ class Program:
         assert step.on is self.on, f"a step of {step.on.name} among {self.on.name}"
         for slot, dtype in zip(slots, step.input_types, strict=True):
             assert slot.dtype == dtype, f"{step.kernel} takes {dtype}"
-        plan, row = step.prepared(*(slot.shape for slot in slots))
+        plan, row = step.prepare(*(slot.shape for slot in slots))
         result = self._new(plan.shape, step.output_type)
         self.steps.append((plan, row, slots, result))
         return result
 
     def reshape(self, slot, shape):
-        """The same bytes in another shape; costs nothing at run time."""
+        """Return a slot for the same bytes in another shape, free at run time."""
         assert prod(shape) == prod(slot.shape), "the number of elements changes"
         return slot._replace(shape=tuple(shape))
 
     def build(self, outputs, refuses_nan=False):
-        """The program as an Executable that returns the values `outputs`.
+        """Return the program as an Executable that returns the values `outputs`.
 
         Args:
-            refuses_nan: a call raises HasNaN for an input of float32 that has one.
+            refuses_nan: calls raise HasNaN if a float32 input contains a NaN.
         """
         return Executable(self, list(outputs), refuses_nan)
 
 
 def _lifetimes(program, steps, outputs):
-    """(first, last) step at which each storage is needed; inputs begin at -1."""
+    """Return (first, last) step that needs each storage; inputs begin at -1."""
     first = {slot.storage: -1 for slot in program.inputs}
     last = dict(first)
     for index, (_, _, slots, result) in enumerate(steps):
@@ -178,20 +179,23 @@ def _lifetimes(program, steps, outputs):
 
 
 def _place(program, steps, outputs, reuse):
-    """(offset of each storage, arena bytes): the first gap free for its lifetime."""
+    """Return (offset of each storage, arena bytes).
+
+    Each storage gets the first gap that is free for its lifetime.
+    """
     first, last = _lifetimes(program, steps, outputs)
     scratch = max((plan.scratch for plan, _, _, _ in steps), default=0)
-    start = _rounded(scratch + SLACK)
+    start = _round_up(scratch + SLACK)
     offsets, total = {}, start
     by_size = sorted(first, key=lambda s: -program.sizes[s])
     for storage in by_size:
         busy = sorted(
-            (offsets[other], _rounded(program.sizes[other] + SLACK))
+            (offsets[other], _round_up(program.sizes[other] + SLACK))
             for other in offsets
             if not reuse
             or (first[other] <= last[storage] and first[storage] <= last[other])
         )
-        size, at = _rounded(program.sizes[storage] + SLACK), start
+        size, at = _round_up(program.sizes[storage] + SLACK), start
         for offset, length in busy:
             if at + size <= offset:
                 break
@@ -201,12 +205,13 @@ def _place(program, steps, outputs, reuse):
     return offsets, total
 
 
-def _rounded(size):
+def _round_up(size):
+    """Round a size up to a multiple of the alignment."""
     return -(-size // ALIGN) * ALIGN
 
 
 class Layout:
-    """Rows and places for one choice of steps and of values to keep."""
+    """Rows and places for one choice of steps and of outputs."""
 
     def __init__(self, program, steps, outputs, constants_at, reuse=False):
         self.offsets, self.size = _place(program, steps, outputs, reuse)
@@ -221,16 +226,17 @@ class Layout:
             row.scratch_bytes = scratch + SLACK
             row.constants = constants_at[id(plan.constants)]
             row.constants_bytes = plan.constants.size
-        self._jobs = []  # made when it is asked for
+        # Empty until the first call of `job`.
+        self._jobs = []
 
     def job(self):
-        """The rows as a crew does them, or None where one thread is as fast."""
+        """Return the rows as a job of the thread pool, or None if it is not faster."""
         if not self._jobs:
             self._jobs.append(job(self.rows))
         return self._jobs[0]
 
     def view(self, arena, slot):
-        """The value `slot` in the arena, without a copy."""
+        """Return the value `slot` in the arena, without a copy."""
         at = self.offsets[slot.storage]
         return arena[at : at + slot.bytes].view(slot.dtype).reshape(slot.shape)
 
@@ -239,14 +245,14 @@ class Executable:
     """A built Program. Calls from several threads each use an arena of their own.
 
     Attributes:
-        done_by: for each step of the program the number of that which does its work:
-            its own, unless it is a table that another one holds, see `join`.
+        done_by: for each step of the program, the number of the step that does its
+            work: its own, unless the step is a merged table, see `join_tables`.
     """
 
     def __init__(self, program, outputs, refuses_nan=False):
         self._program, self.outputs = program, outputs
         self._refuses_nan = refuses_nan
-        left, self.done_by = joined(program.steps, outputs)
+        left, self.done_by = join_tables(program.steps, outputs)
         self._numbers, self._steps = list(left), list(left.values())
         constants, places = Constants(), {}
         for plan, _, _, _ in (*program.steps, *self._steps):
@@ -259,17 +265,17 @@ class Executable:
 
     @property
     def arena_bytes(self):
-        """Bytes of one arena."""
+        """Return the bytes of one arena."""
         return self._layout.size
 
     @property
     def constant_bytes(self):
-        """Bytes of weights, biases, scales and tables."""
+        """Return the bytes of weights, biases, scales and tables."""
         return self._constants.size
 
     @property
     def pieces(self):
-        """Into how many pieces each step is cut, for threads; 1: one does it."""
+        """Return into how many pieces each step is cut for threads."""
         counts = [
             piece_count(row) if self._is_at_home else 1 for row in self._layout.rows
         ]
@@ -277,6 +283,7 @@ class Executable:
         return [found[number] for number in self.done_by]
 
     def _load(self, layout, arena, arrays):
+        """Copy the inputs into the arena."""
         assert len(arrays) == len(self._program.inputs), "wrong number of inputs"
         for slot, array in zip(self._program.inputs, arrays, strict=True):
             assert array.shape == slot.shape, f"input shape is {slot.shape}"
@@ -289,17 +296,19 @@ class Executable:
 
     @property
     def _is_at_home(self):
-        """Are the steps of the runway that the compiled loop and the crew are of?"""
+        """Return whether the steps use the ISA of the compiled loop and the pool."""
         return self._program.on is kernel_set.HOST
 
     def _run(self, layout, arena, threads):
+        """Run the rows on up to `threads` threads."""
         job = layout.job() if threads > 1 and self._is_at_home else None
         if job is not None:
-            CREW.run(threads, job, arena, self._constants)
+            POOL.run(threads, job, arena, self._constants)
         else:
             self._run_alone(layout.rows, arena)
 
     def _run_alone(self, rows, arena):
+        """Run the rows on this thread."""
         if self._is_at_home:
             run_alone(rows, arena, self._constants)
         else:
@@ -307,9 +316,9 @@ class Executable:
             run_rows(own, rows, arena, self._constants)
 
     def __call__(self, *arrays, threads=1):
-        """The outputs, as fresh arrays, in the order given to `build`.
+        """Return the outputs as fresh arrays, in the order given to `build`.
 
-        The bytes are the same for any number of threads; see `crew`.
+        The bytes are the same for any number of threads.
         """
         layout = self._layout
         try:
@@ -323,9 +332,10 @@ class Executable:
         return results
 
     def bound(self, *arrays, threads=1):
-        """A call on these inputs as they are now: nothing is copied or allocated in it.
+        """Return a call on these inputs as they are now.
 
-        Returns: a function; what it returns is overwritten by its next call.
+        The call neither copies nor allocates. The next call overwrites what a call
+        returned.
         """
         layout = Layout(self._program, self._steps, self.outputs, self._places)
         arena = aligned_bytes(layout.size)
@@ -339,7 +349,10 @@ class Executable:
         return call
 
     def values(self, *arrays, threads=1):
-        """The result of every step, in order; for comparisons, no bytes are reused."""
+        """Return the result of every step, in order, for comparisons.
+
+        No bytes of the arena are used twice.
+        """
         steps = self._program.steps
         slots = [result for _, _, _, result in steps]
         layout = Layout(self._program, steps, slots, self._places)
@@ -349,10 +362,10 @@ class Executable:
         return [layout.view(arena, slot).copy() for slot in slots]
 
     def profile(self, *arrays, repeat=20):
-        """Seconds of each step, the least of `repeat`, in the order of the run.
+        """Return the seconds of each step, the least of `repeat`, in order.
 
-        A step is run so often in one call that the clock and the call are far less.
-        One whose work another one does takes none.
+        One call runs a step so often that the clock and the call hardly count. A step
+        whose work another step does takes 0 seconds.
         """
         layout = self._layout
         arena = aligned_bytes(layout.size)
@@ -379,4 +392,5 @@ class Executable:
 
 
 def _bits(array):
+    """Return float32 numbers as uint32 bits, 1-D."""
     return array.reshape(-1).view(np.uint32)

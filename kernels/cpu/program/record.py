@@ -1,12 +1,12 @@
-"""The record of one step of a Program, and the window of a convolution or pooling.
+"""The record of one step of a Program, and the window of convolution and pooling.
 
-`STEP` is a NumPy record of int64 fields; compiled kernels and Python read it by name
-(`step.groups`). A field that the kind of a step does not use is 0. Buffers of a step
-are placed in bytes from the start of the arena. Its constants are placed in bytes from
-the start of all constants, and each array among them in bytes from `constants`.
+`STEP` is a NumPy record of int64 fields. Compiled kernels and Python read it by name
+(`step.groups`). A field that a kind of step does not use is 0. Places of buffers count
+bytes from the start of the arena. The place of a step's constants counts bytes from the
+start of all constants; the place of an array among them counts from `constants`.
 
-A field must not have a name that a NumPy scalar has, such as `shape` or `size`: under
-NUMBA_DISABLE_JIT=1 the record is one, and would answer for itself.
+A field name must differ from the attributes of a NumPy scalar, such as `shape` or
+`size`: under NUMBA_DISABLE_JIT=1 the record is a NumPy scalar.
 """
 
 from typing import NamedTuple
@@ -20,8 +20,8 @@ from mdtensor.kernels.cpu.jit import kernel
 class Window(NamedTuple):
     """A window that slides over one image, all sizes in pixels.
 
-    Kernels take it as a tuple: numba passes the numbers and counts no references, which
-    an array would cost at every call.
+    Kernels take it as a tuple, because numba counts references of an array at every
+    call.
     """
 
     height: int  # of the input image
@@ -40,6 +40,7 @@ class Window(NamedTuple):
 
 
 def _integers(*names):
+    """Return int64 fields with these names."""
     return [(name, np.int64) for name in names]
 
 

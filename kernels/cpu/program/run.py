@@ -1,4 +1,4 @@
-"""Carry out the rows of a Program in one compiled call, alone or as one of a crew."""
+"""The loop that runs the rows of a Program in one compiled call."""
 
 import numpy as np
 
@@ -17,17 +17,18 @@ BEGIN, END = 0, 1  # columns of a piece
 
 @kernel
 def run(role, words, rows, pieces, first, arena, constants):
-    """Carry out rows whose result has elements; others are skipped.
+    """Run the rows whose result has elements; skip the others.
 
     Args:
-        role: ALONE: all rows in order, by this thread. CALLER: the job of all
-            arguments, with the helpers; returns when it is done. 1 and above: a
-            helper, who takes pieces of every job that is published, for ever.
-        words: int64 1-D of the crew, see `claims`; of its helpers as many take part
-            as words[HELPERS] says.
+        role: ALONE: run all rows in order on this thread. CALLER: share the job of all
+            arguments with the workers, and return when it is done. 1 and above: be a
+            worker that takes pieces of every published job, and never return.
+        words: int64 1-D of the thread pool, see `work_queue`; words[WORKERS] says how
+            many workers take part.
         rows: `record.STEP` [rows], the steps.
-        pieces: int64 [pieces, 2], each its first row and the one behind its last.
-        first: int64 [groups + 1], the first piece of each group; all pieces.
+        pieces: int64 [pieces, 2], each its first row and the row behind its last.
+        first: int64 [groups + 1], the first piece of each group; then the number of
+            all pieces.
         arena: uint8 1-D, all values and the scratch; 64 readable bytes behind each.
         constants: uint8 1-D.
     """
@@ -42,14 +43,14 @@ def run(role, words, rows, pieces, first, arena, constants):
             if role == ALONE:
                 break
             known = atomics.load(words, work_queue.DONE)
-            piece = work_queue.claim(words, role)
+            piece = work_queue.take_item(words, role)
             if role == CALLER and piece == OVER:
                 break
             if piece < 0:
                 work_queue.wait(words, known)
                 continue
             if role != CALLER:
-                rows, pieces, arena, constants = published(words)
+                rows, pieces, arena, constants = job_arrays(words)
             i, stop = pieces[piece, BEGIN], pieces[piece, END]
         row = rows[i]
         if role <= CALLER:
@@ -64,9 +65,9 @@ def run(role, words, rows, pieces, first, arena, constants):
 
 
 def run_rows(invokers, rows, arena, constants):
-    """Carry out rows as `run` does alone, by functions like `invoke.INVOKE`.
+    """Run rows on this thread, through functions like `interpret.INVOKE`.
 
-    Only the kinds that are met are compiled, and not the loop over them.
+    numba compiles only the kinds that occur, and not the loop over them.
     """
     for i, row in enumerate(rows):
         if not row.out_bytes:
@@ -80,8 +81,8 @@ def run_rows(invokers, rows, arena, constants):
 
 
 @kernel
-def published(words):
-    """The arrays of the job; they outlive the piece that was claimed."""
+def job_arrays(words):
+    """Return the arrays of the job, which outlive the piece that was taken."""
     size = words[work_queue.ROW_COUNT] * STEP_BYTES
     rows = atomics.bytes_at(words[work_queue.ROWS], size)
     pieces = atomics.bytes_at(

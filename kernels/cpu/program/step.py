@@ -1,8 +1,8 @@
 """A step: one operation with its constants, callable alone or as a row of a Program.
 
 A step describes itself for given input shapes as a `Plan`: fields of its record,
-constants, output and scratch size. `invoke.py` carries a plan out; alone and in a
-Program it is the same compiled function, so both give the same bytes.
+constants, output shape and scratch size. The same compiled function runs the plan alone
+and in a Program, so both give the same bytes.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from mdtensor.kernels.cpu import kernel_set
 from mdtensor.kernels.cpu.program.interpret import ALIGN, SLACK, invokers
 from mdtensor.kernels.cpu.program.record import STEP
 
-#: Input shapes whose plans a step keeps; then it begins anew.
+#: Number of input shapes whose plans a step keeps; then it starts afresh.
 MOST_SHAPES = 64
 
 
@@ -35,7 +35,7 @@ class Constants:
         self.size = 0
 
     def add(self, array):
-        """Append a copy of `array`; returns (offset, bytes)."""
+        """Append a copy of `array`; return (offset, bytes)."""
         part = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         offset = self.size
         padded = np.zeros(-(-part.size // ALIGN) * ALIGN, np.uint8)
@@ -45,7 +45,7 @@ class Constants:
         return offset, part.size
 
     def array(self):
-        """All parts in an aligned uint8 array with SLACK readable bytes behind."""
+        """Return all parts in one aligned uint8 array with SLACK bytes behind."""
         blob = aligned_bytes(self.size + SLACK)
         blob[: self.size] = np.concatenate([*self._parts, np.zeros(0, np.uint8)])
         blob[self.size :] = 0
@@ -53,23 +53,23 @@ class Constants:
 
 
 def aligned_bytes(size):
-    """Uninitialized uint8 [size] at a 64-byte boundary."""
+    """Allocate uninitialized uint8 [size] at a 64-byte boundary."""
     room = np.empty(size + ALIGN, np.uint8)
     start = -room.ctypes.data % ALIGN
     return room[start : start + size]
 
 
 def as_bytes(array):
-    """The bytes of a C-contiguous array as uint8 1-D, without a copy."""
+    """Return the bytes of a C-contiguous array as uint8 1-D, without a copy."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 class Step:
     """One operation on activation codes, NHWC.
 
-    A subclass sets `kind`, `kernels` (names of the compiled functions it rests on) and
-    `output_type`, and defines `output_shape` and `plan`. A step is of the runway that
-    is chosen where it is made.
+    A subclass sets `kind`, `kernels` (names of the compiled functions that it calls)
+    and `output_type`, and defines `output_shape` and `plan`. A step uses the ISA of the
+    context that makes it.
     """
 
     kind = -1
@@ -83,39 +83,39 @@ class Step:
         return step
 
     def output_shape(self, *shapes):
-        """Shape of the result for these input shapes."""
+        """Return the shape of the result for these input shapes."""
         raise NotImplementedError
 
     def plan(self, *shapes):
-        """The `Plan` for these input shapes."""
+        """Return the `Plan` for these input shapes."""
         raise NotImplementedError
 
     def macs(self, *shapes):
-        """Multiply-accumulates of one call."""
+        """Return the multiply-accumulates of one call."""
         return 0
 
     @property
     def kernel(self):
-        """Name of the kernel that does the work."""
+        """Return the name of the kernel that does the work."""
         return getattr(self.on, self.kernels[0]).__name__
 
     @property
     def runway(self):
-        """Runway of that kernel."""
+        """Return the ISA of that kernel."""
         return kernel_set.runway_of(getattr(self.on, self.kernels[0]))
 
     @property
     def parts(self):
-        """The steps that a Program holds for it, one behind the other."""
+        """Return the steps that a Program holds for it, one behind the other."""
         return (self,)
 
     @property
     def bytes(self):
-        """Bytes of weights and tables that do not depend on the input's shape."""
+        """Return the bytes of weights and tables, independent of the input's shape."""
         return 0
 
-    def prepared(self, *shapes):
-        """Return (plan, row) for these shapes, made once; few are kept.
+    def prepare(self, *shapes):
+        """Return (plan, row) for these shapes, from a small cache.
 
         The row is an array of one record.
         """
@@ -130,7 +130,10 @@ class Step:
         return found
 
     def __call__(self, *arrays):
-        """The result as a fresh array; inputs C-contiguous of `input_types`."""
+        """Return the result as a fresh array.
+
+        The inputs are C-contiguous, of `input_types`.
+        """
         assert len(arrays) == len(self.input_types), "wrong number of inputs"
         for array, dtype in zip(arrays, self.input_types, strict=True):
             assert array.dtype == dtype, f"{self.kernel} takes {dtype} codes"
@@ -139,7 +142,7 @@ class Step:
 
     def bound(self, *shapes):
         """Return the `BoundStep` for these input shapes."""
-        return BoundStep(self, *self.prepared(*shapes))
+        return BoundStep(self, *self.prepare(*shapes))
 
 
 class BoundStep:
@@ -173,7 +176,7 @@ class BoundStep:
 
 
 def row_of(step, plan):
-    """Return the record of a step, in an array; a Program fills in the places."""
+    """Return the record of a step in an array; a Program fills in the places."""
     row = np.zeros(1, STEP)
     row["kind"] = step.kind
     for name, value in plan.fields.items():

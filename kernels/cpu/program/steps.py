@@ -1,7 +1,8 @@
-"""The operations a Program can hold, each made from plain arrays and Fractions.
+"""The operations that a Program can hold, made from plain arrays and Fractions.
 
-Codes are uint8, NHWC. `ratios` and `ratio` are exact: real input step (times weight
-step) over real output step. `clamp` = (lo, hi) in output codes fuses an activation.
+Codes are uint8, NHWC. `ratios` and `ratio` are exact: the real input scale (times the
+weight scale) over the real output scale. `clamp` = (lo, hi) in output codes fuses an
+activation.
 """
 
 from fractions import Fraction
@@ -35,10 +36,14 @@ def places(constants, *arrays):
 
 
 class Lookup(Step):
-    """out = table[x]: every unary function of codes; table uint8 [256]."""
+    """A table: out = table[x]; table uint8 [256].
+
+    Every unary function of codes is one.
+    """
 
     kind = interpret.LOOKUP
-    kernel = "lookup_u8"  # a runway may implement it under another name
+    # An ISA may implement it under another name.
+    kernel = "lookup_u8"
     kernels = ("lookup_u8",)
 
     def __init__(self, table):
@@ -59,9 +64,9 @@ class Lookup(Step):
 
 
 class Add(Step):
-    """out = clamp(round((a - za) * ratios[0] + (b - zb) * ratios[1]) + zero_point).
+    """A sum of two inputs of the same shape.
 
-    Both inputs have one shape.
+    out = clamp(round((a - za) * ratios[0] + (b - zb) * ratios[1]) + zero_point)
     """
 
     kind = interpret.ADD
@@ -77,7 +82,7 @@ class Add(Step):
         self.constants = constants.array()
 
     def output_shape(self, a, b):
-        assert a == b, "the shapes of an Add differ"
+        assert a == b, f"Add: expected equal shapes, got {a} and {b}"
         return a
 
     def plan(self, a, b):
@@ -85,7 +90,7 @@ class Add(Step):
 
 
 class Mul(Step):
-    """out = clamp(round((a - za) * (b - zb) * ratio) + zero_point).
+    """A product: out = clamp(round((a - za) * (b - zb) * ratio) + zero_point).
 
     b has the shape of a, or a factor per image and channel: [n, 1, ..., 1, c].
     """
@@ -103,7 +108,9 @@ class Mul(Step):
 
     def output_shape(self, a, b):
         is_factor = b[0] == a[0] and b[-1] == a[-1] and set(b[1:-1]) <= {1}
-        assert a == b or is_factor, "b is neither like a nor one factor per channel"
+        assert a == b or is_factor, (
+            f"Mul: expected b like a {a} or one factor per channel, got {b}"
+        )
         return a
 
     def plan(self, a, b):
@@ -118,10 +125,10 @@ class Mul(Step):
 
 
 class Mean(Step):
-    """out = clamp(round(mean of (x - x_zero_point) * ratio) + zero_point).
+    """A mean: out = clamp(round(mean of (x - x_zero_point) * ratio) + zero_point).
 
-    Over all axes but the first and the last, which stay; they keep length 1 if
-    `keepdims`, else they go.
+    It runs over all axes but the first and the last. With `keepdims` these axes keep
+    length 1, else they are removed.
     """
 
     kind = interpret.MEAN
@@ -148,7 +155,7 @@ class Mean(Step):
 
 
 class MaxPool(Step):
-    """out = max of the codes in each window; the padding never wins."""
+    """Max pooling: out = max of the codes in each window; padding never wins."""
 
     kind = interpret.MAX_POOL
     kernels = ("max_pool_u8",)
@@ -165,10 +172,13 @@ class MaxPool(Step):
 
 
 class AvgPool(Step):
-    """out = clamp(round(mean of (x - x_zero_point) in a window * ratio) + zero_point).
+    """Average pooling.
 
-    Args: count_include_pad: divide by kh * kw, padding counting as zero, rather than
-    by the pixels inside the input.
+        out = clamp(round(mean of (x - x_zero_point) in a window * ratio) + zero_point)
+
+    Args:
+        count_include_pad: divide by kh * kw, with padding as zero, rather than by the
+            number of pixels inside the input.
     """
 
     kind = interpret.AVG_POOL
@@ -205,7 +215,7 @@ class AvgPool(Step):
 
 
 class Quantize(Step):
-    """out = clamp(round(x / scale) + zero_point), float32 to codes.
+    """Quantization of float32: out = clamp(round(x / scale) + zero_point).
 
     Args:
         channels_first: x is [n, c, h, w], out [n, h, w, padded_channels]; the added
@@ -249,7 +259,7 @@ class Quantize(Step):
 
 
 class Dequantize(Step):
-    """out = (x - zero_point) * scale in float32."""
+    """Dequantization: out = (x - zero_point) * scale in float32."""
 
     kind = interpret.DEQUANTIZE
     kernels = ("dequantize_u8f32",)
@@ -268,19 +278,20 @@ class Dequantize(Step):
         return Plan(fields, self.constants, shape, 0)
 
 
-# Steps that only move codes: by strides, by indices along an axis, behind others.
+# Steps that only move codes.
 
 
 class Move(Step):
-    """out = the view of x that `look` gives, in row-major order.
+    """A view: out = the view of x that `look` returns, in row-major order.
 
     Args:
-        look: from an array to a view of it, by NumPy; on an array of another shape
-            it may give another view.
-        shape: from the shape of the view to that of the result; as it is, if None.
+        look: function from an array to a view of it, by NumPy; the view may depend on
+            the shape of the array.
+        shape: function from the shape of the view to the shape of the result; None
+            keeps the shape.
 
     Raises:
-        ValueError: what it gives is no view, or of too many axes.
+        ValueError: `look` returns a copy, or a view with too many axes.
     """
 
     kind = interpret.MOVE
@@ -296,19 +307,22 @@ class Move(Step):
         x = np.empty(shape, np.uint8)
         view = self.look(x)
         if view.size and not np.may_share_memory(view, x):
-            raise ValueError("what it gives is no view of its argument")
+            raise ValueError("expected `look` to return a view, but it returned a copy")
         start = view.ctypes.data - x.ctypes.data if view.size else 0
-        *axes, run = _merged(view.shape, view.strides)
+        *axes, run = _merge_axes(view.shape, view.strides)
         if len(axes) > AXES:
-            raise ValueError(f"it has {len(axes)} axes that do not lie in a row")
+            raise ValueError(f"expected at most {AXES} separate axes, got {len(axes)}")
         axes = [(1, 0)] * (AXES - len(axes)) + axes
         sizes, strides = zip(*axes, strict=True)
         fields = {"start": start, "lengths": sizes, "jumps": strides, "run": run}
         return Plan(fields, Constants().array(), self.shape(view.shape), 0)
 
 
-def _merged(shape, strides):
-    """(size, stride) of axes, neighbours as one; last, how many bytes lie in a row."""
+def _merge_axes(shape, strides):
+    """Return (size, stride) of axes with neighbours merged, then the run length.
+
+    The run length is how many bytes lie in a row.
+    """
     axes = []
     for size, stride in zip(shape, strides, strict=True):
         if axes and axes[-1][1] == size * stride:
@@ -320,7 +334,7 @@ def _merged(shape, strides):
 
 
 class Take(Step):
-    """out = x at `indices` along `axis`.
+    """A selection: out = x at `indices` along `axis`.
 
     Args:
         indices: int64 1-D; negative ones count from behind.
@@ -341,7 +355,7 @@ class Take(Step):
         size = shape[at]
         indices = np.where(self.indices < 0, self.indices + size, self.indices)
         is_inside = (indices >= 0) & (indices < size)
-        assert is_inside.all(), "an index is outside"
+        assert is_inside.all(), f"Take: an index is outside 0 .. {size - 1}"
         constants = Constants()
         constants.add(np.stack([indices, _runs(indices)], axis=1))
         fields = {"outer": prod(shape[:at]), "length": size}
@@ -350,14 +364,14 @@ class Take(Step):
 
 
 def _runs(indices):
-    """How many indices from each on are neighbours, itself included."""
+    """Return for each index how many consecutive indices start there."""
     ends = np.flatnonzero(np.diff(indices, append=-1) != 1)
     places = np.arange(len(indices))
     return ends[np.searchsorted(ends, places)] + 1 - places
 
 
 class Concat(Step):
-    """out = x, and y behind it along `axis`."""
+    """A concatenation: out = x, and y behind it along `axis`."""
 
     kind = interpret.CONCAT
     kernels = ("concat_u8",)
@@ -369,7 +383,7 @@ class Concat(Step):
     def output_shape(self, x, y):
         before, after = x[: self.axis], x[self.axis + 1 :]
         same = (y[: self.axis], y[self.axis + 1 :]) == (before, after)
-        assert same, "the shapes of a Concat differ along another axis"
+        assert same, f"Concat: expected shapes equal but for one axis, got {x} and {y}"
         return (*before, x[self.axis] + y[self.axis], *after)
 
     def plan(self, x, y):

@@ -1,8 +1,8 @@
-"""Words of memory that threads share: atomic reads and writes, waiting, the clock.
+"""Words of memory that threads share: atomic access, waiting, the clock.
 
-A word is an element of an int64 array. All of them are seen by all threads in one
-order. Waiting needs Linux (its futex); elsewhere `CAN_WAIT` is false and nothing here
-may be called.
+A word is an element of an int64 array. All threads see all changes in one order.
+Waiting needs the futex of Linux. Where `CAN_WAIT` is false, call nothing of this
+module.
 """
 
 import platform
@@ -37,14 +37,14 @@ _clock_gettime = types.ExternalFunction(
 
 
 def _place(context, b, signature, arguments):
-    """Pointer to the word arguments[1] of the array arguments[0]."""
+    """Return a pointer to the word arguments[1] of the array arguments[0]."""
     array = context.make_array(signature.args[0])(context, b, arguments[0])
     return b.gep(array.data, [arguments[1]])
 
 
 @intrinsic
 def load(typingctx, words, i):
-    """words[i]"""
+    """Return words[i]."""
 
     def emit(context, b, signature, arguments):
         place = _place(context, b, signature, arguments)
@@ -55,7 +55,7 @@ def load(typingctx, words, i):
 
 @intrinsic
 def store(typingctx, words, i, value):
-    """words[i] = value"""
+    """Set words[i] = value."""
 
     def emit(context, b, signature, arguments):
         place = _place(context, b, signature, arguments)
@@ -67,7 +67,7 @@ def store(typingctx, words, i, value):
 
 @intrinsic
 def add(typingctx, words, i, value):
-    """words[i] += value; returns what it was."""
+    """Add `value` to words[i]; return the old value."""
 
     def emit(context, b, signature, arguments):
         place = _place(context, b, signature, arguments)
@@ -78,7 +78,7 @@ def add(typingctx, words, i, value):
 
 @intrinsic
 def exchange(typingctx, words, i, value):
-    """words[i] = value; returns what it was."""
+    """Set words[i] = value; return the old value."""
 
     def emit(context, b, signature, arguments):
         place = _place(context, b, signature, arguments)
@@ -89,7 +89,7 @@ def exchange(typingctx, words, i, value):
 
 @intrinsic
 def replace(typingctx, words, i, known, value):
-    """words[i] = value if it still is `known`; returns whether it was."""
+    """Set words[i] = value if it still is `known`; return whether it was."""
 
     def emit(context, b, signature, arguments):
         place = _place(context, b, signature, arguments)
@@ -101,7 +101,7 @@ def replace(typingctx, words, i, known, value):
 
 @intrinsic
 def pause(typingctx):
-    """Tell the core that this thread spins."""
+    """Hint to the processor core that this thread spins."""
     name, arguments = "llvm.x86.sse2.pause", []
     if platform.machine() == "aarch64":
         name, arguments = "llvm.aarch64.hint", [I32(1)]
@@ -117,7 +117,7 @@ def pause(typingctx):
 
 @intrinsic
 def bytes_at(typingctx, address, size):
-    """The `size` bytes at an address as a uint8 1-D array, which does not own them."""
+    """Return `size` bytes at an address as a uint8 1-D array, not owned by it."""
     kind = types.Array(types.uint8, 1, "C")
 
     def emit(context, b, signature, arguments):
@@ -138,7 +138,7 @@ def bytes_at(typingctx, address, size):
 
 @kernel
 def now():
-    """Nanoseconds of a clock that only goes forward."""
+    """Return the nanoseconds of a monotonic clock."""
     time = np.empty(2, np.int64)
     _clock_gettime(np.int32(MONOTONIC), address_of(time, 0))
     return time[0] * 1_000_000_000 + time[1]
@@ -146,11 +146,11 @@ def now():
 
 @kernel
 def sleep_while(words, i, known):
-    """Sleep while the low half of words[i] is that of `known`; it may wake early."""
+    """Sleep while the low half of words[i] equals `known`; may wake early."""
     system(FUTEX, address_of(words, i), FUTEX_WAIT, known & 0xFFFFFFFF, 0, 0, 0)
 
 
 @kernel
 def wake(words, i):
-    """Wake all who sleep on words[i]."""
+    """Wake all threads that sleep on words[i]."""
     system(FUTEX, address_of(words, i), FUTEX_WAKE, EVERYBODY, 0, 0, 0)

@@ -1,8 +1,10 @@
-"""The crew: threads that wait in compiled code for the pieces of the caller's job.
+"""The thread pool that shares the steps of a program between threads.
 
-One caller has the crew at a time, others run alone meanwhile. Helpers are never waited
-for unless they have a piece. A helper can still lose its core in the middle of one, to
-another process: each job keeps an account, and is left to one thread after losses.
+Its workers wait in compiled code for pieces of the caller's job. One caller has the
+pool at a time; other callers run alone meanwhile. A caller waits for a worker only
+while that worker has a piece. The operating system can still take the core of such a
+worker away. So every job measures its `Profitability`, and runs on one thread after
+losses.
 """
 
 import atexit
@@ -18,13 +20,13 @@ from mdtensor.kernels.cpu.program.record import STEP
 from mdtensor.kernels.cpu.program.run import ALONE, run
 from mdtensor.kernels.cpu.threads import work_queue
 from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT
-from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLAIM, CLOSED, QUEUE_WORDS
+from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLOSED, QUEUE_WORDS, TAKEN
 
-#: Seconds that helpers wait awake after a job, and that calls miss before they wake
-#: again: that takes some 90 us, and a second thread saves less than what is counted.
+#: Seconds that workers stay awake after a job, and seconds that calls must lose before
+#: they wake workers. Waking takes some 90 us, and the loss is an upper bound.
 AWAKE, WAKING = work_queue.SPIN_NANOSECONDS * 1e-9, 200e-6
-#: The key of the crew, there while nobody has it.
-FREE = "helpers"
+#: The key of the pool, present while no caller has it.
+FREE = "workers"
 NO_ROWS = np.zeros(0, STEP)
 NO_PIECES = np.zeros((0, 2), np.int64)
 NO_BYTES = np.zeros(0, np.uint8)
@@ -32,14 +34,17 @@ NO_WORDS = np.zeros(0, np.int64)
 
 
 def run_alone(rows, arena, constants):
-    """Carry out `rows` on this thread."""
+    """Run `rows` on this thread."""
     run(ALONE, NO_WORDS, rows, NO_PIECES, NO_WORDS, arena, constants)
 
 
 # Workers stay inside one compiled function, since a step may take only 5 us (decision
 # 0031).
-class Crew:
-    """Helpers of whoever calls; none is started before there is work."""
+class ThreadPool:
+    """Worker threads, shared by all callers.
+
+    No thread starts before there is work.
+    """
 
     def __init__(self):
         self.renew()
@@ -48,51 +53,53 @@ class Crew:
         """Forget all threads, after a fork or an error; new ones start with work."""
         self._free = {FREE: None}
         self._words = np.zeros(QUEUE_WORDS, np.int64)
-        self._words[CLAIM] = CLOSED
-        self.helpers = []
+        self._words[TAKEN] = CLOSED
+        self.workers = []
         self._threads = 1
         self._error = None
         self._ended = self._awake_until = self._missed = 0.0
 
     def run(self, threads, job, arena, constants):
-        """Carry out `job` on up to that many threads.
+        """Run `job` on up to `threads` threads.
 
-        Raises: what a piece raised, in whichever thread.
+        Raises:
+            BaseException: the exception of a piece, in whichever thread it ran.
         """
-        account, start = job.account, perf_counter()
-        if not CAN_WAIT or account.rests(start):
+        profitability, start = job.profitability, perf_counter()
+        if not CAN_WAIT or profitability.rests(start):
             run_alone(job.whole, arena, constants)
-        elif start > self._awake_until and not self._pays_to_wake(account, start):
+        elif start > self._awake_until and not self._pays_to_wake(profitability, start):
             run_alone(job.whole, arena, constants)
             self._ended = perf_counter()
-        elif account.wants_crew() and self._share(threads, job, arena, constants):
+        elif profitability.wants_pool() and self._share(threads, job, arena, constants):
             self._ended = perf_counter()
             self._awake_until = self._ended + AWAKE
-            account.took(self._ended - start)
+            profitability.took(self._ended - start)
         else:
             start = thread_time()
             run_alone(job.whole, arena, constants)
-            account.took_alone(thread_time() - start)
+            profitability.took_alone(thread_time() - start)
 
     # Waking costs up to 90 us, so it must be earned by consecutive calls first
     # (decision 0044).
-    def _pays_to_wake(self, account, now):
-        """Have calls of late missed so much without helpers that waking them pays?
+    def _pays_to_wake(self, profitability, now):
+        """Return whether recent calls lost so much time that waking pays.
 
-        So calls that come one by one are left to one thread, if they are short.
+        Short calls that come one by one stay on one thread.
+
         Source: A. Karlin et al., "Competitive snoopy caching", 1988.
         """
         if now > self._ended + AWAKE:
             self._missed = 0.0
-        self._missed += account.gain()
+        self._missed += profitability.gain()
         return self._missed >= WAKING
 
     def _share(self, threads, job, arena, constants):
-        """With the helpers, if nobody else has them: whether that was so."""
+        """Run the job with the workers; return False if another caller has them."""
         words, free = self._words, self._free
         try:
-            # one step, unlike the call of a lock: no handler of a signal, which may
-            # raise, runs between it and the next line
+            # Deletion is one bytecode, unlike acquiring a lock, so no signal handler
+            # can raise between it and the next line.
             del free[FREE]
         except KeyError:
             return False
@@ -112,68 +119,72 @@ class Crew:
             free[FREE] = None
 
     def _hire(self, threads):
-        """Let so many threads take part in the next jobs, the caller's included."""
-        count = min(threads - 1, work_queue.MOST_HELPERS)
-        while len(self.helpers) < count:
-            role = len(self.helpers) + 1
-            helper = threading.Thread(
-                target=self._help, args=(role, self._words), daemon=True
+        """Let `threads` threads take part in the next jobs, the caller included."""
+        count = min(threads - 1, work_queue.MOST_WORKERS)
+        while len(self.workers) < count:
+            role = len(self.workers) + 1
+            worker = threading.Thread(
+                target=self._work, args=(role, self._words), daemon=True
             )
-            helper.name = f"mdtensor helper {role}"
+            worker.name = f"mdtensor worker {role}"
             try:
-                helper.start()
-            except RuntimeError:  # the process has threads enough, or ends
+                worker.start()
+            # The process may not start more threads, or is about to end.
+            except RuntimeError:
                 break
-            self._words[work_queue.THREADS + len(self.helpers)] = helper.native_id
-            self.helpers.append(helper)
-        self._words[work_queue.HELPERS] = len(self.helpers[:count])
+            self._words[work_queue.THREADS + len(self.workers)] = worker.native_id
+            self.workers.append(worker)
+        self._words[work_queue.WORKERS] = len(self.workers[:count])
         self._words[work_queue.AT] = work_queue.NOWHERE
         self._threads = threads
 
     def dismiss(self):
-        """Let the helpers fall asleep, before compiled code goes with the process."""
+        """Wait until the workers sleep, so that their code can be unloaded."""
         until = perf_counter() + 0.01
-        while self._words[work_queue.ASLEEP] < len(self.helpers):
+        while self._words[work_queue.ASLEEP] < len(self.workers):
             if perf_counter() > until:
                 break
             sleep(0)
 
-    def _help(self, role, words):
-        while True:  # until the process ends
+    def _work(self, role, words):
+        """Run pieces of every job until the process ends."""
+        while True:
             try:
                 run(role, words, NO_ROWS, NO_PIECES, NO_WORDS, NO_BYTES, NO_BYTES)
             except BaseException as error:
                 self._error = error
-                work_queue.finish(words)  # the caller waits for this piece
+                # The caller waits for this piece, also after an error.
+                work_queue.finish(words)
 
 
-CREW = Crew()
-atexit.register(CREW.dismiss)
+POOL = ThreadPool()
+atexit.register(POOL.dismiss)
 
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=CREW.renew)
+# A forked child does not have the threads of its parent.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOL.renew)
 
 
-# Whether a job is worth its crew: what calls took, beside what one thread takes.
-
-#: Every so many calls one thread does the job, and is timed by what its core worked.
+#: One call in so many runs on one thread, and its processor time is measured.
 PROBE = 256
-#: The time of one thread is the least that was seen, and grows by this with each probe.
+#: The time of one thread is the least one measured, times this for each later probe, so
+#: that one lucky probe is forgotten.
 GROWTH = 1.02
-#: Seconds that may be lost before a rest: a scheduler takes a while to give two threads
-#: two cores. And of earlier gains as much as may be lost on top.
+#: Seconds that may be lost before a rest, since a scheduler takes a while to give two
+#: threads two cores; and the most of earlier gains that may be lost on top.
 CREDIT, SAVINGS = 5e-3, 20e-3
-#: Seconds of the first rest; one that follows without a gain is twice as long.
+#: Seconds of the first rest. Without a gain, the next rest is twice as long.
 REST, LONGEST_REST = 0.5, 32.0
 
 
 # Calls are measured, because estimates predicted gains where there were none (decision
 # 0031).
-class Account:
-    """Gains and losses of one job.
+class Profitability:
+    """Gains and losses of one job by its use of the thread pool.
 
-    While others have the cores, or where a job is too short, each attempt costs CREDIT
-    and the rest that follows is a hundred times as long: one thread is not faster.
+    If other processes have the cores, or if the job is too short, a trial with several
+    threads costs up to CREDIT seconds. The rest that follows is a hundred times as
+    long, so that the average call is not slower than on one thread.
     """
 
     def __init__(self):
@@ -184,25 +195,28 @@ class Account:
         self.rests_until = 0.0
 
     def rests(self, now):
-        """Whether one thread does the job for now, and nobody counts."""
+        """Return whether the job runs on one thread for now, unmeasured."""
         return now < self.rests_until
 
     def gain(self):
-        """Seconds that a second thread saves at most; no bound before a first probe."""
+        """Return how many seconds a second thread can save at most.
+
+        The result is infinite before the first probe.
+        """
         return math.inf if self.alone is None else self.alone / 2
 
-    def wants_crew(self):
-        """Whether this call is for the crew, not for a probe of one thread."""
+    def wants_pool(self):
+        """Return whether this call uses the pool, rather than probe one thread."""
         self.calls += 1
         return self.calls % PROBE != 2
 
     def took_alone(self, seconds):
-        """One thread worked so long; not what it waited for a core."""
+        """Record the processor time of a call on one thread."""
         before = self.alone if self.alone is not None else seconds
         self.alone = min(before * GROWTH, seconds)
 
     def took(self, seconds):
-        """A call with the crew took so long."""
+        """Record the wall time of a call with the pool."""
         if self.alone is None:
             return
         self.saved = min(self.saved + self.alone - seconds, SAVINGS)

@@ -1,9 +1,9 @@
-"""Cut a step into pieces that threads may carry out at once, each a row of its own.
+"""Division of a step into pieces that threads may run at once.
 
-A piece is a smaller step of the same kind: other sizes, and another place in the
-arena. So no kernel knows of threads, and a kind that is not named here is one piece.
-Rows of images are cut where there is one image, else images. The window of a piece
-begins at the first input row that it needs, so its padding is never negative.
+Each piece is a row of its own: a smaller step of the same kind, with other sizes and
+another place in the arena. So no kernel depends on threads. A kind that is missing here
+stays one piece. Images are divided between pieces; a single image is divided by its
+rows. The window of a piece begins at the first input row that it needs.
 """
 
 from itertools import pairwise
@@ -14,28 +14,28 @@ import numpy as np
 from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.program import interpret
 from mdtensor.kernels.cpu.program.record import STEP
-from mdtensor.kernels.cpu.threads.pool import Account
+from mdtensor.kernels.cpu.threads.pool import Profitability
 from mdtensor.kernels.cpu.threads.work_queue import MOST_GROUPS
 
-#: Pixels, or elements, between two cuts: whole tiles and vectors.
+#: Cuts lie at multiples of these, so that pieces are whole tiles and vectors.
 PIXELS, ELEMENTS = 12, 1024
 
 
 # A piece is a smaller row, so that no kernel knows about threads (decision 0031).
 def cut(row, count):
-    """`row` as at most `count` rows that write what it writes, each a part of it."""
+    """Cut `row` into at most `count` rows that write the same bytes together."""
     return CUTS[row.kind](row, count) if row.kind in CUTS else [row]
 
 
 def _ranges(size, count, grain):
-    """Consecutive ranges of about one length, cut at multiples of `grain`."""
+    """Return ranges of about one length, cut at multiples of `grain`."""
     places = (round(size * i / count / grain) * grain for i in range(count))
     at = [*(min(place, size) for place in places), size]
     return [(a, b) for a, b in pairwise(at) if a < b]
 
 
-def _moved(row, x, y, out, out_bytes):
-    """`row` with buffers that many bytes further on, and a result so long."""
+def _move(row, x, y, out, out_bytes):
+    """Return a copy of `row` whose buffers start that many bytes later."""
     row = row.copy()
     row.x += x
     row.x_bytes -= x
@@ -47,7 +47,7 @@ def _moved(row, x, y, out, out_bytes):
 
 
 def _image_parts(row, count, pixel_bytes):
-    """Cut by images, or by output rows of one image."""
+    """Cut a row by images, or one image by output rows."""
     images, window = row.images, row.window
     h, w, c = window.height, window.width, window.channels
     oh, ow = window.out_h, window.out_w
@@ -55,7 +55,7 @@ def _image_parts(row, count, pixel_bytes):
     if images > 1:
         size, length = h * w * c, oh * ow * pixel_bytes
         for a, b in _ranges(images, count, 1):
-            part = _moved(row, a * size, 0, a * length, (b - a) * length)
+            part = _move(row, a * size, 0, a * length, (b - a) * length)
             part.images = b - a
             parts.append(part)
         return parts
@@ -64,7 +64,7 @@ def _image_parts(row, count, pixel_bytes):
         if skipped >= h:
             return [row]
         length = ow * pixel_bytes
-        part = _moved(row, skipped * w * c, 0, a * length, (b - a) * length)
+        part = _move(row, skipped * w * c, 0, a * length, (b - a) * length)
         own = part.window
         own.height, own.out_h = h - skipped, b - a
         own.pad_top += skipped - a * window.stride_h
@@ -73,16 +73,17 @@ def _image_parts(row, count, pixel_bytes):
 
 
 def _windows(row, count):
-    """Depthwise convolution."""
+    """Cut a depthwise convolution."""
     return _image_parts(row, count, row.window.channels * (4 if row.is_exact else 1))
 
 
 def _pools(row, count):
+    """Cut a pooling step."""
     return _image_parts(row, count, row.window.channels)
 
 
 def _products(row, count):
-    """Convolution as a product: rows of images, pixels, or columns of the weights."""
+    """Cut a convolution by image rows, pixels or columns of the weights."""
     pixel_bytes = row.out_channels * (4 if row.is_exact else 1)
     if row.strip != 0:
         return _image_parts(row, count, pixel_bytes)
@@ -91,10 +92,10 @@ def _products(row, count):
     if pixels < PIXELS * count and row.groups == 1 and kernel_set.HOST.PANEL_COLUMNS:
         return _columns(row, count)
     parts = []
-    # what fills no tile is in the first part, the caller's: helpers begin later
+    # The incomplete tile goes to the caller, because workers begin later.
     for begin, end in reversed(_ranges(pixels, count, PIXELS)):
         a, b = pixels - end, pixels - begin
-        part = _moved(row, a * c, 0, a * pixel_bytes, (b - a) * pixel_bytes)
+        part = _move(row, a * c, 0, a * pixel_bytes, (b - a) * pixel_bytes)
         part.x_bytes = (b - a) * c
         part.images, part.window.out_h, part.window.out_w = 1, 1, b - a
         parts.append(part)
@@ -102,12 +103,13 @@ def _products(row, count):
 
 
 def _columns(row, count):
+    """Cut a product by columns of the weights."""
     window, n, size = row.window, row.columns, 4 if row.is_exact else 1
     depth = window.channels * window.kernel_h * window.kernel_w
     column_bytes = kernel_set.HOST.packed_column_bytes(depth)
     parts = []
     for a, b in _ranges(n, count, kernel_set.HOST.PANEL_COLUMNS):
-        part = _moved(row, 0, 0, a * size, row.out_bytes - a * size)
+        part = _move(row, 0, 0, a * size, row.out_bytes - a * size)
         part.columns = b - a
         part.padded_columns = kernel_set.HOST.padded_columns(b - a)
         part.weights += a * column_bytes
@@ -122,68 +124,69 @@ def _columns(row, count):
 
 
 def _elements(row, count):
-    """Lookup, Add and Dequantize: element by element."""
+    """Cut Lookup, Add or Dequantize by elements."""
     size = 4 if row.kind == interpret.DEQUANTIZE else 1
     parts = []
     for a, b in _ranges(row.out_bytes // size, count, ELEMENTS):
         y = a if row.kind == interpret.ADD else 0
-        parts.append(_moved(row, a, y, a * size, (b - a) * size))
+        parts.append(_move(row, a, y, a * size, (b - a) * size))
     return parts
 
 
-def _quantized(row, count):
+def _quantize_parts(row, count):
+    """Cut Quantize by elements."""
     parts = []
     for a, b in _ranges(row.elements, count, ELEMENTS):
-        part = _moved(row, 4 * a, 0, a, b - a)
+        part = _move(row, 4 * a, 0, a, b - a)
         part.elements = b - a
         parts.append(part)
     return parts
 
 
-def _multiplied(row, count):
-    """Mul: by images where each has its factors, else by pixels."""
+def _multiply_parts(row, count):
+    """Cut Mul by images if each image has its factors, else by pixels."""
     images, pixels, c = row.images, row.pixels, row.channels
     parts = []
     if images > 1:
         size = pixels * c
         for a, b in _ranges(images, count, 1):
-            part = _moved(row, a * size, a * c, a * size, (b - a) * size)
+            part = _move(row, a * size, a * c, a * size, (b - a) * size)
             part.images = b - a
             parts.append(part)
         return parts
     for a, b in _ranges(pixels, count, -(-ELEMENTS // c)):
         y = 0 if row.has_factors else a * c
-        part = _moved(row, a * c, y, a * c, (b - a) * c)
+        part = _move(row, a * c, y, a * c, (b - a) * c)
         part.pixels = b - a
         parts.append(part)
     return parts
 
 
 def _views(row, count):
-    """Move: along the first axis of the result that has more than one place."""
+    """Cut Move along the first axis of the result that is longer than 1."""
     shape = row.lengths
     axis = next((i for i, size in enumerate(shape) if size > 1), 0)
     length = row.run * int(np.prod(shape[axis + 1 :]))
     parts = []
     for a, b in _ranges(shape[axis], count, 1):
-        part = _moved(row, 0, 0, a * length, (b - a) * length)
+        part = _move(row, 0, 0, a * length, (b - a) * length)
         part.start += a * row.jumps[axis]
         part.lengths[axis] = b - a
         parts.append(part)
     return parts
 
 
-def _taken(row, count):
-    """Take: by what lies before the axis, or by indices where nothing does."""
+def _take_parts(row, count):
+    """Cut Take along the axes before `axis`, or by indices without such axes."""
     outer, size, inner, places = row.outer, row.length, row.inner, row.indices
     parts = []
     for a, b in _ranges(outer if outer > 1 else places, count, 1):
         if outer > 1:
             length = places * inner
-            part = _moved(row, a * size * inner, 0, a * length, (b - a) * length)
+            part = _move(row, a * size * inner, 0, a * length, (b - a) * length)
             part.outer = b - a
         else:
-            part = _moved(row, 0, 0, a * inner, (b - a) * inner)
+            part = _move(row, 0, 0, a * inner, (b - a) * inner)
             part.indices = b - a
             part.constants += 16 * a
             part.constants_bytes -= 16 * a
@@ -191,13 +194,13 @@ def _taken(row, count):
     return parts
 
 
-def _joined(row, count):
-    """Concat: by what lies before the axis."""
+def _concat_parts(row, count):
+    """Cut Concat along the axes before `axis`."""
     of_x, of_y = row.x_run, row.y_run
     parts = []
     for a, b in _ranges(row.outer, count, 1):
         length = of_x + of_y
-        part = _moved(row, a * of_x, a * of_y, a * length, (b - a) * length)
+        part = _move(row, a * of_x, a * of_y, a * length, (b - a) * length)
         part.outer = b - a
         parts.append(part)
     return parts
@@ -211,26 +214,25 @@ CUTS = {
     interpret.LOOKUP: _elements,
     interpret.ADD: _elements,
     interpret.DEQUANTIZE: _elements,
-    interpret.QUANTIZE: _quantized,
-    interpret.MUL: _multiplied,
+    interpret.QUANTIZE: _quantize_parts,
+    interpret.MUL: _multiply_parts,
     interpret.MOVE: _views,
-    interpret.TAKE: _taken,
-    interpret.CONCAT: _joined,
+    interpret.TAKE: _take_parts,
+    interpret.CONCAT: _concat_parts,
 }
 
 
-# What a crew does: the rows of a Program as pieces in groups, see `claims`.
-#
-# A step becomes pieces if it takes long enough; steps between such ones are one piece,
-# done by one thread in a row. Both are decided here, by estimates, when a plan is made:
-# the same shapes on the same runway always give the same pieces.
+# Jobs: the rows of a Program as pieces in groups.
+
+# A step is cut if it takes long enough. All steps between two such steps are one piece.
+# Estimates decide, so the same shapes on one ISA always give the same pieces.
 
 #: A shorter piece costs more to hand over than it saves.
 PIECE_NANOSECONDS = 8_000
-#: A longer step has twice as many, so that a late helper still finds one.
+#: A longer step has twice as many pieces, so that a late worker still finds one.
 LONG_NANOSECONDS = 150_000
-#: Multiply-accumulates a nanosecond in products and depthwise. Not measured but guessed
-#: from instructions: "avx512", "avxvnni" and "neon".
+#: Multiply-accumulates per nanosecond of matrix products and depthwise convolutions.
+#: The numbers of "avx512", "avxvnni" and "neon" are estimates, the others are measured.
 RATES = {
     "generic": (10, 6),
     "neon": (60, 15),
@@ -239,22 +241,22 @@ RATES = {
     "avx512": (80, 20),
     "vnni": (180, 45),
 }
-#: Nanoseconds for each byte of the result of any other kind.
+#: Nanoseconds per byte of the result, for any other kind of step.
 BYTE_NANOSECONDS = 0.25
 
 
 class Job(NamedTuple):
-    """Rows for `run.run`, how they are shared out, and the rows uncut."""
+    """Rows for `run.run`, how threads share them, and the uncut rows."""
 
     rows: np.ndarray
     pieces: np.ndarray
     first: np.ndarray
     whole: np.ndarray
-    account: Account
+    profitability: Profitability
 
 
 def nanoseconds(row):
-    """About how long the row takes one thread."""
+    """Return an estimate of the time that the row takes one thread."""
     products, depthwise = RATES[isa.RUNWAY]
     window = row.window
     taps = window.kernel_h * window.kernel_w
@@ -270,11 +272,12 @@ def nanoseconds(row):
 
 
 def piece_count(row):
-    """Pieces that the row is worth; 1: one thread does it."""
+    """Return into how many pieces the row is cut."""
     return len(_pieces(row))
 
 
 def _pieces(row):
+    """Return the row cut into pieces that are worth handing over."""
     time = nanoseconds(row)
     if time < 2 * PIECE_NANOSECONDS or not row.out_bytes:
         return [row]
@@ -282,8 +285,9 @@ def _pieces(row):
 
 
 def job(rows):
-    """The Job of all rows, or None where one thread is as fast."""
-    groups, chain = [], []  # of pieces, which are lists of rows
+    """Return the Job of all rows, or None if one thread is as fast."""
+    # A group is a list of pieces, a piece is a list of rows.
+    groups, chain = [], []
     for row in rows:
         parts = _pieces(row)
         if len(parts) == 1:
@@ -300,4 +304,4 @@ def job(rows):
     table = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
     first = np.cumsum([0, *(len(group) for group in groups)])
     cut_rows = np.array([row for piece in pieces for row in piece], STEP)
-    return Job(cut_rows, table, first, rows, Account())
+    return Job(cut_rows, table, first, rows, Profitability())

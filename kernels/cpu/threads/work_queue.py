@@ -1,14 +1,15 @@
-"""Who does which piece of a job: claims on words that the threads of a crew share.
+"""Distribution of the pieces of a job, through words that all threads share.
 
-A job is pieces in groups: pieces of a group are independent, a group begins when all
-pieces before it are done. One word, CLAIM, says how many pieces of the current group
-are taken at its front, by the caller, and at its back, by helpers; so a thread tends to
-stay in the same part of the images. A piece is taken by one compare-and-swap of that
-word, which also holds the number of the job: what was read of an older job is never
-acted upon. Who waits has claimed nothing, so nobody waits for a thread that sleeps.
+A job consists of groups of pieces. The pieces of a group are independent; a group
+begins when all pieces before it are done. One word, TAKEN, says how many pieces of the
+current group the caller has taken from the front and the workers from the back. So each
+thread tends to stay in one part of the images. A thread takes a piece by one compare-
+and-swap of that word. TAKEN also holds the number of the job, so a thread that read the
+word of an older job takes nothing. A waiting thread has not taken a piece, so no thread
+waits for one that sleeps.
 
-DONE counts finished pieces, and one for each job that is published: all waiting is for
-it to change, for a short time spinning, then asleep.
+DONE counts finished pieces, and one more for each published job. Threads wait for it to
+change: first spinning, for a short time, then asleep.
 """
 
 import numpy as np
@@ -19,12 +20,7 @@ from mdtensor.kernels.cpu.threads import atomics
 from mdtensor.kernels.cpu.threads.atomics import GET_AFFINITY, SET_AFFINITY, system
 from mdtensor.kernels.cpu.vectors import address_of
 
-# Processors: threads that help stay off the one of the thread that they help.
-#
-# A scheduler wakes a thread near the one that woke it, on the same processor if it takes
-# the other for busy, and parts the two after milliseconds: longer than most calls last.
-
-#: Words of a set of processors; Linux has 8192 of them at most.
+#: Words of a set of processors; Linux knows 8192 processors at most.
 WORDS = 128
 THIS_THREAD = 0
 
@@ -33,7 +29,7 @@ _sched_getcpu = types.ExternalFunction("sched_getcpu", types.int32())
 
 @kernel
 def processor():
-    """The one that this thread runs on."""
+    """Return the processor that this thread runs on."""
     return _sched_getcpu()
 
 
@@ -41,14 +37,14 @@ def processor():
 # woke it (decision 0044).
 @kernel
 def keep_off(here, threads):
-    """Let threads run where this one may, but not on processor `here`.
+    """Let threads run where this thread may, but not on processor `here`.
 
     Args:
         here: from `processor`.
         threads: int64 1-D, as the system numbers them.
 
-    Returns: False, and nothing has changed, where that leaves none or the system knows
-        no such calls.
+    Returns: False, with nothing changed, if no processor would be left or if the
+        operating system does not have these calls.
     """
     others = np.zeros(WORDS, np.int64)
     others_at = address_of(others, 0)
@@ -62,20 +58,23 @@ def keep_off(here, threads):
     return True
 
 
-LINE = 16  # words apart, so that what is written often shares no cache line
-CLAIM, DONE, ASLEEP, JOB = 0, LINE, 2 * LINE, 3 * LINE
-#: Of the job: DONE before its first piece, its groups, and where its arrays lie.
+# Words that are written often lie so far apart that they do not share a cache line.
+LINE = 16
+TAKEN, DONE, ASLEEP, JOB = 0, LINE, 2 * LINE, 3 * LINE
+#: Words of the job: DONE before its first piece, its groups, addresses of its arrays.
 BASE, GROUPS, ROWS, ROW_COUNT, PIECES, PIECE_COUNT = range(JOB, JOB + 6)
 ARENA, ARENA_BYTES, CONSTANTS, CONSTANTS_BYTES = range(JOB + 6, JOB + 10)
-HELPERS = JOB + 10  # how many may take part
-FIRST = 4 * LINE  # number of the first piece of each group, and of all pieces
+#: How many workers may take part.
+WORKERS = JOB + 10
+#: Number of the first piece of each group; behind them, the number of all pieces.
+FIRST = 4 * LINE
 MOST_GROUPS = 1000
-#: Where the caller was when helpers were last kept off; the helpers' numbers.
+#: Processor of the caller when workers last moved away; thread numbers of the workers.
 AT, THREADS = FIRST + MOST_GROUPS + 1, FIRST + MOST_GROUPS + 2
-NOWHERE, MOST_HELPERS = -1, 1000
-QUEUE_WORDS = THREADS + MOST_HELPERS
+NOWHERE, MOST_WORKERS = -1, 1000
+QUEUE_WORDS = THREADS + MOST_WORKERS
 
-# CLAIM: job, group (16 bits), pieces taken at the front (12) and at the back (12)
+# TAKEN holds: job, group (16 bits), pieces taken at the front (12) and the back (12).
 MOST_PIECES = 1 << 12  # of a group
 FRONT, GROUP, NUMBER = 1 << 12, 1 << 24, 1 << 40
 CLOSED = -1
@@ -83,19 +82,22 @@ MOST_JOBS = 1 << 22
 
 CALLER = 0
 WAIT, OVER = -1, -2
-#: Longer than what lies between two groups, or two calls in a row; much shorter than a
-#: time slice. Waking who sleeps takes 40 us here, of which its caller works 15.
+#: Longer than the pause between two groups or two consecutive calls, but much shorter
+#: than a time slice. Waking a sleeping thread takes 40 us, 15 of them in its caller.
 SPIN_NANOSECONDS = 200_000
 PAUSES = 16  # between looks at the clock
 
 
 @kernel
 def publish(words, first, rows, pieces, arena, constants):
-    """Offer a job to the helpers; the caller holds the crew, and no job is open."""
-    atomics.exchange(words, CLAIM, CLOSED)
+    """Offer a job to the workers.
+
+    The caller has the pool, and no other job is open.
+    """
+    atomics.exchange(words, TAKEN, CLOSED)
     here = processor()
     if here != words[AT]:
-        are_off = keep_off(here, words[THREADS:][: words[HELPERS]])
+        are_off = keep_off(here, words[THREADS:][: words[WORKERS]])
         words[AT] = here if are_off else NOWHERE
     for group in range(len(first)):
         words[FIRST + group] = first[group]
@@ -105,13 +107,13 @@ def publish(words, first, rows, pieces, arena, constants):
     words[PIECES], words[PIECE_COUNT] = address_of(pieces, 0), pieces.shape[0]
     words[ARENA], words[ARENA_BYTES] = address_of(arena, 0), len(arena)
     words[CONSTANTS], words[CONSTANTS_BYTES] = address_of(constants, 0), len(constants)
-    atomics.exchange(words, CLAIM, words[BASE] % MOST_JOBS * NUMBER)
+    atomics.exchange(words, TAKEN, words[BASE] % MOST_JOBS * NUMBER)
     finish(words)
 
 
 @kernel
 def finish(words):
-    """A piece is done, or a job is there."""
+    """Count a finished piece or a new job, and wake sleeping threads."""
     atomics.add(words, DONE, 1)
     if atomics.load(words, ASLEEP) != 0:
         atomics.wake(words, DONE)
@@ -120,11 +122,11 @@ def finish(words):
 # Caller and workers take from opposite ends, so that each stays in one part of the
 # images (decision 0031).
 @kernel
-def claim(words, role):
-    """The number of a piece that is now this thread's; or WAIT, or OVER."""
+def take_item(words, role):
+    """Return the number of a piece for this thread, or WAIT, or OVER."""
     while True:
-        word = atomics.load(words, CLAIM)
-        if word == CLOSED or role > atomics.load(words, HELPERS):
+        word = atomics.load(words, TAKEN)
+        if word == CLOSED or role > atomics.load(words, WORKERS):
             return WAIT
         group, front, back = word // GROUP % 65536, word // FRONT % FRONT, word % FRONT
         first = atomics.load(words, FIRST + group)
@@ -134,14 +136,14 @@ def claim(words, role):
                 piece, after = first + front, word + FRONT
             else:
                 piece, after = last - 1 - back, word + 1
-            if atomics.replace(words, CLAIM, word, after):
+            if atomics.replace(words, TAKEN, word, after):
                 return piece
         elif atomics.load(words, DONE) - atomics.load(words, BASE) < last:
             return WAIT
         elif group + 1 == atomics.load(words, GROUPS):
             return OVER
         else:
-            atomics.replace(words, CLAIM, word, (word // GROUP + 1) * GROUP)
+            atomics.replace(words, TAKEN, word, (word // GROUP + 1) * GROUP)
 
 
 @kernel
@@ -161,8 +163,8 @@ def wait(words, known):
 
 @kernel
 def withdraw(words):
-    """Close the job after the caller failed in a piece; wait for those of others."""
-    word = atomics.exchange(words, CLAIM, CLOSED)
+    """Close the job after the caller failed in a piece, and wait for the others."""
+    word = atomics.exchange(words, TAKEN, CLOSED)
     if word == CLOSED:
         return
     group, front, back = word // GROUP % 65536, word // FRONT % FRONT, word % FRONT
