@@ -189,10 +189,11 @@ def _identity(function):
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
     cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
     text = repr((function.__module__, function.__qualname__, constants, scalars))
-    # the same sources for several sets
+    # Several ISAs compile the same sources.
     if ".dot8." in function.__module__:
         text += repr((isa.DOT_RUNWAY, isa.IS_EMULATED))
-    if ".avx2." in function.__module__:  # products of floats have its vectors
+    # Products of floats use wider vectors on AVX-512, from the same sources.
+    if ".avx2." in function.__module__:
         text += repr(isa.RUNWAY)
     closure = dumps(cells) if cells else b""
     return b"|".join((code.co_code, text.encode(), closure, callees.digest()))

@@ -30,7 +30,8 @@ MOST = 3 if IS_WIDE else 1  # panels of a tile
 # Steps at once, because the addresses of 8 rows cost instructions.
 UNROLLED = 2 if IS_WIDE else 1
 LINE = 4 * PANEL  # bytes of one step of k in a panel
-DEPTH = 2048 if IS_WIDE else 1024  # steps of a block
+# Steps of a block: its panels must fit the second cache.
+DEPTH = 2048 if IS_WIDE else 1024
 # Bytes of panels that stay in the second cache.
 BLOCK = (384 if IS_WIDE else 256) << 10
 # Bytes of rows that stay in the third cache while all panels pass over them.

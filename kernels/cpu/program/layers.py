@@ -21,7 +21,6 @@ class Layer:
 
     It uses the ISA of the context that makes it.
 
-    It is of the runway that is chosen where it is made.
     """
 
     _kernel: str

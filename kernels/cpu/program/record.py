@@ -49,7 +49,7 @@ WINDOW = np.dtype(_integers(*Window._fields))
 # fmt: off
 STEP = np.dtype((np.record, [
     # every kind
-    ("kind", np.int64),  # see `invoke`
+    ("kind", np.int64),  # see `interpret`
     ("x", np.int64),  # place of the first input
     ("x_bytes", np.int64),
     ("y", np.int64),  # place of the last input, which is the first where there is one
@@ -74,7 +74,7 @@ STEP = np.dtype((np.record, [
     ("hi", np.int64),
     ("multipliers", np.int64),  # place of float32, one a ratio
     ("limbs", np.int64),  # place of int64 [ratios, 8], see `rescale`
-    ("exception_sums", np.int64),  # place of int32, see `exceptions`; 0: there are none
+    ("exception_sums", np.int64),  # place of int32; 0: there are none
     ("guard", np.int64),  # place of one float32; Add
     # convolutions as products, and depthwise
     ("strip", np.int64),  # output lines of one im2col; 0: pixels of x are the rows

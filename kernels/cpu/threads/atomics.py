@@ -26,7 +26,8 @@ FUTEX, SET_AFFINITY, GET_AFFINITY = {
 CAN_WAIT = sys.platform == "linux" and FUTEX > 0 and not IS_JIT_DISABLED
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # of this process alone
 EVERYBODY = 2**31 - 1
-MONOTONIC = 1  # a clock
+# The number of a clock that never goes back.
+MONOTONIC = 1
 ORDER = "seq_cst"
 
 #: A system call: its number, and six arguments.

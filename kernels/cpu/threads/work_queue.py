@@ -75,7 +75,8 @@ NOWHERE, MOST_WORKERS = -1, 1000
 QUEUE_WORDS = THREADS + MOST_WORKERS
 
 # TAKEN holds: job, group (16 bits), pieces taken at the front (12) and the back (12).
-MOST_PIECES = 1 << 12  # of a group
+# A group has at most this many pieces, since TAKEN counts them in 12 bits.
+MOST_PIECES = 1 << 12
 FRONT, GROUP, NUMBER = 1 << 12, 1 << 24, 1 << 40
 CLOSED = -1
 MOST_JOBS = 1 << 22
@@ -85,7 +86,8 @@ WAIT, OVER = -1, -2
 #: Longer than the pause between two groups or two consecutive calls, but much shorter
 #: than a time slice. Waking a sleeping thread takes 40 us, 15 of them in its caller.
 SPIN_NANOSECONDS = 200_000
-PAUSES = 16  # between looks at the clock
+# Reading the clock costs more than a pause, so many pauses share one reading.
+PAUSES = 16
 
 
 @kernel
