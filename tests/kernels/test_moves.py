@@ -64,7 +64,7 @@ def test_move(drawn_view):
 
 
 def test_what_is_no_view_is_refused():
-    with pytest.raises(ValueError, match="no view"):
+    with pytest.raises(ValueError, match="returned a copy"):
         Move(np.copy)(drawn((3, 4)))
 
 
