@@ -122,7 +122,7 @@ def lacking(runway, features):
 def choose_runway(features, override, is_jit_disabled):
     """Return (runway, reason).
 
-    Raises the exception class `error` for an override that the CPU cannot run.
+    Raises `refusal.error` for an override that the CPU cannot run.
     """
     if override:
         return _overridden(features, override, is_jit_disabled)
@@ -166,7 +166,7 @@ def _overridden(features, override, is_jit_disabled):
 
 
 def _require(runway, features, is_jit_disabled):
-    """Raise `error` if the CPU or the compiler lacks a feature of `runway`."""
+    """Raise `refusal.error` if the CPU or the compiler lacks a feature of `runway`."""
     lacks = lacking(runway, features)
     if is_jit_disabled and NEEDED[runway]:
         lacks = lacks or ["a compiler (NUMBA_DISABLE_JIT is set)"]
