@@ -42,6 +42,7 @@ CONV, DEPTHWISE, LOOKUP, ADD, MUL, MEAN, MAX_POOL, AVG_POOL = range(8)
 QUANTIZE, QUANTIZE_NCHW, DEQUANTIZE = range(8, 11)
 MOVE, TAKE, CONCAT = range(11, 14)
 
+# Slices have unsigned bounds, for which numba omits the test for negative indices.
 # Functions take the array of steps and a number, because numba needs 2.6 us to unpack a
 # record that Python passes: more than a small step takes.
 

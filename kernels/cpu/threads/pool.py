@@ -76,6 +76,7 @@ class ThreadPool:
             self._awake_until = self._ended + AWAKE
             profitability.took(self._ended - start)
         else:
+            # Processor time leaves out the time that the thread waits for a core.
             start = thread_time()
             run_alone(job.whole, arena, constants)
             profitability.took_alone(thread_time() - start)

@@ -140,6 +140,7 @@ def take_item(words, role):
                 piece, after = last - 1 - back, word + 1
             if atomics.replace(words, TAKEN, word, after):
                 return piece
+        # The next group may read what the pieces still in work write.
         elif atomics.load(words, DONE) - atomics.load(words, BASE) < last:
             return WAIT
         elif group + 1 == atomics.load(words, GROUPS):
