@@ -1,4 +1,4 @@
-"""Dispatch tables: operations that have one algorithm for each point of a space.
+"""Dispatch tables: one algorithm of an operation for each point of a space.
 
     space = Axes(Axis(Cpu, Cuda), Axis.full(Floating), Axis.full(Contiguity))
     table = DispatchTable(space, [Tag[Cpu], Tag[Cuda, Contiguous]], op)

@@ -1,13 +1,15 @@
-"""Coordinates: what an algorithm is chosen by, as classes.
+"""Coordinates: the properties by which an algorithm is chosen, as classes.
 
     class Placement(Coordinate): ...                    # a kind
     class InPlace(Placement): ...                       # a coordinate of this kind
     class BlockSize(Coordinate, values=(64, 128)): ...  # BlockSize[64], BlockSize[128]
     class Source(Coordinate, of=ElementType): ...       # Source[Float32], ...
 
-Being classes they have an order: what is written for `Floating` fits `Float32`, and
-what is written for `Float32` is more specific. A kind that is `of` another has the same
-coordinates under a name of its own, so that a space can have two axes of them.
+Classes have an order: a method for `Floating` also accepts `Float32`, and a method for
+`Float32` is more specific. A kind declared with `of=` has the coordinates of the other
+kind under a name of its own, so that a space can have two axes of them. A device or an
+element type of your own takes part as `class Fpga(DeviceType, value="fpga")` or
+`class Int24(Signed, value=int24)`; a kind of your own derives from `Coordinate`.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ _lock = threading.RLock()
 
 
 class CoordinateType(type):
-    """The class of coordinates; it finds them by value, and prints as their name."""
+    """The metaclass of coordinates: finds them by value and prints their names."""
 
-    # Every coordinate has these; Coordinate says what they are.
+    # Declared for type checkers; `Coordinate` documents and sets them.
     kind: CoordinateType
     rank: int
     members: dict[Any, CoordinateType]
@@ -41,13 +43,13 @@ class CoordinateType(type):
     key: Callable[[Any], Any]
 
     def __getitem__(cls, value: Any) -> CoordinateType:
-        """The coordinate of this kind that has `value`.
+        """Return the coordinate of this kind that has `value`.
 
         Raises:
-            OptionError: none has.
+            OptionError: no coordinate has it.
         """
         if not hasattr(cls, "kind"):
-            raise OptionError(f"{cls.__name__} is no kind", "Use one: BlockSize[64]")
+            raise OptionError(f"{cls.__name__} is not a kind", "Use one: BlockSize[64]")
         found = cls.find(value)
         if found is None:
             known = ", ".join(map(str, cls.kind.members)) or "none"
@@ -57,7 +59,7 @@ class CoordinateType(type):
         return found
 
     def find(cls, value: Any) -> CoordinateType | None:
-        """The coordinate of this kind that has `value`, or None."""
+        """Return the coordinate of this kind that has `value`, or None."""
         kind = cls.kind
         try:
             found = kind.members.get(kind.key(value))
@@ -65,21 +67,24 @@ class CoordinateType(type):
             return None
         if found is None and kind.of is not None:
             inner = value if _is_of(value, kind.of) else kind.of.find(value)
-            found = None if inner is None else _renamed(kind, inner)
+            found = None if inner is None else _counterpart(kind, inner)
         return found if found is not None and issubclass(found, cls) else None
 
     def leaves(cls) -> Iterator[CoordinateType]:
-        """The coordinates below that have none below them, in order of declaration."""
+        """Return the most specific coordinates of this kind, as declared."""
         kind = cls.kind
         if kind.of is not None:
-            every = [_renamed(kind, inner) for inner in kind.of.leaves()]
+            every = [_counterpart(kind, inner) for inner in kind.of.leaves()]
         else:
+            # A coordinate that another one derives from is abstract, so it is not a
+            # point.
             wider = {one.__base__ for one in kind.declared}
             every = [one for one in kind.declared if one not in wider]
         return (one for one in every if issubclass(one, cls))
 
     def __repr__(cls) -> str:
-        return f"<{cls.__name__}>"  # beartype wants `<`, or what `X | int` shows
+        # beartype needs the `<`, else it takes the text for the repr of a union.
+        return f"<{cls.__name__}>"
 
     def __str__(cls) -> str:
         return cls.__name__
@@ -89,14 +94,14 @@ class Coordinate(metaclass=CoordinateType):
     """The root of all kinds, each of which derives from it directly.
 
     Args of a kind, in its class statement:
-        values: its coordinates are `Kind[value]`, one for each.
-        of: another kind; its coordinates are `Kind[coordinate]`, one for each of that.
+        values: makes one coordinate `Kind[value]` for each value.
+        of: another kind; makes one `Kind[coordinate]` for each of its coordinates.
 
     Args of a coordinate:
-        value: what it stands for, under which its kind finds it.
+        value: the object that it stands for, and the key by which its kind finds it.
 
     Raises:
-        RegistrationError: a value that is taken, or more than one base class.
+        RegistrationError: the value is already taken, or there are several bases.
 
     Example:
         >>> class Tile(Coordinate, values=(8, 16)):
@@ -122,7 +127,7 @@ class Coordinate(metaclass=CoordinateType):
         of: CoordinateType | None = None,
         **rest: Any,
     ) -> None:
-        _check(cls, values, of, rest)
+        _check_class(cls, values, of, rest)
         if cls.__base__ is Coordinate:
             cls.kind, cls.rank, cls.of = cls, next(_ranks), of
             cls.members, cls.declared = {}, []
@@ -148,28 +153,32 @@ class Coordinate(metaclass=CoordinateType):
 
     @classmethod
     def key(cls, value: Any) -> Any:
-        """What `members` has `value` under; a kind may know several spellings."""
+        """Return the key of `value` in `members`; a kind may know several spellings."""
         return value
 
 
 def shown(given: Any) -> str:
-    """A coordinate, or what was given as one; never what a container holds."""
+    """Return the text of a coordinate or of a wrong one, without container contents."""
     if isinstance(given, type):
         return given.__name__
     is_short = isinstance(given, (bool, int, float, str, DType, Device))
     if isinstance(given, int):
-        return errors.shown(given)  # its digits may be without number
+        # An integer may have more digits than an error should print.
+        return errors.shown(given)
     return str(given) if is_short else type(given).__name__
 
 
-def _check(cls: type, values: Any, of: Any, rest: dict[str, Any]) -> None:
-    """Refuse what a class of coordinates cannot be made of."""
+def _check_class(cls: type, values: Any, of: Any, rest: dict[str, Any]) -> None:
+    """Raise unless the arguments of a class statement define a coordinate."""
     name, problem, fix = cls.__name__, "", ""
     if rest:
         problem = f"is given {', '.join(rest)}"
         fix = "Known are value=, values= and of="
     elif not (of is None or _is_kind(of)):
-        problem, fix = f"is of {shown(of)}, no kind", "Give one: of=ElementType"
+        problem, fix = (
+            f"has of={shown(of)}, which is not a kind",
+            "Give one: of=ElementType",
+        )
     elif not isinstance(values, (tuple, list, range)):
         problem, fix = f"has the values {shown(values)}", "Give a tuple"
     elif len(cls.__bases__) > 1:
@@ -189,14 +198,17 @@ def _is_of(value: Any, kind: CoordinateType) -> bool:
     return is_class and getattr(value, "kind", None) is kind
 
 
-def _renamed(kind: Any, inner: CoordinateType) -> CoordinateType:
-    """`kind[inner]`, below the coordinates that `inner` is below in its own kind."""
+def _counterpart(kind: Any, inner: CoordinateType) -> CoordinateType:
+    """Return `kind[inner]`, below the counterparts of the bases of `inner`."""
+    # Two threads must not make two classes for one coordinate.
     with _lock:
         known: CoordinateType | None = kind.members.get(inner)
         if known is not None:
             return known
         wider: Any = inner.__base__
-        return _member(kind, inner, kind if wider is kind.of else _renamed(kind, wider))
+        return _member(
+            kind, inner, kind if wider is kind.of else _counterpart(kind, wider)
+        )
 
 
 def _member(kind: CoordinateType, value: Any, base: CoordinateType) -> CoordinateType:
@@ -205,29 +217,25 @@ def _member(kind: CoordinateType, value: Any, base: CoordinateType) -> Coordinat
     return CoordinateType(name, (base,), body, value=value)
 
 
-def _pickled(cls: CoordinateType) -> Any:
-    """By name, as classes are; those that have no name of their own by their value."""
+def _reduce_coordinate(cls: CoordinateType) -> Any:
+    """Pickle by name, or by kind and value where the module does not have the name."""
     if cls.__name__.endswith("]"):
         return operator.getitem, (cls.kind, cls.value)
     return cls.__qualname__
 
 
-copyreg.pickle(CoordinateType, _pickled)
+copyreg.pickle(CoordinateType, _reduce_coordinate)
 
 
-# The kinds of coordinates, in the order in which tags and spaces have them.
-#
-# What runs an operation, on which elements, and how. A device or an element type of your
-# own takes part as `class Fpga(DeviceType, value="fpga")` or
-# `class Int24(Signed, value=int24)`; a kind of your own derives from `Coordinate`.
+# The predefined kinds. Tags and spaces sort coordinates in this order of declaration.
 
 
 class DeviceType(Coordinate):
-    """What runs the operation: all of `cuda:0`, `cuda:1` ... are `Cuda`."""
+    """The device that runs the operation: `cuda:0`, `cuda:1` ... are all `Cuda`."""
 
     @classmethod
     def key(cls, value: Any) -> Any:
-        """The name without a number, of a device or of its name."""
+        """Return the name of a device without its number."""
         name = value.name if isinstance(value, Device) else value
         return name.partition(":")[0] if isinstance(name, str) else name
 
@@ -237,7 +245,7 @@ class Cpu(DeviceType, value="cpu"):
 
 
 class Cuda(DeviceType, value="cuda"):
-    """A GPU of NVIDIA."""
+    """An NVIDIA GPU."""
 
 
 class ElementType(Coordinate):
@@ -245,27 +253,27 @@ class ElementType(Coordinate):
 
 
 class Logical(ElementType):
-    """Truth values."""
+    """Bools: True and False."""
 
 
 class Integer(ElementType):
-    """Integers, which are added without rounding, in any order."""
+    """Integers: sums do not round, so their order is free."""
 
 
 class Signed(Integer):
-    """Two's complement integers."""
+    """Signed integers, in two's complement."""
 
 
 class Unsigned(Integer):
-    """Integers from 0."""
+    """Unsigned integers."""
 
 
 class Floating(ElementType):
-    """IEEE 754 binary floating point."""
+    """IEEE 754 binary floating-point numbers."""
 
 
 class Complex(ElementType):
-    """Pairs of IEEE 754 numbers."""
+    """Complex numbers: pairs of IEEE 754 numbers."""
 
 
 class Bool(Logical, value=dtypes.bool_):
@@ -329,35 +337,35 @@ class Complex128(Complex, value=dtypes.complex128):
 
 
 class Contiguity(Coordinate):
-    """How the elements lie in memory."""
+    """The layout of the elements in memory."""
 
 
 class Strided(Contiguity):
-    """At any distances; 0 where an axis is broadcast."""
+    """Any strides; 0 where an axis is broadcast."""
 
 
 class Contiguous(Contiguity):
-    """One after the other, the last axis fastest."""
+    """Row-major without gaps."""
 
 
 class Placement(Coordinate):
-    """Where the result goes."""
+    """The memory that receives the result."""
 
 
 class InPlace(Placement):
-    """Over the operand."""
+    """The operand's own memory."""
 
 
 class OutOfPlace(Placement):
-    """Into memory of its own."""
+    """New memory."""
 
 
 class Determinism(Coordinate):
-    """Whether the same bytes must come out for any number of threads and any run."""
+    """Whether every run, with any number of threads, must give the same bytes."""
 
 
 class NotRequired(Determinism):
-    """Rounding may differ from run to run."""
+    """Rounding may differ between runs."""
 
 
 class Required(Determinism):
@@ -365,16 +373,16 @@ class Required(Determinism):
 
 
 class Scheduling(Coordinate):
-    """How an index range is cut for threads; `.value` is the name in `for_each`."""
+    """How threads share an index range; `.value` is the name in `for_each`."""
 
 
 class Uniform(Scheduling, value="uniform"):
-    """Into equal parts, one for each thread."""
+    """Equal parts, one for each thread."""
 
 
 class Adaptive(Scheduling, value="adaptive"):
-    """Into many small parts; whoever is free takes the next."""
+    """Many small parts; a free thread takes the next one."""
 
 
 class BlockSize(Coordinate, values=(64, 128, 256, 512, 1024)):
-    """Threads in a block of a GPU."""
+    """The number of threads in a GPU block."""

@@ -1,4 +1,4 @@
-"""The coordinates of given tensors: what a table is asked for in a call."""
+"""Functions that read the coordinates of tensors, to select from a table."""
 
 from __future__ import annotations
 
@@ -24,42 +24,44 @@ from mdtensor.tables.coordinate import (
 )
 from mdtensor.tensor import Tensor
 
-#: Steps by which two views of one buffer are told apart, or taken to overlap.
-_STEPS = 10_000
+#: Work limit of NumPy's exact overlap test; beyond it, views count as overlapping.
+_OVERLAP_WORK = 10_000
 
 
 def device_type(*tensors: Any) -> CoordinateType:
-    """The device that all `tensors` are on.
+    """Return the device that all `tensors` are on.
 
     Raises:
-        DeviceError: they are on several.
+        DeviceError: the tensors are on several devices.
 
     Example:
         >>> import mdtensor as md
         >>> device_type(md.asarray([1.0]))
         <Cpu>
     """
-    _check("device_type", *tensors)
+    _require_tensors("device_type", *tensors)
     places = list(dict.fromkeys(x.device for x in tensors))
     if len(places) != 1:
         listed = " and ".join(map(str, places)) or "no device"
         call = describe("device_type", *tensors)
-        raise DeviceError(f"on {listed}", "Move all to one with to(device)", call)
+        raise DeviceError(
+            f"the tensors are on {listed}", "Move all to one with to(device)", call
+        )
     return DeviceType[places[0]]
 
 
 def element_type(*tensors: Any) -> CoordinateType:
-    """The type of the elements of all `tensors`.
+    """Return the element type of all `tensors`.
 
     Raises:
-        PromotionError: they are of several.
+        PromotionError: the tensors have several element types.
 
     Example:
         >>> import mdtensor as md
         >>> element_type(md.asarray([1.0]))
         <Float32>
     """
-    _check("element_type", *tensors)
+    _require_tensors("element_type", *tensors)
     types = list(dict.fromkeys(x.dtype for x in tensors))
     if len(types) != 1:
         listed = " and ".join(map(str, types)) or "nothing"
@@ -69,9 +71,9 @@ def element_type(*tensors: Any) -> CoordinateType:
 
 
 def contiguity(*tensors: Any) -> CoordinateType:
-    """`Contiguous` if all are: one kernel for dense operands, one for all others.
+    """Return `Contiguous` if all tensors are contiguous, else `Strided`.
 
-    A buffer that knows no strides is dense.
+    A buffer without strides counts as contiguous.
 
     Example:
         >>> import mdtensor as md
@@ -81,7 +83,7 @@ def contiguity(*tensors: Any) -> CoordinateType:
 
     Source: fVDB, `combined_contiguity`.
     """
-    _check("contiguity", *tensors)
+    _require_tensors("contiguity", *tensors)
     for x in tensors:
         flags = getattr(x.buffer, "flags", None)
         if flags is not None and not flags.c_contiguous:
@@ -90,15 +92,15 @@ def contiguity(*tensors: Any) -> CoordinateType:
 
 
 def placement(x: Any, out: Any = None) -> CoordinateType:
-    """`InPlace` if `out` is the memory of `x`, element for element.
+    """Return `InPlace` if `out` is the memory of `x`, element for element.
 
     Args:
         x: the operand.
-        out: where the result goes; None for a tensor that is not there yet.
+        out: the tensor to write; None if the operation makes a new one.
 
     Raises:
-        OptionError: `out` lies over a part of `x`, or over its elements in another
-            order: neither algorithm would be right.
+        OptionError: `out` overlaps a part of `x`, or all of it in another order.
+            Both algorithms would then read elements that are already overwritten.
 
     Example:
         >>> import mdtensor as md
@@ -106,7 +108,7 @@ def placement(x: Any, out: Any = None) -> CoordinateType:
         >>> placement(x), placement(x, x), placement(x, md.zeros(3))
         (<OutOfPlace>, <InPlace>, <OutOfPlace>)
     """
-    _check("placement", *((x,) if out is None else (x, out)))
+    _require_tensors("placement", *((x,) if out is None else (x, out)))
     if out is None:
         return OutOfPlace
     mine, theirs = x.buffer, out.buffer
@@ -114,21 +116,22 @@ def placement(x: Any, out: Any = None) -> CoordinateType:
         return InPlace
     if not isinstance(mine, np.ndarray) or not isinstance(theirs, np.ndarray):
         return OutOfPlace
+    # Two array objects may be views of the same elements in the same order.
     if _layout(mine) == _layout(theirs):
         return InPlace
     if _overlap(mine, theirs):
         call = describe("placement", x, out)
-        problem = "out shares memory with x and does not lie on it"
-        raise OptionError(problem, "Use x itself, or a tensor of its own", call)
+        problem = "out shares memory with x but not element for element"
+        raise OptionError(problem, "Pass out=x, or a tensor with its own memory", call)
     return OutOfPlace
 
 
-def _check(name: str, *tensors: Any) -> None:
+def _require_tensors(name: str, *tensors: Any) -> None:
     for x in tensors:
         if not isinstance(x, Tensor):
             fix = "Use asarray(a) to make it a tensor"
             call = describe(name, *tensors)
-            raise DispatchError(f"{type(x).__name__} is no tensor", fix, call)
+            raise DispatchError(f"{type(x).__name__} is not a tensor", fix, call)
 
 
 def _layout(array: Any) -> tuple[Any, ...]:
@@ -137,6 +140,7 @@ def _layout(array: Any) -> tuple[Any, ...]:
 
 def _overlap(a: Any, b: Any) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=_STEPS)  # type: ignore[arg-type]
+        return np.shares_memory(a, b, max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
+    # An undecided overlap must count as one, since in-place results would be wrong.
     except np.exceptions.TooHardError:
         return True

@@ -1,4 +1,4 @@
-"""Spaces: an axis is a few coordinates of one kind, axes are their product."""
+"""Spaces: an `Axis` lists coordinates of one kind, `Axes` is a product of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from mdtensor.tables.tag import Tag, TagType, tag_of
 
 
 class Axis(tuple[CoordinateType, ...]):
-    """Coordinates of one kind, each once, in this order.
+    """Coordinates of one kind, each once, in the given order.
 
     Raises:
-        RegistrationError: none, what is no coordinate, two kinds, or one of them twice.
+        RegistrationError: there are no coordinates, one is not a coordinate, they are
+            of several kinds, or one occurs twice.
 
     Example:
         >>> from mdtensor.tables import Axis, Contiguity, Float32, Floating, Int8
@@ -32,14 +33,14 @@ class Axis(tuple[CoordinateType, ...]):
     __slots__ = ()
 
     def __new__(cls, *coordinates: CoordinateType) -> Axis:
-        """Of the coordinates given."""
+        """Validate the coordinates and store them."""
         if not coordinates:
             raise RegistrationError("an axis has at least one coordinate")
         first = coordinates[0]
         for at, one in enumerate(coordinates):
             if not isinstance(one, CoordinateType) or getattr(one, "kind", one) is one:
                 fix = "Give classes such as Float32; Axis.full(kind) has all of a kind"
-                raise RegistrationError(f"{shown(one)} is no coordinate", fix)
+                raise RegistrationError(f"{shown(one)} is not a coordinate", fix)
             if one.kind is not first.kind:
                 raise RegistrationError(
                     f"{first} is of {first.kind}, {one} of {one.kind}",
@@ -51,9 +52,11 @@ class Axis(tuple[CoordinateType, ...]):
 
     @classmethod
     def full(cls, kind: CoordinateType) -> Axis:
-        """All coordinates of `kind`, or below it, in order of declaration."""
+        """Return an axis of all coordinates of `kind`, in order of declaration."""
         if not isinstance(kind, CoordinateType) or not hasattr(kind, "kind"):
-            raise RegistrationError(f"{shown(kind)} is no kind", "Give one: Floating")
+            raise RegistrationError(
+                f"{shown(kind)} is not a kind", "Give one: Floating"
+            )
         return cls(*kind.leaves())
 
     @property
@@ -68,13 +71,14 @@ class Axis(tuple[CoordinateType, ...]):
 
 
 class Axes:
-    """All points of the axes given: tags with one coordinate of each.
+    """The product of several axes; its points are tags with one coordinate of each.
 
-    The order of the axes makes no difference. `in` tells whether a tag is a point, `<=`
-    whether all points are points of another space as well.
+    The order of the axes does not matter. `tag in space` tests whether a tag is a
+    point, `space <= other` whether every point is a point of `other`, too.
 
     Raises:
-        RegistrationError: no axis, what is none, or two of one kind.
+        RegistrationError: there are no axes, one is not an `Axis`, or two are of one
+            kind.
 
     Example:
         >>> from mdtensor.tables import Axes, Axis, Cpu, Cuda, Float32, Float64, Tag
@@ -97,38 +101,41 @@ class Axes:
         kinds = set()
         for axis in axes:
             if not isinstance(axis, Axis):
-                raise RegistrationError(f"{shown(axis)} is no axis", "Use Axis(...)")
+                raise RegistrationError(
+                    f"{shown(axis)} is not an axis", "Use Axis(...)"
+                )
             if axis.kind in kinds:
                 raise RegistrationError(
                     f"two axes are of {axis.kind}",
                     f"Name one: class Other(Coordinate, of={axis.kind})",
                 )
             kinds.add(axis.kind)
+        # Sorted, so that spaces with the same axes in another order are equal.
         ordered = sorted(axes, key=lambda axis: axis.kind.rank)
         object.__setattr__(self, "axes", tuple(ordered))
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a space does not change, {name} neither")
+        raise AttributeError(f"a space does not change: {name} cannot be set")
 
     @property
     def kinds(self) -> tuple[CoordinateType, ...]:
-        """What the axes are of."""
+        """The kind of each axis."""
         return tuple(axis.kind for axis in self.axes)
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How many coordinates each axis has."""
+        """The number of coordinates of each axis."""
         return tuple(map(len, self.axes))
 
     def __len__(self) -> int:
-        """How many points there are."""
+        """Return the number of points."""
         count = 1
         for axis in self.axes:
             count *= len(axis)
         return count
 
     def __iter__(self) -> Iterator[TagType]:
-        """The points, the last axis fastest."""
+        """Iterate over the points; the last axis varies fastest."""
         return map(tag_of, itertools.product(*self.axes))
 
     def __contains__(self, tag: object) -> bool:
@@ -158,12 +165,12 @@ class Axes:
         return type(self), self.axes
 
     def point(self, *given: Any) -> TagType:
-        """The tag with one coordinate of each kind here, from classes, values or tags.
+        """Return the tag of the given classes, values or tags: one for each kind.
 
-        They may come in any order, and need not be on the axes.
+        They may come in any order and need not be on the axes.
 
         Raises:
-            DispatchError: a kind is missing, or there twice, or not of this space.
+            DispatchError: a kind is missing, occurs twice, or is not in this space.
         """
         coordinates: list[CoordinateType] = []
         for one in given:
@@ -172,15 +179,15 @@ class Axes:
         kinds = [coordinate.kind for coordinate in coordinates]
         for kind in kinds:
             if kind not in self.kinds:
-                raise self._foreign(f"{kind} is no axis of the space")
+                raise self._error(f"{kind} is not an axis of the space")
         for kind in self.kinds:
             if kinds.count(kind) != 1:
                 count = "are two coordinates" if kind in kinds else "is no coordinate"
-                raise self._foreign(f"there {count} of {kind}")
+                raise self._error(f"there {count} of {kind}")
         return tag_of(coordinates)
 
     def _coordinate(self, given: Any) -> CoordinateType:
-        """What `given` is, a coordinate or the value of one."""
+        """Return `given` if it is a coordinate, else the coordinate of that value."""
         if isinstance(given, CoordinateType):
             return given
         each = (kind.find(given) for kind in self.kinds)
@@ -188,15 +195,16 @@ class Axes:
         if len(found) == 1:
             return found[0]
         if not found:
-            self._refuse_a_name(given)
-            raise self._foreign(f"{shown(given)} is no coordinate")
-        raise self._foreign(f"{shown(given)} may be {' or '.join(map(str, found))}")
+            self._refuse_name(given)
+            raise self._error(f"{shown(given)} is not a coordinate")
+        raise self._error(f"{shown(given)} may be {' or '.join(map(str, found))}")
 
-    def _refuse_a_name(self, given: Any) -> None:
+    def _refuse_name(self, given: Any) -> None:
+        # "Float32" as a text is a likely mistake, and the class is at hand.
         declared = (one for kind in self.kinds for one in kind.declared)
         if isinstance(given, str) and given in map(str, declared):
             raise DispatchError(f"{given!r} is a str", f"Give the class {given}")
 
-    def _foreign(self, problem: str) -> DispatchError:
+    def _error(self, problem: str) -> DispatchError:
         kinds = ", ".join(map(str, self.kinds))
         return DispatchError(problem, f"Give one coordinate of each of {kinds}")

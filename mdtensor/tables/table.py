@@ -1,4 +1,4 @@
-"""Dispatch tables: the methods of one operation over a declared part of a space."""
+"""Dispatch tables: the methods of one operation at the points of a space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdtensor.tables.space import Axes
 from mdtensor.tables.tag import Tag, TagType, tag_of
 from mdtensor.tensor import Tensor
 
-# What runs at each point of a declared coverage, or all that is wrong with it.
+# Resolution of a coverage: one method for each point, or one error for all failures.
 
 Arguments = tuple[type, ...] | None
 Handles = dict[TagType, MethodType]
@@ -28,27 +28,28 @@ Handles = dict[TagType, MethodType]
 def build(
     space: Axes, coverage: list[Any], op: Callable[..., Any], arguments: Arguments
 ) -> Handles:
-    """The function at each covered point of `space`, bound to the point's tag."""
+    """Return the function for each covered point of `space`, bound to its tag."""
     if not isinstance(space, Axes):
-        raise RegistrationError(f"{shown(space)} is no space", "Give Axes(...)")
+        raise RegistrationError(f"{shown(space)} is not a space", "Give Axes(...)")
     covered = [point for part in coverage for point in points(space, part)]
     if not callable(op):
-        raise RegistrationError(f"{shown(op)} is no operation", "Give a callable")
-    if isinstance(getattr(op, "__self__", None), ModuleType):  # len, math.sqrt
+        raise RegistrationError(f"{shown(op)} is not an operation", "Give a callable")
+    # Builtins such as len and math.sqrt are callable, but do not take a tag.
+    if isinstance(getattr(op, "__self__", None), ModuleType):
         fix = (
             "Give what @generic declared, or a function whose first parameter is a tag"
         )
-        raise RegistrationError(f"{op.__name__} is no operation", fix)
+        raise RegistrationError(f"{op.__name__} is not an operation", fix)
     operation = getattr(op, "operation", None)
     if operation is None:
         _check_takes_a_tag(op)
         return {point: MethodType(op, point()) for point in covered}
     types = _argument_types(operation, arguments)
-    return _resolved(operation, dict.fromkeys(covered), types)
+    return _resolve(operation, dict.fromkeys(covered), types)
 
 
 def _argument_types(operation: Any, given: Arguments) -> tuple[type, ...]:
-    """Those given for the parameters behind the tag; `Tensor` for each if none are."""
+    """Return the types of the parameters after the tag, `Tensor` by default."""
     names = operation.dispatched[1:]
     is_one = given is not None and not isinstance(given, (tuple, list))
     types: tuple[Any, ...] = (Tensor,) * len(names)
@@ -64,10 +65,11 @@ def _argument_types(operation: Any, given: Arguments) -> tuple[type, ...]:
 
 
 def _check_takes_a_tag(function: Callable[..., Any]) -> None:
-    """Refuse a function that takes nothing by position."""
+    """Raise if the function does not have a positional parameter for the tag."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of builtins nothing is known
+    except (TypeError, ValueError):
+        # Some builtins do not have a signature, so the first call must show it.
         return
     if not any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
         name = getattr(function, "__name__", "the callable")
@@ -75,10 +77,10 @@ def _check_takes_a_tag(function: Callable[..., Any]) -> None:
 
 
 def points(space: Axes, part: Any) -> Iterator[TagType]:
-    """The points of `space` in a part of its coverage.
+    """Return the points of `space` in one part of the coverage.
 
     Raises:
-        RegistrationError: there are none, or `part` reaches beyond the space.
+        RegistrationError: no point is in `part`, or `part` reaches beyond the space.
     """
     if isinstance(part, Axes) and part <= space:
         return iter(part)
@@ -90,13 +92,14 @@ def points(space: Axes, part: Any) -> Iterator[TagType]:
     raise RegistrationError(f"{named} is not in the space", f"The space is {space}")
 
 
-def _resolved(operation: Any, covered: Any, arguments: tuple[type, ...]) -> Handles:
+def _resolve(operation: Any, covered: Any, arguments: tuple[type, ...]) -> Handles:
     handles: Handles = {}
     failed: list[TagType] = []
     for point in covered:
         try:
             method = operation.select(point, *arguments).method
             handles[point] = MethodType(method.implementation, point())
+        # Collect all failures, so that one error lists every hole of the table.
         except DispatchError:
             failed.append(point)
     if failed:
@@ -110,28 +113,30 @@ def _incomplete(
     best = {point: _best(operation, (point, *arguments)) for point in failed}
     missing = tuple(point for point in failed if not best[point])
     ambiguous = tuple(point for point in failed if best[point])
-    said, fixes = [], []
+    problems, fixes = [], []
     if missing:
         listed = "; ".join(map(str, missing))
-        said.append(f"{len(missing)} of {count} points have no method: {listed}")
+        problems.append(f"{len(missing)} of {count} points have no method: {listed}")
         fixes.append("Add a method for each, or leave the points out of the coverage")
     if ambiguous:
-        listed = "; ".join(f"{point} has {_listed(best[point])}" for point in ambiguous)
-        said.append(f"{len(ambiguous)} of {count} points have several: {listed}")
+        listed = "; ".join(
+            f"{point} has {_list_methods(best[point])}" for point in ambiguous
+        )
+        problems.append(f"{len(ambiguous)} of {count} points have several: {listed}")
         meets = dict.fromkeys(_meet(best[point]) for point in ambiguous)
         fixes.append(f"Decide by a method for {'; '.join(map(str, meets))}")
-    problem, fix = ". ".join(said), ". ".join(fixes)
+    problem, fix = ". ".join(problems), ". ".join(fixes)
     return CoverageError(problem, fix, operation.name, missing, ambiguous)
 
 
 def _best(operation: Any, types: tuple[type, ...]) -> list[Any]:
-    """The methods that fit, without those that another one is more specific than."""
+    """Return the most specific of the methods that accept `types`."""
     fits = [method for method in operation.methods if method.accepts(types)]
     return [m for m in fits if not any(o.signature < m.signature for o in fits)]
 
 
 def _meet(methods: list[Any]) -> TagType:
-    """The widest tag that demands all that the tags of `methods` demand."""
+    """Return the widest tag with all coordinates that the tags of `methods` require."""
     narrowest: dict[CoordinateType, CoordinateType] = {}
     for method in methods:
         for one in getattr(method.signature.types[0], "coordinates", ()):
@@ -140,34 +145,34 @@ def _meet(methods: list[Any]) -> TagType:
     return tag_of(narrowest.values()) if narrowest else Tag
 
 
-def _listed(methods: list[Any]) -> str:
+def _list_methods(methods: list[Any]) -> str:
     return " and ".join(f"{m} at {m.location}" for m in methods)
 
 
 Coverage = TagType | Axes | Iterable[TagType | Axes]
-#: Nearest points that an error names.
+#: How many of the nearest points an error lists.
 SHOWN = 3
 
 
 # All points are resolved when the table is built, so that users never find a hole at
 # run time (decision 0011).
 class DispatchTable:
-    """What `op` runs at each point of `coverage`, resolved once, when it is built.
+    """The methods of `op` at the points of `coverage`, resolved at construction.
 
-    `select` answers with the method that is written for the point, bound to its tag as
-    Python binds `self`: a call of it is a call of the method, and no dispatch.
+    `select` returns the method for the point, bound to its tag as Python binds `self`.
+    You can call the returned method many times without further dispatch.
 
     Args:
-        space: all points that may be asked for.
-        coverage: those that there are: tags, each with all points that it demands, and
-            spaces within `space`.
+        space: all points that `select` accepts.
+        coverage: the points that the table has: tags, each of which stands for all
+            points below it, and spaces within `space`.
         op: an operation whose first parameter is a tag, or any callable that takes one.
-        arguments: types of the operation's other parameters; `Tensor` if left out.
+        arguments: types of the operation's other parameters; by default `Tensor`.
 
     Raises:
-        CoverageError: points for which `op` has no method, or more than one that fits
-            best; all of them are listed.
-        RegistrationError: no coverage, or a part of it that is not in the space.
+        CoverageError: some points do not have a method, or have several equally
+            specific ones; the error lists all of these points.
+        RegistrationError: the coverage is empty, or a part is not in the space.
 
     Example:
         >>> import mdtensor as md
@@ -215,7 +220,9 @@ class DispatchTable:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a table does not change, {name} neither; see with_")
+        raise AttributeError(
+            f"a table does not change: {name} cannot be set. See with_"
+        )
 
     def with_(
         self,
@@ -224,34 +231,35 @@ class DispatchTable:
         *,
         arguments: Arguments = None,
     ) -> DispatchTable:
-        """A new table that has `op` at the points of `coverage`; this one stays."""
+        """Return a new table with `op` at the points of `coverage`; keep this one."""
         new = object.__new__(type(self))
         layers = (*self._layers, (coverage, op, arguments))
         new._fill(self.space, layers, self._handles)
         return new
 
     def select(self, *coordinates: Any) -> MethodType:
-        """The method at a point: call it with the operation's other arguments.
+        """Return the method at a point; call it with the operation's other arguments.
 
         Args:
-            coordinates: one of each axis, in any order: coordinates, their values
-                (`x.device`, `x.dtype`), tags.
+            coordinates: one for each axis, in any order: coordinates, their values
+                (`x.device`, `x.dtype`) or tags.
 
         Raises:
-            PointError: the table has no such point; it knows all coordinates, and the
-                nearest points that there are.
-            DispatchError: a kind is missing, there twice, or not of this space.
+            PointError: the table does not have this point; the error has the point
+                and the nearest existing points as attributes.
+            DispatchError: a kind is missing, occurs twice, or is not in this space.
         """
         try:
             found = self._found[coordinates]
-        except (KeyError, TypeError):  # not asked for yet, or not hashable
+        except (KeyError, TypeError):
+            # The first call with these coordinates, or one of them is not hashable.
             found = self.try_select(*coordinates)
         if found is None:
-            raise self._no_point(self._point(coordinates))
+            raise self._missing_point(self._point(coordinates))
         return found
 
     def try_select(self, *coordinates: Any) -> MethodType | None:
-        """As `select`, but None where the table has no such point."""
+        """Return the method as `select` does, or None if the point does not exist."""
         try:
             return self._found[coordinates]
         except (KeyError, TypeError):
@@ -266,7 +274,7 @@ class DispatchTable:
             given = ", ".join(map(shown, coordinates))
             raise error.within(f"{self.name}({given})") from None
 
-    def _no_point(self, point: TagType) -> PointError:
+    def _missing_point(self, point: TagType) -> PointError:
         nearest = self.nearest(point)
         listed = "; ".join(map(str, nearest[:SHOWN]))
         more = f" and {len(nearest) - SHOWN} more" if len(nearest) > SHOWN else ""
@@ -276,7 +284,7 @@ class DispatchTable:
         return PointError("no such point in the table", fix, call, point, nearest)
 
     def nearest(self, point: TagType) -> tuple[TagType, ...]:
-        """The points there are that differ from `point` in the fewest coordinates."""
+        """Return the points of the table that share most coordinates with `point`."""
         wanted = set(point.coordinates)
         shared = {known: len(wanted.intersection(known.coordinates)) for known in self}
         most = max(shared.values(), default=0)
@@ -284,12 +292,12 @@ class DispatchTable:
 
     @property
     def name(self) -> str:
-        """That of the operation."""
+        """The name of the operation."""
         return str(getattr(self._layers[0][1], "__name__", "operation"))
 
     @property
     def handles(self) -> MappingProxyType[TagType, MethodType]:
-        """What runs at each point."""
+        """The bound method for each point."""
         return MappingProxyType(self._handles)
 
     def __len__(self) -> int:
@@ -306,18 +314,19 @@ class DispatchTable:
         return f"<DispatchTable {self.name}: {counts}>"
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (self.space, self._layers)
+        return _rebuild, (self.space, self._layers)
 
 
 def _parts(coverage: Any) -> list[Any]:
-    """The tags and spaces of a coverage."""
+    """Return the tags and spaces of a coverage as a list."""
     is_one = isinstance(coverage, (TagType, Axes, str))
     if is_one or not isinstance(coverage, Iterable):
         return [coverage]
     return list(coverage)
 
 
-def _rebuilt(space: Axes, layers: tuple[Any, ...]) -> DispatchTable:
+def _rebuild(space: Axes, layers: tuple[Any, ...]) -> DispatchTable:
+    # A pickle holds the layers, since bound methods may differ after an update.
     (coverage, op, arguments), *later = layers
     table = DispatchTable(space, coverage, op, arguments=arguments)
     for coverage, op, arguments in later:

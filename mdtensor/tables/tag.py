@@ -1,12 +1,11 @@
-"""Tags: unordered sets of coordinates, which methods are written for.
+"""Tags: unordered sets of coordinates, used to annotate methods.
 
     Tag[Cuda, Float32] is Tag[Float32, Cuda]
-    issubclass(Tag[Cuda, Float32], Tag[Floating])   # it demands more
+    issubclass(Tag[Cuda, Float32], Tag[Floating])   # more specific
 
-A tag is a class, and what it demands is its place among the classes: a tag with more
-coordinates, or with narrower ones, is below. So the rules of dispatch hold as they are,
-the most specific method runs, and whatever is a tag is a point, a region of a space and
-an annotation alike.
+A tag is a class. A tag with more coordinates, or with narrower ones, is a subclass, so
+the usual dispatch runs the most specific method. You can use the same tag as a point,
+as a region of a space and as an annotation.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVarTuple
 from mdtensor.errors import OptionError, RegistrationError
 from mdtensor.tables.coordinate import CoordinateType, shown
 
-#: For type checkers, to which Tag[Cpu, Float32] in an annotation is a generic type.
+#: For type checkers, which read Tag[Cpu, Float32] as a generic type.
 Kinds = TypeVarTuple("Kinds")
 _TAGS: dict[frozenset[CoordinateType], TagType] = {}
 
@@ -27,9 +26,9 @@ _TAGS: dict[frozenset[CoordinateType], TagType] = {}
 # A metaclass answers `issubclass`, because real bases would be up to 1,024 classes per
 # tag (decision 0011).
 class TagType(type):
-    """The class of tags: `Tag[...]` makes them, `issubclass` orders them."""
+    """The metaclass of tags: `Tag[...]` makes them, `issubclass` orders them."""
 
-    # Every tag has these; Tag says what they are.
+    # Declared for type checkers; `Tag` documents and defines them.
     coordinates: tuple[CoordinateType, ...]
     get: Callable[..., Any]
     has: Callable[..., bool]
@@ -50,20 +49,22 @@ class TagType(type):
         return issubclass(type(x), cls)
 
     def __repr__(cls) -> str:
-        return f"<{cls.__name__}>"  # beartype wants `<`, or what `X | int` shows
+        # beartype needs the `<`, else it takes the text for the repr of a union.
+        return f"<{cls.__name__}>"
 
     def __str__(cls) -> str:
         return cls.__name__
 
 
 class Tag(Generic[*Kinds], metaclass=TagType):
-    """A set of coordinates, no two of one kind; the same set is the same class.
+    """A set of coordinates, at most one of each kind; equal sets are the same class.
 
-    Annotate a method's parameter with it, and call with its one instance, `Tag[...]()`.
-    Without coordinates it demands nothing: every tag is below it.
+    Annotate a method's parameter with a tag, and pass its only instance, `Tag[...]()`.
+    `Tag` itself does not have coordinates: every other tag is below it.
 
     Raises:
-        RegistrationError: no coordinate, what is none, or two of one kind.
+        RegistrationError: there are no coordinates, one is not a coordinate, or two
+            are of one kind.
 
     Example:
         >>> from mdtensor.tables import Cuda, ElementType, Float32, Float64, Tag
@@ -84,19 +85,19 @@ class Tag(Generic[*Kinds], metaclass=TagType):
     _only: ClassVar[Any]
 
     def __new__(cls) -> Self:
-        """The one instance."""
+        """Return the only instance."""
         if not cls.coordinates:
-            fix = "Use one that has, Tag[Cpu]()"
+            fix = "Use a tag with coordinates, such as Tag[Cpu]()"
             raise RegistrationError("Tag() has no coordinates", fix)
         only: Self = cls._only
         return only
 
     @classmethod
     def get(cls, *kinds: CoordinateType) -> Any:
-        """The coordinate of a kind; of several, a tuple.
+        """Return the coordinate of a kind, or a tuple for several kinds.
 
         Raises:
-            OptionError: the tag has none.
+            OptionError: the tag does not have a coordinate of the kind.
         """
         found = tuple(map(cls._one, kinds))
         return found[0] if len(found) == 1 else found
@@ -111,21 +112,21 @@ class Tag(Generic[*Kinds], metaclass=TagType):
 
     @classmethod
     def has(cls, *wanted: CoordinateType) -> bool:
-        """Whether the tag demands these, coordinates or kinds: it is below theirs."""
+        """Return whether the tag has these coordinates, or some of these kinds."""
         return issubclass(cls, tag_of(wanted))
 
     @classmethod
     def add(cls, *more: CoordinateType) -> TagType:
-        """The tag with `more`, each in place of one of its kind."""
-        _check(more)
+        """Return the tag with `more`, each instead of the coordinate of its kind."""
+        _require_coordinates(more)
         return tag_of((*_without(cls, {one.kind for one in more}), *more))
 
     @classmethod
     def drop(cls, *kinds: CoordinateType) -> TagType:
-        """The tag without coordinates of these kinds, whether it has them or not."""
+        """Return the tag without coordinates of these kinds; ignore kinds it lacks."""
         for kind in kinds:
             if not isinstance(kind, CoordinateType):
-                raise RegistrationError(f"{shown(kind)} is no kind", "Give classes")
+                raise RegistrationError(f"{shown(kind)} is not a kind", "Give classes")
         return tag_of(_without(cls, set(kinds)))
 
     def __repr__(self) -> str:
@@ -140,13 +141,14 @@ def _without(tag: Any, kinds: set[CoordinateType]) -> list[CoordinateType]:
 
 
 def tag_of(coordinates: Iterable[Any]) -> TagType:
-    """`Tag[...]` of these."""
+    """Return `Tag[...]` with these coordinates."""
     given = tuple(coordinates)
     if not given:
         raise RegistrationError("a tag has at least one coordinate", "Use Tag for any")
-    _check(given)
+    _require_coordinates(given)
     key = frozenset(given)
     if key not in _TAGS:
+        # setdefault keeps the first class if two threads make the same tag.
         _TAGS.setdefault(key, _new_tag(given))
     return _TAGS[key]
 
@@ -162,18 +164,18 @@ def _new_tag(given: tuple[CoordinateType, ...]) -> TagType:
 
 
 def _owner(coordinates: tuple[CoordinateType, ...]) -> str:
-    """The module of the first coordinate that is not ours: it is their tag as well."""
+    """Return the module of the first coordinate from another package, else this one."""
     ours = Tag.__module__.partition(".")[0]
     modules = (one.__module__ for one in coordinates)
     theirs = (name for name in modules if name.partition(".")[0] != ours)
     return next(theirs, Tag.__module__)
 
 
-def _check(given: tuple[Any, ...]) -> None:
+def _require_coordinates(given: tuple[Any, ...]) -> None:
     for one in given:
         if not isinstance(one, CoordinateType) or not hasattr(one, "kind"):
             raise RegistrationError(
-                f"{shown(one)} is no coordinate",
+                f"{shown(one)} is not a coordinate",
                 "Give classes such as Cpu, Float32, InPlace",
             )
     for at, one in enumerate(given):
@@ -185,8 +187,8 @@ def _check(given: tuple[Any, ...]) -> None:
                 )
 
 
-def _pickled(tag: TagType) -> Any:
+def _reduce_tag(tag: TagType) -> Any:
     return (operator.getitem, (Tag, tag.coordinates)) if tag.coordinates else "Tag"
 
 
-copyreg.pickle(TagType, _pickled)
+copyreg.pickle(TagType, _reduce_tag)

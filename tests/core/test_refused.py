@@ -556,7 +556,10 @@ def test_devices_of_types() -> None:
 
 
 def test_the_root_of_tags_has_no_instance() -> None:
-    assert refused(Tag) == "Tag() has no coordinates. Use one that has, Tag[Cpu]()."
+    assert (
+        refused(Tag)
+        == "Tag() has no coordinates. Use a tag with coordinates, such as Tag[Cpu]()."
+    )
     assert Tag[Cpu].add(Cuda) is Tag[Cuda]  # one of a kind takes the place of another
 
 
@@ -564,8 +567,11 @@ def test_the_root_of_tags_has_no_instance() -> None:
     ("options", "problem"),
     [
         ({"place": 3}, "is given place. Known are value=, values= and of="),
-        ({"of": 3}, "is of 3, no kind. Give one: of=ElementType"),
-        ({"of": tables.Float32}, "is of Float32, no kind. Give one: of=ElementType"),
+        ({"of": 3}, "has of=3, which is not a kind. Give one: of=ElementType"),
+        (
+            {"of": tables.Float32},
+            "has of=Float32, which is not a kind. Give one: of=ElementType",
+        ),
         ({"values": 3}, "has the values 3. Give a tuple"),
     ],
 )

@@ -107,11 +107,11 @@ AXIS_ERRORS: list[tuple[Any, str]] = [
         f"Cpu is of DeviceType, Float32 of ElementType. {ONE_KIND}.",
     ),
     (lambda: Axis(Cpu, Cuda, Cpu), "Cpu is twice on the axis DeviceType."),
-    (lambda: Axis(Placement), f"Placement is no coordinate. {CLASSES}."),
-    (lambda: Axis(1, 2.0), f"1 is no coordinate. {CLASSES}."),
-    (lambda: Axis.full(3), "3 is no kind. Give one: Floating."),
+    (lambda: Axis(Placement), f"Placement is not a coordinate. {CLASSES}."),
+    (lambda: Axis(1, 2.0), f"1 is not a coordinate. {CLASSES}."),
+    (lambda: Axis.full(3), "3 is not a kind. Give one: Floating."),
     (lambda: Axes(), "a space has at least one axis."),
-    (lambda: Axes(Float32), "Float32 is no axis. Use Axis(...)."),
+    (lambda: Axes(Float32), "Float32 is not an axis. Use Axis(...)."),
     (
         lambda: Axes(FLOATS, DEVICES, Axis(Int8)),
         f"two axes are of ElementType. {NAME_ONE}.",
@@ -127,8 +127,8 @@ def test_what_is_no_space_is_refused(make: Any, said: str) -> None:
 POINT_ERRORS = [
     ((Cpu, Float32), "there is no coordinate of Contiguity"),
     ((Cpu, Float32, Strided, Contiguous), "there are two coordinates of Contiguity"),
-    ((Cpu, Float32, Strided, Adaptive), "Scheduling is no axis of the space"),
-    ((Cpu, 1.0, Strided), "1.0 is no coordinate"),
+    ((Cpu, Float32, Strided, Adaptive), "Scheduling is not an axis of the space"),
+    ((Cpu, 1.0, Strided), "1.0 is not a coordinate"),
     ((Cpu, Tag, Strided), "there is no coordinate of ElementType"),
 ]
 

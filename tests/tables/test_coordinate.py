@@ -96,11 +96,11 @@ def test_what_is_not_there_is_an_error_with_what_is() -> None:
 
 
 def test_the_root_is_no_kind() -> None:
-    with pytest.raises(OptionError, match=r"Coordinate is no kind. Use one: Block"):
+    with pytest.raises(OptionError, match=r"Coordinate is not a kind. Use one: Block"):
         Coordinate[64]
-    with pytest.raises(RegistrationError, match="Coordinate is no kind"):
+    with pytest.raises(RegistrationError, match="Coordinate is not a kind"):
         Axis.full(Coordinate)
-    with pytest.raises(RegistrationError, match="Coordinate is no coordinate"):
+    with pytest.raises(RegistrationError, match="Coordinate is not a coordinate"):
         Axis(Coordinate)
 
 

@@ -43,10 +43,14 @@ def test_device_and_element_type() -> None:
 @pytest.mark.parametrize("read", [device_type, element_type, contiguity, placement])
 def test_only_tensors_have_coordinates(read: Any) -> None:
     for given, shown in ((X.buffer, "ndarray"), (3, "int"), (None, "NoneType")):
-        with pytest.raises(DispatchError, match=f"{shown} is no tensor. Use asarray"):
+        with pytest.raises(
+            DispatchError, match=f"{shown} is not a tensor. Use asarray"
+        ):
             read(given)
         if given is not None:
-            with pytest.raises(DispatchError, match=rf"Tensor\[4,6\], {shown}.*is no"):
+            with pytest.raises(
+                DispatchError, match=rf"Tensor\[4,6\], {shown}.*is not a"
+            ):
                 read(X, given)
 
 
@@ -61,7 +65,8 @@ def test_two_devices_are_refused() -> None:
         with pytest.raises(DeviceError) as caught:
             device_type(X, far)
     assert str(caught.value) == (
-        "device_type(Float32Tensor[4,6], ShelfFloat32Tensor[4,6]): on cpu and shelf. "
+        "device_type(Float32Tensor[4,6], ShelfFloat32Tensor[4,6]): the tensors are on "
+        "cpu and shelf. "
         "Move all to one with to(device)."
     )
 
@@ -115,7 +120,7 @@ def test_the_overlap_error_has_shapes_and_a_way_out() -> None:
         placement(X, X[:2])
     assert str(caught.value) == (
         "placement(Float32Tensor[4,6], Float32Tensor[2,6]): out shares memory with x "
-        "and does not lie on it. Use x itself, or a tensor of its own."
+        "but not element for element. Pass out=x, or a tensor with its own memory."
     )
     codes = md.from_numpy(np.zeros(4, np.int32))
     same = md.from_numpy(codes.buffer.view(np.float32))

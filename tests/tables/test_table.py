@@ -156,14 +156,14 @@ def test_coverage_beyond_the_space_is_refused(part: Any, shown: str) -> None:
 
 def test_what_is_no_operation_is_refused() -> None:
     said = text(RegistrationError, lambda: DispatchTable(SMALL, SMALL, 3))
-    assert said == "3 is no operation. Give a callable."
+    assert said == "3 is not an operation. Give a callable."
     said = text(RegistrationError, lambda: DispatchTable(SMALL, SMALL, len))
     assert said == (
-        "len is no operation. Give what @generic declared, or a function whose first "
-        "parameter is a tag."
+        "len is not an operation. Give what @generic declared, or a function whose "
+        "first parameter is a tag."
     )
     said = text(RegistrationError, lambda: DispatchTable(Axis(Cpu), SMALL, named))
-    assert said == "Axis is no space. Give Axes(...)."
+    assert said == "Axis is not a space. Give Axes(...)."
 
 
 def test_all_holes_are_reported_at_once() -> None:
@@ -327,11 +327,11 @@ def test_wrong_coordinates_are_errors_of_the_caller() -> None:
     table = DispatchTable(SMALL, SMALL, named)
     for ask in (table.select, table.try_select):
         assert text(DispatchError, lambda ask=ask: ask(Cpu, Uniform)) == (
-            "named(Cpu, Uniform): Scheduling is no axis of the space. Give one "
+            "named(Cpu, Uniform): Scheduling is not an axis of the space. Give one "
             "coordinate of each of DeviceType, ElementType."
         )
         said = text(DispatchError, lambda ask=ask: ask(Cpu, [1, 2]))
-        assert said.startswith("named(Cpu, list): list is no coordinate.")
+        assert said.startswith("named(Cpu, list): list is not a coordinate.")
         said = text(DispatchError, lambda ask=ask: ask("Cpu", Int32))
         assert said == "named(Cpu, Int32): 'Cpu' is a str. Give the class Cpu."
     assert table.try_select(Cpu, Float16) is None
@@ -370,7 +370,7 @@ def test_a_later_method_is_for_later_tables() -> None:
 def test_tables_do_not_change() -> None:
     table = DispatchTable(SMALL, SMALL, named)
     for name in ("space", "handles", "_handles", "other"):
-        with pytest.raises(AttributeError, match=f"does not change, {name} neither"):
+        with pytest.raises(AttributeError, match=f"does not change: {name} cannot"):
             setattr(table, name, {})
     with pytest.raises(TypeError):
         table.handles[Tag[Cpu, Int32]] = None

@@ -174,16 +174,20 @@ def test_what_is_no_tag_is_refused() -> None:
         (Coordinate, "Coordinate"),
     ):
         assert text(RegistrationError, lambda bad=bad: Tag[Cpu, bad]) == (
-            f"{shown} is no coordinate. Give classes such as Cpu, Float32, InPlace."
+            f"{shown} is not a coordinate. Give classes such as Cpu, Float32, InPlace."
         )
     x = md.asarray([1.0])
-    assert "Float32Tensor is no coordinate" in text(RegistrationError, lambda: Tag[x])
+    assert "Float32Tensor is not a coordinate" in text(
+        RegistrationError, lambda: Tag[x]
+    )
     for bad, shown in ((ElementType, "ElementType"), (3, "3"), (int, "int")):
         assert text(OptionError, lambda bad=bad: Tag[Cpu].get(bad)) == (
             f"Tag[Cpu] has no coordinate of {shown}."
         )
     for ask in (Tag[Cpu].has, Tag[Cpu].add):
-        assert "3 is no coordinate" in text(RegistrationError, lambda ask=ask: ask(3))
+        assert "3 is not a coordinate" in text(
+            RegistrationError, lambda ask=ask: ask(3)
+        )
 
 
 @pytest.mark.parametrize("tag", [Tag, Tag[Cpu], Tag[Cpu, Floating, BlockSize[64]]])
