@@ -1,13 +1,12 @@
-"""Checked arithmetic: what calls lose without saying so, by operation and line.
+"""Checked arithmetic: counts silent losses of calls, by operation and source line.
 
     with md.checked() as log:
         total = codes + codes          # int8, which wraps
     print(log)                         # script.py:2  add(Int8Tensor, Int8Tensor): ...
 
-log      what is written down, and how it reads
-audits   which operation is asked what; others add theirs with `audit`
-block    `checked`: the `with` block
-integers, casts   the audits of dense tensors
+audits    `Log`, the registry of audits and the audits of dense tensors; add your own
+          with `audit`
+checked   `checked`: the `with` block
 """
 
 from mdtensor.checking import audits as _casts, audits as _integers
@@ -25,6 +24,7 @@ from mdtensor.checking.checked import (
     is_checked as is_checked,
 )
 
-del _casts, _integers  # their audits are in force
+# The import alone registers the audits.
+del _casts, _integers
 __all__ = ["Case", "Entry", "Headroom", "Log", "Lost", "audit", "checked", "counting"]
 __all__ += ["is_checked"]

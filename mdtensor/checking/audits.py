@@ -1,4 +1,7 @@
-"""Which operation is asked what: audits look at a call that has been made."""
+"""The log of `checked`, the registry of audits, and the audits of dense tensors.
+
+An audit takes a call that has been made and reports inexact elements.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdtensor.device import cpu
+from mdtensor.dispatch.operation import Operation
 from mdtensor.dtypes import float64
 from mdtensor.errors import RegistrationError
 from mdtensor.generics.arithmetic import (
@@ -64,9 +68,9 @@ from mdtensor.types import (
     SignedTensor,
 )
 
-# What checked calls lost, added up by line, operation and types.
+# Findings and their log.
 
-#: What can become of a value, with what helps.
+#: The kinds of losses, each with a fix.
 FIXES = {
     "wrapped": "Use astype(x, dtype) to a wider type first",
     "saturated": "Use a larger scale or a wider type",
@@ -76,12 +80,12 @@ FIXES = {
 
 @dataclass(frozen=True)
 class Lost:
-    """Elements of a result that are not the exact ones.
+    """The number of inexact elements of a result, by kind.
 
     Args:
         kind: "wrapped" modulo 2**bits, "saturated" at an end of the range, or
             "rounded" by a cast.
-        count: how many.
+        count: the number of elements.
     """
 
     kind: str
@@ -90,10 +94,10 @@ class Lost:
 
 @dataclass(frozen=True)
 class Headroom:
-    """Bits that an accumulator had left.
+    """The bits that an accumulator had left.
 
     Args:
-        bits: how often its largest element could double and still fit.
+        bits: how many times its largest element could double and still fit.
         width: bits of the accumulator without its sign.
     """
 
@@ -102,7 +106,7 @@ class Headroom:
 
 
 class Key(NamedTuple):
-    """What is added up: calls of one operation for the same types in one line."""
+    """The key of an entry: source line, operation and types."""
 
     place: str
     operation: str
@@ -111,16 +115,16 @@ class Key(NamedTuple):
 
 @dataclass
 class Entry:
-    """Calls of one operation for the same types in one line of source.
+    """The calls of one operation with the same types in one source line.
 
     Args:
         place: `file.py:line` of the caller.
-        operation: its name.
-        types: names of the types of the arguments.
-        calls: how many there were.
-        elements: of all results.
-        lost: how many elements of each kind.
-        headroom: the least of its calls; None where nothing is accumulated.
+        operation: the name of the operation.
+        types: names of the argument types.
+        calls: the number of calls.
+        elements: the number of elements of all results.
+        lost: the number of inexact elements of each kind.
+        headroom: the least headroom of the calls; None if they do not accumulate.
     """
 
     place: str
@@ -142,10 +146,10 @@ class Entry:
 
 
 class Log:
-    """What `checked` found: entries in the order of their first call.
+    """The findings of `checked`: entries in the order of their first call.
 
-    True if anything was lost; `print(log)` shows the lines that lost something or
-    accumulated.
+    A log is true if anything was lost; `print(log)` shows the lines that lost
+    something or accumulated.
     """
 
     def __init__(self) -> None:
@@ -167,12 +171,12 @@ class Log:
 
     @property
     def lost(self) -> Counter[str]:
-        """Elements of each kind, of all entries."""
+        """The number of inexact elements of each kind, over all entries."""
         return builtins.sum((entry.lost for entry in self), Counter())
 
     @property
     def headroom(self) -> int | None:
-        """The fewest bits that any accumulator had left; None if there was none."""
+        """The fewest bits that an accumulator had left; None without accumulators."""
         rooms = [entry.headroom.bits for entry in self if entry.headroom]
         return min(rooms, default=None)
 
@@ -203,10 +207,10 @@ class Case:
     """A call that has been made.
 
     Args:
-        arguments: those that were dispatched on.
-        options: all others.
-        result: what it returned.
-        function: what ran; to be run again with other options.
+        arguments: the arguments of the dispatch.
+        options: all other arguments.
+        result: the returned value.
+        function: the method; an audit may call it again with other options.
     """
 
     arguments: tuple[Any, ...]
@@ -221,18 +225,18 @@ _AUDITS: dict[Any, list[tuple[type[Tensor], Audit]]] = {}
 
 
 def audit(*operations: Any, result: type[Tensor] = Tensor) -> Callable[[Audit], Audit]:
-    """Have the decorated function asked about calls of `operations` in `checked`.
+    """Register the decorated function as an audit of `operations` in `checked`.
 
     Args:
-        operations: what `generic` returned.
-        result: it is asked where the result is of this kind.
+        operations: operations, as `generic` returns them.
+        result: the kind of results that it audits.
 
     Returns:
         A decorator. The function takes a `Case` and yields `Lost` and `Headroom`; it
-        changes nothing.
+        must not change the tensors.
 
     Raises:
-        RegistrationError: one is no operation.
+        RegistrationError: an argument is not an operation.
 
     Example:
         >>> import mdtensor as md
@@ -256,7 +260,7 @@ def audit(*operations: Any, result: type[Tensor] = Tensor) -> Callable[[Audit], 
         if not hasattr(operation, "operation"):
             name = getattr(operation, "__name__", operation)
             raise RegistrationError(
-                f"{name} is no operation", "Give what @generic made"
+                f"{name} is not an operation", "Give what @generic made"
             )
 
     def add(function: Audit) -> Audit:
@@ -267,24 +271,25 @@ def audit(*operations: Any, result: type[Tensor] = Tensor) -> Callable[[Audit], 
     return add
 
 
-def is_audited(operation: Any) -> bool:
+def is_audited(operation: Operation) -> bool:
+    """Return whether the operation has an audit."""
     return operation in _AUDITS
 
 
-def findings(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
-    """What all audits of the operation find in the call."""
+def findings(operation: Operation, case: Case) -> Iterator[Lost | Headroom]:
+    """Yield the findings of all audits of the operation for the call."""
     for kind, function in _AUDITS.get(operation, ()):
         if isinstance(case.result, kind):
             yield from function(case)
 
 
-# Integers that wrapped: every result modulo 2**bits is compared with the exact one.
+# Wrapped integers: each result modulo 2**bits is compared with the exact one.
 
 UFUNCS = {add: np.add, sub: np.subtract, mul: np.multiply, pow: np.power}
 
 
 def on_host(function: Callable[[Case], Any]) -> Callable[[Case], Any]:
-    """An audit that is not asked about results on other devices."""
+    """Restrict an audit to results on the host."""
 
     def run(case: Case) -> Iterator[Lost | Headroom]:
         if case.result.device is cpu:
@@ -294,7 +299,7 @@ def on_host(function: Callable[[Case], Any]) -> Callable[[Case], Any]:
 
 
 def buffers(case: Case) -> list[Any]:
-    """Arrays of the operands; a Python number has the type of the result."""
+    """Return the arrays of the operands; Python numbers take the result's type."""
     storage = case.result.buffer.dtype
     return [
         x.buffer if isinstance(x, Tensor) else np.asarray(x, storage)
@@ -341,21 +346,21 @@ def negatives(case: Case) -> Iterator[Lost]:
 @audit(abs, result=SignedTensor)
 @on_host
 def magnitudes(case: Case) -> Iterator[Lost]:
-    """Only the smallest integer has none."""
+    # Only the smallest integer does not have an absolute value.
     yield Lost("wrapped", int(np.count_nonzero(case.result.buffer < 0)))
 
 
 @audit(floor_divide, result=SignedTensor)
 @on_host
 def quotients(case: Case) -> Iterator[Lost]:
-    """Only the smallest integer by -1 has none."""
+    # Only the quotient of the smallest integer and -1 is out of range.
     a, b = buffers(case)
     smallest = np.iinfo(case.result.buffer.dtype).min
     yield Lost("wrapped", int(np.count_nonzero((a == smallest) & (b == -1))))
 
 
-def _again(operation: Any, options: dict[str, Any], *arrays: Any) -> Any:
-    """The same operation of float64."""
+def _rerun(operation: Any, options: dict[str, Any], *arrays: Any) -> Any:
+    """Run the same operation on float64 and return its array."""
     return operation(*map(Float64Tensor.wrap, arrays), **options).buffer
 
 
@@ -364,10 +369,11 @@ def _linear(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
     if x.dtype.kind == "b":
         x = x.astype(np.int8)
     found = case.result.buffer
+    # If the bound excludes a wrap, the result is exact and need not be computed twice.
     if overflow.is_safe(x.size, [x], found):
-        return _compared(found, case)
+        return _compare(found, case)
     options = {name: value for name, value in case.options.items() if name != "dtype"}
-    return _compared(overflow.linear(partial(_again, operation, options), x), case)
+    return _compare(overflow.linear(partial(_rerun, operation, options), x), case)
 
 
 for _operation in (sum, cumulative_sum, trace):
@@ -375,10 +381,10 @@ for _operation in (sum, cumulative_sum, trace):
 
 
 def _product(operation: Any, case: Case) -> Iterator[Lost | Headroom]:
-    """In float64, which is an infinity where it is far too much."""
+    # In float64: a product far out of range becomes infinity, which counts as wrapped.
     (x,) = buffers(case)
     options = {name: value for name, value in case.options.items() if name != "dtype"}
-    exact = _again(operation, options, x.astype(np.float64))
+    exact = _rerun(operation, options, x.astype(np.float64))
     yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
@@ -394,7 +400,7 @@ def differences(case: Case) -> Iterator[Lost]:
         name: astype(value, float64) if isinstance(value, Tensor) else value
         for name, value in case.options.items()
     }
-    exact = _again(diff, options, x.astype(np.float64))
+    exact = _rerun(diff, options, x.astype(np.float64))
     yield Lost("wrapped", overflow.count(exact, case.result.buffer))
 
 
@@ -402,10 +408,10 @@ def _bilinear(compute: Any, case: Case) -> Iterator[Lost | Headroom]:
     a, b, *bias = buffers(case)
     found = case.result.buffer
     if overflow.is_safe(a.size, [a, b], found) and not bias:
-        return _compared(found, case)
+        return _compare(found, case)
     options = {name: value for name, value in case.options.items() if name != "out"}
     exact = overflow.bilinear(partial(compute, **options), a, b)
-    return _compared(exact + bias[0].astype(exact.dtype) if bias else exact, case)
+    return _compare(exact + bias[0].astype(exact.dtype) if bias else exact, case)
 
 
 for _operation, _compute in {
@@ -421,10 +427,10 @@ for _operation, _compute in {
 @audit(conv2d, result=IntegerTensor)
 @on_host
 def convolutions(case: Case) -> Iterator[Lost | Headroom]:
-    """Of 64 bits in float64, which is off where sums cancel beyond 2**100."""
+    # 64-bit products go through float64, which errs if terms above 2**100 cancel.
     a, b, *bias = buffers(case)
     if overflow.is_safe(b.size, [a, b], case.result.buffer) and not bias:
-        return _compared(case.result.buffer, case)
+        return _compare(case.result.buffer, case)
     options = {name: value for name, value in case.options.items() if name != "out"}
 
     def compute(x: Any, w: Any) -> Any:
@@ -433,35 +439,37 @@ def convolutions(case: Case) -> Iterator[Lost | Headroom]:
     exact = overflow.digits(compute, a, b)
     if bias:
         exact = exact + bias[0].astype(np.float64)[:, None, None]
-    return _compared(exact, case)
+    return _compare(exact, case)
 
 
 @audit(matrix_power, result=IntegerTensor)
 @on_host
 def powers(case: Case) -> Iterator[Lost]:
     x, n = case.arguments
+    # Python integers do not wrap, so objects give the exact powers.
     exact = np.linalg.matrix_power(x.buffer.astype(object), n)
     yield Lost("wrapped", overflow.count(np.asarray(exact, object), case.result.buffer))
 
 
-def _compared(exact: Any, case: Case) -> Iterator[Lost | Headroom]:
+def _compare(exact: Any, case: Case) -> Iterator[Lost | Headroom]:
     found = case.result.buffer
     yield Lost("wrapped", overflow.count(exact, found))
     width = 8 * found.dtype.itemsize - (found.dtype.kind == "i")
     yield Headroom(overflow.bits_left(exact, found), width)
 
 
-# Values that a cast changed: an explicit one, or the promotion of an operand.
+# Values changed by a cast: an explicit one, or the promotion of an operand.
 
-#: What becomes of a value outside of the range.
+#: The kind of loss of values outside the range, by casting policy.
 OUTSIDE = {"wrap": "wrapped", "saturate": "saturated"}
 
 
-def _changed(x: Any, found: Any) -> tuple[int, int]:
-    """How many of x its cast `found` does not equal, and how many it does not hold."""
+def _count_changes(x: Any, found: Any) -> tuple[int, int]:
+    """Count the elements of x that the cast changed, and those out of range."""
     storage = found.dtype
     if x.dtype.kind == "c" and storage.kind != "c":
         x = x.real
+    # Comparison is faster than the exact tests, which then see few elements.
     if _is_comparable(x.dtype, storage):
         if not overflow.differ(x, found):
             return 0, 0
@@ -472,7 +480,7 @@ def _changed(x: Any, found: Any) -> tuple[int, int]:
 
 
 def _is_comparable(first: Any, second: Any) -> bool:
-    """Whether NumPy compares numbers of the two types as they are."""
+    """Return whether NumPy compares the two types without rounding."""
     if first.kind in "bui" and second.kind in "bui":
         return True
     if first.isbuiltin != 1 or second.isbuiltin != 1:
@@ -486,7 +494,7 @@ def _is_comparable(first: Any, second: Any) -> bool:
 @on_host
 def casts(case: Case) -> Iterator[Lost]:
     x = case.arguments[0]
-    inexact, outside = _changed(x.buffer, case.result.buffer)
+    inexact, outside = _count_changes(x.buffer, case.result.buffer)
     yield Lost(OUTSIDE.get(case.options["casting"], "rounded"), outside)
     yield Lost("rounded", inexact - outside)
 
@@ -502,9 +510,10 @@ PROMOTING = (
 @on_host
 def promotions(case: Case) -> Iterator[Lost]:
     storage = case.result.dtype.storage
-    if case.result.dtype.is_integer:  # which holds its operands, or they wrap
+    # An integer result holds its operands, or the audits above report a wrap.
+    if case.result.dtype.is_integer:
         return
     for x in case.arguments:
         if isinstance(x, Tensor) and x.dtype.storage != storage:
             found = conversion.nearest(x.buffer, storage)
-            yield Lost("rounded", _changed(x.buffer, found)[0])
+            yield Lost("rounded", _count_changes(x.buffer, found)[0])

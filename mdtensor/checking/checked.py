@@ -1,4 +1,4 @@
-"""`checked`: a `with` block whose calls are audited."""
+"""`checked`: a `with` block that audits the calls in it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from mdtensor.errors import LossError, OptionError, describe, shown
 
 
 class Checked(ContextDecorator):
-    """A block, or a function, whose calls are audited; each time in a log of its own.
+    """A block or function whose calls are audited; each entry makes a new log.
 
-    It may be entered again, by several threads or tasks at a time, or within itself.
+    You may enter it again, in several threads or tasks at once, or within itself.
     """
 
     def __init__(self, raises: bool) -> None:
@@ -35,37 +35,38 @@ class Checked(ContextDecorator):
 
     def __enter__(self) -> Log:
         log = Log()
-        switch(_audited, 1)
+        switch(_audit_method, 1)
         _LOGS.set((*_LOGS.get(), (log, self)))
         return log
 
     def __exit__(self, *_: object) -> None:
-        switch(_audited, -1)
-        logs = _LOGS.get()  # blocks may end in another order than they began
+        switch(_audit_method, -1)
+        # Blocks of several tasks may end in another order than they began.
+        logs = _LOGS.get()
         mine = [at for at, (_, block) in enumerate(logs) if block is self][-1:]
         _LOGS.set(tuple(item for at, item in enumerate(logs) if at not in mine))
 
 
-#: The logs being written here, each with its block.
+#: The active logs of this context, each with its block.
 _LOGS: ContextVar[tuple[tuple[Log, Checked], ...]] = ContextVar("checks", default=())
 
 
 def checked(*, raises: bool = False) -> Checked:
-    """Count what the calls in a `with` block lose: wraps, saturations, lossy casts.
+    """Count the elements that calls in a `with` block wrap, saturate or round.
 
     Results of operations that have an audit (docs/how-to/checked.md) are compared
-    with the exact ones, element by element, and stay what they are. Calls of the
-    block's own thread and of tasks that it starts are checked; what a call runs inside
-    counts as that call, and a loaded model runs call by call. Results on other devices
-    than the host are not checked.
+    with the exact ones, element by element, and do not change. The block checks calls
+    of its own thread and of the tasks that it starts. Calls inside a call count as part
+    of it, and a loaded model runs call by call. Results on other devices than the host
+    are not checked.
 
     Args:
-        raises: end the first call that loses anything with an error.
+        raises: raise an error at the first call that loses anything.
 
     Returns:
-        A block that may be entered again; each time `as` gives a new `Log`: true if
-        anything was lost; iterable, with one `Entry` for each line of source,
-        operation and types; `log.lost` counts elements by kind, and `log.headroom` is
+        A block that you may enter again; `as` gives a new `Log` each time. The log is
+        true if anything was lost. Iterate over it to get one `Entry` for each source
+        line, operation and types. `log.lost` counts elements by kind, `log.headroom` is
         the fewest bits that an integer accumulator had left.
 
     Raises:
@@ -94,12 +95,12 @@ Use astype(x, dtype) to a wider type first.
 
 
 def is_checked() -> bool:
-    """Whether calls made here and now are written down in a log."""
+    """Return whether a log of the current context records calls."""
     return bool(_LOGS.get())
 
 
-def _audited(selection: Selection, function: Implementation) -> Implementation:
-    """`function`, which is audited where there is a log."""
+def _audit_method(selection: Selection, function: Implementation) -> Implementation:
+    """Return `function`, with its audits around it if it has any."""
     operation = selection.operation
     if not is_audited(operation):
         return function
@@ -108,15 +109,15 @@ def _audited(selection: Selection, function: Implementation) -> Implementation:
 
 
 def counting(name: str, function: Implementation, audit: Audit) -> Implementation:
-    """`function`, of which `audit` is asked where there is a log; for no operation.
+    """Return a `function` that `audit` checks in logs, for functions without dispatch.
 
     Args:
-        name: what it is called there.
-        function: what runs, of tensors and options.
-        audit: given the `Case` of a call, yields `Lost` and `Headroom`.
+        name: the name of the function in logs.
+        function: takes tensors and options.
+        audit: takes the `Case` of a call and yields `Lost` and `Headroom`.
 
     Returns:
-        What gives the results of `function`.
+        A function with the same results.
 
     Example:
         >>> import mdtensor as md
@@ -136,7 +137,8 @@ def counting(name: str, function: Implementation, audit: Audit) -> Implementatio
         logs = _LOGS.get()
         if not logs:
             return function(*arguments, **options)
-        token = _LOGS.set(())  # what runs inside is part of this call
+        # Calls inside this call are part of it, so they must not log themselves.
+        token = _LOGS.set(())
         try:
             result = function(*arguments, **options)
             found = list(audit(Case(arguments, options, result, function)))
@@ -146,13 +148,13 @@ def counting(name: str, function: Implementation, audit: Audit) -> Implementatio
         for log, _ in logs:
             log.note(key, getattr(result, "size", 0), found)
         if any(block.raises for _, block in logs):
-            _refuse(name, arguments, result, found)
+            _raise_if_lost(name, arguments, result, found)
         return result
 
     return call
 
 
-def _refuse(name: str, arguments: Any, result: Any, found: list[Any]) -> None:
+def _raise_if_lost(name: str, arguments: Any, result: Any, found: list[Any]) -> None:
     for item in found:
         if isinstance(item, Lost) and item.count:
             raise LossError(
@@ -163,7 +165,7 @@ def _refuse(name: str, arguments: Any, result: Any, found: list[Any]) -> None:
 
 
 def _place() -> str:
-    """`file.py:line` of the first caller that is not mdtensor itself."""
+    """Return `file.py:line` of the nearest caller outside mdtensor."""
     frame = sys._getframe(2)
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
@@ -173,5 +175,7 @@ def _place() -> str:
 def _is_ours(frame: FrameType) -> bool:
     module = frame.f_globals.get("__name__", "")
     return module.partition(".")[0] == "mdtensor" or (
+        # Generated call functions live in their declaration's module, which may be
+        # yours.
         frame.f_code.co_filename.startswith("<call of ")
     )
