@@ -8,10 +8,11 @@
     with safe_open("layer.safetensors") as file:  # reads on access
         w = file["weight"]
 
-The package reads headers and writes files: `pip install mdtensor[safetensors]`. Nothing
-in a file is ever executed. Files of other programs load as dense tensors. A tensor of
-several arrays, such as codes with scales, is stored as arrays that anyone can read, and
-a note in the metadata that says how they belong together: see `docs/how-to/storage.md`.
+The package `safetensors` reads headers and writes files; install it with
+`pip install mdtensor[safetensors]`. Nothing in a file is ever executed. Files of other
+programs load as dense tensors. A tensor of several arrays, such as codes with scales,
+is stored as arrays that any program can read, with a note in the metadata that
+connects them: see `docs/how-to/storage.md`.
 
 Source: https://github.com/huggingface/safetensors, "Format".
 """

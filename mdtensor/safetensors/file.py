@@ -1,7 +1,7 @@
-"""Reading and writing of safetensors files; the package `safetensors` knows the format.
+"""Reading and writing of safetensors files, on top of the package `safetensors`.
 
-The package checks the header and writes. Its own reading of arrays is not used: it
-copies, and its front for NumPy has no 8-bit floats.
+The package checks headers and writes files. Arrays are read here, because the package
+copies them and does not support 8-bit floats in NumPy.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from mdtensor.safetensors.parts import (
     KEY,
     Array,
     Note,
-    noted,
-    notes_in,
-    put_together,
-    taken_apart,
+    join_tensor,
+    note_metadata,
+    pop_notes,
+    split_tensor,
 )
 from mdtensor.spec.options import place
 from mdtensor.tensor import Tensor
 
 Bytes = npt.NDArray[np.uint8]
 
-#: The bytes before the header, which hold its size.
+#: The number of bytes before the header; they hold its size.
 LENGTH: Final = 8
-#: The entry of a header that holds texts by name.
+#: The header entry for the writer's texts.
 METADATA: Final = "__metadata__"
 
-#: NumPy's types by the format's names. The package has such a table for writing, and
-#: one for reading that lacks bfloat16 and the 8-bit floats.
+#: NumPy's types by the format's names. The package's own table for reading lacks
+#: bfloat16 and the 8-bit floats.
 STORED: Final[dict[str, np.dtype[Any]]] = {
     "BOOL": np.dtype(np.bool_),
     "U8": np.dtype(np.uint8),
@@ -62,7 +62,7 @@ STORED: Final[dict[str, np.dtype[Any]]] = {
 
 
 class Stored(NamedTuple):
-    """One array of a file: its type by the format's name, and its bytes."""
+    """One array of a file: type name of the format, shape, bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -87,18 +87,18 @@ class SafeTensors(Mapping[str, Tensor]):
     def __init__(self, source: Path | bytes | Bytes) -> None:
         self._place = str(source) if isinstance(source, Path) else ""
         self._is_open = True
-        with self._named():
+        with self._name_file():
             if isinstance(source, Path):
                 self._arrays, self.metadata = _read_file(source)
             else:
                 self._arrays, self.metadata = _read_bytes(bytes(source))
-            self._notes = notes_in(self.metadata, set(self._arrays))
+            self._notes = pop_notes(self.metadata, set(self._arrays))
         parts = {n + end for n, note in self._notes.items() for end in note["parts"]}
         dense = [name for name in self._arrays if name not in parts]
         self._names = dict.fromkeys(sorted([*dense, *self._notes]))
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _name_file(self) -> Iterator[None]:
         """Name the file in errors."""
         try:
             yield
@@ -108,8 +108,8 @@ class SafeTensors(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._names:
             raise KeyError(name)
-        with self._named():
-            return put_together(name, self._notes.get(name), self.array)
+        with self._name_file():
+            return join_tensor(name, self._notes.get(name), self.array)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -126,8 +126,8 @@ class SafeTensors(Mapping[str, Tensor]):
 
         Raises:
             KeyError: the file does not have an array of this name.
-            StorageError: NumPy does not have its type or shape, or a truth value is
-                neither 0 nor 1.
+            StorageError: NumPy does not support its type or shape, or a bool is neither
+                0 nor 1.
         """
         if not self._is_open:
             raise StorageError("the file is closed", "Read it inside `with`")
@@ -156,7 +156,7 @@ def _as_array(name: str, stored: Stored) -> Array:
             f"Use one of {', '.join(STORED)}",
         )
     if dtype == "BOOL" and data.size and data.max() > 1:
-        raise StorageError(f"{shown(name)} holds truth values other than 0 and 1")
+        raise StorageError(f"{shown(name)} holds bools other than 0 and 1")
     # Headers of other writers may end at any byte, so elements may be unaligned.
     if data.ctypes.data % STORED[dtype].alignment:
         data = data.copy()
@@ -219,7 +219,7 @@ def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
 def load(data: bytes) -> dict[str, Tensor]:
     """Return all tensors of a file given as bytes; see `load_file`."""
     try:
-        # No copy of bytes; the package takes nothing else.
+        # The package takes only bytes; bytes themselves need no copy.
         given = data if isinstance(data, bytes) else memoryview(data).tobytes()
     except TypeError:
         raise StorageError(
@@ -234,8 +234,9 @@ def _read_file(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
     try:
         # An empty file cannot be mapped.
         mapped = np.memmap(path, np.uint8, "r") if path.stat().st_size else _NOTHING
-        with _damage_reported(), safetensors.safe_open(path, framework="numpy"):
-            pass  # opening checks the header against the size of the file
+        with _translate_read_errors(), safetensors.safe_open(path, framework="numpy"):
+            # Opening checks the header against the size of the file.
+            pass
     except OSError as error:
         raise StorageError(
             f"{path} cannot be read: {error.strerror or error}", "Check the path"
@@ -252,7 +253,7 @@ def _read_file(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
 def _read_bytes(data: bytes) -> tuple[dict[str, Stored], dict[str, str]]:
     """Return the arrays of a file given as bytes, and its metadata."""
     safetensors = _package()
-    with _damage_reported():
+    with _translate_read_errors():
         found = safetensors.deserialize(data)
     _, _, metadata = _header(np.frombuffer(data, np.uint8))
     return {
@@ -265,8 +266,8 @@ def _header(data: Bytes) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Return the size of a header that the package accepts, its arrays, its metadata.
 
     Raises:
-        StorageError: it has a name twice, of which the package would take the last,
-            or fields that the format does not have, which the package would drop.
+        StorageError: a name occurs twice (the package would use the last one), or an
+            entry has fields outside the format (the package would drop them).
     """
     size = int.from_bytes(data[:LENGTH].tobytes(), "little")
     text = data[LENGTH : LENGTH + size].tobytes()
@@ -299,7 +300,7 @@ def save(
         [1, 2]
     """
     arrays, texts = _arrays(tensors, metadata)
-    with _refusal_reported():
+    with _translate_write_errors():
         return bytes(_package().serialize(_specs(arrays), metadata=texts))
 
 
@@ -308,7 +309,7 @@ def save_file(
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write tensors to a file, which is replaced in one step or, on an error, not.
+    """Write tensors to a file; an existing one is replaced at once, or not on errors.
 
     Args:
         tensors: by name. A tensor of several arrays, such as codes with scales, is
@@ -332,7 +333,7 @@ def save_file(
     path = place(filename, "filename")
     arrays, texts = _arrays(tensors, metadata)
     try:
-        with _refusal_reported(), replacement(path) as new:
+        with _translate_write_errors(), replacement(path) as new:
             _package().serialize_file(_specs(arrays), new, metadata=texts)
     except OSError as error:
         raise StorageError(
@@ -349,35 +350,35 @@ def _arrays(
     notes: dict[str, Note] = {}
     if not isinstance(tensors, Mapping):
         kind = type(tensors).__name__
-        raise StorageError(f"a {kind} has no names", 'Give {"name": tensor}')
+        raise StorageError(f"a {kind} does not have names", 'Give {"name": tensor}')
     for name, x in tensors.items():
         _check_name(name)
-        own, note = taken_apart(name, x)
+        own, note = split_tensor(name, x)
         taken = sorted(own.keys() & arrays.keys())
         if taken:
             raise StorageError(
-                f"{shown(name)} has an array {shown(taken[0])}, as another tensor has",
-                "Rename one",
+                f"{shown(name)} needs the array {shown(taken[0])} of another tensor",
+                "Rename one of them",
             )
         arrays |= {n: _row_major(n, array) for n, array in own.items()}
         if note is not None:
             notes[name] = note
     # The package writes an empty object for {} and nothing for None.
-    return arrays, {**_texts(metadata), **noted(notes)} or None
+    return arrays, {**_texts(metadata), **note_metadata(notes)} or None
 
 
 def _row_major(name: str, array: Array) -> Array:
     """Return the array itself if its elements lie in row-major order, else a copy."""
     if array.dtype not in STORED.values():
         raise StorageError(
-            f"{shown(name)} is an array of {array.dtype}, which safetensors lacks",
+            f"{shown(name)} is an array of {array.dtype}, unknown to safetensors",
             "Use astype(x, dtype)",
         )
     return np.asarray(array, order="C")
 
 
 def _specs(arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Return addresses for the package to read from, while `arrays` are alive."""
+    """Return specs with the addresses of `arrays`, which the caller must keep alive."""
     spec = _package().TensorSpec
     return {
         name: spec(
@@ -396,7 +397,7 @@ def _check_name(name: Any) -> None:
 
 
 def _is_text(given: Any) -> bool:
-    """Whether it is a text that UTF-8 can encode."""
+    """Return whether it is a text that UTF-8 can encode."""
     try:
         return isinstance(given, str) and given.encode() is not None
     except UnicodeEncodeError:
@@ -410,7 +411,7 @@ def _texts(metadata: Mapping[str, str] | None) -> dict[str, str]:
     if not all(_is_text(text) for pair in found.items() for text in pair):
         raise StorageError("metadata are not texts by name", "Use str(value)")
     if KEY in found:
-        raise StorageError(f"metadata called {KEY!r} say what tensors are", "Rename it")
+        raise StorageError(f"the metadata key {KEY!r} is reserved", "Rename it")
     return found
 
 
@@ -418,7 +419,7 @@ def _package() -> Any:
     """Import the package on use, so that mdtensor works without it.
 
     Raises:
-        StorageError: it is not installed.
+        StorageError: the package is not installed.
     """
     try:
         import safetensors
@@ -431,11 +432,12 @@ def _package() -> Any:
 
 
 @contextmanager
-def _damage_reported() -> Iterator[None]:
+def _translate_read_errors() -> Iterator[None]:
     """Turn the package's error on a file into ours."""
     try:
         yield
     except _package().SafetensorError as error:
+        # The class name before the colon tells you nothing.
         reason = str(error).partition(": ")[2]
         raise StorageError(
             f"expected a safetensors file, but: {reason}", "Copy it again"
@@ -443,7 +445,7 @@ def _damage_reported() -> Iterator[None]:
 
 
 @contextmanager
-def _refusal_reported() -> Iterator[None]:
+def _translate_write_errors() -> Iterator[None]:
     """Turn the package's error on writing into ours."""
     try:
         yield

@@ -1,13 +1,14 @@
-"""Tensors as arrays that have names, and a note of what several are together.
+"""Conversion of tensors to named arrays and back, with a note on their structure.
 
-A tensor `w` of one array, whose element type the array's own says, is the array `w`.
-Any other is arrays `w`, `w_scale` and so on, by `to_parts` of its type, and a note in
-the metadata at `mdtensor`, which is JSON:
+A tensor `w` of one array is stored as the array `w` if the array's type determines the
+element type. Any other tensor is stored as arrays `w`, `w_scale` and so on, by
+`to_parts` of its type, with a note in the metadata. The key is `mdtensor`, the value
+is JSON:
 
     {"version": 1,
      "tensors": {"w": {"type": "qint8", "parts": ["", "_scale"], "facts": {"axis": 0}}}}
 
-A type is found by its name among those that are registered; a file imports nothing.
+The name selects one of the registered types, so a file never imports code.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ VERSION: Final = 1
 
 # Scales are arrays of their own, so that other readers of the format see them (decision
 # 0028).
-def taken_apart(name: str, x: Any) -> tuple[dict[str, Array], Note | None]:
-    """The arrays of a tensor by their names, and a note unless they say it all."""
+def split_tensor(name: str, x: Any) -> tuple[dict[str, Array], Note | None]:
+    """Return the arrays of a tensor by name, and a note if they need one."""
     if not isinstance(x, Tensor):
         raise StorageError(
             f"{shown(name)} is a {type(x).__name__}, not a tensor", "Use asarray(x)"
@@ -58,32 +59,38 @@ def taken_apart(name: str, x: Any) -> tuple[dict[str, Array], Note | None]:
 
 
 def _own_type(stored: np.dtype[Any]) -> type[Tensor] | None:
-    """What `from_numpy` makes of such an array."""
+    """Return the type of tensors that `from_numpy` makes of such an array."""
     try:
         return leaf(find_dtype(stored))
     except MdtensorError:
         return None
 
 
-def noted(notes: Mapping[str, Note]) -> dict[str, str]:
-    """The metadata that hold the notes by name, if there are any."""
+def note_metadata(notes: Mapping[str, Note]) -> dict[str, str]:
+    """Return metadata with the notes, empty if there are none."""
     text = {"version": VERSION, "tensors": dict(notes)}
     return {KEY: json.dumps(text, separators=(",", ":"))} if notes else {}
 
 
-def notes_in(metadata: dict[str, str], names: set[str]) -> dict[str, Note]:
-    """The notes by name, taken out of the metadata; their arrays are all among `names`.
+def pop_notes(metadata: dict[str, str], names: set[str]) -> dict[str, Note]:
+    """Remove the notes from the metadata and return them by name.
+
+    Args:
+        metadata: the texts of a file; loses its notes.
+        names: the names of all arrays in the file.
 
     Raises:
-        StorageError: another version, no notes, or notes of arrays that are not there.
+        StorageError: the version is unknown, the notes are malformed, or they name
+            arrays that are not in the file.
     """
     if KEY not in metadata:
         return {}
     try:
         found = json.loads(metadata.pop(KEY))
     except (ValueError, RecursionError):
-        raise StorageError("the note on tensors is no JSON") from None
+        raise StorageError("the note on tensors is not JSON") from None
     version = found.get("version") if isinstance(found, dict) else None
+    # True equals 1, but is not a version.
     if version != VERSION or type(version) is not int:
         raise StorageError(
             f"the note on tensors has version {shown(version)}, this reads {VERSION}",
@@ -91,7 +98,8 @@ def notes_in(metadata: dict[str, str], names: set[str]) -> dict[str, Note]:
         )
     notes = found.get("tensors")
     if not isinstance(notes, dict):
-        raise StorageError("the note on tensors names none")
+        raise StorageError("the note on tensors does not list any")
+    # Two tensors must not share an array.
     free = set(names)
     for name, note in notes.items():
         _check_note(name, note)
@@ -99,8 +107,8 @@ def notes_in(metadata: dict[str, str], names: set[str]) -> dict[str, Note]:
         if not own <= free or len(own) < len(note["parts"]):
             missing = sorted(own - free) or [name]
             raise StorageError(
-                f"{shown(name)} has a part {shown(missing[0])} that is not there, or "
-                "is another's"
+                f"{shown(name)} has a part {shown(missing[0])} that does not exist or "
+                "belongs to another tensor"
             )
         free -= own
     return notes
@@ -114,20 +122,20 @@ def _check_note(name: str, note: Any) -> None:
         or not all(isinstance(note[field], kind) for field, kind in fields.items())
         or not all(isinstance(ending, str) for ending in note["parts"])
     ):
-        raise StorageError(f"the note on {shown(name)} has not type, parts and facts")
+        raise StorageError(f"the note on {shown(name)} lacks type, parts or facts")
 
 
-def put_together(name: str, note: Note | None, array: Callable[[str], Array]) -> Tensor:
-    """The tensor `name` of the arrays that `array` gives by name.
+def join_tensor(name: str, note: Note | None, array: Callable[[str], Array]) -> Tensor:
+    """Return the tensor `name`, made of the arrays that `array` returns by name.
 
     Raises:
-        StorageError: its type is not registered, or these are no parts of it.
+        StorageError: its type is not registered, or the parts do not fit the type.
     """
     if note is None:
         return _dense(name, array(name))
     parts = {ending: array(name + ending) for ending in note["parts"]}
     try:
-        return _registered(note["type"]).from_parts(parts, note["facts"])
+        return _find_type(note["type"]).from_parts(parts, note["facts"])
     except StorageError as error:
         raise StorageError(f"{shown(name)}: {error.problem}", error.fix) from None
     except MdtensorError as error:
@@ -139,16 +147,16 @@ def _dense(name: str, array: Array) -> Tensor:
         return from_numpy(array)
     except MdtensorError:
         raise StorageError(
-            f"{shown(name)} holds {array.dtype}, which no type of tensors does",
-            f"Take the array: safe_open(filename).array({shown(name)})",
+            f"{shown(name)} holds {array.dtype}, which is not an element type",
+            f"Read the array: safe_open(filename).array({shown(name)})",
         ) from None
 
 
-def _registered(name: str) -> type[Tensor]:
+def _find_type(name: str) -> type[Tensor]:
     try:
         return leaf(find_dtype(name))
     except OptionError:
         raise StorageError(
-            f"no element type is called {shown(name)}",
+            f"the element type {shown(name)} is not registered",
             "Import the package that declares it, such as mdtensor.quant",
         ) from None

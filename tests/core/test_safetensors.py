@@ -105,7 +105,7 @@ def test_types_that_no_tensor_has_are_arrays() -> None:
     with pytest.raises(md.StorageError) as raised:
         file["scale"]
     assert str(raised.value) == (
-        "'scale' holds float8_e8m0fnu, which no type of tensors does. Take the array: "
+        "'scale' holds float8_e8m0fnu, which is not an element type. Read the array: "
         "safe_open(filename).array('scale')."
     )
 
@@ -185,11 +185,11 @@ def test_a_leaf_with_fields_says_what_a_file_keeps_of_it() -> None:
             {"n": 1},
             "metadata are not texts by name. Use str(value).",
         ),
-        ([md.ones(1)], None, 'a list has no names. Give {"name": tensor}.'),
+        ([md.ones(1)], None, 'a list does not have names. Give {"name": tensor}.'),
         (
             {"a": md.ones(1)},
             {"mdtensor": "1"},
-            "metadata called 'mdtensor' say what tensors are. Rename it.",
+            "the metadata key 'mdtensor' is reserved. Rename it.",
         ),
     ],
 )
@@ -267,24 +267,24 @@ DAMAGED = {
     f"{INVALID}invalid offset for tensor `": file_of(
         one() | {"b": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}, b"12"
     ),
-    "'a' holds truth values other than 0 and 1.": file_of(one(dtype="BOOL"), b"\0\2"),
+    "'a' holds bools other than 0 and 1.": file_of(one(dtype="BOOL"), b"\0\2"),
     "'a' holds F4, which mdtensor cannot read.": file_of(
         one(dtype="F4", shape=[4]), b"12"
     ),
-    "the note on tensors is no JSON.": file_of(
+    "the note on tensors is not JSON.": file_of(
         one() | {"__metadata__": {"mdtensor": "{"}}, b"12"
     ),
     "the note on tensors has version 2, this reads 1. Read it with": file_of(
         noted({}, 2), b"12"
     ),
-    "the note on tensors names none.": file_of(noted([]), b"12"),
-    "the note on 'a' has not type, parts and facts.": file_of(
+    "the note on tensors does not list any.": file_of(noted([]), b"12"),
+    "the note on 'a' lacks type, parts or facts.": file_of(
         noted({"a": {"type": "int8", "parts": [1], "facts": {}}}), b"12"
     ),
-    "'a' has a part 'a_x' that is not there, or is another's.": file_of(
+    "'a' has a part 'a_x' that does not exist or belongs to another tensor.": file_of(
         noted({"a": {"type": "int8", "parts": ["_x"], "facts": {}}}), b"12"
     ),
-    "'a': no element type is called 'int9'. Import the package that": file_of(
+    "'a': the element type 'int9' is not registered. Import the package that": file_of(
         noted({"a": {"type": "int9", "parts": [""], "facts": {}}}), b"12"
     ),
     "'a': Int8Tensor has one array, and no facts.": file_of(

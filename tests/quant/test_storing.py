@@ -111,7 +111,7 @@ def test_two_tensors_do_not_share_a_name() -> None:
     with pytest.raises(md.StorageError) as raised:
         save({"w": x, "w_scale": md.ones(())})
     assert str(raised.value) == (
-        "'w_scale' has an array 'w_scale', as another tensor has. Rename one."
+        "'w_scale' needs the array 'w_scale' of another tensor. Rename one of them."
     )
 
 
