@@ -1,4 +1,4 @@
-"""Methods for dense tensors, by family. Importing this package registers them."""
+"""Methods of operations for dense tensors; the import registers them."""
 
 from mdtensor.ops import (
     activation as activation,

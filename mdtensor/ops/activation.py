@@ -1,4 +1,4 @@
-"""Activation functions of dense tensors on the host."""
+"""Methods of the activation functions for dense tensors on the host."""
 
 from functools import partial
 
@@ -57,6 +57,7 @@ def hardtanh(x: FloatingTensor, /, *, min_val: float, max_val: float) -> Tensor:
 @method(hardsigmoid)
 def hardsigmoid(x: FloatingTensor, /, *, alpha: float, beta: float) -> Tensor:
     on_host("hardsigmoid", x)
+    # Both are rounded to the type of x first, so the kernel computes in that type.
     slope, offset = (
         checked("hardsigmoid", (x,), partial(fit_scalar, value, x.dtype))
         for value in (alpha, beta)

@@ -1,4 +1,4 @@
-"""Arithmetic of dense tensors on the host."""
+"""Arithmetic methods for dense tensors on the host, with rounding to integers."""
 
 from typing import Any
 
@@ -56,7 +56,8 @@ from mdtensor.types import (
     RealTensor,
 )
 
-EXACT = 2**53  # below it float64 holds every integer
+#: float64 holds every integer below it.
+EXACT = 2**53
 PLAIN_FLOATS = frozenset(kind for kind in PLAIN if kind.dtype.is_floating)
 
 
@@ -95,7 +96,7 @@ def remainder(x1: Real, x2: Real, /) -> Tensor:
 
 
 def _refuse_zeros(name: str, x1: Any, x2: Any, divisor: Any, result: Any) -> None:
-    """One pass over the divisor; the division itself takes several times as long."""
+    # One more pass over the divisor, which is cheap compared with the division.
     count = kernel.zeros(divisor) if result.dtype.is_integer else 0
     if count:
         raise DataError(
@@ -146,6 +147,7 @@ def abs(x: RealTensor, /) -> Tensor:
 
 @method(abs)
 def abs(x: ComplexTensor, /) -> Tensor:
+    # The magnitude of a complex number has the matching floating type.
     result: type[Tensor] = deduced(abs, x).type
     return result.wrap(ufunc.unary(np.absolute, x.buffer))
 
@@ -186,13 +188,13 @@ def clip(x: RealTensor, /, *, min: Any, max: Any) -> Tensor:
 
 
 def _is_safe(low: Any, high: Any, kind: Any) -> bool:
-    """Whether there is nothing to refuse: numbers in order that every float holds."""
+    """Return whether the limits are ordered numbers that need no further check."""
     plain = type(low) in (int, float) and type(high) in (int, float)
     return plain and kind in PLAIN_FLOATS and -EXACT < low <= high < EXACT
 
 
 def _limit(bound: Any, x: Tensor) -> Any:
-    """An array to compare with; None, and what the kernel rounds, as it is."""
+    """Return the limit as an array, unless it is None or the kernel can round it."""
     if bound is None or (
         type(bound) in (int, float) and x.dtype.is_floating and -EXACT < bound < EXACT
     ):
@@ -200,7 +202,7 @@ def _limit(bound: Any, x: Tensor) -> Any:
     return number(bound, x.dtype)
 
 
-# Parts of the complex numbers of dense tensors on the host.
+# Parts of complex numbers.
 
 
 @method(real)
@@ -211,6 +213,7 @@ def real(x: RealTensor, /) -> Tensor:
 @method(real)
 def real(x: ComplexTensor, /) -> Tensor:
     result: type[Tensor] = deduced(real, x).type
+    # A view would be strided and keep the whole complex buffer alive.
     return result.wrap(x.buffer.real.copy())
 
 
@@ -225,7 +228,7 @@ def conj(x: NumericTensor, /) -> Tensor:
     return unary(conj, np.conjugate, x)
 
 
-# Rounding of dense tensors on the host to whole numbers; integers are whole.
+# Rounding to whole numbers; integers stay as they are.
 
 
 @method(floor, fast_path=fast_path(unary, floor, np.floor))

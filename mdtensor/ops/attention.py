@@ -1,4 +1,4 @@
-"""Attention, embedding and one-hot coding of dense tensors on the host."""
+"""Methods of attention, embedding and one-hot encoding for dense host tensors."""
 
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from mdtensor.generics.attention import (
     scaled_dot_product_attention,
 )
 from mdtensor.kernels.numpy import attention as kernel
-from mdtensor.ops.operands import Dense, allocated, deduced, on_host
+from mdtensor.ops.operands import Dense, allocate, deduced, on_host
 from mdtensor.spec.options import number
 from mdtensor.tensor import Tensor
 from mdtensor.types import FloatingTensor, IntegerTensor
@@ -57,7 +57,7 @@ def one_hot(x: IntegerTensor, /, *, num_classes: int) -> Tensor:
     result: type[Tensor] = deduced(one_hot, x, num_classes=num_classes).type
     if num_classes == -1 and not x.size:
         raise ShapeError(
-            "no element tells the number of classes",
+            "cannot find the number of classes of an empty tensor",
             "Pass num_classes",
             describe("one_hot", x),
         )
@@ -68,5 +68,6 @@ def one_hot(x: IntegerTensor, /, *, num_classes: int) -> Tensor:
             "Use integers from 0, or a larger num_classes",
             describe("one_hot", x),
         )
+    # The result may be much larger than x, so it may not fit into memory.
     made = partial(kernel.one_hot, x.buffer, count)
-    return result.wrap(allocated(made, "one_hot", x))
+    return result.wrap(allocate(made, "one_hot", x))

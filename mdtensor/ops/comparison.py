@@ -1,4 +1,4 @@
-"""Comparison of dense tensors on the host."""
+"""Comparison, logical and bitwise methods for dense tensors on the host."""
 
 from typing import Any, Union
 
@@ -29,42 +29,51 @@ from mdtensor.kernels.numpy import (
     comparison as kernel,
     ufunc,
 )
-from mdtensor.ops.operands import Operand, Real, compared, fast_path, joint_bits, unary
+from mdtensor.ops.operands import (
+    Operand,
+    Real,
+    comparison_buffers,
+    fast_path,
+    joint_bits,
+    unary,
+)
 from mdtensor.tensor import Tensor
 from mdtensor.types import BoolTensor, IntegerTensor, LogicalTensor
 
 
-def _truth(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
-    return BoolTensor.wrap(kernel.compare(ufunc, *compared(operation, x1, x2)))
+def _compare(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
+    return BoolTensor.wrap(
+        kernel.compare(ufunc, *comparison_buffers(operation, x1, x2))
+    )
 
 
 def _fast_path(operation: Any, ufunc: np.ufunc) -> Any:
-    return fast_path(_truth, operation, ufunc, BoolTensor)
+    return fast_path(_compare, operation, ufunc, BoolTensor)
 
 
 @method(equal, fast_path=_fast_path(equal, np.equal))
 def equal(x1: Operand, x2: Operand, /) -> BoolTensor:
-    return _truth(equal, np.equal, x1, x2)
+    return _compare(equal, np.equal, x1, x2)
 
 
 @method(not_equal, fast_path=_fast_path(not_equal, np.not_equal))
 def not_equal(x1: Operand, x2: Operand, /) -> BoolTensor:
-    return _truth(not_equal, np.not_equal, x1, x2)
+    return _compare(not_equal, np.not_equal, x1, x2)
 
 
 @method(less, fast_path=_fast_path(less, np.less))
 def less(x1: Real, x2: Real, /) -> BoolTensor:
-    return _truth(less, np.less, x1, x2)
+    return _compare(less, np.less, x1, x2)
 
 
 @method(less_equal, fast_path=_fast_path(less_equal, np.less_equal))
 def less_equal(x1: Real, x2: Real, /) -> BoolTensor:
-    return _truth(less_equal, np.less_equal, x1, x2)
+    return _compare(less_equal, np.less_equal, x1, x2)
 
 
 @method(greater, fast_path=_fast_path(greater, np.greater))
 def greater(x1: Real, x2: Real, /) -> BoolTensor:
-    return _truth(greater, np.greater, x1, x2)
+    return _compare(greater, np.greater, x1, x2)
 
 
 @method(
@@ -72,16 +81,16 @@ def greater(x1: Real, x2: Real, /) -> BoolTensor:
     fast_path=_fast_path(greater_equal, np.greater_equal),
 )
 def greater_equal(x1: Real, x2: Real, /) -> BoolTensor:
-    return _truth(greater_equal, np.greater_equal, x1, x2)
+    return _compare(greater_equal, np.greater_equal, x1, x2)
 
 
-# Truth values and bits of dense tensors on the host.
+# Logical and bitwise operations.
 
-#: What logic takes: tensors of truth values, and one of Python's.
+#: Operands of logical operations: tensors of bools, and Python's bool.
 Truth = Union[LogicalTensor, bool]
-#: What has bits.
+#: Operands of bitwise operations.
 Bits = Union[IntegerTensor, LogicalTensor, int]
-#: What counts, and shifts.
+#: Operands of shifts.
 Whole = Union[IntegerTensor, int]
 
 
@@ -127,12 +136,12 @@ def bitwise_invert(x: Union[IntegerTensor, LogicalTensor], /) -> Tensor:
 
 @method(bitwise_left_shift)
 def bitwise_left_shift(x1: Whole, x2: Whole, /) -> Tensor:
-    return _shifted(bitwise_left_shift, np.left_shift, x1, x2)
+    return _shift(bitwise_left_shift, np.left_shift, x1, x2)
 
 
 @method(bitwise_right_shift)
 def bitwise_right_shift(x1: Whole, x2: Whole, /) -> Tensor:
-    return _shifted(bitwise_right_shift, np.right_shift, x1, x2)
+    return _shift(bitwise_right_shift, np.right_shift, x1, x2)
 
 
 def _bitwise(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
@@ -140,8 +149,8 @@ def _bitwise(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
     return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))
 
 
-def _shifted(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
-    """NumPy's shifts are defined for every count from 0, unlike those of C."""
+def _shift(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
+    # NumPy defines shifts by any count from 0, in contrast to C.
     a, b, result = joint_bits(operation, x1, x2)
     count = arithmetic_kernel.negatives(b)
     if count:

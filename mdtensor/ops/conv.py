@@ -1,4 +1,4 @@
-"""Convolution of dense tensors on the host."""
+"""Convolution methods for dense tensors on the host."""
 
 from typing import Any, Union
 
@@ -54,6 +54,7 @@ def conv1d(
 ) -> Tensor:
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     result: type[Tensor] = deduced(conv1d, x, w, b, **options, groups=groups).type
+    # A 1-d convolution is a 2-d one whose images have the height 1.
     window = conv1d_window(w.shape, **options)
     y = kernel.conv2d(
         x.buffer[:, :, None],

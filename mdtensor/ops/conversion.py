@@ -1,4 +1,4 @@
-"""Casts of dense tensors on the host, and moves between devices."""
+"""Casts, moves between devices, and tensors from other objects and libraries."""
 
 import copy as copying
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from mdtensor.kernels.numpy import conversion as kernel
 from mdtensor.ops.operands import Dense, deduced, spec
 from mdtensor.tensor import Tensor, element, from_numpy, leaf
 
-#: What a policy refuses, and what it makes of the others.
+#: For each casting policy: a test for values that raise, and the conversion.
 POLICIES: dict[str, tuple[Callable[..., Any] | None, Callable[..., Any]]] = {
     "exact": (kernel.inexact, kernel.nearest),
     "check": (kernel.outside, kernel.nearest),
@@ -67,19 +67,20 @@ def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
     if x.dtype is dtype or kernel.is_exact(values.dtype, storage):
         return kernel.nearest(values, storage)
     if x.dtype.is_complex and not dtype.is_complex:
+        # A complex number is true if it is not 0, as in NumPy.
         if dtype.storage.kind == "b" and casting != "exact":
             return kernel.nearest(values, storage)
         values = _real(x, dtype, casting)
     refuse, convert = POLICIES[casting]
     count = np.count_nonzero(refuse(values, storage)) if refuse else 0
     if count:
-        problem, fix = _refusal(casting, dtype)
+        problem, fix = _cast_error(casting, dtype)
         head = f"{count} of {x.size} values {problem}"
         raise CastError(head, fix, _call(x, dtype))
     return convert(values, storage)
 
 
-def _refusal(casting: str, dtype: DType) -> tuple[str, str]:
+def _cast_error(casting: str, dtype: DType) -> tuple[str, str]:
     if casting == "exact":
         return f"are not exactly {dtype}", 'Use casting="check" to round them'
     return (
@@ -89,7 +90,7 @@ def _refusal(casting: str, dtype: DType) -> tuple[str, str]:
 
 
 def _real(x: Tensor, dtype: DType, casting: str) -> Any:
-    """The real parts of complex numbers that have no other."""
+    """Return the real parts of complex numbers whose imaginary parts are 0."""
     fix, call = "Use real(x) or abs(x) first", _call(x, dtype)
     if casting in ("saturate", "wrap"):
         problem = f"no real number is what a complex one {casting}s to"
@@ -114,11 +115,11 @@ def to(x: Dense, device: Union[Device, str], /) -> Tensor:
     return target.wrap(there)
 
 
-# Tensors from values, arrays and other libraries' arrays.
+# Tensors from values, arrays and arrays of other libraries.
 
 #: DLPack's number for the memory of the host.
 HOST = 1
-#: What has no memory to share.
+#: Types without memory to share.
 _VALUES = frozenset({list, tuple, bool, int, float, complex})
 
 
@@ -126,25 +127,25 @@ _VALUES = frozenset({list, tuple, bool, int, float, complex})
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
 ) -> Any:
-    """A tensor of `obj`.
+    """Convert `obj` to a tensor.
 
     Args:
         obj: Python numbers, nested sequences of them, a NumPy array or scalar, a
             buffer, anything with `__dlpack__`, or a tensor. Sequences may hold NumPy
             scalars, arrays and tensors.
-        dtype: element type. Otherwise an array's own; of a sequence the common type of
-            the arrays and NumPy scalars in it, for which Python numbers are weak; of
+        dtype: element type. By default the type of an array; for a sequence the common
+            type of its arrays and NumPy scalars, where Python numbers are weak; for
             Python numbers alone bool, int64 (uint64 from 2**63), float32 or complex64.
-        device: where `obj` is, or cpu, unless given.
-        copy: None shares the memory of arrays and tensors where it can, True never,
-            False always.
+        device: by default the device of `obj`, or cpu.
+        copy: None shares the memory of arrays and tensors if possible, True copies,
+            False never copies.
 
     Raises:
         CastError: a value does not fit `dtype`; nothing is rounded silently except
             Python floats to the nearest element.
-        ShapeError: ragged sequences.
+        ShapeError: a sequence is ragged.
         PromotionError: the types in a sequence have no common type.
-        OptionError: `copy` is False, and the memory cannot be shared.
+        OptionError: `copy` is False, but the memory cannot be shared.
 
     Example:
         >>> import mdtensor as md
@@ -157,8 +158,12 @@ def asarray(
         call, given = f"asarray({type(obj).__name__})", type(copy).__name__
         raise OptionError(f"copy is a {given}", "Use None, True or False", call)
     wanted = None if dtype is None else dtypes.dtype(dtype)
-    source = None if type(obj) in _VALUES else _shared(obj)
-    made = _typed(obj, wanted) if source is None else _cast_array(source, wanted)
+    source = None if type(obj) in _VALUES else _share(obj)
+    made = (
+        _tensor_of_values(obj, wanted)
+        if source is None
+        else _cast_array(source, wanted)
+    )
     made = made if device is None else to(made, find_device(device))
     if copy is False and made is not source:
         call = f"asarray({type(obj).__name__})"
@@ -170,24 +175,24 @@ def _cast_array(x: Tensor, dtype: DType | None) -> Any:
     return x if dtype in (None, x.dtype) else astype(x, dtype)
 
 
-def _typed(values: Any, dtype: DType | None) -> Any:
-    """A tensor of Python values, or of an array in foreign byte order."""
+def _tensor_of_values(values: Any, dtype: DType | None) -> Any:
+    """Convert Python values, or an array in foreign byte order, to a tensor."""
     if isinstance(values, np.ndarray):
         return _cast_array(from_numpy(values), dtype)
     found, buffer = typed_array(values, element(dtype, None))
     return leaf(found).wrap(buffer)
 
 
-def _shared(obj: Any) -> Tensor | None:
-    """The tensor that shares the memory of `obj`; None if there is none."""
+def _share(obj: Any) -> Tensor | None:
+    """Return a tensor that shares the memory of `obj`, or None if that fails."""
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, (np.ndarray, np.generic)):
         return from_numpy(obj) if obj.dtype.isnative else None
     if hasattr(obj, "__dlpack__"):
-        return _imported(obj)
+        return _import_dlpack(obj)
     if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
-        return _shared(np.asarray(obj))
+        return _share(np.asarray(obj))
     try:
         return from_numpy(memoryview(obj))
     except TypeError:
@@ -196,17 +201,17 @@ def _shared(obj: Any) -> Tensor | None:
 
 @answered
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """A tensor of another library's array.
+    """Return a tensor that shares the memory of another library's array.
 
     Args:
         x: an array with `__dlpack__`, in the memory of the host.
-        device: cpu unless given.
+        device: by default cpu.
         copy: as in `asarray`.
 
     Raises:
-        ExchangeError: it is not on the host, or its memory cannot be shared.
-        OptionError: `copy` is False, and `device` another.
-        ProtocolError: it has no `__dlpack__`.
+        ExchangeError: `x` is not on the host, or its memory cannot be shared.
+        OptionError: `copy` is False, but `device` is another device.
+        ProtocolError: `x` does not have `__dlpack__`.
 
     Example:
         >>> import mdtensor as md, numpy as np
@@ -217,16 +222,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     if not hasattr(x, "__dlpack__"):
         call = f"from_dlpack({type(x).__name__})"
-        raise ProtocolError("it has no __dlpack__", "Use asarray", call)
-    shared = x if isinstance(x, Tensor) else _imported(x)
+        raise ProtocolError("the array does not have __dlpack__", "Use asarray", call)
+    shared = x if isinstance(x, Tensor) else _import_dlpack(x)
     return asarray(shared, device=device, copy=copy)
 
 
-def _imported(x: Any) -> Tensor:
+def _import_dlpack(x: Any) -> Tensor:
     call = f"from_dlpack({type(x).__name__})"
     if isinstance(x, type):
         raise ProtocolError(
-            "a class holds no elements", "Give one of its tensors", call
+            f"expected an array, got the class {x.__name__}", "Pass an instance", call
         )
     kind, number = getattr(x, "__dlpack_device__", lambda: (HOST, 0))()
     if kind != HOST:

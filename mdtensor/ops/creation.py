@@ -28,7 +28,7 @@ from mdtensor.generics.manipulation import reshape
 from mdtensor.kernels.numpy import creation as kernel
 from mdtensor.ops.conversion import asarray
 from mdtensor.ops.manipulation import broadcast_arrays
-from mdtensor.ops.operands import Dense, allocated, deduced, on_host
+from mdtensor.ops.operands import Dense, allocate, deduced, on_host
 from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
 from mdtensor.spec.options import flag
 from mdtensor.spec.shapes import is_size, shape_sizes
@@ -75,7 +75,7 @@ def placed(
     `arguments` are those of the operation `name`.
     """
     target = _leaf(dtype, device)
-    made = allocated(make, name, *arguments)
+    made = allocate(make, name, *arguments)
     return target.wrap(target.device.from_host(made))
 
 
@@ -134,7 +134,7 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """
     sizes, found = _sizes("empty", shape), _leaf(element(dtype, DEFAULT_FLOAT), device)
     made = partial(found.device.alloc, sizes, found.dtype.storage)
-    return found.wrap(allocated(made, "empty", shape))
+    return found.wrap(allocate(made, "empty", shape))
 
 
 @answered

@@ -1,4 +1,4 @@
-"""An operation from a Python function of one element of each argument."""
+"""`elementwise`: operations from Python functions of single elements."""
 
 from collections.abc import Callable
 from inspect import Parameter, Signature, cleandoc, signature
@@ -18,20 +18,20 @@ from mdtensor.errors import (
 )
 from mdtensor.kernels.numpy import threads
 from mdtensor.kernels.numpy.layout import Operand as Elements, address
-from mdtensor.ops.for_each import kernel, number, plain_function, translated
-from mdtensor.ops.operands import Operand, allocated, deduced, on_host
+from mdtensor.ops.for_each import kernel, number, plain_function, translate_errors
+from mdtensor.ops.operands import Operand, allocate, deduced, on_host
 from mdtensor.ops.views import operand
 from mdtensor.promotion import result_type
 from mdtensor.spec.shapes import broadcast_shapes
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
-#: Elements that a thread is given at least.
+#: The fewest elements for one thread.
 GRAIN = 1 << 16
-#: What is said of parameters whose function says nothing.
+#: Descriptions of parameters that the function's docstring does not describe.
 EACH = "any shape, or a number."
 OUT = "the tensor to write, of the result's type and shape."
-#: What would work: a lambda has no name.
+#: The fix for functions that cannot name an operation, such as lambdas.
 DEFINE = "Write def f(x, y): return ..."
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -45,29 +45,28 @@ def elementwise(*, dtype: Any = None) -> Callable[[Callable[..., Any]], Any]: ..
 def elementwise(
     function: Callable[..., Any] | None = None, /, *, dtype: Any = None
 ) -> Any:
-    """Declare an operation: `function` of one element of each argument.
+    """Declare an operation that applies `function` to the elements of its arguments.
 
     The result has the promoted type of the tensors, and the shape to which they
-    broadcast. The function is compiled by numba at the first call for these element
-    types. Floats of 16 bits or less are float32 in it, other elements as they are;
+    broadcast. Numba compiles the function at the first call for these element types.
+    Inside it, floats of 16 bits or less are float32 and other elements keep their type;
     Python's numbers are float64 and int64, and not rounded to the tensors' type.
-    What it returns is rounded once. No division raises: an integer by zero gives 0, a
-    float inf or nan. It is an operation like any other: `select`,
-    `which`, further methods by `method`; and it takes `out=`, the tensor to write.
+    Each return value is rounded once. Division by zero does not raise: it gives 0 for
+    integers, inf or nan for floats. You can use `select` and `which` on the operation
+    and add methods with `method`. It also takes `out=`, the tensor to write.
 
     Args:
-        function: of numbers, which returns a number; its parameters are those of the
-            operation, dispatched on, by position or by name; its docstring is the
-            operation's.
-        dtype: the element type of the result, if it is not the promoted type: bool of
+        function: takes numbers and returns a number. The operation has its parameters,
+            which you may pass by position or by name, and its docstring.
+        dtype: the element type of the result, if it is not the promoted type: bool for
             a predicate, a floating type for fractions of integers.
 
     Returns:
-        The operation. Its tensors live on the host.
+        The operation, for tensors on the host.
 
     Raises:
-        RegistrationError: a function without a name or parameters, or with other
-            than positional ones.
+        RegistrationError: the function does not have a name or parameters, or has
+            parameters that are not positional.
         CompileError: at a call; numba cannot compile the function for these types, its
             result does not fit the element type, or uint64 meets a signed integer where
             the result may be wrong: in //, % and comparisons.
@@ -116,25 +115,25 @@ def elementwise(
 
 
 def _parameters(function: Any) -> list[Parameter]:
-    """Those of the function, positional only.
+    """Return the parameters of the function as positional-only ones.
 
     Raises:
-        RegistrationError: it has none, or others.
+        RegistrationError: there are none, or some are not positional.
     """
     name = function.__name__
     found = list(signature(function).parameters.values())
     fix = DEFINE
     if not name.isidentifier():
-        raise RegistrationError(f"{name} is no name of an operation", fix)
+        raise RegistrationError(f"{name} is not a name for an operation", fix)
     if not found or any(p.kind not in _POSITIONAL or p.name == "out" for p in found):
         raise RegistrationError(f"{name} has parameters that are not positional", fix)
     return [p.replace(kind=Parameter.POSITIONAL_ONLY, annotation=Any) for p in found]
 
 
 def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
-    """Let `made` look like `function`, which is where its text stands."""
+    """Give `made` the name, signature and source location of `function`."""
     made.__name__, made.__qualname__ = function.__name__, function.__qualname__
-    made.__module__ = function.__module__ or "__main__"  # none where exec made it
+    made.__module__ = function.__module__ or "__main__"  # exec sets None
     made.__wrapped__ = function
     made.__signature__ = Signature(parameters)
     made.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -142,7 +141,7 @@ def _dress(made: Any, function: Any, parameters: list[Parameter]) -> None:
 
 
 def _docstring(function: Any, names: list[str]) -> str:
-    """The function's, with a word on each parameter that it does not describe."""
+    """Return the function's docstring, completed by the parameters it omits."""
     text = cleandoc(function.__doc__ or f"{function.__name__}, element by element.")
     known = parameter_docs(function)
     entries = [
@@ -157,13 +156,13 @@ def _docstring(function: Any, names: list[str]) -> str:
 
 
 def _rule(dtype: DType | None) -> Callable[..., TensorSpec]:
-    """Promoted type, or the one declared; broadcast shape."""
+    """Return a rule that infers the declared or promoted type and the joint shape."""
 
     def rule(*operands: Any, **_: Any) -> TensorSpec:
         tensors = [x for x in operands if isinstance(x, TensorSpec)]
         if not tensors:
             fix = "Use asarray(x) on one of them"
-            raise DispatchError("there is no tensor among the arguments", fix)
+            raise DispatchError("none of the arguments is a tensor", fix)
         shape = broadcast_shapes(*(x.shape for x in tensors))
         found = dtype or result_type(*tensors)
         return tensors[0].with_dtype(found).with_shape(shape)
@@ -182,15 +181,16 @@ def _compute(operation: Any, function: Any, arguments: Any, out: Any) -> Tensor:
         _check_out(spec, out)
     elements = [_elements(name, x, target.array) for x in arguments]
     if out is not None:
+        # Writing one element must not change an operand that is still to be read.
         elements = [_apart(x, target.array) for x in elements]
-    with translated(function):
+    with translate_errors(function):
         work = kernel().elementwise(function, target, elements)
         threads.run(work, target.array.size, "uniform", GRAIN)
     return result
 
 
 def _result(name: str, spec: TensorSpec, arguments: Any) -> Tensor:
-    """A new tensor, in memory as the first argument of its shape is."""
+    """Return a new tensor with the memory order of the first argument of its shape."""
     storage = spec.dtype.storage
     like = [x.buffer for x in arguments if getattr(x, "shape", None) == spec.shape]
 
@@ -199,7 +199,7 @@ def _result(name: str, spec: TensorSpec, arguments: Any) -> Tensor:
             return np.empty_like(like[0], storage)
         return np.empty(spec.shape, storage)
 
-    found: Tensor = spec.type.wrap(allocated(make, name, *arguments))
+    found: Tensor = spec.type.wrap(allocate(make, name, *arguments))
     return found
 
 
@@ -213,7 +213,7 @@ def _check_out(spec: TensorSpec, out: Tensor) -> None:
 
 
 def _elements(name: str, x: Any, target: Any) -> Any:
-    """A number, or the operand broadcast to the shape of `target`."""
+    """Return a number, or the operand broadcast to the shape of `target`."""
     if not isinstance(x, Tensor):
         return number(x)
     found = operand(name, x)
@@ -223,7 +223,7 @@ def _elements(name: str, x: Any, target: Any) -> Any:
 
 
 def _apart(x: Any, target: Any) -> Any:
-    """The operand; a copy if writing `target` would change what is still to be read."""
+    """Return the operand, or a copy if it overlaps `target` at other elements."""
     if not isinstance(x, Elements) or not np.may_share_memory(x.array, target):
         return x
     is_same = x.array.strides == target.strides and address(x.array) == address(target)

@@ -1,4 +1,4 @@
-"""Fourier transforms of dense tensors on the host."""
+"""Methods of Fourier transforms for dense tensors on the host, and frequencies."""
 
 from typing import Any
 
@@ -108,19 +108,19 @@ def ifftshift(x: Dense, /, *, axes: Any) -> Tensor:
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """The frequency of each element of `fft`: k / (n · d), negative in the upper half.
+    """Return the frequencies of `fft`: k / (n · d), negative in the upper half.
 
     Args:
         n: length of the transform.
         d: time between two elements of the signal.
         dtype: a floating type; float32 if None.
-        device: cpu unless given.
+        device: by default cpu.
 
     Returns:
         [n].
 
     Raises:
-        OptionError: n is below 1, d is 0 or no number, or `dtype` is not floating.
+        OptionError: n is below 1, d is 0 or not a number, or `dtype` is not floating.
 
     Example:
         >>> import mdtensor as md
@@ -135,19 +135,19 @@ def fftfreq(
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """The frequency of each element of `rfft`: k / (n · d) from 0 up.
+    """Return the frequencies of `rfft`: k / (n · d) from 0 up.
 
     Args:
         n: length of the transform.
         d: time between two elements of the signal.
         dtype: a floating type; float32 if None.
-        device: cpu unless given.
+        device: by default cpu.
 
     Returns:
         [n // 2 + 1].
 
     Raises:
-        OptionError: n is below 1, d is 0 or no number, or `dtype` is not floating.
+        OptionError: n is below 1, d is 0 or not a number, or `dtype` is not floating.
 
     Example:
         >>> import mdtensor as md

@@ -1,4 +1,7 @@
-"""One Python function over a range of indices, compiled, on all threads."""
+"""`for_each`: a compiled Python function over a range of indices, on all threads.
+
+This module also translates numba's compile errors into ours.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -33,11 +36,12 @@ from mdtensor.spec.options import choice
 from mdtensor.spec.shapes import is_size
 from mdtensor.tensor import Tensor
 
-# What the compiler says of a function that it refuses, in words of this library.
+# Compile errors, in the words of this library.
 
-refusal.error = OptionError  # for a MDTENSOR_ISA that kernels refuse, once loaded
+# Kernels cannot import our errors, so they raise this class for a wrong MDTENSOR_ISA.
+refusal.error = OptionError
 
-#: What is refused, how it is said, and what would work.
+#: Patterns of numba's reasons, each with our problem and fix.
 WORDS = (
     (
         r"Untyped global name '(\w+)': .* <class 'function'>",
@@ -51,13 +55,13 @@ WORDS = (
     ),
     (
         r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'.*",
-        "{1}.{0} is no function of numbers that can be compiled",
+        "{1}.{0} is not a function of numbers that can be compiled",
         "Use arithmetic, math, or NumPy's functions of numbers",
     ),
     (r"Unknown attribute '(\w+)' of type (\w+)", "{1} has no attribute '{0}'", ""),
     (
         r"OptionalType\(.*\) is written to elements of .*",
-        "nothing is returned on one path, a number on another",
+        "one path returns nothing, another one a number",
         "Let every path return a number",
     ),
     (
@@ -76,15 +80,15 @@ WORDS = (
         "Use astype(x, float32), or elementwise(dtype=float32)",
     ),
 )
-#: Names of numba's types that Python calls otherwise.
+#: Patterns of numba's names of types, each with Python's name.
 _TYPES = ((r"Literal\[(\w+)\]\([^)]*\)", r"\1"), (r"\bunicode_type\b", "str"))
 
 
-def explained(reason: str) -> tuple[str, str]:
-    """What is wrong, and what would work; empty where nothing is known.
+def explain(reason: str) -> tuple[str, str]:
+    """Return problem and fix for a reason of numba's; the fix is empty if unknown.
 
     Example:
-        >>> explained("Untyped global name 'f': Cannot determine Numba type of "
+        >>> explain("Untyped global name 'f': Cannot determine Numba type of "
         ...           "<class 'function'>")
         ('f is a function that is not compiled', 'Decorate f with numba.njit')
     """
@@ -108,7 +112,7 @@ def for_each(
     scheduling: Any = "uniform",
     grain: int = 1024,
 ) -> None:
-    """function(i, *arguments) for each i in range(count), once, in any order.
+    """Call function(i, *arguments) once for each i in range(count), in any order.
 
     The function is compiled by numba at the first call with arguments of these types,
     and runs on all threads without the GIL. Floats of 16 bits or less are
@@ -116,26 +120,27 @@ def for_each(
     it is written.
 
     Args:
-        count: how many indices; 0 does nothing.
+        count: the number of indices; 0 does nothing.
         function: takes an index and the arguments, and returns nothing. It may use
-            what numba knows: arithmetic, `math`, loops, tuples, arrays of its own.
+            everything that numba compiles: arithmetic, `math`, loops, tuples, arrays.
         arguments: views, see `flat_in`, `flat_out`, `ranked_in`, `ranked_out`; Python
             numbers.
         scheduling: `uniform`, one piece for each thread; `adaptive`, many pieces, for
-            indices that do not all take equally long. The coordinates `Uniform` and
-            `Adaptive` of `tables` say the same.
-        grain: indices that a thread is given at least; 1 where each takes long.
+            indices whose times differ. You may also pass the coordinates `Uniform`
+            and `Adaptive` of `tables`.
+        grain: the fewest indices for one thread; use 1 if each index takes long.
 
     Raises:
         CompileError: numba cannot compile the function, or uint64 meets a signed
-            integer in //, % or a comparison; says what, and the line.
+            integer in //, % or a comparison; the error names the line.
         BoundsError: the function reads or writes outside of a view.
-        ShapeError: count is no size.
-        OptionError: no function, or one of other parameters; an unknown option.
-        DispatchError: an argument is neither view nor number.
-        CastError: an integer of more than 64 bits.
-        Exception: what the function itself raises. No division raises: by zero, a
-            quotient and remainder of integers is 0, of floats inf or nan.
+        ShapeError: count is not a size.
+        OptionError: `function` is not a function or does not take the arguments, or
+            an option is unknown.
+        DispatchError: an argument is neither a view nor a number.
+        CastError: an integer has more than 64 bits.
+        Exception: any exception of the function itself. Division by zero does not
+            raise: quotient and remainder are 0 for integers, inf or nan for floats.
 
     Example:
         >>> import mdtensor as md
@@ -163,16 +168,16 @@ def _run(
     grain: int,
 ) -> None:
     if not _is_count(count):
-        raise ShapeError("count is no size", "Give an integer from 0 on")
+        raise ShapeError("count is not a size", "Give an integer from 0 on")
     if isinstance(scheduling, type):
         scheduling = scheduling.__name__.lower()
     choice(scheduling, "scheduling", tuple(threads.PIECES))
     if not _is_count(grain) or not grain:
         raise OptionError(f"grain is {grain!r}", "Use an integer from 1 on")
     plain = plain_function(function)
-    found = _completed(plain, [_argument(x) for x in arguments])
+    found = _add_defaults(plain, [_argument(x) for x in arguments])
     if count:
-        with translated(plain):
+        with translate_errors(plain):
             work = kernel().indexed(plain, found)
             threads.run(work, int(count), scheduling, int(grain))
 
@@ -184,7 +189,7 @@ def _is_count(value: Any) -> bool:
 
 @cache
 def kernel() -> ModuleType:
-    """The compiled loops; the oracle's where compilation is switched off."""
+    """Return the module of compiled loops, or the oracle if compilation is off."""
     from mdtensor.kernels.cpu import isa
 
     if isa.IS_JIT_DISABLED:
@@ -199,16 +204,16 @@ def kernel() -> ModuleType:
 def plain_function(
     function: Any, fix: str = "Define one with def or lambda"
 ) -> FunctionType:
-    """A Python function, also of what numba has compiled.
+    """Return the Python function behind `function`, which numba may have compiled.
 
     Raises:
-        OptionError: it is none; `fix` says what would work.
+        OptionError: it is not a Python function; the error suggests `fix`.
     """
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, FunctionType):
-        raise OptionError(f"{type(function).__name__} is no Python function", fix)
+        raise OptionError(f"{type(function).__name__} is not a Python function", fix)
     if isgeneratorfunction(plain) or iscoroutinefunction(plain):
-        raise OptionError(f"{plain.__name__} waits between its statements", fix)
+        raise OptionError(f"{plain.__name__} is a generator or coroutine", fix)
     return plain
 
 
@@ -217,15 +222,15 @@ def _argument(x: Any) -> Any:
         return x.operand
     if isinstance(x, Tensor):
         fix = "Use flat_in(x) to read it, flat_out(x) to write"
-        raise DispatchError(f"{type_and_shape(x)} is no view", fix)
+        raise DispatchError(f"{type_and_shape(x)} is not a view", fix)
     return number(x)
 
 
 def number(x: Any) -> Any:
-    """A Python number that compiled functions take.
+    """Return `x` as a Python number that compiled functions take.
 
     Raises:
-        DispatchError: it is no number.
+        DispatchError: it is not a number.
         CastError: it has more than 64 bits.
     """
     if type(x) is float:
@@ -234,14 +239,14 @@ def number(x: Any) -> Any:
     kinds: tuple[type, ...] = (bool, int, float, complex)
     if not isinstance(x, kinds):
         fix = "Give views and Python numbers"
-        raise DispatchError(f"{type(x).__name__} is no view or number", fix)
+        raise DispatchError(f"{type(x).__name__} is neither a view nor a number", fix)
     if isinstance(x, int) and not -(2**63) <= x < 2**63:
-        raise CastError("an integer of more than 64 bits", "Give a float")
+        raise CastError("an integer has more than 64 bits", "Give a float")
     return next(kind(x) for kind in kinds if isinstance(x, kind))
 
 
-def _completed(function: FunctionType, given: list[Any]) -> list[Any]:
-    """The arguments behind the index, defaults included."""
+def _add_defaults(function: FunctionType, given: list[Any]) -> list[Any]:
+    """Return the arguments after the index, with defaults for the missing ones."""
     code, defaults = function.__code__, function.__defaults__ or ()
     takes, names = code.co_argcount - 1, code.co_varnames[1 : code.co_argcount]
     missing = takes - len(given)
@@ -252,14 +257,14 @@ def _completed(function: FunctionType, given: list[Any]) -> list[Any]:
     if missing > len(defaults) or (missing < 0 and not takes_more):
         listed = ", ".join(("i", *names))
         fix = f"It takes {listed}" if takes >= 0 else "Let it take an index"
-        problem = f"{function.__name__} is given an index and {len(given)} arguments"
+        problem = f"{function.__name__} gets an index and {len(given)} arguments"
         raise OptionError(problem, fix)
     return [*given, *(defaults[len(defaults) - missing :] if missing > 0 else ())]
 
 
 @contextmanager
-def translated(function: FunctionType) -> Iterator[None]:
-    """What kernels refuse becomes our error; what a function raises stays.
+def translate_errors(function: FunctionType) -> Iterator[None]:
+    """Turn the errors of kernels into ours; let a function's own exceptions pass.
 
     Raises:
         CompileError: the function cannot be compiled.
@@ -268,14 +273,15 @@ def translated(function: FunctionType) -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        reason, fix = explained(error.reason)
+        reason, fix = explain(error.reason)
         problem = f"{_place(function, error.line)} cannot be compiled: {reason}"
         raise CompileError(problem, fix) from None
     except IndexError as error:
+        # Any other IndexError comes from the function itself.
         if error.args != ("outside",):
             raise
         fix = "Views go from 0 to their size"
-        raise BoundsError(f"{_place(function)} leaves a view", fix) from None
+        raise BoundsError(f"{_place(function)} indexes outside a view", fix) from None
 
 
 def _place(function: FunctionType, line: int = 0) -> str:
@@ -284,17 +290,17 @@ def _place(function: FunctionType, line: int = 0) -> str:
     return f"{function.__name__} at {file}:{line or code.co_firstlineno}"
 
 
-# How many threads work on large arrays.
+# The number of threads for large arrays.
 
 
 def set_num_threads(n: int) -> None:
-    """Let elementwise operations on large arrays use up to `n` threads.
+    """Set the largest number of threads of elementwise operations on large arrays.
 
     The default is MDTENSOR_NUM_THREADS, else the cores that the process may use.
-    Results are the same bytes for any number.
+    Results are the same bytes for any number of threads.
 
     Raises:
-        OptionError: n is no integer from 1 to 64.
+        OptionError: n is not an integer from 1 to 64.
 
     Example:
         >>> import mdtensor as md
@@ -306,7 +312,7 @@ def set_num_threads(n: int) -> None:
     """
     if not is_size(n) or not 1 <= n <= MOST_THREADS:
         raise OptionError(
-            f"{shown(n)} is no number of threads",
+            f"{shown(n)} is not a number of threads",
             f"Use an integer from 1 to {MOST_THREADS}",
             describe("set_num_threads", n),
         )
@@ -314,5 +320,5 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads elementwise operations on large arrays may use."""
+    """Return the largest number of threads of elementwise operations."""
     return TEAM.size

@@ -1,4 +1,4 @@
-"""Reading and writing parts of dense tensors on the host."""
+"""Indexing methods for dense tensors on the host."""
 
 from typing import Any
 
@@ -24,9 +24,10 @@ from mdtensor.spec.shapes import normalize_axis
 from mdtensor.tensor import Tensor, from_numpy, leaves
 from mdtensor.types import IntegerTensor
 
-#: Indices that NumPy and we read alike, and of which it makes views.
+#: Index types for which NumPy agrees with us and returns views.
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
-#: As well, but it copies what they pick; large uint64 would count from the end.
+#: Index types for which NumPy agrees with us and copies. It does not for large uint64,
+#: which it counts from the end.
 _PICKS = frozenset(
     kind
     for kind in leaves()
@@ -40,7 +41,7 @@ _ALIKE = _BASIC | _PICKS
 @method(getitem)
 def getitem(x: Dense, /, *, key: Any) -> Tensor:
     part = _part(x, key, _ALIKE)
-    # Of nothing picked by several indices NumPy does not check any.
+    # NumPy does not check the ranges of several indices whose result is empty.
     if part is not None and (part.size or not isinstance(key, tuple)):
         return x.wrap(part)
     indices = _indices("getitem", x, key)
@@ -54,7 +55,7 @@ def getitem(x: Dense, /, *, key: Any) -> Tensor:
 
 
 def _part(x: Tensor, key: Any, alike: frozenset[type]) -> Any:
-    """What a key of indices `alike` gives; None if there is more to check."""
+    """Return the part for a key of the types `alike`; None if checks are needed."""
     keys = key if isinstance(key, tuple) else (key,)
     if x.device is not cpu or not alike.issuperset(map(type, keys)):
         return None
@@ -69,7 +70,7 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
     view = _part(x, key, _BASIC)
-    if view is None and is_weak(given) and _is_filled(x, key, given):
+    if view is None and is_weak(given) and _fill(x, key, given):
         return x
     indices = () if view is not None else _indices("setitem", x, key)
 
@@ -93,10 +94,10 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     return x
 
 
-def _is_filled(x: Tensor, key: Any, value: Any) -> bool:
-    """Whether a number could be written where one tensor picks; else nothing was.
+def _fill(x: Tensor, key: Any, value: Any) -> bool:
+    """Write a number where one tensor picks; return False, unchanged, on failure.
 
-    A number has any shape, and NumPy looks at all of a lone index before it writes.
+    Numbers fit any shape, and NumPy checks a single index completely before it writes.
     """
     if type(key) not in _PICKS or x.device is not cpu or not x.buffer.flags.writeable:
         return False
@@ -126,7 +127,7 @@ def take_along_axis(x: Dense, indices: IntegerTensor, /, *, axis: int) -> Tensor
 
 
 def _indices(name: str, x: Tensor, key: Any) -> tuple[Any, ...]:
-    """The indices of a key, NumPy's arrays among them as tensors on the host of x."""
+    """Return the indices of a key, with NumPy's arrays converted to tensors."""
     keys = key if isinstance(key, tuple) else (key,)
     indices = tuple(from_numpy(k) if _is_index_array(k) else k for k in keys)
     on_host(name, x, *indices)
@@ -143,7 +144,7 @@ def _is_numpy(value: Any) -> bool:
 
 
 def _shape(x: Tensor, indices: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of x[indices]."""
+    """Return the shape of x[indices]."""
     return index_shape(
         x.shape, indices, lambda mask: int(np.count_nonzero(mask.buffer))
     )
@@ -166,7 +167,7 @@ def _outside(size: int) -> BoundsError:
 
 
 def _buffer(index: Any) -> Any:
-    """An index as NumPy takes it; a 0-d tensor of integers is an integer."""
+    """Return an index for NumPy; a 0-d tensor of integers becomes an integer."""
     if not isinstance(index, Tensor):
         return index
     return index.buffer if index.ndim or is_mask(index) else int(index.buffer)

@@ -1,4 +1,4 @@
-"""Diagonals, norms, inverses and systems of dense tensors on the host."""
+"""Methods of linear algebra and matrix decompositions for dense host tensors."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -40,15 +40,17 @@ from mdtensor.spec.shapes import normalize_axes
 from mdtensor.tensor import Tensor
 from mdtensor.types import NumericTensor
 
-# What `numpy.linalg` gives up on, in our words.
+# Failures of LAPACK.
 
 
 @contextmanager
-def failing(problem: str, fix: str, operation: Any, *arguments: Any) -> Iterator[None]:
-    """Say `problem` and `fix` where LAPACK reports that it failed.
+def lapack_errors(
+    problem: str, fix: str, operation: Any, *arguments: Any
+) -> Iterator[None]:
+    """Turn a failure of LAPACK into an error with `problem` and `fix`.
 
     Raises:
-        LinAlgError: it did.
+        LinAlgError: LAPACK failed.
     """
     try:
         yield
@@ -57,17 +59,17 @@ def failing(problem: str, fix: str, operation: Any, *arguments: Any) -> Iterator
         raise LinAlgError(problem, fix, call) from None
 
 
-def not_converging(operation: Any, *arguments: Any) -> AbstractContextManager[None]:
-    """As `failing`, for iterations: they end unless an element is not finite."""
+def convergence_errors(operation: Any, *arguments: Any) -> AbstractContextManager[None]:
+    """Turn a failed iteration into an error, which only NaN and infinities cause."""
     problem, fix = "the iteration does not converge", "Replace NaN and infinities first"
-    return failing(problem, fix, operation, *arguments)
+    return lapack_errors(problem, fix, operation, *arguments)
 
 
-# Factors of dense matrices on the host.
+# Decompositions.
 
 
-def wrapped(results: Any, buffers: Iterable[Any]) -> Any:
-    """Tensors around `buffers`, named as the deduced `results`."""
+def wrap_all(results: Any, buffers: Iterable[Any]) -> Any:
+    """Return the named tuple of tensors around `buffers`, typed by `results`."""
     pairs = zip(results, buffers, strict=True)
     return results._make(result.type.wrap(buffer) for result, buffer in pairs)
 
@@ -76,55 +78,55 @@ def wrapped(results: Any, buffers: Iterable[Any]) -> Any:
 def cholesky(x: Inexact, /, *, upper: bool) -> Tensor:
     deduced(cholesky, x, upper=upper)
     fix = "Use eigvalsh to see its eigenvalues"
-    with failing("a matrix is not positive definite", fix, cholesky, x):
+    with lapack_errors("a matrix is not positive definite", fix, cholesky, x):
         return x.wrap(kernel.cholesky(x.buffer, upper))
 
 
 @method(qr)
 def qr(x: Inexact, /, *, mode: str) -> Any:
     result = deduced(qr, x, mode=mode)
-    return wrapped(result, kernel.qr(x.buffer, mode))
+    return wrap_all(result, kernel.qr(x.buffer, mode))
 
 
 @method(svd)
 def svd(x: Inexact, /, *, full_matrices: bool) -> Any:
     result = deduced(svd, x, full_matrices=full_matrices)
-    with not_converging(svd, x):
-        return wrapped(result, kernel.svd(x.buffer, full_matrices))
+    with convergence_errors(svd, x):
+        return wrap_all(result, kernel.svd(x.buffer, full_matrices))
 
 
 @method(svdvals)
 def svdvals(x: Inexact, /) -> Tensor:
     result: type[Tensor] = deduced(svdvals, x).type
-    with not_converging(svdvals, x):
+    with convergence_errors(svdvals, x):
         return result.wrap(kernel.svdvals(x.buffer))
 
 
 @method(eig)
 def eig(x: Inexact, /) -> Any:
     result = deduced(eig, x)
-    with not_converging(eig, x):
-        return wrapped(result, kernel.eig(x.buffer))
+    with convergence_errors(eig, x):
+        return wrap_all(result, kernel.eig(x.buffer))
 
 
 @method(eigvals)
 def eigvals(x: Inexact, /) -> Tensor:
     result: type[Tensor] = deduced(eigvals, x).type
-    with not_converging(eigvals, x):
+    with convergence_errors(eigvals, x):
         return result.wrap(kernel.eigvals(x.buffer))
 
 
 @method(eigh)
 def eigh(x: Inexact, /) -> Any:
     result = deduced(eigh, x)
-    with not_converging(eigh, x):
-        return wrapped(result, kernel.eigh(x.buffer))
+    with convergence_errors(eigh, x):
+        return wrap_all(result, kernel.eigh(x.buffer))
 
 
 @method(eigvalsh)
 def eigvalsh(x: Inexact, /) -> Tensor:
     result: type[Tensor] = deduced(eigvalsh, x).type
-    with not_converging(eigvalsh, x):
+    with convergence_errors(eigvalsh, x):
         return result.wrap(kernel.eigvalsh(x.buffer))
 
 
@@ -159,7 +161,7 @@ def vector_norm(x: Inexact, /, *, axis: Any, keepdims: bool, ord: Any) -> Tensor
 @method(matrix_norm)
 def matrix_norm(x: Inexact, /, *, keepdims: bool, ord: Any) -> Tensor:
     result: type[Tensor] = deduced(matrix_norm, x, keepdims=keepdims, ord=ord).type
-    with not_converging(matrix_norm, x):
+    with convergence_errors(matrix_norm, x):
         return result.wrap(kernel.matrix_norm(x.buffer, keepdims, ord))
 
 
@@ -172,13 +174,13 @@ def det(x: Inexact, /) -> Tensor:
 @method(slogdet)
 def slogdet(x: Inexact, /) -> Any:
     result = deduced(slogdet, x)
-    return wrapped(result, kernel.slogdet(x.buffer))
+    return wrap_all(result, kernel.slogdet(x.buffer))
 
 
 @method(inv)
 def inv(x: Inexact, /) -> Tensor:
     deduced(inv, x)
-    with failing("a matrix is singular", "Use pinv", inv, x):
+    with lapack_errors("a matrix is singular", "Use pinv", inv, x):
         return x.wrap(kernel.inv(x.buffer))
 
 
@@ -186,21 +188,21 @@ def inv(x: Inexact, /) -> Tensor:
 def solve(x1: NumericTensor, x2: NumericTensor, /) -> Tensor:
     result: type[Tensor] = deduced(solve, x1, x2).type
     storage = result.dtype.storage
-    with failing("a matrix is singular", "Use pinv(x1) @ x2", solve, x1, x2):
+    with lapack_errors("a matrix is singular", "Use pinv(x1) @ x2", solve, x1, x2):
         return result.wrap(kernel.solve(x1.buffer, x2.buffer, storage))
 
 
 @method(pinv)
 def pinv(x: Inexact, /, *, rtol: Any) -> Tensor:
     deduced(pinv, x, rtol=rtol)
-    with not_converging(pinv, x):
+    with convergence_errors(pinv, x):
         return x.wrap(kernel.pinv(x.buffer, _tolerance(pinv, x, rtol)))
 
 
 @method(matrix_rank)
 def matrix_rank(x: Inexact, /, *, rtol: Any) -> Tensor:
     result: type[Tensor] = deduced(matrix_rank, x, rtol=rtol).type
-    with not_converging(matrix_rank, x):
+    with convergence_errors(matrix_rank, x):
         tolerance = _tolerance(matrix_rank, x, rtol)
         return result.wrap(kernel.matrix_rank(x.buffer, tolerance))
 

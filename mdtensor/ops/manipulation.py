@@ -1,4 +1,4 @@
-"""Reshaping, joining and repeating dense tensors on the host."""
+"""Methods that reshape, join and repeat dense tensors on the host."""
 
 from functools import partial
 from typing import Any, Union
@@ -22,7 +22,7 @@ from mdtensor.generics.manipulation import (
     unstack,
 )
 from mdtensor.kernels.numpy import manipulation as kernel
-from mdtensor.ops.operands import Dense, allocated, deduced, number
+from mdtensor.ops.operands import Dense, allocate, deduced, number
 from mdtensor.spec.shapes import (
     DYNAMIC,
     Shape,
@@ -45,7 +45,7 @@ def reshape(x: Dense, /, *, shape: Any, copy: Any) -> Tensor:
     buffer = kernel.reshape(x.buffer, wanted, copy)
     if buffer is None:
         raise OptionError(
-            f"the strides allow no view of shape {wanted}",
+            f"the strides do not allow a view of shape {wanted}",
             "Use copy=None",
             describe("reshape", x),
         )
@@ -92,7 +92,7 @@ def pad(x: Dense, /, *, pad_width: Any, value: float) -> Tensor:
     widths = pad_widths(pad_width, x.ndim)
     fitting = checked("pad", (x,), lambda: number(value, x.dtype))
     made = partial(kernel.pad, x.buffer, widths, fitting)
-    return x.wrap(allocated(made, "pad", x))
+    return x.wrap(allocate(made, "pad", x))
 
 
 @method(squeeze)
@@ -111,7 +111,7 @@ def expand_dims(x: Dense, /, *, axis: Any) -> Tensor:
 def broadcast_to(x: Dense, /, *, shape: Any) -> Tensor:
     wanted = deduced(broadcast_to, x, shape=shape).shape
     view = partial(kernel.broadcast_to, x.buffer, wanted)
-    return x.wrap(allocated(view, "broadcast_to", x))
+    return x.wrap(allocate(view, "broadcast_to", x))
 
 
 @method(flip)
@@ -138,22 +138,22 @@ def repeat(x: Dense, repeats: Union[int, IntegerTensor], /, *, axis: Any) -> Ten
         call = describe("repeat", x, repeats)
         raise OptionError("a number of repeats is below 0", "Use integers from 0", call)
     made = partial(kernel.repeat, x.buffer, counts, axis)
-    return x.wrap(allocated(made, "repeat", x, repeats))
+    return x.wrap(allocate(made, "repeat", x, repeats))
 
 
 @method(tile)
 def tile(x: Dense, repetitions: object, /) -> Tensor:
     deduced(tile, x, repetitions)
     counts = integers(repetitions, "repetitions", "")
-    return x.wrap(allocated(partial(kernel.tile, x.buffer, counts), "tile", x))
+    return x.wrap(allocate(partial(kernel.tile, x.buffer, counts), "tile", x))
 
 
 def broadcast_shapes(*shapes: Any) -> Shape:
-    """The shape to which all of `shapes` broadcast; a size of -1 meets anything.
+    """Return the shape to which all `shapes` broadcast; -1 is an unknown size.
 
     Raises:
         ShapeError: two sizes differ and neither is 1.
-        OptionError: what is given is no shape.
+        OptionError: an argument is not a shape.
 
     Example:
         >>> broadcast_shapes((3, 1), (4,)), broadcast_shapes((-1, 2), (1,))
@@ -169,7 +169,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
-    """Tensors of one shape, that to which all of them broadcast; read-only views.
+    """Broadcast all tensors to their common shape; return read-only views.
 
     Args:
         arrays: tensors; each goes through `broadcast_to` and keeps its type.

@@ -1,4 +1,8 @@
-"""Circular and hyperbolic functions of dense tensors on the host."""
+"""Methods of mathematical functions for dense tensors on the host.
+
+Some complex functions have kernels of their own, because NumPy loses accuracy near 0 or
+returns other values at infinities.
+"""
 
 import numpy as np
 
@@ -129,7 +133,7 @@ def hypot(x1: Real, x2: Real, /) -> Tensor:
     return binary_inexact(hypot, np.hypot, x1, x2)
 
 
-# Exponentials, logarithms and roots of dense tensors on the host.
+# Exponentials, logarithms and roots.
 
 
 @method(exp, fast_path=fast_path(unary, exp, np.exp))
@@ -177,7 +181,7 @@ def logaddexp(x1: Real, x2: Real, /) -> Tensor:
     return binary_inexact(logaddexp, np.logaddexp, x1, x2)
 
 
-# Classes, signs and neighbours of the floating-point numbers of dense tensors.
+# Classes, signs and neighbours of floating-point numbers.
 
 
 @method(isfinite)
@@ -211,7 +215,7 @@ def nextafter(x1: Real, x2: Real, /) -> Tensor:
     return result.wrap(kernel.nextafter(a, b, result.dtype.storage))
 
 
-# Special functions of dense tensors on the host.
+# Special functions.
 
 
 @method(erf)

@@ -1,4 +1,4 @@
-"""Products of dense tensors on the host."""
+"""Methods of matrix and vector products for dense tensors on the host."""
 
 from typing import Any, Union
 
@@ -17,7 +17,7 @@ from mdtensor.generics.matmul import (
     vecdot,
 )
 from mdtensor.kernels.numpy import matmul as kernel, ufunc
-from mdtensor.ops.linalg import failing
+from mdtensor.ops.linalg import lapack_errors
 from mdtensor.ops.operands import deduced
 from mdtensor.tensor import Tensor
 from mdtensor.types import NumericTensor
@@ -70,5 +70,7 @@ def cross(x1: NumericTensor, x2: NumericTensor, /, *, axis: int) -> Tensor:
 @method(matrix_power)
 def matrix_power(x: NumericTensor, n: int, /) -> Tensor:
     deduced(matrix_power, x, n)
-    with failing("a matrix is singular", "Use n ≥ 0, or pinv", matrix_power, x, n):
+    with lapack_errors(
+        "a matrix is singular", "Use n ≥ 0, or pinv", matrix_power, x, n
+    ):
         return x.wrap(kernel.matrix_power(x.buffer, n))

@@ -1,4 +1,4 @@
-"""Normalization of dense tensors on the host."""
+"""Normalization methods for dense tensors on the host."""
 
 from typing import Any, Union
 
@@ -102,6 +102,7 @@ def instance_norm(
 ) -> Tensor:
     deduced(instance_norm, x, weight, bias, eps=eps)
     affine, least = (_buffer(weight), _buffer(bias)), number(eps, "eps")
+    # Instance normalization is group normalization with one channel per group.
     return x.wrap(kernel.group_norm(x.buffer, max(x.shape[1], 1), *affine, least))
 
 

@@ -1,4 +1,8 @@
-"""What methods of several operands check and convert before a kernel runs."""
+"""Checks and conversions of operands that methods run before a kernel.
+
+`joint` and its kin promote and broadcast two operands; `deduced` infers the result of
+any call and caches it; `fast_path` skips both where all operands share one host type.
+"""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -50,17 +54,17 @@ from mdtensor.types import (
     RealTensor,
 )
 
-# plum wants typing.Union: beartype caches `A | B` by its repr.
-#: Tensors whose elements are plain numbers or truth values.
+# plum needs typing.Union: beartype caches `A | B` by its repr.
+#: Tensors whose elements are plain numbers or bools.
 Dense = Union[NumericTensor, LogicalTensor]
-#: Tensors of numbers with a fraction.
+#: Tensors of floating or complex numbers.
 Inexact = Union[FloatingTensor, ComplexTensor]
-#: What arithmetic takes: tensors and weak Python numbers.
+#: Operands of arithmetic: tensors and weak Python numbers.
 Operand = Union[NumericTensor, LogicalTensor, int, float, complex]
-#: As `Operand`, where the order of numbers matters.
+#: Operands of arithmetic on ordered numbers: as `Operand`, without complex.
 Real = Union[RealTensor, LogicalTensor, int, float]
 
-#: Host leaves of numbers that go to NumPy's ufuncs as they are.
+#: Host types of numbers that NumPy's ufuncs accept without a conversion.
 PLAIN = frozenset(
     kind
     for kind in leaves()
@@ -68,24 +72,24 @@ PLAIN = frozenset(
     and kind.device is cpu
     and not kernel.is_narrow(kind.dtype.storage)
 )
-#: How many deductions are kept.
-DEDUCTIONS = 4096
-_DEDUCTIONS: dict[Any, Any] = {}
+#: The largest number of cached inferences.
+CACHE_SIZE = 4096
+_INFERENCES: dict[Any, Any] = {}
 ndarray, new = np.ndarray, object.__new__
 
 
 def on_host(name: str, *arguments: Any) -> None:
-    """Refuse operands that do not live on one device, or not on the host.
+    """Raise unless all tensors among the arguments are on the host.
 
     Raises:
-        DeviceError: they do not.
+        DeviceError: a tensor is on another device.
     """
     for x in arguments:
         if isinstance(x, Tensor) and x.device is not cpu:
-            return _refuse(name, arguments)
+            return _raise_device_error(name, arguments)
 
 
-def _refuse(name: str, arguments: tuple[Any, ...]) -> None:
+def _raise_device_error(name: str, arguments: tuple[Any, ...]) -> None:
     homes = {x.device.name: x for x in arguments if isinstance(x, Tensor)}
     if len(homes) > 1:
         first, second = list(homes)[:2]
@@ -102,36 +106,40 @@ def _refuse(name: str, arguments: tuple[Any, ...]) -> None:
 
 
 def spec(x: Any) -> Any:
-    """A tensor without its elements; anything else as it is."""
+    """Return the spec of a tensor, or any other object unchanged."""
     return TensorSpec(type(x), x.shape) if isinstance(x, Tensor) else x
 
 
 def deduced(operation: Any, *arguments: Any, **options: Any) -> Any:
-    """What the operation declares for the arguments: type and shape of the result.
+    """Return the result's type and shape, as the operation infers them.
 
-    It is kept by rules, types, shapes and options; errors are not.
+    Results are cached by promotion rules, types, shapes and options; errors are not.
 
     Raises:
-        MdtensorError: they do not fit each other, or do not live on the host.
+        MdtensorError: the arguments do not fit each other or are not on the host.
     """
     try:
         given = (*arguments, *options.values())
-        key = operation, current(), *options, *map(type, given), *map(_known, given)
-        found = _DEDUCTIONS.get(key)
-    except (TypeError, RecursionError):  # a tensor inside a tuple has no hash
+        key = operation, current(), *options, *map(type, given), *map(_cache_key, given)
+        found = _INFERENCES.get(key)
+    except (TypeError, RecursionError):
+        # A tensor inside a tuple does not have a hash.
         return _deduce(operation, arguments, options)
     if found is None:
-        if len(_DEDUCTIONS) >= DEDUCTIONS:
-            _DEDUCTIONS.clear()
-        found = _DEDUCTIONS[key] = _deduce(operation, arguments, options)
+        if len(_INFERENCES) >= CACHE_SIZE:
+            # Clearing is cheaper than tracking the least recently used entry.
+            _INFERENCES.clear()
+        found = _INFERENCES[key] = _deduce(operation, arguments, options)
     return found
 
 
 def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
     if not hasattr(operation, "operation"):
-        raise OptionError(f"{shown(operation)} is no operation", "See md.operations()")
+        problem = f"{shown(operation)} is not an operation"
+        raise OptionError(problem, "See md.operations()")
     on_host(operation.__name__, *arguments)
     _refuse_names(operation, arguments, options)
+    # An optional operand that is None would only clutter the call in an error.
     given = tuple(x for x in arguments if x is not None)
     rule = operation.operation.rule
     return checked(
@@ -140,7 +148,7 @@ def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
 
 
 def _refuse_names(operation: Any, arguments: Any, options: dict[str, Any]) -> None:
-    """Refuse sizes that have a name and no number: a call needs all of them."""
+    """Raise if a size is a name instead of a number, which only `infer` accepts."""
     for name, value in options.items():
         parts = value if isinstance(value, (tuple, list)) else (value,)
         if any(isinstance(part, Dim) for part in parts):
@@ -151,23 +159,23 @@ def _refuse_names(operation: Any, arguments: Any, options: dict[str, Any]) -> No
             )
 
 
-def _known(value: Any) -> Any:
-    """What deduction can see of an argument besides its type.
+def _cache_key(value: Any) -> Any:
+    """Return all that inference can see of an argument besides its type.
 
-    1, 1.0 and True are told apart, inside a sequence as well.
+    The key contains types of elements, because 1, 1.0 and True are equal as keys.
     """
     if isinstance(value, Tensor):
         return value.buffer.shape
     if isinstance(value, (tuple, list)):
-        return *map(type, value), *map(_known, value)
+        return *map(type, value), *map(_cache_key, value)
     return value
 
 
 def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
-    """A tensor of the type of x, computed by NumPy's `ufunc`.
+    """Return `ufunc(x)` as a tensor of the type of x.
 
     Raises:
-        DeviceError: x does not live on the host.
+        DeviceError: x is not on the host.
     """
     if x.device is not cpu:
         on_host(operation.__name__, x)
@@ -175,17 +183,17 @@ def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
 
 
 def predicate(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
-    """Truth values, computed by NumPy's `ufunc`.
+    """Return `ufunc(x)` as a tensor of bools.
 
     Raises:
-        DeviceError: x does not live on the host.
+        DeviceError: x is not on the host.
     """
     on_host(operation.__name__, x)
     return x.with_dtype(dtypes.bool_).wrap(kernel.predicate(ufunc, x.buffer))
 
 
 def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
-    """A tensor of the promoted type of numbers, computed by NumPy's `ufunc`.
+    """Return `ufunc(x1, x2)` as a tensor of the promoted type of numbers.
 
     Raises:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
@@ -199,8 +207,10 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
         cast.buffer = found
         return cast
     try:
-        found = runner()(ufunc, a, b)  # nothing to cast
-    except (LookupError, RuntimeError, ValueError):  # see quiet; or no broadcast
+        # Both already have the result's type, so the kernel's cast is not needed.
+        found = runner()(ufunc, a, b)
+    except (LookupError, RuntimeError, ValueError):
+        # The thread's runner is missing or in use, or the shapes do not broadcast.
         a, b, kind = joint(operation, x1, x2)
         found = kernel.binary(ufunc, a, b, kind.dtype.storage)
     result: Tensor = new(kind)
@@ -209,14 +219,14 @@ def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
 
 
 def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
-    """Whether NumPy takes both as they are, and no thread would help."""
+    """Return whether no cast is needed and several threads would not pay off."""
     is_same = a.dtype is b.dtype is kind.dtype.storage and kind in PLAIN
     return is_same and a.size < LARGE and b.size < LARGE
 
 
 def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
-    """As `binary`; the promoted type is floating or complex."""
-    # mypy takes the instances' lack of a hash for the classes'.
+    """Compute as `binary` does, if the promoted type is floating or complex."""
+    # mypy thinks that the classes, as their instances, do not have a hash.
     result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
     if result is None or not issubclass(result, (FloatingTensor, ComplexTensor)):
         joint_inexact(operation, x1, x2)
@@ -224,7 +234,7 @@ def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
 
 
 def joint_numbers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
-    """As `joint`; the promoted type is of numbers."""
+    """Convert as `joint` does, if the promoted type is a type of numbers."""
     a, b, result = joint(operation, x1, x2)
     if result is BoolTensor:
         checked(operation.__name__, (x1, x2), partial(check_number, result.dtype))
@@ -232,31 +242,31 @@ def joint_numbers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tens
 
 
 def joint_bits(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
-    """As `joint`; the promoted type is bool or an integer."""
+    """Convert as `joint` does, if the promoted type is bool or an integer."""
     a, b, result = joint(operation, x1, x2)
     checked(operation.__name__, (x1, x2), partial(check_bits, result.dtype))
     return a, b, result
 
 
 def joint_inexact(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
-    """As `joint`; the promoted type is floating or complex."""
+    """Convert as `joint` does, if the promoted type is floating or complex."""
     a, b, result = joint(operation, x1, x2)
     checked(operation.__name__, (x1, x2), partial(check_fractions, result.dtype))
     return a, b, result
 
 
 def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
-    """Buffers of two operands that broadcast, and the leaf of their promoted type.
+    """Return the buffers of two operands and the concrete type of their promotion.
 
-    A Python scalar becomes a 0-d array of the promoted type.
+    The buffers broadcast. A Python scalar becomes a 0-d array of the promoted type.
 
     Raises:
         ShapeError, PromotionError, CastError, DeviceError: see `add`.
     """
-    # mypy takes the instances' lack of a hash for the classes'.
+    # mypy thinks that the classes, not only their instances, do not have a hash.
     result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
     if result is not None:
-        a, b = _plain(x1, result.dtype), _plain(x2, result.dtype)
+        a, b = _fast_buffer(x1, result.dtype), _fast_buffer(x2, result.dtype)
         if a is not None and b is not None and _is_joint(a.shape, b.shape):
             return a, b, result
     name = operation.__name__
@@ -275,9 +285,10 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
 
 @cache
 def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
-    """The leaf of a host tensor and another or a Python number; None if unsure.
+    """Return the result type of a host tensor and a host tensor or Python number.
 
-    `rules` are those in force; they are the cache's key.
+    None means that the general path must decide. `rules` are the current promotion
+    rules, which only serve as a key of the cache.
     """
     tensors = [x for x in (a, b) if issubclass(x, Tensor) and x.device is cpu]
     numbers = [x for x in (a, b) if x in (bool, int, float)]
@@ -290,53 +301,55 @@ def _host_leaf(rules: RuleSet, a: type, b: type) -> type[Tensor] | None:
         return None
 
 
-def _plain(operand: Any, dtype: DType) -> Any:
-    """The buffer of a tensor or of a number inside the range of `dtype`, else None."""
+def _fast_buffer(operand: Any, dtype: DType) -> Any:
+    """Return a buffer; None for a number that NumPy would not round correctly."""
     if isinstance(operand, Tensor):
         return operand.buffer
     if not dtype.minimum <= operand <= dtype.maximum:
         return None
     if type(operand) is float:
-        if dtype.is_integer or dtype.storage.isbuiltin == 2:  # NumPy rounds to it twice
+        # NumPy rounds twice on the way to the narrow types of ml_dtypes.
+        if dtype.is_integer or dtype.storage.isbuiltin == 2:
             return None
-    elif not -(2**53) <= operand <= 2**53:  # would go through float64, rounded twice
+    elif not -(2**53) <= operand <= 2**53:
+        # Larger integers would go through float64 and be rounded twice.
         return None
     return np.asarray(operand, dtype.storage)
 
 
 def _is_joint(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Whether shapes are equal, or one is of a single number; others want a check."""
+    """Return whether shapes are equal or one is 0-d, so that they surely broadcast."""
     return a == b or not a or not b
 
 
 def number(operand: Any, dtype: DType) -> Any:
-    """The buffer of a tensor, or a Python number as a 0-d array of `dtype`."""
+    """Return the buffer of a tensor, or a Python number as a 0-d array of `dtype`."""
     if isinstance(operand, Tensor):
         return operand.buffer
     value = shortened(fit_scalar(operand, dtype), dtype)
     return element(value, dtype.storage)
 
 
-def measured(operation: Any, *operands: Any) -> list[Any]:
-    """Buffers to compare as they are; a Python number takes the promoted type.
+def exact_buffers(operation: Any, *operands: Any) -> list[Any]:
+    """Return the buffers for an exact comparison; Python numbers are promoted.
 
     Raises:
-        CastError: that type cannot hold the number.
+        CastError: the promoted type cannot hold the number.
     """
 
     def rule() -> list[Any]:
         weak = any(map(is_weak, operands))
-        # What is neither tensor nor weak is NumPy's float64, which passes as a float.
+        # Without weak operands the only number is NumPy's float64, a subclass of float.
         joint = result_type(*operands) if weak else dtypes.float64
         return [number(x, joint) for x in operands]
 
     return checked(operation.__name__, operands, rule)
 
 
-def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Operands to compare; a float scalar meets floats in their type.
+def comparison_buffers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Return the buffers of two operands to compare; round a float to the other type.
 
-    An integer scalar is not rounded; among floats, up to 64 bits.
+    An integer scalar is not rounded, against floats up to 64 bits.
     """
     if _is_alike(x1, x2):
         return x1.buffer, x2.buffer
@@ -344,34 +357,34 @@ def compared(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     on_host(name, x1, x2)
     if not (isinstance(x1, Tensor) or isinstance(x2, Tensor)):
         checked(name, (x1, x2), lambda: one_tensor(x1, x2))
-    a, b = _compared(x1, x2), _compared(x2, x1)
+    a, b = _comparison_operand(x1, x2), _comparison_operand(x2, x1)
     shapes = [getattr(x, "shape", ()) for x in (a, b)]
     checked(name, (x1, x2), lambda: broadcast_shapes(*shapes))
     return a, b
 
 
 def _is_alike(x1: Any, x2: Any) -> bool:
-    """Whether two tensors of the host have one type and one shape."""
+    """Return whether both are host tensors of the same type and shape."""
     kind = type(x1)
     if kind is not type(x2) or not (kind in PLAIN or issubclass(kind, Tensor)):
         return False
     return kind.device is cpu and bool(x1.buffer.shape == x2.buffer.shape)
 
 
-def _compared(operand: Any, other: Any) -> Any:
+def _comparison_operand(operand: Any, other: Any) -> Any:
     if isinstance(operand, Tensor):
         return operand.buffer
     if isinstance(operand, int):
-        return _compared_integer(operand, other.dtype)
+        return _comparison_integer(operand, other.dtype)
     is_complex = isinstance(operand, complex)
     wide = dtypes.complex128 if is_complex else dtypes.float64
     if is_weak(operand) and (other.dtype.is_floating or other.dtype.is_complex):
-        # Comparisons are the same under all rules.
+        # The default rules, because comparisons are the same under all rules.
         wide = DEFAULT.weak(other.dtype, "complex" if is_complex else "float") or wide
     return number(operand, wide)
 
 
-def _compared_integer(value: int, other: DType) -> Any:
+def _comparison_integer(value: int, other: DType) -> Any:
     if not (other.is_floating or other.is_complex):
         return int(value)
     if abs(value) <= min(2**other.digits, other.maximum):
@@ -379,7 +392,7 @@ def _compared_integer(value: int, other: DType) -> Any:
     for dtype in (dtypes.int64, dtypes.uint64):
         if dtype.minimum <= value <= dtype.maximum:
             return np.asarray(value, dtype.storage)
-    # An object of Python's own compares exactly with floats, one by one.
+    # Python's integers compare exactly with floats, but one by one.
     return np.asarray(int(value), object)
 
 
@@ -416,7 +429,8 @@ def _single(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
             return general(x)
         try:
             found = runner()(ufunc, a)
-        except (LookupError, RuntimeError):  # see quiet
+        except (LookupError, RuntimeError):
+            # The thread's runner is missing or in use; see runtime.
             return general(x)
         result = new(kind)
         result.buffer = found if type(found) is np.ndarray else np.asarray(found)
@@ -431,7 +445,8 @@ def _pair(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
             return general(x1, x2)
         try:
             found = runner()(ufunc, a, x2.buffer)
-        except (LookupError, RuntimeError, ValueError):  # see quiet; or no broadcast
+        except (LookupError, RuntimeError, ValueError):
+            # The thread's runner is missing or in use, or the shapes do not broadcast.
             return general(x1, x2)
         result = new(kind)
         result.buffer = found if type(found) is np.ndarray else np.asarray(found)
@@ -452,14 +467,14 @@ def _narrow(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
     return run
 
 
-# Results of a size that the arguments only name: they may not fit into memory.
+# Results whose size depends on the values of arguments may not fit into memory.
 
 
-def allocated(make: Callable[[], Any], name: str, *arguments: Any) -> Any:
-    """`make()`, an array; the operation `name` is called with `arguments`.
+def allocate(make: Callable[[], Any], name: str, *arguments: Any) -> Any:
+    """Return the array of `make()`, for a call of `name` with `arguments`.
 
     Raises:
-        ShapeError: there is not enough memory, or not as many addresses.
+        ShapeError: the array does not fit into memory.
     """
     try:
         return make()

@@ -1,4 +1,7 @@
-"""Pooling of dense tensors on the host."""
+"""Pooling methods for dense tensors on the host.
+
+1-d pooling runs as 2-d pooling of images of height 1.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sums, products, means and extremes of dense tensors on the host."""
+"""Methods of reductions and running sums for dense tensors on the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,15 +33,15 @@ from mdtensor.types import FloatingTensor, NumericTensor, RealTensor
 
 @method(sum)
 def sum(x: Dense, /, *, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
-    return _accumulated(sum, kernel.sum_, x, axis, dtype, keepdims)
+    return _accumulate(sum, kernel.sum_, x, axis, dtype, keepdims)
 
 
 @method(prod)
 def prod(x: Dense, /, *, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
-    return _accumulated(prod, kernel.prod, x, axis, dtype, keepdims)
+    return _accumulate(prod, kernel.prod, x, axis, dtype, keepdims)
 
 
-def _accumulated(
+def _accumulate(
     operation: Any,
     accumulate: Callable[..., Any],
     x: Tensor,
@@ -57,10 +57,10 @@ def _accumulated(
 
 
 def cast_first(x: Tensor, dtype: DType) -> Any:
-    """The elements of x, without their fractions where `dtype` has none.
+    """Return the elements of x, cast first if floats are reduced as integers.
 
     Raises:
-        CastError: an element is outside of `dtype`, as in `astype`.
+        CastError: an element is outside the range of `dtype`, as in `astype`.
     """
     loses_fractions = dtype.is_integer and x.dtype.is_floating
     return astype(x, dtype).buffer if loses_fractions else x.buffer
@@ -68,30 +68,30 @@ def cast_first(x: Tensor, dtype: DType) -> Any:
 
 @method(mean)
 def mean(x: Inexact, /, *, axis: Any, keepdims: bool) -> Tensor:
-    return _reduced(mean, kernel.mean, x, axis, keepdims)
+    return _reduce(mean, kernel.mean, x, axis, keepdims)
 
 
 @method(max)
 def max(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
-    return _reduced(max, kernel.max_, x, axis, keepdims)
+    return _reduce(max, kernel.max_, x, axis, keepdims)
 
 
 @method(min)
 def min(x: RealTensor, /, *, axis: Any, keepdims: bool) -> Tensor:
-    return _reduced(min, kernel.min_, x, axis, keepdims)
+    return _reduce(min, kernel.min_, x, axis, keepdims)
 
 
 @method(all)
 def all(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
-    return _reduced(all, kernel.all_, x, axis, keepdims)
+    return _reduce(all, kernel.all_, x, axis, keepdims)
 
 
 @method(any)
 def any(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
-    return _reduced(any, kernel.any_, x, axis, keepdims)
+    return _reduce(any, kernel.any_, x, axis, keepdims)
 
 
-def _reduced(
+def _reduce(
     operation: Any, reduce: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, axis=axis, keepdims=keepdims).type
@@ -120,7 +120,7 @@ def std(
     )
 
 
-# Running sums, products and differences of dense tensors on the host.
+# Running sums, products and differences.
 
 
 @method(cumulative_sum)

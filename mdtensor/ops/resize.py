@@ -1,4 +1,4 @@
-"""Images of dense tensors on the host in another size."""
+"""Methods that resize images in dense tensors on the host."""
 
 from fractions import Fraction
 from typing import Any
@@ -25,6 +25,7 @@ def interpolate(
     options = {"size": size, "scale_factor": scale_factor, "mode": mode}
     spec = deduced(interpolate, x, **options, align_corners=align_corners)
     new, old = spec.shape[2:], x.shape[2:]
+    # Fractions, so that the sampling positions are exact.
     if scale_factor is None:
         steps = [Fraction(n, m) for n, m in zip(old, new, strict=True)]
     else:

@@ -1,4 +1,4 @@
-"""Dense tensors in order, on the host."""
+"""Methods that sort, search and compare sets, for dense tensors on the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ from mdtensor.ops.operands import (
     Operand,
     Real,
     deduced,
-    measured,
+    exact_buffers,
     number,
     on_host,
 )
@@ -53,20 +53,20 @@ def argsort(x: RealTensor, /, *, axis: int, descending: bool, stable: bool) -> T
     return result.wrap(kernel.argsort(x.buffer, axis, descending))
 
 
-# Where elements of dense tensors are, on the host.
+# Searches.
 
 
 @method(argmax)
 def argmax(x: RealTensor, /, *, axis: int | None, keepdims: bool) -> Tensor:
-    return _indexed(argmax, kernel.argmax, x, axis, keepdims)
+    return _find(argmax, kernel.argmax, x, axis, keepdims)
 
 
 @method(argmin)
 def argmin(x: RealTensor, /, *, axis: int | None, keepdims: bool) -> Tensor:
-    return _indexed(argmin, kernel.argmin, x, axis, keepdims)
+    return _find(argmin, kernel.argmin, x, axis, keepdims)
 
 
-def _indexed(
+def _find(
     operation: Any,
     find: Callable[..., Any],
     x: Tensor,
@@ -96,7 +96,8 @@ def searchsorted(x1: RealTensor, x2: Real, /, *, side: str, sorter: Any) -> Tens
     given = [x for x in (x1, x2, sorter) if x is not None]
     on_host("searchsorted", *given)
     result = deduced(searchsorted, x1, x2, side=side, sorter=sorter).type
-    ascending, wanted = measured(searchsorted, x1, x2)
+    ascending, wanted = exact_buffers(searchsorted, x1, x2)
+    # A negative index would count from the end without an error.
     if sorter is not None:
         _check_indices(sorter.buffer, x1.size, given)
         ascending = ascending[sorter.buffer]
@@ -123,7 +124,7 @@ def where(condition: LogicalTensor, x1: Operand, x2: Operand, /) -> Tensor:
     return condition.with_dtype(dtype).wrap(chosen)
 
 
-# The sets of the elements of dense tensors, on the host.
+# Sets of elements.
 
 
 @method(unique_all)
@@ -157,5 +158,5 @@ def unique_values(x: Dense, /) -> Tensor:
 @method(isin)
 def isin(x1: Real, x2: Real, /, *, invert: bool) -> Tensor:
     result: type[Tensor] = deduced(isin, x1, x2, invert=invert).type
-    x, members = measured(isin, x1, x2)
+    x, members = exact_buffers(isin, x1, x2)
     return result.wrap(kernel.isin(x, members, bool(invert)))

@@ -1,4 +1,4 @@
-"""Views: the elements that a function of `for_each` reads and writes."""
+"""Views: tensors as functions of `for_each` read and write them."""
 
 from functools import cache
 from typing import Any
@@ -21,12 +21,12 @@ from mdtensor.tensor import Tensor
 
 
 class View:
-    """A tensor as a function of `for_each` sees it; made by `flat_in` and its kin.
+    """A view of a tensor for `for_each`, made by `flat_in`, `ranked_out` and so on.
 
-    Outside of `for_each` it reads and writes one element at a time, in Python.
+    Outside of `for_each` you can read and write single elements in Python.
 
     Raises:
-        BoundsError: an index outside; none counts from the end.
+        BoundsError: an index is outside; negative ones do not count from the end.
     """
 
     __slots__ = ("_elements", "operand", "tensor")
@@ -37,7 +37,7 @@ class View:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many indices it takes, and where they end."""
+        """The size of each index."""
         return self._elements.shape
 
     @property
@@ -70,7 +70,7 @@ class View:
 
 
 def flat_in(x: Tensor) -> View:
-    """The elements of `x` by one index, for reading, whatever its rank and strides.
+    """Return a view to read the elements of `x` by one index, for any rank and strides.
 
     Args:
         x: any shape. Floats of 16 bits or less are read as float32.
@@ -79,8 +79,8 @@ def flat_in(x: Tensor) -> View:
         A view: `view[i]` in the order of indices, the last one fastest; `view.size`.
 
     Raises:
-        DispatchError: no tensor of numbers or truth values.
-        DeviceError: it does not live on the host.
+        DispatchError: `x` is not a tensor of numbers or bools.
+        DeviceError: `x` is not on the host.
 
     Example:
         >>> import mdtensor as md
@@ -95,10 +95,10 @@ def flat_in(x: Tensor) -> View:
 
 
 def flat_out(x: Tensor) -> View:
-    """As `flat_in`, for writing too: a value is rounded once to the type of `x`.
+    """Return a view as `flat_in` does, to read and write; round each value once.
 
     Args:
-        x: any shape. Integers wrap; no float is written to integers.
+        x: any shape. Integers wrap; you cannot write a float to integers.
 
     Returns:
         A view: `view[i]`, `view.size`.
@@ -121,7 +121,7 @@ def flat_out(x: Tensor) -> View:
 
 
 def ranked_in(x: Tensor) -> View:
-    """The elements of `x` by one index for each dimension, for reading.
+    """Return a view to read the elements of `x` by one index for each dimension.
 
     Args:
         x: one dimension or more. Floats of 16 bits or less are read as float32.
@@ -130,8 +130,8 @@ def ranked_in(x: Tensor) -> View:
         A view: `view[i, j]`, `view.shape`.
 
     Raises:
-        DispatchError: no tensor of numbers or truth values, or one without dimensions.
-        DeviceError: it does not live on the host.
+        DispatchError: `x` is not a tensor of numbers or bools, or is 0-d.
+        DeviceError: `x` is not on the host.
 
     Example:
         >>> import mdtensor as md
@@ -145,10 +145,10 @@ def ranked_in(x: Tensor) -> View:
 
 
 def ranked_out(x: Tensor) -> View:
-    """As `ranked_in`, for writing too: a value is rounded once to the type of `x`.
+    """Return a view as `ranked_in` does, to read and write; round each value once.
 
     Args:
-        x: one dimension or more. Integers wrap; no float is written to integers.
+        x: one dimension or more. Integers wrap; you cannot write a float to integers.
 
     Returns:
         A view: `view[i, j]`, `view.shape`.
@@ -172,14 +172,22 @@ def _view(name: str, x: Any, *, writes: bool, ranked: bool) -> View:
     found = operand(name, x, writes=writes, ranked=ranked)
     if ranked and not x.shape:
         fix = "Use flat_in(x) or flat_out(x)"
-        raise DispatchError("a 0-d tensor has no index", fix, describe(name, x))
+        raise DispatchError(
+            "a 0-d tensor does not have an index", fix, describe(name, x)
+        )
     return View(x, found)
 
 
 def operand(
     name: str, x: Any, *, writes: bool = False, ranked: bool = False
 ) -> Operand:
-    """The buffer of a tensor for a compiled function called in the operation `name`.
+    """Return the buffer of a tensor as an operand of compiled functions.
+
+    Args:
+        name: the operation, for errors.
+        x: the tensor.
+        writes: whether the function writes it.
+        ranked: whether it takes an index for each dimension.
 
     Raises:
         DispatchError, DeviceError, WriteError: see `flat_out`.
@@ -187,31 +195,34 @@ def operand(
     on_host(name, x)
     if not isinstance(x, Tensor) or not _is_known(x.dtype):
         fix = "Use asarray(x), or astype(x, dtype) of a tensor"
-        raise DispatchError("no tensor of plain elements", fix, describe(name, x))
+        raise DispatchError(
+            "expected a tensor of numbers or bools", fix, describe(name, x)
+        )
     if writes:
-        _check_writes(name, x)
+        _require_writable(name, x)
     return Operand(x.buffer, _name(x.buffer.dtype), writes, ranked)
 
 
 @cache
 def _name(dtype: np.dtype[Any]) -> str:
-    """Its name, which NumPy puts together at each look."""
+    # NumPy builds the name anew at each access.
     return dtype.name
 
 
 @cache
 def _is_known(dtype: DType) -> bool:
-    """Whether compiled functions know the elements: plain numbers or truth values."""
+    """Return whether compiled functions support the elements: numbers and bools."""
     is_number = dtype.is_integer or dtype.is_floating or dtype.is_complex
     if not (is_number or dtype.kind == "bool"):
         return False
     return is_narrow(dtype.storage) or dtype.storage.isbuiltin == 1
 
 
-def _check_writes(name: str, x: Tensor) -> None:
+def _require_writable(name: str, x: Tensor) -> None:
     problem = ""
     if not x.buffer.flags.writeable:
         problem = "the buffer is read-only"
+    # The result would depend on the order of writes.
     elif repeats(x.buffer):
         problem = "several indices share one element"
     if problem:

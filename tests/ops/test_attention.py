@@ -153,7 +153,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "Use integers from 0, or a larger num_classes.": (
         lambda: md.one_hot(md.asarray([0, 2]), 2)
     ),
-    "one_hot(Int64Tensor[0]): no element tells the number of classes. "
+    "one_hot(Int64Tensor[0]): cannot find the number of classes of an empty tensor. "
     "Pass num_classes.": lambda: md.one_hot(md.asarray([], dtype=md.int64)),
 }
 

@@ -81,7 +81,8 @@ REFUSED = {
         lambda y: md.for_each(-1, fill, y),
         md.ShapeError,
         (
-            "for_each(int, function, View[3]): count is no size. Give an integer from "
+            "for_each(int, function, View[3]): count is not a size. Give an integer "
+            "from "
             "0 "
             "on."
         ),
@@ -90,7 +91,7 @@ REFUSED = {
         lambda y: md.for_each(2.0, fill, y),
         md.ShapeError,
         (
-            "for_each(float, function, View[3]): count is no size. Give an integer "
+            "for_each(float, function, View[3]): count is not a size. Give an integer "
             "from 0 "
             "on."
         ),
@@ -100,7 +101,8 @@ REFUSED = {
         md.OptionError,
         (
             "for_each(int, builtin_function_or_method, View[3]): "
-            "builtin_function_or_method is no Python function. Define one with def or "
+            "builtin_function_or_method is not a Python function. Define one with "
+            "def or "
             "lambda."
         ),
     ),
@@ -108,7 +110,7 @@ REFUSED = {
         lambda y: md.for_each(1, fill, y, 1.0, 2.0),
         md.OptionError,
         (
-            "for_each(int, function, View[3], float, float): fill is given an index "
+            "for_each(int, function, View[3], float, float): fill gets an index "
             "and 3 "
             "arguments. It takes i, y, value."
         ),
@@ -117,7 +119,7 @@ REFUSED = {
         lambda y: md.for_each(1, fill),
         md.OptionError,
         (
-            "for_each(int, function): fill is given an index and 0 arguments. It "
+            "for_each(int, function): fill gets an index and 0 arguments. It "
             "takes i, "
             "y, value."
         ),
@@ -126,16 +128,16 @@ REFUSED = {
         lambda y: md.for_each(1, fill, md.zeros((2, 3))),
         md.DispatchError,
         (
-            "for_each(int, function, Float32Tensor[2,3]): Float32Tensor[2,3] is no "
-            "view. "
-            "Use flat_in(x) to read it, flat_out(x) to write."
+            "for_each(int, function, Float32Tensor[2,3]): Float32Tensor[2,3] is not a "
+            "view. Use flat_in(x) to read it, flat_out(x) to write."
         ),
     ),
     "array": (
         lambda y: md.for_each(1, fill, np.zeros(3)),
         md.DispatchError,
         (
-            "for_each(int, function, ndarray[3]): ndarray is no view or number. Give "
+            "for_each(int, function, ndarray[3]): ndarray is neither a view nor a "
+            "number. Give "
             "views "
             "and Python numbers."
         ),
@@ -144,7 +146,7 @@ REFUSED = {
         lambda y: md.for_each(1, fill, y, 2**64),
         md.CastError,
         (
-            "for_each(int, function, View[3], int): an integer of more than 64 bits. "
+            "for_each(int, function, View[3], int): an integer has more than 64 bits. "
             "Give "
             "a float."
         ),
@@ -169,7 +171,7 @@ REFUSED = {
         lambda y: md.for_each(1, steps, y),
         md.OptionError,
         (
-            "for_each(int, function, View[3]): steps waits between its statements. "
+            "for_each(int, function, View[3]): steps is a generator or coroutine. "
             "Define one with def or lambda."
         ),
     ),
@@ -182,7 +184,8 @@ REFUSED = {
         lambda y: md.flat_in([1.0]),
         md.DispatchError,
         (
-            "flat_in(list): no tensor of plain elements. Use asarray(x), or astype(x, "
+            "flat_in(list): expected a tensor of numbers or bools. Use asarray(x), "
+            "or astype(x, "
             "dtype) of a tensor."
         ),
     ),
@@ -210,7 +213,8 @@ REFUSED = {
         lambda y: md.ranked_in(md.asarray(1.0)),
         md.DispatchError,
         (
-            "ranked_in(Float32Tensor[]): a 0-d tensor has no index. Use flat_in(x) or "
+            "ranked_in(Float32Tensor[]): a 0-d tensor does not have an index. Use "
+            "flat_in(x) or "
             "flat_out(x)."
         ),
     ),
@@ -275,14 +279,14 @@ def test_an_index_outside_is_our_error(
         views = md.flat_in(x), md.flat_out(y)
         md.for_each(4000, function, *views, scheduling=scheduling)
     assert str(caught.value) == (
-        f"for_each(int, function, View[4000], View[4000]): {line(function)} leaves a "
-        "view. Views go from 0 to their size."
+        f"for_each(int, function, View[4000], View[4000]): {line(function)} indexes "
+        "outside a view. Views go from 0 to their size."
     )
 
 
 def test_a_ranked_index_outside_is_our_error() -> None:
     x, y = md.zeros((3, 2)), md.zeros((3, 2))
-    with pytest.raises(md.BoundsError, match=r"corner at .* leaves a view"):
+    with pytest.raises(md.BoundsError, match=r"corner at .* indexes outside a view"):
         md.for_each(3, corner, md.ranked_in(x), md.ranked_out(y.T.T))
 
 

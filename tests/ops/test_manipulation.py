@@ -190,7 +190,7 @@ def test_reshape_copies_as_asked() -> None:
     assert md.reshape(x.T, (3, 1, 2), copy=False).shape == (3, 1, 2)
     assert md.reshape(counted(0, 3), (3, 0), copy=False).shape == (3, 0)
     assert text(OptionError, lambda: md.reshape(x.T, (6,), copy=False)) == (
-        "reshape(Int64Tensor[3,2]): the strides allow no view of shape (6,). "
+        "reshape(Int64Tensor[3,2]): the strides do not allow a view of shape (6,). "
         "Use copy=None."
     )
 

@@ -8,7 +8,14 @@ import pytest
 import mdtensor as md
 from mdtensor.errors import MdtensorError, OptionError, PromotionError, ShapeError
 from mdtensor.ops import operands
-from mdtensor.ops.operands import checked, compared, deduced, joint, on_host, spec
+from mdtensor.ops.operands import (
+    checked,
+    comparison_buffers,
+    deduced,
+    joint,
+    on_host,
+    spec,
+)
 
 
 def fail(error: MdtensorError) -> None:
@@ -47,11 +54,11 @@ def test_joint_gives_buffers_and_the_promoted_leaf() -> None:
 
 def test_compared_keeps_integers_exact() -> None:
     n, x = md.ones((1,), dtype=md.int8), md.ones((1,))
-    assert compared(md.equal, n, 2**70)[1] == 2**70
-    assert compared(md.equal, n, 0.5)[1].dtype == np.float64
-    assert compared(md.equal, x, 0.5)[1].dtype == np.float32
-    assert compared(md.equal, x, 2**24 + 1)[1].tolist() == 2**24 + 1
-    assert compared(md.equal, 2**64 - 1, x)[0].tolist() == 2**64 - 1
+    assert comparison_buffers(md.equal, n, 2**70)[1] == 2**70
+    assert comparison_buffers(md.equal, n, 0.5)[1].dtype == np.float64
+    assert comparison_buffers(md.equal, x, 0.5)[1].dtype == np.float32
+    assert comparison_buffers(md.equal, x, 2**24 + 1)[1].tolist() == 2**24 + 1
+    assert comparison_buffers(md.equal, 2**64 - 1, x)[0].tolist() == 2**64 - 1
 
 
 def test_deduced_names_only_what_is_given() -> None:
@@ -90,9 +97,9 @@ def test_what_was_deduced_is_told_apart_by_types_and_rules() -> None:
 
 
 def test_deductions_are_forgotten_before_they_fill_memory() -> None:
-    for n in range(operands.DEDUCTIONS + 8):
+    for n in range(operands.CACHE_SIZE + 8):
         md.permute_dims(md.empty((n % 7, n)), (1, 0))
-    assert len(operands._DEDUCTIONS) <= operands.DEDUCTIONS
+    assert len(operands._INFERENCES) <= operands.CACHE_SIZE
 
 
 TIE = 1 + 2**-8  # halfway between two bfloat16

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import mdtensor as md
-from mdtensor.ops.for_each import WORDS, explained
+from mdtensor.ops.for_each import WORDS, explain
 
 SAID = {
     "Untyped global name 'f': Cannot determine Numba type of <class 'function'>": (
@@ -16,12 +16,12 @@ SAID = {
         "numbers, and views of tensors."
     ),
     "Unknown attribute 'sin' of type Module(<module 'torch' from '/torch.py'>)": (
-        "torch.sin is no function of numbers that can be compiled. Use arithmetic, "
+        "torch.sin is not a function of numbers that can be compiled. Use arithmetic, "
         "math, or NumPy's functions of numbers."
     ),
     "Unknown attribute 'foo' of type float32": "float32 has no attribute 'foo'.",
     "OptionalType(float32) is written to elements of float32": (
-        "nothing is returned on one path, a number on another. Let every path return a "
+        "one path returns nothing, another one a number. Let every path return a "
         "number."
     ),
     "Cannot unify Literal[int](1) and Literal[str](s) for 'y.2', defined at f.py (4)": (
@@ -55,7 +55,7 @@ SAID = {
 
 @pytest.mark.parametrize("reason", SAID)
 def test_the_words(reason: str) -> None:
-    assert str(md.CompileError(*explained(reason))) == SAID[reason]
+    assert str(md.CompileError(*explain(reason))) == SAID[reason]
 
 
 def test_all_words_are_shown_above() -> None:
@@ -91,9 +91,9 @@ def foreign(x):
     ("function", "problem"),
     [
         (by_helper, "helper is a function that is not compiled"),
-        (at_times, "nothing is returned on one path, a number on another"),
+        (at_times, "one path returns nothing, another one a number"),
         (both, "y is int in one place and str in another"),
-        (foreign, "mdtensor.sin is no function of numbers that can be compiled"),
+        (foreign, "mdtensor.sin is not a function of numbers that can be compiled"),
     ],
 )
 def test_the_compiler_still_says_so(function: Any, problem: str) -> None:

@@ -192,7 +192,7 @@ REFUSED = {
         lambda: blend(1.0, 2.0),
         md.DispatchError,
         (
-            "blend(float, float, float): there is no tensor among the arguments. Use "
+            "blend(float, float, float): none of the arguments is a tensor. Use "
             "asarray(x) on one of them."
         ),
     ),
@@ -251,14 +251,14 @@ REFUSED = {
     "lambda": (
         lambda: md.elementwise(lambda x: x),
         md.RegistrationError,
-        "<lambda> is no name of an operation. Write def f(x, y): return ....",
+        "<lambda> is not a name for an operation. Write def f(x, y): return ....",
     ),
     "builtin": (
         lambda: md.elementwise(math.exp),
         md.OptionError,
         (
-            "elementwise(builtin_function_or_method): builtin_function_or_method is no "
-            "Python function. Write def f(x, y): return ...."
+            "elementwise(builtin_function_or_method): builtin_function_or_method is "
+            "not a Python function. Write def f(x, y): return ...."
         ),
     ),
     "element type": (

@@ -341,7 +341,7 @@ def test_f16_the_number_of_indices_is_checked_when_compiled() -> None:
     ) as found:
         md.for_each(2, copy, md.ranked_in(md.zeros((2, 2))), md.flat_out(md.zeros(2)))
     assert "numba" not in str(found.value)
-    with pytest.raises(md.DispatchError, match="a 0-d tensor has no index"):
+    with pytest.raises(md.DispatchError, match="a 0-d tensor does not have an index"):
         md.ranked_in(md.asarray(1.0))
 
 

@@ -733,7 +733,10 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: DispatchTable(NUMBERS, NUMBERS, constant(0)).select(1.5),
         DispatchError,
-        "<lambda>(1.5): 1.5 is not a coordinate. Give one coordinate of each of Number.",
+        (
+            "<lambda>(1.5): 1.5 is not a coordinate. Give one coordinate of each of "
+            "Number."
+        ),
     ),
 ]
 
