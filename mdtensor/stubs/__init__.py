@@ -1,9 +1,9 @@
-"""Stubs for type checkers, written from the registry: `mdtensor stubs`.
+"""Generation of stubs for type checkers from the registry: `mdtensor stubs`.
 
-An operation is declared once and has methods for kinds, so its annotations cannot say
-that int8 and float16 give float16. Selection and deduction can: they are asked for
-every tuple of tensor types, and the answers become overloads. What others register is
-asked as well.
+An operation has one declaration and methods for kinds, so its annotations cannot state
+that int8 and float16 give float16. Therefore the generator runs selection and inference
+for every tuple of tensor types and writes the results as overloads. It includes the
+operations that other packages register.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Functions that make tensors from values: what they give is asked by calling them."""
+"""Stubs of creation functions, of operators and of methods of tensors.
+
+Creation functions are called with sample values, because their result types depend on
+values.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from mdtensor.tensor import Tensor
 Made = tuple[dict[str, str], str]
 _NUMBERS = {"bool": True, "int": 1, "float": 1.0, "complex": 1j}
 _SHAPE = {"shape": "Shape"}
-#: For each function: its parameters' types and sample values, a line a call.
+#: For each function: types of parameters, and sample values of one call.
 _SAMPLES: dict[str, list[tuple[dict[str, str], dict[str, Any]]]] = {
     "empty": [(_SHAPE, {"shape": 1})],
     "zeros": [(_SHAPE, {"shape": 1})],
@@ -54,20 +58,20 @@ _SAMPLES: dict[str, list[tuple[dict[str, str], dict[str, Any]]]] = {
     "rfftfreq": [({}, {"n": 2})],
 }
 NAMES = frozenset(_SAMPLES)
-#: NumPy's element types, each with the name that its own stubs give it.
+#: NumPy's element types, by the names in NumPy's own stubs.
 _ARRAYS = ("bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)))
 _ARRAYS += ("float16", "float32", "float64", "complex64", "complex128")
 
 
 def overloads(name: str, function: Callable[..., Any]) -> Iterator[str]:
-    """The signatures of one function, with `dtype=` and without."""
+    """Yield the signatures of one function, with `dtype=` and without."""
     parameters = inspect.signature(function).parameters
     samples = _SAMPLES[name]
     if name == "asarray":
         yield from _arrays(parameters)
     for hints, values in samples:
         yield _signature(
-            parameters, {**hints, "dtype": "None"}, _called(function, values)
+            parameters, {**hints, "dtype": "None"}, _result_name(function, values)
         )
     wide = {**samples[0][0], **dict.fromkeys(set(samples[-1][0]) - {"shape"}, "Any")}
     for dtype, result in (("DType[_T]", "_T"), ("DTypeName", "Any")):
@@ -88,17 +92,19 @@ def _array(name: str) -> str:
 
 
 def variables() -> Iterator[str]:
-    """A variable for each type of array; mypy would push the type itself into calls.
+    """Yield a type variable for each type of array.
 
-    `asarray(numpy.ones((2, 3), dtype))` asked for an array of bool would find one.
+    With the plain type mypy would infer `asarray(numpy.ones((2, 3), dtype))` backwards
+    from the first overload, an array of bool.
     """
     for name in _ARRAYS:
         bound = f"NDArray[np.{name.replace('bool', 'bool_')}]"
         yield f'{_array(name)} = TypeVar("{_array(name)}", bound={bound})'
 
 
-def _called(function: Callable[..., Any], values: dict[str, Any]) -> str:
+def _result_name(function: Callable[..., Any], values: dict[str, Any]) -> str:
     given = dict(values)
+    # Parameters by position come first, in the order of the declaration.
     first = [
         given.pop(p.name)
         for p in inspect.signature(function).parameters.values()
@@ -120,8 +126,9 @@ def _signature(parameters: Any, hints: dict[str, str], result: str) -> str:
 
 
 def _parameter(p: inspect.Parameter, hint: str | None) -> str:
-    written = p.annotation
-    annotation = hint or (written if isinstance(written, str) else _text(written))
+    annotation = hint or p.annotation
+    if not isinstance(annotation, str):
+        annotation = _text(annotation)
     if p.default is p.empty or (p.name == "dtype" and hint != "None"):
         return f"{p.name}: {annotation}"
     optional = (
@@ -134,15 +141,15 @@ def _text(annotation: Any) -> str:
     return inspect.formatannotation(annotation).replace("typing.", "")
 
 
-# The operators of tensors: the calls of their operations, with `self` in one place.
+# Operators of tensors: calls of their operations, with `self` as one argument.
 
 _OPERATOR_NUMBERS = {t.__name__ for t in SCALARS}
-#: NumPy's arrays and numbers become tensors of their own type.
+#: NumPy's arrays and numbers become tensors, of which a checker knows too little.
 _OPERATOR_ARRAYS = "(self, other: np.ndarray[Any, Any] | np.generic, /) -> Any"
 
 
 def methods(calls: Calls) -> dict[str, list[str]]:
-    """The text of each operator's method by its name."""
+    """Return the lines of each operator method by name."""
     tree = ast.parse(inspect.getsource(operators.Operators))
     found: dict[str, list[str]] = {}
     alike: dict[tuple[str, ...], str] = {}
@@ -151,6 +158,8 @@ def methods(calls: Calls) -> dict[str, list[str]]:
             called = node.body[-1].value
             if isinstance(called, ast.Call) and node.name.startswith("__"):
                 signatures = _signatures(calls, called)
+                # Equal methods share one text, which keeps the stub small and fast to
+                # check.
                 first = alike.setdefault(tuple(signatures), node.name)
                 text = [line[4:] for line in function(node.name, signatures)]
                 same = first != node.name
@@ -161,6 +170,7 @@ def methods(calls: Calls) -> dict[str, list[str]]:
 def _signatures(calls: Calls, called: ast.Call) -> list[str]:
     way = ast.unparse(called.func)
     words = called.args if way in ("_binary", "_in_place") else [called.func]
+    # The source names the operation; only the module knows the object.
     operation = eval(ast.unparse(words[0]), vars(operators))
     if not hasattr(operation, "operation"):
         return []
@@ -189,7 +199,7 @@ def _forward(overloads: list[Overload]) -> Iterator[str]:
 
 
 def _reflected(overloads: list[Overload]) -> Iterator[str]:
-    """Only what is no tensor is asked last."""
+    # Python calls a reflected method of a tensor only for other left operands.
     for overload in overloads:
         own, other = tensors(overload.places[1]), _numbers(overload.places[0])
         if own and other:
@@ -198,7 +208,7 @@ def _reflected(overloads: list[Overload]) -> Iterator[str]:
 
 
 def _in_place(overloads: list[Overload]) -> Iterator[str]:
-    """The result is written into the tensor, so it has its type."""
+    # The result is written into the tensor, so it must have the tensor's type.
     for overload in overloads:
         if overload.result in overload.places[0].split(" | "):
             yield _operator_signature(
@@ -208,7 +218,7 @@ def _in_place(overloads: list[Overload]) -> Iterator[str]:
 
 
 def tensors(union: str) -> str:
-    """A union of types without Python's numbers."""
+    """Return the union without Python's numbers."""
     return " | ".join(
         word for word in union.split(" | ") if word not in _OPERATOR_NUMBERS
     )
@@ -218,13 +228,13 @@ def _numbers(union: str) -> str:
     return " | ".join(word for word in union.split(" | ") if word in _OPERATOR_NUMBERS)
 
 
-# Operations as methods of tensors: their calls, with `self` as the first argument.
+# Operations as methods of tensors: calls with `self` as the first argument.
 
 
 def attributes(calls: Calls) -> Iterator[str]:
-    """The lines of the class for what `bind` gives it; those alike are one."""
+    """Yield the lines of the methods that `bind` adds to tensors; share equal texts."""
     alike: dict[tuple[str, ...], str] = {}
-    # They have the operators and not these.
+    # Wrappers inherit the operators, but `bind` does not add methods to them.
     wrappers = {t.__name__ for t in calls.spelling.imported if is_wrapper(t)}
     for name, method in sorted(vars(Tensor).items()):
         if not is_operation(method):
@@ -262,11 +272,11 @@ def _with_manners(name: str, text: str) -> str:
 
 
 def _of_self(operation: Operation, overload: Overload, wrappers: set[str]) -> str:
-    """`(self: A, x2: B, /) -> C` of `(self, x1: A, x2: B, /) -> C`."""
+    """Convert `(self, x1: A, x2: B, /) -> C` to `(self: A, x2: B, /) -> C`."""
     own = tensors(overload.places[0])
     own = " | ".join(word for word in own.split(" | ") if word not in wrappers)
-    said = f"(self, {operation.dispatched[0]}: {overload.places[0]}"
+    head = f"(self, {operation.dispatched[0]}: {overload.places[0]}"
     text = signature(operation, overload)
-    if not own or not text.startswith(said):
+    if not own or not text.startswith(head):
         return ""
-    return f"(self: {own}{text.removeprefix(said)}"
+    return f"(self: {own}{text.removeprefix(head)}"

@@ -1,4 +1,9 @@
-"""The calls of an operation as overloads: exact for leaves, by kind for kinds."""
+"""Overloads of an operation: exact ones for concrete types, wider ones for kinds.
+
+A table holds the result of a call for each tuple of argument types. A box is one set of
+types for each argument such that all calls with these types give the same result. Each
+box becomes one overload.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +29,7 @@ from mdtensor.stubs.probe import (
 )
 from mdtensor.tensor import Tensor, leaf
 
-# Few overloads for a table of many calls.
-#
-# A table says what a call gives for each tuple of argument types. A box is a set of types
-# for each argument, all of whose calls give the same: one overload.
+# Boxes: few overloads for a table of many calls.
 
 Key = tuple[Any, ...]
 Sides = tuple[frozenset[Any], ...]
@@ -35,7 +37,7 @@ Sides = tuple[frozenset[Any], ...]
 
 @dataclass(frozen=True)
 class Box:
-    """All calls with arguments of `sides`, which give `result`."""
+    """The calls with arguments of `sides`, all of which give `result`."""
 
     sides: Sides
     result: Any
@@ -44,11 +46,11 @@ class Box:
 # Boxes cover the table with few overloads: addition needs 45 for 343 calls (decision
 # 0014).
 def boxes(table: Mapping[Key, Any], order: Sequence[Any]) -> list[Box]:
-    """Boxes that hold every call of the table and no other; they may overlap.
+    """Return boxes that hold exactly the calls of the table; they may overlap.
 
     Args:
         table: the result for each tuple of types.
-        order: all types, in the order in which boxes are looked for.
+        order: all types, in the order of the search for boxes.
 
     Example:
         >>> table = {("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "b"): 2}
@@ -61,15 +63,16 @@ def boxes(table: Mapping[Key, Any], order: Sequence[Any]) -> list[Box]:
         by_result.setdefault(table[key], []).append(key)
     found = []
     for result, keys in by_result.items():
-        found += [Box(sides, result) for sides in _covering(keys)]
+        found += [Box(sides, result) for sides in _cover(keys)]
     return found
 
 
-def _covering(keys: list[Key]) -> Iterator[Sides]:
+def _cover(keys: list[Key]) -> Iterator[Sides]:
     inside, missing = set(keys), dict.fromkeys(keys)
     while missing:
         seed = next(iter(missing))
-        grown = (_grown(seed, inside, axes) for axes in _axis_orders(len(seed)))
+        # Greedy: the box that covers most of the remaining calls comes next.
+        grown = (_grow(seed, inside, axes) for axes in _axis_orders(len(seed)))
         best = max(grown, key=lambda sides: sum(key in missing for key in _keys(sides)))
         for key in _keys(best):
             missing.pop(key, None)
@@ -77,15 +80,16 @@ def _covering(keys: list[Key]) -> Iterator[Sides]:
 
 
 def _axis_orders(count: int) -> Iterator[tuple[int, ...]]:
-    """Every order of few axes; of many, each one first."""
+    """Yield all orders of up to three axes, else one order for each first axis."""
     if count <= 3:
         yield from permutations(range(count))
     else:
+        # All orders of four axes and more would take too long.
         yield from ((i, *(j for j in range(count) if j != i)) for i in range(count))
 
 
-def _grown(seed: Key, inside: set[Key], axes: Sequence[int]) -> Sides:
-    """The box around `seed` that grew along each axis in turn as far as it could."""
+def _grow(seed: Key, inside: set[Key], axes: Sequence[int]) -> Sides:
+    """Return the box around `seed`, grown along each axis in turn to the maximum."""
     sides = [frozenset([t]) for t in seed]
     for axis in axes:
         others = [side for i, side in enumerate(sides) if i != axis]
@@ -102,7 +106,7 @@ def _keys(sides: Sides) -> Iterator[Key]:
     return product(*sides)
 
 
-# Overloads for arguments of which only the kind is known.
+# Overloads for arguments whose annotation is a kind.
 
 _RANK = {scalar: rank for rank, scalar in enumerate(SCALARS, 1)}
 Found = tuple[tuple[str, ...], str]
@@ -111,16 +115,16 @@ Found = tuple[tuple[str, ...], str]
 def by_kind(
     spelling: Spelling, exact: list[Box], opaque: list[str], known: set[Key]
 ) -> Iterator[Found]:
-    """Types of arguments and of the result, narrow kinds first.
+    """Yield types of arguments and of the result, narrow kinds first.
 
-    Kinds are let in if each type of the one combines with each of the other, or if they
-    are the same kind and each type combines with itself.
+    A pair of kinds is accepted if each type of one combines with each type of the
+    other, or if both are the same kind and each type combines with itself.
 
     Args:
-        spelling: the kinds there are.
-        exact: all calls of leaves.
-        opaque: what a place takes that takes no tensors, empty for the others.
-        known: calls that are overloads of kinds already.
+        spelling: the existing kinds.
+        exact: all calls of concrete types.
+        opaque: annotations of places that do not take tensors, empty for the others.
+        known: calls for which overloads of kinds exist.
     """
     table = {key: box.result for box in exact for key in product(*box.sides)}
     several = [
@@ -148,7 +152,7 @@ def by_kind(
 
 
 def _candidates(spelling: Spelling, count: int) -> Iterator[tuple[Any, ...]]:
-    """Kinds for each place, wide ones first; more than two places are alike."""
+    """Yield kinds for each place, wide ones first; three places share one kind."""
     if count == 2:
         wide = [kind for kind in spelling.kinds if len(spelling.under(kind)) > 1]
         pairs = [*product(wide, wide)]
@@ -163,10 +167,10 @@ def _candidates(spelling: Spelling, count: int) -> Iterator[tuple[Any, ...]]:
 def _results(
     spelling: Spelling, met: dict[Key, dict[Key, Any]], kinds: Any
 ) -> dict[Key, Any]:
-    """The calls of leaves under these kinds; none if some are refused.
+    """Return the calls of concrete types of these kinds, empty if one of them fails.
 
     Args:
-        met: all calls by the types in those places that kinds are for.
+        met: all calls, by the types in the places with several types.
     """
     leaves = [{k} if k in SCALARS else spelling.under(k) for k in kinds]
     alike = len(set(kinds)) == 1
@@ -191,16 +195,14 @@ def _spelled(spelling: Spelling, kind: Any, side: set[Any]) -> str:
     return spelling.name(kind) + (" | None" if type(None) in side else "")
 
 
-# Calls with wrappers, classes of `Operators` that are no tensors.
-#
-# Nothing is asked of them, since only their package knows how to make one: their methods
-# are taken at their word, the annotations.
+# Calls with wrappers: classes of `Operators` that are not tensors. Only their package
+# can make one, so inference cannot run: the annotations of their methods count.
 
 Words = tuple[tuple[str, ...], str]
 
 
 def is_wrapper(hint: Any) -> bool:
-    """Whether it is a class that has the operators, and is no tensor."""
+    """Return whether the class has the operators and is not a tensor."""
     return _has_operators(hint) and not issubclass(hint, Tensor)
 
 
@@ -208,8 +210,8 @@ def _has_operators(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Operators)
 
 
-def declared(spelling: Spelling, operation: Operation) -> list[Words]:
-    """The arguments and the result of each method for wrappers."""
+def wrapper_calls(spelling: Spelling, operation: Operation) -> list[Words]:
+    """Return the argument types and the result type of each method for wrappers."""
     return [
         _words(spelling, method)
         for method in operation.methods
@@ -238,9 +240,9 @@ def _members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) or (hint,)
 
 
-#: If there are more tuples of types, only those of the first two arguments are asked.
+#: With more tuples of types than this, only the first two arguments are varied fully.
 _ALL = 1100
-#: What a given dtype may be, and what comes of it.
+#: Annotations of a `dtype` argument, each with the type of the result.
 _DTYPES = (("DType[_T]", "_T"), ("DTypeName", "Any"))
 
 
@@ -253,15 +255,15 @@ class Overload:
     options: dict[str, str] = field(default_factory=dict)
 
     def without(self, option: str) -> Overload:
-        """The same, where `option` is left away."""
+        """Return the overload for calls that omit `option`."""
         return replace(self, options={**self.options, option: "None"})
 
 
 class Calls:
-    """Finds the overloads of operations.
+    """The overloads of operations, computed on demand and cached.
 
     Args:
-        spelling: which leaves there are, and how types are written.
+        spelling: the concrete types, and the names of types.
     """
 
     def __init__(self, spelling: Spelling) -> None:
@@ -273,7 +275,7 @@ class Calls:
         self._order = [*self.leaves, *SCALARS, type(None), object]
 
     def overloads(self, operation: Operation) -> list[Overload]:
-        """All overloads of a function: exact ones, those by kind, those of options."""
+        """Return all overloads of a function: for types, for kinds and for options."""
         if operation not in self._overloads:
             self._overloads[operation] = self._by_options(operation)
         return self._overloads[operation]
@@ -293,7 +295,7 @@ class Calls:
         return found
 
     def tensors(self, operation: Operation) -> list[Overload]:
-        """The overloads by types of arguments alone."""
+        """Return the overloads that differ in the types of arguments alone."""
         if operation not in self._tensors:
             self._tensors[operation] = self._by_types(operation)
         return self._tensors[operation]
@@ -311,17 +313,18 @@ class Calls:
         several = [box for group in groups if len(group) > 1 for box in group]
         known = {key for box in several for key in product(*box.sides)}
         kinds = by_kind(self.spelling, found, places, known)
-        wrapped = declared(self.spelling, operation)
+        wrapped = wrapper_calls(self.spelling, operation)
         return exact + [Overload(*words) for words in (*kinds, *wrapped)]
 
     def boxes(self, probe: Probe) -> list[Box]:
-        """All calls, those first that a type checker must try first."""
+        """Return the boxes of all calls, in the order for type checkers."""
         by_all = probe.size <= _ALL
         found = boxes(probe.table(), self._order) if by_all else self._by_two(probe)
         return sorted(found, key=lambda box: max(map(_call_rank, box.sides)))
 
     def _by_two(self, probe: Probe) -> list[Box]:
-        """The first two arguments choose; the others are what keeps the result."""
+        # The first two arguments select the result; each other place then takes all
+        # types that do not change it.
         first, second, *others = probe.places
         table: dict[Any, Any] = {}
         keeping: dict[Any, Any] = {}
@@ -352,8 +355,8 @@ class Calls:
         return tuple(frozenset(t for t in other if keeps(i, t)) for i, other in others)
 
     def _overload(self, probe: Probe, group: list[Box]) -> Overload:
-        """One for a box; with a type variable for a group."""
-        box, at = group[0], _kept(group[0])
+        """Return the overload of one box, or of a group with a type variable."""
+        box, at = group[0], _type_place(group[0])
         is_one = len(group) == 1
         places = [
             self._opaque(probe, i) or self.spelling.union(side, by_kind=not is_one)
@@ -361,13 +364,13 @@ class Calls:
         ]
         if is_one:
             return Overload(tuple(places), self.spelling.result(box.result))
-        kept = frozenset(t for other in group for t in other.sides[at])
-        places[at] = self.spelling.variable(kept)
+        types = frozenset(t for other in group for t in other.sides[at])
+        places[at] = self.spelling.variable(types)
         result = _with_hole(box.result, next(iter(box.sides[at])))
         return Overload(tuple(places), self.spelling.result(result, places[at]))
 
     def _opaque(self, probe: Probe, place: int) -> str:
-        """What a place takes that takes no tensors; empty if it does."""
+        """Return the annotation of a place without tensors, empty for a place with."""
         if probe.places[place]:
             return ""
         hints = probe.hints(place)
@@ -396,7 +399,7 @@ class Calls:
             yield Overload(places, result, {"dtype": name})
 
     def _on_grid(self, operation: Operation, option: str) -> Iterator[Overload]:
-        """The result has the type of the tensors of the grid that is given."""
+        """Yield overloads whose result has the tensor type of the given grid."""
         leaves = self.leaves
         if operation.options[option] is None:
             leaves = tuple(t for t in leaves if grid_of(t))
@@ -417,10 +420,10 @@ class Calls:
 
 
 def _groups(found: list[Box]) -> list[list[Box]]:
-    """Boxes that differ only in the one type that they keep, in one group."""
+    """Group boxes that differ only in a type that the result shares with one place."""
     groups: dict[Any, list[Box]] = {}
     for box in found:
-        at, key = _kept(box), [*box.sides, box.result]
+        at, key = _type_place(box), [*box.sides, box.result]
         if at >= 0:
             key[-1] = _with_hole(box.result, next(iter(box.sides[at])))
             key[at] = HOLE
@@ -428,15 +431,15 @@ def _groups(found: list[Box]) -> list[list[Box]]:
     return list(groups.values())
 
 
-def _kept(box: Box) -> int:
-    """The only place whose one type is the result's, or among the results; else -1."""
+def _type_place(box: Box) -> int:
+    """Return the only place whose one type is also in the result, else -1."""
     parts = getattr(box.result, "members", (box.result,))
     kept = [i for i, side in enumerate(box.sides) if any(side == {p} for p in parts)]
     return kept[0] if len(kept) == 1 else -1
 
 
 def _with_hole(result: Any, kept: type) -> Any:
-    """The result with a hole for the type that is kept."""
+    """Return the result with a hole for the type that it shares with a place."""
     if isinstance(result, Several):
         members = tuple(_with_hole(member, kept) for member in result.members)
         return Several(result.type, members)
@@ -447,7 +450,7 @@ def _call_rank(side: frozenset[Any]) -> int:
     return max(_RANK.get(t, 0) for t in side)
 
 
-# Overloads as text.
+# The text of overloads.
 
 INDENT = "    "
 #: NumPy's arrays and scalars, which become tensors of their own element type.
@@ -455,7 +458,7 @@ ARRAYS = "np.ndarray[Any, Any] | np.generic"
 
 
 def signature(operation: Operation, overload: Overload) -> str:
-    """`(self, x1: A, x2: B, /, *, out: None = None) -> C`."""
+    """Return the text `(self, x1: A, x2: B, /, *, out: None = None) -> C`."""
     places = iter(overload.places)
     words = ["self"]
     last: Any = inspect.Parameter.POSITIONAL_ONLY
@@ -489,15 +492,16 @@ def _place(parameter: inspect.Parameter, hint: str) -> str:
 
 
 def _option(parameter: inspect.Parameter, hint: str | None) -> str:
-    annotation = hint or _written(parameter.annotation)
+    annotation = hint or _annotation_text(parameter.annotation)
     is_given = hint not in (None, "None") or parameter.default is parameter.empty
     default = repr(parameter.default)
+    # A long default is not worth a line of its own in the stub.
     shown = default if len(default) < 12 else "..."
     return f"{parameter.name}: {annotation}{'' if is_given else f' = {shown}'}"
 
 
-def _written(annotation: Any) -> str:
-    """An annotation that needs no import."""
+def _annotation_text(annotation: Any) -> str:
+    """Return the text of an annotation that does not need an import, else Any."""
     if isinstance(annotation, str):
         return annotation
     is_builtin = getattr(annotation, "__module__", "") == "builtins"
@@ -505,7 +509,7 @@ def _written(annotation: Any) -> str:
 
 
 def function(name: str, signatures: list[str]) -> Iterator[str]:
-    """A function or method, with a decorator if it has several signatures."""
+    """Yield the lines of a function or method; overloads if it has many signatures."""
     for text in signatures:
         if len(signatures) > 1:
             yield f"{INDENT}@overload"
@@ -513,6 +517,6 @@ def function(name: str, signatures: list[str]) -> Iterator[str]:
 
 
 def call_class(name: str, signatures: list[str]) -> Iterator[str]:
-    """The type of all operations that are called like this."""
+    """Yield the lines of the type of all operations with these signatures."""
     yield f"class {name}(Call):"
     yield from function("__call__", signatures)

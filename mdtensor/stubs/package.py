@@ -1,4 +1,4 @@
-"""The stubs of a package: which files there are, and what is in them."""
+"""The stub files of a package: their texts, and where they are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mdtensor.stubs.probe import Spelling
 from mdtensor.stubs.sources import Skeleton, namespace
 from mdtensor.tensor import leaf, leaves
 
-#: The module of the calls' types; there is no such module at run time.
+#: The stub of the types of operations; the module does not exist at run time.
 CALLS = "mdtensor._calls"
 HEADER = '''"""Types for type checkers, written by `mdtensor stubs`: do not edit.
 
@@ -94,11 +94,11 @@ _T_co = TypeVar("_T_co", covariant=True, default=Any)
 # Stubs are generated, because overloads by hand are true only until the first change
 # (decision 0014).
 class Package:
-    """Writes stubs.
+    """The stubs of a package and of the packages that extend it.
 
     Args:
         spaces: the modules whose public names get types.
-        others: modules of others, whose operations are theirs to name.
+        others: modules of other packages that declare operations.
     """
 
     def __init__(
@@ -111,13 +111,14 @@ class Package:
         self.names: dict[Operation, str] = {}
 
     def files(self) -> dict[str, str]:
-        """The text of each stub by the name of its module."""
+        """Return the text of each stub by the name of its module."""
         self._name_classes()
-        made = self._made()
+        made = self._creation_functions()
         found = {CALLS: self._calls(made), "mdtensor.operators": self._operators()}
         found["mdtensor.dtypes"] = self._dtypes()
         for grid in {type(grid) for grid in self.calls.grids}:
             found[grid.__module__] = self._grids(grid)
+        # These names exist only in the stub of the calls, so the others import them.
         moved = dict.fromkeys([*self.spelling.tuples, *made], CALLS)
         for space in self.spaces:
             lines = namespace(space, self.names.__getitem__, moved)
@@ -130,10 +131,10 @@ class Package:
         typed = "\n".join(line for line in lines if ": Final" in line)
         dtype = "DType as DType" if hasattr(space, "DType") else "DType"
         head = NAMES.format(dtype=dtype) if typed else OTHERS
-        return _joined(HEADER, head, *self._imports(typed, space.__name__), *lines)
+        return _join_lines(HEADER, head, *self._imports(typed, space.__name__), *lines)
 
     def _other(self, module: ModuleType) -> str:
-        """The module of somebody else, who declares operations in it."""
+        """Return the stub of a module of another package that declares operations."""
         named = {
             name: self.names[value.operation]
             for name, value in vars(module).items()
@@ -146,10 +147,10 @@ class Package:
         }
         text = Skeleton({}, {}, types, named).of(module)
         imports = self._imports(" ".join(types.values()), module.__name__)
-        return _joined(HEADER, NAMES.format(dtype="DType"), *imports, text)
+        return _join_lines(HEADER, NAMES.format(dtype="DType"), *imports, text)
 
     def _name_classes(self) -> None:
-        """One class for all operations that are called alike."""
+        """Name one class for all operations with equal signatures."""
         alike: dict[tuple[str, ...], list[Operation]] = {}
         for _, call in sorted(operations().items()):
             overloads = self.calls.overloads(call.operation)
@@ -162,8 +163,8 @@ class Package:
             self.classes[key] = f"Like{first}" if len(members) > 1 else first
             self.names |= dict.fromkeys(members, self.classes[key])
 
-    def _made(self) -> dict[str, list[str]]:
-        """The functions that make tensors, as text."""
+    def _creation_functions(self) -> dict[str, list[str]]:
+        """Return the lines of the functions that make tensors, by name."""
         found = {}
         for space in self.spaces:
             for name in creation.NAMES & set(vars(space)):
@@ -185,10 +186,10 @@ class Package:
         imports = self._imports(text, CALLS)
         variables += creation.variables()
         lines = (*imports, WORDS, *aliases, "", *variables, "", *tuples, BASE)
-        return _joined(HEADER, TYPING, *lines, *body)
+        return _join_lines(HEADER, TYPING, *lines, *body)
 
     def _imports(self, text: str, within: str) -> Iterator[str]:
-        """What the stub of the module `within` imports of the names in it."""
+        """Yield the imports that `text`, in the stub of `within`, needs."""
         words = set(re.findall(r"\w+", text)) - {"Tensor"}
         homes: dict[str, list[str]] = {}
         for found in self.spelling.imported:
@@ -214,9 +215,9 @@ class Package:
                 yield f"from {home} import {', '.join(shown)}"
 
     def _is_stranger(self, home: str) -> bool:
-        """Whether a module imports the package, which imports the stub that asks.
+        """Return whether a module imports the package, which would close a cycle.
 
-        mypy takes `from x import C` for what must be known first, a module not.
+        mypy resolves `from x import C` at once, but `import x` only on use.
         """
         known = [space.__name__ for space in self.spaces]
         strangers = [name for name in known if hasattr(sys.modules[name], "__path__")]
@@ -230,10 +231,10 @@ class Package:
         bound = "\n".join(attributes(self.calls))
         text = text.replace(head, f"{head}{bound}\n")
         imports = self._imports(text, operators.__name__)
-        return _joined(HEADER, SELF, *imports, text)
+        return _join_lines(HEADER, SELF, *imports, text)
 
     def _dtypes(self) -> str:
-        """Element types that are generic in their tensors."""
+        """Return the stub of the element types, generic in the type of tensors."""
         signatures = ["(name: DType[_T_co]) -> DType[_T_co]", "(name: object) -> DType"]
         replaced = {"dtype": [line[4:] for line in function("dtype", signatures)]}
         known = {n for n, v in vars(dtypes).items() if isinstance(v, dtypes.DType)}
@@ -242,16 +243,17 @@ class Package:
         return self._generic(dtypes, text)
 
     def _grids(self, grid: type) -> str:
+        """Return the stub of the module of a class of grids."""
         module = sys.modules[grid.__module__]
         return self._generic(module, sources.skeleton(grid).of(module))
 
     def _generic(self, module: ModuleType, text: str) -> str:
-        """A module with classes that are generic in a type of tensors."""
-        return _joined(HEADER, DTYPES, *self._imports(text, module.__name__), text)
+        """Return a stub whose classes are generic in a type of tensors."""
+        return _join_lines(HEADER, DTYPES, *self._imports(text, module.__name__), text)
 
 
 def _tuples(found: Iterable[type]) -> Iterator[str]:
-    """Named tuples that are generic in their members."""
+    """Yield the lines of named tuples that are generic in their members."""
     known: set[str] = set()
     for t in found:
         fields: tuple[str, ...] = t._fields  # type: ignore[attr-defined]
@@ -266,19 +268,19 @@ def _tuples(found: Iterable[type]) -> Iterator[str]:
         yield ""
 
 
-def _joined(*lines: str) -> str:
+def _join_lines(*lines: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Where stubs lie: beside their modules, or in a folder of the user's.
+# Paths of stubs: next to their modules, or in a folder of your choice.
 
 
 def places(files: dict[str, str], output: Path | None = None) -> dict[Path, str]:
-    """The text of each stub by its path.
+    """Return the text of each stub by its path.
 
     Args:
         files: texts by the names of modules.
-        output: the folder to hold packages of stubs; beside the modules unless given.
+        output: the folder for packages of stubs; by default next to the modules.
     """
     return {_place(name, output): text for name, text in files.items()}
 
@@ -296,5 +298,5 @@ def _place(name: str, output: Path | None) -> Path:
 
 
 def outdated(files: dict[Path, str]) -> list[Path]:
-    """The stubs that are missing or other than they should be."""
+    """Return the paths of stubs that are missing or differ from the given text."""
     return [p for p, text in files.items() if not p.exists() or p.read_text() != text]

@@ -1,7 +1,8 @@
-"""What an operation gives for arguments of given types: asked, not run.
+"""Result types of operations by inference, and the names of types in stubs.
 
-The method is selected and its deduction reads types and shapes. Which shapes an
-operation wants is not declared, so some of unknown sizes are tried until one fits.
+`Probe` selects a method and infers the result from types and shapes, without a call.
+Operations do not declare the shapes they accept, so a probe tries several shapes of
+unknown sizes until one fits.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from mdtensor.spec.shapes import DYNAMIC
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor
 
-#: Python's numbers, each of which passes for the next to a type checker.
+#: Python's numbers. Type checkers accept each one where the next is annotated.
 SCALARS: dict[type, Any] = {bool: True, int: 1, float: 1.0, complex: 1j}
-#: Sizes of axes, and how many the first, the second and all other arguments have.
+#: Numbers of axes of the first, the second and all other arguments.
 _AXES = (
     *((2, 2, 2), (1, 1, 1), (4, 4, 1), (3, 3, 1)),
     *((2, 2, 1), (1, 2, 1), (2, 1, 1), (4, 1, 1), (3, 1, 1)),
 )
-_TRIED = tuple(product((DYNAMIC, 1), _AXES))
-#: A value for what a declaration has no default of, by name of the parameter.
+_SHAPES = tuple(product((DYNAMIC, 1), _AXES))
+#: Values for parameters without a default, by name.
 _VALUES: dict[str, Any] = {
     "axes": (1, 0),
     "axis": 0,
@@ -51,19 +52,19 @@ Types = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Several:
-    """A tuple as the result; `type` is tuple itself, or a named one."""
+    """A tuple of results; `type` is tuple itself or a named tuple."""
 
     type: type
     members: tuple[Any, ...]
 
 
 class Probe:
-    """Asks one operation.
+    """The result types of one operation.
 
     Args:
-        operation: whose methods are asked.
-        leaves: the tensor types that arguments have.
-        options: in place of the declared defaults.
+        operation: the operation to infer.
+        leaves: the tensor types of arguments.
+        options: replacements for the declared defaults.
     """
 
     def __init__(
@@ -79,15 +80,15 @@ class Probe:
         }
         self.options |= {"size": (1, 1)} if "size" in operation.options else {}
         self.options |= options
-        self._fits = list(_TRIED)
+        self._fits = list(_SHAPES)
 
     @property
     def size(self) -> int:
-        """How many tuples of types there are."""
+        """The number of tuples of types."""
         return prod(len(place) or 1 for place in self.places)
 
     def hints(self, place: int) -> list[Any]:
-        """What the methods take in one place, as plain classes."""
+        """Return the classes that the methods accept in one place."""
         found: dict[Any, None] = {}
         for method in self.operation.methods:
             types = method.signature.types
@@ -96,7 +97,7 @@ class Probe:
         return list(found)
 
     def _universe(self, place: int, leaves: tuple[type, ...]) -> list[Any]:
-        """The types that a place is asked with; empty if it takes no tensors."""
+        """Return the types to try in a place; empty for a place without tensors."""
         wanted = self.hints(place)
         known = (*leaves, *SCALARS, type(None))
         found = [t for t in known if any(issubclass(t, hint) for hint in wanted)]
@@ -104,7 +105,7 @@ class Probe:
         return found if takes_tensors and object not in wanted else []
 
     def table(self) -> dict[Types, Any]:
-        """The result for every tuple of types that has one."""
+        """Return the result of each tuple of types that a method accepts."""
         found = {}
         for types in product(*(place or [object] for place in self.places)):
             if any(issubclass(t, Tensor) for t in types):
@@ -114,7 +115,7 @@ class Probe:
         return found
 
     def result(self, types: Types) -> Any:
-        """The result for arguments of `types`; None if they are refused."""
+        """Return the result type for arguments of `types`; None if the call fails."""
         names = self.names * (len(types) if self.operation.sequence else 1)
         values = [_value(n, t) for n, t in zip(names, types, strict=False)]
         given = [
@@ -127,10 +128,12 @@ class Probe:
         for tried in list(self._fits):
             try:
                 found = selection.deduce(*_specs(types, values, tried), **self.options)
-            except PromotionError:  # of types, whatever the sizes
+            except PromotionError:
+                # No shape can mend a promotion that fails.
                 return None
             except MdtensorError:
                 continue
+            # The next call probably accepts the same shape, so try it first.
             self._fits.remove(tried)
             self._fits.insert(0, tried)
             return _type_of(found)
@@ -142,7 +145,7 @@ def _value(name: str, hint: type) -> Any:
 
 
 def _specs(types: Types, values: list[Any], tried: Any) -> Iterator[Any]:
-    """The arguments, tensors without their elements."""
+    """Yield the arguments, with specs in place of tensors."""
     size, (first, second, rest) = tried
     axes = (first, second, *[rest] * len(types))
     for t, value, count in zip(types, values, axes, strict=False):
@@ -152,12 +155,12 @@ def _specs(types: Types, values: list[Any], tried: Any) -> Iterator[Any]:
 
 @cache
 def spec(leaf: Any, shape: tuple[int, ...]) -> TensorSpec:
-    """A tensor without its elements; on a grid if it needs one."""
+    """Return a tensor spec, on a grid if the type needs one."""
     return TensorSpec(leaf, shape, grid_of(leaf))
 
 
 def grid_of(leaf: Any) -> Any:
-    """A grid such as tensors of this type have, or None."""
+    """Return a sample grid for tensors of this type, or None."""
     found = typing.get_type_hints(leaf).get("qparams")
     return found and found(1.0, dtype=leaf.dtype)
 
@@ -172,18 +175,18 @@ def _type_of(result: Any) -> Any:
 
 
 def takes_dtype(probe: Probe, place: int) -> bool:
-    """Whether a place is for an element type."""
+    """Return whether a place takes an element type."""
     return DType in probe.hints(place)
 
 
-# Types as a stub spells them: unions by kind, type variables, what to import.
+# Names of types in a stub: unions by kind, type variables, imports.
 
-#: Stands for the type that a call keeps, whichever it is.
+#: A placeholder for the type that the result shares with an argument.
 HOLE = object()
 
 
 class Spelling:
-    """Names for sets of types, and what those names need.
+    """Names for sets of types, with the imports and aliases that they need.
 
     Args:
         leaves: the tensor types of the stub, in order.
@@ -197,21 +200,21 @@ class Spelling:
         self.variables: dict[str, str] = {}
 
     def under(self, kind: type) -> frozenset[type]:
-        """The leaves of a kind."""
+        """Return the concrete types of a kind."""
         return frozenset(leaf for leaf in self.leaves if issubclass(leaf, kind))
 
     def count(self, kind: type) -> int:
-        """How many leaves a kind has."""
+        """Return the number of concrete types of a kind."""
         return len(self.under(kind))
 
     def name(self, found: type) -> str:
-        """A class, which the stub must import."""
+        """Return the name of a class and note that the stub must import it."""
         if found.__module__ != "builtins":
             self.imported.add(found)
         return found.__name__
 
     def union(self, types: Iterable[Any], *, by_kind: bool = False) -> str:
-        """Leaves and Python's numbers; `by_kind` takes in all of a kind's types."""
+        """Return a union of types; `by_kind` writes a kind for all of its types."""
         left, words = set(types), []
         for kind in self.kinds:
             inside = self.under(kind)
@@ -219,17 +222,18 @@ class Spelling:
                 words.append(self.name(kind) if by_kind else self.alias(kind))
                 left -= inside
         words += [self.name(leaf) for leaf in self.leaves if leaf in left]
+        # The widest number is enough, since a checker accepts the narrower ones for it.
         words += [t.__name__ for t in reversed(SCALARS) if t in left][:1]
         return " | ".join([*words, "None"] if type(None) in left else words)
 
     def alias(self, kind: type) -> str:
-        """The union of the leaves of a kind, which devices' own are not in."""
+        """Return the alias of the union of the host types of a kind."""
         for leaf in self.under(kind):
             self.name(leaf)
         return f"Host{kind.__name__.removesuffix('Tensor')}"
 
     def variable(self, types: frozenset[Any]) -> str:
-        """A type variable for tensors of these types."""
+        """Return the name of a type variable bound to these types."""
         bound = self.union(types, by_kind=True)
         words = [word.removesuffix("Tensor") for word in bound.split(" | ")]
         name = f"_{'Or'.join(word or 'Tensor' for word in words)}T"
@@ -237,7 +241,7 @@ class Spelling:
         return name
 
     def result(self, found: Any, kept: str = "") -> str:
-        """What a call returns; `kept` is the name in place of a hole."""
+        """Return the annotation of a result; `kept` is the name for the placeholder."""
         if found is HOLE:
             return kept
         if not isinstance(found, Several):
@@ -249,7 +253,7 @@ class Spelling:
         return f"{found.type.__name__}[{', '.join(members)}]"
 
     def least_kind(self, results: Iterable[Any]) -> Any:
-        """The smallest kind that holds all of these results; None if there is none."""
+        """Return the narrowest kind that contains all results; None without a kind."""
         found = list(results)
         if all(isinstance(r, Several) for r in found):
             parts = zip(*(r.members for r in found), strict=True)
@@ -258,7 +262,7 @@ class Spelling:
         return next(fitting, None)
 
     def aliases(self) -> list[str]:
-        """The definitions of `Host...`, for each kind of several leaves."""
+        """Return the definitions of `Host...` for each kind with several types."""
         lines = []
         for kind in self.kinds:
             inside = [self.name(t) for t in self.leaves if t in self.under(kind)]
@@ -268,7 +272,7 @@ class Spelling:
 
 
 def _kinds(leaves: tuple[type, ...]) -> tuple[type, ...]:
-    """The abstract classes above the leaves, wide ones first."""
+    """Return the abstract classes above the concrete types, wide ones first."""
     seen = dict.fromkeys(kind for leaf in leaves for kind in reversed(leaf.__mro__[1:]))
     kinds = [kind for kind in seen if issubclass(kind, Tensor)]
     return tuple(

@@ -1,4 +1,4 @@
-"""A module's own source as a stub: the same names, what changes replaced."""
+"""Stubs from the source of a module: the same names, with generated replacements."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ Named = Callable[[Operation], str]
 
 
 def namespace(module: ModuleType, class_of: Named, made: dict[str, str]) -> list[str]:
-    """The stub of a module that gathers public names.
+    """Return the stub of a module that re-exports public names.
 
     Args:
-        module: it imports each public name as itself.
-        class_of: the class of an operation's calls.
-        made: in which module of stubs other names are, which it has instead.
+        module: the module; it imports each public name under the same name.
+        class_of: returns the class of an operation's calls.
+        made: the stub modules from which generated names must be imported.
     """
     lines: list[str] = []
     for node in _tree(module).body:
         if isinstance(node, ast.ImportFrom):
             lines += _import(module, node, class_of, made)
         elif isinstance(node, ast.Assign):
-            lines += _assigned(module, node, class_of)
+            lines += _assign(module, node, class_of)
+    # Names that `__getattr__` provides lazily are not bound in the source.
     for name in sorted({*dir(module)} - _bound(_tree(module))):
         found = getattr(module, name)
         if name.startswith("_"):
@@ -47,7 +48,7 @@ def _is_operation(value: Any) -> bool:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """The names that a module has as soon as it is imported."""
+    """Return the names that the statements of a module bind."""
     found: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
@@ -70,7 +71,8 @@ def _import(
     module: ModuleType, node: ast.ImportFrom, class_of: Named, made: dict[str, str]
 ) -> Iterator[str]:
     names = [alias for alias in node.names if alias.name == "*" or alias.asname]
-    kept: dict[str, list[str]] = {}
+    # One import per home keeps the order of the source.
+    by_home: dict[str, list[str]] = {}
     for alias in names:
         public = alias.asname or alias.name
         if public != "*" and public not in dir(module):
@@ -83,8 +85,8 @@ def _import(
         else:
             home = made.get(public, str(node.module))
             words = "*" if public == "*" else f"{alias.name} as {public}"
-            kept.setdefault(home, []).append(words)
-    for home, listed in kept.items():
+            by_home.setdefault(home, []).append(words)
+    for home, listed in by_home.items():
         yield from _from(home, listed)
 
 
@@ -104,8 +106,8 @@ def _operation(name: str, operation: Operation, class_of: Named) -> Iterator[str
         yield f'"""{summary}"""'
 
 
-def _assigned(module: ModuleType, node: ast.Assign, class_of: Named) -> Iterator[str]:
-    """`subtract = sub`, `newaxis = None` and the like."""
+def _assign(module: ModuleType, node: ast.Assign, class_of: Named) -> Iterator[str]:
+    """Yield the lines of assignments such as `subtract = sub` and `newaxis = None`."""
     for target in node.targets:
         names = target.elts if isinstance(target, ast.Tuple) else [target]
         for name in [n.id for n in names if isinstance(n, ast.Name)]:
@@ -119,7 +121,7 @@ def _assigned(module: ModuleType, node: ast.Assign, class_of: Named) -> Iterator
 
 
 def _dtype(name: str, found: DType) -> str:
-    """An element type, which knows the tensors of it."""
+    """Return the line of an element type, generic in its tensors."""
     return f"{name}: Final[DType[{leaf(found).__name__}]]"
 
 
@@ -129,18 +131,18 @@ def _hint(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
-#: What a stub has of a module.
+#: The statements of a module that its stub keeps.
 KEPT = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AnnAssign)
 
 
 class Skeleton(ast.NodeTransformer):
-    """A module without what it does.
+    """A transformer from the source of a module to its stub.
 
     Args:
         replaced: new text for methods, by name.
         bases: new bases of classes, by name.
         constants: new annotations of names of the module.
-        operations: the classes of the calls of operations that it declares, by name.
+        operations: the classes of the calls of its operations, by name.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class Skeleton(ast.NodeTransformer):
         self.operations = operations or {}
 
     def of(self, module: ModuleType) -> str:
-        """The text of the stub."""
+        """Return the text of the stub of `module`."""
         tree = _tree(module)
         body = [n for n in tree.body if isinstance(n, KEPT) or self._keeps(n)]
         tree.body = [n for n in body if getattr(n, "module", "") != "__future__"]
@@ -174,7 +176,8 @@ class Skeleton(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         if node.name in self.operations:
             called = self.operations.get(node.name, "")
-            self.operations[node.name] = ""  # its methods have its name, and follow
+            # Methods follow under the same name and must not appear again.
+            self.operations[node.name] = ""
             return ast.parse(called and f"{node.name}: _calls.{called}").body
         new = self.replaced.get(node.name)
         if new:
@@ -196,7 +199,7 @@ class Skeleton(ast.NodeTransformer):
         return node if name == "__slots__" or self._keeps(node) else None
 
     def _keeps(self, node: ast.AST) -> bool:
-        """Whether it names a type, `Array = NDArray[Any]`, or a known constant."""
+        """Return whether it is an alias such as `NDArray[Any]`, or a known constant."""
         if not isinstance(node, ast.Assign):
             return False
         is_known = ast.unparse(node.targets[0]) in self.constants
@@ -208,7 +211,7 @@ def _dots() -> ast.Expr:
 
 
 def _is_used(node: ast.stmt, text: str) -> bool:
-    """Whether it is no import, one of all names, or of one that is in the text."""
+    """Return whether the node is needed; remove unused names of an import."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         names = [(alias, _binds(node, alias)) for alias in node.names]
         node.names = [a for a, n in names if n == "*" or _is_twice(n, text)]
@@ -217,35 +220,35 @@ def _is_used(node: ast.stmt, text: str) -> bool:
 
 
 def _binds(node: ast.stmt, alias: ast.alias) -> str:
-    """The name that an import gives: `import os.path` gives os."""
+    """Return the name that an import binds: os for `import os.path`."""
     is_module = isinstance(node, ast.Import)
     first = alias.name.partition(".")[0] if is_module else alias.name
     return alias.asname or first
 
 
 def _is_twice(name: str, text: str) -> bool:
-    """Whether a name is in the text besides its import."""
+    """Return whether a name is in the text besides its import."""
     return len(re.findall(rf"\b{re.escape(name)}\b", text)) > 1
 
 
-# Grids that know of which type the tensors on them are.
+# Classes of grids, generic in the type of the tensors on them.
 
 VARIABLE = "_T_co"
 
 
 def skeleton(grid: type) -> Skeleton:
-    """The stub of the module of a class of grids, which is generic in the tensors.
+    """Return the stub of the module of a class of grids, generic in the tensors.
 
     Args:
-        grid: its `dtype` is the tensors', given to `__init__` or with a default there.
+        grid: a class whose `__init__` takes `dtype`, the element type of the tensors.
     """
-    made = [line[4:] for line in function("__init__", list(_made(grid)))]
+    made = [line[4:] for line in function("__init__", list(_init_signatures(grid)))]
     bases = {grid.__name__: f"Generic[{VARIABLE}]"}
     return Skeleton({"__init__": made}, bases, {"dtype": f"DType[{VARIABLE}]"})
 
 
-def _made(grid: type) -> Iterator[str]:
-    """`__init__` without a dtype, which is of the default's tensors, and with one."""
+def _init_signatures(grid: type) -> Iterator[str]:
+    """Yield the signatures of `__init__` without `dtype` and with it."""
     given = list(inspect.signature(grid).parameters.values())
     default = next(p.default for p in given if p.name == "dtype")
     if isinstance(default, DType):
