@@ -1,4 +1,4 @@
-"""Tensors from sizes and numbers, and like others."""
+"""Functions that make tensors from sizes and numbers, and the `..._like` methods."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -37,17 +37,17 @@ from mdtensor.tensor import Tensor, element, leaf
 
 @answered
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of `shape` with every element `fill_value`.
+    """Return a tensor of `shape` with all elements equal to `fill_value`.
 
     Args:
         shape: a size, or a sequence of them.
-        fill_value: a number, or a tensor without axes.
-        dtype: element type; otherwise that of `asarray(fill_value)`.
-        device: cpu unless given.
+        fill_value: a number or a 0-d tensor.
+        dtype: element type; by default the type of `asarray(fill_value)`.
+        device: by default cpu.
 
     Raises:
-        ShapeError: a negative size, or more elements than memory holds.
-        CastError: `dtype` does not hold the value.
+        ShapeError: a size is negative, or the result does not fit into memory.
+        CastError: `dtype` cannot represent the value.
 
     Example:
         >>> import mdtensor as md
@@ -62,24 +62,26 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
     on_host("full", one)
     if one.ndim:
         call = describe("full", shape, one)
-        raise ShapeError("the value has axes", "Use broadcast_to", call)
+        raise ShapeError(
+            f"fill_value has shape {one.shape}, not ()", "Use broadcast_to", call
+        )
     made = partial(np.full, _sizes("full", shape), one.buffer, one.dtype.storage)
-    return placed(made, one.dtype, home, "full", shape, fill_value)
+    return make_on(made, one.dtype, home, "full", shape, fill_value)
 
 
-def placed(
+def make_on(
     make: Callable[[], Any], dtype: DType, device: Any, name: str, *arguments: Any
 ) -> Any:
-    """The tensor of `make()`, a host array, on `device`, which is cpu if None.
+    """Return the tensor of the host array `make()` on `device`, by default on cpu.
 
-    `arguments` are those of the operation `name`.
+    `name` and `arguments` are the call, for errors.
     """
-    target = _leaf(dtype, device)
+    target = _find_type(dtype, device)
     made = allocate(make, name, *arguments)
     return target.wrap(target.device.from_host(made))
 
 
-def _leaf(dtype: DType, device: Any) -> type[Tensor]:
+def _find_type(dtype: DType, device: Any) -> type[Tensor]:
     found = leaf(dtype)
     return found if device is None else found.with_device(find_device(device))
 
@@ -90,7 +92,7 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
 
 @answered
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of zeros, float32 unless another `dtype` is given.
+    """Return a tensor of zeros, by default float32.
 
     Example:
         >>> import mdtensor as md
@@ -102,12 +104,12 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """
     sizes, found = _sizes("zeros", shape), element(dtype, DEFAULT_FLOAT)
     made = partial(np.zeros, sizes, found.storage)
-    return placed(made, found, device, "zeros", shape)
+    return make_on(made, found, device, "zeros", shape)
 
 
 @answered
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of ones, float32 unless another `dtype` is given.
+    """Return a tensor of ones, by default float32.
 
     Example:
         >>> import mdtensor as md
@@ -118,12 +120,12 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """
     sizes, found = _sizes("ones", shape), element(dtype, DEFAULT_FLOAT)
     made = partial(np.ones, sizes, found.storage)
-    return placed(made, found, device, "ones", shape)
+    return make_on(made, found, device, "ones", shape)
 
 
 @answered
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor with undefined elements, float32 unless another `dtype` is given.
+    """Return a tensor with undefined elements, by default float32.
 
     Example:
         >>> import mdtensor as md
@@ -132,7 +134,10 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
     Source: array API 2024.12, `empty`.
     """
-    sizes, found = _sizes("empty", shape), _leaf(element(dtype, DEFAULT_FLOAT), device)
+    sizes, found = (
+        _sizes("empty", shape),
+        _find_type(element(dtype, DEFAULT_FLOAT), device),
+    )
     made = partial(found.device.alloc, sizes, found.dtype.storage)
     return found.wrap(allocate(made, "empty", shape))
 
@@ -147,13 +152,13 @@ def eye(
     dtype: Any = None,
     device: Any = None,
 ) -> Any:
-    """A matrix with ones on diagonal `k`, zeros elsewhere.
+    """Return a matrix with ones on diagonal `k` and zeros elsewhere.
 
     Args:
-        n_rows, n_cols: sizes; as many columns as rows unless given.
-        k: 0 is the main diagonal, 1 the one above it, -1 below.
-        dtype: float32 unless given.
-        device: cpu unless given.
+        n_rows, n_cols: sizes; by default as many columns as rows.
+        k: 0 is the main diagonal, 1 the one above it, -1 the one below it.
+        dtype: by default float32.
+        device: by default cpu.
 
     Example:
         >>> import mdtensor as md
@@ -166,31 +171,31 @@ def eye(
     (rows, columns), found = _sizes("eye", shape), element(dtype, DEFAULT_FLOAT)
     checked("eye", shape, lambda: check_diagonal(k))
     made = partial(kernel.eye, rows, columns, k, found.storage)
-    return placed(made, found, device, "eye", *shape)
+    return make_on(made, found, device, "eye", *shape)
 
 
 @method(empty_like, anywhere=True)
 def empty_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
-    return empty(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
+    return empty(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
 @method(full_like, anywhere=True)
 def full_like(x: Dense, /, *, fill_value: Any, dtype: Any, device: Any) -> Tensor:
-    made = full(x.shape, fill_value, **_alike(x, dtype, device))
+    made = full(x.shape, fill_value, **_like_options(x, dtype, device))
     return made  # type: ignore[no-any-return]
 
 
 @method(ones_like, anywhere=True)
 def ones_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
-    return ones(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
+    return ones(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
 @method(zeros_like, anywhere=True)
 def zeros_like(x: Dense, /, *, dtype: Any, device: Any) -> Tensor:
-    return zeros(x.shape, **_alike(x, dtype, device))  # type: ignore[no-any-return]
+    return zeros(x.shape, **_like_options(x, dtype, device))  # type: ignore[no-any-return]
 
 
-def _alike(x: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
+def _like_options(x: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
     return {
         "dtype": x.dtype if dtype is None else dtype,
         "device": x.device if device is None else device,
@@ -209,7 +214,7 @@ def triu(x: Dense, /, *, k: int) -> Tensor:
     return x.wrap(kernel.triu(x.buffer, k))
 
 
-# Evenly spaced numbers, and grids of them.
+# Evenly spaced numbers, and coordinate grids.
 
 
 @answered
@@ -222,19 +227,19 @@ def arange(
     dtype: Any = None,
     device: Any = None,
 ) -> Any:
-    """start + i · step for all i from 0 that stay before `stop`.
+    """Return the numbers start + i · step, for all i from 0, that are before `stop`.
 
     Args:
-        start, stop, step: numbers; of one number, it is `stop`, and `start` is 0.
-        dtype: element type; otherwise int64 for integers, else float32. Integers are
-            exact, of any size that `dtype` holds; floats are computed in float64 and
-            rounded. How many there are is always exact.
-        device: cpu unless given.
+        start, stop, step: numbers; a single number is `stop`, with `start` 0.
+        dtype: element type; by default int64 for integers, else float32. Integers are
+            exact over the whole range of `dtype`; floats are computed in float64 and
+            rounded. The number of elements is always exact.
+        device: by default cpu.
 
     Raises:
-        OptionError: a bound is no finite number, or the step is 0.
-        CastError: `dtype` does not hold the numbers; integers hold no fractions.
-        ShapeError: more numbers than memory holds.
+        OptionError: a bound is not a finite number, or the step is 0.
+        CastError: `dtype` cannot represent the numbers, such as fractions in integers.
+        ShapeError: the result does not fit into memory.
 
     Example:
         >>> import mdtensor as md
@@ -247,9 +252,10 @@ def arange(
     call = describe("arange", *given, step)
     first, last, width = (_real(value, call) for value in (*given, step))
     if width == 0:
-        raise OptionError("a step of 0 never arrives", "Use another step", call)
+        raise OptionError("step is 0", "Use another step", call)
     is_whole = all(isinstance(value, int) for value in (first, last, width))
     found = element(dtype, DEFAULT_INTEGER if is_whole else DEFAULT_FLOAT)
+    # Fractions, because rounding could add or lose the last element.
     count = max(0, ceil((Fraction(last) - Fraction(first)) / Fraction(width)))
     if is_whole and found.is_integer:
         _check_ends(first, first + max(count - 1, 0) * width, found, call)
@@ -258,7 +264,7 @@ def arange(
         _check_fractions(call, found)
         ends = _float(first, call), _float(width, call)
         made = partial(kernel.float_range, *ends, count, found.storage)
-    return placed(made, found, device, "arange", *given, step)
+    return make_on(made, found, device, "arange", *given, step)
 
 
 @answered
@@ -272,19 +278,19 @@ def linspace(
     device: Any = None,
     endpoint: bool = True,
 ) -> Any:
-    """`num` numbers from `start` to `stop`, evenly spaced; both ends are exact.
+    """Return `num` evenly spaced numbers from `start` to `stop`; both ends are exact.
 
     Args:
         start, stop: numbers, real or complex.
-        num: how many, from 0.
-        dtype: float32, or complex64 for complex ends, unless given. Computed in float64
-            and rounded; of integers, between integers, exactly and rounded down.
-        device: cpu unless given.
-        endpoint: whether `stop` is the last of them.
+        num: the number of elements, from 0.
+        dtype: by default float32, or complex64 for complex ends. Computed in float64
+            and rounded; integers between integers are exact and rounded down.
+        device: by default cpu.
+        endpoint: whether `stop` is the last element.
 
     Raises:
-        OptionError: an end is no finite number, `num` no size.
-        CastError: `dtype` does not hold the numbers.
+        OptionError: an end is not a finite number, or `num` is not a size.
+        CastError: `dtype` cannot represent the numbers.
 
     Example:
         >>> import mdtensor as md
@@ -306,31 +312,31 @@ def linspace(
     if is_complex and not found.is_complex:
         raise CastError(f"{found} represents real numbers", "Use complex64", call)
     made = partial(kernel.linspace, first, last, int(num), parts, found.storage)
-    return placed(made, found, device, "linspace", start, stop, num)
+    return make_on(made, found, device, "linspace", start, stop, num)
 
 
 def _whole_between(
     start: Any, stop: Any, num: int, parts: int, dtype: DType, device: Any
 ) -> Any:
-    """`linspace` rounded down to an integer type, between integers."""
+    """Return `linspace` between integers, rounded down to an integer type."""
     call = describe("linspace", start, stop, num)
     if not (isinstance(start, Integral) and isinstance(stop, Integral)):
         raise CastError(f"{dtype} represents whole numbers", "Use whole bounds", call)
     first, last = int(start), int(stop)
     _check_ends(first, last, dtype, call)
     made = partial(kernel.whole_between, first, last, num, parts, dtype.storage)
-    return placed(made, dtype, device, "linspace", start, stop, num)
+    return make_on(made, dtype, device, "linspace", start, stop, num)
 
 
 def _real(value: Any, call: str) -> Any:
-    """An integer of any size, or a finite float."""
+    """Return an integer of any size, or a finite float."""
     if isinstance(value, Integral):
         return int(value)
     return _float(value, call)
 
 
 def _number(value: Any, call: str) -> Any:
-    """A finite float, or a complex number of two."""
+    """Return a finite float, or a complex number of two finite floats."""
     if isinstance(value, Complex) and not isinstance(value, Real):
         parts = value.real, value.imag
         return complex(*(_float(part, call) for part in parts))
@@ -344,13 +350,15 @@ def _float(value: Any, call: str) -> float:
         found = nan
     if not isfinite(found):
         fix = "Give numbers that float64 holds"
-        raise OptionError("a bound is no finite number", fix, call)
+        raise OptionError("a bound is not a finite number", fix, call)
     return found
 
 
 def _check_fractions(call: str, dtype: DType) -> None:
     if not (dtype.is_floating or dtype.is_complex):
-        raise CastError(f"{dtype} holds no fractions", "Use a floating type", call)
+        raise CastError(
+            f"{dtype} cannot represent fractions", "Use a floating type", call
+        )
 
 
 def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
@@ -361,19 +369,19 @@ def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
 
 @answered
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """The coordinates of a grid: each array along its own axis, repeated along others.
+    """Return coordinate grids: each array along its axis, repeated along the others.
 
     Args:
         arrays: tensors of at most one axis; each keeps its type.
-        indexing: "ij": the i-th array along axis i; "xy": the first two swapped, as
+        indexing: "ij" puts the i-th array along axis i; "xy" swaps the first two, as
             columns and rows of an image.
 
     Returns:
-        As many read-only views, all of one shape.
+        One read-only view for each array, all of the same shape.
 
     Raises:
         ShapeError: an array has more than one axis.
-        OptionError: no such `indexing`.
+        OptionError: `indexing` is neither "xy" nor "ij".
 
     Example:
         >>> import mdtensor as md

@@ -214,7 +214,7 @@ FILTERS = md.ones((2, 2, 1, 1))
         (
             lambda: md.arange("a"),
             (
-                "arange(int, str, int): a bound is no finite number. "
+                "arange(int, str, int): a bound is not a finite number. "
                 "Give numbers that float64 holds."
             ),
         ),
