@@ -289,7 +289,7 @@ UFUNCS = {add: np.add, sub: np.subtract, mul: np.multiply, pow: np.power}
 
 
 def on_host(function: Callable[[Case], Any]) -> Callable[[Case], Any]:
-    """Restrict an audit to results on the host."""
+    """Return an audit that skips results on other devices."""
 
     def run(case: Case) -> Iterator[Lost | Headroom]:
         if case.result.device is cpu:

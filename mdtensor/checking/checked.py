@@ -35,6 +35,8 @@ class Checked(ContextDecorator):
 
     def __enter__(self) -> Log:
         log = Log()
+        # Audits cost nothing outside of blocks: calls are wrapped only while one is
+        # open.
         switch(_audit_method, 1)
         _LOGS.set((*_LOGS.get(), (log, self)))
         return log
@@ -166,6 +168,7 @@ def _raise_if_lost(name: str, arguments: Any, result: Any, found: list[Any]) -> 
 
 def _place() -> str:
     """Return `file.py:line` of the nearest caller outside mdtensor."""
+    # Skip this function and the wrapper that called it.
     frame = sys._getframe(2)
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back

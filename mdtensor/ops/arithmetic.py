@@ -112,8 +112,8 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
     count = kernel.negatives(b) if result.dtype.is_integer else 0
     if count:
         raise DataError(
-            f"{count} of {b.size} exponents are negative, and {result.dtype} holds no "
-            "fractions",
+            f"{count} of {b.size} exponents are negative, and {result.dtype} cannot "
+            "represent fractions",
             "Use astype(x, float32) on one operand",
             describe("pow", x1, x2),
         )

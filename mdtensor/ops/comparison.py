@@ -61,6 +61,7 @@ def not_equal(x1: Operand, x2: Operand, /) -> BoolTensor:
     return _compare(not_equal, np.not_equal, x1, x2)
 
 
+# Complex numbers are not ordered, so these methods take `Real`.
 @method(less, fast_path=_fast_path(less, np.less))
 def less(x1: Real, x2: Real, /) -> BoolTensor:
     return _compare(less, np.less, x1, x2)

@@ -64,6 +64,7 @@ def _call(x: Tensor, dtype: DType) -> str:
 
 def _cast(x: Tensor, dtype: DType, casting: str) -> Any:
     values, storage = x.buffer, dtype.storage
+    # Exact casts need no check of their values.
     if x.dtype is dtype or kernel.is_exact(values.dtype, storage):
         return kernel.nearest(values, storage)
     if x.dtype.is_complex and not dtype.is_complex:
@@ -144,7 +145,7 @@ def asarray(
         CastError: a value does not fit `dtype`; nothing is rounded silently except
             Python floats to the nearest element.
         ShapeError: a sequence is ragged.
-        PromotionError: the types in a sequence have no common type.
+        PromotionError: the types in a sequence do not have a common type.
         OptionError: `copy` is False, but the memory cannot be shared.
 
     Example:
@@ -165,6 +166,7 @@ def asarray(
         else _cast_array(source, wanted)
     )
     made = made if device is None else to(made, find_device(device))
+    # Any conversion or move has made a new buffer by now.
     if copy is False and made is not source:
         call = f"asarray({type(obj).__name__})"
         raise OptionError("its memory cannot be shared", "Use copy=None", call)
@@ -229,6 +231,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 def _import_dlpack(x: Any) -> Tensor:
     call = f"from_dlpack({type(x).__name__})"
+    # A class also has the attribute __dlpack__, but is not an array.
     if isinstance(x, type):
         raise ProtocolError(
             f"expected an array, got the class {x.__name__}", "Pass an instance", call

@@ -307,6 +307,7 @@ def linspace(
     if dtype is not None and dtypes.dtype(dtype).is_integer:
         return _whole_between(start, stop, int(num), parts, dtypes.dtype(dtype), device)
     is_complex = isinstance(first, complex) or isinstance(last, complex)
+    # Without dtype= the ends decide between a real and a complex result.
     found = element(dtype, DEFAULT_COMPLEX if is_complex else DEFAULT_FLOAT)
     _check_fractions(call, found)
     if is_complex and not found.is_complex:
@@ -400,6 +401,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
             "an array has more than one axis", "Use broadcast_arrays", call
         )
     axes = list(range(len(arrays)))
+    # Images have rows first, but x runs along columns.
     if indexing == "xy":
         axes[:2] = axes[:2][::-1]
     lines = [

@@ -98,6 +98,7 @@ def elementwise(
     def declaration(*_: Any, **__: Any) -> Any: ...
 
     _dress(declaration, function, [*operands, out])
+    # Callers may pass the operands by name, in contrast to built-in operations.
     declaration.is_named = True  # type: ignore[attr-defined]
     operation = generic(declaration, deduce=_rule(chosen))
 
@@ -217,6 +218,7 @@ def _elements(name: str, x: Any, target: Any) -> Any:
     if not isinstance(x, Tensor):
         return number(x)
     found = operand(name, x)
+    # broadcast_to would make a read-only view without need.
     if found.array.shape == target.shape:
         return found
     return found._replace(array=np.broadcast_to(found.array, target.shape))

@@ -88,6 +88,7 @@ def _along_axis(operation: Any, x: Tensor, n: Any, axis: int, norm: str) -> Tens
 
 def _along_axes(operation: Any, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
     result: type[Tensor] = deduced(operation, x, s=s, axes=axes, norm=norm).type
+    # irfftn takes half of a spectrum, so its last size is not the input's.
     sizes, order = lengths(x.shape, s, axes, is_half=operation is irfftn)
     name = operation.__name__
     return result.wrap(kernel.along_axes(name, x.buffer, sizes, order, norm))

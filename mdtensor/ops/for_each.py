@@ -169,6 +169,7 @@ def _run(
 ) -> None:
     if not _is_count(count):
         raise ShapeError("count is not a size", "Give an integer from 0 on")
+    # The coordinate `Uniform` of a table stands for the name "uniform".
     if isinstance(scheduling, type):
         scheduling = scheduling.__name__.lower()
     choice(scheduling, "scheduling", tuple(threads.PIECES))
@@ -183,6 +184,7 @@ def _run(
 
 
 def _is_count(value: Any) -> bool:
+    # True is an Integral, but as a count it is a mistake.
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     return is_integer and 0 <= value < 2**63
 
@@ -190,6 +192,7 @@ def _is_count(value: Any) -> bool:
 @cache
 def kernel() -> ModuleType:
     """Return the module of compiled loops, or the oracle if compilation is off."""
+    # Imported on use, because numba takes long to import.
     from mdtensor.kernels.cpu import isa
 
     if isa.IS_JIT_DISABLED:
@@ -212,6 +215,7 @@ def plain_function(
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, FunctionType):
         raise OptionError(f"{type(function).__name__} is not a Python function", fix)
+    # Numba compiles generators, but nobody would advance them.
     if isgeneratorfunction(plain) or iscoroutinefunction(plain):
         raise OptionError(f"{plain.__name__} is a generator or coroutine", fix)
     return plain

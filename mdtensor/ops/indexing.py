@@ -69,6 +69,7 @@ def _part(x: Tensor, key: Any, alike: frozenset[type]) -> Any:
 def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
     given = from_numpy(value) if _is_numpy(value) else value
     on_host("setitem", x, given)
+    # Only basic indices give views; writing into a copy would be lost.
     view = _part(x, key, _BASIC)
     if view is None and is_weak(given) and _fill(x, key, given):
         return x
@@ -79,6 +80,7 @@ def setitem(x: Dense, /, *, key: Any, value: Any) -> Tensor:
         if view is None:
             _check_ranges(x, indices)
 
+    # Equal type and shape cannot fail a check, so the common case skips it.
     is_alike = type(given) is type(x) and view is not None
     if not (is_alike and given.shape == view.shape):
         checked("setitem", (x, given), check)

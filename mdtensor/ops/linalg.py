@@ -145,6 +145,7 @@ def diagonal(x: Dense, /, *, offset: int) -> Tensor:
 @method(trace)
 def trace(x: NumericTensor, /, *, offset: int, dtype: Any) -> Tensor:
     result: type[Tensor] = deduced(trace, x, offset=offset, dtype=dtype).type
+    # Cast first, so that trace equals the sum of the diagonal.
     numbers = cast_first(x, result.dtype).diagonal(offset, -2, -1)
     axes, storage = (numbers.ndim - 1,), result.dtype.storage
     return result.wrap(reduction.sum_(numbers, axes, False, storage))

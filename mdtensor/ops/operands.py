@@ -84,6 +84,7 @@ def on_host(name: str, *arguments: Any) -> None:
     Raises:
         DeviceError: a tensor is on another device.
     """
+    # The usual case returns here without building an error.
     for x in arguments:
         if isinstance(x, Tensor) and x.device is not cpu:
             return _raise_device_error(name, arguments)
@@ -236,6 +237,7 @@ def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
 def joint_numbers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
     """Convert as `joint` does, if the promoted type is a type of numbers."""
     a, b, result = joint(operation, x1, x2)
+    # Of all dense types only bool is not a type of numbers.
     if result is BoolTensor:
         checked(operation.__name__, (x1, x2), partial(check_number, result.dtype))
     return a, b, result
@@ -276,6 +278,8 @@ def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
         a_shape, b_shape = getattr(x1, "shape", ()), getattr(x2, "shape", ())
         if a_shape != b_shape:
             broadcast_shapes(a_shape, b_shape)
+        # The general path: it raises the exact error, or converts what the fast one
+        # cannot.
         tensor, dtype = one_tensor(x1, x2), result_type(x1, x2)
         a, b = number(x1, dtype), number(x2, dtype)
         return a, b, tensor.with_dtype(dtype)
@@ -411,6 +415,7 @@ def fast_path(
     """
 
     def choose(kind: type[Tensor], *others: type[Tensor]) -> Any:
+        # Mixed types need promotion, so they take the general path.
         if any(other is not kind for other in others):
             return None
         compute = partial(general, operation, ufunc)
@@ -460,6 +465,7 @@ def _narrow(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
         a, b = x1.buffer, x2.buffer
         if a.shape != b.shape:
             return general(x1, x2)
+        # The constructor would convert; the buffer already has the right type.
         result = new(kind)
         result.buffer = float16.binary(ufunc, a, b)
         return result

@@ -62,6 +62,7 @@ def cast_first(x: Tensor, dtype: DType) -> Any:
     Raises:
         CastError: an element is outside the range of `dtype`, as in `astype`.
     """
+    # Each element is checked and truncated as in `astype`, instead of the result.
     loses_fractions = dtype.is_integer and x.dtype.is_floating
     return astype(x, dtype).buffer if loses_fractions else x.buffer
 

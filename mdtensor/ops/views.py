@@ -33,6 +33,7 @@ class View:
 
     def __init__(self, tensor: Tensor, operand: Operand) -> None:
         self.tensor, self.operand = tensor, operand
+        # The oracle's views check indices, as compiled code does.
         self._elements = oracle.View(operand)
 
     @property

@@ -86,6 +86,7 @@ class SafeTensors(Mapping[str, Tensor]):
 
     def __init__(self, source: Path | bytes | Bytes) -> None:
         self._place = str(source) if isinstance(source, Path) else ""
+        # Tensors stay valid after closing; only new reads are an error.
         self._is_open = True
         with self._name_file():
             if isinstance(source, Path):
@@ -416,7 +417,7 @@ def _texts(metadata: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _package() -> Any:
-    """Import the package on use, so that mdtensor works without it.
+    """Return the imported package `safetensors`, which mdtensor itself does not need.
 
     Raises:
         StorageError: the package is not installed.

@@ -47,6 +47,7 @@ def split_tensor(name: str, x: Any) -> tuple[dict[str, Array], Note | None]:
         raise StorageError(
             f"{shown(name)} is a {type(x).__name__}, not a tensor", "Use asarray(x)"
         )
+    # A silent move from a device could be slow, so the caller decides.
     if x.device is not cpu:
         raise StorageError(
             f"{shown(name)} is on {x.device}", "Move it with to(cpu)", describe("", x)
@@ -135,6 +136,7 @@ def join_tensor(name: str, note: Note | None, array: Callable[[str], Array]) -> 
         return _dense(name, array(name))
     parts = {ending: array(name + ending) for ending in note["parts"]}
     try:
+        # Errors of `from_parts` do not know the name of the tensor.
         return _find_type(note["type"]).from_parts(parts, note["facts"])
     except StorageError as error:
         raise StorageError(f"{shown(name)}: {error.problem}", error.fix) from None

@@ -140,6 +140,7 @@ def by_kind(
         is_known = any(_holds(wide, kinds) and least == r for wide, r in accepted)
         if least and not is_known and not set(found) <= known:
             accepted.append((kinds, least))
+    # Type checkers take the first overload that fits, so narrow kinds come first.
     accepted.reverse()
     for kinds, least in sorted(accepted, key=lambda pair: _rank(pair[0])):
         at = dict(zip(several, kinds, strict=True))

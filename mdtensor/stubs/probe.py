@@ -125,6 +125,7 @@ class Probe:
             selection = self.operation.select(*given)
         except DispatchError:
             return None
+        # A copy, because a success reorders the list.
         for tried in list(self._fits):
             try:
                 found = selection.deduce(*_specs(types, values, tried), **self.options)
@@ -162,6 +163,7 @@ def spec(leaf: Any, shape: tuple[int, ...]) -> TensorSpec:
 def grid_of(leaf: Any) -> Any:
     """Return a sample grid for tensors of this type, or None."""
     found = typing.get_type_hints(leaf).get("qparams")
+    # The scale does not matter: only the types of the result are read.
     return found and found(1.0, dtype=leaf.dtype)
 
 

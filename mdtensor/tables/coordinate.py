@@ -26,6 +26,7 @@ from mdtensor.device import Device
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, RegistrationError
 
+# Kinds are numbered as they are declared, which orders the axes of spaces.
 _ranks = itertools.count()
 _lock = threading.RLock()
 
@@ -63,6 +64,7 @@ class CoordinateType(type):
         kind = cls.kind
         try:
             found = kind.members.get(kind.key(value))
+        # Every object may come in here, so a wrong one is simply not found.
         except TypeError:  # not hashable
             return None
         if found is None and kind.of is not None:
@@ -128,6 +130,7 @@ class Coordinate(metaclass=CoordinateType):
         **rest: Any,
     ) -> None:
         _check_class(cls, values, of, rest)
+        # A direct subclass starts a new kind with its own coordinates.
         if cls.__base__ is Coordinate:
             cls.kind, cls.rank, cls.of = cls, next(_ranks), of
             cls.members, cls.declared = {}, []
@@ -218,12 +221,13 @@ def _member(kind: CoordinateType, value: Any, base: CoordinateType) -> Coordinat
 
 
 def _reduce_coordinate(cls: CoordinateType) -> Any:
-    """Pickle by name, or by kind and value where the module does not have the name."""
+    """Return what pickle needs: the name, or kind and value for `Kind[value]`."""
     if cls.__name__.endswith("]"):
         return operator.getitem, (cls.kind, cls.value)
     return cls.__qualname__
 
 
+# Pickle knows functions for a metaclass only through copyreg.
 copyreg.pickle(CoordinateType, _reduce_coordinate)
 
 

@@ -192,6 +192,7 @@ class Axes:
             return given
         each = (kind.find(given) for kind in self.kinds)
         found = [coordinate for coordinate in each if coordinate is not None]
+        # A value may belong to several kinds, which the caller must then name.
         if len(found) == 1:
             return found[0]
         if not found:

@@ -40,6 +40,7 @@ def build(
             "Give what @generic declared, or a function whose first parameter is a tag"
         )
         raise RegistrationError(f"{op.__name__} is not an operation", fix)
+    # A plain callable runs at every point; an operation selects a method for each.
     operation = getattr(op, "operation", None)
     if operation is None:
         _check_takes_a_tag(op)
@@ -264,6 +265,8 @@ class DispatchTable:
             return self._found[coordinates]
         except (KeyError, TypeError):
             found = self._handles.get(self._point(coordinates))
+        # Cached by the arguments as given, so a repeated call skips the search for a
+        # point.
         self._found[coordinates] = found
         return found
 
@@ -320,6 +323,7 @@ class DispatchTable:
 def _parts(coverage: Any) -> list[Any]:
     """Return the tags and spaces of a coverage as a list."""
     is_one = isinstance(coverage, (TagType, Axes, str))
+    # A str is iterable, but its characters are not parts of a coverage.
     if is_one or not isinstance(coverage, Iterable):
         return [coverage]
     return list(coverage)

@@ -42,6 +42,8 @@ class TagType(type):
     def __subclasscheck__(cls, other: type) -> bool:
         if not isinstance(other, TagType):
             return False
+        # A tag is below another one if it has something at or below each of its
+        # coordinates.
         mine = other.coordinates
         return all(any(issubclass(c, want) for c in mine) for want in cls.coordinates)
 
@@ -146,6 +148,7 @@ def tag_of(coordinates: Iterable[Any]) -> TagType:
     if not given:
         raise RegistrationError("a tag has at least one coordinate", "Use Tag for any")
     _require_coordinates(given)
+    # A set, so that the order of coordinates makes no difference.
     key = frozenset(given)
     if key not in _TAGS:
         # setdefault keeps the first class if two threads make the same tag.
@@ -158,6 +161,7 @@ def _new_tag(given: tuple[CoordinateType, ...]) -> TagType:
     name = f"Tag[{', '.join(c.__name__ for c in ordered)}]"
     body = {"__slots__": (), "__module__": _owner(ordered), "coordinates": ordered}
     new: Any = TagType(name, (Tag,), body)
+    # `Tag.__new__` returns this instance, so equal tags are identical.
     new._only = object.__new__(new)
     found: TagType = new
     return found

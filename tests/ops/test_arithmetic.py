@@ -199,8 +199,8 @@ REFUSED = {
     ),
     "remainder(Int8Tensor[3], int): 1 of 1 divisors are 0. Mask them first, or use "
     "astype(x, float32) on one operand.": lambda x: x % 0,
-    "pow(Int8Tensor[3], Int8Tensor[3]): 1 of 3 exponents are negative, and int8 holds "
-    "no fractions. Use astype(x, float32) on one operand.": lambda x: x**x,
+    "pow(Int8Tensor[3], Int8Tensor[3]): 1 of 3 exponents are negative, and int8 cannot "
+    "represent fractions. Use astype(x, float32) on one operand.": lambda x: x**x,
     "pow(BoolTensor[1], bool): bool is not a number type. "
     "Use astype(x, int8) on one operand.": lambda _: md.asarray([True]) ** True,
     "floor_divide(Int8Tensor[3], int): int8 represents -128 to 127; cannot represent "
