@@ -250,7 +250,7 @@ def audit(*operations: Any, result: type[Tensor] = Tensor) -> Callable[[Audit], 
         >>> @audit(truncated_half)
         ... def odd(case):
         ...     (x,) = case.arguments
-        ...     yield Lost("rounded", sum(value % 2 for value in x.tolist()))
+        ...     yield Lost("rounded", len([v for v in x.tolist() if v % 2]))
         >>> with md.checked() as log:
         ...     _ = truncated_half(md.Int8Tensor([2, 3]))
         >>> log.lost
