@@ -187,7 +187,7 @@ def clip(x: RealTensor, /, *, min: Any, max: Any) -> Tensor:
     return x.wrap(kernel.clip(x.buffer, low, high))
 
 
-def _is_safe(low: Any, high: Any, kind: Any) -> bool:
+def _is_safe(low: Any, high: Any, kind: type[Tensor]) -> bool:
     """Return whether the limits are ordered numbers that need no further check."""
     plain = type(low) in (int, float) and type(high) in (int, float)
     return plain and kind in PLAIN_FLOATS and -EXACT < low <= high < EXACT

@@ -1,5 +1,6 @@
 """Comparison, logical and bitwise methods for dense tensors on the host."""
 
+from collections.abc import Callable
 from typing import Any, Union
 
 import numpy as np
@@ -41,13 +42,15 @@ from mdtensor.tensor import Tensor
 from mdtensor.types import BoolTensor, IntegerTensor, LogicalTensor
 
 
-def _compare(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
+def _compare(
+    operation: Callable[..., Any], ufunc: np.ufunc, x1: Any, x2: Any
+) -> BoolTensor:
     return BoolTensor.wrap(
         kernel.compare(ufunc, *comparison_buffers(operation, x1, x2))
     )
 
 
-def _fast_path(operation: Any, ufunc: np.ufunc) -> Any:
+def _fast_path(operation: Callable[..., Any], ufunc: np.ufunc) -> Any:
     return fast_path(_compare, operation, ufunc, BoolTensor)
 
 
@@ -145,12 +148,14 @@ def bitwise_right_shift(x1: Whole, x2: Whole, /) -> Tensor:
     return _shift(bitwise_right_shift, np.right_shift, x1, x2)
 
 
-def _bitwise(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
+def _bitwise(
+    operation: Callable[..., Any], ufunc_: np.ufunc, x1: Any, x2: Any
+) -> Tensor:
     a, b, result = joint_bits(operation, x1, x2)
     return result.wrap(ufunc.binary(ufunc_, a, b, result.dtype.storage))
 
 
-def _shift(operation: Any, ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
+def _shift(operation: Callable[..., Any], ufunc_: np.ufunc, x1: Any, x2: Any) -> Tensor:
     # NumPy defines shifts by any count from 0, in contrast to C.
     a, b, result = joint_bits(operation, x1, x2)
     count = arithmetic_kernel.negatives(b)

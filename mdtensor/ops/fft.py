@@ -1,5 +1,6 @@
 """Methods of Fourier transforms for dense tensors on the host, and frequencies."""
 
+from collections.abc import Callable
 from typing import Any
 
 from mdtensor import dtypes
@@ -81,12 +82,16 @@ def irfftn(x: ComplexTensor, /, *, s: Any, axes: Any, norm: str) -> Tensor:
     return _along_axes(irfftn, x, s, axes, norm)
 
 
-def _along_axis(operation: Any, x: Tensor, n: Any, axis: int, norm: str) -> Tensor:
+def _along_axis(
+    operation: Callable[..., Any], x: Tensor, n: Any, axis: int, norm: str
+) -> Tensor:
     result: type[Tensor] = deduced(operation, x, n=n, axis=axis, norm=norm).type
     return result.wrap(kernel.along_axis(operation.__name__, x.buffer, n, axis, norm))
 
 
-def _along_axes(operation: Any, x: Tensor, s: Any, axes: Any, norm: str) -> Tensor:
+def _along_axes(
+    operation: Callable[..., Any], x: Tensor, s: Any, axes: Any, norm: str
+) -> Tensor:
     result: type[Tensor] = deduced(operation, x, s=s, axes=axes, norm=norm).type
     # irfftn takes half of a spectrum, so its last size is not the input's.
     sizes, order = lengths(x.shape, s, axes, is_half=operation is irfftn)

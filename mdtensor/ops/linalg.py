@@ -1,6 +1,6 @@
 """Methods of linear algebra and matrix decompositions for dense host tensors."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from numbers import Real
 from typing import Any
@@ -45,7 +45,7 @@ from mdtensor.types import NumericTensor
 
 @contextmanager
 def lapack_errors(
-    problem: str, fix: str, operation: Any, *arguments: Any
+    problem: str, fix: str, operation: Callable[..., Any], *arguments: Any
 ) -> Iterator[None]:
     """Turn a failure of LAPACK into an error with `problem` and `fix`.
 
@@ -59,7 +59,9 @@ def lapack_errors(
         raise LinAlgError(problem, fix, call) from None
 
 
-def convergence_errors(operation: Any, *arguments: Any) -> AbstractContextManager[None]:
+def convergence_errors(
+    operation: Callable[..., Any], *arguments: Any
+) -> AbstractContextManager[None]:
     """Turn a failed iteration into an error, which only NaN and infinities cause."""
     problem, fix = "the iteration does not converge", "Replace NaN and infinities first"
     return lapack_errors(problem, fix, operation, *arguments)
@@ -208,7 +210,7 @@ def matrix_rank(x: Inexact, /, *, rtol: Any) -> Tensor:
         return result.wrap(kernel.matrix_rank(x.buffer, tolerance))
 
 
-def _tolerance(operation: Any, x: Tensor, rtol: Any) -> Any:
+def _tolerance(operation: Callable[..., Any], x: Tensor, rtol: Any) -> Any:
     on_host(operation.__name__, x, rtol)
     is_number = isinstance(rtol, Real)
     return number(rtol, "rtol") if is_number else getattr(rtol, "buffer", None)

@@ -148,7 +148,9 @@ def _deduce(operation: Any, arguments: Any, options: dict[str, Any]) -> Any:
     )
 
 
-def _refuse_names(operation: Any, arguments: Any, options: dict[str, Any]) -> None:
+def _refuse_names(
+    operation: Callable[..., Any], arguments: Any, options: dict[str, Any]
+) -> None:
     """Raise if a size is a name instead of a number, which only `infer` accepts."""
     for name, value in options.items():
         parts = value if isinstance(value, (tuple, list)) else (value,)
@@ -172,7 +174,9 @@ def _cache_key(value: Any) -> Any:
     return value
 
 
-def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
+def unary(
+    operation: Callable[..., Any], ufunc: Callable[..., Any], x: Tensor
+) -> Tensor:
     """Return `ufunc(x)` as a tensor of the type of x.
 
     Raises:
@@ -183,7 +187,9 @@ def unary(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
     return x.wrap(kernel.unary(ufunc, x.buffer))
 
 
-def predicate(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
+def predicate(
+    operation: Callable[..., Any], ufunc: Callable[..., Any], x: Tensor
+) -> Tensor:
     """Return `ufunc(x)` as a tensor of bools.
 
     Raises:
@@ -193,7 +199,7 @@ def predicate(operation: Any, ufunc: Any, x: Tensor) -> Tensor:
     return x.with_dtype(dtypes.bool_).wrap(kernel.predicate(ufunc, x.buffer))
 
 
-def binary(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
+def binary(operation: Callable[..., Any], ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     """Return `ufunc(x1, x2)` as a tensor of the promoted type of numbers.
 
     Raises:
@@ -225,7 +231,9 @@ def _is_short(kind: type[Tensor], a: Any, b: Any) -> bool:
     return is_same and a.size < LARGE and b.size < LARGE
 
 
-def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
+def binary_inexact(
+    operation: Callable[..., Any], ufunc: np.ufunc, x1: Any, x2: Any
+) -> Tensor:
     """Compute as `binary` does, if the promoted type is floating or complex."""
     # mypy thinks that the classes, as their instances, do not have a hash.
     result = _host_leaf(current(), type(x1), type(x2))  # type: ignore[arg-type]
@@ -234,7 +242,9 @@ def binary_inexact(operation: Any, ufunc: np.ufunc, x1: Any, x2: Any) -> Tensor:
     return binary(operation, ufunc, x1, x2)
 
 
-def joint_numbers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+def joint_numbers(
+    operation: Callable[..., Any], x1: Any, x2: Any
+) -> tuple[Any, Any, type[Tensor]]:
     """Convert as `joint` does, if the promoted type is a type of numbers."""
     a, b, result = joint(operation, x1, x2)
     # Of all dense types only bool is not a type of numbers.
@@ -243,21 +253,27 @@ def joint_numbers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tens
     return a, b, result
 
 
-def joint_bits(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+def joint_bits(
+    operation: Callable[..., Any], x1: Any, x2: Any
+) -> tuple[Any, Any, type[Tensor]]:
     """Convert as `joint` does, if the promoted type is bool or an integer."""
     a, b, result = joint(operation, x1, x2)
     checked(operation.__name__, (x1, x2), partial(check_bits, result.dtype))
     return a, b, result
 
 
-def joint_inexact(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+def joint_inexact(
+    operation: Callable[..., Any], x1: Any, x2: Any
+) -> tuple[Any, Any, type[Tensor]]:
     """Convert as `joint` does, if the promoted type is floating or complex."""
     a, b, result = joint(operation, x1, x2)
     checked(operation.__name__, (x1, x2), partial(check_fractions, result.dtype))
     return a, b, result
 
 
-def joint(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any, type[Tensor]]:
+def joint(
+    operation: Callable[..., Any], x1: Any, x2: Any
+) -> tuple[Any, Any, type[Tensor]]:
     """Return the buffers of two operands and the concrete type of their promotion.
 
     The buffers broadcast. A Python scalar becomes a 0-d array of the promoted type.
@@ -334,7 +350,7 @@ def number(operand: Any, dtype: DType) -> Any:
     return element(value, dtype.storage)
 
 
-def exact_buffers(operation: Any, *operands: Any) -> list[Any]:
+def exact_buffers(operation: Callable[..., Any], *operands: Any) -> list[Any]:
     """Return the buffers for an exact comparison; Python numbers are promoted.
 
     Raises:
@@ -350,7 +366,9 @@ def exact_buffers(operation: Any, *operands: Any) -> list[Any]:
     return checked(operation.__name__, operands, rule)
 
 
-def comparison_buffers(operation: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
+def comparison_buffers(
+    operation: Callable[..., Any], x1: Any, x2: Any
+) -> tuple[Any, Any]:
     """Return the buffers of two operands to compare; round a float to the other type.
 
     An integer scalar is not rounded, against floats up to 64 bits.
@@ -406,7 +424,10 @@ def _comparison_integer(value: int, other: DType) -> Any:
 # Host tensors of one type skip promotion, since that took longer than adding small
 # arrays (decision 0007).
 def fast_path(
-    general: Any, operation: Any, ufunc: np.ufunc, result: type[Tensor] | None = None
+    general: Callable[..., Any],
+    operation: Callable[..., Any],
+    ufunc: np.ufunc,
+    result: type[Tensor] | None = None,
 ) -> Callable[..., Any]:
     """Return the `fast_path=` of a method that is `general(operation, ufunc, ...)`.
 
@@ -428,7 +449,9 @@ def fast_path(
     return choose
 
 
-def _single(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
+def _single(
+    general: Callable[..., Any], ufunc: np.ufunc, kind: Any
+) -> Callable[..., Any]:
     def run(x: Any, /) -> Any:
         if (a := x.buffer).size >= LARGE:
             return general(x)
@@ -444,7 +467,9 @@ def _single(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
     return run
 
 
-def _pair(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
+def _pair(
+    general: Callable[..., Any], ufunc: np.ufunc, kind: Any
+) -> Callable[..., Any]:
     def run(x1: Any, x2: Any, /) -> Any:
         if (a := x1.buffer).size >= LARGE:
             return general(x1, x2)
@@ -460,7 +485,9 @@ def _pair(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
     return run
 
 
-def _narrow(general: Any, ufunc: np.ufunc, kind: Any) -> Callable[..., Any]:
+def _narrow(
+    general: Callable[..., Any], ufunc: np.ufunc, kind: Any
+) -> Callable[..., Any]:
     def run(x1: Any, x2: Any, /) -> Any:
         a, b = x1.buffer, x2.buffer
         if a.shape != b.shape:

@@ -42,7 +42,7 @@ def prod(x: Dense, /, *, axis: Any, dtype: Any, keepdims: bool) -> Tensor:
 
 
 def _accumulate(
-    operation: Any,
+    operation: Callable[..., Any],
     accumulate: Callable[..., Any],
     x: Tensor,
     axis: Any,
@@ -93,7 +93,11 @@ def any(x: Dense, /, *, axis: Any, keepdims: bool) -> Tensor:
 
 
 def _reduce(
-    operation: Any, reduce: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool
+    operation: Callable[..., Any],
+    reduce: Callable[..., Any],
+    x: Tensor,
+    axis: Any,
+    keepdims: bool,
 ) -> Tensor:
     result: type[Tensor] = deduced(operation, x, axis=axis, keepdims=keepdims).type
     return result.wrap(reduce(x.buffer, normalize_axes(axis, x.ndim), keepdims))
@@ -139,7 +143,7 @@ def cumulative_prod(
 
 
 def _running(
-    operation: Any,
+    operation: Callable[..., Any],
     ufunc: np.ufunc,
     x: Tensor,
     axis: int | None,

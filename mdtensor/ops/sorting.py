@@ -67,7 +67,7 @@ def argmin(x: RealTensor, /, *, axis: int | None, keepdims: bool) -> Tensor:
 
 
 def _find(
-    operation: Any,
+    operation: Callable[..., Any],
     find: Callable[..., Any],
     x: Tensor,
     axis: int | None,
