@@ -1,10 +1,10 @@
-"""Is the table of methods sound, what runs for these types, and why.
+"""Diagnostics: check the methods of functions, and explain which method runs.
 
-    report = analyze()                        # every hazard, with the header that mends
-    print(explain(add, Int8Tensor, int))      # what runs, and why nothing else does
+    report = analyze()                    # every hazard, with the method that mends it
+    print(explain(add, Int8Tensor, int))  # which method runs, and why no other does
 
-The arrows inside: hints <- source <- spelling, universe, contracts <- table <- resolve
-<- study <- finding <- rule <- rules <- report <- questions, covering, freezing.
+The imports inside go one way: hints <- source <- universe <- table <- fixes <- study,
+finding <- rule <- rules <- report <- explain, freeze.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What runs for these types, and why; what there is, and what is missing."""
+"""Questions about the methods of a function: `explain`, `which`, `suggest` and others.
+
+The answers are data that prints as text. `coverage` and `plan` answer for all calls of
+a function instead of for one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
 
-from mdtensor.diagnose.finding import MethodInfo, counted, kind_at, witnessed
+from mdtensor.diagnose.finding import MethodInfo, kind_at, quantity, type_names
 from mdtensor.diagnose.fixes import (
     Meets,
     deciders,
@@ -16,20 +20,18 @@ from mdtensor.diagnose.fixes import (
     deciding,
     header,
     spellings,
-    undecided,
+    tied_groups,
 )
 from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, short, type_name
 from mdtensor.diagnose.report import study_of
 from mdtensor.diagnose.source import Registered, Source, source, sources
 from mdtensor.diagnose.table import Answer, Table, tabulate
-from mdtensor.diagnose.universe import Universe, check_class, universe_of
+from mdtensor.diagnose.universe import Universe, require_class, universe_of
 from mdtensor.dispatch.introspect import which as which_runs
 from mdtensor.errors import DispatchError
 from mdtensor.spec.spec import TensorSpec
 
-# Answers to questions about one call: data that prints as text of any width.
-
-#: Columns of a text.
+#: Columns of a printed explanation.
 WIDTH = 100
 
 
@@ -39,9 +41,9 @@ class Row:
 
     Args:
         method: the method.
-        rank: 1 for the one that runs, or for those that tie; more for the others that
-            fit; 0 for those that do not.
-        reason: why it is where it is.
+        rank: 1 for the method that runs, or for methods that tie; more for the other
+            methods that fit; 0 for methods that do not fit.
+        reason: why it has this rank.
     """
 
     method: MethodInfo
@@ -51,18 +53,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call runs, and why.
+    """The method that a call runs, and why.
 
     Args:
-        function: the name, with its module.
-        types: of the arguments.
+        function: the name of the function with its module.
+        types: the types of the arguments.
         winner: the method that runs, if one does.
-        tied: those that fit equally well, if none runs because of that.
-        reason: in a few words.
-        rows: every method, those that fit first.
-        facts: (name, text) for what runs, of an operation of ours: the place of the
-            function, promotion, casts, kernel with instruction set and device, or why
-            the call is refused; see `md.which`.
+        tied: the methods that fit equally well, if the call is ambiguous.
+        reason: the reason in a few words.
+        rows: every method; the methods that fit come first.
+        facts: (name, text) pairs from `md.which`, for operations of mdtensor: the place
+            of the function that runs, promotion, casts, kernel with ISA and device, or
+            why the call raises.
     """
 
     function: str
@@ -80,10 +82,10 @@ class Explanation:
         if self.winner:
             lines.append(f"  why: {self.reason}, of {len(self.rows)} in all")
         lines += [f"  {name}: {text}" for name, text in self.facts]
-        return "\n".join(_fitted([*lines, *self._listed()]))
+        return "\n".join(_wrap_lines([*lines, *self._method_lines()]))
 
-    def _listed(self) -> list[str]:
-        """Return a line for each method, in columns where these fit."""
+    def _method_lines(self) -> list[str]:
+        """Return a line for each method, in columns if these fit the width."""
         names = [row.method.signature for row in self.rows]
         places = [row.method.location for row in self.rows]
         wide, far = max(map(len, names), default=0), max(map(len, places), default=0)
@@ -96,7 +98,7 @@ class Explanation:
         ]
 
 
-def _fitted(lines: Iterable[str]) -> Iterable[str]:
+def _wrap_lines(lines: Iterable[str]) -> Iterable[str]:
     """Yield lines of at most `WIDTH` columns."""
     for line in lines:
         if len(line) <= WIDTH:
@@ -110,12 +112,12 @@ def _fitted(lines: Iterable[str]) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What makes a call work.
+    """A method that makes a call work.
 
     Args:
-        call: the call, by its types.
+        call: the call with the types of its arguments.
         problem: `ambiguous`, `missing`, or `works`.
-        header: of the method to write; with it the call works, which was tried.
+        header: the `def` line of the method to write, which was tried.
     """
 
     call: str
@@ -128,14 +130,14 @@ class Suggestion:
         return f"{self.call}: {self.problem}. Define\n  {self.header}"
 
 
-def called(function: str, types: Iterable[type]) -> str:
-    """`add(Int8Tensor, int)`."""
+def call_text(function: str, types: Iterable[type]) -> str:
+    """Return a call as text: `add(Int8Tensor, int)`."""
     return f"{function}({', '.join(map(type_name, types))})"
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call, by the types of its arguments, with all that is known about it."""
+    """One call by the types of its arguments, with the methods that take it."""
 
     found: Source
     types: tuple[type, ...]
@@ -146,39 +148,39 @@ class Call:
 
     @property
     def text(self) -> str:
-        """`add(Int8Tensor, int)`."""
-        return called(self.found.short, self.types)
+        """Return the call as text: `add(Int8Tensor, int)`."""
+        return call_text(self.found.short, self.types)
 
     @property
-    def miscounted(self) -> str:
-        """What is wrong with the number of arguments; empty where it fits."""
+    def arity_problem(self) -> str:
+        """Return the problem with the number of arguments; empty if it fits."""
         if not self.found.is_operation or self.found.sequence:
             return ""
         wanted = len(self.found.call.operation.dispatched)
         fits = len(self.types) == wanted
-        return "" if fits else f"the operation takes {counted(wanted, 'argument')}"
+        return "" if fits else f"the operation takes {quantity(wanted, 'argument')}"
 
     @property
     def tied(self) -> tuple[Registered, ...]:
-        """The methods that fit, and that no other is below."""
+        """Return the methods that fit and have no other method below them."""
         if self.answer is None:
             return ()
         return tuple(self.table.methods[m] for m in self.answer.tied)
 
     @property
     def winner(self) -> Registered | None:
-        """The method that runs."""
+        """Return the method that runs, or None."""
         if self.answer is None or self.answer.winner < 0:
             return None
         return self.table.methods[self.answer.winner]
 
 
 def call(function: Any, arguments: Iterable[Any]) -> Call:
-    """What a call would do.
+    """Resolve a call without making it.
 
     Args:
-        function: an operation or a function of plum.
-        arguments: types, or values of which only the types count.
+        function: an operation or a plum function.
+        arguments: types, or values whose types count.
     """
     found = source(function)
     given = [_type(x) for x in arguments]
@@ -186,9 +188,9 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     order = Order(kind for method in found.methods for kind in spellings(method))
     universe = Universe.of(types)
     table = tabulate(found.methods, len(types), order, universe)
-    asked = Call(found, types, order, table, 0, None)
-    mask = 0 if asked.miscounted else table.mask(types)
-    return replace(asked, mask=mask, answer=table.answer(mask) if mask else None)
+    this = Call(found, types, order, table, 0, None)
+    mask = 0 if this.arity_problem else table.mask(types)
+    return replace(this, mask=mask, answer=table.answer(mask) if mask else None)
 
 
 def _type(argument: Any) -> type:
@@ -199,7 +201,7 @@ def _type(argument: Any) -> type:
 
 
 def _defaults(found: Source, given: int) -> Iterator[type]:
-    """The types of what a declaration gives for arguments that are left out."""
+    """Yield the types of the defaults of omitted dispatched arguments."""
     if found.is_operation and not found.sequence:
         operation = found.call.operation
         for name in operation.dispatched[given:]:
@@ -212,8 +214,8 @@ def which(function: Any, /, *arguments: Any) -> MethodInfo:
     """Return the method that a call runs; `md.which` says more about operations.
 
     Args:
-        function: an operation or a function of plum.
-        arguments: types, or values of which only the types count.
+        function: an operation or a plum function.
+        arguments: types, or values whose types count.
 
     Raises:
         OptionError: `function` is neither.
@@ -226,23 +228,23 @@ def which(function: Any, /, *arguments: Any) -> MethodInfo:
 
     Source: Julia, `@which`.
     """
-    asked = call(function, arguments)
-    if asked.winner is None:
-        missing = asked.miscounted or "no method"
-        problem = "more than one method fits" if asked.tied else missing
-        raise DispatchError(problem, "See diagnose.explain", asked.text)
-    return MethodInfo.of(asked.winner)
+    this = call(function, arguments)
+    if this.winner is None:
+        missing = this.arity_problem or "no method"
+        problem = "more than one method fits" if this.tied else missing
+        raise DispatchError(problem, "See diagnose.explain", this.text)
+    return MethodInfo.of(this.winner)
 
 
 def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
     """Explain what a call runs, and why no other method does.
 
-    For an operation of ours it says what `md.which` finds, with every other method.
+    For an operation it has the facts of `md.which`, and a line for every method.
 
     Args:
-        function: an operation or a function of plum.
+        function: an operation or a plum function.
         arguments: types, values or specs, in any mix.
-        options: of an operation, as the call takes them.
+        options: keyword options of the operation, as the call takes them.
 
     Returns:
         The explanation; it prints in at most 100 columns.
@@ -257,70 +259,71 @@ def explain(function: Any, /, *arguments: Any, **options: Any) -> Explanation:
 
     Source: PyTorch, `dumpComputedTable`.
     """
-    asked = call(function, arguments)
-    rows = [_row(asked, method) for method in asked.found.methods]
+    this = call(function, arguments)
+    rows = [_row(this, method) for method in this.found.methods]
     rows.sort(key=lambda row: (not row.rank, row.rank, row.method.signature))
-    winner = None if asked.winner is None else MethodInfo.of(asked.winner)
-    tied = () if winner else tuple(map(MethodInfo.of, asked.tied))
-    names = tuple(map(type_name, asked.types))
+    winner = None if this.winner is None else MethodInfo.of(this.winner)
+    tied = () if winner else tuple(map(MethodInfo.of, this.tied))
+    names = tuple(map(type_name, this.types))
     facts = _facts(function, arguments, options) if winner else ()
     return Explanation(
-        asked.found.name, names, winner, tied, _reason(asked), tuple(rows), facts
+        this.found.name, names, winner, tied, _reason(this), tuple(rows), facts
     )
 
 
 def _facts(
     function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[str, str], ...]:
-    """Return what `which` finds out about a call; nothing for functions of plum."""
+    """Return the facts of `which` about a call; none for plum functions."""
     if not hasattr(function, "operation"):
         return ()
     try:
         found = which_runs(function, *arguments, **options)
-    except DispatchError:  # the declaration rules out what the methods would take
+    # The declaration of an operation may exclude types that its methods take.
+    except DispatchError:
         return ()
     return ("runs", found.place), *found.facts()
 
 
-def _reason(asked: Call) -> str:
-    fitting = asked.mask.bit_count()
-    if asked.winner is None:
-        equally = f"{len(asked.tied)} methods fit equally well"
-        return equally if fitting else asked.miscounted or "no method fits"
-    if len(asked.tied) > 1:
-        return f"precedence {asked.winner.precedence}, of {len(asked.tied)} that tie"
+def _reason(this: Call) -> str:
+    fitting = this.mask.bit_count()
+    if this.winner is None:
+        equally = f"{len(this.tied)} methods fit equally well"
+        return equally if fitting else this.arity_problem or "no method fits"
+    if len(this.tied) > 1:
+        return f"precedence {this.winner.precedence}, of {len(this.tied)} that tie"
     if fitting == 1:
         return "the only method that fits"
     exact = all(
-        kind_at(asked.winner, at) == hint(cls) for at, cls in enumerate(asked.types)
+        kind_at(this.winner, at) == hint(cls) for at, cls in enumerate(this.types)
     )
     word = "exact" if exact else "most specific"
     return f"{word}, of {fitting} methods that fit"
 
 
-def _row(asked: Call, method: Registered) -> Row:
-    """The place of one method, and why it is not the first."""
-    shown = MethodInfo.of(method)
-    listed = list(asked.table.methods)
+def _row(this: Call, method: Registered) -> Row:
+    """Return the rank of one method, and the reason for it."""
+    facts = MethodInfo.of(method)
+    listed = list(this.table.methods)
     at = listed.index(method) if method in listed else -1
     if at < 0:
-        return Row(shown, 0, f"takes {_count(method)}")
-    if not asked.mask >> at & 1:
-        return Row(shown, 0, _misfit(asked, method))
-    if method is asked.winner:
-        return Row(shown, 1, "chosen")
-    if method in asked.tied:
-        return Row(shown, 1 if asked.winner is None else 2, _tie(asked, method))
-    behind = [m for m in bits(asked.mask) if listed[m] not in asked.tied]
-    below = asked.winner or asked.tied[0]
-    rank = behind.index(at) + 1 + min(len(asked.tied), 2)
-    return Row(shown, rank, _wider(asked, below, method))
+        return Row(facts, 0, f"takes {_count(method)}")
+    if not this.mask >> at & 1:
+        return Row(facts, 0, _misfit(this, method))
+    if method is this.winner:
+        return Row(facts, 1, "chosen")
+    if method in this.tied:
+        return Row(facts, 1 if this.winner is None else 2, _tie(this, method))
+    behind = [m for m in bits(this.mask) if listed[m] not in this.tied]
+    below = this.winner or this.tied[0]
+    rank = behind.index(at) + 1 + min(len(this.tied), 2)
+    return Row(facts, rank, _wider(this, below, method))
 
 
 def _count(method: Registered) -> str:
     if method.has_varargs:
         return f"{len(method.types)} or more arguments"
-    return counted(len(method.types), "argument")
+    return quantity(len(method.types), "argument")
 
 
 def _name(method: Registered, at: int) -> str:
@@ -328,27 +331,27 @@ def _name(method: Registered, at: int) -> str:
     return names[min(at, len(names) - 1)] if names else f"argument {at + 1}"
 
 
-def _misfit(asked: Call, method: Registered) -> str:
+def _misfit(this: Call, method: Registered) -> str:
     problems = []
-    for at, cls in enumerate(asked.types):
+    for at, cls in enumerate(this.types):
         kind = kind_at(method, at)
-        if not asked.order.below(hint(cls), Hint(kind.members)):
+        if not this.order.below(hint(cls), Hint(kind.members)):
             problems.append(
-                f"{_name(method, at)}: {type_name(cls)} is no {short(kind)}"
+                f"{_name(method, at)}: {type_name(cls)} is not {short(kind)}"
             )
-    return "; ".join(problems) or asked.miscounted
+    return "; ".join(problems) or this.arity_problem
 
 
-def _tie(asked: Call, method: Registered) -> str:
-    if asked.winner is not None:
-        winner = asked.winner.precedence
+def _tie(this: Call, method: Registered) -> str:
+    if this.winner is not None:
+        winner = this.winner.precedence
         return f"precedence {method.precedence} is lower than {winner}"
     return "no method is below all that fit"
 
 
-def _wider(asked: Call, narrow: Registered, wide: Registered) -> str:
+def _wider(this: Call, narrow: Registered, wide: Registered) -> str:
     problems = []
-    for at in range(len(asked.types)):
+    for at in range(len(this.types)):
         a, b = kind_at(narrow, at), kind_at(wide, at)
         if a != b:
             problems.append(f"{_name(wide, at)}: {short(b)} is wider than {short(a)}")
@@ -356,14 +359,14 @@ def _wider(asked: Call, narrow: Registered, wide: Registered) -> str:
 
 
 def suggest(function: Any, /, *arguments: Any) -> Suggestion:
-    """The method after which a call works, tried before it is told.
+    """Suggest a method that makes a call work; the method was tried.
 
     Args:
-        function: an operation or a function of plum.
-        arguments: types, or values of which only the types count.
+        function: an operation or a plum function.
+        arguments: types, or values whose types count.
 
     Returns:
-        The header; it is empty for a call that works, and where none can be written.
+        The header. It is empty if the call works, or if no method can mend it.
 
     Raises:
         OptionError: `function` is neither.
@@ -375,32 +378,32 @@ def suggest(function: Any, /, *arguments: Any) -> Suggestion:
 
     Source: Julia, `showerror_ambiguous`.
     """
-    asked = call(function, arguments)
-    if asked.winner is not None:
-        return Suggestion(asked.text, "works", "")
-    if asked.miscounted:
-        return Suggestion(asked.text, asked.miscounted, "")
-    problem = "ambiguous" if asked.tied else "missing"
-    known = universe_of([asked.found])
-    universe = Universe.of([*known.types, *asked.types])
-    new = _new(asked, universe)
-    if new is None or not decides(new, asked.found.methods, asked.types):
-        return Suggestion(asked.text, problem, "")
-    return Suggestion(asked.text, problem, header(new, asked.found))
+    this = call(function, arguments)
+    if this.winner is not None:
+        return Suggestion(this.text, "works", "")
+    if this.arity_problem:
+        return Suggestion(this.text, this.arity_problem, "")
+    problem = "ambiguous" if this.tied else "missing"
+    known = universe_of([this.found])
+    universe = Universe.of([*known.types, *this.types])
+    new = _new(this, universe)
+    if new is None or not decides(new, this.found.methods, this.types):
+        return Suggestion(this.text, problem, "")
+    return Suggestion(this.text, problem, header(new, this.found))
 
 
-def _new(asked: Call, universe: Universe) -> Registered | None:
-    if asked.tied:
-        return deciding(asked.tied, len(asked.types), Meets(universe))
-    like = next((m.implementation for m in asked.found.methods), asked.found.call)
-    return Registered(asked.found.short, like, asked.types)
+def _new(this: Call, universe: Universe) -> Registered | None:
+    if this.tied:
+        return deciding(this.tied, len(this.types), Meets(universe))
+    like = next((m.implementation for m in this.found.methods), this.found.call)
+    return Registered(this.found.short, like, this.types)
 
 
 def methods(function: Any, /) -> tuple[MethodInfo, ...]:
-    """All methods of a function, the most specific first.
+    """Return all methods of a function, the most specific first.
 
     Args:
-        function: an operation or a function of plum.
+        function: an operation or a plum function.
 
     Raises:
         OptionError: `function` is neither.
@@ -425,15 +428,15 @@ def methods(function: Any, /) -> tuple[MethodInfo, ...]:
 def methods_with(
     cls: type, /, functions: Any = None, *, supertypes: bool = True
 ) -> tuple[MethodInfo, ...]:
-    """The methods that take an argument of a type.
+    """Return the methods that take an argument of a type.
 
     Args:
         cls: the type.
-        functions: as of `analyze`; all operations if it is left out.
-        supertypes: also those that take it because they take a wider type.
+        functions: functions as in `analyze`; all operations if you omit it.
+        supertypes: whether to include methods for a wider type.
 
     Raises:
-        OptionError: `cls` is no class.
+        OptionError: `cls` is not a class.
 
     Example:
         >>> import mdtensor as md
@@ -443,7 +446,7 @@ def methods_with(
 
     Source: Julia, `methodswith`.
     """
-    check_class(cls)
+    require_class(cls)
     found = [
         MethodInfo.of(method)
         for each in sources(functions)
@@ -459,17 +462,14 @@ def _takes(kind: Hint, cls: type, supertypes: bool) -> bool:
     return cls in kind.members and not kind.top
 
 
-# Which method answers how many of the calls that can be made.
-
-
 @dataclass(frozen=True)
 class Share:
-    """The calls that one method answers.
+    """The calls that run one method.
 
     Args:
         method: the method.
-        count: how many tuples of types.
-        witness: one of them, which can be made on this host if any can.
+        count: the number of type tuples.
+        witness: one of these tuples, available on this machine if possible.
     """
 
     method: MethodInfo
@@ -479,14 +479,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The calls of a function by what answers them.
+    """The calls of a function, divided by the method that they run.
 
     Args:
-        function: its name, with its module.
-        total: how many tuples of types there are.
-        shares: of each method, the largest first; a dead one has count 0.
-        ambiguous: how many tuples several methods fit equally well.
-        missing: how many no method fits.
+        function: the name of the function with its module.
+        total: the number of type tuples.
+        shares: the share of each method, the largest first; a dead method has count 0.
+        ambiguous: the number of tuples that several methods fit equally well.
+        missing: the number of tuples that no method fits.
     """
 
     function: str
@@ -507,11 +507,11 @@ class Coverage:
 
 
 def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Coverage:
-    """How many tuples of concrete types each method answers.
+    """Count the tuples of concrete types that run each method.
 
     Args:
-        function: an operation or a function of plum.
-        universe: the concrete types, as of `analyze`.
+        function: an operation or a plum function.
+        universe: the concrete types, as in `analyze`.
 
     Raises:
         OptionError: `function` is neither.
@@ -546,7 +546,7 @@ def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Covera
             count, witness = won[method]
             won[method] = count + cells.count, witness or cells.witness
     shares = [
-        Share(MethodInfo.of(method), count, witnessed(witness))
+        Share(MethodInfo.of(method), count, type_names(witness))
         for method, (count, witness) in won.items()
     ]
     shares.sort(key=lambda share: (-share.count, share.method.signature))
@@ -559,17 +559,17 @@ def coverage(function: Any, /, universe: Iterable[type] | None = None) -> Covera
 def plan(
     functions: Any = None, /, universe: Iterable[type] | None = None
 ) -> dict[str, tuple[str, ...]]:
-    """The methods after which no call is ambiguous, for each function that has such.
+    """Return, for each ambiguous function, methods that resolve all its ambiguities.
 
-    None of them is superfluous, and all of them were tried: the tables were made anew
+    Each method is necessary, and all were tried: the dispatch tables were made again
     with them.
 
     Args:
-        functions: as of `analyze`.
-        universe: the concrete types, as of `analyze`.
+        functions: functions as in `analyze`.
+        universe: the concrete types, as in `analyze`.
 
     Returns:
-        Headers by function. They are empty where no header can be written.
+        Headers by function; no headers if no method can resolve the ambiguities.
 
     Example:
         >>> import mdtensor as md
@@ -581,7 +581,7 @@ def plan(
     study = study_of(functions, universe)
     found: dict[str, tuple[str, ...]] = {}
     for each, table in study.each_table():
-        if undecided(table):
+        if tied_groups(table):
             added = deciders(each.methods, table.arity, study.universe)
             headers = sorted(header(method, each) for method in added)
             found[each.name] = (*found.get(each.name, ()), *headers)

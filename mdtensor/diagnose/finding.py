@@ -1,10 +1,10 @@
-"""What the checker has to say: data, sorted and the same on every machine."""
+"""Findings of the checker: data, sorted and the same on every machine."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,17 @@ LEVELS = ("error", "warning", "info")
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """A method and where it stands.
+    """A method and its place in the source.
 
     Args:
-        function: its name.
+        function: the name of its function.
         signature: `add(x1: RealTensor, x2: RealTensor)`; long unions are cut short.
-        types: of each dispatched parameter, in full.
-        file: `package/file.py`, without the folders of this machine.
-        line: where it begins.
-        module: where it was defined.
-        distribution: what was installed to have it.
-        precedence: what breaks a tie.
+        types: the type of each dispatched parameter, in full.
+        file: `package/file.py`, which is the same on every machine.
+        line: the first line of the method.
+        module: the module that defines it.
+        distribution: the installed distribution that the module belongs to.
+        precedence: the number that breaks a tie.
     """
 
     function: str
@@ -40,7 +40,7 @@ class MethodInfo:
 
     @classmethod
     def of(cls, method: Registered) -> MethodInfo:
-        """Of what was registered."""
+        """Describe a registered method."""
         return cls(
             method.function,
             method.text,
@@ -54,7 +54,7 @@ class MethodInfo:
 
     @property
     def location(self) -> str:
-        """`package/file.py:line`."""
+        """Return `package/file.py:line`."""
         return f"{self.file}:{self.line}"
 
     def __str__(self) -> str:
@@ -66,10 +66,10 @@ class Relation:
     """How the methods of a finding compare in one argument.
 
     Args:
-        argument: its name.
-        types: what each method takes there.
-        relation: of the first method to the second: `narrower`, `wider`, `same`,
-            `incomparable`.
+        argument: the name of the argument.
+        types: the type that each method takes there.
+        relation: how the first method compares with the second: `narrower`, `wider`,
+            `same` or `incomparable`.
     """
 
     argument: str
@@ -79,23 +79,23 @@ class Relation:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with the methods of a function.
+    """One problem with the methods of a function.
 
     Args:
-        rule: `MDT001`; see `rule("MDT001")`.
+        rule: the id of the rule, `MDT001`; see `rule("MDT001")`.
         level: `error`, `warning` or `info`.
-        function: which function, with its module.
-        message: what is wrong, in one line.
-        methods: those concerned.
-        relations: how they compare, argument by argument.
-        witness: types of arguments for which it happens, which can be made on this
-            host if any can.
-        count: for how many tuples of types it happens.
-        total: how many there are.
+        function: the name of the function with its module.
+        message: the problem in one line.
+        methods: the methods concerned.
+        relations: how the methods compare, argument by argument.
+        witness: argument types of one call with the problem, available on this machine
+            if possible.
+        count: the number of type tuples with the problem.
+        total: the number of all type tuples.
         reach: `host`, `backend:<name>` or `latent`.
-        fix: the source that mends it, tried; or what to do.
-        distribution: what was installed to have the later method.
-        notes: what else there is to know.
+        fix: source that mends it and that was tried, or an instruction.
+        distribution: the distribution of the method that was registered last.
+        notes: further facts, a line each.
     """
 
     rule: str
@@ -114,30 +114,28 @@ class Finding:
 
     @property
     def fingerprint(self) -> str:
-        """The same when lines move; another when a signature changes.
-
-        Findings without methods are told apart by what they say.
-        """
+        """Return an id that survives moved lines, and changes with a signature."""
         parts = [self.rule, self.function]
         parts += sorted(f"{', '.join(m.types)} {m.precedence}" for m in self.methods)
+        # Without methods only the message tells two findings apart.
         if not self.methods:
             parts.append(self.message)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What findings are sorted by."""
-        shown = tuple(m.signature for m in self.methods)
-        return self.rule, self.function, shown, self.message, self.witness
+        """Return the key that findings are sorted by."""
+        signatures = tuple(m.signature for m in self.methods)
+        return self.rule, self.function, signatures, self.message, self.witness
 
     def __str__(self) -> str:
         lines = [f"{self.level}[{self.rule}]: {self.message}"]
         lines += [f"  --> {method}" for method in self.methods]
         lines += [f"   | {_relation(relation)}" for relation in self.relations]
         if self.total:
-            shown = f"{self.count} of {self.total} type tuples"
+            share = f"{self.count} of {self.total} type tuples"
             first = f", first ({', '.join(self.witness)})" if self.witness else ""
-            lines.append(f"   = for {shown}{first}; reachable: {self.reach}")
+            lines.append(f"   = for {share}{first}; reachable: {self.reach}")
         lines += [f"   = {note}" for note in self.notes]
         lines += [f"   = fix: {line}" for line in self.fix.splitlines()[:1]]
         lines += [f"          {line}" for line in self.fix.splitlines()[1:]]
@@ -147,42 +145,44 @@ class Finding:
 def _relation(relation: Relation) -> str:
     first, second, *others = relation.types
     if others or relation.relation == "incomparable":
-        shown = f"{', '.join(relation.types)}, side by side"
+        text = f"{', '.join(relation.types)}, side by side"
     elif relation.relation == "same":
-        shown = first
+        text = first
     else:
-        shown = f"{first} is {relation.relation} than {second}"
-    return f"{relation.argument}: {shown}"
+        text = f"{first} is {relation.relation} than {second}"
+    return f"{relation.argument}: {text}"
 
 
-def counted(count: int, thing: str) -> str:
-    """`1 method`, `2 methods`.
+def quantity(count: int, thing: str) -> str:
+    """Return a number with its noun: `1 method`, `2 methods`.
 
     Example:
-        >>> counted(1, "type"), counted(0, "type")
+        >>> quantity(1, "type"), quantity(0, "type")
         ('1 type', '0 types')
     """
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def leveled(findings: Iterable[Finding]) -> list[str]:
-    """How many findings there are of each level: `1 error`, `2 warnings`, `3 info`."""
+def level_counts(findings: Iterable[Finding]) -> list[str]:
+    """Count the findings of each level: `1 error`, `2 warnings`, `3 info`."""
     counts = Counter(finding.level for finding in findings)
     found = [(level, counts[level]) for level in LEVELS if counts[level]]
     return [
-        f"{n} {level}" if level == "info" else counted(n, level) for level, n in found
+        f"{n} {level}" if level == "info" else quantity(n, level) for level, n in found
     ]
 
 
 def relations(
-    methods: tuple[Registered, ...], arity: int, compare: Any
+    methods: tuple[Registered, ...],
+    arity: int,
+    compare: Callable[[Hint, Hint], str],
 ) -> tuple[Relation, ...]:
-    """How methods compare in each argument of a call with `arity` arguments.
+    """Compare methods in each argument of a call with `arity` arguments.
 
     Args:
-        methods: two or more; the word is about the first two.
+        methods: two or more methods; the relation is about the first two.
         arity: the number of arguments.
-        compare: gives the word for two annotations.
+        compare: a function that returns the relation of two hints.
     """
     found = []
     for at in range(arity):
@@ -195,10 +195,10 @@ def relations(
 
 
 def kind_at(method: Registered, at: int) -> Hint:
-    """What a method takes at a place, those of `*arguments` included."""
+    """Return the hint of a method at a position, also within `*arguments`."""
     return method.hints[min(at, len(method.hints) - 1)]
 
 
-def witnessed(types: tuple[type, ...]) -> tuple[str, ...]:
-    """The names of types."""
+def type_names(types: tuple[type, ...]) -> tuple[str, ...]:
+    """Return the names of types."""
     return tuple(map(type_name, types))

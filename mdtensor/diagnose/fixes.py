@@ -1,9 +1,12 @@
-"""Methods that are missing where several tie: found, and tried before they are told.
+"""Methods that resolve ambiguities: found, and tried before they are proposed.
 
-Where methods tie, the one that decides takes at each place what all of them take: their
-meet. Of two classes that is the narrower one; of classes side by side it is every known
-class that derives from both. A method at the meet wins wherever the others tied, but it
-may tie with a fourth one elsewhere, so a plan adds methods until nothing ties any more.
+The method that decides a tie takes, in each argument, the meet of the tied types. The
+meet of two classes is the narrower one. If neither derives from the other, it is every
+known class that derives from both. Such a method wins wherever the others tied, but it
+may tie with yet another method elsewhere. A plan therefore adds methods until no call
+is ambiguous.
+
+`Scope` writes the proposed methods with the names of the module that they belong to.
 """
 
 from __future__ import annotations
@@ -21,27 +24,33 @@ from typing import Any
 
 import plum
 
-from mdtensor.diagnose.hints import Hint, Order, bits, derives, hint, reduced, type_name
+from mdtensor.diagnose.hints import (
+    Hint,
+    Order,
+    bits,
+    derives,
+    drop_narrower,
+    hint,
+    type_name,
+)
 from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.table import Table, tabulate
 from mdtensor.diagnose.universe import Universe
 from mdtensor.dispatch.call import TARGET
 from mdtensor.dispatch.operation import method
 
-# How the module of a method reaches a class: what is proposed can be pasted there.
-
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """The names of a module.
+    """The names that source in a module can use.
 
     Args:
-        names: what each stands for.
+        names: the value of each name.
 
     Example:
         >>> import collections.abc
         >>> scope = Scope({"c": collections, "Own": Scope})
-        >>> tuple(map(scope.spelled, (collections.abc.Sized, Scope, int)))
+        >>> tuple(map(scope.spelling, (collections.abc.Sized, Scope, int)))
         ('c.abc.Sized', 'Own', 'int')
     """
 
@@ -49,92 +58,94 @@ class Scope:
 
     @classmethod
     def of(cls, implementation: Callable[..., Any]) -> Scope:
-        """Of the module that a function was written in."""
+        """Return the scope of the module that defines a function."""
         return cls(getattr(inspect.unwrap(implementation), "__globals__", {}))
 
-    def spelled(self, cls: type) -> str:
-        """A class as it is written here, or after the import that it wants."""
+    def spelling(self, cls: type) -> str:
+        """Return how to write a class here, if need be after `imports`."""
         if cls is type(None):
             return "None"
-        found = self._reached(cls, cls.__module__, cls.__qualname__.split("."))
+        found = self._name_of(cls, cls.__module__, cls.__qualname__.split("."))
         return found or (cls.__qualname__ if _is_importable(cls) else type_name(cls))
 
     def annotation(self, kind: Hint) -> str:
-        """A hint: `typing.Union`, since plum mistakes some `A | B` for others."""
+        """Return how to write a hint here."""
         if kind.top:
-            return self._of_typing("Any")
+            return self._typing_name("Any")
         if kind.exotic is not None:
             return str(kind)
-        members = ", ".join(map(self.spelled, kind.members))
+        members = ", ".join(map(self.spelling, kind.members))
         if len(kind.members) == 1:
             return members
-        return f"{self._of_typing('Union')}[{members}]"
+        # plum mistakes some `A | B` for other unions, so this writes `typing.Union`.
+        return f"{self._typing_name('Union')}[{members}]"
 
     def imports(self, kinds: Iterable[Hint]) -> list[str]:
-        """The imports that `annotation` wants for some hints."""
+        """Return the imports that the annotations of some hints need."""
         found: dict[str, set[str]] = {}
         for kind in kinds:
-            for module, name in self._wanted(kind):
+            for module, name in self._imports_for(kind):
                 found.setdefault(module, set()).add(name)
         return [
             f"from {module} import {', '.join(sorted(names))}"
             for module, names in sorted(found.items())
         ]
 
-    def _wanted(self, kind: Hint) -> Iterator[tuple[str, str]]:
+    def _imports_for(self, kind: Hint) -> Iterator[tuple[str, str]]:
         if kind.exotic is not None:
             return
         name = "Any" if kind.top else "Union" if len(kind.members) > 1 else ""
-        if name and not self._reached(getattr(typing, name), "typing", [name]):
+        if name and not self._name_of(getattr(typing, name), "typing", [name]):
             yield "typing", name
         for cls in () if kind.top else kind.members:
             path = cls.__qualname__.split(".")
-            here = self._reached(cls, cls.__module__, path)
+            here = self._name_of(cls, cls.__module__, path)
             if not here and _is_importable(cls):
                 yield cls.__module__, path[0]
 
-    def _of_typing(self, name: str) -> str:
-        return self._reached(getattr(typing, name), "typing", [name]) or name
+    def _typing_name(self, name: str) -> str:
+        return self._name_of(getattr(typing, name), "typing", [name]) or name
 
     def decorator(self, found: Source) -> str:
-        """What stands above a method of a function."""
+        """Return the decorator line of a method of a function."""
         call = found.call
-        name = self._reached(call, call.__module__, [found.short])
+        name = self._name_of(call, call.__module__, [found.short])
         if found.is_operation:
-            declares = self._reached(method, method.__module__, ["method"])
+            declares = self._name_of(method, method.__module__, ["method"])
             return f"@{declares or 'method'}({name or found.short})"
         for at, value in self.names.items():
             if isinstance(value, plum.Dispatcher) and _holds(value, call):
                 return f"@{at}"
         return f"@{name}.dispatch" if name else "@dispatch"
 
-    def _reached(self, value: Any, module: str, path: list[str]) -> str:
-        """The name of a value here: bound, inside what is bound, or in a module."""
+    def _name_of(self, value: Any, module: str, path: list[str]) -> str:
+        """Return the name of a value here, dotted if need be; empty if it has none."""
         if _follow(self.names, path) is value:
             return ".".join(path)
+        # A builtin needs no import unless the module uses its name for something else.
         bare = len(path) == 1 and path[0] not in self.names
         if bare and getattr(builtins, path[0], None) is value:
             return path[0]
-        other = next((n for n, held in self.names.items() if held is value), "")
+        other = next((n for n, known in self.names.items() if known is value), "")
         return other or next(self._through_modules(value, module, path), "")
 
     def _through_modules(
         self, value: Any, module: str, path: list[str]
     ) -> Iterator[str]:
-        """`np.ndarray`, or `collections.abc.Sized`, with the module it was made in."""
+        """Yield names through imported modules, such as `np.ndarray`."""
         modules = [(n, m) for n, m in self.names.items() if _is_module(m)]
-        for name, held in modules:
-            if _follow(vars(held), path) is value:
+        for name, found in modules:
+            if _follow(vars(found), path) is value:
                 yield ".".join([name, *path])
-        for name, held in modules:
-            inside = module.removeprefix(f"{held.__name__}.")
+        for name, found in modules:
+            inside = module.removeprefix(f"{found.__name__}.")
             way = [*inside.split("."), *path]
-            if inside != module and _follow(vars(held), way) is value:
+            if inside != module and _follow(vars(found), way) is value:
                 yield ".".join([name, *way])
 
 
 def _is_importable(cls: type) -> bool:
-    """Whether its module has it under its name; of None nothing has."""
+    """Return whether an import from its module finds the class by its name."""
     home = sys.modules.get(cls.__module__)
     path = cls.__qualname__.split(".")
     return home is not None and _follow(vars(home), path) is cls
@@ -149,10 +160,11 @@ def _holds(dispatcher: plum.Dispatcher, call: Any) -> bool:
 
 
 def _follow(names: Mapping[str, Any], path: list[str]) -> Any:
-    """What a dotted name stands for; nothing is computed on the way."""
+    """Return the value of a dotted name, or None."""
     value: Any = None
     for at, name in enumerate(path):
         if at:
+            # `vars` instead of `getattr`: a property of the caller's must not run.
             is_open = isinstance(value, type) or _is_module(value)
             names = vars(value) if is_open else {}
         if name not in names:
@@ -161,16 +173,16 @@ def _follow(names: Mapping[str, Any], path: list[str]) -> Any:
     return value
 
 
-#: A plan of more methods than this is no advice.
+#: Most methods of a plan; nobody would write more.
 LONGEST = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Meets:
-    """What annotations have in common, in classes that are known.
+    """The meets of hints: the classes that several annotations share.
 
     Args:
-        universe: the concrete classes; what they derive from is known with them.
+        universe: the concrete classes; their base classes are known as well.
     """
 
     universe: Universe
@@ -181,7 +193,7 @@ class Meets:
         return tuple(found - {object})
 
     def of(self, hints: Iterable[Hint]) -> Hint | None:
-        """The widest hint below all of `hints`; None if they have nothing in common."""
+        """Return the widest hint below all of `hints`, or None if there is none."""
         first, *others = hints
         for other in others:
             found = self._pair(first, other)
@@ -199,7 +211,7 @@ class Meets:
             order = Order(())
             return next((x for x, y in ((a, b), (b, a)) if order.below(x, y)), None)
         found = {c for x in a.members for y in b.members for c in self._classes(x, y)}
-        return Hint(reduced(found)) if found else None
+        return Hint(drop_narrower(found)) if found else None
 
     def _classes(self, a: type, b: type) -> tuple[type, ...]:
         if derives(a, b):
@@ -213,7 +225,7 @@ class Meets:
 
 
 def deciding(tied: Sequence[Registered], arity: int, meets: Meets) -> Registered | None:
-    """The method that decides between the tied ones; None if none can be written."""
+    """Return a method that decides between tied ones, or None if there is none."""
     columns = zip(*(method.at(arity) for method in tied), strict=True)
     found = [meets.of(map(hint, column)) for column in columns]
     if None in found:
@@ -222,34 +234,34 @@ def deciding(tied: Sequence[Registered], arity: int, meets: Meets) -> Registered
     return Registered(tied[0].function, tied[0].implementation, types)
 
 
-def replayed(
+def table_with(
     methods: Sequence[Registered],
     added: Sequence[Registered],
     arity: int,
     universe: Universe,
 ) -> Table:
-    """The table of a function as if `added` were registered too."""
+    """Return the dispatch table of a function with the methods `added`."""
     everything = [*methods, *added]
     order = Order(kind for method in everything for kind in spellings(method))
     return tabulate(everything, arity, order, universe)
 
 
 def spellings(method: Registered) -> tuple[Any, ...]:
-    """All of a method, that of `*arguments` last."""
+    """Return all annotations of a method, `*arguments` last."""
     return (*method.types, method.varargs) if method.has_varargs else method.types
 
 
 def decides(
     new: Registered, fitting: Sequence[Registered], types: tuple[type, ...]
 ) -> bool:
-    """Whether `new` answers a call, once it stands beside the methods that fit it."""
-    table = replayed(fitting, [new], len(types), Universe.of(types))
+    """Return whether a call runs `new` once it joins the methods that fit the call."""
+    table = table_with(fitting, [new], len(types), Universe.of(types))
     answer = table.answer(table.mask(types))
     return answer.winner >= 0 and table.methods[answer.winner] is new
 
 
-def undecided(table: Table) -> list[tuple[Registered, ...]]:
-    """The sets of methods that tie, the one that fails for most calls first."""
+def tied_groups(table: Table) -> list[tuple[Registered, ...]]:
+    """Return the sets of methods that tie, the set with most failing calls first."""
     counts: dict[tuple[int, ...], int] = {}
     for _, cells, answer in table.answers:
         if answer.winner < 0:
@@ -265,20 +277,21 @@ def undecided(table: Table) -> list[tuple[Registered, ...]]:
 def deciders(
     methods: Sequence[Registered], arity: int, universe: Universe
 ) -> list[Registered]:
-    """The methods after which no call with `arity` arguments is ambiguous.
+    """Return methods after which no call with `arity` arguments is ambiguous.
 
-    None of them is superfluous. Empty if no plan was found, or none is needed.
+    Each of them is necessary. The list is empty if no plan exists, or none is needed.
     """
     meets = Meets(universe)
     added: list[Registered] = []
-    while groups := undecided(replayed(methods, added, arity, universe)):
+    while groups := tied_groups(table_with(methods, added, arity, universe)):
         new = _widest(groups[0], arity, meets, methods, added)
         if new is None or len(added) == LONGEST:
             return []
         added.append(new)
-    for extra in list(added):
-        rest = [kept for kept in added if kept is not extra]
-        if not undecided(replayed(methods, rest, arity, universe)):
+    # A later method may decide what an earlier one was added for.
+    for candidate in list(added):
+        rest = [other for other in added if other is not candidate]
+        if not tied_groups(table_with(methods, rest, arity, universe)):
             added = rest
     return added
 
@@ -290,7 +303,7 @@ def _widest(
     methods: Sequence[Registered],
     added: Sequence[Registered],
 ) -> Registered | None:
-    """The deciding method of the pair that has most in common, unless it is there."""
+    """Return the method that decides the pair with most calls, unless it exists."""
     there = {tuple(m.hints) for m in (*methods, *added) if not m.has_varargs}
     pairs = [deciding(pair, arity, meets) for pair in combinations(tied, 2)]
     found = [new for new in pairs if new is not None and new.hints not in there]
@@ -309,12 +322,12 @@ def _text(method: Registered) -> str:
 
 
 def header(method: Registered, found: Source, scope: Scope | None = None) -> str:
-    """The first line of a method, as it is written for its function.
+    """Return the `def` line of a method of a function.
 
     Args:
         method: the method.
         found: its function.
-        scope: where it is written; if it is left out, where its implementation is.
+        scope: the module to write it for; by default the module of its implementation.
 
     Example:
         >>> import mdtensor as md
@@ -324,23 +337,23 @@ def header(method: Registered, found: Source, scope: Scope | None = None) -> str
         'def relu(x: RealTensor, /): ...'
     """
     scope = scope or Scope.of(method.implementation)
-    shown = [
+    parts = [
         f"{name}: {scope.annotation(kind)}"
         for name, kind in zip(method.names, method.hints, strict=True)
     ]
-    if found.is_operation and shown:
-        shown.append("/")
+    if found.is_operation and parts:
+        parts.append("/")
     options = found.call.operation.options if found.is_operation else ()
     spare = TARGET if "out" in options else ()
     wanted = [name for name in options if name not in spare]
     keywords = wanted if found.is_operation else list(map(_keyword, method.keywords))
     if keywords:
-        shown += ["*", *keywords]
-    return f"def {found.short}({', '.join(shown)}): ..."
+        parts += ["*", *keywords]
+    return f"def {found.short}({', '.join(parts)}): ..."
 
 
 def _keyword(parameter: inspect.Parameter) -> str:
-    """A parameter that is given by name; of its default what is short to write."""
+    """Return a keyword-only parameter as source; a long default becomes `...`."""
     default = parameter.default
     if default is inspect.Parameter.empty:
         return parameter.name
@@ -349,7 +362,7 @@ def _keyword(parameter: inspect.Parameter) -> str:
 
 
 def pairs(table: Table) -> set[frozenset[Registered]]:
-    """The methods that tie two by two, as Julia counts them.
+    """Return the pairs of methods that tie, as Julia counts them.
 
     Two methods tie if both fit an ambiguous call, neither is below the other, and no
     method that fits it is below both.

@@ -1,34 +1,34 @@
-"""No method after this point: what was checked stays what runs."""
+"""Frozen functions: after a check they take no more methods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from mdtensor.diagnose.finding import MethodInfo, counted
+from mdtensor.diagnose.finding import MethodInfo, quantity
 from mdtensor.diagnose.report import Report, analyze
 from mdtensor.diagnose.source import Source, sources
 from mdtensor.errors import RegistrationError
 
-#: Functions of plum, which cannot be locked, with the number of their registrations.
+#: Frozen plum functions, which cannot be locked, with their number of registrations.
 _WATCHED: dict[int, tuple[Any, int]] = {}
 
 
 def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
-    """Check some functions, and take no more methods for them.
+    """Check functions, and take no more methods for them.
 
-    From then on registering a method for one of our operations raises. plum's own
-    functions cannot be locked: `late` tells what they got since.
+    After that, registering a method for an operation of mdtensor raises. plum's own
+    functions cannot be locked: `late` returns the methods that they got since.
 
     Args:
-        functions: as of `analyze`; all operations if it is left out.
-        fail_on: the level from which a finding is an error, or `never`.
+        functions: functions as in `analyze`; all operations if you omit it.
+        fail_on: the lowest level of findings that raises, or `never`.
 
     Returns:
-        The report.
+        The report of the check.
 
     Raises:
-        RegistrationError: there are such findings. Nothing is frozen then.
+        RegistrationError: there are findings of that level. Then nothing is frozen.
 
     Example:
         >>> import mdtensor as md
@@ -42,16 +42,16 @@ def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
 
     Source: Clojure, which checks its tables again before it caches; ours.
     """
-    checked = sources(functions)
-    report = analyze([each.call for each in checked])
-    found = () if fail_on == "never" else report.at_least(fail_on)
-    if found:
-        count = counted(len(found), "finding")
+    found = sources(functions)
+    report = analyze([each.call for each in found])
+    failing = () if fail_on == "never" else report.at_least(fail_on)
+    if failing:
+        count = quantity(len(failing), "finding")
         raise RegistrationError(
-            f"{count}, the first is {found[0].rule}: {found[0].message}",
+            f"{count}, the first is {failing[0].rule}: {failing[0].message}",
             "See diagnose.analyze(), or freeze with fail_on='never'",
         )
-    for each in checked:
+    for each in found:
         if each.is_operation:
             each.call.operation.frozen = True
         else:
@@ -60,10 +60,10 @@ def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
 
 
 def thaw(functions: Any = None) -> None:
-    """Take methods again.
+    """Let functions take methods again.
 
     Args:
-        functions: as of `freeze`.
+        functions: functions as in `freeze`.
     """
     for each in sources(functions):
         if each.is_operation:
@@ -73,7 +73,7 @@ def thaw(functions: Any = None) -> None:
 
 
 def late() -> tuple[MethodInfo, ...]:
-    """The methods that frozen functions of plum were given since.
+    """Return the methods that frozen plum functions got since.
 
     Example:
         >>> late()

@@ -1,13 +1,12 @@
 """Annotations as sets of classes, and the order that plum gives them.
 
-A hint is the set of its classes: `Union[A, B]` is {A, B}. One hint is below another if
-each of its classes derives from one of the other's. `Any` is above everything. What
-says more than classes do, such as `list[int]` or `Literal[1]`, is exotic: plum compares
-it, and it matches the instances of the classes it speaks of.
+A hint is a set of classes: `Union[A, B]` is {A, B}. One hint is below another if each
+of its classes derives from a class of the other hint. `Any` is above everything. An
+annotation that says more than its classes do, such as `list[int]` or `Literal[1]`, is
+exotic: plum compares it, and it matches the instances of the classes that it names.
 
-The order of all hints of an analysis is worked out at once, as bitsets: `above[h]` has
-bit g where hint g is h or wider. Derivation is read off the classes' own order of
-resolution, so that ten thousand hints cost ten thousand steps and not their square.
+`Order` compares all hints of an analysis at once, as bitsets: `above[h]` has bit g
+where hint g is h or wider.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 
 import plum
 
-#: A union of more classes is shown by its first ones and their number.
+#: Most classes of a union that are printed; a longer union is cut short.
 SHOWN = 6
 _UNIONS = (typing.Union, types.UnionType)
 
@@ -42,7 +41,7 @@ class Hint:
 
     @property
     def annotation(self) -> Any:
-        """A spelling that plum understands."""
+        """Return an annotation that plum understands."""
         if self.top:
             return Any
         return self.exotic if self.exotic is not None else typing.Union[self.members]
@@ -51,12 +50,12 @@ class Hint:
         if self.top:
             return "Any"
         if self.exotic is not None:
-            return _spelled(self.exotic)
+            return _exotic_text(self.exotic)
         return " | ".join(map(type_name, self.members))
 
 
 def short(kind: Hint) -> str:
-    """A hint as it is shown: a long union by its first classes and how many follow.
+    """Return a hint as text; a long union shows its first classes and counts the rest.
 
     Example:
         >>> short(hint(int | str | None))
@@ -69,7 +68,7 @@ def short(kind: Hint) -> str:
 
 
 def hint(annotation: Any) -> Hint:
-    """The hint of an annotation, however it is spelled.
+    """Return the hint of an annotation, however the annotation is spelled.
 
     Example:
         >>> import typing
@@ -82,7 +81,7 @@ def hint(annotation: Any) -> Hint:
         return Hint((annotation,))
     try:
         return _hint(annotation)
-    except TypeError:  # it has no hash
+    except TypeError:  # the annotation cannot be hashed
         return _hint.__wrapped__(annotation)
 
 
@@ -91,38 +90,40 @@ def _hint(annotation: Any) -> Hint:
     if annotation is Any:
         return Hint((object,), top=True)
     exotic = annotation if _is_exotic(annotation) else None
-    return Hint(reduced(_classes(annotation)), exotic)
+    return Hint(drop_narrower(_classes(annotation)), exotic)
 
 
-def reduced(classes: Iterable[type]) -> tuple[type, ...]:
-    """Without those that derive from another, sorted by name."""
+def drop_narrower(classes: Iterable[type]) -> tuple[type, ...]:
+    """Drop the classes that derive from another one; return the rest by name."""
     found = set(classes)
-    kept = [c for c in found if not any(derives(c, d) for d in found if d is not c)]
-    return tuple(sorted(kept, key=qualified))
+    widest = [c for c in found if not any(derives(c, d) for d in found if d is not c)]
+    return tuple(sorted(widest, key=qualified))
 
 
 def derives(cls: type, parent: type | tuple[type, ...]) -> bool:
-    """As `issubclass`, also of a protocol that must be asked about values."""
+    """Return `issubclass(cls, parent)`, also for classes whose check raises."""
     try:
         return issubclass(cls, parent)
-    except Exception:  # whatever a metaclass raises
+    # A protocol with data members raises TypeError, and a metaclass may raise anything.
+    except Exception:
         parents = parent if isinstance(parent, tuple) else (parent,)
         return any(above in parents for above in cls.__mro__)
 
 
 def qualified(cls: type) -> str:
-    """`module.name`, by which classes are sorted."""
+    """Return `module.name`, the key that classes are sorted by."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def type_name(cls: type) -> str:
-    """The name that a reader knows it by."""
+    """Return the name of a class as a reader writes it; `None` for its type."""
     return "None" if cls is type(None) else cls.__name__
 
 
-def _spelled(annotation: Any) -> str:
+def _exotic_text(annotation: Any) -> str:
     text = repr(annotation)
-    if text.startswith("<"):  # a repr with an address in it
+    # `<object at 0x...>` differs from run to run, and reports must not.
+    if text.startswith("<"):
         return getattr(annotation, "__name__", type(annotation).__name__)
     return text.removeprefix("typing.")
 
@@ -137,7 +138,7 @@ def _is_exotic(annotation: Any) -> bool:
 
 
 def _classes(annotation: Any) -> Iterator[type]:
-    """The classes that an annotation speaks of."""
+    """Yield the classes that an annotation names."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _UNIONS:
         for argument in arguments:
@@ -157,12 +158,13 @@ def _classes(annotation: Any) -> Iterator[type]:
 def _class_of(named: Any) -> type:
     if named is None:
         return type(None)
-    is_class = isinstance(named, type) and named is not Any  # it is one in 3.11
+    # Since Python 3.11 `Any` is a class too.
+    is_class = isinstance(named, type) and named is not Any
     return named if is_class else object
 
 
 class Order:
-    """The order of the hints of one analysis. Hints are told by their number."""
+    """The order of the hints of one analysis; each hint has a number."""
 
     def __init__(self, annotations: Iterable[Any]) -> None:
         self.hints: list[Hint] = []
@@ -176,18 +178,18 @@ class Order:
         self._hits: dict[type, int] = {}
 
     def number(self, annotation: Any) -> int:
-        """Of a hint that was given at the start."""
+        """Return the number of an annotation that the order was made with."""
         return self._numbers[_key(annotation)]
 
     def hits(self, cls: type) -> int:
-        """Bits of the hints that take instances of exactly `cls`."""
+        """Return the bits of the hints that take instances of exactly `cls`."""
         found = self._hits.get(cls)
         if found is None:
             found = self._hits[cls] = self._over(cls, self._taking)
         return found
 
     def below(self, narrow: Hint, wide: Hint) -> bool:
-        """Whether plum would call `narrow` a part of `wide`; any hints."""
+        """Return whether plum takes `narrow` as a part of `wide`; for any two hints."""
         if wide.top or narrow.top:
             return wide.top
         if narrow.exotic is not None or wide.exotic is not None:
@@ -207,7 +209,7 @@ class Order:
             self._numbers[key] = number
 
     def _index(self) -> None:
-        """For each class: which hints take it, and which are nothing but classes."""
+        """Note for each class the hints with it, and those that are only classes."""
         self._taking: dict[type, int] = {}
         self._plain: dict[type, int] = {}
         self._top = self._odd = 0
@@ -223,8 +225,10 @@ class Order:
         self._virtual = [c for c in self._taking if _is_virtual(c)]
 
     def _over(self, cls: type, holding: dict[type, int]) -> int:
-        """Bits of the hints in `holding` that have a class above `cls`."""
+        """Return the bits of the hints in `holding` that have a class above `cls`."""
         found = 0
+        # The MRO lists all parents, so ten thousand hints cost ten thousand steps here;
+        # comparing each hint with each other costs the square.
         for parent in cls.__mro__:
             found |= holding.get(parent, 0)
         for abstract in self._virtual:
@@ -248,7 +252,7 @@ class Order:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The places of the bits that are set, lowest first.
+    """Yield the positions of the bits that are set, lowest first.
 
     Example:
         >>> list(bits(0b10110))
@@ -263,6 +267,7 @@ def bits(mask: int) -> Iterator[int]:
 def _key(annotation: Any) -> Any:
     try:
         hash(annotation)
+    # `Annotated[int, []]` cannot be hashed: then the object itself is the key.
     except TypeError:
         return id(annotation)
     return annotation

@@ -1,4 +1,8 @@
-"""All findings about some functions."""
+"""Reports: all findings about some functions, and baselines of accepted findings.
+
+A baseline is a file of accepted findings. `compare` splits a report into new and known
+findings, and finds entries that can be removed from the file.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mdtensor.diagnose.finding import LEVELS, Finding, counted, leveled
+from mdtensor.diagnose.finding import LEVELS, Finding, level_counts, quantity
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.rules import RULES
 from mdtensor.diagnose.source import is_function, source, sources
@@ -21,13 +25,13 @@ from mdtensor.html import joined, small_table, tag
 
 @dataclass(frozen=True)
 class Report:
-    """What was found: sorted, and the same for every order of registration.
+    """The findings about some functions, the same for every order of registration.
 
     Args:
-        functions: the names of the functions that were looked at.
-        methods: how many methods they have.
-        universe: how many concrete types there are.
-        findings: by rule, function and signature.
+        functions: the names of the functions that were checked.
+        methods: the number of their methods.
+        universe: the number of concrete types.
+        findings: the findings, sorted by rule, function and signature.
     """
 
     functions: tuple[str, ...]
@@ -36,23 +40,25 @@ class Report:
     findings: tuple[Finding, ...]
 
     def of(self, *rules: str) -> tuple[Finding, ...]:
-        """The findings of some rules."""
+        """Return the findings of some rules."""
         return tuple(f for f in self.findings if f.rule in rules)
 
     def at_least(self, level: str) -> tuple[Finding, ...]:
-        """The findings of a level, and of those above it.
+        """Return the findings of a level and of the levels above it.
 
         Raises:
-            OptionError: there is no such level.
+            OptionError: the level is unknown.
         """
         if not isinstance(level, str) or level not in LEVELS:
-            raise OptionError(f"level is {shown(level)}", f"Use {', '.join(LEVELS)}")
+            raise OptionError(
+                f"unknown level {shown(level)}", f"Use {', '.join(LEVELS)}"
+            )
         wanted = LEVELS[: LEVELS.index(level) + 1]
         return tuple(f for f in self.findings if f.level in wanted)
 
     @property
     def summary(self) -> dict[str, int]:
-        """How many findings each rule has."""
+        """Return the number of findings of each rule."""
         return dict(Counter(f.rule for f in self.findings))
 
     def __str__(self) -> str:
@@ -60,22 +66,22 @@ class Report:
 
     @property
     def counts(self) -> str:
-        """What was looked at and how much was found, in one line."""
-        found = ", ".join(leveled(self.findings))
+        """Return one line: the sizes of the check and the number of findings."""
+        found = ", ".join(level_counts(self.findings))
         return f"{self.sizes}: {found or 'nothing found'}"
 
     @property
     def sizes(self) -> str:
-        """What was looked at: `2 functions, 3 methods, 5 types`."""
+        """Return the sizes of the check: `2 functions, 3 methods, 5 types`."""
         sizes = (
-            counted(len(self.functions), "function"),
-            counted(self.methods, "method"),
-            counted(self.universe, "type"),
+            quantity(len(self.functions), "function"),
+            quantity(self.methods, "method"),
+            quantity(self.universe, "type"),
         )
         return ", ".join(sizes)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a row for each finding, those of errors first."""
+        """Return the table that a notebook shows: a row a finding, errors first."""
         order = sorted(self.findings, key=lambda f: LEVELS.index(f.level))
         heads = ["", "rule", "what", "where", "fix"]
         table = small_table(heads, map(_row, order)) if order else ""
@@ -92,20 +98,20 @@ def _row(finding: Finding) -> tuple[object, ...]:
 
 
 def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Report:
-    """Every ambiguity, hole and surprise in the methods of some functions.
+    """Find every ambiguity, hole and surprise in the methods of some functions.
 
-    Exact over the universe: each tuple of its types is answered as plum answers it,
-    without a call.
+    The result is exact over the universe: each tuple of its types is resolved as plum
+    resolves it, without a call.
 
     Args:
-        functions: an operation, a function of plum, a Dispatcher, a module, or several
-            of these; all operations if it is left out.
-        universe: the concrete types that arguments can be of; if it is left out, the
-            Python scalars, None, all our leaves where our operations are concerned,
-            and what has instances among the classes in the signatures.
+        functions: an operation, a plum function, a Dispatcher, a module, or several of
+            these; all operations if you omit it.
+        universe: the concrete types that arguments can have. By default these are the
+            Python scalars, None, all concrete tensor types if an operation is among the
+            functions, and the classes in the signatures that have instances.
 
     Returns:
-        The report. Printed, it is the findings and one line of counts.
+        The report. It prints as the findings and one line of counts.
 
     Raises:
         OptionError: `functions` holds something else.
@@ -141,9 +147,9 @@ def analyze(functions: Any = None, universe: Iterable[type] | None = None) -> Re
 
 
 def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> Study:
-    """What `analyze` looks at."""
+    """Return the study that `analyze` checks."""
     if is_function(functions) and is_function(universe):
-        _one_list(functions, universe)
+        _refuse_second_function(functions, universe)
     found = sources(functions)
     promises = contracts_of([source.call for source in found])
     promised = [kind for promise in promises for kind in promise.types]
@@ -151,25 +157,25 @@ def study_of(functions: Any = None, universe: Iterable[type] | None = None) -> S
     return Study(found, known, promises)
 
 
-def _one_list(first: Any, second: Any) -> NoReturn:
-    """Refuse a function where the universe is wanted."""
+def _refuse_second_function(first: Any, second: Any) -> NoReturn:
+    """Raise for a function in the place of the universe."""
     one, other = source(first).short, source(second).short
     raise OptionError(
-        f"a universe is several classes, not the function {other}",
-        f"Give several functions as one list: analyze([{one}, {other}])",
+        f"a universe is a list of classes, not the function {other}",
+        f"Pass several functions as one list: analyze([{one}, {other}])",
     )
 
 
 def rules() -> tuple[Rule, ...]:
-    """All rules, by id."""
+    """Return all rules, sorted by id."""
     return tuple(RULES.values())
 
 
 def rule(name: str) -> Rule:
-    """The rule with an id; printed, it explains itself.
+    """Return the rule with an id; it prints as its explanation.
 
     Raises:
-        OptionError: there is none.
+        OptionError: no rule has the id.
 
     Example:
         >>> rule("MDT001").title
@@ -183,8 +189,6 @@ def rule(name: str) -> Rule:
     return found
 
 
-# Findings that are known and accepted: a file that only ever needs to shrink.
-
 SCHEMA = 1
 
 
@@ -193,8 +197,8 @@ class Entry:
     """One accepted finding.
 
     Args:
-        rule, function, message: as of the finding; for whoever reads the file.
-        fingerprint: by which the finding is known again, on whatever line it stands.
+        rule, function, message: copied from the finding, for readers of the file.
+        fingerprint: the id that recognizes the finding after its lines have moved.
     """
 
     rule: str
@@ -208,12 +212,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Compared:
-    """A report beside a baseline.
+    """Findings, compared with a baseline.
 
     Args:
         new: the findings that the baseline does not have.
-        known: those that it has.
-        stale: its entries that are not found any more.
+        known: the findings that it has.
+        stale: entries of the baseline that no finding matches.
     """
 
     new: tuple[Finding, ...]
@@ -226,7 +230,7 @@ class Baseline:
     """Accepted findings.
 
     Args:
-        entries: one for each, sorted.
+        entries: one entry a finding, sorted.
 
     Example:
         >>> Baseline.of([Finding("MDT001", "error", "shop.put", "tie")]).text[:15]
@@ -239,25 +243,25 @@ class Baseline:
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> Baseline:
-        """One that accepts these findings."""
+        """Make a baseline that accepts these findings."""
         found = {Entry(f.rule, f.function, f.message, f.fingerprint) for f in findings}
         return cls(tuple(sorted(found)))
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
-        """The one in a file.
+        """Read a baseline from a file.
 
         Raises:
-            DataError: the file is no baseline.
-            OSError: it cannot be read.
+            DataError: the file is not a baseline.
+            OSError: the file cannot be read.
         """
         try:
-            held = json.loads(path.read_text(encoding="utf-8"))
-            schema = held["schema"]
-            entries = tuple(sorted(map(_entry, held["findings"])))
+            data = json.loads(path.read_text(encoding="utf-8"))
+            schema = data["schema"]
+            entries = tuple(sorted(map(_entry, data["findings"])))
         except (ValueError, TypeError, KeyError, RecursionError):
-            fix = "Write it anew with `mdtensor dispatch baseline write`"
-            raise DataError(f"{path} is no baseline, or is damaged", fix) from None
+            fix = "Write it again with `mdtensor dispatch baseline write`"
+            raise DataError(f"{path} is not a baseline, or is damaged", fix) from None
         if schema != SCHEMA:
             fix = f"This version reads schema {SCHEMA}"
             raise DataError(f"{path} has schema {schema!r}", fix)
@@ -265,12 +269,12 @@ class Baseline:
 
     @property
     def text(self) -> str:
-        """What its file holds: the same bytes for the same findings."""
-        held = {"schema": SCHEMA, "findings": [asdict(entry) for entry in self.entries]}
-        return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
+        """Return the content of the file: the same bytes for the same findings."""
+        data = {"schema": SCHEMA, "findings": [asdict(entry) for entry in self.entries]}
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
-    def compared(self, findings: Iterable[Finding]) -> Compared:
-        """What of some findings is new, what is known, and what is not found."""
+    def compare(self, findings: Iterable[Finding]) -> Compared:
+        """Split findings into new and known ones, and list the stale entries."""
         accepted = {entry.fingerprint for entry in self.entries}
         found = tuple(findings)
         prints = {finding.fingerprint for finding in found}
@@ -281,13 +285,13 @@ class Baseline:
         )
 
     def without(self, stale: Iterable[Entry]) -> Baseline:
-        """The same, some entries left out."""
+        """Return a baseline without some entries."""
         gone = set(stale)
         return Baseline(tuple(e for e in self.entries if e not in gone))
 
 
-def _entry(held: Any) -> Entry:
-    fields = [held[name] for name in ("rule", "function", "message", "fingerprint")]
+def _entry(data: Any) -> Entry:
+    fields = [data[name] for name in ("rule", "function", "message", "fingerprint")]
     if not all(isinstance(value, str) for value in fields):
         raise TypeError
     return Entry(*fields)

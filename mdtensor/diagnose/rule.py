@@ -1,4 +1,4 @@
-"""What a rule is: an id that stays, a hazard, an example that sins, and its repair."""
+"""A rule of the checker: a stable id, a hazard, a bad example and its repair."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Rule:
     """One hazard.
 
     Args:
-        id: `MDT001`; never given to another hazard.
+        id: the id, such as `MDT001`; no other hazard ever gets it.
         level: `error`, `warning` or `info`.
         title: the hazard in a few words.
-        explanation: what happens, to whom, and why it is not seen before.
-        example: source that sins; it makes a plum.Dispatcher called `dispatch`.
-        repaired: the same source without the sin.
-        check: finds the sins of a study.
+        explanation: what happens, who notices it, and how to mend it.
+        example: bad source; it makes a plum.Dispatcher called `dispatch`.
+        repaired: the same source without the hazard.
+        check: a function that finds the hazard in a study.
     """
 
     id: str
@@ -36,19 +36,19 @@ class Rule:
     def finding(
         self, found: Source, methods: Sequence[Registered], message: str, **more: Any
     ) -> Finding:
-        """A finding of this rule; whoever registered the last method is named."""
+        """Make a finding of this rule, for the distribution of the last method."""
         if methods and "distribution" not in more:
             last = max(methods, key=lambda method: method.order)
             more["distribution"] = distribution(last.module)
-        shown = tuple(map(MethodInfo.of, methods))
-        return Finding(self.id, self.level, found.name, message, shown, **more)
+        listed = tuple(map(MethodInfo.of, methods))
+        return Finding(self.id, self.level, found.name, message, listed, **more)
 
     def __str__(self) -> str:
         parts = [f"{self.id} ({self.level}): {self.title}", self.explanation.strip()]
-        parts += ["Sins:", _indented(self.example), "Does not:"]
-        return "\n\n".join([*parts, _indented(self.repaired)])
+        parts += ["Bad:", _indent(self.example), "Good:"]
+        return "\n\n".join([*parts, _indent(self.repaired)])
 
 
-def _indented(source: str) -> str:
+def _indent(source: str) -> str:
     lines = source.strip().splitlines()
     return "\n".join(f"    {line}" if line else "" for line in lines)

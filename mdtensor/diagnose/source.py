@@ -1,10 +1,11 @@
-"""What has been registered: the methods of operations and of plum's functions.
+"""The registered methods of operations and of plum's functions.
 
-plum keeps the methods that it would choose from, and forgets those that a later one
-replaced. Here the registrations are gone through again, so that what was replaced is
-seen too, and so that one annotation that cannot be resolved spoils one method only.
+plum keeps the methods that it chooses from and forgets the methods that a later one
+replaced. This module reads the registrations again. So it also finds replaced methods,
+and an annotation that cannot be resolved spoils one method only.
 
-This is the only file that touches what plum keeps to itself.
+No other file reads private attributes of plum. The module also finds the functions that
+a package declares or extends, and the distribution that a module belongs to.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class Registered:
     """A method as it was registered.
 
     Args:
-        function: name of its function.
-        implementation: what runs.
-        types: annotation of each dispatched parameter.
+        function: the name of its function.
+        implementation: the Python function that runs.
+        types: the annotation of each dispatched parameter.
         varargs: the annotation of `*arguments`, or `MISSING`.
-        precedence: what breaks a tie.
-        order: how many were registered before it, with that function.
-        shortened: plum made it of a method whose last parameters have defaults.
+        precedence: the number that breaks a tie.
+        order: how many methods the function had before this one.
+        shortened: whether plum made the method by dropping a parameter with a default.
     """
 
     function: str
@@ -53,7 +54,7 @@ class Registered:
 
     @cached_property
     def hints(self) -> tuple[Hint, ...]:
-        """What each dispatched parameter takes, `*arguments` last."""
+        """Return the hint of each dispatched parameter, `*arguments` last."""
         extra = () if self.varargs is MISSING else (self.varargs,)
         return tuple(map(hint, (*self.types, *extra)))
 
@@ -62,11 +63,11 @@ class Registered:
         return self.varargs is not MISSING
 
     def at(self, arity: int) -> tuple[Any, ...]:
-        """The annotations for a call with `arity` arguments."""
+        """Return the annotations for a call with `arity` arguments."""
         return self.types + (self.varargs,) * (arity - len(self.types))
 
     def takes(self, arity: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Return whether the method can be called with `arity` arguments."""
         count = len(self.types)
         return count == arity or (self.has_varargs and count < arity)
 
@@ -76,7 +77,7 @@ class Registered:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the dispatched parameters; those that `*x` collects are x0, x1, ..."""
+        """Return the names of the dispatched parameters; `*x` gives x0, x1, ..."""
         positional = [p.name for p in self.parameters if p.kind in _POSITIONAL]
         rest = next((p.name for p in self.parameters if p.kind is _COLLECTS), "x")
         count = len(self.types)
@@ -85,7 +86,7 @@ class Registered:
 
     @cached_property
     def keywords(self) -> tuple[inspect.Parameter, ...]:
-        """The parameters that are given by name only."""
+        """Return the keyword-only parameters."""
         kind = inspect.Parameter.KEYWORD_ONLY
         return tuple(p for p in self.parameters if p.kind == kind)
 
@@ -99,7 +100,7 @@ class Registered:
 
     @property
     def file(self) -> str:
-        """`package/file.py`, without the folders of this machine."""
+        """Return `package/file.py`, which is the same on every machine."""
         code = getattr(self._bare, "__code__", None)
         if code is None:
             return self.module
@@ -113,7 +114,7 @@ class Registered:
 
     @cached_property
     def text(self) -> str:
-        """`add(x1: RealTensor, x2: RealTensor)`."""
+        """Return the signature: `add(x1: RealTensor, x2: RealTensor)`."""
         shown = [
             f"{name}: {short(kind)}"
             for name, kind in zip(self.names, self.hints, strict=True)
@@ -132,7 +133,7 @@ _COLLECTS = inspect.Parameter.VAR_POSITIONAL
 
 @dataclass(frozen=True)
 class Unresolved:
-    """A method with an annotation that means nothing where it stands."""
+    """A method with an annotation that cannot be resolved in its module."""
 
     method: Registered
     problem: str
@@ -143,13 +144,13 @@ class Source:
     """A function and all that was registered for it.
 
     Args:
-        name: with its module.
+        name: the name with its module.
         call: the function itself.
-        methods: those that plum chooses from, in plum's order.
-        replaced: pairs of a method and the one that took its place.
-        unresolved: those that plum cannot read.
-        owner: the class that it is a method of, if any.
-        sequence: it takes one sequence of any length, not several arguments.
+        methods: the methods that plum chooses from, in plum's order.
+        replaced: pairs of a method and the later method that replaced it.
+        unresolved: the methods that plum cannot read.
+        owner: the class that the function belongs to, if any.
+        sequence: whether it takes one sequence of any length, not several arguments.
     """
 
     name: str
@@ -174,31 +175,31 @@ class Source:
 
 
 def sources(functions: Any = None) -> tuple[Source, ...]:
-    """What was registered for `functions`, by name.
+    """Return what was registered for `functions`, sorted by name.
 
     Args:
         functions: an operation, a function of plum, a Dispatcher, a module, or several
-            of these; all operations if it is left out.
+            of these; all operations if you omit it.
 
     Raises:
-        OptionError: it is none of these.
+        OptionError: an item is none of these.
     """
     found = {id(call): call for call in _calls(functions)}
     return tuple(sorted(map(source, found.values()), key=lambda s: s.name))
 
 
 def source(function: Any) -> Source:
-    """What was registered for one operation or function of plum.
+    """Return what was registered for one operation or plum function.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: `function` is neither.
     """
     if is_function(function):
         is_plum = isinstance(function, plum.Function)
         return _of_plum(function) if is_plum else _of_operation(function)
     raise OptionError(
-        f"{shown(function)} is no operation and no function of plum",
-        "Give what generic declared, or what a plum.Dispatcher returned",
+        f"expected an operation or a plum function, not {shown(function)}",
+        "Pass an operation such as md.add, or a function from a plum.Dispatcher",
     )
 
 
@@ -213,7 +214,7 @@ def _calls(functions: Any) -> Iterator[Any]:
 
 
 def _calls_of(holder: Any) -> Iterator[Any]:
-    """The functions of a Dispatcher or a module, or the one function."""
+    """Yield the functions of a Dispatcher or a module, or the one function."""
     if isinstance(holder, plum.Dispatcher):
         for group in (holder.functions, *holder.classes.values()):
             yield from group.values()
@@ -224,14 +225,13 @@ def _calls_of(holder: Any) -> Iterator[Any]:
 
 
 def is_function(value: Any) -> bool:
-    """Whether it has methods: an operation, or a function of plum.
-
-    Our errors speak of an operation too; only an operation has methods.
-    """
+    """Return whether `value` has methods: an operation, or a plum function."""
     try:
         operation = getattr(value, "operation", None)
+        # Errors of mdtensor have an attribute `operation` too, but it has no methods.
         return isinstance(value, plum.Function) or hasattr(operation, "methods")
-    except Exception:  # an attribute of a stranger's that is computed
+    # `value` may be any object of a module, with attributes that raise.
+    except Exception:
         return False
 
 
@@ -258,8 +258,9 @@ def _of_plum(function: Any) -> Source:
     known = _known_signatures(function)
     for order, entry in enumerate([*function._resolved, *function._pending]):
         try:
-            new = _registered(function.__name__, entry, order, known)
-        except Exception as error:  # whatever an annotation raises when it is read
+            new = _methods_of(function.__name__, entry, order, known)
+        # Reading annotations runs code of the caller, which may raise anything.
+        except Exception as error:
             bare = Registered(function.__name__, entry[0], (), order=order)
             unresolved.append(Unresolved(bare, _first_line(error)))
             continue
@@ -277,18 +278,19 @@ def _of_plum(function: Any) -> Source:
 def _last_of_each(
     listed: Iterable[Registered], replaced: list[tuple[Registered, Registered]]
 ) -> tuple[Registered, ...]:
-    """plum keeps methods of equal types and unequal precedence; the last one runs."""
-    kept: dict[Any, Registered] = {}
+    """Return the last method of each signature; add the others to `replaced`."""
+    last: dict[Any, Registered] = {}
     for method in listed:
-        earlier = kept.pop((method.hints, method.has_varargs), None)
+        # plum keeps methods of equal types and unequal precedence, and runs the last.
+        earlier = last.pop((method.hints, method.has_varargs), None)
         if earlier is not None:
             replaced.append((earlier, method))
-        kept[method.hints, method.has_varargs] = method
-    return tuple(kept.values())
+        last[method.hints, method.has_varargs] = method
+    return tuple(last.values())
 
 
 def _known_signatures(function: Any) -> dict[int, Any]:
-    """The longest signature that plum has read for each implementation."""
+    """Return the longest signature that plum has read for each implementation."""
     found: dict[int, Any] = {}
     for method in function._resolver.methods:
         key = id(method.implementation)
@@ -297,10 +299,10 @@ def _known_signatures(function: Any) -> dict[int, Any]:
     return found
 
 
-def _registered(
+def _methods_of(
     name: str, entry: tuple[Any, Any, Any], order: int, known: dict[int, Any]
 ) -> list[Registered]:
-    """One method, and the shorter ones that plum makes of its defaults."""
+    """Return one method, and the shorter ones that plum makes from its defaults."""
     implementation, signature, precedence = entry
     if signature is None:
         signature = known.get(id(implementation))
@@ -309,8 +311,9 @@ def _registered(
     else:
         precedence = signature.precedence
     for member in (c for kind in signature.types for c in hint(kind).members):
+        # beartype puts off names that it cannot find; the check makes it look now.
         if type(member).__module__.startswith("beartype."):
-            issubclass(int, member)  # a name that is put off fails here
+            issubclass(int, member)
     forms = [signature]
     if _has_defaults(implementation):
         forms = plum._signature.append_default_args(signature, implementation)
@@ -340,17 +343,14 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}"
 
 
-# The functions that a package declares or adds methods to.
-
-
 def functions_of(packages: Iterable[str]) -> tuple[Any, ...]:
-    """The operations and functions of plum that imported packages have a part in.
+    """Return the operations and plum functions that packages declare or extend.
 
-    Those that a package declares, and those of others that it has methods for, if it
-    has them under a name. Modules that are not imported yet are not looked at.
+    A plum function of another package is found only if a module of `packages` holds it
+    under a name. Modules that are not imported are ignored.
 
     Args:
-        packages: names of packages or modules, what lies below them included.
+        packages: names of packages or modules; their submodules are included.
 
     Example:
         >>> import mdtensor.quant
@@ -367,10 +367,10 @@ def functions_of(packages: Iterable[str]) -> tuple[Any, ...]:
 
 
 def brings_types(packages: Iterable[str]) -> bool:
-    """Whether tensors that operations are called with are of classes from there.
+    """Return whether packages define concrete tensor types.
 
     Args:
-        packages: as of `functions_of`.
+        packages: names as in `functions_of`.
 
     Example:
         >>> brings_types(["mdtensor.quant"]), brings_types(["mdtensor.linalg"])
@@ -402,11 +402,8 @@ def _inside(name: str, wanted: tuple[str, ...]) -> bool:
     return any(name == each or name.startswith(f"{each}.") for each in wanted)
 
 
-# Who brought a module: the distribution that was installed to have it.
-
-
 def distribution(module: str) -> str:
-    """The distribution of a module, or its outermost package if nobody says.
+    """Return the distribution of a module, or its top-level package if unknown.
 
     Example:
         >>> distribution("mdtensor.quant.ops.arithmetic")
@@ -419,6 +416,7 @@ def distribution(module: str) -> str:
 
 @cache
 def _owners() -> dict[str, list[str]]:
-    """Reading what is installed takes a while: once, and only for findings."""
+    """Return the distributions of each installed package."""
+    # Reading the metadata is slow, so it happens once, and only if there are findings.
     found = metadata.packages_distributions()
     return {package: sorted(set(names)) for package, names in found.items()}

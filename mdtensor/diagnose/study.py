@@ -1,4 +1,8 @@
-"""All that the rules look at: functions, their tables, the order of their hints."""
+"""The input of the rules: functions, their dispatch tables, the order of their hints.
+
+A contract is a promise that a function has a method for certain types; a study holds
+the contracts about its functions, which MDT012 checks.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,16 @@ from mdtensor.diagnose.table import Cells, Table, tabulate
 from mdtensor.diagnose.universe import Universe, backend
 from mdtensor.errors import OptionError, shown
 
-# What is promised to be covered: every tuple of types has one method.
-
 _CONTRACTS: dict[tuple[int, tuple[Any, ...]], Contract] = {}
 
 
 @dataclass(frozen=True, eq=False)
 class Contract:
-    """A promise about a function.
+    """A promise that a function has one method for every call with certain types.
 
     Args:
-        function: the operation or function of plum.
-        types: for each argument the annotation whose every class is covered.
+        function: the operation or plum function.
+        types: the annotation of each argument; every class of it is covered.
     """
 
     function: Any
@@ -39,17 +41,17 @@ class Contract:
 def contract(function: Any, /, *types: Any) -> Contract:
     """Promise that `function` has one method for all concrete arguments of `types`.
 
-    `analyze` reports what breaks the promise as MDT012.
+    `analyze` reports each broken promise as MDT012.
 
     Args:
-        function: an operation or a function of plum.
+        function: an operation or a plum function.
         types: for each argument a class, or a Union of classes.
 
     Returns:
-        The promise, which can be withdrawn.
+        The promise, which you can withdraw.
 
     Raises:
-        OptionError: `function` is neither, or a type is more than classes.
+        OptionError: `function` is neither, or a type is not a class or Union.
 
     Example:
         >>> import mdtensor as md
@@ -64,28 +66,26 @@ def contract(function: Any, /, *types: Any) -> Contract:
     source(function)
     for kind in types:
         if hint(kind).exotic is not None:
-            raise OptionError(f"{shown(kind)} is no class", "Promise classes or Unions")
+            problem = f"expected a class or a Union of classes, not {shown(kind)}"
+            raise OptionError(problem, "Pass the plain class")
     new = Contract(function, types)
     return _CONTRACTS.setdefault((id(function), types), new)
 
 
-def contracts_of(functions: Any) -> tuple[Contract, ...]:
-    """The promises about some functions, in the order they were made."""
+def contracts_of(functions: Iterable[Any]) -> tuple[Contract, ...]:
+    """Return the contracts about some functions, in the order they were made."""
     wanted = set(map(id, functions))
     return tuple(c for c in _CONTRACTS.values() if id(c.function) in wanted)
 
 
-Kind = tuple[Registered, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Functions and the universe in which they are judged.
+    """Functions, and the universe in which they are checked.
 
     Args:
         sources: the functions.
-        universe: the classes that arguments can be of.
-        contracts: what is declared to be covered.
+        universe: the classes that arguments can have.
+        contracts: the promises about the functions.
     """
 
     sources: tuple[Source, ...]
@@ -94,7 +94,7 @@ class Study:
 
     @cached_property
     def order(self) -> Order:
-        """Of all hints of all methods."""
+        """Return the order of all hints of all methods."""
         methods = (method for found in self.sources for method in found.methods)
         promised = (kind for contract in self.contracts for kind in contract.types)
         kinds = (kind for method in methods for kind in spellings(method))
@@ -102,7 +102,7 @@ class Study:
 
     @cached_property
     def tables(self) -> dict[Source, dict[int, Table]]:
-        """Of each function for each number of arguments."""
+        """Return the dispatch tables of each function by number of arguments."""
         return {
             found: {
                 arity: tabulate(found.methods, arity, self.order, self.universe)
@@ -112,18 +112,18 @@ class Study:
         }
 
     def each_table(self) -> Iterator[tuple[Source, Table]]:
-        """Every table with its function."""
+        """Yield every dispatch table with its function."""
         for found, tables in self.tables.items():
             for table in tables.values():
                 yield found, table
 
     @cached_property
     def meets(self) -> Meets:
-        """What annotations have in common."""
+        """Return the object that finds the common classes of annotations."""
         return Meets(self.universe)
 
     def relation(self, a: Hint, b: Hint) -> str:
-        """The word for how one hint compares with another."""
+        """Return `same`, `narrower`, `wider` or `incomparable` for two hints."""
         below, above = self.order.below(a, b), self.order.below(b, a)
         if below and above:
             return "same"
@@ -134,18 +134,18 @@ class Study:
 
 @dataclass
 class Group:
-    """Calls for which the same thing is wrong.
+    """Calls that share one problem with the same methods.
 
     Args:
-        methods: those concerned, sorted.
-        table: that of the witness.
-        witness: types of arguments, which can be made on this host if any can.
-        foreign: how many of them cannot.
-        count: how many calls there are.
-        tables: the tables that they are in.
+        methods: the methods concerned, sorted.
+        table: the dispatch table that has the witness.
+        witness: argument types of one such call, available on this machine if possible.
+        foreign: how many types of the witness lack their backend here.
+        count: the number of calls.
+        tables: the dispatch tables that the calls are in.
     """
 
-    methods: Kind
+    methods: tuple[Registered, ...]
     table: Table
     witness: tuple[type, ...]
     foreign: int
@@ -154,50 +154,52 @@ class Group:
 
     @property
     def total(self) -> int:
-        """How many calls with as many arguments there are."""
+        """Return the number of all calls in these dispatch tables."""
         return sum(table.total for table in self.tables)
 
     def take(self, table: Table, cells: Cells) -> None:
-        """Add calls, and their witness if it is a better one."""
+        """Add calls, and take their witness if it needs fewer missing backends."""
         self.tables.add(table)
         self.count += cells.count
         if cells.foreign < self.foreign:
             self.table, self.foreign, self.witness = table, cells.foreign, cells.witness
 
 
-def gathered(found: Iterable[tuple[Table, Sequence[int], Cells]]) -> list[Group]:
-    """Calls with the same methods, in a fixed order, over all numbers of arguments."""
+def group_calls(found: Iterable[tuple[Table, Sequence[int], Cells]]) -> list[Group]:
+    """Group calls by their methods, over all numbers of arguments, in a fixed order."""
     groups: dict[frozenset[Registered], Group] = {}
     for table, methods, cells in found:
-        concerned = tuple(sorted((table.methods[m] for m in methods), key=_shown))
+        concerned = tuple(sorted((table.methods[m] for m in methods), key=_sort_key))
         key = frozenset(concerned)
         if key not in groups:
             witness = cells.witness, cells.foreign
             groups[key] = Group(concerned, table, *witness, 0, set())
         groups[key].take(table, cells)
-    return sorted(groups.values(), key=lambda group: tuple(map(_shown, group.methods)))
+    return sorted(
+        groups.values(), key=lambda group: tuple(map(_sort_key, group.methods))
+    )
 
 
-def _shown(method: Registered) -> tuple[str, int]:
+def _sort_key(method: Registered) -> tuple[str, int]:
     return method.text, -method.precedence
 
 
 def reach(witness: tuple[type, ...]) -> str:
-    """Whether a call with these types can be made on this machine."""
+    """Return `host`, or `backend:<name>` if a type lacks its backend here."""
     lacking = next(filter(None, map(backend, witness)), "")
     return f"backend:{lacking}" if lacking else "host"
 
 
-#: Types that are mixed in one sequence.
+#: Longest sequence that mixes the types of several methods.
 MIXED = 3
 
 
 def arities(found: Source) -> tuple[int, ...]:
-    """The numbers of arguments that tell the methods of a function apart.
+    """Return the numbers of arguments that distinguish the methods of a function.
 
-    With `*arguments` one more than any method names, and at least as many as a
-    sequence takes to mix the types of all methods, up to 3: further ones are answered
-    like these.
+    For methods with `*arguments` this goes up to one more than any method names, and at
+    least up to the number of these methods, but not beyond 3. Calls with more arguments
+    run the same methods.
     """
     if found.is_operation and not found.sequence:
         return (len(found.call.operation.dispatched),)

@@ -1,13 +1,11 @@
-"""Who answers a call: every tuple of concrete types, without trying each one.
+"""Dispatch tables: which method runs for every tuple of concrete types.
 
-Types that the same methods take at some place are one role there, so a call is a cell
-of few roles instead of many types. The methods that take a cell are the bits of one
-integer, most specific first: the lowest bit is a method that no other is below. What
-lies above it is masked away; whatever is left is another such method, and a tie.
+Types that the same methods take in one argument form one role. So the table has few
+cells, one for each tuple of roles, instead of one for each tuple of types. The methods
+that take a cell are the bits of one integer, most specific first.
 
-plum's order of methods with `*arguments` is not always an order. Where it is not, the
-methods of a cell go through plum's own loop instead, in order of registration, and in
-every other order to see whether the answer depends on it.
+The method of the lowest bit has no method below it. Its wider methods are masked out.
+If a bit is left, its method ties with the first one.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from mdtensor.diagnose.hints import Order, bits
 from mdtensor.diagnose.source import Registered
 from mdtensor.diagnose.universe import Universe
 
-#: Of how many methods all orders are followed where the answer may depend on it.
-FOLLOWED = 6
+#: Most methods for which all orders of registration are tried.
+MAX_PERMUTED = 6
 
 
 @dataclass(frozen=True)
 class Role:
-    """Types that the same methods take at one place; the first can be made here."""
+    """Types that the same methods take in one argument; available types come first."""
 
     mask: int
     types: tuple[type, ...]
@@ -38,12 +36,12 @@ class Role:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a set of methods comes to: one that runs, several that tie, or none.
+    """The resolution of a call by the methods that take it.
 
     Args:
         winner: the method that runs, or -1.
-        tied: the methods that no other is below.
-        unstable: another order of registration gives another answer.
+        tied: the methods that have no other method below them.
+        unstable: whether the answer depends on the order of registration.
     """
 
     winner: int
@@ -56,9 +54,9 @@ class Cells:
     """The calls that the same methods take.
 
     Args:
-        count: how many tuples of types.
-        witness: a tuple that can be made on this host, if there is one.
-        foreign: how many types of the witness cannot.
+        count: the number of type tuples.
+        witness: one such tuple, available on this machine if possible.
+        foreign: how many types of the witness lack their backend here.
     """
 
     count: int
@@ -70,15 +68,15 @@ class Cells:
 # (decision 0017).
 @dataclass(eq=False)
 class Table:
-    """All calls of one function with `arity` arguments.
+    """The dispatch table of one function for calls with `arity` arguments.
 
     Args:
-        methods: those that take so many arguments, most specific first.
+        methods: the methods that take `arity` arguments, most specific first.
         arity: the number of arguments.
-        roles: of each argument.
-        general: for each method the bits of those that are wider.
+        roles: the roles of each argument.
+        general: for each method the bits of the wider methods.
         ordered: whether `general` is a partial order.
-        total: how many tuples of types there are.
+        total: the number of type tuples.
         cells: the calls by the bits of the methods that take them; 0 is a miss.
     """
 
@@ -92,15 +90,15 @@ class Table:
     _answers: dict[int, Answer] = field(default_factory=dict)
 
     def answer(self, mask: int) -> Answer:
-        """What runs where just the methods in `mask` apply."""
+        """Return the answer for a call that exactly the methods in `mask` take."""
         found = self._answers.get(mask)
         if found is None:
-            found = self._work_out(mask)
+            found = self._resolve(mask)
             self._answers[mask] = found
         return found
 
     def mask(self, types: Sequence[type]) -> int:
-        """The methods that take arguments of these types, which are in the universe."""
+        """Return the methods that take arguments of these types of the universe."""
         found = -1 if types else (1 << len(self.methods)) - 1
         for cls, roles in zip(types, self.roles, strict=True):
             found &= next(role.mask for role in roles if cls in role.types)
@@ -108,14 +106,14 @@ class Table:
 
     @cached_property
     def answers(self) -> tuple[tuple[int, Cells, Answer], ...]:
-        """Every set of methods that takes a call, and what it comes to."""
+        """Return every set of methods that takes a call, with its calls and answer."""
         return tuple(
             (mask, cells, self.answer(mask))
             for mask, cells in self.cells.items()
             if mask
         )
 
-    def _work_out(self, mask: int) -> Answer:
+    def _resolve(self, mask: int) -> Answer:
         if self.ordered:
             tied = self._lowest(mask)
         elif self._is_ordered(mask):
@@ -123,12 +121,15 @@ class Table:
             wider = reduce(or_, (self.general[method] for method in rows))
             tied = [method for method in rows if not wider >> method & 1]
         else:
+            # plum's order of signatures with `*arguments` is not always transitive.
+            # Then only plum's own loop over the methods gives plum's answer.
             return self._by_registration(mask)
-        return Answer(self._preferred(tied), tuple(tied))
+        return Answer(self._by_precedence(tied), tuple(tied))
 
     def _lowest(self, mask: int) -> list[int]:
-        """The methods that no other is below; they stand in order."""
+        """Return the methods that have no other method below them."""
         tied = []
+        # Methods are sorted, so the lowest bit cannot have a method below it.
         while mask:
             low = mask & -mask
             method = low.bit_length() - 1
@@ -136,14 +137,14 @@ class Table:
             mask &= ~(self.general[method] | low)
         return tied
 
-    def _preferred(self, tied: Sequence[int]) -> int:
-        """The one of highest precedence, or -1."""
+    def _by_precedence(self, tied: Sequence[int]) -> int:
+        """Return the one method of highest precedence, or -1 if several share it."""
         best = max((self.methods[m].precedence for m in tied), default=0)
         found = [m for m in tied if self.methods[m].precedence == best]
         return found[0] if len(found) == 1 else -1
 
     def _is_ordered(self, mask: int) -> bool:
-        """Whether methods that are wider than a wider one are wider."""
+        """Return whether `general` is a partial order on the methods in `mask`."""
         for method in bits(mask):
             wider = self.general[method] & mask
             for next_one in bits(wider):
@@ -153,7 +154,7 @@ class Table:
         return True
 
     def _by_registration(self, mask: int) -> Answer:
-        """By plum's loop over the methods in order of registration."""
+        """Resolve a call by plum's loop over the methods in order of registration."""
         listed = sorted(bits(mask), key=lambda m: self.methods[m].order)
         first, *others = (self._loop(turn) for turn in _orders(listed))
         return Answer(*first, unstable=any(other != first for other in others))
@@ -161,25 +162,25 @@ class Table:
     def _loop(self, listed: Sequence[int]) -> tuple[int, tuple[int, ...]]:
         tied: frozenset[int] = frozenset()
         for method in listed:
-            tied = self._after(tied, method)
-        winner = self._preferred(sorted(tied))
+            tied = self._loop_round(tied, method)
+        winner = self._by_precedence(sorted(tied))
         return winner, (winner,) if winner >= 0 else tuple(sorted(tied))
 
-    def _after(self, tied: frozenset[int], method: int) -> frozenset[int]:
-        """One round of plum's loop: the candidates once `method` was looked at."""
+    def _loop_round(self, tied: frozenset[int], method: int) -> frozenset[int]:
+        """Do one round of plum's loop: return the candidates after `method`."""
         bit = 1 << method
         over = self.general[method]
         below = [m for m in tied if self.general[m] & bit]
         above = [m for m in tied if over >> m & 1]
         if not below and not above:
             return tied | {method}
-        kept = frozenset(m for m in tied if m not in above)
-        return kept | {method} if above else kept
+        rest = frozenset(m for m in tied if m not in above)
+        return rest | {method} if above else rest
 
 
 def _orders(listed: list[int]) -> Iterator[Sequence[int]]:
-    """All orders of a few methods, of many the ones that put each of them first."""
-    if len(listed) <= FOLLOWED:
+    """Yield all orders of a few methods, or orders with each of many first or last."""
+    if len(listed) <= MAX_PERMUTED:
         yield from permutations(listed)
         return
     yield listed
@@ -197,22 +198,22 @@ def tabulate(
     universe: Universe,
     within: Sequence[int] | None = None,
 ) -> Table:
-    """The table of the calls with `arity` arguments.
+    """Return the dispatch table of the calls with `arity` arguments.
 
     Args:
-        methods: of one function; those for other numbers of arguments are left out.
+        methods: the methods of one function; other numbers of arguments are ignored.
         arity: the number of arguments.
-        order: of all hints of the methods.
-        universe: the classes that arguments can be of.
-        within: for each argument the bits of the classes of the universe to look at.
+        order: the order of all hints of the methods.
+        universe: the classes that arguments can have.
+        within: for each argument the bits of the classes to include; all by default.
     """
     fitting = [m for m in methods if m.takes(arity)]
     hints = {m: [order.number(kind) for kind in m.at(arity)] for m in fitting}
-    # Whatever is below another is narrower somewhere and wider nowhere.
+    # A method below another has more hints above its own, so it comes first.
     fitting.sort(key=lambda m: -sum(order.width[number] for number in hints[m]))
     rows = [hints[m] for m in fitting]
     ordered = not any(m.has_varargs for m in fitting)
-    general = _above(rows, arity, order) if ordered else _compared(fitting, order)
+    general = _above(rows, arity, order) if ordered else _above_varargs(fitting, order)
     roles = tuple(
         _roles(
             [row[at] for row in rows], order, universe, within[at] if within else None
@@ -226,7 +227,7 @@ def tabulate(
 
 
 def _above(rows: list[list[int]], arity: int, order: Order) -> list[int]:
-    """For each row of hints the bits of the rows that are wider everywhere."""
+    """Return for each row of hints the bits of the rows that are wider everywhere."""
     found = [(1 << len(rows)) - 1] * len(rows)
     for at in range(arity):
         holding: dict[int, int] = {}
@@ -244,8 +245,8 @@ def _above(rows: list[list[int]], arity: int, order: Order) -> list[int]:
     return [mask & ~(1 << row) for row, mask in enumerate(found)]
 
 
-def _compared(methods: list[Registered], order: Order) -> list[int]:
-    """As `_above`, by plum's rules for signatures with `*arguments`."""
+def _above_varargs(methods: list[Registered], order: Order) -> list[int]:
+    """Do the same as `_above`, by plum's rules for signatures with `*arguments`."""
     return [
         sum(
             1 << at
@@ -257,7 +258,7 @@ def _compared(methods: list[Registered], order: Order) -> list[int]:
 
 
 def _below(a: Registered, b: Registered, order: Order) -> bool:
-    """plum's order of signatures, of which one is longer only over `*arguments`."""
+    """Return whether plum orders `a` below `b`, where either may have `*arguments`."""
     m, n = len(a.types), len(b.types)
     if not (m == n or (m > n and b.has_varargs) or (m < n and a.has_varargs)):
         return False
@@ -279,7 +280,7 @@ def _together(numbers: Iterable[int]) -> int:
 def _roles(
     hints: list[int], order: Order, universe: Universe, within: int | None
 ) -> tuple[Role, ...]:
-    """The classes of the universe, those together that the same methods take."""
+    """Group the classes of the universe by the methods that take them."""
     holding: dict[int, int] = {}
     for row, number in enumerate(hints):
         holding[number] = holding.get(number, 0) | 1 << row
@@ -299,7 +300,8 @@ def _roles(
 
 
 def _role(mask: int, entries: list[tuple[bool, type]]) -> Role:
-    entries.sort(key=lambda entry: entry[0])  # stable: by name within
+    # The sort is stable, so types of one group stay sorted by name.
+    entries.sort(key=lambda entry: entry[0])
     return Role(mask, tuple(cls for _, cls in entries), entries[0][0])
 
 
@@ -307,7 +309,7 @@ Cell = tuple[int, int, int, tuple[Role, ...]]
 
 
 def _fill(table: Table) -> None:
-    """Count the calls of every cell, and keep a witness for each set of methods."""
+    """Count the calls of every cell, and find a witness for each set of methods."""
     cells = table.cells
     if not table.total:
         return
@@ -323,12 +325,13 @@ def _fill(table: Table) -> None:
 
 
 def _walk(roles: tuple[tuple[Role, ...], ...], everything: int) -> Iterator[Cell]:
-    """Each cell once; what no method takes any more is not divided further."""
+    """Yield each cell once."""
     sizes = [[len(role.types) for role in column] for column in roles]
     rest = [prod(map(sum, sizes[at:])) for at in range(len(roles) + 1)]
 
     def descend(at: int, found: Cell) -> Iterator[Cell]:
         mask, count, foreign, path = found
+        # No method is left, so all further arguments give the same miss: count them.
         if not mask and at < len(roles):
             yield 0, count * rest[at], foreign, path
         elif at == len(roles):
@@ -349,6 +352,6 @@ def _walk(roles: tuple[tuple[Role, ...], ...], everything: int) -> Iterator[Cell
 def _witness(
     path: tuple[Role, ...], roles: tuple[tuple[Role, ...], ...]
 ) -> tuple[type, ...]:
-    """The first types of a cell; of arguments that do not matter any."""
+    """Return the first types of a cell; arguments that do not matter get any type."""
     column = [*path, *(column[0] for column in roles[len(path) :])]
     return tuple(role.types[0] for role in column)

@@ -1,8 +1,8 @@
-"""The closed universe: every class that an argument can be an instance of.
+"""The universe: every concrete class that an argument can be an instance of.
 
-It does not depend on what can be imported here. A leaf of a device without a backend
-belongs to it like any other, or a machine without that device would hide what is
-ambiguous there.
+It does not depend on the optional packages of this machine. A concrete type on a device
+without a backend belongs to it as well. Otherwise a machine without that device would
+hide the ambiguities there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mdtensor.tensor import Tensor, leaves
 
 SCALARS = (bool, int, float, complex, type(None))
 #: Instances of an ABC need not derive from it: `list` is a Sequence by registration.
-#: Of these classes at least one fits nearly every ABC of Python's own.
+#: For nearly every ABC of the standard library one of these classes is an instance.
 WITNESSES: tuple[type, ...] = (
     *(dict, frozenset, list, memoryview, range, set, str, tuple),
     *(type({}.keys()), type({}.values()), type({}.items())),
@@ -55,29 +55,30 @@ class Universe:
 
     @classmethod
     def of(cls, types: Iterable[type]) -> Universe:
-        """From classes in any order.
+        """Make a universe from classes in any order.
 
         Raises:
-            OptionError: something in it is no class.
+            OptionError: an item is not a class.
         """
         if not isinstance(types, Iterable):
-            problem = f"a universe is several classes, not {shown(types)}"
-            raise OptionError(problem, "Give a list of classes")
+            problem = f"a universe is a list of classes, not {shown(types)}"
+            raise OptionError(problem, "Pass a list of classes")
         found = set()
         for member in types:
-            check_class(member)
+            require_class(member)
             found.add(member)
         return cls(tuple(sorted(found, key=qualified)))
 
     @cached_property
     def backends(self) -> tuple[str, ...]:
-        """For each class what it needs that is missing on this machine, or nothing."""
+        """Return the missing backend of each class; empty if nothing is missing."""
         return tuple(map(backend, self.types))
 
     def is_open(self, cls: type) -> bool:
-        """Whether classes outside of it are likely to be a `cls`.
+        """Return whether `cls` may have instances outside the universe.
 
-        An ABC of Python's own, or one that nothing here derives from.
+        This holds for an ABC of the standard library, and for an abstract class that
+        no class of the universe derives from.
 
         Example:
             >>> universe = Universe.of([list])
@@ -86,22 +87,24 @@ class Universe:
         """
         if not _is_abstract(cls):
             return False
-        return _is_pythons(cls) or not any(cls in c.__mro__ for c in self.types)
+        return _is_stdlib(cls) or not any(cls in c.__mro__ for c in self.types)
 
 
-def check_class(value: Any) -> None:
-    """Refuse what is no class.
+def require_class(value: object) -> None:
+    """Raise unless `value` is a class.
 
     Raises:
-        OptionError: it is none.
+        OptionError: `value` is not a class.
     """
     if not isinstance(value, type):
         name = type(value).__name__
-        raise OptionError(f"a class is wanted, given is one {name}", "Give a class")
+        raise OptionError(
+            f"expected a class, not an instance of {name}", "Pass a class"
+        )
 
 
 def backend(cls: type) -> str:
-    """What an instance of `cls` needs that is missing here; empty if nothing is."""
+    """Return the package or device that `cls` lacks here; empty if none is missing."""
     if isinstance(cls, plum.ModuleType):
         return str(cls._module).partition(".")[0]
     if issubclass(cls, Tensor) and hasattr(cls, "device") and cls.device.missing:
@@ -110,16 +113,16 @@ def backend(cls: type) -> str:
 
 
 def universe_of(found: Iterable[Source], promised: Iterable[Any] = ()) -> Universe:
-    """The classes that calls of these functions can be made with.
+    """Return the classes that these functions can be called with.
+
+    The universe holds the Python scalars and None, and all concrete tensor types if one
+    of the functions is an operation. It also holds the classes in the signatures that
+    can have instances, with their subclasses unless they are from the standard library.
+    An ABC adds the classes of `WITNESSES` that are instances of it.
 
     Args:
         found: the functions.
-        promised: further annotations, of which the classes are wanted.
-
-    The Python scalars and None; all our leaves, if an operation is among the functions;
-    of the classes in the signatures those that have instances, with all that derive
-    from them, unless they are Python's own; for an ABC also those of `WITNESSES` that
-    are one.
+        promised: further annotations whose classes belong to the universe.
     """
     found = tuple(found)
     known: set[type] = set(SCALARS)
@@ -143,10 +146,10 @@ def _instantiable(cls: type) -> Iterator[type]:
 
 
 def _family(cls: type, seen: set[type]) -> Iterator[type]:
-    """A class and what derives from it; of Python's own just the class."""
+    """Yield a class and its subclasses; for the standard library only the class."""
     yield cls
     seen.add(cls)
-    if _is_pythons(cls):
+    if _is_stdlib(cls):
         return
     children: list[type] = type.__subclasses__(cls)
     for child in children:
@@ -155,11 +158,11 @@ def _family(cls: type, seen: set[type]) -> Iterator[type]:
 
 
 def _is_abstract(cls: type) -> bool:
-    """Whether nothing is an instance of just this class."""
+    """Return whether no object has exactly this class."""
     if inspect.isabstract(cls) or getattr(cls, "_is_protocol", False):
         return True
-    return _is_pythons(cls) and isinstance(cls, abc.ABCMeta)
+    return _is_stdlib(cls) and isinstance(cls, abc.ABCMeta)
 
 
-def _is_pythons(cls: type) -> bool:
+def _is_stdlib(cls: type) -> bool:
     return cls.__module__.partition(".")[0] in sys.stdlib_module_names

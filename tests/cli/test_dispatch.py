@@ -50,7 +50,7 @@ error[MDT001]: ambiguous call: put(bool, bool): 2 methods fit equally well
 
 info[MDT010]: return annotation: each result of get(a: int) is converted
   --> get(a: int)  shop.py:16
-   = fix: leave the annotation away
+   = fix: omit the annotation
    = id 3f3e0b5a3a5b
 
 2 functions, 3 methods, 5 types: 1 error, 1 info
@@ -241,8 +241,8 @@ def test_the_life_of_a_baseline(call: Call, shop: Path) -> None:
 def test_a_corrupt_baseline(call: Call, shop: Path, text: str) -> None:
     Path("known.json").write_text(text)
     line = (
-        "mdtensor: DataError: known.json is no baseline, or is damaged. "
-        "Write it anew with `mdtensor dispatch baseline write`.\n"
+        "mdtensor: DataError: known.json is not a baseline, or is damaged. "
+        "Write it again with `mdtensor dispatch baseline write`.\n"
     )
     for command in (
         ["check", "shop", "--baseline", "known.json"],
@@ -256,7 +256,7 @@ def test_a_corrupt_baseline(call: Call, shop: Path, text: str) -> None:
 def test_a_baseline_that_is_binary_or_newer(call: Call, shop: Path) -> None:
     Path("known.json").write_bytes(b"\xff\xfe\x00")
     ended = dispatch(call, "check", "shop", "--baseline", "known.json")
-    assert ended.code == 2 and "known.json is no baseline" in ended.err
+    assert ended.code == 2 and "known.json is not a baseline" in ended.err
     Path("known.json").write_text('{"schema": 2, "findings": []}')
     ended = dispatch(call, "check", "shop", "--baseline", "known.json")
     words = "known.json has schema 2. This version reads schema 1."

@@ -147,7 +147,7 @@ def test_markdown(call: Call, stall: Path) -> None:
     # A bar in a cell would begin another; those in types are escaped.
     assert {row.replace("\\|", "").count("|") for row in rows} == {6}
     assert page.count("```python\n@dispatch\ndef put") == COUNT - 1
-    assert "\n\nleave the annotation away\n" in page
+    assert "\n\nomit the annotation\n" in page
 
 
 def test_a_terminal_gets_colour_and_the_same_words(call: Call, stall: Path) -> None:

@@ -137,18 +137,18 @@ def test_odd_things_together(question, x, y):
     [
         (
             lambda: diagnose.analyze([[md.add]]),
-            "[<function add>] is no operation and no function of plum",
+            "expected an operation or a plum function, not [<function add>]",
         ),
         (
             lambda: diagnose.analyze(md.neg, 3),
-            "a universe is several classes, not 3. Give a list of classes.",
+            "a universe is a list of classes, not 3. Pass a list of classes.",
         ),
         (
             lambda: diagnose.analyze(md.neg, known),
-            "not the function known. Give several functions as one list: analyze([neg,",
+            "not the function known. Pass several functions as one list: analyze([neg,",
         ),
         (lambda: diagnose.rule(3), "no rule 3. There are MDT001, "),
-        (lambda: diagnose.contract(known, "int"), "'int' is no class. Promise classes"),
+        (lambda: diagnose.contract(known, "int"), "not 'int'. Pass the plain class"),
     ],
 )
 def test_words(call, words):

@@ -106,7 +106,7 @@ def test_they_are_chosen_by_name_and_come_last(shop: pytest.Pytester) -> None:
     [
         (("nowhere",), "*--mdt-dispatch: nowhere cannot be imported: *"),
         (("shop", "--mdt-baseline", "none.json"), "*--mdt-baseline: *none.json*"),
-        (("shop", "--mdt-baseline", "shop.py"), "*shop.py is no baseline*"),
+        (("shop", "--mdt-baseline", "shop.py"), "*shop.py is not a baseline*"),
     ],
 )
 def test_what_cannot_be_looked_at(

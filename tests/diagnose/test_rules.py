@@ -55,7 +55,7 @@ def test_a_finding_says_what_and_where_and_what_to_do(name):
 def test_a_rule_explains_itself(name):
     text = str(rule(name))
     assert text.startswith(f"{name} ({rule(name).level}): {rule(name).title}")
-    assert "Sins:" in text and "Does not:" in text
+    assert "Bad:" in text and "Good:" in text
     assert max(map(len, text.splitlines())) <= 92
 
 

@@ -314,13 +314,13 @@ def write_baseline(
 ) -> None:
     """Accept all that is found now."""
     from mdtensor.cli.dispatch.query import Asked, check
-    from mdtensor.diagnose.finding import counted
+    from mdtensor.diagnose.finding import quantity
     from mdtensor.diagnose.report import Baseline
 
     found = check(Asked(modules or (), pattern, select or (), ignore or ()))
     new = Baseline.of(found.findings)
     file.write_text(new.text, encoding="utf-8")
-    typer.echo(f"{file}: {counted(len(new.entries), 'finding')}")
+    typer.echo(f"{file}: {quantity(len(new.entries), 'finding')}")
 
 
 @baselines.command("diff")
@@ -353,12 +353,12 @@ def prune_baseline(
 ) -> None:
     """Leave out what is not found any more; nothing is added."""
     from mdtensor.cli.dispatch.query import Asked, check
-    from mdtensor.diagnose.finding import counted
+    from mdtensor.diagnose.finding import quantity
     from mdtensor.diagnose.report import Baseline
 
     asked = Asked(modules or (), pattern, select or (), ignore or ())
     gone = check(asked, file).stale
     kept = Baseline.read(file).without(gone)
     file.write_text(kept.text, encoding="utf-8")
-    left = counted(len(kept.entries), "finding")
+    left = quantity(len(kept.entries), "finding")
     typer.echo(f"{file}: {left}, {len(gone)} pruned")

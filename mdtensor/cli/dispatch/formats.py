@@ -10,7 +10,7 @@ from urllib.parse import quote
 import mdtensor
 from mdtensor.cli.dispatch.query import Checked, anchor, path_of
 from mdtensor.diagnose import Finding, MethodInfo, Rule, rules
-from mdtensor.diagnose.finding import leveled
+from mdtensor.diagnose.finding import level_counts
 from mdtensor.errors import OptionError
 
 # Findings as SARIF 2.1.0, which code hosts show beside the lines.
@@ -134,7 +134,7 @@ def _summary(checked: Checked) -> dict[str, int]:
 def counts(checked: Checked) -> str:
     """`3 functions, 9 methods, 24 types: 1 error, 2 baselined`."""
     old, stale = len(checked.old), len(checked.stale)
-    found = leveled(checked.new)
+    found = level_counts(checked.new)
     found += [f"{old} baselined"] if old else []
     found += [f"{stale} stale in the baseline"] if stale else []
     return f"{checked.report.sizes}: {', '.join(found) or 'nothing found'}"

@@ -26,7 +26,7 @@ from mdtensor.cli.dispatch.html_data import (
 from mdtensor.cli.host import MARKS
 from mdtensor.device import Device
 from mdtensor.diagnose import Finding, analyze
-from mdtensor.diagnose.finding import counted
+from mdtensor.diagnose.finding import quantity
 from mdtensor.diagnose.hints import qualified, type_name
 from mdtensor.diagnose.source import sources
 from mdtensor.dtypes import DType
@@ -406,7 +406,7 @@ def write_page(functions: Iterable[Any], path: Path) -> str:
         write_file(path, page(found).encode("utf-8", "replace"))
     except ModelError as error:
         raise OptionError(error.problem, error.fix) from None
-    return f"{path}: {counted(len(found), 'function')}"
+    return f"{path}: {quantity(len(found), 'function')}"
 
 
 def _page_head() -> Markup:

@@ -244,7 +244,7 @@ def check(asked: Asked, baseline: Path | None = None) -> Checked:
     accepted = Baseline.read(baseline) if baseline else Baseline()
     report = analyze(functions(asked.modules, asked.pattern))
     findings = report.of(*wanted)
-    compared = accepted.compared(findings)
+    compared = accepted.compare(findings)
     known = frozenset(f.fingerprint for f in compared.known)
     return Checked(
         report, findings, known, tuple(filter(asked.concerns, compared.stale))

@@ -1,4 +1,4 @@
-"""The hazards, one a file, in the order of their ids."""
+"""The rules of the checker, one a file, in the order of their ids."""
 
 from __future__ import annotations
 

@@ -1,25 +1,25 @@
-"""MDT001: a call that several methods take, and none of them is the most specific."""
+"""MDT001: a call that several methods take, none of which is the most specific."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdtensor.diagnose.finding import Finding, relations, witnessed
+from mdtensor.diagnose.finding import Finding, relations, type_names
 from mdtensor.diagnose.fixes import Scope, decides, deciding, header
 from mdtensor.diagnose.hints import bits
 from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.source import Source
-from mdtensor.diagnose.study import Group, Study, gathered, reach
+from mdtensor.diagnose.study import Group, Study, group_calls, reach
 
 EXPLANATION = """
 Two methods take the arguments of a call. One is more specific in the first argument,
-the other in the second, and no third method lies below both. The call fails; which of
-the two was written first makes no difference. Nothing says so when the methods are
-registered: the first to hear of it is the user whose arguments have these types.
+the other in the second, and no third method lies below both. The call fails,
+whichever of the two was written first. No error appears when the methods are
+registered: it appears for the first user whose arguments have these types.
 
-Write the method at the meet: in each argument what both of them take. The finding shows
-its header, which was tried: with it these calls are decided. It may tie with yet
-another method elsewhere; `plan` lists all headers after which nothing ties.
+Write the method for the types that both methods take. The finding shows its header,
+which was tried: it decides these calls. It may tie with yet another method elsewhere;
+`plan` lists all headers that you need until no call is ambiguous.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -42,6 +42,7 @@ def add(a: Real, b: Real): ...
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the calls that no method wins."""
     for found, tables in study.tables.items():
         ties = (
             (table, answer.tied, cells)
@@ -49,19 +50,19 @@ def check(study: Study) -> Iterator[Finding]:
             for _, cells, answer in table.answers
             if answer.winner < 0 and not answer.unstable
         )
-        for group in gathered(ties):
+        for group in group_calls(ties):
             yield _finding(study, found, group)
 
 
 def _finding(study: Study, found: Source, group: Group) -> Finding:
     arity = group.table.arity
-    called = f"{found.short}({', '.join(witnessed(group.witness))})"
+    called = f"{found.short}({', '.join(type_names(group.witness))})"
     return RULE.finding(
         found,
         group.methods,
         f"ambiguous call: {called}: {len(group.methods)} methods fit equally well",
         relations=relations(group.methods, arity, study.relation),
-        witness=witnessed(group.witness),
+        witness=type_names(group.witness),
         count=group.count,
         total=group.total,
         reach=reach(group.witness),
@@ -70,7 +71,7 @@ def _finding(study: Study, found: Source, group: Group) -> Finding:
 
 
 def _fix(study: Study, found: Source, group: Group) -> str:
-    """The header that decides, if it does when the call is answered with it."""
+    """Return the header that decides the call, if a trial confirms it."""
     table, witness = group.table, group.witness
     new = deciding(group.methods, table.arity, study.meets)
     if new is None:
@@ -80,8 +81,8 @@ def _fix(study: Study, found: Source, group: Group) -> str:
         return ""
     last = max(group.methods, key=lambda method: method.order)
     scope = Scope.of(last.implementation)
-    written = scope.decorator(found), header(new, found, scope)
-    return "\n".join([*scope.imports(new.hints), *written])
+    lines = scope.decorator(found), header(new, found, scope)
+    return "\n".join([*scope.imports(new.hints), *lines])
 
 
 RULE = Rule(

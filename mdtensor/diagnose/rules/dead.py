@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import plum
 
-from mdtensor.diagnose.finding import Finding, counted
+from mdtensor.diagnose.finding import Finding, quantity
 from mdtensor.diagnose.fixes import spellings
 from mdtensor.diagnose.hints import SHOWN, bits
 from mdtensor.diagnose.rule import Rule
@@ -16,15 +16,16 @@ from mdtensor.diagnose.table import Table
 from mdtensor.diagnose.universe import Universe
 
 EXPLANATION = """
-No call runs the method. It is vacuous if no class in the universe fits its signature,
-shadowed if whatever fits it fits a more specific method too, and only ever ambiguous if
-each of its calls fails because another method fits as well.
+No call runs the method. It is vacuous if no class in the universe fits its signature.
+It is shadowed if every call that fits it also fits a more specific method. It is only
+ever ambiguous if all its calls fail because another method fits equally well.
 
-An abstract class of Python's own, such as Sequence, and one that nothing known derives
-from have instances that are not known: no method for one of these is called dead.
+An abstract class of the standard library, such as Sequence, may have instances that
+the checker does not know. The same holds for a class without known subclasses. A method
+for such a class never counts as dead.
 
-Somebody reads it, changes it and wonders. Remove it, or write the class or the
-signature that was meant.
+A dead method misleads everyone who reads or changes it. Remove it, or correct its
+types.
 """
 EXAMPLE = """
 from abc import ABC, abstractmethod
@@ -52,17 +53,18 @@ def neg(x: Float): ...
 REPAIRED = EXAMPLE.replace("Union[Float32, Float64]", "Float32")
 
 
-#: How many calls go to which method; None stands for no method.
+#: The number of calls by the method that runs; None if no method does.
 Calls = dict[Registered | None, int]
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the methods that win no call."""
     for found, tables in study.tables.items():
         alive: set[Registered] = set()
         seen: set[Registered] = set()
         for table in tables.values():
             seen.update(table.methods)
-            alive.update(table.methods[m] for m in _reached(table))
+            alive.update(table.methods[m] for m in _reachable(table))
         lost = seen - alive
         dead = [
             m for m in found.methods if m in lost and _is_certain(m, study.universe)
@@ -74,14 +76,15 @@ def check(study: Study) -> Iterator[Finding]:
 
 
 def _is_certain(method: Registered, universe: Universe) -> bool:
-    """Whether the known classes say all of what fits; of MDT006 they do not."""
+    """Return whether the universe holds all classes that fit a method."""
+    # An unfaithful annotation (MDT006) may match by value, so classes prove nothing.
     members = (cls for kind in method.hints for cls in kind.members)
     known = not any(map(universe.is_open, members))
     return known and all(map(plum.is_faithful, spellings(method)))
 
 
-def _reached(table: Table) -> set[int]:
-    """The methods that win a call, or may under another order of registration."""
+def _reachable(table: Table) -> set[int]:
+    """Return the methods that win a call, perhaps after another registration order."""
     won: set[int] = set()
     for mask, _, answer in table.answers:
         if answer.unstable:
@@ -94,7 +97,7 @@ def _reached(table: Table) -> set[int]:
 def _finding(found: Source, method: Registered, calls: Calls, total: int) -> Finding:
     count = sum(calls.values())
     tied = calls.pop(None, 0)
-    fits = f"it fits {counted(count, 'call')}"
+    fits = f"it fits {quantity(count, 'call')}"
     if not count:
         kind, note = "vacuous", "no class in the universe fits its signature"
     elif not calls:
@@ -108,20 +111,20 @@ def _finding(found: Source, method: Registered, calls: Calls, total: int) -> Fin
             f"{fits}, {tied} of them ambiguous",
         )
     winners = sorted(calls, key=lambda m: (-calls[m], m.text) if m else (0, ""))
-    answered = [f"{counted(calls[m], 'call')}: {m.text}" for m in winners[:SHOWN] if m]
+    others = [f"{quantity(calls[m], 'call')}: {m.text}" for m in winners[:SHOWN] if m]
     return RULE.finding(
         found,
         (method,),
         f"dead method, {kind}: {method.text}",
         count=count,
         total=total,
-        notes=(note, *answered),
-        fix="remove it, or write the types that were meant",
+        notes=(note, *others),
+        fix="remove it, or correct its types",
     )
 
 
 def _calls(dead: list[Registered], tables: Iterable[Table]) -> dict[Registered, Calls]:
-    """Of each method who answers the calls that it fits; None where they fail."""
+    """Count, for each dead method, which methods run the calls that it fits."""
     counts: dict[Registered, Calls] = {method: {} for method in dead}
     for table in tables if dead else ():
         here = sum(1 << at for at, m in enumerate(table.methods) if m in counts)

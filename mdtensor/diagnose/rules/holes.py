@@ -1,10 +1,10 @@
-"""MDT012: a promised call that no method takes."""
+"""MDT012: a promised call that no method takes, or that is ambiguous."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdtensor.diagnose.finding import Finding, witnessed
+from mdtensor.diagnose.finding import Finding, type_names
 from mdtensor.diagnose.fixes import header
 from mdtensor.diagnose.hints import derives, hint, short
 from mdtensor.diagnose.rule import Rule
@@ -13,10 +13,10 @@ from mdtensor.diagnose.study import Contract, Study, reach
 from mdtensor.diagnose.table import Table, tabulate
 
 EXPLANATION = """
-`contract(f, A, B)` promises that f has one method for every two arguments of which the
-first is an A and the second a B. Some have none, or several that tie.
+`contract(f, A, B)` promises that f has one method for every call with an A and a B.
+For some of these calls there is no method, or several methods tie.
 
-Write the method, for the widest types with one meaning, or promise less.
+Write the method, for the widest types that have the same meaning, or promise less.
 """
 EXAMPLE = """
 from mdtensor.diagnose import contract
@@ -36,6 +36,7 @@ REPAIRED = EXAMPLE.replace(
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the promised calls that no method wins."""
     sources = {id(found.call): found for found in study.sources}
     for promise in study.contracts:
         found = sources[id(promise.function)]
@@ -51,7 +52,7 @@ def check(study: Study) -> Iterator[Finding]:
 
 
 def _table(study: Study, found: Source, promise: Contract) -> Table:
-    """The calls that are promised, and no others."""
+    """Return the dispatch table of exactly the promised calls."""
     within = []
     for kind in promise.types:
         members = hint(kind).members
@@ -70,7 +71,7 @@ def _finding(
     problem: str = "uncovered",
 ) -> Finding:
     promised = ", ".join(short(hint(kind)) for kind in promise.types)
-    called = f"{found.short}({', '.join(witnessed(witness))})"
+    called = f"{found.short}({', '.join(type_names(witness))})"
     fix = ""
     if problem == "uncovered" and found.methods:
         new = Registered(found.short, found.methods[0].implementation, witness)
@@ -79,7 +80,7 @@ def _finding(
         found,
         (),
         f"{called} is {problem}, and {found.short}({promised}) is promised",
-        witness=witnessed(witness),
+        witness=type_names(witness),
         count=count,
         total=table.total,
         reach=reach(witness),

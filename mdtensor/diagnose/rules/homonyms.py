@@ -1,4 +1,4 @@
-"""MDT008: two classes that bear one name."""
+"""MDT008: two classes with the same name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mdtensor.diagnose.source import distribution
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """
-Two classes have the same module and the same qualified name: a notebook cell was run
-twice, a module was reloaded, or a class was made in a function. beartype, which plum
-asks, remembers `A | B` by its text. A method for a Union with one of the two classes
-then answers for the other one: the wrong method runs, and nothing fails.
+Two classes have the same module and the same qualified name: you ran a notebook cell
+twice, reloaded a module, or made a class in a function. beartype, which plum uses,
+caches `A | B` by its text. A method for a Union with one of the two classes then runs
+for the other one too: the wrong method runs, and nothing fails.
 
 Give each class its own `__qualname__`, and write `typing.Union[A, B]`.
 """
@@ -41,23 +41,24 @@ REPAIRED = EXAMPLE.replace(
 
 
 def check(study: Study) -> Iterator[Finding]:
-    unions = set(_united(study))
+    """Find classes that share module and qualified name."""
+    in_unions = set(_union_members(study))
     for name, group in groupby(study.universe.types, key=qualified):
         classes = set(group)
         if len(classes) > 1:
-            united = ", and write typing.Union, not |" if classes & unions else ""
+            advice = ", and write typing.Union, not |" if classes & in_unions else ""
             yield Finding(
                 RULE.id,
                 RULE.level,
                 "",
                 f"{len(classes)} classes are called {name}",
-                fix=f"give each its own __qualname__{united}",
+                fix=f"give each its own __qualname__{advice}",
                 distribution=distribution(name),
             )
 
 
-def _united(study: Study) -> Iterator[type]:
-    """The classes that stand in a union."""
+def _union_members(study: Study) -> Iterator[type]:
+    """Yield the classes that occur in a union."""
     for found in study.sources:
         for kind in (kind for method in found.methods for kind in method.hints):
             yield from kind.members if len(kind.members) > 1 else ()

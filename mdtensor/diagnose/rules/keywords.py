@@ -1,4 +1,4 @@
-"""MDT014: methods that only differ in what they take by name."""
+"""MDT014: methods that differ only in their keyword parameters."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from mdtensor.diagnose.finding import Finding
 from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.rules.overwritten import differing_keywords
+from mdtensor.diagnose.rules.overwritten import has_other_keywords
 from mdtensor.diagnose.source import Registered
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """
-Methods are chosen by positional arguments; what is given by name takes no part. Two
-methods of the same types with other keywords look like a choice by keyword, and are
-not: the second has replaced the first, and calls with the first one's keyword fail.
+Dispatch looks at positional arguments only, never at keywords. Two methods with the
+same types and other keywords look like a choice by keyword, but the second method
+replaces the first, and calls with the keyword of the first one fail.
 
 Write one method with all keywords, or two functions.
 """
@@ -39,19 +39,20 @@ def read(path: str, *, lines=None, bytes=None): ...
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find replaced methods that have other keywords."""
     for found in study.sources:
         for earlier, later in found.replaced:
-            if differing_keywords(earlier, later):
+            if has_other_keywords(earlier, later):
                 yield RULE.finding(
                     found,
                     (earlier, later),
-                    f"{earlier.text} with {_named(earlier)} or {_named(later)}: "
+                    f"{earlier.text} with {_names(earlier)} or {_names(later)}: "
                     "keywords choose nothing, the last method runs",
                     fix="write one method with all keywords, or two functions",
                 )
 
 
-def _named(method: Registered) -> str:
+def _names(method: Registered) -> str:
     return ", ".join(f"{p.name}=" for p in method.keywords) or "no keyword"
 
 

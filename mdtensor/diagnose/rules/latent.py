@@ -1,4 +1,4 @@
-"""MDT002: methods that tie as soon as somebody writes a class that is foreseen."""
+"""MDT002: methods that will tie once a foreseeable class exists."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import permutations, product
 from mdtensor.diagnose.finding import Finding, relations
 from mdtensor.diagnose.hints import Hint, Order, bits, derives
 from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.study import Study, gathered
+from mdtensor.diagnose.study import Study, group_calls
 from mdtensor.diagnose.table import Cells, Table
 from mdtensor.diagnose.universe import Universe
 
 EXPLANATION = """
-Classes lie along axes where some class derives from both: Float32OnGpu from Float32 and
-OnGpu, Float32OnDisk from Float32 and OnDisk, Int8OnDisk from Int8 and OnDisk. Int8OnGpu
-is missing, and foreseen: it would fill the last corner. A method for Int8 and one for
-OnGpu have no class in common today. They tie on the day that Int8OnGpu is written, and
-whoever writes it did not touch these methods.
+Some classes combine two axes: Float32OnGpu derives from Float32 and OnGpu,
+Float32OnDisk from Float32 and OnDisk, Int8OnDisk from Int8 and OnDisk. Int8OnGpu is
+missing, but foreseeable: it would fill the last corner. A method for Int8 and a method
+for OnGpu do not share a class today. They will tie as soon as somebody writes
+Int8OnGpu, without any change to these methods.
 
-It is no error yet. With the class, write the method for it, or let the methods of a
-function vary along one axis only.
+This is not an error yet. When you write the class, write its method too, or let the
+methods of a function vary along one axis only.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -54,11 +54,11 @@ def neg(x: Int8OnGpu): ...
 
 
 class Axes:
-    """Which classes could have a common descendant that nobody has written.
+    """The pairs of classes that could get a common subclass, which does not exist.
 
     Args:
-        universe: the classes that are written.
-        order: of the hints that are asked about.
+        universe: the existing classes.
+        order: the order of the hints to compare.
     """
 
     def __init__(self, universe: Universe, order: Order) -> None:
@@ -73,7 +73,7 @@ class Axes:
         self._columns: dict[int, tuple[int, int]] = {}
 
     def columns(self, number: int) -> tuple[int, int]:
-        """Bits of the hints that could share a class with one, and of those that do."""
+        """Return the hints that could share a class with one, and that do, as bits."""
         found = self._columns.get(number)
         if found is None:
             found = self._columns[number] = self._compare(self.order.hints[number])
@@ -93,7 +93,7 @@ class Axes:
         return bool(self._extent(a) & self._extent(b))
 
     def _extent(self, cls: type) -> int:
-        """Bits of the classes of the universe that derive from `cls`."""
+        """Return the bits of the classes of the universe that derive from `cls`."""
         found = self._extents.get(cls)
         if found is None:
             types = enumerate(self.universe.types)
@@ -102,7 +102,7 @@ class Axes:
         return found
 
     def _cross(self, a: type, b: type) -> bool:
-        """Whether a class of both is missing, and would fit among those there are."""
+        """Return whether a common subclass is missing, and would fit the others."""
         if a not in self.crossed or b not in self.crossed:
             return False
         mine = [c for c in a.__mro__ if not derives(b, c)]
@@ -113,17 +113,19 @@ class Axes:
         )
 
     def _corner(self, a: type, b: type) -> bool:
-        """Whether `a` and `b` are the fourth corner of three combinations.
+        """Return whether `a` and `b` are the missing fourth corner of a square.
 
-        One class of the axis of b goes with a, one of the axis of a goes with b, and
-        they go with each other; classes of one axis do not.
+        In the other corners a combines with some class y, b with some class x, and x
+        with y. Classes of one axis do not combine, so y is on the axis of b, and x on
+        the axis of a.
         """
-        beside_b = self.crossed.get(a, set()) - self.crossed.get(b, set())
-        beside_a = self.crossed.get(b, set()) - self.crossed.get(a, set())
-        return any(beside_a & self.crossed[x] for x in beside_b)
+        with_a = self.crossed.get(a, set()) - self.crossed.get(b, set())
+        with_b = self.crossed.get(b, set()) - self.crossed.get(a, set())
+        return any(with_b & self.crossed[x] for x in with_a)
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the pairs of methods that would tie for a foreseeable class."""
     axes = Axes(study.universe, study.order)
     if not axes.crossed:
         return
@@ -134,7 +136,7 @@ def check(study: Study) -> Iterator[Finding]:
             if table.ordered
             for pair in _latent(table, axes)
         )
-        for group in gathered(pairs):
+        for group in group_calls(pairs):
             names = [method.text for method in group.methods]
             yield RULE.finding(
                 found,
@@ -142,12 +144,12 @@ def check(study: Study) -> Iterator[Finding]:
                 f"latent ambiguity: {names[0]} and {names[1]} tie for a class in both",
                 relations=relations(group.methods, group.table.arity, study.relation),
                 reach="latent",
-                fix="with that class, write the method for it",
+                fix="when you write that class, write its method too",
             )
 
 
 def _latent(table: Table, axes: Axes) -> Iterator[tuple[int, int]]:
-    """Pairs that tie nowhere today, and could."""
+    """Yield the pairs of methods that tie nowhere today, but could."""
     could, do = _matching(table, axes)
     for method in range(len(table.methods)):
         general = table.general
@@ -158,13 +160,13 @@ def _latent(table: Table, axes: Axes) -> Iterator[tuple[int, int]]:
 
 
 def _resolved(a: int, b: int, table: Table) -> bool:
-    """Whether a method lies below both."""
+    """Return whether a third method is below both."""
     both = 1 << a | 1 << b
     return any(above & both == both for above in table.general)
 
 
 def _matching(table: Table, axes: Axes) -> tuple[list[int], list[int]]:
-    """For each method those that could take the same call, and those that do."""
+    """Return for each method the methods that could share a call, and that do."""
     could = [(1 << len(table.methods)) - 1] * len(table.methods)
     do = list(could)
     for at in range(table.arity):

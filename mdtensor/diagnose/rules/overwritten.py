@@ -1,4 +1,4 @@
-"""MDT003: a method that another one has taken the place of."""
+"""MDT003: a method that a later method has replaced."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mdtensor.diagnose.source import Registered
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """
-Two methods of a function take the same types. The one that is registered last runs, the
-other never does, and nothing says so: with methods in two modules it is the order of
-imports that decides. A precedence does not help. plum keeps both methods then, and the
-last one still runs, were its precedence the lower.
+Two methods of a function take the same types. Only the method that is registered last
+runs, and no error appears. If the methods are in two modules, the order of imports
+decides. A precedence does not help: plum then keeps both methods, but the last one
+still runs, even with the lower precedence.
 
 A parameter with a default gives a second, shorter method without it. Two methods that
-differ in such a parameter only have the same shorter form, and one replaces that of the
-other.
+differ only in such a parameter have the same shorter form, and the later one replaces
+the earlier one.
 
-Remove one of the two, or say what it is for by its types.
+Remove one of the two, or give it other types.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -49,22 +49,24 @@ def scale(x: int, by: float): ...
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the methods that a later method has replaced."""
     for found in study.sources:
         for earlier, later in found.replaced:
-            if differing_keywords(earlier, later):
-                continue  # MDT014 says more about these
-            shown = MethodInfo.of(later)
+            # MDT014 reports these with a better explanation.
+            if has_other_keywords(earlier, later):
+                continue
+            place = MethodInfo.of(later).location
             yield RULE.finding(
                 found,
                 (earlier, later),
-                f"method overwritten: {earlier.text} never runs, {shown.location} does",
+                f"method overwritten: {earlier.text} never runs, {place} does",
                 notes=tuple(_notes(earlier, later)),
                 fix="remove one of the two, or give it other types",
             )
 
 
-def differing_keywords(a: Registered, b: Registered) -> bool:
-    """Whether two methods of the same types take other parameters by name."""
+def has_other_keywords(a: Registered, b: Registered) -> bool:
+    """Return whether two methods have different keyword parameters."""
     return {p.name for p in a.keywords} != {p.name for p in b.keywords}
 
 

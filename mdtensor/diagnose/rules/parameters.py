@@ -1,4 +1,4 @@
-"""MDT013: a dispatched parameter that says nothing, or that a call may leave away."""
+"""MDT013: a dispatched parameter without an annotation, or with a default."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mdtensor.diagnose.source import Registered, Source
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """
-A parameter without an annotation takes everything. Written on purpose it is `Any`, and
-a reader sees it; left away it is mostly an oversight, and the method answers calls that
-it was not meant for.
+A parameter without an annotation takes every type. `Any` says so on purpose; a missing
+annotation is usually an oversight, and the method then runs for types that it does not
+support.
 
-A default makes a second method, without the parameter. When the argument is given by
-name it takes no part in the choice, so a method for other types may get it.
+A default makes a second method without the parameter. If you pass the argument by
+keyword, dispatch does not see it, so a method for other types may get it.
 
-Annotate every parameter, and write the shorter method out. For a parameter that is not
-dispatched on, make it keyword-only.
+Annotate every parameter, and write the shorter method out. If a parameter takes no part
+in dispatch, make it keyword-only.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -33,9 +33,10 @@ REPAIRED = EXAMPLE.replace("by=2", "*, by=2")
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find dispatched parameters without annotation or with a default."""
     for found in study.sources:
         for method in found.methods:
-            if method.shortened or not _suspect(method):
+            if method.shortened or not _is_suspect(method):
                 continue
             problems = list(_problems(found, method))
             if problems:
@@ -47,8 +48,9 @@ def check(study: Study) -> Iterator[Finding]:
                 )
 
 
-def _suspect(method: Registered) -> bool:
-    """Whether it is worth to read the parameters, which takes a while."""
+def _is_suspect(method: Registered) -> bool:
+    """Return whether a method may have an open parameter."""
+    # Reading a signature is slow, so this first looks at cheap attributes.
     plain = getattr(method.implementation, "__defaults__", ()) is None
     wraps = hasattr(method.implementation, "__wrapped__")
     return wraps or not plain or any(hint.top for hint in method.hints)
@@ -56,7 +58,8 @@ def _suspect(method: Registered) -> bool:
 
 def _problems(found: Source, method: Registered) -> Iterator[str]:
     own = method.parameters[: len(method.types)]
-    skipped = 1 if found.owner else 0  # self
+    # The first parameter of a method of a class is `self`.
+    skipped = 1 if found.owner else 0
     pairs = zip(own, method.hints, strict=False)
     for at, (parameter, hint) in enumerate(pairs):
         if at < skipped:

@@ -1,4 +1,4 @@
-"""MDT005: somebody else's function, somebody else's types."""
+"""MDT005: a method for the function and the types of other packages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mdtensor.diagnose.source import Registered, Source, distribution
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """
-A package adds a method to a function that it does not own, for types none of which it
-owns. Importing it changes what calls do in programs that have never heard of it, and
-two such packages overwrite each other's methods.
+A package adds a method to a function that it does not own, and owns none of the types.
+Its import changes calls in programs that do not use the package, and two such packages
+overwrite each other's methods.
 
-A Union belongs to the package if all of its classes do. Wrap one argument in a type of
-your own, or ask the owner of the function or of the types to take the method in.
+A Union belongs to a package if all of its classes do. Wrap one argument in a type of
+your own, or ask the owner of the function or of the types to add the method.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -41,6 +41,7 @@ REPAIRED = EXAMPLE.replace(
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find methods whose package owns neither the function nor a type."""
     for found in study.sources:
         owner = distribution(found.module)
         for method in found.methods:
@@ -50,7 +51,7 @@ def check(study: Study) -> Iterator[Finding]:
 
 
 def _owns(package: str, method: Registered) -> bool:
-    """Whether one of its parameters is for types of the package alone."""
+    """Return whether a parameter takes only types of the package."""
     return any(_belongs(hint, package) for hint in method.hints)
 
 

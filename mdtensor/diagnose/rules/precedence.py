@@ -1,20 +1,20 @@
-"""MDT011: a tie that only a number decides."""
+"""MDT011: a tie that only a precedence decides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdtensor.diagnose.finding import Finding, relations, witnessed
+from mdtensor.diagnose.finding import Finding, relations, type_names
 from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.study import Study, gathered, reach
+from mdtensor.diagnose.study import Study, group_calls, reach
 
 EXPLANATION = """
 Several methods fit a call equally well, and one has the highest precedence. The call
-works. The number says nothing about the types, though: a third method with a precedence
-of its own, in another package, decides for everybody.
+works. But a number is independent of types: a third method with a higher precedence, in
+another package, changes the result for everybody.
 
-It is no error. Write a method that takes in each argument what all of them do, and
-the number is not needed.
+This is not an error. Write a method for the types that all of them take, and you do not
+need the precedence.
 """
 EXAMPLE = """
 from plum import Dispatcher
@@ -40,6 +40,7 @@ def add(a: Real, b: Real): ...
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the calls that a precedence decides."""
     for found, tables in study.tables.items():
         decided = (
             (table, answer.tied, cells)
@@ -47,19 +48,19 @@ def check(study: Study) -> Iterator[Finding]:
             for _, cells, answer in table.answers
             if answer.winner >= 0 and len(answer.tied) > 1
         )
-        for group in gathered(decided):
+        for group in group_calls(decided):
             winner = max(group.methods, key=lambda method: method.precedence)
-            called = f"{found.short}({', '.join(witnessed(group.witness))})"
+            called = f"{found.short}({', '.join(type_names(group.witness))})"
             yield RULE.finding(
                 found,
                 group.methods,
                 f"{called} runs {winner.text} by precedence {winner.precedence} only",
                 relations=relations(group.methods, group.table.arity, study.relation),
-                witness=witnessed(group.witness),
+                witness=type_names(group.witness),
                 count=group.count,
                 total=group.total,
                 reach=reach(group.witness),
-                fix="write a method that takes in each argument what all of them do",
+                fix="write a method for the types that all of them take",
             )
 
 

@@ -1,18 +1,18 @@
-"""MDT007: a call whose answer depends on which method was registered first."""
+"""MDT007: a call whose method depends on the order of registration."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdtensor.diagnose.finding import Finding, witnessed
+from mdtensor.diagnose.finding import Finding, type_names
 from mdtensor.diagnose.hints import bits
 from mdtensor.diagnose.rule import Rule
-from mdtensor.diagnose.study import Study, gathered, reach
+from mdtensor.diagnose.study import Study, group_calls, reach
 
 EXPLANATION = """
-plum compares signatures with `*arguments` by rules that are no order: of `f(*x: T)` and
-`f(x: T, *y: T)` each is more specific than the other. Which one runs, or whether the
-call fails, is decided by the order of registration, which is the order of imports.
+plum's rules for signatures with `*arguments` are not an order: `f(*x: T)` and
+`f(x: T, *y: T)` are each more specific than the other. The order of registration, which
+is the order of imports, decides which one runs or whether the call fails.
 
 Do not dispatch on `*arguments` in two ways. Give one method a fixed number of
 arguments, or take a sequence.
@@ -32,6 +32,7 @@ REPAIRED = EXAMPLE.replace("first: int, *others: int", "first: int")
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the calls whose answer changes with the order of registration."""
     for found, tables in study.tables.items():
         unstable = (
             (table, tuple(bits(mask)), cells)
@@ -39,13 +40,13 @@ def check(study: Study) -> Iterator[Finding]:
             for mask, cells, answer in table.answers
             if answer.unstable
         )
-        for group in gathered(unstable):
-            called = f"{found.short}({', '.join(witnessed(group.witness))})"
+        for group in group_calls(unstable):
+            called = f"{found.short}({', '.join(type_names(group.witness))})"
             yield RULE.finding(
                 found,
                 group.methods,
                 f"the answer to {called} depends on the order of registration",
-                witness=witnessed(group.witness),
+                witness=type_names(group.witness),
                 count=group.count,
                 total=group.total,
                 reach=reach(group.witness),

@@ -1,4 +1,4 @@
-"""MDT009: an annotation that means nothing where it stands."""
+"""MDT009: an annotation that cannot be resolved in its module."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mdtensor.diagnose.rule import Rule
 from mdtensor.diagnose.study import Study
 
 EXPLANATION = """
-plum reads annotations at the first call of a function. One that cannot be read, a name
-that is imported under TYPE_CHECKING or a class that is local to a function in a module
-with `from __future__ import annotations`, fails that call and every later one, of
-whatever method.
+plum reads annotations at the first call of a function. If one of them cannot be read,
+this call and every later call fail, whichever method they need. Typical cases are a
+name that is imported only under TYPE_CHECKING, and a class that is local to a function
+in a module with `from __future__ import annotations`.
 
-Import the class for real, or pass the signature: `f.register(g, signature=...)`.
+Import the class at run time, or pass the signature: `f.register(g, signature=...)`.
 """
 EXAMPLE = """
 from __future__ import annotations
@@ -29,6 +29,7 @@ REPAIRED = EXAMPLE.replace("dispatch =", "class Circle: ...\n\ndispatch =")
 
 
 def check(study: Study) -> Iterator[Finding]:
+    """Find the methods that plum cannot read."""
     for found in study.sources:
         for broken in found.unresolved:
             method = broken.method
@@ -38,7 +39,7 @@ def check(study: Study) -> Iterator[Finding]:
                 f"no call of {found.short} works: an annotation of the method at "
                 f"{method.file}:{method.line} cannot be read",
                 notes=(broken.problem,) if broken.problem else (),
-                fix="import the class for real, or pass the signature",
+                fix="import the class at run time, or pass the signature",
             )
 
 
