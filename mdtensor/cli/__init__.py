@@ -1,7 +1,7 @@
 """The command line: `mdtensor info | support | dispatch | demo | quantize | ...`.
 
-stdout carries results only (JSON with `--json`); progress and errors go to stderr. Exit
-code 2 and one line for anything that is the caller's to mend, 130 when interrupted.
+Results go to stdout (JSON with `--json`), progress and errors to stderr. An error that
+you can mend prints one line and gives exit code 2; an interrupt gives 130.
 """
 
 import sys
@@ -14,7 +14,7 @@ from mdtensor.errors import writing
 
 
 def main() -> None:
-    """Entry point of the `mdtensor` command."""
+    """Run the `mdtensor` command and exit."""
     sys.exit(execute(sys.argv[1:]))
 
 
@@ -27,7 +27,7 @@ def execute(arguments: Sequence[str]) -> int:
     try:
         from mdtensor.cli.commands import app
 
-        # What overflows is told by the results, and by calibration's own error.
+        # Overflow shows in the results, and calibration has an error of its own for it.
         with np.errstate(all="ignore"), writing(option):
             code = app(list(arguments), prog_name="mdtensor", standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:

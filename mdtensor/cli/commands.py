@@ -12,7 +12,8 @@ from mdtensor.cli.dispatch.commands import app as dispatch
 app = typer.Typer(
     help="Typed tensors with multiple dispatch, and quantized inference.",
     add_completion=False,
-    rich_markup_mode=None,  # plain text, whatever the terminal, the pipe or its width
+    # Help is plain text, the same in every terminal and pipe.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -22,14 +23,15 @@ Shapes = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
-        help="Input shape, such as 1,3,48,192; of several inputs NAME=SIZES for each.",
+        help="Input shape, such as 1,3,48,192; NAME=SIZES for each of several inputs.",
         metavar="SIZES",
     ),
 ]
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Any) -> None:
-    """`result` as JSON, or as `show` renders it."""
+    """Print `result` as JSON, or as `show` renders it."""
+    # Each command imports what it needs, so that `mdtensor --help` stays fast.
     from mdtensor.cli import report
 
     if as_json:
@@ -45,7 +47,7 @@ def start(
         bool, typer.Option("--version", help="Print the version.")
     ] = False,
 ) -> None:
-    """Without a command: the version, or what commands there are."""
+    """Print the version, or the list of commands."""
     if version:
         typer.echo(f"mdtensor {mdtensor.__version__}")
     elif context.invoked_subcommand is None:
@@ -54,7 +56,7 @@ def start(
 
 @app.command()
 def info(as_json: AsJson = False) -> None:
-    """Versions, this CPU, and the kernels it gets."""
+    """Show versions, this CPU, and the kernels that run on it."""
     from mdtensor.cli import report
     from mdtensor.cli.host import describe_host
 
@@ -72,7 +74,7 @@ def support(
     modules: Annotated[
         list[str] | None,
         typer.Option(
-            "--import", metavar="MODULE", help="Package with types or operations."
+            "--import", metavar="MODULE", help="Package with more types or operations."
         ),
     ] = None,
     as_markdown: Annotated[
@@ -80,7 +82,7 @@ def support(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which element types every operation takes, on every device."""
+    """Show the element types that each operation takes, on each device."""
     from mdtensor.cli import host as view
 
     facts = view.describe_support(operation, device, modules or ())
@@ -89,7 +91,7 @@ def support(
 
 @app.command()
 def demo(as_json: AsJson = False) -> None:
-    """Quantize a real network, run it on a real page, and compare with its peers."""
+    """Quantize a real network, run it on a real page, and compare with ONNX Runtime."""
     from mdtensor.cli import report
     from mdtensor.cli.demo import run_demo
 
@@ -113,45 +115,45 @@ def quantize(
         str,
         typer.Option(
             metavar="NAME",
-            help="How ranges are chosen: mse, minmax, average, percentile or entropy.",
+            help="Observer of ranges: mse, minmax, average, percentile or entropy.",
         ),
     ] = "mse",
     method: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="How weights become codes: rtn, mse, hqq or gptq; `quantize-weights` "
+            help="Algorithm for the weights: rtn, mse, hqq or gptq; `quantize-weights` "
             "has awq too.",
         ),
     ] = "rtn",
     weight_dtype: Annotated[
-        str, typer.Option(metavar="NAME", help="Type of these codes: qint8 or qint4.")
+        str, typer.Option(metavar="NAME", help="Type of the weights: qint8 or qint4.")
     ] = "qint8",
     correct_bias: Annotated[
         bool,
         typer.Option(
-            "--correct-bias", help="Let biases make up for the rounding of weights."
+            "--correct-bias", help="Correct biases for the rounding of weights."
         ),
     ] = False,
     equalize: Annotated[
         bool,
         typer.Option(
-            "--equalize", help="First give the channels of neighbours equal ranges."
+            "--equalize", help="First equalize channel ranges of adjacent layers."
         ),
     ] = False,
     smooth: Annotated[
         float | None,
         typer.Option(
             metavar="STRENGTH",
-            help="First move ranges of activations into weights: 0 to 1, such as 0.5.",
+            help="First move activation ranges into weights: 0 to 1, such as 0.5.",
         ),
     ] = None,
     rounding: Annotated[
         str,
         typer.Option(
             metavar="RULE",
-            help="Whose bytes results have: exact (half to even), onnx, ort_cpu, "
-            "tflite_ref, tflite_opt, xnnpack_x86 or xnnpack_arm.",
+            help="Preset whose bytes results have: exact (half to even), onnx, "
+            "ort_cpu, tflite_ref, tflite_opt, xnnpack_x86 or xnnpack_arm.",
         ),
     ] = "exact",
     keep_float: Annotated[
@@ -159,7 +161,8 @@ def quantize(
         typer.Option(metavar="NODE", help="Name of a node to leave as it is."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with float, on the same data.")
+        bool,
+        typer.Option("--check", help="Compare with the float model on the same data."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -199,26 +202,28 @@ def quantize_weights(
     method: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="How weights become codes: rtn, mse, hqq, gptq or awq."
+            metavar="NAME", help="Algorithm for weights: rtn, mse, hqq, gptq or awq."
         ),
     ] = "rtn",
     weight_dtype: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Type of these codes: qint8, quint8, qint4 or quint4."
+            metavar="NAME", help="Type of the weights: qint8, quint8, qint4 or quint4."
         ),
     ] = "qint8",
     asymmetric: Annotated[
-        bool, typer.Option("--asymmetric", help="Let 0 be another code than the 0.")
+        bool, typer.Option("--asymmetric", help="Allow zero points other than 0.")
     ] = False,
     block_size: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many inputs of an output share a scale."),
+        typer.Option(
+            metavar="N", help="Inputs of one output channel that share a scale."
+        ),
     ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            "--data", metavar="PATH", help="For gptq and awq, as of `quantize`."
+            "--data", metavar="PATH", help="Samples for gptq and awq, as in `quantize`."
         ),
     ] = None,
     shape: Shapes = None,
@@ -228,15 +233,15 @@ def quantize_weights(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put the weights of MODEL on few bits, leave activations float, write ONNX."""
+    """Quantize only the weights of MODEL, keep activations float, write ONNX."""
     from mdtensor.cli import models as view
 
     how = {"method": method, "weight_dtype": weight_dtype, "block_size": block_size}
     how["symmetric"] = not asymmetric
-    asked = view.quantize_weights_file(
+    result = view.quantize_weights_file(
         model, data or (), out, shape or (), how, keep_float or ()
     )
-    emit(asked, as_json, view.show_weights)
+    emit(result, as_json, view.show_weights)
 
 
 @app.command()
@@ -246,7 +251,7 @@ def run(
     ],
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[INPUT]...", help=".npy files, one an input."),
+        typer.Argument(metavar="[INPUT]...", help=".npy files, one for each input."),
     ] = None,
     shape: Shapes = None,
     out: Annotated[
@@ -257,14 +262,16 @@ def run(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Text file, the name of a class a line."),
+        typer.Option(metavar="PATH", help="Text file with a class name on each line."),
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Show what runs each node, and why.")
+        bool, typer.Option("--plan", help="Show which method runs each node, and why.")
     ] = False,
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Threads; 1, or MDTENSOR_NUM_THREADS."),
+        typer.Option(
+            metavar="N", help="Threads; by default MDTENSOR_NUM_THREADS, or 1."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -279,20 +286,21 @@ def run(
 @app.command()
 def verify(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only what compiles in a few seconds.")
+        bool,
+        typer.Option("--quick", help="Run only kernels that compile in a few seconds."),
     ] = False,
     emulated: Annotated[
         bool,
         typer.Option(
             "--emulated",
-            help="Also runways that this CPU lacks, in its instructions.",
+            help="Also run the ISAs that this CPU lacks, in its own instructions.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do the integer kernels give the same bytes here as on every machine?
+    """Verify that the integer kernels give the same bytes here as on every machine.
 
-    Exit code 1 if not.
+    The exit code is 1 if they do not.
     """
     from mdtensor.cli import host as view
 
@@ -307,19 +315,24 @@ def stubs(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="DIR", help="Where; beside mdtensor by default."
+            "-o", "--output", metavar="DIR", help="Folder; mdtensor's own by default."
         ),
     ] = None,
     modules: Annotated[
         list[str] | None,
-        typer.Option("--import", metavar="MODULE", help="Whose methods to include."),
+        typer.Option(
+            "--import", metavar="MODULE", help="Package whose methods to include."
+        ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if files are old.")
+        bool,
+        typer.Option(
+            "--check", help="Write nothing; exit with 1 if a file is outdated."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write .pyi files that tell type checkers the exact class of every call."""
+    """Write .pyi files that give type checkers the exact class of every call."""
     from mdtensor.cli import report
     from mdtensor.cli.host import write_stubs
 
@@ -337,12 +350,14 @@ def warmup(
     ] = None,
     operation: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="An operation, such as add; repeatable."),
+        typer.Option(
+            metavar="NAME", help="An operation, such as add; may be repeated."
+        ),
     ] = None,
     shape: Shapes = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile what models and operations need, so that no later process has to."""
+    """Compile the kernels of models and operations for all later processes."""
     from mdtensor.cli.models import show_warmup, warm_up
 
     emit(warm_up(models or (), operation or (), shape or ()), as_json, show_warmup)

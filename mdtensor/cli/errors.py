@@ -1,10 +1,16 @@
-"""How a command ends that cannot do its work: an exit code, and one line."""
+"""Failed commands: the exit code, and one line for stderr.
+
+Errors of the library name Python arguments. `option` writes them as options instead:
+
+    method='gptq' needs samples. Pass them as samples.
+    --method gptq needs samples. Pass them as --data.
+"""
 
 from shlex import quote
 
 from mdtensor.errors import MdtensorError
 
-#: The extra that brings each optional package, by the name that is imported.
+#: The extra that installs each optional package, by its import name.
 EXTRAS = {
     "click": "cli",
     "rich": "cli",
@@ -20,14 +26,14 @@ REFUSED, UNIMPORTABLE, INTERRUPTED = 2, 3, 130
 
 
 class ModuleError(MdtensorError, ImportError):
-    """A module that a user names, and that fails when it is imported."""
+    """The import of a module that the user named failed."""
 
 
 def ending(error: BaseException) -> tuple[int, str]:
-    """The exit code, and what to say on stderr, if anything.
+    """Return the exit code, and the line for stderr, which may be empty.
 
     Raises:
-        BaseException: the error itself, if it is a fault of ours.
+        BaseException: `error` itself, if it is a bug in mdtensor.
     """
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, ""
@@ -39,7 +45,7 @@ def ending(error: BaseException) -> tuple[int, str]:
 
 
 def _text(error: BaseException) -> str | None:
-    """What is wrong and what would work; None for what users cannot mend."""
+    """Return the problem and its fix; None if the user cannot mend it."""
     if isinstance(error, MdtensorError):
         return f"{type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError):
@@ -65,10 +71,8 @@ def _missing(error: ModuleNotFoundError) -> str | None:
 
 
 def _usage(error: BaseException) -> str:
-    """An option or argument that the command does not take, or misses.
-
-    The class is that of the package below typer, which differs between its versions.
-    """
+    """Return the line for a wrong or missing option or argument."""
+    # typer's versions use different packages below it, so this avoids their classes.
     message = str(getattr(error, "format_message")()).rstrip(".")  # noqa: B009
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "mdtensor"
@@ -76,12 +80,7 @@ def _usage(error: BaseException) -> str:
     return f"{message[:1].lower()}{message[1:]}{end} See `{command} --help`."
 
 
-# What the library calls its arguments, in the options of the command line.
-#
-# method='gptq' needs samples. Pass them as samples.
-# --method gptq needs samples. Pass them as --data.
-
-#: What has another name here, or is another command.
+#: Options whose name differs from the argument; methods that are other commands.
 NAMES = {
     "input_shapes": "--shape",
     "samples": "--data",
@@ -93,7 +92,8 @@ NAMES = {
 
 
 def option(name: str, *value: object) -> str:
-    """An argument as an option, as `errors.written` asks for it."""
+    """Return an argument as an option, as `errors.written` requires."""
+    # The command line has the opposite flag of the argument.
     if name == "symmetric":
         return option("asymmetric", *(not given for given in value))
     flag = NAMES.get(name, f"--{name.replace('_', '-')}")

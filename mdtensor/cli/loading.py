@@ -1,4 +1,4 @@
-"""The modules that a user names, for what they register."""
+"""Import of the modules that the user names, which register types and methods."""
 
 import contextlib
 import importlib
@@ -10,14 +10,14 @@ from types import ModuleType
 
 from mdtensor.cli.errors import ModuleError
 
-#: What the wheel holds besides the core, and is looked at unless modules are named.
+#: The part of the wheel outside the core, which every command covers.
 QUANT = "mdtensor.quant"
 
 
 def load(modules: Iterable[str]) -> list[ModuleType]:
-    """Import mdtensor.quant and modules, as `python -m` would: from this folder too.
+    """Import mdtensor.quant and modules, also from the current folder.
 
-    What they print goes to stderr.
+    Their output goes to stderr.
 
     Returns:
         The modules, without mdtensor.quant.
@@ -25,28 +25,31 @@ def load(modules: Iterable[str]) -> list[ModuleType]:
     Raises:
         ModuleError: one of them cannot be imported.
     """
+    # `python -m` looks in the current folder; a console script does not.
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     importlib.import_module(QUANT)
-    return [_imported(name) for name in modules]
+    return [_import(name) for name in modules]
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             return importlib.import_module(name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever a module does when it is imported
+    # A module may raise anything at its import, SystemExit included.
+    except BaseException as error:
         text = f"{name} cannot be imported: {_cause(error)}"
-        raise ModuleError(text, "Install it, or mend it") from None
+        raise ModuleError(text, "Install it, or correct it") from None
 
 
 def _cause(error: BaseException) -> str:
-    """The class of an error, its first line, and the line of the module."""
+    """Return the class of an error, its first line, and the line in the module."""
     lines = str(error).strip().splitlines() or [""]
     text = f"{type(error).__name__}: {lines[0]}".rstrip(": .")
     frames = traceback.extract_tb(error.__traceback__)
     inside = [f for f in frames if "importlib" not in f.filename]
-    last = inside[-1] if len(inside) > 1 else None  # the first is _imported itself
+    # The first frame is `_import` itself.
+    last = inside[-1] if len(inside) > 1 else None
     return f"{text} ({Path(last.filename).name}:{last.lineno})" if last else text

@@ -16,7 +16,7 @@ from rich.console import Console
 import mdtensor as md
 from mdtensor import quant
 from mdtensor.cli import report
-from mdtensor.cli.report import Facts, pairs, shrunk, working
+from mdtensor.cli.report import Facts, pairs, size_change, working
 from mdtensor.cli.samples import parse_shapes, read_array, read_labels, read_samples
 from mdtensor.dispatch.operation import Operation
 from mdtensor.errors import MdtensorError, ModelError, OptionError, shown
@@ -144,7 +144,7 @@ def _compared(
         one, other = _called(network, sample), _called(small, sample)
         for name in pairs:
             pairs[name].append((one[name], other[name]))
-    return {name: report.compared(found) for name, found in pairs.items()}
+    return {name: report.compare_outputs(found) for name, found in pairs.items()}
 
 
 def run_file(
@@ -272,8 +272,8 @@ def show_weights(console: Console, facts: Facts) -> None:
     files, weights = facts["file_bytes"], facts["weight_bytes"]
     rows = [
         ("written", facts["output"]),
-        ("file", shrunk(files["float"], files["codes"])),
-        ("weights", shrunk(weights["float"], weights["codes"])),
+        ("file", size_change(files["float"], files["codes"])),
+        ("weights", size_change(weights["float"], weights["codes"])),
         ("layers", f"{facts['layers']}, {len(facts['float_layers'])} in float"),
         ("time", f"{facts['seconds']:.2f} s"),
     ]

@@ -1,4 +1,8 @@
-"""How the commands' results look: in a terminal to its width, elsewhere plain."""
+"""Printed results of the commands: to the width of a terminal, elsewhere plain.
+
+`summary` and `compare_outputs` compute the facts about outputs of a model; `working` is
+the progress bar.
+"""
 
 import sys
 from collections import Counter
@@ -24,23 +28,23 @@ from mdtensor.errors import DataError
 from mdtensor.kernels.cpu.compilation import Notice
 
 Facts = dict[str, Any]
-#: Columns of what is no terminal: nothing is wrapped there.
+#: Width outside a terminal: lines are not wrapped there.
 UNBOUNDED = 100_000
-#: From this many columns on a plan shows types and sizes too.
+#: Least width of a terminal for which a plan shows types and sizes too.
 WIDE = 120
-#: Nodes that are named for a reason they share.
+#: Most nodes that are listed for one reason.
 SHOWN = 6
-#: Classes that are named for a row of scores; --json has some more.
+#: Classes that are listed for a row of scores; --json has some more.
 BEST = 3
 COUNTED = MofNCompleteColumn()
 
 
 def progress(is_quiet: bool = False, share: ProgressColumn = COUNTED) -> Progress:
-    """A bar on stderr, so that stdout holds the result alone; none in a pipe.
+    """Return a progress bar on stderr, which only shows in a terminal.
 
     Args:
-        is_quiet: show none at all.
-        share: how much is done, beside the bar.
+        is_quiet: whether to show no bar at all.
+        share: the column that shows how much is done.
     """
     is_terminal = sys.stderr.isatty() and not is_quiet
     return Progress(
@@ -49,26 +53,28 @@ def progress(is_quiet: bool = False, share: ProgressColumn = COUNTED) -> Progres
         BarColumn(),
         share,
         TimeElapsedColumn(),
-        console=Console(stderr=True, quiet=not is_terminal),  # older ones end a line
+        # Older versions of rich end a line even if the bar is disabled.
+        console=Console(stderr=True, quiet=not is_terminal),
         transient=True,
         disable=not is_terminal,
     )
 
 
 def text_of(show: Callable[[Console, Facts], None], facts: Facts) -> str:
-    """What `show` prints, in characters that stdout can take; no trailing blanks."""
+    """Return what `show` prints, without trailing blanks."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = UNBOUNDED
     with console.capture() as captured:
         show(console, facts)
     text = "\n".join(line.rstrip() for line in captured.get().splitlines())
+    # A stdout in ASCII or Latin-1 must not fail because of a bullet.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)
 
 
 def columns(*heads: str) -> Table:
-    """A table without lines: the first column to the left, the others to the right."""
+    """Return a table without lines: the first column left, the others right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for head in heads:
         side: Any = "right" if table.columns else "left"
@@ -77,6 +83,7 @@ def columns(*heads: str) -> Table:
 
 
 def show_info(console: Console, facts: Facts) -> None:
+    """Print the result of `mdtensor info`."""
     cpu = facts["cpu"]
     packages = facts["packages"].items()
     rows = [
@@ -96,12 +103,13 @@ def show_info(console: Console, facts: Facts) -> None:
 
 
 def show_stubs(console: Console, result: Facts) -> None:
+    """Print the result of `mdtensor stubs`."""
     changed = set(result["changed"])
     pairs(console, [(p, "new" if p in changed else "same") for p in result["files"]])
 
 
 def pairs(console: Console, rows: list[tuple[str, str]]) -> None:
-    """A line for each name and what there is to say of it."""
+    """Print a line for each name and its text."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -114,13 +122,14 @@ def _kilobytes(count: int) -> str:
     return f"{count / 1000:.1f} kB"
 
 
-def shrunk(before: int, after: int) -> str:
-    """Bytes before and after, and their ratio."""
+def size_change(before: int, after: int) -> str:
+    """Return bytes before and after as text, with their ratio."""
     share = f"{after / before:.3f} of float" if before else "none"
     return f"{_kilobytes(before)} -> {_kilobytes(after)} ({share})"
 
 
 def show_quantized(console: Console, facts: Facts) -> None:
+    """Print the result of `mdtensor quantize`."""
     files, weights = facts["file_bytes"], facts["weight_bytes"]
     checks = facts["check"] or {}
     pairs(
@@ -128,8 +137,8 @@ def show_quantized(console: Console, facts: Facts) -> None:
         [
             ("written", facts["output"]),
             ("calibrated on", f"{facts['samples']} samples"),
-            ("file", shrunk(files["float"], files["int8"])),
-            ("weights", shrunk(weights["float"], weights["int8"])),
+            ("file", size_change(files["float"], files["int8"])),
+            ("weights", size_change(weights["float"], weights["int8"])),
             ("nodes", f"{facts['nodes']}, {len(facts['float_nodes'])} in float"),
             *((f"check of {name}", _check(c)) for name, c in checks.items()),
             ("time", f"{facts['seconds']:.2f} s"),
@@ -140,7 +149,7 @@ def show_quantized(console: Console, facts: Facts) -> None:
 
 
 def _check(found: Facts) -> str:
-    """How one output of int8 compares with float."""
+    """Return one line that compares an int8 output with float."""
     ratio = found["sqnr_db"]
     parts = [
         f"signal to noise {ratio:.1f} dB" if ratio is not None else "no noise",
@@ -152,6 +161,7 @@ def _check(found: Facts) -> str:
 
 
 def show_run(console: Console, facts: Facts) -> None:
+    """Print the result of `mdtensor run`."""
     for name, output in facts["outputs"].items():
         _show_output(console, name, output)
     console.print(f"time {1e3 * facts['seconds']:.3f} ms")
@@ -198,7 +208,7 @@ def _class(found: Facts) -> str:
 
 
 def show_plan(console: Console, nodes: list[Facts]) -> None:
-    """A line for each node; what is float, by reason; the sums."""
+    """Print a line for each node, the totals, and why nodes run in float."""
     from mdtensor.quant.model.run.plan import COLUMNS, cells
 
     count, room = len(COLUMNS), UNBOUNDED
@@ -216,7 +226,7 @@ def show_plan(console: Console, nodes: list[Facts]) -> None:
 
 
 def _tail(name: str, room: int) -> str:
-    """The end of a long name, which tells it from its neighbours."""
+    """Shorten a long name at its start: the end tells it from its neighbours."""
     return name if len(name) <= room else f"...{name[3 - room :]}"
 
 
@@ -241,6 +251,7 @@ def _some(names: list[str]) -> str:
 
 
 def show_demo(console: Console, facts: Facts) -> None:
+    """Print the result of `mdtensor demo`."""
     found = facts["agreement"]
     console.print(
         f"{facts['model']}: which way up is a line of text?\n"
@@ -293,25 +304,23 @@ def _show_sizes(console: Console, sizes: dict[str, int]) -> None:
         f"file: float {_kilobytes(sizes['float file'])}, mdtensor int8 "
         f"{_kilobytes(sizes['mdtensor int8 file'])}, onnxruntime int8 "
         f"{_kilobytes(sizes['onnxruntime int8 file'])}; weights: "
-        f"{shrunk(sizes['float weights'], sizes['int8 weights'])}"
+        f"{size_change(sizes['float weights'], sizes['int8 weights'])}"
     )
 
-
-# What a user wants to know of an output: the winners of scores, the range of maps.
 
 Array = npt.NDArray[Any]
 FIRST, TOP, ROWS = 8, 5, 8
 
 
 def summary(array: Array, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Facts about one output, fit for JSON; NaN and infinity are None there.
+    """Return facts about one output for JSON, with None for NaN and infinity.
 
     Args:
         array: an output.
-        labels: names of the classes along its last axis, if it holds scores.
+        labels: the names of the classes along the last axis, if it holds scores.
 
     Raises:
-        DataError: there are labels, but not one for each class.
+        DataError: the number of labels is not the number of classes.
     """
     numbers = array[np.isfinite(array)].astype(np.float64)
     return {
@@ -325,19 +334,19 @@ def summary(array: Array, labels: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def is_scores(array: Array) -> bool:
-    """Whether its rows choose among classes: at most two axes, the last not one."""
+    """Return whether rows are scores of classes: at most two axes, the last > 1."""
     return array.ndim in (1, 2) and array.shape[-1] > 1 and array.size > 0
 
 
 def _winners(array: Array, labels: Sequence[str]) -> dict[str, Any]:
-    """The best class of every row, and the best few of the first rows."""
+    """Return the best class of every row, and the best few of the first rows."""
     if not is_scores(array):
         return {"argmax": None, "top": None}
     rows = array.reshape(-1, array.shape[-1])
     if labels and len(labels) != rows.shape[1]:
         raise DataError(
-            f"there are {len(labels)} labels for {rows.shape[1]} classes",
-            "Give one a line",
+            f"expected {rows.shape[1]} labels, one a class, not {len(labels)}",
+            "Write one label a line",
         )
     return {
         "argmax": rows.argmax(axis=1).tolist(),
@@ -361,15 +370,15 @@ def _plain(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def compared(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
-    """One output of two networks on the same samples.
+def compare_outputs(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
+    """Compare one output of two networks on the same samples.
 
     Args:
         pairs: (float, int8) for each sample.
 
     Returns:
-        How many rows have the same argmax, if they hold scores; the ratio of signal to
-        noise, None if there is no noise; the largest difference.
+        The number of rows with the same argmax, if they are scores; the signal-to-noise
+        ratio, or None without noise; the largest difference.
     """
     signal = noise = largest = 0.0
     rows = agree = 0
@@ -390,18 +399,16 @@ def compared(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
     }
 
 
-# A bar for what runs models, which compiles their kernels if no process did before.
-
-COMPILING = "compiling kernels, kept for next time ..."
+COMPILING = "compiling kernels, cached for the next run ..."
 
 
 @contextmanager
 def working() -> Iterator[Progress]:
-    """A bar on a terminal, and one line there as soon as a kernel is compiled."""
+    """Show a progress bar, and one line when the first kernel is compiled."""
     with progress() as bar:
 
-        def tell() -> None:
+        def notify() -> None:
             bar.console.print(COMPILING, highlight=False)
 
-        with Notice(tell):
+        with Notice(notify):
             yield bar

@@ -1,4 +1,4 @@
-"""Arrays from files: inputs for `run`, samples for `quantize`."""
+"""Arrays from files: the inputs of `run`, the samples of `quantize`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,17 +14,20 @@ SUFFIXES = (".npy", ".npz")
 
 
 def parse_shapes(texts: Sequence[str]) -> Any:
-    """`1,3,48,192` as sizes; `a=1,3` and `b=2` as sizes by name; None for nothing.
+    """Parse `1,3,48,192` to sizes, `a=1,3` and `b=2` to sizes by name.
+
+    Returns:
+        The sizes, a dictionary of them, or None for no text.
 
     Raises:
-        OptionError: not sizes from 1 on, or more than one without a name.
+        OptionError: a size is not a positive integer, or one of several has no name.
     """
     named = [text.rpartition("=") for text in texts]
     if len(named) == 1 and not named[0][0]:
         return _sizes(texts[0])
     if not all(name for name, _, _ in named):
         raise OptionError(
-            "several shapes, not all with a name", "Give --shape NAME=SIZES for each"
+            "several shapes, not all with a name", "Pass --shape NAME=SIZES for each"
         )
     return {name: _sizes(text) for name, _, text in named} or None
 
@@ -32,33 +35,35 @@ def parse_shapes(texts: Sequence[str]) -> Any:
 def _sizes(text: str) -> tuple[int, ...]:
     parts = text.split(",")
     if not all(p.strip().isdecimal() and int(p) > 0 for p in parts):
-        raise OptionError(f"the shape is {text!r}", "Give sizes such as 1,3,48,192")
+        problem = f"expected positive sizes, not {text!r}"
+        raise OptionError(problem, "Pass --shape such as 1,3,48,192")
     return tuple(map(int, parts))
 
 
 def read_array(path: Path) -> Any:
-    """The array in a .npy file.
+    """Read the array in a .npy file.
 
     Raises:
-        DataError: there is no such file, or it holds no plain array.
+        DataError: the file does not exist, or is not a plain array.
     """
     found = read_arrays(path)
     if isinstance(found, dict):
         raise DataError(
-            f"{path} holds {len(found)} named arrays, and an input is one array",
-            "Save each in a .npy file of its own, with numpy.save",
+            f"expected one array in {path}, not {len(found)} named arrays",
+            "Save each in its own .npy file, with numpy.save",
         )
     return found
 
 
 def read_arrays(path: Path) -> Any:
-    """The array in a .npy file, or the arrays in a .npz file by name.
+    """Read the array in a .npy file, or the arrays in a .npz file by name.
 
     Raises:
-        DataError: there is no such file, or it holds no plain arrays.
+        DataError: the file does not exist, or does not hold plain arrays.
     """
     try:
-        with path.open("rb") as file:  # numpy.load leaves it open if it is damaged
+        # numpy.load does not close a damaged file, so this opens it.
+        with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return loaded
@@ -69,7 +74,8 @@ def read_arrays(path: Path) -> Any:
         ) from None
     except MemoryError:
         raise DataError(f"{path} does not fit into memory") from None
-    except Exception:  # of the archive, the compression, the header, the pickle
+    # Archive, compression, header and pickle raise errors of many classes.
+    except Exception:
         raise _no_array(path) from None
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise _no_array(path)
@@ -78,16 +84,16 @@ def read_arrays(path: Path) -> Any:
 
 def _no_array(path: Path) -> DataError:
     return DataError(
-        f"{path} holds no plain NumPy array, or is cut short",
+        f"{path} does not hold a plain NumPy array, or is cut short",
         "Write it with numpy.save, without pickled objects",
     )
 
 
 def read_samples(data: Sequence[Path], network: Model) -> list[dict[str, Any]]:
-    """Samples by input, each fit for the network; one a step along the first axis.
+    """Read samples by input, each fit for the network; the first axis counts samples.
 
     Raises:
-        DataError: no files, files that hold no arrays, or samples that do not fit.
+        DataError: a file or folder has no arrays, or a sample does not fit.
     """
     if not network.inputs:
         raise DataError("the model has no inputs, so nothing depends on data")
@@ -98,7 +104,7 @@ def read_samples(data: Sequence[Path], network: Model) -> list[dict[str, Any]]:
     ]
     if not samples:
         listed = ", ".join(map(str, data))
-        raise DataError(f"there are no samples in {listed}", "Give at least one")
+        raise DataError(f"there are no samples in {listed}", "Pass at least one")
     return samples
 
 
@@ -109,12 +115,12 @@ def _files(data: Sequence[Path]) -> Iterator[Path]:
             continue
         found = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES)
         if not found:
-            raise DataError(f"{path} holds no .npy or .npz file", "Name another folder")
+            raise DataError(f"no .npy or .npz file in {path}", "Pass another folder")
         yield from found
 
 
 def _samples(loaded: Any, network: Model) -> Iterator[dict[str, Any] | Any]:
-    """What is in one file: arrays for the only input, or one for each by name."""
+    """Yield the samples of one file: for the only input, or for each by name."""
     inputs = network.inputs
     if len(inputs) == 1:
         arrays = loaded.values() if isinstance(loaded, dict) else [loaded]
@@ -129,17 +135,18 @@ def _samples(loaded: Any, network: Model) -> Iterator[dict[str, Any] | Any]:
 
 
 def _together(steps: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    """The samples of several inputs, step by step."""
+    """Yield the samples of several inputs, step by step."""
     if len({len(arrays) for arrays in steps.values()}) > 1:
         listed = ", ".join(f"{len(arrays)} for {n!r}" for n, arrays in steps.items())
         raise DataError(
-            f"different numbers of samples: {listed}", "Give as many for each input"
+            f"different numbers of samples: {listed}", "Pass as many for each input"
         )
     for each in zip(*steps.values(), strict=True):
         yield dict(zip(steps, each, strict=True))
 
 
 def _steps(array: Any, wanted: tuple[int, ...]) -> Iterator[Any]:
+    # A first size of 1 or unknown is a batch axis, so the array may hold many samples.
     if array.ndim == len(wanted) and wanted and wanted[0] in (1, -1):
         yield from (array[i : i + 1] for i in range(len(array)))
     else:
@@ -147,10 +154,10 @@ def _steps(array: Any, wanted: tuple[int, ...]) -> Iterator[Any]:
 
 
 def read_labels(path: Path | None) -> list[str]:
-    """The lines of a text file; none without a file.
+    """Read the lines of a text file; without a file there are none.
 
     Raises:
-        DataError: it cannot be read as text.
+        DataError: the file cannot be read as text.
     """
     if path is None:
         return []
@@ -159,4 +166,4 @@ def read_labels(path: Path | None) -> list[str]:
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "Check the path") from None
     except UnicodeDecodeError:
-        raise DataError(f"{path} is no text in UTF-8", "Save it as UTF-8") from None
+        raise DataError(f"{path} is not a text in UTF-8", "Save it as UTF-8") from None

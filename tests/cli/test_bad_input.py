@@ -33,41 +33,44 @@ MODELS = [
 ]
 ARRAYS = [
     ("gone.npy", "DataError: gone.npy: No such file or directory. Check the path."),
-    ("cut.npy", "DataError: cut.npy holds no plain NumPy array, or is cut short"),
-    ("text.npy", "DataError: text.npy holds no plain NumPy array"),
-    ("empty.npy", "DataError: empty.npy holds no plain NumPy array"),
-    ("pickled.npy", "DataError: pickled.npy holds no plain NumPy array"),
-    ("pickled.npz", "DataError: pickled.npz holds no plain NumPy array"),
-    ("cut.npz", "DataError: cut.npz holds no plain NumPy array"),
+    (
+        "cut.npy",
+        "DataError: cut.npy does not hold a plain NumPy array, or is cut short",
+    ),
+    ("text.npy", "DataError: text.npy does not hold a plain NumPy array"),
+    ("empty.npy", "DataError: empty.npy does not hold a plain NumPy array"),
+    ("pickled.npy", "DataError: pickled.npy does not hold a plain NumPy array"),
+    ("pickled.npz", "DataError: pickled.npz does not hold a plain NumPy array"),
+    ("cut.npz", "DataError: cut.npz does not hold a plain NumPy array"),
     ("narrow.npy", "input 'x' is Float32Tensor[1,3,8,8], given is Float32Tensor["),
     ("double.npy", "given is Float64Tensor[1,3,8,8]. Give an array of float32."),
     ("complex.npy", "given is Complex64Tensor[1,3,8,8]. Give an array of float32."),
 ]
 FEEDS = [
     (["folder"], "DataError: folder: Is a directory"),
-    (["samples.npz"], "samples.npz holds 2 named arrays, and an input is one array"),
+    (["samples.npz"], "expected one array in samples.npz, not 2 named arrays"),
     (["samples.npy"], "given is Float32Tensor[4,3,8,8]. Give 1 at a time, or leave"),
     ([], "the model has the inputs 'x', given are none"),
     (["x.npy", "x.npy"], "2 inputs given, the model has 1. It has 'x'."),
 ]
 SAMPLES = [
-    ("folder", "DataError: folder holds no .npy or .npz file. Name another folder."),
+    ("folder", "DataError: no .npy or .npz file in folder. Pass another folder."),
     ("nan.npy", "nan.npy, sample 2: input 'x' holds a NaN or an infinity"),
     ("infinite.npy", "infinite.npy, sample 4: input 'x' holds a NaN or an infinity"),
     ("large.npy", "sample 1: 'c' becomes NaN or infinite"),
-    ("none.npy", "there are no samples in none.npy. Give at least one."),
-    ("nothing.npz", "there are no samples in nothing.npz. Give at least one."),
+    ("none.npy", "there are no samples in none.npy. Pass at least one."),
+    ("nothing.npz", "there are no samples in nothing.npz. Pass at least one."),
     ("narrow.npy", "narrow.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], given"),
     ("pair.npy", "pair.npy, sample 1: input 'x' is Float32Tensor[1,3,8,8], given"),
 ]
 OPTIONS = [
-    (["--shape", "1,a"], "the shape is '1,a'. Give sizes such as 1,3,48,192."),
-    (["--shape", ""], "the shape is ''. Give sizes"),
-    (["--shape", "1,-3,8,8"], "the shape is '1,-3,8,8'. Give sizes"),
+    (["--shape", "1,a"], "not '1,a'. Pass --shape such as 1,3,48,192."),
+    (["--shape", ""], "expected positive sizes, not ''."),
+    (["--shape", "1,-3,8,8"], "expected positive sizes, not '1,-3,8,8'."),
     (["--shape", "1,3"], "input 'x' has shape (1, 3, 8, 8), asked for is (1, 3)"),
     (["--shape", "1,3,9,9"], "asked for is (1, 3, 9, 9). Only sizes of -1"),
     (["--shape", "z=1,3,8,8"], "there is no input 'z'. Inputs are 'x'."),
-    (["--shape", "x=1", "--shape", "2"], "Give --shape NAME=SIZES for each."),
+    (["--shape", "x=1", "--shape", "2"], "Pass --shape NAME=SIZES for each."),
 ]
 
 
@@ -233,8 +236,8 @@ def test_labels(call: Call, files: Path, tmp_path: Path) -> None:
     few.write_text("up\ndown\n")
     binary.write_bytes(b"\xff\xfe\x00")
     run = ("run", "net.onnx", "x.npy", "--labels")
-    refused(call(*run, few), "there are 2 labels for 5 classes")
-    refused(call(*run, binary), "binary.txt is no text in UTF-8")
+    refused(call(*run, few), "expected 5 labels, one a class, not 2")
+    refused(call(*run, binary), "binary.txt is not a text in UTF-8")
     refused(call(*run, "gone.txt"), "gone.txt: No such file or directory")
 
 

@@ -49,7 +49,7 @@ def test_a_module_of_this_folder(
     assert execute([*command, "star"]) == 3
     assert capsys.readouterr().err == (
         "mdtensor: ModuleError: star cannot be imported: ValueError: no stars "
-        "(star.py:1). Install it, or mend it.\n"
+        "(star.py:1). Install it, or correct it.\n"
     )
 
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_imported(
     assert ended.out == ""
     assert ended.err == (
         "mdtensor: ModuleError: no.such cannot be imported: ModuleNotFoundError: "
-        "No module named 'no'. Install it, or mend it.\n"
+        "No module named 'no'. Install it, or correct it.\n"
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mdtensor.cli.report import compared, summary
+from mdtensor.cli.report import compare_outputs, summary
 from mdtensor.errors import DataError
 
 
@@ -31,13 +31,13 @@ def test_equal_scores_keep_their_order() -> None:
 
 
 def test_labels_must_be_as_many_as_classes() -> None:
-    with pytest.raises(DataError, match="there are 2 labels for 3 classes"):
+    with pytest.raises(DataError, match="expected 3 labels, one a class, not 2"):
         summary(np.zeros((1, 3)), ["a", "b"])
 
 
 def test_compared() -> None:
     real, coded = np.array([[3.0, 4.0]]), np.array([[3.5, 4.0]])
-    found = compared([(real, coded), (real, real[:, ::-1])])
+    found = compare_outputs([(real, coded), (real, real[:, ::-1])])
     assert (found["rows"], found["same_argmax"]) == (2, 1)
     assert found["largest_difference"] == 1.0
     assert found["sqnr_db"] == pytest.approx(10 * np.log10(50 / 2.25))
@@ -45,5 +45,5 @@ def test_compared() -> None:
 
 def test_equal_outputs_have_no_noise() -> None:
     real = np.ones((1, 2, 3, 3), np.float32)
-    found = compared([(real, real)])
+    found = compare_outputs([(real, real)])
     assert found["sqnr_db"] is None and found["rows"] == 0
