@@ -12,7 +12,7 @@ from rich.console import Console
 from mdtensor import diagnose
 from mdtensor.cli.dispatch import text
 from mdtensor.cli.dispatch.formats import SHOWN
-from mdtensor.cli.dispatch.query import Asked, check
+from mdtensor.cli.dispatch.query import Request, check
 
 Call = Callable[..., Any]
 
@@ -69,7 +69,7 @@ def accept_one(call: Call) -> tuple[str, str]:
 
 def test_json(call: Call, stall: Path) -> None:
     held = json.loads(told(call, "json", *accept_one(call)))
-    report = check(Asked(["stall"])).report
+    report = check(Request(["stall"])).report
     assert held["schema"] == 1 and held["stale"] == []
     assert held["summary"] == {"MDT001": COUNT, "MDT010": 1} == report.summary
     assert (held["functions"], held["methods"]) == (COUNT + 1, 2 * COUNT + 1)
@@ -151,7 +151,7 @@ def test_markdown(call: Call, stall: Path) -> None:
 
 
 def test_a_terminal_gets_colour_and_the_same_words(call: Call, stall: Path) -> None:
-    checked = check(Asked(["stall"], "put0"))
+    checked = check(Request(["stall"], "put0"))
     wide = Console(width=200, force_terminal=True, color_system="standard")
     with wide.capture() as captured:
         text.show_checked(wide, checked)

@@ -1,5 +1,5 @@
-"""`mdtensor dispatch`: is the table of methods sound, what runs, and why.
+"""`mdtensor dispatch`: check the methods of functions, and explain what runs.
 
-commands (options) -> looking (imports, names) -> mdtensor.diagnose -> formats, sarif,
-text (how it is told).
+`commands` has the options, `query` finds functions and types and runs the checks of
+mdtensor.diagnose, and `text`, `formats` and `html` render the results.
 """

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 app = typer.Typer(
-    help="What runs for which types, and whether the tables of methods are sound.",
+    help="Show which method runs for which types, and check for ambiguities.",
     rich_markup_mode=None,
 )
 baselines = typer.Typer(
-    help="Accept findings by a file, and see what has changed since.",
+    help="Accept findings in a file, and show what has changed since.",
     rich_markup_mode=None,
 )
 app.add_typer(baselines, name="baseline")
@@ -23,7 +23,7 @@ app.add_typer(baselines, name="baseline")
 @app.callback(invoke_without_command=True)
 @baselines.callback(invoke_without_command=True)
 def start(context: typer.Context) -> None:
-    """Without a command: what commands there are."""
+    """Print the list of commands."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -32,37 +32,41 @@ Modules = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="MODULE",
-        help="Whose functions to check; mdtensor's own by default.",
+        help="Package with the functions to check; mdtensor by default.",
         show_default=False,
     ),
 ]
 Imports = Annotated[
     list[str] | None,
-    typer.Option("--import", metavar="MODULE", help="What to import before."),
+    typer.Option("--import", metavar="MODULE", help="Module to import first."),
 ]
 Pattern = Annotated[
-    str, typer.Option("--function", metavar="GLOB", help="Only functions named so.")
+    str,
+    typer.Option("--function", metavar="GLOB", help="Only functions with such a name."),
 ]
 Select = Annotated[
     list[str] | None,
-    typer.Option(metavar="RULES", help="Only these, as MDT001,MDT003."),
+    typer.Option(metavar="RULES", help="Check only these rules: MDT001,MDT003."),
 ]
 Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="RULES", help="All rules but these.")
+    list[str] | None, typer.Option(metavar="RULES", help="Skip these rules.")
 ]
 Accepted = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Findings that are accepted, see `baseline`."),
+    typer.Option(metavar="FILE", help="File of accepted findings, see `baseline`."),
 ]
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict-baseline", help="Exit with 4 if what is accepted is not there."
+        "--strict-baseline", help="Exit with 4 if an accepted finding is gone."
     ),
 ]
 FailOn = Annotated[
     str,
-    typer.Option(metavar="LEVEL", help="error, warning, info or never: exit with 1."),
+    typer.Option(
+        metavar="LEVEL",
+        help="Level that exits with 1: error, warning, info, never.",
+    ),
 ]
 Format = Annotated[
     str,
@@ -73,21 +77,21 @@ AnswerFormat = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Where to; stdout by default."),
+    typer.Option("-o", "--output", metavar="FILE", help="File; stdout by default."),
 ]
 Operation = Annotated[
     str,
-    typer.Argument(metavar="FUNCTION", help="As add, or in full as shop.tables.put."),
+    typer.Argument(metavar="FUNCTION", help="A name such as add, or shop.tables.put."),
 ]
 Types = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TYPE", help="Of the arguments, as Int8Tensor int."),
+    typer.Argument(metavar="TYPE", help="Argument types, such as Int8Tensor int."),
 ]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline file.")]
 
 
 def write(text: str, output: Path | None) -> None:
-    """To a file, or to stdout."""
+    """Write text to a file, or to stdout."""
     if output is None:
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         if text:
@@ -97,11 +101,11 @@ def write(text: str, output: Path | None) -> None:
 
 
 def answer(found: Any, form: str, show: Any, plain: Any) -> None:
-    """The answer to a question: `plain` as JSON, or `found` as `show` renders it."""
+    """Print an answer: `plain` as JSON, or `found` as `show` renders it."""
     from mdtensor.cli import report
-    from mdtensor.cli.dispatch.formats import JSON, known_format
+    from mdtensor.cli.dispatch.formats import JSON, require_format
 
-    if known_format(form, answers=True) == JSON:
+    if require_format(form, answers=True) == JSON:
         typer.echo(json.dumps(plain, indent=2))
     else:
         typer.echo(report.text_of(show, found))
@@ -118,16 +122,16 @@ def checked(
     form: str,
     output: Path | None,
 ) -> None:
-    """Check, tell, and leave with the exit code."""
+    """Check, print the findings, and exit with the code of the check."""
     from mdtensor.cli import report
-    from mdtensor.cli.dispatch.formats import FORMATS, TEXT, known_format
-    from mdtensor.cli.dispatch.query import Asked, check, fail_level
+    from mdtensor.cli.dispatch.formats import FORMATS, TEXT, require_format
+    from mdtensor.cli.dispatch.query import Request, check, require_level
     from mdtensor.cli.dispatch.text import plain, show_checked
 
-    known_format(form)
-    fail_level(fail_on)
-    asked = Asked(modules or (), pattern, select or (), ignore or ())
-    found: Any = check(asked, baseline)
+    require_format(form)
+    require_level(fail_on)
+    request = Request(modules or (), pattern, select or (), ignore or ())
+    found: Any = check(request, baseline)
     show: Any = show_checked
     if form != TEXT:
         write(FORMATS[form](found), output)
@@ -148,9 +152,9 @@ def check(
     form: Format = "text",
     output: Output = None,
 ) -> None:
-    """Every ambiguity, hole and surprise, found before any call, with its fix.
+    """Find every ambiguity, hole and surprise before any call, with its fix.
 
-    Exits with 0 if nothing new is found, 1 if something is, 2 for wrong usage, 3 if a
+    The exit code is 0 without new findings, 1 with some, 2 for wrong usage, 3 if a
     module cannot be imported, 4 for a stale baseline with --strict-baseline.
     """
     checked(
@@ -167,7 +171,7 @@ def check(
 
 
 def _one_rule(rule: str, text: str) -> None:
-    """A command that checks one rule only."""
+    """Add a command that checks one rule only."""
 
     def command(
         modules: Modules = None,
@@ -184,9 +188,9 @@ def _one_rule(rule: str, text: str) -> None:
     )
 
 
-_one_rule("MDT004", "Methods that no call reaches; `check --select MDT004`.")
-_one_rule("MDT003", "Methods that another has replaced; `check --select MDT003`.")
-_one_rule("MDT005", "Methods of strangers for strangers; `check --select MDT005`.")
+_one_rule("MDT004", "Find methods that no call reaches; `check --select MDT004`.")
+_one_rule("MDT003", "Find methods that a later one replaced; `check --select MDT003`.")
+_one_rule("MDT005", "Find methods that own no type; `check --select MDT005`.")
 
 
 @app.command()
@@ -202,7 +206,7 @@ def explain(
 
     call = query.function(operation, modules or ())
     found = diagnose.explain(call, *query.types(types or (), [call]))
-    answer(found, form, text.show_explained, asdict(found))
+    answer(found, form, text.show_explanation, asdict(found))
 
 
 @app.command()
@@ -212,7 +216,7 @@ def suggest(
     modules: Imports = None,
     form: AnswerFormat = "text",
 ) -> None:
-    """The method after which a call with these types works, tried."""
+    """Suggest a method that makes a call with these types work."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import query, text
 
@@ -225,7 +229,7 @@ def suggest(
 def methods(
     operation: Operation, modules: Imports = None, form: AnswerFormat = "text"
 ) -> None:
-    """The methods of a function, the most specific first."""
+    """List the methods of a function, the most specific first."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import query, text
 
@@ -238,12 +242,12 @@ def methods_with(
     cls: Annotated[str, typer.Argument(metavar="TYPE")],
     pattern: Pattern = "*",
     exact: Annotated[
-        bool, typer.Option("--exact", help="Not those that take a wider type.")
+        bool, typer.Option("--exact", help="Leave out methods for a wider type.")
     ] = False,
     modules: Imports = None,
     form: AnswerFormat = "text",
 ) -> None:
-    """The methods that take an argument of a type."""
+    """List the methods that take an argument of a type."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import query, text
 
@@ -257,16 +261,16 @@ def methods_with(
 def coverage(
     operations: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FUNCTION", help="All by default."),
+        typer.Argument(metavar="FUNCTION", help="Functions; all by default."),
     ] = None,
     modules: Imports = None,
     form: AnswerFormat = "text",
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page with the table of types."),
+        typer.Option(metavar="FILE", help="Write an HTML page with all types."),
     ] = None,
 ) -> None:
-    """How many tuples of types each method answers, and how many none does."""
+    """Count the tuples of types that run each method, and that no method takes."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import query, text
 
@@ -287,7 +291,7 @@ def rule(
     name: Annotated[str | None, typer.Argument(metavar="RULE")] = None,
     form: AnswerFormat = "text",
 ) -> None:
-    """What a rule finds, with an example and its repair; without a name all of them."""
+    """Explain a rule, with an example and its repair; without a name list all rules."""
     from mdtensor import diagnose
     from mdtensor.cli.dispatch import text
 
@@ -312,12 +316,12 @@ def write_baseline(
     select: Select = None,
     ignore: Ignore = None,
 ) -> None:
-    """Accept all that is found now."""
-    from mdtensor.cli.dispatch.query import Asked, check
+    """Accept all current findings."""
+    from mdtensor.cli.dispatch.query import Request, check
     from mdtensor.diagnose.finding import quantity
     from mdtensor.diagnose.report import Baseline
 
-    found = check(Asked(modules or (), pattern, select or (), ignore or ()))
+    found = check(Request(modules or (), pattern, select or (), ignore or ()))
     new = Baseline.of(found.findings)
     file.write_text(new.text, encoding="utf-8")
     typer.echo(f"{file}: {quantity(len(new.entries), 'finding')}")
@@ -331,12 +335,12 @@ def diff_baseline(
     select: Select = None,
     ignore: Ignore = None,
 ) -> None:
-    """What is found and not accepted (+), what is accepted and not found (-)."""
-    from mdtensor.cli.dispatch.query import Asked, check
+    """List findings that are not accepted (+), and accepted ones that are gone (-)."""
+    from mdtensor.cli.dispatch.query import Request, check
     from mdtensor.diagnose.report import Baseline
 
-    asked = Asked(modules or (), pattern, select or (), ignore or ())
-    found = check(asked, file)
+    request = Request(modules or (), pattern, select or (), ignore or ())
+    found = check(request, file)
     added, gone = Baseline.of(found.new).entries, found.stale
     lines = [f"+ {entry}" for entry in added] + [f"- {entry}" for entry in gone]
     write("\n".join(lines), None)
@@ -351,14 +355,14 @@ def prune_baseline(
     select: Select = None,
     ignore: Ignore = None,
 ) -> None:
-    """Leave out what is not found any more; nothing is added."""
-    from mdtensor.cli.dispatch.query import Asked, check
+    """Remove the entries that are gone; add none."""
+    from mdtensor.cli.dispatch.query import Request, check
     from mdtensor.diagnose.finding import quantity
     from mdtensor.diagnose.report import Baseline
 
-    asked = Asked(modules or (), pattern, select or (), ignore or ())
-    gone = check(asked, file).stale
-    kept = Baseline.read(file).without(gone)
-    file.write_text(kept.text, encoding="utf-8")
-    left = quantity(len(kept.entries), "finding")
+    request = Request(modules or (), pattern, select or (), ignore or ())
+    gone = check(request, file).stale
+    rest = Baseline.read(file).without(gone)
+    file.write_text(rest.text, encoding="utf-8")
+    left = quantity(len(rest.entries), "finding")
     typer.echo(f"{file}: {left}, {len(gone)} pruned")

@@ -1,4 +1,4 @@
-"""Findings for programs: JSON, a line of JSON each, GitHub's annotations, Markdown."""
+"""Findings for programs: JSON, JSON lines, GitHub annotations, SARIF, Markdown."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,19 +13,18 @@ from mdtensor.diagnose import Finding, MethodInfo, Rule, rules
 from mdtensor.diagnose.finding import level_counts
 from mdtensor.errors import OptionError
 
-# Findings as SARIF 2.1.0, which code hosts show beside the lines.
-
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "SRCROOT"
-#: The name of our fingerprint; another number if it is ever made differently.
+#: The name of our fingerprint; its number changes if its computation changes.
 FINGERPRINT = "mdtensorDispatch/v1"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def sarif(checked: Checked) -> dict[str, Any]:
-    """One run with all rules, and the findings as its results.
+    """Return a SARIF log of one run, with all rules and the findings as results.
 
-    Paths count from the folder we stand in. What a baseline accepts is suppressed.
+    Paths are relative to the current folder. Findings that the baseline accepts are
+    suppressed.
     """
     known = rules()
     ids = [rule.id for rule in known]
@@ -96,13 +95,13 @@ def _location(method: MethodInfo) -> dict[str, Any]:
 TEXT, JSON = "text", "json"
 Findings = Iterator[Finding]
 JSON_SCHEMA = 1
-#: Annotations of one level that GitHub shows for a step.
+#: Most annotations of one level that GitHub shows for a step.
 SHOWN = 10
 GITHUB = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def facts(checked: Checked) -> dict[str, Any]:
-    """All of it as plain data."""
+    """Return the result of a check as plain data."""
     report = checked.report
     return {
         "schema": JSON_SCHEMA,
@@ -118,7 +117,7 @@ def facts(checked: Checked) -> dict[str, Any]:
 
 
 def finding_facts(finding: Finding, checked: Checked) -> dict[str, Any]:
-    """One finding as plain data."""
+    """Return one finding as plain data."""
     return {
         **asdict(finding),
         "fingerprint": finding.fingerprint,
@@ -132,7 +131,7 @@ def _summary(checked: Checked) -> dict[str, int]:
 
 
 def counts(checked: Checked) -> str:
-    """`3 functions, 9 methods, 24 types: 1 error, 2 baselined`."""
+    """Return one line: `3 functions, 9 methods, 24 types: 1 error, 2 baselined`."""
     old, stale = len(checked.old), len(checked.stale)
     found = level_counts(checked.new)
     found += [f"{old} baselined"] if old else []
@@ -141,20 +140,23 @@ def counts(checked: Checked) -> str:
 
 
 def as_json(checked: Checked) -> str:
+    """Return the result of a check as JSON."""
     return json.dumps(facts(checked), indent=2)
 
 
 def as_jsonl(checked: Checked) -> str:
+    """Return a line of JSON for each finding."""
     lines = (finding_facts(finding, checked) for finding in checked.findings)
     return "\n".join(map(json.dumps, lines))
 
 
 def as_sarif(checked: Checked) -> str:
+    """Return the result of a check as SARIF."""
     return json.dumps(sarif(checked), indent=2)
 
 
 def as_github(checked: Checked) -> str:
-    """An annotation for each function and level, and how many there are in all."""
+    """Return an annotation for each function and level, and one with the counts."""
     lines, shown = [], dict.fromkeys(GITHUB, 0)
     for (at, _), group in _by_function(checked):
         level = list(GITHUB)[at]
@@ -192,7 +194,7 @@ def _property(text: str) -> str:
 
 
 def as_markdown(checked: Checked) -> str:
-    """A table of the findings, and how each is mended."""
+    """Return a table of the findings in Markdown, and the fix of each."""
     parts = ["# Dispatch", counts(checked) + "."]
     if checked.findings:
         rows = [
@@ -203,25 +205,25 @@ def as_markdown(checked: Checked) -> str:
     for finding in checked.new:
         if finding.fix:
             head = f"## {finding.rule} `{finding.fingerprint}`"
-            parts += [head, _escaped(finding.message), _code(finding.fix)]
+            parts += [head, _escape(finding.message), _code(finding.fix)]
     return "\n\n".join(parts)
 
 
 def _row(finding: Finding, checked: Checked) -> str:
     places = "<br>".join(f"`{method.location}`" for method in finding.methods)
     known = " (baselined)" if finding.fingerprint in checked.known else ""
-    cells = [finding.rule, finding.level + known, _escaped(finding.message), places]
+    cells = [finding.rule, finding.level + known, _escape(finding.message), places]
     return f"| {' | '.join([*cells, f'`{finding.fingerprint}`'])} |"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     for mark in "\\|<>*_`[]":
         text = text.replace(mark, f"\\{mark}")
     return text
 
 
 def _code(text: str) -> str:
-    return f"```python\n{text}\n```" if "def " in text else _escaped(text)
+    return f"```python\n{text}\n```" if "def " in text else _escape(text)
 
 
 FORMATS: dict[str, Callable[[Checked], str]] = {
@@ -233,17 +235,17 @@ FORMATS: dict[str, Callable[[Checked], str]] = {
 }
 
 
-def known_format(name: str, *, answers: bool = False) -> str:
-    """The name of a format as it was given.
+def require_format(name: str, *, answers: bool = False) -> str:
+    """Return the name of a format if it is valid.
 
     Args:
-        name: as it was given.
-        answers: only what questions are answered in.
+        name: the name from `--format`.
+        answers: whether only text and JSON are valid.
 
     Raises:
-        OptionError: there is none.
+        OptionError: the format is unknown.
     """
     names = (TEXT, JSON) if answers else (TEXT, *FORMATS)
     if name not in names:
-        raise OptionError(f"--format is {name}", f"Use {', '.join(names)}")
+        raise OptionError(f"unknown format --format {name}", f"Use {', '.join(names)}")
     return name

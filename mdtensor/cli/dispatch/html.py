@@ -1,7 +1,7 @@
-"""`coverage --html`: which method runs for which types and where, on one page.
+"""The page of `coverage --html`: which method runs for which types and devices.
 
-The page is whole in itself: no script, nothing from a network, no date. The same
-methods give the same bytes.
+The page needs no script and no network, and it has no date: the same methods give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mdtensor.cli.dispatch.html_data import (
     STYLE,
     Cell,
     Entry,
+    ambiguous_types,
     entries,
-    struck,
     types_of,
 )
 from mdtensor.cli.host import MARKS
@@ -35,13 +35,11 @@ from mdtensor.html import Markup, joined, tag
 from mdtensor.quant.model.onnx.files import check_writable, write_file
 from mdtensor.tensor import Tensor, leaves
 
-# Operations by element types and devices: a table of marks, each with a link.
-
 Column = tuple[Device, DType]
 
 
 def matrix(shown: Sequence[Entry]) -> Markup:
-    """The table of those that are operations; nothing if none is."""
+    """Return the table of the operations: a linked mark for each type and device."""
     found = [entry for entry in shown if entry.cells]
     if not found:
         return Markup()
@@ -64,7 +62,7 @@ def matrix(shown: Sequence[Entry]) -> Markup:
 
 
 def mark(state: str) -> Markup:
-    """The mark of a state; told apart by its shape, so that colour is not needed."""
+    """Return the mark of a state; marks differ in shape, not only in colour."""
     return tag("span", MARKS[state][0], class_=f"mark {state}")
 
 
@@ -118,19 +116,16 @@ def _cell(entry: Entry, cell: Cell) -> Markup:
     )
 
 
-# What stands behind the marks: of each function its methods, and why others refuse.
-
-
 def details(shown: Sequence[Entry]) -> Markup:
-    """A part for each function."""
+    """Return a part for each function: its methods, and why calls do not run."""
     return joined(*map(_part, shown))
 
 
 def alarm(ties: Sequence[Finding], places: dict[str, str]) -> Markup:
-    """The ambiguities, in red and by name; nothing if there are none.
+    """Return the list of ambiguities; empty if there are none.
 
     Args:
-        ties: the findings.
+        ties: the findings about ambiguities.
         places: the anchors of functions by name.
     """
     if not ties:
@@ -142,7 +137,7 @@ def alarm(ties: Sequence[Finding], places: dict[str, str]) -> Markup:
 
 
 def _tie(tie: Finding, place: str) -> Markup:
-    """What is ambiguous, then all that is known of it."""
+    """Return a list item for one ambiguity, with its finding."""
     title = tag("a", f"{tie.rule} {tie.message}", href=f"#{place}", class_="what")
     _, *rest = str(tie).splitlines()
     return tag("li", title, tag("pre", "\n".join(rest)), id=f"a{tie.fingerprint}")
@@ -156,7 +151,7 @@ def _part(entry: Entry) -> Markup:
     return tag(
         "article",
         _title(entry),
-        _said(entry.source.call.operation.description) if entry.cells else "",
+        _sentence(entry.source.call.operation.description) if entry.cells else "",
         *(tag("p", link) for link in links),
         tag("table", *_methods(entry), class_="methods"),
         tag("ul", *_reasons(entry), class_="why") if entry.reasons else "",
@@ -172,8 +167,8 @@ def _title(entry: Entry) -> Markup:
     return tag("h3", f"{sign}{entry.short}", about, class_=looks)
 
 
-def _said(text: str) -> Markup:
-    """A sentence of a docstring; what stands between backticks is code."""
+def _sentence(text: str) -> Markup:
+    """Return a sentence of a docstring, with the text between backticks as code."""
     parts = enumerate(text.split("`"))
     return tag("p", *(tag("code", part) if at % 2 else part for at, part in parts))
 
@@ -201,7 +196,7 @@ def _reasons(entry: Entry) -> Iterator[Markup]:
 
 
 def _types(cells: Iterable[Cell], every: Sequence[Cell]) -> Markup:
-    """The mark, the devices and the element types; `all types` if there are no more."""
+    """Return mark, devices and element types of cells, or `all types`."""
     sizes = Counter(cell.kind.device for cell in every)
     kinds: dict[tuple[str, Device], list[str]] = {}
     for cell in cells:
@@ -219,18 +214,17 @@ def _types(cells: Iterable[Cell], every: Sequence[Cell]) -> Markup:
     return joined(*(tag("span", part, class_="types") for part in parts))
 
 
-# Types and what they derive from, drawn: the widest at the left.
-
+# Sizes of the drawing in pixels: line, gap of columns, letter, padding.
 LINE, GAP, GLYPH, PAD = 22, 40, 6.8, 8
 
 
 @dataclass(eq=False)
 class Node:
-    """A box: one type, or those that differ in their device only.
+    """A box of the drawing: one type, or several that differ only in their device.
 
     Args:
-        types: what it stands for.
-        struck: whether calls with it are ambiguous.
+        types: the types of the box.
+        struck: whether calls with these types are ambiguous.
     """
 
     types: list[type]
@@ -252,11 +246,11 @@ class Node:
 
 
 def lattice(types: Collection[type], struck: Collection[str] = ()) -> Markup:
-    """SVG of some types.
+    """Draw types and their base classes as SVG, the widest at the left.
 
     Args:
-        types: those that are drawn.
-        struck: the names of those that are marked as ambiguous.
+        types: the types to draw.
+        struck: the names of the types to mark as ambiguous.
     """
     nodes = _nodes(types, struck)
     high = _stand(nodes)
@@ -274,7 +268,7 @@ def lattice(types: Collection[type], struck: Collection[str] = ()) -> Markup:
 
 
 def _nodes(types: Collection[type], struck: Collection[str]) -> list[Node]:
-    """A node for each type and its like on other devices, linked to those above."""
+    """Return a linked node for each type and its variants on other devices."""
     above = {cls: _above(cls, types) for cls in types}
     parents = {parent for found in above.values() for parent in found}
     groups: dict[object, list[type]] = {}
@@ -297,14 +291,14 @@ def _nodes(types: Collection[type], struck: Collection[str]) -> list[Node]:
 
 
 def _above(cls: type, types: Collection[type]) -> list[type]:
-    """What it derives from directly, of these types."""
+    """Return the direct base classes of a type among these types."""
     found = [k for k in cls.__mro__[1:] if k in types]
     over = {k for each in found for k in each.__mro__[1:]}
     return [k for k in found if k not in over]
 
 
 def _stand(nodes: list[Node]) -> float:
-    """Give each its line, in the middle of those below it; the height of all."""
+    """Place each node in the middle of the nodes below it; return the height."""
     seen: set[Node] = set()
 
     def stand(node: Node, column: int, top: float) -> float:
@@ -324,7 +318,7 @@ def _stand(nodes: list[Node]) -> float:
 
 
 def _spread(nodes: list[Node]) -> float:
-    """Give each its column, types with elements the last one; the width of all."""
+    """Place each node in its column, concrete types last; return the width."""
     last = max((node.column for node in nodes), default=0)
     for node in nodes:
         if node.above and not node.below and issubclass(node.types[0], Tensor):
@@ -339,7 +333,7 @@ def _spread(nodes: list[Node]) -> float:
 
 
 def _lines(nodes: list[Node]) -> Iterator[Markup]:
-    """All lines of a column bend at the same place."""
+    """Yield the lines between nodes; the lines of a column bend at the same x."""
     bends: dict[int, float] = {}
     for node in nodes:
         end = node.x + node.wide + GAP / 2
@@ -366,14 +360,14 @@ TITLE = "Which method runs, and why"
 
 
 def page(functions: Iterable[Any]) -> str:
-    """The page for some functions: operations, functions of plum, or both.
+    """Return the page for some functions: operations, plum functions, or both.
 
     Args:
-        functions: as of `diagnose.analyze`.
+        functions: functions as in `diagnose.analyze`.
 
     Returns:
-        HTML. Each mark is linked to the method that runs, or to the reason why none
-        does; what is ambiguous is red, has a cross, and is told first.
+        HTML. Each mark links to the method that runs, or to the reason why none does.
+        Ambiguities are red, have a cross, and come first.
     """
     found = tuple(functions)
     ties = analyze(found).of(AMBIGUOUS)
@@ -383,8 +377,8 @@ def page(functions: Iterable[Any]) -> str:
         tag("header", *_header(shown, ties)),
         alarm(ties, places),
         *_table(shown),
-        _headed("types", "Types", lattice(types_of(shown), struck(ties))),
-        _headed("methods", "Methods and reasons", *_details(shown)),
+        _section("types", "Types", lattice(types_of(shown), ambiguous_types(ties))),
+        _section("methods", "Methods and reasons", *_details(shown)),
     )
     return (
         f"<!DOCTYPE html>\n{tag('html', _page_head(), tag('body', body), lang='en')}\n"
@@ -392,13 +386,13 @@ def page(functions: Iterable[Any]) -> str:
 
 
 def write_page(functions: Iterable[Any], path: Path) -> str:
-    """Write the page for some functions, whole or not at all.
+    """Write the page for some functions to a file, completely or not at all.
 
     Returns:
-        What was written, in one line.
+        One line about the file.
 
     Raises:
-        OptionError: the place cannot be written.
+        OptionError: the file cannot be written.
     """
     found = tuple(functions)
     try:
@@ -420,7 +414,7 @@ def _page_head() -> Markup:
     )
 
 
-def _headed(name: str, title: str, *inside: object) -> Markup:
+def _section(name: str, title: str, *inside: object) -> Markup:
     return tag("section", tag("h2", title), *inside, id=name)
 
 
@@ -452,7 +446,7 @@ def _figures(shown: Sequence[Entry], ties: Sequence[Finding]) -> Iterator[Markup
 
 
 def _table(shown: Sequence[Entry]) -> Iterator[Markup]:
-    """The table, if any of them is an operation; what its marks mean before it."""
+    """Yield the table of the operations with a legend; nothing without operations."""
     cells = [cell for entry in shown for cell in entry.cells]
     if not cells:
         return
@@ -464,7 +458,7 @@ def _table(shown: Sequence[Entry]) -> Iterator[Markup]:
     ]
     places = dict.fromkeys(cell.kind.device for cell in cells)
     absent = [tag("p", f"{p}: {p.missing}.", class_="sub") for p in places if p.missing]
-    yield _headed(
+    yield _section(
         "table",
         "Operations, element types, devices",
         tag("ul", *legend, class_="legend"),
@@ -475,8 +469,8 @@ def _table(shown: Sequence[Entry]) -> Iterator[Markup]:
 
 def _details(shown: Sequence[Entry]) -> Iterator[Markup]:
     words = (
-        "Each method with its place, how many of the tuples of types it answers, and "
-        "the element types whose tensors it takes when all arguments have one type."
+        "Each method with its place, the number of type tuples that run it, and the "
+        "element types that it takes when all arguments have the same type."
     )
     if any(entry.reasons for entry in shown):
         words += " Reasons call that type T."

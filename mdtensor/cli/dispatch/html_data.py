@@ -1,4 +1,7 @@
-"""How the page of `coverage --html` looks: light and dark, on a screen and on paper."""
+"""The page of `coverage --html`: its style sheet, and its data before they become HTML.
+
+The style covers light and dark screens, and paper.
+"""
 
 from __future__ import annotations
 
@@ -117,20 +120,17 @@ article { border-top: 1px solid var(--line); padding: 12px 0; }
 }
 """
 
-
-# What the page of `coverage --html` tells of each function: data, not yet HTML.
-
 AMBIGUOUS = "MDT001"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A call with tensors of one leaf.
+    """A call with tensors of one concrete type.
 
     Args:
-        kind: the leaf.
-        state, why: as of `mdtensor.support`.
-        method: what runs, or would where the device is missing.
+        kind: the concrete type.
+        state, why: the state and reason from `mdtensor.support`.
+        method: the method that runs, or that would run on a missing device.
     """
 
     kind: type[Tensor]
@@ -140,21 +140,22 @@ class Cell:
 
     @property
     def reason(self) -> str:
-        """Why it does not run, with the leaf as T; the methods are listed beside it."""
+        """Return why the call does not run, with the concrete type as T."""
+        # The page lists the methods, so the nearest ones are left out.
         own = re.sub(rf"\b{re.escape(self.kind.__name__)}\b", "T", self.why)
         return own.partition(" Nearest: ")[0]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One function.
+    """One function on the page.
 
     Args:
-        anchor: its place on the page.
+        anchor: the anchor of the function on the page.
         source: the function and its methods.
-        coverage: how many tuples of types each method answers.
-        ties: its ambiguities.
-        cells: of the leaves, if it is an operation.
+        coverage: the number of type tuples that run each method.
+        ties: the ambiguities of the function.
+        cells: a cell for each concrete type, if the function is an operation.
     """
 
     anchor: str
@@ -169,12 +170,12 @@ class Entry:
 
     @property
     def family(self) -> str:
-        """`arithmetic` of `mdtensor.generics.arithmetic.add`."""
+        """Return the family: `arithmetic` for `mdtensor.generics.arithmetic.add`."""
         return _family(self.source)
 
     @cached_property
     def reasons(self) -> dict[tuple[str, str], list[Cell]]:
-        """The cells that do not run, by state and reason."""
+        """Return the cells that do not run, by state and reason."""
         found: dict[tuple[str, str], list[Cell]] = {}
         for cell in self.cells:
             if cell.why:
@@ -182,7 +183,7 @@ class Entry:
         return found
 
     def place(self, cell: Cell) -> str:
-        """The anchor of what a cell is linked to: its reason, or its method."""
+        """Return the anchor that a cell links to: its reason, or its method."""
         if cell.method is None or cell.why:
             reasons = list(self.reasons)
             return self.reason_place(reasons.index((cell.state, cell.reason)))
@@ -197,7 +198,7 @@ class Entry:
 
 
 def entries(found: Iterable[Source], ties: Iterable[Finding]) -> tuple[Entry, ...]:
-    """One for each function, by family and name."""
+    """Return an entry for each function, sorted by family and name."""
     by_name: dict[str, list[Finding]] = {}
     for tie in ties:
         by_name.setdefault(tie.function, []).append(tie)
@@ -232,7 +233,7 @@ def _cells(found: Source) -> Iterator[Cell]:
 
 
 def types_of(shown: Iterable[Entry]) -> frozenset[type]:
-    """The types that signatures speak of, and the concrete ones below them."""
+    """Return the types in signatures, and the concrete types below them."""
     found = [entry.source for entry in shown]
     named = {
         c for f in found for m in f.methods for kind in m.hints for c in kind.members
@@ -245,6 +246,6 @@ def types_of(shown: Iterable[Entry]) -> frozenset[type]:
     return frozenset(known)
 
 
-def struck(ties: Iterable[Finding]) -> frozenset[str]:
-    """The names of the types of which calls are ambiguous."""
+def ambiguous_types(ties: Iterable[Finding]) -> frozenset[str]:
+    """Return the names of the types for which calls are ambiguous."""
     return frozenset(name for tie in ties for name in tie.witness)

@@ -1,4 +1,4 @@
-"""From what a user types to modules, functions and types."""
+"""Functions and types by the names that a user types; checks and their exit code."""
 
 import builtins
 import difflib
@@ -20,15 +20,15 @@ from mdtensor.errors import OptionError
 
 
 def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:
-    """What is to be looked at: the functions of modules, or all operations.
+    """Return the functions of modules, or all operations.
 
     Args:
-        modules: they are imported. One that brings nothing but types of tensors is
-            looked at in all operations.
-        pattern: of names, with or without the module.
+        modules: the modules to import. If they only define tensor types, the result is
+            all operations.
+        pattern: a pattern of names, with or without the module.
 
     Raises:
-        OptionError: no function is called like that, or modules have none.
+        OptionError: no name fits the pattern, or the modules have no functions.
         ModuleError: a module cannot be imported.
     """
     load(modules)
@@ -36,8 +36,8 @@ def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:
     known = sources(theirs or (None if not modules or brings_types(modules) else ()))
     found = [each.call for each in known if is_called(each.name, pattern)]
     if modules and not known:
-        text = f"nothing to look at in {', '.join(modules)}"
-        fix = "Name a package that declares functions or adds methods"
+        text = f"no functions to check in {', '.join(modules)}"
+        fix = "Pass a package that declares functions or adds methods"
         raise OptionError(text, fix)
     if not found and pattern != "*":
         raise OptionError(
@@ -47,7 +47,7 @@ def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:
 
 
 def is_called(name: str, pattern: str) -> bool:
-    """Whether a full name, or as many of its last parts as a pattern has, fits it.
+    """Return whether a name fits a pattern, in full or by its last parts.
 
     Example:
         >>> is_called("mdtensor.generics.linalg.solve", "linalg.s*")
@@ -60,12 +60,13 @@ def is_called(name: str, pattern: str) -> bool:
 
 
 def function(name: str, modules: Sequence[str]) -> Any:
-    """The one function called `name`, with or without its module.
+    """Return the one function with a name, with or without its module.
 
-    Those of `modules` come first; `lab.matmul` is what lab knows by that name.
+    Functions of `modules` come before operations of mdtensor. `lab.matmul` is the
+    function that the module lab holds under that name.
 
     Raises:
-        OptionError: there is none, or there are several.
+        OptionError: no function or several functions have the name.
     """
     load(modules)
     theirs, ours = sources(functions_of(modules)), sources()
@@ -77,26 +78,26 @@ def function(name: str, modules: Sequence[str]) -> Any:
         if len(suits) == 1:
             return suits[0].call
         if suits:
-            shown = ", ".join(s.name for s in suits)
+            listed = ", ".join(s.name for s in suits)
             raise OptionError(
-                f"{len(suits)} functions are called {name}", f"Say {shown}"
+                f"{len(suits)} functions are called {name}", f"Use {listed}"
             )
     fix = _closest(name, _names([*theirs, *ours]))
     raise OptionError(f"no function is called {name}", fix)
 
 
 def types(names: Iterable[str], functions: Iterable[Any]) -> tuple[type, ...]:
-    """The types of these names: of arguments, or kinds that signatures speak of.
+    """Return the types with these names: concrete types, or kinds in signatures.
 
     Raises:
-        OptionError: there is no such type, or there are several.
+        OptionError: no type or several types have a name.
     """
     known = _types(functions)
     return tuple(_type(name, known) for name in names)
 
 
 def _types(functions: Iterable[Any]) -> dict[str, list[type]]:
-    """By short and by full name."""
+    """Return the types that functions know, by short and by full name."""
     found = tuple(map(source, functions))
     known: set[type] = {*universe_of(found).types, *SCALARS}
     for method in (method for each in found for method in each.methods):
@@ -114,24 +115,24 @@ def _type(name: str, known: dict[str, list[type]]) -> type:
     if not found and isinstance(getattr(builtins, name, None), type):
         found = [getattr(builtins, name)]
     if not found:
-        found = list(_imported(name))
+        found = list(_imported_class(name))
     if len(found) == 1:
         return found[0]
     if found:
-        shown = ", ".join(map(qualified, found))
-        raise OptionError(f"{len(found)} types are called {name}", f"Say {shown}")
+        listed = ", ".join(map(qualified, found))
+        raise OptionError(f"{len(found)} types are called {name}", f"Use {listed}")
     raise OptionError(f"no type is called {name}", _closest(name, known))
 
 
-def _imported(name: str) -> Iterator[type]:
-    """The class `module.Class`, of a module that is imported already."""
+def _imported_class(name: str) -> Iterator[type]:
+    """Yield the class `module.Class` if its module is imported already."""
     cls = _attribute(name)
     if isinstance(cls, type):
         yield cls
 
 
 def _attribute(name: str) -> Any:
-    """What a module that is imported already has by that name."""
+    """Return the value of a dotted name, if its module is imported already."""
     module, _, last = name.rpartition(".")
     return getattr(sys.modules.get(module), last, None)
 
@@ -144,19 +145,19 @@ def _closest(name: str, known: Iterable[str]) -> str:
     lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), list(lower), 3, 0.6)
     if not near:
-        return "Name it in full, and its module with --import"
+        return "Write its full name, and pass its module with --import"
     return f"The closest are {', '.join(lower[each] for each in near)}"
 
 
-def chosen(select: Sequence[str], ignore: Sequence[str]) -> tuple[str, ...]:
-    """The ids of the rules that are selected and not ignored.
+def selected_rules(select: Sequence[str], ignore: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of the rules that are selected and not ignored.
 
     Args:
-        select: ids, commas between them; all rules if there is none.
-        ignore: ids of those to leave out.
+        select: ids, separated by commas; all rules if there are none.
+        ignore: ids of the rules to leave out.
 
     Raises:
-        OptionError: there is no such rule.
+        OptionError: no rule has an id.
     """
     known = [each.id for each in rules()]
     wanted, unwanted = _ids(select, known), _ids(ignore, known)
@@ -170,19 +171,18 @@ def _ids(given: Sequence[str], known: Sequence[str]) -> set[str]:
     return ids
 
 
-# `check` and its like: which findings there are, and which of them count.
-
 NEVER = "never"
+# Exit codes of `check`.
 CLEAN, FOUND, STALE = 0, 1, 4
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user wants checked.
+class Request:
+    """The functions and rules that the user wants to check.
 
     Args:
-        modules: to import, and whose functions are meant; all operations without any.
-        pattern: of the names of functions.
+        modules: the modules to import and to check; without any, all operations.
+        pattern: a pattern of function names.
         select, ignore: ids of rules.
     """
 
@@ -192,20 +192,20 @@ class Asked:
     ignore: Sequence[str] = ()
 
     def concerns(self, entry: Entry) -> bool:
-        """Whether what a baseline accepts is among what is asked for."""
-        called = is_called(entry.function, self.pattern)
-        return called and entry.rule in chosen(self.select, self.ignore)
+        """Return whether an entry of a baseline is about these functions and rules."""
+        fits = is_called(entry.function, self.pattern)
+        return fits and entry.rule in selected_rules(self.select, self.ignore)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found, beside what is accepted.
+    """The result of a check, compared with a baseline.
 
     Args:
-        report: all that was found.
-        findings: those that were asked for.
-        known: the fingerprints of those that the baseline accepts.
-        stale: what the baseline accepts, and is not there.
+        report: the report with all findings.
+        findings: the findings of the selected rules.
+        known: the fingerprints of the findings that the baseline accepts.
+        stale: the entries of the baseline that no finding matches.
     """
 
     report: Report
@@ -215,59 +215,57 @@ class Checked:
 
     @property
     def new(self) -> tuple[Finding, ...]:
-        """The findings that nobody has accepted."""
+        """Return the findings that the baseline does not accept."""
         return tuple(f for f in self.findings if f.fingerprint not in self.known)
 
     @property
     def old(self) -> tuple[Finding, ...]:
-        """The findings that the baseline accepts."""
+        """Return the findings that the baseline accepts."""
         return tuple(f for f in self.findings if f.fingerprint in self.known)
 
     def code(self, fail_on: str, strict: bool) -> int:
-        """The exit code: 1 for new findings, 4 for a stale baseline if `strict`."""
+        """Return 1 for new findings, 4 for a stale baseline if `strict`, or else 0."""
         failing = () if fail_on == NEVER else LEVELS[: LEVELS.index(fail_on) + 1]
         if any(f.level in failing for f in self.new):
             return FOUND
         return STALE if strict and self.stale else CLEAN
 
 
-def check(asked: Asked, baseline: Path | None = None) -> Checked:
-    """Look at what is asked for.
+def check(request: Request, baseline: Path | None = None) -> Checked:
+    """Check the requested functions, and compare with a baseline file.
 
     Raises:
-        OptionError: there is no such rule or function.
+        OptionError: a rule or function does not exist.
         ModuleError: a module cannot be imported.
-        DataError: the file is no baseline.
+        DataError: the file is not a baseline.
         OSError: the file cannot be read.
     """
-    wanted = chosen(asked.select, asked.ignore)
+    # A wrong rule or baseline must fail before the modules are imported.
+    wanted = selected_rules(request.select, request.ignore)
     accepted = Baseline.read(baseline) if baseline else Baseline()
-    report = analyze(functions(asked.modules, asked.pattern))
+    report = analyze(functions(request.modules, request.pattern))
     findings = report.of(*wanted)
     compared = accepted.compare(findings)
     known = frozenset(f.fingerprint for f in compared.known)
     return Checked(
-        report, findings, known, tuple(filter(asked.concerns, compared.stale))
+        report, findings, known, tuple(filter(request.concerns, compared.stale))
     )
 
 
-def fail_level(level: str) -> str:
-    """The level as it was given, if it is one.
+def require_level(level: str) -> str:
+    """Return the level if it is valid for `--fail-on`.
 
     Raises:
-        OptionError: it is none.
+        OptionError: the level is unknown.
     """
     if level not in (*LEVELS, NEVER):
         fix = f"Use {', '.join(LEVELS)} or {NEVER}"
-        raise OptionError(f"--fail-on is {level}", fix)
+        raise OptionError(f"unknown level --fail-on {level}", fix)
     return level
 
 
-# Where a method stands, as a reader on this machine or a service finds it.
-
-
 def path_of(method: MethodInfo) -> str:
-    """The file from the folder we stand in, or `package/file.py` if it is elsewhere."""
+    """Return the file relative to the current folder, or else `package/file.py`."""
     module = sys.modules.get(method.module)
     name = getattr(module, "__file__", None)
     if name is None:
@@ -277,7 +275,7 @@ def path_of(method: MethodInfo) -> str:
 
 
 def anchor(finding: Finding) -> MethodInfo | None:
-    """The method that a finding is shown at: one of who registered the latest."""
+    """Return the method to show a finding at: the last one of its distribution."""
     later = [m for m in finding.methods if m.distribution == finding.distribution]
     known = later or finding.methods
     return known[-1] if known else None

@@ -1,4 +1,4 @@
-"""How answers look: the same words everywhere, in colour and to width in a terminal."""
+"""Printed answers: the same words everywhere, with colour and width in a terminal."""
 
 import io
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 
 
 def show_checked(console: Console, checked: Checked) -> None:
-    """New findings, a line each for what the baseline says, and one line of counts."""
+    """Print new findings, a line for each baseline entry, and a line of counts."""
     for finding in checked.new:
         console.print(_finding(finding))
         console.print()
@@ -32,7 +32,7 @@ def show_checked(console: Console, checked: Checked) -> None:
 
 
 def plain(checked: Checked) -> str:
-    """The same for a file: no colour, whatever stdout is."""
+    """Return the same text for a file, always without colour."""
     console = Console(file=io.StringIO(), width=UNBOUNDED, color_system=None)
     with console.capture() as captured:
         show_checked(console, checked)
@@ -55,12 +55,14 @@ def _finding(finding: Finding) -> Text:
 
 
 def show_rule(console: Console, rule: Rule) -> None:
+    """Print the explanation of a rule."""
     head, *rest = str(rule).splitlines()
     console.print(Text(head, STYLES[rule.level]))
     console.print(Text("\n".join(rest)))
 
 
 def show_rules(console: Console, found: Iterable[Rule]) -> None:
+    """Print a line for each rule."""
     table = _table()
     for rule in found:
         table.add_row(rule.id, Text(rule.level, STYLES[rule.level]), rule.title)
@@ -68,14 +70,15 @@ def show_rules(console: Console, found: Iterable[Rule]) -> None:
 
 
 def show_methods(console: Console, found: Iterable[MethodInfo]) -> None:
+    """Print a line for each method."""
     table = _table()
     for method in found:
         table.add_row(method.signature, Text(method.location, "cyan"))
     console.print(table)
 
 
-def show_explained(console: Console, found: Explanation) -> None:
-    """Print the winner, what it runs, and why no other method does."""
+def show_explanation(console: Console, found: Explanation) -> None:
+    """Print the method that runs, and why no other method does."""
     head, outcome, *rest = str(found).splitlines()
     console.print(Text(head, "bold"))
     console.print(Text(outcome, "bold green" if found.winner else "bold red"))
@@ -84,18 +87,19 @@ def show_explained(console: Console, found: Explanation) -> None:
 
 
 def show_coverage(console: Console, found: Iterable[Coverage]) -> None:
+    """Print a table of the methods of each function and their share of calls."""
     for each in found:
         console.print(Text(f"{each.function}: {each.total} type tuples", "bold"))
         table = _table()
         for share in each.shares:
-            _share(table, share.method.signature, share.count, each.total, "")
+            _add_share(table, share.method.signature, share.count, each.total, "")
         bad = "bold red" if each.ambiguous else "dim"
-        _share(table, "ambiguous", each.ambiguous, each.total, bad)
-        _share(table, "missing", each.missing, each.total, "dim")
+        _add_share(table, "ambiguous", each.ambiguous, each.total, bad)
+        _add_share(table, "missing", each.missing, each.total, "dim")
         console.print(table)
 
 
-def _share(table: Table, name: str, count: int, total: int, style: str) -> None:
+def _add_share(table: Table, name: str, count: int, total: int, style: str) -> None:
     part = 100 * count / total if total else 0
     cells = f"{count:>8}", f"{part:5.1f} %", name
     table.add_row(*(Text(cell, style) for cell in cells))
@@ -106,7 +110,7 @@ def show_plain(console: Console, found: Any) -> None:
 
 
 def _table(*heads: str) -> Table:
-    """Without lines; in a terminal long cells fold, they are never cut."""
+    """Return a table without lines, which folds long cells and never cuts them."""
     table = Table(
         box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(heads)
     )

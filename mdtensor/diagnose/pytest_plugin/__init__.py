@@ -60,11 +60,11 @@ class Tables(pytest.Collector):
         Raises:
             UsageError: a module cannot be imported, or the baseline cannot be read.
         """
-        from mdtensor.cli.dispatch.query import Asked, check
+        from mdtensor.cli.dispatch.query import Request, check
         from mdtensor.errors import MdtensorError
 
         try:
-            checked = check(Asked(self.modules), self.file)
+            checked = check(Request(self.modules), self.file)
         except MdtensorError as error:
             raise pytest.UsageError(f"--mdt-dispatch: {error}") from None
         except OSError as error:
