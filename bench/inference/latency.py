@@ -17,7 +17,7 @@ from bench.harness.turns import Effort, Samples
 from bench.inference.networks import Network
 from bench.inference.runtimes import OURS, Call, calls, distances
 from mdtensor.cli import demo
-from mdtensor.cli.demo import limited
+from mdtensor.cli.demo import limit_threads
 from mdtensor.quant import threads as our_threads
 
 ONE, TWO = "1 thread", "2 threads"
@@ -40,7 +40,11 @@ class Latency:
     def read(self, effort: Effort) -> list[Reading]:
         network = self.network()
         network.check()
-        with pinned(self.threads), limited(self.threads), our_threads(self.threads):
+        with (
+            pinned(self.threads),
+            limit_threads(self.threads),
+            our_threads(self.threads),
+        ):
             ways = calls(network, network.images[:1], self.threads)
             off = distances({name: call() for name, call in ways.items()})
             samples, singles = taken(ways, effort)
@@ -85,7 +89,7 @@ def busy_process() -> Iterator[None]:
 
 def taken(ways: Mapping[str, Call], effort: Effort) -> tuple[Samples, Samples]:
     """Return the median seconds of each turn, and the seconds of every call."""
-    turns = demo.interleaved(
+    turns = demo.time_in_turns(
         ways, effort.rounds, TURN_SECONDS / effort.haste, CALLS / effort.haste
     )
     return demo.medians(turns), demo.singles(turns)

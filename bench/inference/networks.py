@@ -58,7 +58,7 @@ def classifier(crops: int | None = None) -> Network:
     path = demo_data.classifier_path()
     network = load(path, (-1, *demo_data.INPUT_SHAPE[1:]))
     small = network.quantize(network.calibrate(samples))
-    rival = demo.quantized(path, samples, "x")
+    rival = demo.quantize_by_tool(path, samples, "x")
     images = np.concatenate([crop.pixels for crop in held_back[:MANY]])
     return Network(network, small, images, path.read_bytes(), rival, False)
 

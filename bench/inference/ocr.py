@@ -36,7 +36,7 @@ def _network(kind: str, image: np.ndarray, samples: list[np.ndarray]) -> Network
     (path,) = demo_data.classifier_path().parent.glob(f"*_{kind}_*.onnx")
     network = load(path, image.shape)
     small = network.quantize(network.calibrate(samples))
-    rival = demo.quantized(path, samples, "x")
+    rival = demo.quantize_by_tool(path, samples, "x")
     return Network(network, small, image, path.read_bytes(), rival, False)
 
 

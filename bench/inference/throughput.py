@@ -11,7 +11,7 @@ from bench.harness.turns import Effort
 from bench.inference.latency import taken
 from bench.inference.networks import Network
 from bench.inference.runtimes import FLOAT, OURS, calls, distances
-from mdtensor.cli.demo import limited
+from mdtensor.cli.demo import limit_threads
 from mdtensor.quant import threads as our_threads
 
 
@@ -27,7 +27,11 @@ class Throughput:
 
     def read(self, effort: Effort) -> list[Reading]:
         network = self.network()
-        with pinned(self.threads), limited(self.threads), our_threads(self.threads):
+        with (
+            pinned(self.threads),
+            limit_threads(self.threads),
+            our_threads(self.threads),
+        ):
             ways = calls(network, network.images[: self.images], self.threads)
             distances({name: call() for name, call in ways.items()})
             del ways[FLOAT]  # its time is in the table of single images

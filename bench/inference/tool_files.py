@@ -54,7 +54,7 @@ def contenders(activations: str, weights: str, form: str) -> list[Contender]:
         "quant_format": QuantFormat[form],
         "per_channel": False,
     }
-    file = demo.quantized(demo_data.classifier_path(), samples, "x", **options)
+    file = demo.quantize_by_tool(demo_data.classifier_path(), samples, "x", **options)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"
         path.write_bytes(file)

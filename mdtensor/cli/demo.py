@@ -1,7 +1,11 @@
-"""The main job on real data: quantize a classifier of text direction and judge it.
+"""The demo: quantize a classifier of text direction, and compare it on real data.
 
-It is calibrated on some crops of a scanned page and judged on others, beside ONNX
-Runtime's float and int8 of the same model, made from the same calibration crops.
+The model is calibrated on some crops of a scanned page and judged on other crops. The
+baselines are the same model in ONNX Runtime, as float and as int8 from the same
+calibration crops.
+
+The module also times contenders in turns, so that a drifting machine affects all of
+them alike. The benchmarks import these functions, because `bench` is not in the wheel.
 """
 
 from __future__ import annotations
@@ -31,18 +35,16 @@ from mdtensor.cli import demo_data
 from mdtensor.errors import ModelError
 from mdtensor.quant.model.model import Model, load
 
-# ONNX Runtime on the same model: float, and int8 by its own quantization tool.
-
 QUIET = 3
-#: The first operator set in which DequantizeLinear has an axis.
+#: The first operator set with an axis of DequantizeLinear: scales per channel need it.
 OPSET = 13
 
 
 def runtime() -> Any:
-    """The onnxruntime package.
+    """Import onnxruntime, with its warnings off.
 
     Raises:
-        ModelError: it is not installed.
+        ModelError: onnxruntime is not installed.
     """
     os.environ.setdefault("ORT_LOGGING_LEVEL", str(QUIET))
     try:
@@ -56,7 +58,7 @@ def runtime() -> Any:
 
 
 def start_session(model: Path | bytes, threads: int, optimize: bool = True) -> Any:
-    """An inference session on the CPU with this many threads."""
+    """Start an inference session on the CPU with this many threads."""
     ort = runtime()
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -69,31 +71,34 @@ def start_session(model: Path | bytes, threads: int, optimize: bool = True) -> A
     return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def quantized(model: Path, samples: Sequence[Any], name: str, **options: Any) -> bytes:
-    """The model as `quantize_static` writes it: u8 activations, s8 per channel.
+def quantize_by_tool(
+    model: Path, samples: Sequence[Any], name: str, **options: Any
+) -> bytes:
+    """Quantize a model with ONNX Runtime's `quantize_static`; return the ONNX file.
 
-    These are its settings for x86 with VNNI; the samples are the caller's. Options of
-    the tool take the place of these.
+    The settings are the tool's own for x86 with VNNI: u8 activations, s8 weights per
+    channel. `options` of the tool replace them.
     """
     runtime()
     from onnxruntime.quantization import QuantType, quantize_static
 
     types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
     options = {"per_channel": True, **types, **options}
-    with tempfile.TemporaryDirectory() as folder, _silenced():
+    with tempfile.TemporaryDirectory() as folder, _silence():
         target = Path(folder) / "int8.onnx"
-        prepared = _preprocessed(model, Path(folder))
+        prepared = _preprocess(model, Path(folder))
         quantize_static(prepared, target, _reader(samples, name), **options)
         return target.read_bytes()
 
 
-def _preprocessed(model: Path, folder: Path) -> Path:
-    """As its guide asks: scales per channel need a newer operator set."""
+def _preprocess(model: Path, folder: Path) -> Path:
+    """Prepare a model as the guide of the tool requires."""
     import onnx
     import onnx.version_converter
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     raised, prepared = folder / "raised.onnx", folder / "prepared.onnx"
+    # Older operator sets cannot store scales per channel.
     onnx.save(onnx.version_converter.convert_version(onnx.load(model), OPSET), raised)
     quant_pre_process(raised, prepared, skip_symbolic_shape=True)
     return prepared
@@ -114,8 +119,8 @@ def _reader(samples: Sequence[Any], name: str) -> Any:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
-    """Without the tool's advice, which is about other models."""
+def _silence() -> Iterator[None]:
+    """Turn off warnings of the tool, which concern other models."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -125,29 +130,25 @@ def _silenced() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-# Times of single calls: contenders take turns, so that a drifting machine hits all.
-#
-# The demo and `bench.inference` measure with it; `bench` is not part of the wheel.
-
 Call = Callable[[], object]
 #: Seconds of each call by contender, one list for each turn.
 Turns = dict[str, list[list[float]]]
-#: The first calls of a turn find caches that the others filled, so one is not enough.
+#: Least calls of a turn: the first one finds caches that the other contenders filled.
 FEWEST = 3
-#: How long to look whether threads compute, and to wait for them at most.
+#: Seconds of one look at the threads, and the longest wait for them.
 LOOK_SECONDS, MOST_SECONDS = 0.01, 1.0
 
 
-def interleaved(
+def time_in_turns(
     contenders: Mapping[str, Call], rounds: int, seconds: float, most: float = inf
 ) -> Turns:
     """Time each call of each contender.
 
     Args:
-        contenders: what to call, by name.
-        rounds: how many turns each has. The first one changes from round to round.
-        seconds: the length of a turn; it has three calls at least.
-        most: how many calls a turn has at most.
+        contenders: the calls, by name.
+        rounds: the number of turns of each. Each round starts with another contender.
+        seconds: the length of a turn, which has three calls at least.
+        most: the largest number of calls of a turn.
     """
     names = list(contenders)
     counts = {name: _count(call, seconds, most) for name, call in contenders.items()}
@@ -161,11 +162,9 @@ def interleaved(
 
 
 def settle() -> None:
-    """Wait until no thread of this process computes, or for a second.
-
-    Threads of a runtime spin after its last call, for 40 ms in ONNX Runtime and for 110
-    in OpenBLAS: the next contender would lack their processors.
-    """
+    """Wait until no thread of this process computes, or for a second."""
+    # Threads of a runtime spin after its last call, 40 ms in ONNX Runtime and 110 ms in
+    # OpenBLAS, and would take the processors of the next contender.
     end = time.perf_counter() + MOST_SECONDS
     while time.perf_counter() < end:
         before = time.process_time()
@@ -175,7 +174,8 @@ def settle() -> None:
 
 
 def _count(call: Call, seconds: float, most: float) -> int:
-    """Return how many calls make a turn, by the time of a second call."""
+    """Return the number of calls of a turn."""
+    # The first call may compile or load, so the second one is timed.
     once(call)
     return max(FEWEST, round(min(most, seconds / once(call))))
 
@@ -203,7 +203,7 @@ def ratio(times: Mapping[str, list[float]], one: str, other: str) -> float:
     return statistics.median(a / b for a, b in pairs)
 
 
-#: A direction is sure when the float network gives it more than this.
+#: Least probability by the float network of a sure direction.
 SURE = 0.8
 ROUNDS, SECONDS = 7, 0.15
 THREADS = (1, 2)
@@ -212,12 +212,13 @@ OURS, FLOAT_PEER, INT8_PEER = "mdtensor int8", "onnxruntime float", "onnxruntime
 
 @dataclass(frozen=True)
 class Contest:
-    """One network, four ways.
+    """One network, run in four ways.
 
     Args:
         path: the float ONNX file.
-        network, small: it, read by mdtensor, and quantized.
-        rival: the file that ONNX Runtime's tool made of it.
+        network: the float network in mdtensor.
+        small: the quantized network in mdtensor.
+        rival: the quantized ONNX file from ONNX Runtime's tool.
     """
 
     path: Path
@@ -226,7 +227,7 @@ class Contest:
     rival: bytes
 
     def contenders(self, threads: int) -> dict[str, Callable[[Any], Any]]:
-        """Pixels to probabilities, by name; the peer on this many threads."""
+        """Return functions from pixels to probabilities, by name."""
         name = next(iter(self.network.inputs))
         found: dict[str, Callable[[Any], Any]] = {
             "mdtensor float": lambda pixels: np.asarray(self.network(pixels)),
@@ -243,7 +244,7 @@ def _first_output(session: Any, name: str, pixels: Any) -> Any:
 
 
 def run_demo(progress: Any) -> dict[str, Any]:
-    """Everything `mdtensor demo` prints, as plain data.
+    """Run the demo and return its results as plain data.
 
     Raises:
         ModelError: a package of the extra `demo` is not installed.
@@ -259,11 +260,11 @@ def run_demo(progress: Any) -> dict[str, Any]:
                 print(text, file=sys.stderr, flush=True)
 
         contest = prepare(calibration, begin)
-        begin("compiling kernels (once; then they are on disk)")
+        begin("compiling kernels (only once; they are cached on disk)")
         contest.small(held_back[0].pixels)
         begin(f"classifying {len(held_back)} held-back crops, four ways")
         verdict = judge(classify(contest, held_back), held_back)
-        begin("timing, everyone in turn")
+        begin("timing, all in turns")
         times = measure(contest, held_back[0].pixels)
     return {
         "model": contest.path.name,
@@ -277,19 +278,19 @@ def run_demo(progress: Any) -> dict[str, Any]:
 
 
 def prepare(calibration: Sequence[Any], begin: Callable[[str], None]) -> Contest:
-    """Both quantizations, from the same crops."""
+    """Quantize the model with mdtensor and ONNX Runtime, from the same crops."""
     samples = [crop.pixels for crop in calibration]
     path = demo_data.classifier_path()
     network = load(path, demo_data.INPUT_SHAPE)
     begin(f"calibrating on {len(samples)} crops")
     small = network.quantize(network.calibrate(samples))
     begin("ONNX Runtime quantizes the same model")
-    rival = quantized(path, samples, next(iter(network.inputs)))
+    rival = quantize_by_tool(path, samples, next(iter(network.inputs)))
     return Contest(path, network, small, rival)
 
 
 def classify(contest: Contest, crops: Sequence[Any]) -> dict[str, Any]:
-    """Probabilities [crops, 2] by each of the four."""
+    """Return the probabilities [crops, 2] of each of the four."""
     return {
         label: np.concatenate([call(crop.pixels) for crop in crops])
         for label, call in contest.contenders(1).items()
@@ -297,18 +298,18 @@ def classify(contest: Contest, crops: Sequence[Any]) -> dict[str, Any]:
 
 
 def judge(outputs: dict[str, Any], crops: Sequence[Any]) -> dict[str, Any]:
-    """How often each says what the float network says, and what is true."""
+    """Count how often each agrees with the float network, and how often it is right."""
     reference = outputs[FLOAT_PEER]
     decided = reference.argmax(axis=1)
     sure = reference.max(axis=1) > SURE
     truth = np.array([int(crop.is_turned) for crop in crops])
     rows = {}
     for label, probabilities in outputs.items():
-        said = probabilities.argmax(axis=1)
+        chosen = probabilities.argmax(axis=1)
         rows[label] = {
-            "agree": int((said == decided).sum()),
-            "agree_where_sure": int(((said == decided) & sure).sum()),
-            "right": int((said == truth).sum()),
+            "agree": int((chosen == decided).sum()),
+            "agree_where_sure": int(((chosen == decided) & sure).sum()),
+            "right": int((chosen == truth).sum()),
             "largest_difference": float(np.abs(probabilities - reference).max()),
         }
     lines = len({crop.line for crop in crops})
@@ -317,7 +318,7 @@ def judge(outputs: dict[str, Any], crops: Sequence[Any]) -> dict[str, Any]:
 
 
 def sizes(contest: Contest) -> dict[str, int]:
-    """Bytes of files and of weights (codes and their scales)."""
+    """Return the bytes of files and of weights, scales included."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "int8.onnx"
         contest.small.save(target)
@@ -332,17 +333,17 @@ def sizes(contest: Contest) -> dict[str, int]:
 
 
 def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
-    """Milliseconds a call, and our int8 against the faster of the peer's two.
+    """Return milliseconds a call, and the ratio of our int8 to the faster baseline.
 
-    All get as many threads; of ours the second has a part of those steps that are long
-    enough for it, as the plan says.
+    All contenders get the same number of threads. mdtensor uses the second thread only
+    in steps that are long enough, as its plan says.
     """
     table: dict[str, Any] = {}
     for threads in THREADS:
         calls = contest.contenders(threads)
-        with limited(threads), quant.threads(threads):
+        with limit_threads(threads), quant.threads(threads):
             bound = {name: partial(call, pixels) for name, call in calls.items()}
-            times = medians(interleaved(bound, ROUNDS, SECONDS))
+            times = medians(time_in_turns(bound, ROUNDS, SECONDS))
         middle = {name: median(seconds) for name, seconds in times.items()}
         best = min((FLOAT_PEER, INT8_PEER), key=lambda label: middle[label])
         table[str(threads)] = {
@@ -353,8 +354,8 @@ def measure(contest: Contest, pixels: Any) -> dict[str, Any]:
     return table
 
 
-def limited(threads: int) -> Any:
-    """NumPy's products on this many threads.
+def limit_threads(threads: int) -> Any:
+    """Limit the threads of NumPy's matrix products.
 
     Raises:
         ModelError: threadpoolctl is not installed.
@@ -369,7 +370,7 @@ def limited(threads: int) -> Any:
 
 
 def summary(small: Model) -> dict[str, Any]:
-    """How many nodes run as integers, and what does not, with the reason."""
+    """Count the nodes that run as integers, and list the float ones with reasons."""
     nodes = small.plan().nodes
     integer = [n for n in nodes if n.arithmetic == "integer"]
     return {
@@ -385,7 +386,7 @@ def summary(small: Model) -> dict[str, Any]:
 
 
 def resolutions() -> list[dict[str, str]]:
-    """What conv2d resolves to for three choices of types, and why."""
+    """Return the method of conv2d for three choices of types, and why it runs."""
     choices = [
         (md.Float32Tensor, md.Float32Tensor, md.Float32Tensor),
         (quant.QUInt8Tensor, quant.QInt8Tensor, quant.QInt32Tensor),

@@ -1,8 +1,8 @@
 """The demo's data: text lines of a scanned page, and the network that turns them.
 
-Both come inside packages of the extra `demo`: the page in scikit-image, the classifier
-of text direction in rapidocr-onnxruntime. Nothing is downloaded, and of neither package
-is more used than its file. Nothing here is random.
+Both are files in packages of the extra `demo`: the page in scikit-image, the classifier
+of text direction in rapidocr-onnxruntime. The demo downloads nothing, imports neither
+package, and uses no random numbers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mdtensor.errors import ModelError
 Image = npt.NDArray[np.float32]
 HEIGHT, WIDTH = 48, 192
 INPUT_SHAPE = (1, 3, HEIGHT, WIDTH)
-#: Widths of windows in heights of their line; 192 / 48 = 4 fills the network's input.
+#: Widths of windows by the height of their line; 192 / 48 = 4 fills the input.
 ASPECTS = (4.0, 2.5)
-#: What the demo needs, by the name that is imported.
+#: Packages that the demo needs, by their import names.
 PACKAGES = {
     "rapidocr_onnxruntime": "rapidocr-onnxruntime",
     "skimage": "scikit-image",
@@ -38,9 +38,9 @@ class Crop:
     """One window of one text line, ready for the network.
 
     Args:
-        line: number of the line on the page, from the top.
-        left, right: the columns of the page it covers, from left up to right.
-        is_turned: by 180 degrees.
+        line: the number of the line on the page, from the top.
+        left, right: the columns of the page, from left up to but not including right.
+        is_turned: whether the window is turned by 180 degrees.
         pixels: float32 [1, 3, 48, 192].
     """
 
@@ -52,7 +52,7 @@ class Crop:
 
 
 def classifier_path() -> Path:
-    """The ONNX file of the text-direction classifier.
+    """Return the path of the ONNX classifier of text direction.
 
     Raises:
         ModelError: its package is not installed.
@@ -67,7 +67,7 @@ def classifier_path() -> Path:
 
 
 def page() -> npt.NDArray[np.uint8]:
-    """The scanned page, one byte a pixel.
+    """Read the scanned page, one byte a pixel.
 
     Raises:
         ModelError: its package is not installed.
@@ -80,10 +80,10 @@ def page() -> npt.NDArray[np.uint8]:
 
 
 def check_packages() -> None:
-    """Refuse to start without a package that is needed only at the end.
+    """Raise if a package of the demo is missing, before anything takes time.
 
     Raises:
-        ModelError: it is not installed.
+        ModelError: a package is not installed.
     """
     for name, distribution in PACKAGES.items():
         _package(name, distribution)
@@ -103,10 +103,7 @@ def _package(name: str, distribution: str) -> Path:
 
 
 def text_lines(picture: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
-    """(top, bottom) of each text line: runs of rows with ink.
-
-    Ink is darker than its surroundings, since the paper is lit unevenly.
-    """
+    """Return (top, bottom) of each text line: the runs of rows with ink."""
     ink = _ink(picture).sum(axis=1)
     rows = ink > 0.03 * picture.shape[1]
     edges = np.flatnonzero(np.diff(np.concatenate([[0], rows, [0]])))
@@ -119,9 +116,11 @@ def text_lines(picture: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
 
 
 def _ink(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Pixels at least a fifth darker than the mean of the 31 x 31 around them."""
+    """Find pixels at least a fifth darker than the mean of the 31 x 31 around them."""
+    # The paper is lit unevenly, so one threshold for the page does not work.
     reach = 15
     wide = np.pad(picture.astype(np.float64), reach + 1, mode="edge")[1:, 1:]
+    # Sums of all windows at once: differences of a two-dimensional cumulative sum.
     total = np.pad(wide.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
     size = 2 * reach + 1
     sums = (
@@ -135,19 +134,21 @@ def _ink(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 
 def extent(picture: npt.NDArray[np.uint8], line: tuple[int, int]) -> tuple[int, int]:
-    """(left, right) of the ink of a line."""
+    """Return (left, right) of the ink of a line."""
     columns = np.flatnonzero(_ink(picture)[line[0] : line[1]].sum(axis=0) > 1)
     return int(columns[0]), int(columns[-1]) + 1
 
 
-def reserved(left: int, right: int, width: int, line: int) -> tuple[int, int]:
-    """The columns of a line that only calibration sees: left, middle or right ones."""
+def calibration_columns(
+    left: int, right: int, width: int, line: int
+) -> tuple[int, int]:
+    """Return the columns of a line for calibration: at the left, middle or right."""
     start = left + (right - left - width) * (line % 3) // 2
     return start, start + width
 
 
 def crops() -> tuple[list[Crop], list[Crop]]:
-    """(for calibration, held back): windows of every line, upright and turned.
+    """Return windows of every line, upright and turned: for calibration, for judging.
 
     No column of a line is in windows of both kinds.
     """
@@ -157,7 +158,9 @@ def crops() -> tuple[list[Crop], list[Crop]]:
     for number, line in enumerate(text_lines(picture)):
         left, right = extent(picture, line)
         height = line[1] - line[0]
-        start, stop = reserved(left, right, round(1.25 * ASPECTS[0] * height), number)
+        start, stop = calibration_columns(
+            left, right, round(1.25 * ASPECTS[0] * height), number
+        )
         for aspect in ASPECTS:
             width = round(aspect * height)
             own = _windows(start, stop, width)
@@ -168,7 +171,7 @@ def crops() -> tuple[list[Crop], list[Crop]]:
 
 
 def _windows(left: int, right: int, width: int) -> list[tuple[int, int]]:
-    """Windows inside [left, right), a quarter of their width apart."""
+    """Return windows inside [left, right), a quarter of their width apart."""
     starts = range(left, right - width + 1, max(width // 4, 1))
     return [(start, start + width) for start in starts]
 
@@ -188,7 +191,7 @@ def _crops(
 
 
 def preprocess(picture: npt.NDArray[np.uint8]) -> Image:
-    """The network's input: height 48, aspect kept up to width 192, right side zeros.
+    """Make the input of the network: height 48, up to width 192, then zeros.
 
     Args:
         picture: [h, w] grey, or [h, w, 3] red, green, blue.
@@ -205,7 +208,7 @@ def preprocess(picture: npt.NDArray[np.uint8]) -> Image:
 
 
 def resize(picture: Image, height: int, width: int) -> Image:
-    """Bilinear, pixels at the centers of their squares, edges continued.
+    """Resize by bilinear interpolation; pixel centers are at 0.5, edges are repeated.
 
     Args:
         picture: float32 [h, w, c].
@@ -224,7 +227,7 @@ def resize(picture: Image, height: int, width: int) -> Image:
 
 
 def _taps(size: int, wanted: int) -> tuple[Any, Image]:
-    """For each of `wanted` places its two neighbours in `size`, and where between."""
+    """Return two neighbours of each resized pixel, and its distance to the first."""
     places = (np.arange(wanted) + 0.5) * size / wanted - 0.5
     places = np.clip(places, 0, size - 1)
     first = np.floor(places).astype(int)

@@ -1,4 +1,7 @@
-"""What `mdtensor support` says: operations by family, element types by kind."""
+"""Facts about this installation: `mdtensor support`, `info`, `verify` and `stubs`.
+
+Each command has a function that computes plain facts; `show_*` functions print them.
+"""
 
 import importlib.metadata
 import platform
@@ -26,7 +29,7 @@ from mdtensor.stubs import Package, outdated, places
 from mdtensor.support import Support
 
 Facts = dict[str, Any]
-#: The mark of each state, its style in a terminal, and its meaning.
+#: Mark, style in a terminal, and meaning of each state.
 MARKS = {
     "runs": ("●", "green", "runs"),
     "rounds": ("◐", "cyan", "runs with out=, the grid of the result"),
@@ -35,7 +38,7 @@ MARKS = {
     "ambiguous": ("✖", "bold red", "several methods fit equally well"),
     "unknown": ("?", "red", "no call is known that any type takes"),
 }
-#: What the kinds of element types are called at the head of a column.
+#: Column titles of the kinds of element types.
 KINDS = {
     "signed integer": "int",
     "unsigned integer": "uint",
@@ -45,17 +48,20 @@ KINDS = {
 
 
 def describe_support(pattern: str, device: str | None, modules: Iterable[str]) -> Facts:
-    """The table as plain data: devices, element types by kind, operations, cells.
+    """Return the table of support as plain data.
 
     Args:
-        pattern: of operations' names.
-        device: one, or all.
-        modules: packages that bring types and operations of their own.
+        pattern: a pattern of operation names.
+        device: the name of one device; all devices by default.
+        modules: packages with more types and operations.
+
+    Returns:
+        The devices, the element types by kind, and the operations with their states.
 
     Raises:
-        OptionError: no operation is called like that.
+        OptionError: no operation fits the pattern.
         ModuleError: a module cannot be imported.
-        DeviceError: there is no such device.
+        DeviceError: the device does not exist.
     """
     load(modules)
     cells = mdtensor.support(pattern, device=device)
@@ -73,7 +79,7 @@ def describe_support(pattern: str, device: str | None, modules: Iterable[str]) -
 
 
 def _operation(cells: list[Support]) -> Facts:
-    """One operation: for each device the state of each type, and why it is so."""
+    """Return the state of each type on each device, and the reasons."""
     states: dict[str, dict[str, str]] = {}
     reasons: dict[str, dict[str, str]] = {}
     for cell in cells:
@@ -90,8 +96,8 @@ def _operation(cells: list[Support]) -> Facts:
 
 
 def show_support(console: Console, facts: Facts) -> None:
-    """A table for each device that is there, then what the marks mean."""
-    shown = _shown(facts)
+    """Print a table for each available device, and the meaning of the marks."""
+    shown = _devices(facts)
     for device in shown:
         console.print(Text(device, "bold"))
         console.print(_table(facts, device))
@@ -104,14 +110,14 @@ def show_support(console: Console, facts: Facts) -> None:
         _show_reasons(console, facts["operations"][0], shown)
 
 
-def _shown(facts: Facts) -> list[str]:
-    """The devices that are there; one that is asked for alone, in any case."""
+def _devices(facts: Facts) -> list[str]:
+    """Return the available devices; if none is available, return all."""
     present = [name for name, missing in facts["devices"].items() if not missing]
     return present or list(facts["devices"])
 
 
 def _families(facts: Facts) -> Iterator[tuple[str, list[Facts]]]:
-    """Operations by family, both in the order of the alphabet."""
+    """Yield operations by family, both in alphabetical order."""
     rows = sorted(facts["operations"], key=lambda row: (row["family"], row["name"]))
     for family, group in groupby(rows, lambda row: row["family"]):
         yield family, list(group)
@@ -134,7 +140,7 @@ def _table(facts: Facts, device: str) -> Table:
 
 
 def _marks(facts: Facts, row: Facts, device: str) -> list[list[str]]:
-    """For each kind the states of its types; of those that the device has."""
+    """Return for each kind the states of the types that the device has."""
     states = row["states"].get(device, {})
     return [
         [states[t] for t in types if t in states] for types in facts["types"].values()
@@ -159,7 +165,7 @@ def _show_legend(console: Console, facts: Facts, shown: list[str]) -> None:
 
 
 def _show_reasons(console: Console, row: Facts, shown: list[str]) -> None:
-    """Why it does not run; types with one reason together, their class as T."""
+    """Print why an operation does not run; T stands for the type in a reason."""
     for device in shown:
         grouped: dict[str, list[str]] = {}
         for name, why in row["why"].get(device, {}).items():
@@ -171,7 +177,7 @@ def _show_reasons(console: Console, row: Facts, shown: list[str]) -> None:
 
 
 def markdown(facts: Facts, device: str) -> str:
-    """The table of one device, a section for each family.
+    """Return the table of one device in Markdown, a section for each family.
 
     Example:
         >>> facts = describe_support("sin", "cpu", [])
@@ -196,13 +202,13 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def show_markdown(console: Console, facts: Facts) -> None:
-    for device in _shown(facts):
+    """Print the table of support as Markdown."""
+    for device in _devices(facts):
         console.print(f"# {device}\n")
         console.print(markdown(facts, device))
 
 
-# What `mdtensor info` says about this installation and this CPU.
-
+#: Packages whose versions `mdtensor info` prints.
 PACKAGES = (
     "numpy",
     "plum-dispatch",
@@ -219,7 +225,7 @@ PACKAGES = (
 
 
 def describe_host() -> dict[str, Any]:
-    """Versions, CPU, runway and why it was chosen."""
+    """Return versions, the CPU, and its ISA with the reason for the choice."""
     return {
         "mdtensor": mdtensor.__version__,
         "python": platform.python_version(),
@@ -239,13 +245,10 @@ def _version(name: str) -> str | None:
         return None
 
 
-# `mdtensor verify`: do the kernels give the same bytes here as everywhere?
-
-
 def describe_verdict(
     quick: bool, emulated: bool, is_quiet: bool = False
 ) -> VerifyFacts:
-    """Run the certificate, with a bar unless `is_quiet`; plain facts, for JSON."""
+    """Run the certificate and return its facts; show a bar unless `is_quiet`."""
     title = f"{', '.join(runways(emulated))}, oracle"
     with progress(is_quiet, TaskProgressColumn()) as bar:
         task = bar.add_task(title, total=total_cost(quick, emulated))
@@ -282,6 +285,7 @@ def _difference(verdict: Verdict) -> VerifyFacts | None:
 
 
 def show_verdict(console: Console, facts: VerifyFacts) -> None:
+    """Print the kernels, the hashes and the verdict of `mdtensor verify`."""
     runs, kernels = facts["runs"], facts["kernels"]
     table = columns("kernel", "cases", "results", *map(_head, runs))
     for row in kernels:
@@ -329,32 +333,31 @@ def _ending(facts: VerifyFacts) -> str:
     )
 
 
-# What `mdtensor stubs` writes, and what it finds out of date.
-
+#: The modules that have stubs.
 SPACES = (mdtensor, linalg, fft, quant)
 
 
 def write_stubs(
     output: Path | None = None, modules: tuple[str, ...] = (), check: bool = False
 ) -> dict[str, Any]:
-    """Write the stubs of all that is registered, or compare them with their files.
+    """Write the stubs of all registered operations, or only compare them.
 
     Args:
-        output: the folder to hold the stubs; beside mdtensor's modules unless given.
-        modules: what else to import, for the types and methods that it registers.
-        check: write nothing.
+        output: the folder of the stubs; by default mdtensor's own folder.
+        modules: modules to import for the types and methods that they register.
+        check: whether to write nothing.
 
     Returns:
-        All files, and those of them that were not as they should be.
+        All files, and the files that were outdated.
 
     Raises:
-        OptionError: modules would change mdtensor's own files.
-        ModuleError: one of them cannot be imported.
+        OptionError: `modules` would change mdtensor's own files.
+        ModuleError: a module cannot be imported.
     """
     if modules and output is None:
         raise OptionError(
-            "the types of others do not belong into mdtensor's own files",
-            "Say where with --output DIR",
+            "--import would add other types to mdtensor's own files",
+            "Pass a folder as --output DIR",
         )
     others = load(modules)
     files = places(Package(SPACES, others).files(), output)

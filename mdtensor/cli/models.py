@@ -1,4 +1,8 @@
-"""What `quantize` and `run` do, between files."""
+"""The commands on model files: `quantize`, `quantize-weights`, `run` and `warmup`.
+
+A warm-up compiles kernels into numba's cache, which lies next to the kernels or in
+NUMBA_CACHE_DIR. So it belongs where the package is installed, as the last step.
+"""
 
 import io
 import time
@@ -46,13 +50,13 @@ def quantize_file(
     keep_float: Sequence[str],
     check: bool,
 ) -> dict[str, Any]:
-    """Quantize `model` on `data` into `out`; facts about both.
+    """Quantize `model` on `data`, write it to `out`, and return facts about both.
 
-    `scaling` says what is done to the float model: `equalize`, and `smooth` with this
-    strength. `how` are the options of `Model.quantize`. All that can be wrong with the
-    arguments is found before anything takes time.
+    `scaling` has the options for the float model: `equalize`, and the strength of
+    `smooth`. `how` has the options of `Model.quantize`.
     """
     start = time.perf_counter()
+    # Check all arguments first, because calibration may take minutes.
     _check_known("observer", observer, OBSERVERS)
     _check_options(**how)
     network = load(model, parse_shapes(shapes))
@@ -60,7 +64,7 @@ def quantize_file(
     check_apart(model, out)
     samples = read_samples(data, network)
     with working() as progress:
-        even = _scaled(network, samples, progress, **scaling)
+        even = _scale(network, samples, progress, **scaling)
         watched = progress.track(samples, description="calibrating")
         seen = even.calibrate(watched, OBSERVERS[observer])
         again = None
@@ -68,7 +72,7 @@ def quantize_file(
             again = progress.track(samples, description="weighing inputs")
         small = even.quantize(seen, keep_float=keep_float, samples=again, **how)
         small.save(out)
-        found = _compared(network, small, samples, progress) if check else None
+        found = _compare(network, small, samples, progress) if check else None
     return {
         "model": str(model),
         "output": str(out),
@@ -89,14 +93,14 @@ def _check_options(
     check_rule(rounding)
 
 
-def _scaled(
+def _scale(
     network: Model,
     samples: Sequence[Any],
     progress: Any,
     equalize: bool,
     smooth: float | None,
 ) -> Model:
-    """The same function, with scales moved between its layers."""
+    """Return a model of the same function with scales moved between its layers."""
     even = network.equalize() if equalize else network
     if smooth is None:
         return even
@@ -111,10 +115,10 @@ def _check_known(what: str, name: str, known: Iterable[str]) -> None:
 
 
 def check_apart(model: Path, out: Path) -> None:
-    """Refuse to write over the model, or where nothing can be written.
+    """Raise if the output would replace the model, or cannot be written.
 
     Raises:
-        ModelError: that.
+        ModelError: `out` is the model itself, or cannot be written.
     """
     check_writable(out)
     if out.exists() and out.samefile(model):
@@ -124,7 +128,7 @@ def check_apart(model: Path, out: Path) -> None:
 
 
 def _nodes(small: Model, sample: dict[str, Any]) -> dict[str, Any]:
-    """How many nodes there are, and which stay float, planned for one sample."""
+    """Count the nodes and list the float ones, planned for one sample."""
     plan = small.plan({name: tensor.shape for name, tensor in sample.items()})
     return {
         "nodes": len(plan.nodes),
@@ -135,13 +139,13 @@ def _nodes(small: Model, sample: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _compared(
+def _compare(
     network: Model, small: Model, samples: Sequence[dict[str, Any]], progress: Any
 ) -> dict[str, Any]:
-    """What the quantized model says beside the float one, on each sample."""
+    """Compare the outputs of the quantized and the float model on each sample."""
     pairs: dict[str, list[Any]] = {name: [] for name in network.outputs}
     for sample in progress.track(samples, description="comparing with float"):
-        one, other = _called(network, sample), _called(small, sample)
+        one, other = _outputs(network, sample), _outputs(small, sample)
         for name in pairs:
             pairs[name].append((one[name], other[name]))
     return {name: report.compare_outputs(found) for name, found in pairs.items()}
@@ -156,7 +160,7 @@ def run_file(
     plan: bool,
     threads: int | None,
 ) -> dict[str, Any]:
-    """Run `model` on the arrays in `inputs`, on `threads` if they are given."""
+    """Run `model` on the arrays in `inputs`; return facts about its outputs."""
     chosen = nullcontext() if threads is None else quant.threads(threads)
     if out is not None:
         check_writable(out)
@@ -165,7 +169,8 @@ def run_file(
     feeds = network.fed(*map(read_array, inputs))
     with working() as progress, chosen:
         progress.add_task("running", total=None)
-        found = _called(network, feeds)
+        found = _outputs(network, feeds)
+    # The first run above compiled the kernels, so these calls measure the model alone.
     with chosen:
         seconds = _least(lambda: network(**feeds))
     if out is not None:
@@ -180,7 +185,7 @@ def run_file(
 
 
 def _least(call: Callable[[], object], repeat: int = 3) -> float:
-    """Seconds of a call, the least of some."""
+    """Return the seconds of the fastest of a few calls."""
     times = []
     for _ in range(repeat):
         start = time.perf_counter()
@@ -189,31 +194,28 @@ def _least(call: Callable[[], object], repeat: int = 3) -> float:
     return min(times)
 
 
-def _called(network: Model, feeds: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of each output, by name."""
+def _outputs(network: Model, feeds: dict[str, Any]) -> dict[str, Any]:
+    """Return the real numbers of each output, by name."""
     results = network(**feeds)
     tensors: Iterable[Any] = results if isinstance(results, tuple) else (results,)
     return dict(zip(network.outputs, map(_numbers, tensors), strict=True))
 
 
 def _numbers(tensor: Any) -> Any:
-    """The real numbers of a result."""
+    """Return the real numbers of a result."""
     real = dequantize(tensor) if isinstance(tensor, QuantizedTensor) else tensor
     return np.asarray(real)
 
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """A .npz file, written beside and renamed.
+    """Write arrays to a .npz file, completely or not at all.
 
     Raises:
-        ModelError: the place cannot be written.
+        ModelError: the file cannot be written.
     """
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     write_file(path, buffer.getvalue())
-
-
-# `mdtensor quantize-weights`: weights as codes, activations as they are.
 
 
 def quantize_weights_file(
@@ -224,9 +226,9 @@ def quantize_weights_file(
     how: dict[str, Any],
     keep_float: Sequence[str],
 ) -> Facts:
-    """Write `model` with codes for weights to `out`; facts about both.
+    """Quantize the weights of `model`, write it to `out`, return facts about both.
 
-    `how` are the options of `Model.quantize_weights`.
+    `how` has the options of `Model.quantize_weights`.
     """
     start = time.perf_counter()
     network = load(model, parse_shapes(shapes))
@@ -250,15 +252,15 @@ def quantize_weights_file(
 
 
 def _kinds(graph: Graph) -> list[Facts]:
-    """How many layers have which weights, and the bits of one on average."""
+    """Count the layers by kind of weights, with the mean bits of a weight."""
     found: dict[str, list[Any]] = {}
     for node in graph.nodes:
         if node.operation in WEIGHTED and node.inputs[1] in graph.constants:
             weights = graph.constants[node.inputs[1]]
             found.setdefault(described(weights)[0], []).append(weights)
     return [
-        {"weights": kind, "layers": len(them), "bits": _bits(them)}
-        for kind, them in found.items()
+        {"weights": kind, "layers": len(group), "bits": _bits(group)}
+        for kind, group in found.items()
     ]
 
 
@@ -269,6 +271,7 @@ def _bits(weights: Sequence[Any]) -> float:
 
 
 def show_weights(console: Console, facts: Facts) -> None:
+    """Print the result of `mdtensor quantize-weights`."""
     files, weights = facts["file_bytes"], facts["weight_bytes"]
     rows = [
         ("written", facts["output"]),
@@ -278,19 +281,14 @@ def show_weights(console: Console, facts: Facts) -> None:
         ("time", f"{facts['seconds']:.2f} s"),
     ]
     for kind in facts["kinds"]:
-        told = (
+        text = (
             f"{kind['layers']} of {kind['weights']}, {kind['bits']:.3g} bits a weight"
         )
-        rows.insert(-1, ("", told))
+        rows.insert(-1, ("", text))
     pairs(console, rows)
     for layer in facts["float_layers"]:
         console.print(f"  {layer['node']} is float; {layer['why']}")
 
-
-# `mdtensor warmup`: compile what models and operations need, for processes to come.
-#
-# What is compiled lies in numba's cache, beside the kernels or where NUMBA_CACHE_DIR
-# says; so a warm-up belongs where the package is installed, as the last step.
 
 WarmupFacts = dict[str, Any]
 
@@ -298,14 +296,14 @@ WarmupFacts = dict[str, Any]
 def warm_up(
     models: Sequence[Path], operations: Sequence[str], shapes: Sequence[str]
 ) -> WarmupFacts:
-    """Run each model and operation once; what was compiled, and what was there.
+    """Run each model and operation once; count compiled and cached kernels.
 
     Raises:
-        OptionError: nothing to do, or no operation of that name.
-        ModelError: a size of an input is not known.
+        OptionError: there is nothing to do, or an operation is unknown.
+        ModelError: a size of an input is unknown.
     """
     if not (models or operations):
-        raise OptionError("nothing to warm up", "Name models, or give --operation NAME")
+        raise OptionError("nothing to warm up", "Pass models, or --operation NAME")
     known = {name.rpartition(".")[2]: call for name, call in md.operations().items()}
     for name in operations:
         if name not in known:
@@ -316,10 +314,11 @@ def warm_up(
         (str(path), partial(run_model, path, shapes)) for path in models
     ]
     tasks += [(n, partial(run_operation, known[n].operation)) for n in operations]
-    return {"warmed": [warmed(name, task) for name, task in tasks]}
+    return {"warmed": [warm(name, task) for name, task in tasks]}
 
 
-def warmed(name: str, task: Callable[[], None]) -> WarmupFacts:
+def warm(name: str, task: Callable[[], None]) -> WarmupFacts:
+    """Run one task, and count the kernels that it compiles or loads."""
     start = time.perf_counter()
     with Watch() as watch:
         task()
@@ -330,28 +329,30 @@ def warmed(name: str, task: Callable[[], None]) -> WarmupFacts:
 
 
 def run_model(path: Path, shapes: Sequence[str]) -> None:
-    """One run on zeros: what is compiled depends on types, not on elements."""
+    """Run a model once on zeros."""
     model = load(path, parse_shapes(shapes))
     for name, spec in model.inputs.items():
         if md.DYNAMIC in spec.shape:
-            problem = f"{path}: sizes of the input {shown(name)} are not known"
-            raise ModelError(problem, "Give --shape with all of them")
+            problem = f"{path}: some sizes of the input {shown(name)} are unknown"
+            raise ModelError(problem, "Pass all sizes as --shape")
+    # Kernels are compiled by type, so the elements do not matter.
     zeros = {n: np.zeros(s.shape, s.dtype.storage) for n, s in model.inputs.items()}
     model(**zeros)
 
 
 def run_operation(operation: Operation) -> None:
-    """A small call for each element type that the operation takes."""
+    """Make a small call for each element type that the operation takes."""
     form = find_form(operation)
     if form is None:
-        problem = f"nothing is known of how to call {operation.name}"
-        raise OptionError(problem, "Give a model that calls it")
+        problem = f"{operation.name} does not have an example call to compile"
+        raise OptionError(problem, "Pass a model that calls it")
     forms = [form]
-    if "out" in operation.options:  # the grid of a result, where it needs one
+    # Quantized results may need a grid, which `out` gives.
+    if "out" in operation.options:
         forms.append(replace(form, given=(*form.given, "out")))
     kinds = [kind for kind in md.leaves() if kind.device is md.cpu]
     for kind, way in product(kinds, forms):
-        # Where types are refused there is nothing to compile.
+        # If the operation does not take the types, there is nothing to compile.
         with suppress(MdtensorError):
             arguments, options = call_of(operation, kind, way)
             given = list(tensors(arguments))
@@ -359,7 +360,7 @@ def run_operation(operation: Operation) -> None:
 
 
 def tensors(arguments: Sequence[Any]) -> Iterator[Any]:
-    """Zeros for specs; what is none of them as it is."""
+    """Yield zeros for each spec, and other arguments unchanged."""
     for x in arguments:
         if not isinstance(x, TensorSpec):
             yield x
@@ -371,7 +372,7 @@ def tensors(arguments: Sequence[Any]) -> Iterator[Any]:
 
 
 def show_warmup(console: Console, facts: WarmupFacts) -> None:
-    """A line for each, and what they come to."""
+    """Print a line for each model and operation, and the total."""
     rows = facts["warmed"]
     width = max(len(row["name"]) for row in rows)
     for row in [*rows, total(rows)] if len(rows) > 1 else rows:
@@ -380,5 +381,6 @@ def show_warmup(console: Console, facts: WarmupFacts) -> None:
 
 
 def total(rows: Sequence[WarmupFacts]) -> WarmupFacts:
+    """Return the sums of the counts and seconds."""
     keys = ("compiled", "loaded", "seconds")
     return {"name": "all", **{key: sum(row[key] for row in rows) for key in keys}}

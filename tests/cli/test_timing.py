@@ -36,7 +36,7 @@ def test_contenders_take_turns_and_every_call_is_timed() -> None:
     def called(name: str) -> Callable[[], None]:
         return lambda: order.append(name)
 
-    found = demo.interleaved({"a": called("a"), "b": called("b")}, 3, 0.0)
+    found = demo.time_in_turns({"a": called("a"), "b": called("b")}, 3, 0.0)
     assert order == ["a", "a", "b", "b", *"aaabbb", *"bbbaaa", *"aaabbb"]
     assert {name: [len(turn) for turn in own] for name, own in found.items()} == {
         "a": [3, 3, 3],
@@ -46,7 +46,7 @@ def test_contenders_take_turns_and_every_call_is_timed() -> None:
 
 
 def test_a_turn_has_no_more_calls_than_are_allowed() -> None:
-    found = demo.interleaved({"a": lambda: None}, 1, 1.0, most=5)
+    found = demo.time_in_turns({"a": lambda: None}, 1, 1.0, most=5)
     assert len(found["a"][0]) == 5
 
 

@@ -79,14 +79,14 @@ def test_sizes_must_be_known(call: Call, tmp_path: Path) -> None:
     model = small_model(tmp_path / "m.onnx", "n")
     ended = call("warmup", model)
     assert ended.code == 2
-    assert "sizes of the input 'x' are not known. Give --shape" in ended.err
+    assert "some sizes of the input 'x' are unknown. Pass all sizes" in ended.err
     assert call("warmup", model, "--shape=3,4").code == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((), "nothing to warm up. Name models, or give --operation NAME."),
+        ((), "nothing to warm up. Pass models, or --operation NAME."),
         (("--operation=ad",), "no operation is called 'ad'."),
     ],
 )

@@ -93,6 +93,6 @@ def test_every_public_operation_has_a_type() -> None:
 def test_others_do_not_change_our_own_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["stubs", "--import", "json"]) == 2
     assert capsys.readouterr().err == (
-        "mdtensor: OptionError: the types of others do not belong into mdtensor's own "
-        "files. Say where with --output DIR.\n"
+        "mdtensor: OptionError: --import would add other types to mdtensor's own "
+        "files. Pass a folder as --output DIR.\n"
     )
