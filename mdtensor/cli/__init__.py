@@ -25,6 +25,7 @@ def execute(arguments: Sequence[str]) -> int:
         Its exit code.
     """
     try:
+        # Imported here, because a missing package must end in one line, too.
         from mdtensor.cli.commands import app
 
         # Overflow shows in the results, and calibration has an error of its own for it.

@@ -35,6 +35,7 @@ def emit(result: dict[str, Any], as_json: bool, show: Any) -> None:
     from mdtensor.cli import report
 
     if as_json:
+        # NaN is not valid JSON, so it must fail here and not at the reader.
         typer.echo(json.dumps(result, indent=2, allow_nan=False))
     else:
         typer.echo(report.text_of(show, result))

@@ -22,6 +22,7 @@ EXTRAS = {
     "skimage": "demo",
     "threadpoolctl": "demo",
 }
+# 130 is 128 + SIGINT, the code that shells use for an interrupt.
 REFUSED, UNIMPORTABLE, INTERRUPTED = 2, 3, 130
 
 

@@ -67,6 +67,7 @@ def quantize_file(
         even = _scale(network, samples, progress, **scaling)
         watched = progress.track(samples, description="calibrating")
         seen = even.calibrate(watched, OBSERVERS[observer])
+        # gptq and bias correction need the inputs of each layer, hence a second pass.
         again = None
         if how["method"] == "gptq" or how["correct_bias"]:
             again = progress.track(samples, description="weighing inputs")

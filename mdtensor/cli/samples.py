@@ -20,7 +20,7 @@ def parse_shapes(texts: Sequence[str]) -> Any:
         The sizes, a dictionary of them, or None for no text.
 
     Raises:
-        OptionError: a size is not a positive integer, or one of several has no name.
+        OptionError: a size is not a positive integer, or one of several lacks a name.
     """
     named = [text.rpartition("=") for text in texts]
     if len(named) == 1 and not named[0][0]:
@@ -93,7 +93,7 @@ def read_samples(data: Sequence[Path], network: Model) -> list[dict[str, Any]]:
     """Read samples by input, each fit for the network; the first axis counts samples.
 
     Raises:
-        DataError: a file or folder has no arrays, or a sample does not fit.
+        DataError: a file or folder does not hold arrays, or a sample does not fit.
     """
     if not network.inputs:
         raise DataError("the model has no inputs, so nothing depends on data")

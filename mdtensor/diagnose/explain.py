@@ -162,7 +162,7 @@ class Call:
 
     @property
     def tied(self) -> tuple[Registered, ...]:
-        """Return the methods that fit and have no other method below them."""
+        """Return the most specific methods that fit."""
         if self.answer is None:
             return ()
         return tuple(self.table.methods[m] for m in self.answer.tied)
@@ -186,6 +186,7 @@ def call(function: Any, arguments: Iterable[Any]) -> Call:
     given = [_type(x) for x in arguments]
     types = (*given, *_defaults(found, len(given)))
     order = Order(kind for method in found.methods for kind in spellings(method))
+    # With only the types of this call, the dispatch table has one cell.
     universe = Universe.of(types)
     table = tabulate(found.methods, len(types), order, universe)
     this = Call(found, types, order, table, 0, None)
@@ -384,6 +385,7 @@ def suggest(function: Any, /, *arguments: Any) -> Suggestion:
     if this.arity_problem:
         return Suggestion(this.text, this.arity_problem, "")
     problem = "ambiguous" if this.tied else "missing"
+    # A deciding method may need classes that derive from several types of the call.
     known = universe_of([this.found])
     universe = Universe.of([*known.types, *this.types])
     new = _new(this, universe)

@@ -55,6 +55,7 @@ def freeze(functions: Any = None, *, fail_on: str = "error") -> Report:
         if each.is_operation:
             each.call.operation.frozen = True
         else:
+            # plum does not offer a lock, so `late` counts registrations instead.
             _WATCHED[id(each.call)] = each.call, _registrations(each)
     return report
 

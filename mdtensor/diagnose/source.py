@@ -228,7 +228,7 @@ def is_function(value: Any) -> bool:
     """Return whether `value` has methods: an operation, or a plum function."""
     try:
         operation = getattr(value, "operation", None)
-        # Errors of mdtensor have an attribute `operation` too, but it has no methods.
+        # Errors of mdtensor have an attribute `operation` too, but without methods.
         return isinstance(value, plum.Function) or hasattr(operation, "methods")
     # `value` may be any object of a module, with attributes that raise.
     except Exception:

@@ -63,12 +63,14 @@ def contract(function: Any, /, *types: Any) -> Contract:
 
     Source: ours.
     """
+    # This raises unless `function` has methods.
     source(function)
     for kind in types:
         if hint(kind).exotic is not None:
             problem = f"expected a class or a Union of classes, not {shown(kind)}"
             raise OptionError(problem, "Pass the plain class")
     new = Contract(function, types)
+    # The same promise is one object, however often it is made.
     return _CONTRACTS.setdefault((id(function), types), new)
 
 

@@ -4,7 +4,7 @@ Types that the same methods take in one argument form one role. So the table has
 cells, one for each tuple of roles, instead of one for each tuple of types. The methods
 that take a cell are the bits of one integer, most specific first.
 
-The method of the lowest bit has no method below it. Its wider methods are masked out.
+The method of the lowest bit is the most specific one. Its wider methods are masked out.
 If a bit is left, its method ties with the first one.
 """
 
@@ -40,7 +40,7 @@ class Answer:
 
     Args:
         winner: the method that runs, or -1.
-        tied: the methods that have no other method below them.
+        tied: the most specific methods; several of them tie.
         unstable: whether the answer depends on the order of registration.
     """
 
@@ -127,7 +127,7 @@ class Table:
         return Answer(self._by_precedence(tied), tuple(tied))
 
     def _lowest(self, mask: int) -> list[int]:
-        """Return the methods that have no other method below them."""
+        """Return the most specific methods in `mask`."""
         tied = []
         # Methods are sorted, so the lowest bit cannot have a method below it.
         while mask:
@@ -296,6 +296,7 @@ def _roles(
         away = bool(universe.backends[at])
         found.setdefault(masks[hits], []).append((away, cls))
     roles = [_role(mask, entries) for mask, entries in found.items()]
+    # Roles with available types come first, so that a witness can run here if possible.
     return tuple(sorted(roles, key=lambda role: role.foreign))
 
 

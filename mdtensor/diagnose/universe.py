@@ -67,6 +67,7 @@ class Universe:
         for member in types:
             require_class(member)
             found.add(member)
+        # Sorted, so that reports are the same on every machine.
         return cls(tuple(sorted(found, key=qualified)))
 
     @cached_property
@@ -105,6 +106,7 @@ def require_class(value: object) -> None:
 
 def backend(cls: type) -> str:
     """Return the package or device that `cls` lacks here; empty if none is missing."""
+    # plum.ModuleType stands for a class whose module is not imported.
     if isinstance(cls, plum.ModuleType):
         return str(cls._module).partition(".")[0]
     if issubclass(cls, Tensor) and hasattr(cls, "device") and cls.device.missing:

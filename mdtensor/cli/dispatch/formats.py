@@ -186,10 +186,12 @@ def _annotation(findings: list[Finding]) -> str:
 
 
 def _data(text: str) -> str:
+    # A workflow command of GitHub ends at a line break.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
+    # Colon and comma separate the properties of a workflow command.
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 

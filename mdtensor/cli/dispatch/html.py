@@ -1,7 +1,7 @@
 """The page of `coverage --html`: which method runs for which types and devices.
 
-The page needs no script and no network, and it has no date: the same methods give the
-same bytes.
+The page needs neither scripts nor a network. It does not contain a date, so the same
+methods give the same bytes.
 """
 
 from __future__ import annotations
@@ -396,6 +396,7 @@ def write_page(functions: Iterable[Any], path: Path) -> str:
     """
     found = tuple(functions)
     try:
+        # Fail before the page is made, which takes longer.
         check_writable(path)
         write_file(path, page(found).encode("utf-8", "replace"))
     except ModelError as error:

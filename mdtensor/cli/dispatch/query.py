@@ -28,7 +28,7 @@ def functions(modules: Sequence[str], pattern: str = "*") -> tuple[Any, ...]:
         pattern: a pattern of names, with or without the module.
 
     Raises:
-        OptionError: no name fits the pattern, or the modules have no functions.
+        OptionError: no name fits the pattern, or the modules are without functions.
         ModuleError: a module cannot be imported.
     """
     load(modules)
