@@ -40,7 +40,7 @@ from mdtensor.device import (
 )
 from mdtensor.dispatch.builder import register as register
 from mdtensor.dispatch.catalog import *
-from mdtensor.dispatch.catalog import check_declared as _check_declared
+from mdtensor.dispatch.catalog import check_declarations as _check_declared
 from mdtensor.dispatch.introspect import (
     Call as Call,
     traced as traced,

@@ -18,7 +18,7 @@ from mdtensor.promotion import (
     DEFAULT_INTEGER,
     fit_scalar,
     promote_types,
-    shortened,
+    round_to_odd,
     with_scalar,
 )
 
@@ -84,12 +84,12 @@ def _check_numbers(types: set[Any]) -> None:
     """Refuse numbers that NumPy must not compute with, such as sizes with a name."""
     for found in types:
         if getattr(found, "__array_ufunc__", found) is None:
-            problem = f"a {found.__name__} is no number before the operation runs"
+            problem = f"a {found.__name__} is not a number before the operation runs"
             raise CastError(problem, "Give numbers")
 
 
 def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
-    strong, weak = _parted(frozenset(types))
+    strong, weak = _split_types(frozenset(types))
     if strong:
         return _beside(promote_types(*strong), weak)
     if weak and weak[-1] is int and found.size and found.min() >= 0:
@@ -100,7 +100,7 @@ def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
 
 
 @lru_cache(maxsize=256)
-def _parted(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
+def _split_types(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
     """The element types among `types`, and the kinds of Python's numbers."""
     strong = [kind for kind in types if isinstance(kind, DType)]
     weak: list[type] = [
@@ -177,13 +177,13 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     kind = _kind(found)
     if kind not in ("biufc" if dtype.is_complex else "biuf"):
         raise CastError(
-            f"values of {found.dtype} are no numbers that {dtype} holds",
+            f"values of {found.dtype} are not numbers that {dtype} holds",
             "Give numbers, or nested lists of them",
         )
     if dtype.is_floating or dtype.is_complex:
-        return _rounded(found, dtype)
+        return _round(found, dtype)
     if dtype.storage.kind == "b" != kind:
-        problem = f"values of {found.dtype} are no truth values"
+        problem = f"values of {found.dtype} are not bools"
         raise CastError(problem, "Use asarray(a) != 0")
     low, high = (int(n) if kind != "f" else n for n in (found.min(), found.max()))
     if kind not in "biu" or low < dtype.minimum or high > dtype.maximum:
@@ -206,9 +206,9 @@ def _kind(found: npt.NDArray[Any]) -> str:
     return held[-1] if types.issubset(_NUMBERS) else "O"
 
 
-def _rounded(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+def _round(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.dtype.kind == "O":
-        found = _each(lambda n: shortened(fit_scalar(n, dtype), dtype), found)
+        found = _each(lambda n: round_to_odd(fit_scalar(n, dtype), dtype), found)
     with np.errstate(all="ignore"):
         near = _off_ties(found, dtype) if dtype.storage.isbuiltin == 2 else found
         return near.astype(dtype.storage)

@@ -208,10 +208,10 @@ def register_device(new: Device) -> Device:
     """Make `new` known under its name.
 
     Raises:
-        RegistrationError: the name is taken, or `new` is no device.
+        RegistrationError: the name is taken, or `new` is not a device.
     """
     if not isinstance(new, Device):
-        raise RegistrationError(f"{shown(new)} is no device", "Derive from Device")
+        raise RegistrationError(f"{shown(new)} is not a device", "Derive from Device")
     if new.name in _REGISTRY:
         raise RegistrationError(f"a device named {new.name} exists already")
     _REGISTRY[new.name] = new
@@ -242,18 +242,18 @@ def device(name: str | Device) -> Device:
         return name
     found = None
     if isinstance(name, str):
-        found = _registered(name) or (_plugged_in(name) and _registered(name))
+        found = _look_up(name) or (_load_plugin(name) and _look_up(name))
     if not found:
         known = ", ".join(_REGISTRY)
         raise DeviceError(f"no device {shown(name)}", f"Registered are {known}")
     return found
 
 
-def _registered(name: str) -> Device | None:
+def _look_up(name: str) -> Device | None:
     return _REGISTRY.get(name, _REGISTRY.get(f"{name}:0"))
 
 
-def _plugged_in(name: str) -> bool:
+def _load_plugin(name: str) -> bool:
     """Import what the installed packages say registers the device `name`."""
     from importlib.metadata import entry_points  # 20 ms that few programs need
 

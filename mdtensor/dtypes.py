@@ -107,18 +107,18 @@ class DType:
 def _check_words(name: Any, kind: Any) -> None:
     """Refuse a name that is taken or none, and a kind that is nearly one of ours."""
     if not isinstance(name, str) or not name.isidentifier():
-        problem = f"{shown(name)} is no name of an element type"
+        problem = f"{shown(name)} is not an element type name"
         raise RegistrationError(problem, "Use an identifier")
     if name in _REGISTRY:
         problem = f"an element type named {name} exists already"
         raise RegistrationError(problem, f"Use dtype({name!r}), or another name")
-    near = _meant(kind) if isinstance(kind, str) and kind not in STORED else []
+    near = _similar_kinds(kind) if isinstance(kind, str) and kind not in STORED else []
     if not isinstance(kind, str) or not kind or near:
         known = " or ".join(near) or f"one of {', '.join(STORED)}, or your own"
         raise RegistrationError(f"the kind of {name} is {shown(kind)}", f"Use {known}")
 
 
-def _meant(kind: str) -> list[str]:
+def _similar_kinds(kind: str) -> list[str]:
     """Our kinds that `kind` is nearly called like, in full or by a word: `flaoting`."""
     words = {*STORED, *" ".join(STORED).split()}
     near = get_close_matches(kind, words, 1, 0.75)

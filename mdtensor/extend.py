@@ -89,7 +89,7 @@ def compute(
         Float16Tensor[2]([2. , 2.5])
     """
     if not callable(kernel):
-        problem = f"the kernel {shown(kernel)} is no function"
+        problem = f"the kernel {shown(kernel)} is not callable"
         raise OptionError(problem, "Give a function of arrays")
     result: TensorSpec = deduced(operation, *operands, **options)
     joint = result_type(*operands)

@@ -33,25 +33,25 @@ def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
         '<a href="#x">&lt;script&gt;</a>'
     """
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escape(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    end = "" if name in _VOID else f"{joined(*inside)}</{name}>"
+    end = "" if name in _VOID else f"{join(*inside)}</{name}>"
     return Markup(f"<{name}{given}>{end}")
 
 
-def joined(*parts: object) -> Markup:
+def join(*parts: object) -> Markup:
     """Elements and texts, one after the other.
 
     Example:
-        >>> joined(tag("b", "x"), " < y")
+        >>> join(tag("b", "x"), " < y")
         '<b>x</b> &lt; y'
     """
-    return Markup("".join(p if isinstance(p, Markup) else _escaped(p) for p in parts))
+    return Markup("".join(p if isinstance(p, Markup) else _escape(p) for p in parts))
 
 
-def _escaped(value: object) -> str:
+def _escape(value: object) -> str:
     from html import escape  # brings all names of entities
 
     return escape(str(value))

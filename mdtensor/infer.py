@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from mdtensor.dispatch.call_errors import bind, unrounded
+from mdtensor.dispatch.call_errors import bind, no_rounding_error
 from mdtensor.dispatch.catalog import get_op
 from mdtensor.dispatch.method import Selection
 from mdtensor.dispatch.operation import Operation
@@ -57,17 +57,17 @@ def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
     call = get_op(operation) if isinstance(operation, str) else operation
     declared = getattr(call, "operation", None)
     if not isinstance(declared, Operation):
-        raise OptionError(f"{shown(operation)} is no operation", "See md.ops()")
+        raise OptionError(f"{shown(operation)} is not an operation", "See md.ops()")
     specs = tuple(_specs(argument, declared.sequence) for argument in arguments)
     try:
-        return _inferred(operation, declared, specs, options)
+        return _infer(operation, declared, specs, options)
     except MdtensorError as error:
         if error.call:
             raise
-        raise error.within(_called(declared, specs)) from None
+        raise error.within(_call_text(declared, specs)) from None
 
 
-def _inferred(
+def _infer(
     operation: Any, declared: Operation, specs: tuple[Any, ...], given: dict[str, Any]
 ) -> Any:
     specs, options = bind(declared, specs, given)
@@ -77,10 +77,14 @@ def _inferred(
     _check_grids(tensors)
     types = tuple(x.type if isinstance(x, TensorSpec) else type(x) for x in specs)
     if options.get("out") is not None and not declared.select(*types).method.rounds:
-        raise unrounded(specs)
+        raise no_rounding_error(specs)
     if declared.methods:
         selected = declared.select(*types)
-        rule = selected.deduce if selected.method.deduce else _declared_rule(selected)
+        rule = (
+            selected.deduce
+            if selected.method.deduce
+            else _rule_of_declaration(selected)
+        )
     else:
         declared.admit(types)
         rule = declared.rule
@@ -91,8 +95,8 @@ def _inferred(
     return found if rank is None else _tiles(found, rank)
 
 
-def _declared_rule(selected: Selection) -> Callable[..., Any]:
-    """The declared rule of deduction, which may not know the types of the method.
+def _rule_of_declaration(selected: Selection) -> Callable[..., Any]:
+    """The declared shape rule, which may not know the types of the method.
 
     Raises:
         DispatchError: it fails, and there is an argument that is no tensor and nothing
@@ -109,7 +113,7 @@ def _declared_rule(selected: Selection) -> Callable[..., Any]:
             strange = [k.__name__ for k in kinds if packages[k] not in known]
             if not strange:
                 raise
-            problem = f"the declared rule of deduction takes no {strange[0]}"
+            problem = f"the declared shape rule does not take {strange[0]}"
             fix = f"Pass deduce= to method, for {selected.method}"
             raise DispatchError(problem, fix) from error
 
@@ -134,15 +138,16 @@ def _flat(arguments: Iterable[Any]) -> Iterator[Any]:
             yield argument
 
 
-def _called(declared: Operation, specs: tuple[Any, ...]) -> str:
+def _call_text(declared: Operation, specs: tuple[Any, ...]) -> str:
     """The call as its own errors show it."""
     shown = specs[: len(declared.dispatched)]
     if declared.sequence and specs and isinstance(specs[0], tuple):
         shown = specs[0]
-    return f"{declared.name}({', '.join(_shown(x) for x in shown if x is not None)})"
+    texts = (_argument_text(x) for x in shown if x is not None)
+    return f"{declared.name}({', '.join(texts)})"
 
 
-def _shown(argument: Any) -> str:
+def _argument_text(argument: Any) -> str:
     is_spec = isinstance(argument, TensorSpec)
     return str(argument) if is_spec else type_and_shape(argument)
 

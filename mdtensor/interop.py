@@ -30,12 +30,7 @@ from mdtensor.promotion import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER
 from mdtensor.spec.shapes import MOST_AXES
 from mdtensor.type_info import isdtype
 
-# DLPack: the buffer of another library, or for one, without a copy.
-#
-# NumPy writes and reads the structure. bfloat16, which its DLPack does not know, goes as
-# uint16 whose type code is changed in the structure.
-#
-# Source: `dlpack.h` of DLPack 1.1 (layout of `DLTensor` and of what manages it).
+# DLPack: sharing buffers with other libraries, without a copy.
 
 #: Type and number of the host as a device of DLPack.
 HOST = (1, 0)
@@ -50,7 +45,7 @@ _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-def exported(
+def export(
     array: npt.NDArray[Any], stream: Any, max_version: Any, dl_device: Any, copy: Any
 ) -> Any:
     """The capsule of a host array; see `Tensor.__dlpack__`.
@@ -111,7 +106,7 @@ def _is_pair(value: Any) -> bool:
     return is_pair and all(isinstance(n, int) for n in value)
 
 
-def imported(source: Any) -> npt.NDArray[Any]:
+def import_array(source: Any) -> npt.NDArray[Any]:
     """The array of an object with `__dlpack__`, in shared memory of the host.
 
     Raises:
@@ -192,7 +187,9 @@ class Interchange:
             return int(found)
         except (ValueError, OverflowError):
             call = describe("int", self)
-            raise CastError(f"{found} is no integer", "Mask it first", call) from None
+            raise CastError(
+                f"{found} is not an integer", "Mask it first", call
+            ) from None
 
     def __float__(self) -> float:
         return float(self._real_scalar("float"))
@@ -203,7 +200,7 @@ class Interchange:
     def __index__(self) -> int:
         # Lists and NumPy ask this first: one element in brackets is no number.
         if not self.dtype.is_integer or self.buffer.shape:
-            problem = f"{type_and_shape(self)} is no index"
+            problem = f"{type_and_shape(self)} is not an index"
             raise DispatchError(problem, "Use a 0-d tensor of integers, or int(x)")
         return int(self._scalar("index"))
 
@@ -218,7 +215,7 @@ class Interchange:
         own = self.buffer.dtype
         wanted = own if dtype is None else _numpy_dtype(dtype, call)
         if not np.can_cast(own, wanted, "safe"):
-            problem = f"NumPy asks for {wanted}, the elements are {self.dtype}"
+            problem = f"NumPy requested {wanted}, the elements are {self.dtype}"
             raise CastError(problem, f"Use astype(x, {wanted}) first", call)
         if copy is not None and not isinstance(copy, (bool, np.bool_)):
             problem = f"copy is a {type(copy).__name__}"
@@ -249,7 +246,7 @@ class Interchange:
                 fix = f"Move them with to(cpu), or ask for dl_device={HOST}"
                 raise ExchangeError(problem, fix)
             host = self.buffer if is_here else self.device.to_host(self.buffer)
-            return exported(host, stream, max_version, dl_device, copy)
+            return export(host, stream, max_version, dl_device, copy)
 
         return checked("__dlpack__", (self,), capsule)
 

@@ -252,8 +252,9 @@ class Operators:
             return operation(*operands)
         method = "" if how == "__call__" else f".{how}"
         ours = _REDUCED.get(ufunc.__name__) if how == "reduce" else None
+        name = f"numpy.{ufunc.__name__}{method}{_out_in_words(options)}"
         raise DispatchError(
-            f"numpy.{ufunc.__name__}{method}{_named(options)} has no counterpart here",
+            f"{name} has no counterpart here",
             f"Use mdtensor.{ours}(x), or numpy.asarray(x) to leave mdtensor"
             if ours
             else "Use numpy.asarray(x) to leave mdtensor",
@@ -261,7 +262,7 @@ class Operators:
         )
 
 
-def _named(options: dict[str, Any]) -> str:
+def _out_in_words(options: dict[str, Any]) -> str:
     return f" with {', '.join(sorted(options))}" if "out" in options else ""
 
 
@@ -286,12 +287,12 @@ def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     name = _REFLECTED.get(operation.__name__)
     if name is None:
         return NotImplemented
-    answer = _asked(x2, name, x1) if _is_ours(x1) else NotImplemented
+    answer = _ask(x2, name, x1) if _is_ours(x1) else NotImplemented
     # If there is none, an error that says what would work.
     return operation(x1, x2) if answer is NotImplemented else answer
 
 
-def _asked(stranger: Any, name: str, x: Any) -> Any | NotImplementedType:
+def _ask(stranger: Any, name: str, x: Any) -> Any | NotImplementedType:
     """What a stranger on the right has for an answer, as Python would ask it."""
     # Of the class of a class, getattr would find what is for classes.
     has_one = any(name in vars(kind) for kind in type(stranger).__mro__)

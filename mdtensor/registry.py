@@ -243,7 +243,7 @@ def restored() -> Iterator[None]:
 def _function(given: Any) -> Any:
     found = get_op(given) if isinstance(given, str) else given
     if not hasattr(found, "operation"):
-        raise OptionError(f"{shown(found)} is no operation", "See md.operations()")
+        raise OptionError(f"{shown(found)} is not an operation", "See md.operations()")
     return found.operation.function
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from mdtensor import dtypes
 from mdtensor.device import Device, cpu, device as find_device, devices
-from mdtensor.dispatch.call_errors import called
+from mdtensor.dispatch.call_errors import call_text
 from mdtensor.dispatch.method import Method, Selection
 from mdtensor.dispatch.operation import Generic, Operation, operations
 from mdtensor.dispatch.suggestions import closest
@@ -114,7 +114,9 @@ def probe(operation: Operation, kind: type[Tensor], form: Form) -> Selection:
         try:
             selection.deduce(*arguments, **options)
         except MdtensorError as error:
-            raise error.within(error.call or called(operation, tuple(types))) from None
+            raise error.within(
+                error.call or call_text(operation, tuple(types))
+            ) from None
     return selection
 
 
@@ -135,12 +137,12 @@ def call_of(
     rest = iter(tensors)
     arguments = tuple(
         VALUES[name](first) if name in NO_TENSORS else next(rest)
-        for name in _given(operation)
+        for name in _required(operation)
     )
     return arguments, _options(operation, first, form.given)
 
 
-def _given(operation: Operation) -> list[str]:
+def _required(operation: Operation) -> list[str]:
     """The parameters dispatched on that have no default; two items of a sequence."""
     names = [
         name
@@ -169,17 +171,17 @@ def find_form(operation: Operation) -> Form | None:
     Where float32 alone is refused, but is taken beside one place of indices or truth
     values, that place is fixed, as in `take` and `where`.
     """
-    count = sum(name not in NO_TENSORS for name in _given(operation))
+    count = sum(name not in NO_TENSORS for name in _required(operation))
     alike = Form(ranks=(0,) * count)
     places = range(count if count > 1 and not operation.sequence else 0)
     mixed = [replace(alike, fixed=(one,)) for one in product(places, FIXED)]
     first, *others = _one_of_each_kind()
     starts = [*product([first], [alike, *mixed]), *product(others, [alike])]
     found = (_search(operation, kind, start) for kind, start in starts)
-    return next(filter(None, found), None) or _tied(operation, starts)
+    return next(filter(None, found), None) or _ambiguous_form(operation, starts)
 
 
-def _tied(
+def _ambiguous_form(
     operation: Operation, starts: Iterable[tuple[type[Tensor], Form]]
 ) -> Form | None:
     """A form that several methods fit equally well, whatever the shapes are."""
@@ -306,7 +308,7 @@ def support(
         near = closest(operation, {name.rpartition(".")[2] for name in operations()})
         verb = "are" if len(near) > 1 else "is"
         fix = f"Closest {verb} {', '.join(near)}" if near else "See md.operations()"
-        raise OptionError(f"no operation is called like {shown(operation)}", fix)
+        raise OptionError(f"no operation matches {shown(operation)}", fix)
     places = devices() if device is None else (find_device(device),)
     return tuple(cell for name, call in chosen for cell in _cells(name, call, places))
 
@@ -346,7 +348,7 @@ def ask(
     if form is None:
         return "unknown", "no call was found that some element type takes", None
     try:
-        state, selection = _asked(operation, kind, form)
+        state, selection = _try_call(operation, kind, form)
     except AmbiguousDispatchError as error:
         return "ambiguous", str(error), None
     except MdtensorError as error:
@@ -356,7 +358,7 @@ def ask(
     return state, missing, selection.method
 
 
-def _asked(
+def _try_call(
     operation: Operation, kind: type[Tensor], form: Form
 ) -> tuple[str, Selection]:
     """How it runs, and what; `out` is given only where the call wants it."""

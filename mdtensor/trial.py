@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mdtensor.device import cpu
-from mdtensor.dispatch.call_errors import called, refuse_out
-from mdtensor.dispatch.introspect import untraced
+from mdtensor.dispatch.call_errors import call_text, refuse_out
+from mdtensor.dispatch.introspect import without_traces
 from mdtensor.dispatch.method import Selection, Trial
 from mdtensor.errors import DeviceError, MdtensorError, OptionError
 from mdtensor.kernels import observe
@@ -25,11 +25,11 @@ _NUMBERS = (bool, int, float, complex)
 
 def try_call(selection: Selection) -> Trial:
     """Run a selected call once; its error is part of what is returned."""
-    with untraced():
-        return _tried(selection)
+    with without_traces():
+        return _try(selection)
 
 
-def _tried(selection: Selection) -> Trial:
+def _try(selection: Selection) -> Trial:
     if (missing := _missing_device(selection)) is not None:
         return Trial(error=missing)
     try:
@@ -53,7 +53,7 @@ Selection.try_call = staticmethod(try_call)
 def _missing_device(selection: Selection) -> DeviceError | None:
     """Return the error of tensors on a device that cannot run the method here."""
     homes = {t.device for t in selection.types if hasattr(t, "device")}
-    call = called(selection.operation, selection.types)
+    call = call_text(selection.operation, selection.types)
     for home in sorted(homes, key=lambda home: home is not cpu):
         if home.missing:
             return DeviceError(f"{home}: {home.missing}", "Use cpu", call)
@@ -81,14 +81,17 @@ def _call(selection: Selection) -> tuple[list[Any], dict[str, Any]]:
     operation, types = selection.operation, selection.types
     given = selection.arguments
     asked: tuple[Any, ...] = types if given is None else given
-    asked = (*asked, *_left_out(operation, len(asked)))
+    asked = (*asked, *_missing_defaults(operation, len(asked)))
     options = dict(selection.options)
-    if any(isinstance(x, type) for x in asked) or _needed(operation) - options.keys():
-        asked, options = _completed(operation, asked, options)
-    return [_made(x) for x in asked], {k: _made(v) for k, v in options.items()}
+    if (
+        any(isinstance(x, type) for x in asked)
+        or _required_options(operation) - options.keys()
+    ):
+        asked, options = _fill_in(operation, asked, options)
+    return [_value_of(x) for x in asked], {k: _value_of(v) for k, v in options.items()}
 
 
-def _left_out(operation: Any, given: int) -> list[Any]:
+def _missing_defaults(operation: Any, given: int) -> list[Any]:
     """Return the defaults of the arguments after the first `given` ones."""
     if operation.sequence:
         return []
@@ -96,13 +99,13 @@ def _left_out(operation: Any, given: int) -> list[Any]:
     return [parameters[name].default for name in operation.dispatched[given:]]
 
 
-def _needed(operation: Any) -> set[str]:
+def _required_options(operation: Any) -> set[str]:
     """Return the options that have no default."""
     empty = operation.signature.empty
     return {name for name, given in operation.options.items() if given is empty}
 
 
-def _completed(
+def _fill_in(
     operation: Any, asked: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the call with specs and values in the place of types."""
@@ -148,7 +151,7 @@ def _of_type(name: str, kind: Any, shape: tuple[int, ...], first: Any) -> Any:
     raise OptionError(f"{name} is a type, {kind.__name__}", "Give a value of it")
 
 
-def _made(x: Any) -> Any:
+def _value_of(x: Any) -> Any:
     """Return ones for a spec, a copy of a tensor; other values as they are."""
     if isinstance(x, TensorSpec):
         return _ones(x)

@@ -69,7 +69,7 @@ def finfo(type: Any, /) -> FloatInfo:
         found = dtypes.dtype(f"float{found.bits // 2}")
     if not found.is_floating:
         fix = "Use iinfo" if found.is_integer else ""
-        raise OptionError(f"{found} is no floating type", fix, "finfo")
+        raise OptionError(f"{found} is not a floating type", fix, "finfo")
     numbers: Any = ml_dtypes.finfo(found.storage)  # type: ignore[no-untyped-call]
     return FloatInfo(
         bits=found.bits,
@@ -102,7 +102,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     found = _element_type(type)
     if not found.is_integer:
         fix = "Use finfo" if found.is_floating or found.is_complex else ""
-        raise OptionError(f"{found} is no integer type", fix, "iinfo")
+        raise OptionError(f"{found} is not an integer type", fix, "iinfo")
     return IntegerInfo(found.bits, int(found.maximum), int(found.minimum), found)
 
 

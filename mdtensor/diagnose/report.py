@@ -20,7 +20,7 @@ from mdtensor.diagnose.source import is_function, source, sources
 from mdtensor.diagnose.study import Study, contracts_of
 from mdtensor.diagnose.universe import Universe, universe_of
 from mdtensor.errors import DataError, OptionError, shown
-from mdtensor.html import joined, small_table, tag
+from mdtensor.html import join, small_table, tag
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Report:
 
 
 def _row(finding: Finding) -> tuple[object, ...]:
-    places = joined(*(tag("div", tag("code", m)) for m in finding.methods))
+    places = join(*(tag("div", tag("code", m)) for m in finding.methods))
     fix = tag("pre", finding.fix, style="margin: 0") if finding.fix else ""
     level = tag(
         "b", f"✖ {finding.level}" if finding.level == "error" else finding.level

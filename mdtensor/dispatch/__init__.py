@@ -1,7 +1,7 @@
-"""Generic functions and their methods, chosen by the types of all arguments.
+"""Multiple dispatch: operations, their methods, and the choice among them.
 
 Imports run downwards: declaration <- checks, call <- method <- operation <- builder,
-introspect <- catalog. This package alone names plum.
+introspect <- catalog. Only this package and the errors import plum.
 """
 
 from mdtensor.dispatch.operation import (

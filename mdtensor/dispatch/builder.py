@@ -1,4 +1,4 @@
-"""Operations declared step by step; the same operations that `generic` declares.
+"""The builder `register`: operations that you declare step by step.
 
     register("tensor.scale").category("arithmetic").describe("x · factor.")
         .argument("x", NumericTensor, "any shape.")
@@ -6,11 +6,12 @@
         .deduce(same)
         .method(scale)
 
-The chain writes a declaration: signature, annotations, docstring. At the first use,
-a call or a look-up, it becomes an operation; what is missing then is listed.
+The chain builds a declaration with signature, annotations and docstring. The first use,
+a call or a look-up, makes an operation of it, the same that `generic` would make. If
+steps are missing then, the error lists them.
 
-One name is one operation, for tensors and tiles alike: the prefixes `tensor.` and
-`tile.` are understood, and only say what the reader is to think of.
+One name is one operation, for tensors and tiles. You may write the prefixes `tensor.`
+and `tile.`; they do not select anything.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from mdtensor.dispatch.operation import Generic, generic, method, operations
 from mdtensor.errors import RegistrationError, shown
 
 PREFIXES = ("tensor.", "tile.")
-A_TEXT, A_FUNCTION = "Use a text", "Give a function from specs to a spec"
+A_TEXT, A_FUNCTION = "Use a str", "Give a function from specs to a spec"
 _PENDING: dict[str, Registration] = {}
 _LOCK = threading.RLock()
 
 
 class Registration:
-    """An operation that is being declared; see `register`.
+    """A declaration in progress; see `register`.
 
-    Each step gives back the registration. The first use of it, or of its name, makes
-    the operation; no step can follow.
+    Each step returns the registration. The first use of the registration, or of its
+    name, makes the operation; after that, steps raise `RegistrationError`.
     """
 
     def __init__(self, name: str, module: str) -> None:
@@ -55,13 +56,13 @@ class Registration:
         self._function: Generic | None = None
 
     def category(self, name: str) -> Self:
-        """Say which family it belongs to; once."""
+        """Set the family that the operation belongs to; call it once."""
         self._refuse_again("a category", self._category)
         self._category = self._text("the category", name)
         return self
 
     def describe(self, text: str) -> Self:
-        """Say what it computes: the formula, or a sentence; once."""
+        """Set the description, a formula or a sentence; call it once."""
         self._refuse_again("a description", self._description)
         self._description = inspect.cleandoc(self._text("the description", text))
         return self
@@ -75,7 +76,7 @@ class Registration:
     def attribute(
         self, name: str, type: Any, default: Any = REQUIRED, doc: str = ""
     ) -> Self:
-        """Add a parameter that is handed on; without a default it must be given."""
+        """Add a parameter that methods receive by keyword; required if no default."""
         self._refuse_parameter(name, type, doc)
         new = Attribute(name, type, default, doc)
         if wrong := new.wrong_default:
@@ -84,21 +85,21 @@ class Registration:
         return self
 
     def deduce(self, rule: Callable[..., Any]) -> Self:
-        """Give the rule for type and shape of the result; once."""
-        self._refuse_again("a rule of deduction", self._rule)
+        """Set the rule that infers type and shape of the result; call it once."""
+        self._refuse_again("a shape rule", self._rule)
         if not callable(rule):
-            raise self._error(f"the rule of deduction is {shown(rule)}", A_FUNCTION)
+            raise self._error(f"the shape rule is {shown(rule)}", A_FUNCTION)
         self._rule = rule
         return self
 
     def method(self, implementation: Implementation, **options: Any) -> Generic:
-        """Add a method, as `md.method` does; gives the operation."""
+        """Add a method, as `md.method` does, and return the operation."""
         found: Generic = method(self, **options)(implementation)
         return found
 
     @property
     def missing(self) -> list[str]:
-        """The steps that are yet to come."""
+        """Return the names of the required steps that you have not called yet."""
         steps = {
             "category": self._category,
             "describe": self._description,
@@ -109,21 +110,22 @@ class Registration:
 
     @property
     def problems(self) -> list[str]:
-        """What keeps it from being an operation: steps, or a rule that does not fit."""
+        """Return the missing steps, or the reasons why the shape rule does not fit."""
         if self.missing or self._rule is None or self._function is not None:
             return self.missing
         declared = inspect.signature(self._declaration())
         found = misfits(declared, self._rule, len(self._arguments))
-        return [f"the rule of deduction {problem}" for problem in found]
+        return [f"the shape rule {problem}" for problem in found]
 
     @property
     def function(self) -> Generic:
-        """The operation.
+        """Return the operation; the first access declares it.
 
         Raises:
-            RegistrationError: steps are missing, or the rule of deduction does not
+            RegistrationError: steps are missing, or the shape rule does not
                 take the parameters.
         """
+        # Two threads may use the registration first; one declaration must win.
         with _LOCK:
             if self._function is None:
                 self._function = self._declare()
@@ -166,7 +168,7 @@ class Registration:
         self._refuse_in_use()
         if not is_name(name):
             fix = "Use an identifier"
-            raise self._error(f"{shown(name)} is no name of a parameter", fix)
+            raise self._error(f"{shown(name)} is not a parameter name", fix)
         if any(known.name == name for known in self._parts):
             raise self._error(f"{name} is a parameter already", "Give it once")
         if not is_hint(type):
@@ -188,10 +190,11 @@ class Registration:
         return RegistrationError(problem, fix, f"register({self.name})")
 
     def _declaration(self) -> Callable[..., Any]:
-        """A function with the signature, the annotations and the docstring."""
+        """Return a function with the signature, the annotations and the docstring."""
 
         def declaration(*_: Any, **__: Any) -> Any: ...
 
+        # `inspect` reads `__signature__` first, so the body needs no parameters.
         first, rest = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.KEYWORD_ONLY
         parameters = [_parameter(known, first) for known in self._arguments]
         parameters += [_parameter(known, rest) for known in self._attributes]
@@ -217,19 +220,19 @@ def _parameter(known: Argument | Attribute, kind: Any) -> inspect.Parameter:
 
 
 def register(name: str, *, override: bool = False) -> Registration:
-    """Start to declare the operation `name`, step by step.
+    """Start the declaration of the operation `name`.
 
     Args:
-        name: an identifier; `tensor.` or `tile.` may stand before it.
-        override: replace the operation of that name of the same module, as when a
-            cell of a notebook runs again.
+        name: an identifier, with or without the prefix `tensor.` or `tile.`.
+        override: replace the operation with the same name and module. Use it in a
+            notebook, where a cell runs again.
 
     Returns:
         A registration with the steps `category`, `describe`, `argument`, `attribute`,
-        `deduce` and `method`. All but `attribute` and `method` are needed.
+        `deduce` and `method`. All but `attribute` and `method` are required.
 
     Raises:
-        RegistrationError: no name, or the name of another operation.
+        RegistrationError: `name` is not an identifier, or another operation has it.
 
     Example:
         >>> import mdtensor as md
@@ -253,11 +256,14 @@ def register(name: str, *, override: bool = False) -> Registration:
     bare = without_prefix(name) if isinstance(name, str) else ""
     if not is_name(bare):
         raise RegistrationError(
-            f"{shown(name)} is no name of an operation",
-            "Use an identifier; tensor. or tile. may stand before it",
+            f"{shown(name)} is not an operation name",
+            "Use an identifier; the prefixes tensor. and tile. are allowed",
         )
+    # The module of the caller, as for a function that `generic` decorates.
     module = sys._getframe(1).f_globals.get("__name__", "__main__")
-    for key in [f"{p.module}.{p.name}" for p in unfinished()] + [*operations()]:
+    for key in [f"{p.module}.{p.name}" for p in pending_registrations()] + [
+        *operations()
+    ]:
         is_mine = override and key == f"{module}.{bare}"
         if key.rpartition(".")[2] == bare and not is_mine:
             raise RegistrationError(
@@ -269,13 +275,13 @@ def register(name: str, *, override: bool = False) -> Registration:
     return found
 
 
-def unfinished() -> tuple[Registration, ...]:
-    """The registrations that nobody has used yet."""
+def pending_registrations() -> tuple[Registration, ...]:
+    """Return the registrations that have not become operations yet."""
     return tuple(_PENDING.values())
 
 
 def without_prefix(name: str) -> str:
-    """`add` for `tensor.add` and `tile.add`."""
+    """Return `add` for `tensor.add` and `tile.add`."""
     for prefix in PREFIXES:
         name = name.removeprefix(prefix)
     return name

@@ -1,12 +1,13 @@
-"""The public function of an operation, written out from its declaration.
+"""The public function of an operation, generated from its declaration.
 
-It is written when it is first called: of some hundred operations a program calls few.
-Nothing but dict lookups stands between caller and method. A closure over *args would
-cost more than the lookups, and so would an object with `__call__`.
+The first call generates the function, because a program calls only a few of the
+hundreds of operations. Between caller and method there are only dict lookups: a closure
+over *args or an object with `__call__` would cost more than the lookups.
 
-Python itself refuses a call that does not fit a function's parameters, with an error
-that no library can catch. So the function takes more than is declared, by position in
-all operations, by name in those that have options, and says itself what is wrong.
+If a call does not fit the parameters of a function, Python raises an error that the
+function cannot catch. Therefore the generated function accepts more arguments than
+declared, and raises its own error: by position in all operations, by name in
+operations with options.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 from mdtensor.errors import OptionError, shown
 
-# Names with an underscore, so that a parameter may be called `method` or `type`.
+# All names start with an underscore, so that a parameter may be called `method`.
 _CALL = """
 def call({signature}):
     {refusal}{checks}
@@ -52,7 +53,7 @@ _ROUND = """if out is None{and_no_rule}:
     except KeyError:
         _method = _rounding({types})
     return _method({names}{options}, out={target})"""
-#: The names of what only a rounded result has: methods get one `out`, or none.
+#: Options of rounded results: a method receives both as one `out`, or neither.
 TARGET = ("out", "rounding")
 
 _CHECK = """
@@ -60,19 +61,19 @@ _CHECK = """
         _check({option!r}, {option})
         _kinds_{option}.add(_type({option}))"""
 
-#: What is not as declared, in operations with options, and in all others. To take all
-#: unknown names costs a dict each call, and as much as a third of a short one.
+#: Rejection of wrong calls, for operations with options and for all others. Accepting
+#: unknown names costs a dict in each call, up to a third of the time of a short call.
 _REFUSE_NAMES = """if _more or _unknown{required}:
         _refuse(({names}, {placed}), dict({given}**_unknown), _more)"""
 _REFUSE_MORE = """if _extra is not _missing{required}:
         _rest = () if _extra is _missing else (_extra, {target}*_more)
         _refuse(({names}, {placed}), {{}}, _rest)"""
-#: `x[key]` and `x[key] = value`: Python gives just what is declared.
+#: For `x[key]` and `x[key] = value`, Python always passes the declared arguments.
 _BRACKETS = frozenset({"getitem", "setitem"})
 
 
 class _Missing:
-    """What a parameter is that was not given, and must be."""
+    """The default of required parameters, which marks them as missing."""
 
     def __repr__(self) -> str:
         return "missing"
@@ -84,46 +85,47 @@ MISSING = _Missing()
 # A generated function looks up the method itself, because a call object or `*args`
 # would cost twice as much (decision 0001).
 def callable_of(operation: Any, refuse: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with the declared parameters that selects a method and runs it.
+    """Return a function with the declared parameters that selects a method and runs it.
 
     Args:
-        operation: the declaration, its table of methods by nested types, and what
-            answers when the table does not: `implementation`, `rounding`; and `check`
-            for the options, if they are checked.
-        refuse: raises, given the arguments of a call that is not as declared: those
-            that are dispatched on with the options after them, the options by name,
-            and what is too much.
+        operation: the declaration with its call table (methods by nested types), its
+            `implementation` and `rounding`, which run if the table does not have the
+            types, and its `check` of options.
+        refuse: raises the error of a wrong call. Its arguments are: the dispatched
+            arguments followed by the options by position, the options by name, and
+            the surplus arguments.
     """
 
     def write() -> Any:
-        source, namespace = _written(operation)
+        source, namespace = _source_and_names(operation)
         call.__globals__.update(namespace, _refuse=refuse)
-        exec(_compiled(source), namespace)
+        exec(_compile(source), namespace)
         made: Any = namespace["call"]
         call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-        # Last of all: until now calls from other threads write it, too.
+        # Set the code last: until then, calls from other threads generate it as well.
         call.__code__ = made.__code__.replace(**names)
         return call
 
     names = {"co_name": operation.name, "co_filename": f"<call of {operation.name}>"}
-    code = _unwritten.__code__.replace(**names)
+    code = _first_call.__code__.replace(**names)
     call = FunctionType(code, {"_write": write}, operation.name)
-    return _dressed(call, operation)
+    return _with_metadata(call, operation)
 
 
-def _unwritten(*arguments: Any, **options: Any) -> Any:
-    """What stands for every call until its first."""
+def _first_call(*arguments: Any, **options: Any) -> Any:
+    """Generate the function, then run this first call with it."""
     return _write()(*arguments, **options)  # type: ignore[name-defined]  # noqa: F821
 
 
 @cache
-def _compiled(source: str) -> CodeType:
-    """Most operations look like another: two in three are compiled already."""
+def _compile(source: str) -> CodeType:
+    """Compile `source`, or return the code of an operation with the same source."""
+    # Two in three operations share their source with another one.
     return compile(source, "<call>", "exec")
 
 
-def _written(operation: Any) -> tuple[str, dict[str, Any]]:
-    """The text of the call, and what its names mean."""
+def _source_and_names(operation: Any) -> tuple[str, dict[str, Any]]:
+    """Return the source of the call, and the objects that its names refer to."""
     names = operation.dispatched
     rounds = "out" in operation.options
     left_out = TARGET if rounds else ()
@@ -139,7 +141,7 @@ def _written(operation: Any) -> tuple[str, dict[str, Any]]:
         "options": options,
     }
     namespace = _defaults(operation)
-    checked = operation.checked_options
+    checked = operation.options_to_check
     parts["checks"] = "".join(_CHECK.format(option=option) for option in checked)
     for option in checked:
         default = operation.options[option]
@@ -156,7 +158,7 @@ def _written(operation: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _body(operation: Any, parts: dict[str, str]) -> str:
-    """What runs the method; the one that rounds, if there is a grid for it."""
+    """Return the lines that run the method, or with `out=` the method that rounds."""
     if "out" not in operation.options:
         return "return _method({names}{options})".format(**parts)
     if "rounding" in operation.options:
@@ -169,39 +171,40 @@ def _body(operation: Any, parts: dict[str, str]) -> str:
 
 
 def target(out: Any, rounding: Any) -> Any:
-    """What `out=` and `rounding=` say together, as methods get it.
+    """Combine `out=` and `rounding=` into the one grid that methods receive.
 
     Args:
-        out: a grid, which has `rounded(rule)`; what is none is left to the method.
-        rounding: the name of a rule, or None.
+        out: a grid with a method `rounded(rule)`; anything else goes to the method
+            unchanged.
+        rounding: the name of a rounding rule, or None.
 
     Raises:
-        OptionError: a rule without a grid.
+        OptionError: there is a rounding rule, but not a grid.
     """
     if rounding is None:
         return out
     if out is None:
         raise OptionError(
-            f"rounding={shown(rounding)} rounds to no grid",
-            "Pass out= with it for quantized arguments, else leave it away",
+            f"rounding={shown(rounding)} needs a grid to round to",
+            "Pass out= as well, or omit rounding=",
         )
     rounded = getattr(out, "rounded", None)
     return out if rounded is None else rounded(rounding)
 
 
 def _takes_names(operation: Any) -> bool:
-    """Whether there is an option, besides those of `TARGET`, that can be mistaken."""
+    """Return whether the function accepts unknown names, to report them itself."""
     has_options = any(option not in TARGET for option in operation.options)
     return is_named(operation) or (has_options and operation.name not in _BRACKETS)
 
 
 def is_named(operation: Any) -> bool:
-    """Whether what is dispatched on may be given by name: its declaration says so."""
+    """Return whether callers may pass dispatched arguments by name."""
     return getattr(operation.declaration, "is_named", False)
 
 
 def _public(operation: Any) -> inspect.Signature:
-    """The signature as callers may use it."""
+    """Return the signature as callers may use it."""
     declared: inspect.Signature = operation.signature
     if not is_named(operation):
         return declared
@@ -215,14 +218,14 @@ def _public(operation: Any) -> inspect.Signature:
 
 
 def _missing(operation: Any) -> str:
-    """Whether a parameter without a default, that is dispatched on, was not given."""
+    """Return the condition that a required dispatched argument is missing."""
     found = [operation.signature.parameters[name] for name in operation.dispatched]
     required = [f"{p.name} is _missing" for p in found if p.default is p.empty]
     return " or ".join(required) or "False"
 
 
 def _refusal(operation: Any) -> str:
-    """What refuses a call that the declaration does not allow."""
+    """Return the lines that reject a call that the declaration does not allow."""
     options = [operation.signature.parameters[name] for name in operation.options]
     required = (p.name for p in options if p.default is p.empty)
     placed = (p.name for p in options if p.kind is p.POSITIONAL_OR_KEYWORD)
@@ -244,10 +247,10 @@ def _refusal(operation: Any) -> str:
 # The function accepts more than is declared, because Python's own TypeError cannot be
 # caught inside (decision 0024).
 def _signature(operation: Any) -> str:
-    """The parameters with the names of their defaults.
+    """Return the parameters, each with the name of its default.
 
-    Each has one, and more are taken than declared: so a call that is not as declared
-    gets as far as our own error.
+    Every parameter has a default, and surplus arguments are accepted. So a wrong call
+    reaches our own error.
     """
     parameters = operation.signature.parameters.values()
     given = [_with_default(p) for p in parameters if p.kind is not p.KEYWORD_ONLY]
@@ -256,7 +259,7 @@ def _signature(operation: Any) -> str:
         given.insert(len(operation.dispatched), "/")
     if _takes_names(operation):
         return ", ".join([*given, "*_more", *named, "**_unknown"])
-    # By position options are found faster than by name.
+    # Python finds options faster by position than by name.
     return ", ".join([*given, "_extra=_missing", *named, "*_more"])
 
 
@@ -267,15 +270,15 @@ def _with_default(parameter: Parameter) -> str:
 
 
 def _defaults(operation: Any) -> dict[str, Any]:
-    """What `_with_default` names."""
+    """Return the defaults under the names that `_with_default` writes."""
     parameters = operation.signature.parameters.values()
     return {
         f"_default_{p.name}": p.default for p in parameters if p.default is not p.empty
     }
 
 
-def _dressed(call: Any, operation: Any) -> Callable[..., Any]:
-    """`call` with the names, docstring, signature of its declaration."""
+def _with_metadata(call: Any, operation: Any) -> Callable[..., Any]:
+    """Return `call` with the names, docstring and signature of its declaration."""
     declaration = operation.declaration
     call.__module__, call.__doc__ = declaration.__module__, declaration.__doc__
     call.__qualname__ = declaration.__qualname__

@@ -1,7 +1,7 @@
-"""The operations there are: found by name, listed, described, checked to be complete.
+"""The catalog of operations: look-up by name, lists, and checks of completeness.
 
-A name may be short (`add`), with the prefix of an operand (`tensor.add`, `tile.add`),
-with its category (`arithmetic.add`), or with its module (`my.package.module.add`).
+You can write a short name (`add`), a prefix (`tensor.add`, `tile.add`), a category
+(`arithmetic.add`), or a module (`my.package.module.add`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, overload
 
-from mdtensor.dispatch.builder import unfinished, without_prefix
+from mdtensor.dispatch.builder import pending_registrations, without_prefix
 from mdtensor.dispatch.operation import Generic, no_rule, operations
 from mdtensor.dispatch.suggestions import hint
 from mdtensor.errors import OptionError, RegistrationError, shown
@@ -19,15 +19,15 @@ __all__ = ["get_op", "is_op_registered", "ops", "signatures", "validate"]
 
 
 def get_op(name: str | Generic) -> Generic:
-    """The operation of that name.
+    """Return the operation with this name.
 
     Args:
-        name: see `mdtensor.dispatch.catalog`; an operation is given back.
+        name: see `mdtensor.dispatch.catalog`; an operation is returned as it is.
 
     Raises:
-        OptionError: there is none, or more than one.
-        RegistrationError: its declaration has no description, or no rule of deduction,
-            with which more than calls can be asked for; all that is missing is listed.
+        OptionError: no operation has the name, or more than one.
+        RegistrationError: the declaration lacks its description or its shape rule. The
+            error lists everything that is missing.
 
     Example:
         >>> import mdtensor as md
@@ -40,7 +40,7 @@ def get_op(name: str | Generic) -> Generic:
     """
     if hasattr(name, "operation"):
         return name.operation.function  # type: ignore[no-any-return]
-    found = _found(name)
+    found = _find_all(name)
     if len(found) != 1:
         raise _not_one(name, found)
     (qualified,) = found
@@ -53,7 +53,7 @@ def get_op(name: str | Generic) -> Generic:
 
 
 def is_op_registered(name: str | Generic) -> bool:
-    """Whether `get_op` finds an operation of that name; of one, whether it is listed.
+    """Return whether `get_op` finds `name`, or whether an operation is registered.
 
     Example:
         >>> import mdtensor as md
@@ -72,10 +72,10 @@ def is_op_registered(name: str | Generic) -> bool:
 
 
 def ops(category: str | None = None) -> tuple[str, ...]:
-    """The names of all operations, sorted; or of those in one category.
+    """Return the names of all operations, or of one category, sorted.
 
     Raises:
-        OptionError: no such category.
+        OptionError: there is no such category.
 
     Example:
         >>> import mdtensor as md
@@ -97,10 +97,10 @@ def signatures(operation: str | Generic) -> tuple[str, ...]: ...
 @overload
 def signatures() -> dict[str, tuple[str, ...]]: ...
 def signatures(operation: Any = None) -> Any:
-    """What the methods of an operation take, as text; without one, of each by name.
+    """Return the signatures of the methods of an operation, or of all, by name.
 
     Args:
-        operation: itself or its name.
+        operation: an operation or its name; None for all operations.
 
     Example:
         >>> import mdtensor as md
@@ -114,11 +114,12 @@ def signatures(operation: Any = None) -> Any:
 
 
 def validate() -> None:
-    """Refuse declarations that are not complete, naming all of them at once.
+    """Check that all declarations are complete.
 
     Raises:
-        RegistrationError: a declaration lacks its description, its rule of deduction,
-            or the documentation of a parameter; or a chain its steps.
+        RegistrationError: a declaration lacks its description, its shape rule or the
+            documentation of a parameter, or a registration lacks steps. The error
+            names all of them.
 
     Source: PyPTO, `OpRegistry::ValidateTileOps`.
     """
@@ -129,7 +130,7 @@ def validate() -> None:
     ]
     offenders += [
         f"{pending.module}.{pending.name} ({', '.join(pending.problems)})"
-        for pending in unfinished()
+        for pending in pending_registrations()
     ]
     if offenders:
         raise RegistrationError(
@@ -141,8 +142,9 @@ def validate() -> None:
 _FIX = "Add these to the declaration, or as steps to the chain"
 
 
-def check_declared(calls: dict[str, Generic]) -> None:
-    """What `validate` finds without reading docstrings: quick enough for an import."""
+def check_declarations(calls: dict[str, Generic]) -> None:
+    """Check declarations as `validate` does, but without reading docstrings."""
+    # It runs at each import, where parsing hundreds of docstrings would take too long.
     has_docstrings = sys.flags.optimize < 2
     offenders = [
         name
@@ -151,13 +153,13 @@ def check_declared(calls: dict[str, Generic]) -> None:
     ]
     if offenders:
         raise RegistrationError(
-            f"declarations without description or deduction: {', '.join(offenders)}",
+            f"declarations without description or shape rule: {', '.join(offenders)}",
             _FIX,
         )
 
 
 def _steps(operation: Any) -> Iterator[str]:
-    """What a declaration lacks besides documentation of its parameters."""
+    """Yield the missing parts of a declaration, except parameter documentation."""
     if not operation.description:
         yield "describe"
     if operation.rule is no_rule:
@@ -165,7 +167,7 @@ def _steps(operation: Any) -> Iterator[str]:
 
 
 def _problems(operation: Any) -> Iterator[str]:
-    """What a declaration lacks."""
+    """Yield the missing parts of a declaration."""
     yield from _steps(operation)
     for parameter in (*operation.arguments, *operation.attributes):
         if not parameter.doc:
@@ -173,17 +175,17 @@ def _problems(operation: Any) -> Iterator[str]:
 
 
 def _all() -> dict[str, Generic]:
-    """All operations by qualified name; complete chains become operations."""
-    for pending in unfinished():
+    """Return all operations by qualified name; declare complete registrations first."""
+    for pending in pending_registrations():
         if not pending.problems:
             assert pending.function
     return operations()
 
 
-def _found(name: str) -> dict[str, Generic]:
-    """The operations that a name may mean."""
+def _find_all(name: str) -> dict[str, Generic]:
+    """Return the operations that match a name, by qualified name."""
     if not isinstance(name, str) or not without_prefix(name):
-        raise OptionError(f"{shown(name)} is no name of an operation", "See md.ops()")
+        raise OptionError(f"{shown(name)} is not an operation name", "See md.ops()")
     known = _all()
     if name in known:
         return {name: known[name]}
@@ -194,14 +196,15 @@ def _found(name: str) -> dict[str, Generic]:
         for qualified, call in known.items()
         if call.operation.name == short and family in ("", call.operation.category)
     }
-    # A name of ours keeps its meaning, whatever is imported beside us.
+    # Importing another package must not make our own names ambiguous.
     ours = {q: call for q, call in found.items() if q.startswith("mdtensor.generics.")}
     return ours or found
 
 
 def _not_one(name: str, found: dict[str, Generic]) -> OptionError | RegistrationError:
+    """Return the error of a name that matches no operation, or several."""
     bare = without_prefix(name)
-    for pending in unfinished():
+    for pending in pending_registrations():
         if pending.name == bare:
             steps = f"{', '.join(pending.missing)} missing" if pending.missing else ""
             problem = steps or ", ".join(pending.problems)

@@ -1,4 +1,4 @@
-"""What a method may be annotated with; checked when it is added."""
+"""Validation of methods, shape rules and callables when you register them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from mdtensor.errors import RegistrationError, shown
 # Only classes and unions are allowed, because a call sees the class of an argument and
 # nothing finer (decision 0021).
 def check_annotations(implementation: Callable[..., Any], name: str) -> tuple[Any, ...]:
-    """What a method takes by position; refuse what says nothing of its type.
+    """Return the annotations of a method's positional parameters.
 
     Args:
-        implementation: a method of the operation `name`, which dispatches on all that
-            can be given by position.
+        implementation: a method of the operation `name`, which dispatches on all
+            positional parameters.
 
     Returns:
-        The annotations in their order; nothing of a function that looks like another.
+        The annotations in order; empty for a wrapper, which has `__wrapped__`.
 
     Raises:
-        RegistrationError: a parameter without one, or with that of elements.
+        RegistrationError: a parameter does not have an annotation, or the annotation
+            is an element type.
     """
     annotations = _annotations(implementation, name)
     found = []
@@ -37,7 +38,7 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> tuple[An
         if parameter not in annotations:
             raise RegistrationError(
                 f"{place} has no annotation",
-                "Annotate it with a class of tensors; with object to take anything",
+                "Annotate it with a class of tensors, or with object to take anything",
             )
         _check(place, annotations[parameter])
         found.append(annotations[parameter])
@@ -45,10 +46,10 @@ def check_annotations(implementation: Callable[..., Any], name: str) -> tuple[An
 
 
 def _annotations(implementation: Any, name: str) -> dict[str, Any]:
-    """What the parameters are annotated with; texts as what they name.
+    """Return the annotations of the parameters; strings are evaluated.
 
     Raises:
-        RegistrationError: a text names nothing, or there are no annotations.
+        RegistrationError: a string cannot be evaluated, or there are no annotations.
     """
     if not callable(implementation):
         problem = f"{shown(implementation)} cannot be called"
@@ -57,14 +58,15 @@ def _annotations(implementation: Any, name: str) -> dict[str, Any]:
     has_code = hasattr(implementation, "__code__")
     if found is None or not (has_code or hasattr(implementation, "__wrapped__")):
         problem = f"{shown(implementation)} has no annotations"
-        fix = "Say what it is for: method(operation, types=(...))"
+        fix = "Pass its types: method(operation, types=(...))"
         raise RegistrationError(problem, fix)
     annotations: dict[str, Any] = found
+    # `get_type_hints` is slow, so it runs only if there is a string to evaluate.
     if not any(_is_text(given) for given in annotations.values()):
         return annotations
     try:
         return get_type_hints(implementation)
-    except Exception as error:  # whatever evaluating the text raises
+    except Exception as error:  # evaluating an annotation may raise anything
         problem = f"an annotation of a method of {name} names nothing: {error}"
         fix = "Use classes that the module has"
         raise RegistrationError(problem, fix) from None
@@ -77,13 +79,13 @@ def _is_text(given: Any) -> bool:
 
 
 def check_types(types: Any, name: str) -> None:
-    """Refuse what is neither a class nor a union of classes.
+    """Check that `types` are classes or unions of classes.
 
     Args:
-        types: given for a method of the operation `name`, instead of annotations.
+        types: the types of a method of the operation `name`, instead of annotations.
 
     Raises:
-        RegistrationError: naming the place.
+        RegistrationError: one of them is something else; the error names its place.
     """
     if not isinstance(types, (tuple, list)) or not types:
         problem = f"types of a method of {name} are {shown(types)}"
@@ -97,11 +99,13 @@ def _check(place: str, given: Any) -> None:
     for member in get_args(given) if is_union else (given,):
         _refuse_elements(place, member)
         if not (isinstance(member, type) or member is Any or member is None):
-            problem = f"{place} is annotated with {_named(member)}, no class"
+            problem = (
+                f"{place} is annotated with {_type_text(member)}, not with a class"
+            )
             raise RegistrationError(problem, "Use a class, or a union of classes")
 
 
-def _named(given: Any) -> str:
+def _type_text(given: Any) -> str:
     return f"{given}".removeprefix("typing.") if get_origin(given) else shown(given)
 
 
@@ -114,9 +118,10 @@ def _refuse_elements(place: str, member: Any) -> None:
 
 
 def _by_position(implementation: Any) -> tuple[str, ...]:
-    """Names of parameters; from the code, in a twentieth of `inspect`'s time."""
-    if hasattr(implementation, "__wrapped__"):  # it looks like another
+    """Return the names of the positional parameters."""
+    if hasattr(implementation, "__wrapped__"):  # its code is not the code it shows
         return ()
+    # Reading the code object takes a twentieth of the time of `inspect.signature`.
     code = implementation.__code__
     count, more = code.co_argcount, bool(code.co_flags & inspect.CO_VARARGS)
     at = count + code.co_kwonlyargcount
@@ -125,38 +130,38 @@ def _by_position(implementation: Any) -> tuple[str, ...]:
 
 
 def is_of_annotations(found: type) -> bool:
-    """Whether it is the type of annotations, `list[int]`, which plum cannot place."""
+    """Return whether `found` is the type of generic aliases such as `list[int]`."""
     return hasattr(found, "__args__")
 
 
-# Whether a function takes what an operation hands it: a rule, or any callable.
+# Checks that a function accepts the parameters of an operation.
 
 
 def check_rule(operation: Any, rule: Any) -> None:
-    """Refuse a rule of deduction that does not take the operation's parameters.
+    """Check that a shape rule accepts the operation's parameters.
 
     Raises:
-        RegistrationError: naming all that do not fit.
+        RegistrationError: it does not; the error names all parameters that do not fit.
     """
     if not callable(rule):
-        problem = f"the rule of deduction is {shown(rule)}"
+        problem = f"the shape rule is {shown(rule)}"
         raise RegistrationError(problem, "Give a function", operation.name)
-    least = sum(p.default is p.empty for p in _dispatched(operation.signature))
+    least = sum(p.default is p.empty for p in _by_slash(operation.signature))
     found = misfits(operation.signature, rule, least, operation.sequence)
-    _refuse("the rule of deduction", found, operation, "rule")
+    _refuse("the shape rule", found, operation, "rule")
 
 
 # Misfits raise at registration, since few people run `validate` (decision 0021).
 def check_callable(operation: Any, function: Callable[..., Any]) -> None:
-    """Refuse a function that does not take the operation's parameters.
+    """Check that a function accepts the operation's parameters.
 
     Raises:
-        RegistrationError: naming all that do not fit.
+        RegistrationError: it does not; the error names all parameters that do not fit.
     """
     if not callable(function):
         problem = f"{shown(function)} cannot be called"
         raise RegistrationError(problem, f"Give a function for {operation.name}")
-    least = len(_dispatched(operation.signature))
+    least = len(_by_slash(operation.signature))
     found = misfits(operation.signature, function, least, operation.sequence)
     _refuse("the function", found, operation, operation.name)
 
@@ -168,8 +173,8 @@ def _refuse(what: str, found: list[str], operation: Any, name: str) -> None:
 
 
 def header(declared: inspect.Signature, sequence: bool = False) -> str:
-    """The parameters of a function that takes all that is declared, and no more."""
-    names = [parameter.name for parameter in _dispatched(declared)]
+    """Return the parameter list of a function that takes exactly what is declared."""
+    names = [parameter.name for parameter in _by_slash(declared)]
     options = _options(declared)
     if sequence:
         return ", ".join([f"*{names[0]}", *options])
@@ -182,13 +187,13 @@ def misfits(
     least: int,
     sequence: bool = False,
 ) -> list[str]:
-    """What a function does not take of the declared parameters, and what it wants else.
+    """Return the declared parameters that a function lacks, and its surplus ones.
 
     Args:
-        declared: those before the slash are handed over by position, the rest by name.
-        function: of a builtin without a signature nothing is known.
-        least: how many of those by position always come.
-        sequence: any number come by position.
+        declared: parameters before the slash are passed by position, the rest by name.
+        function: a builtin without a signature passes unchecked.
+        least: the number of positional arguments that are always passed.
+        sequence: any number of arguments is passed by position.
     """
     try:
         given = Parameters.of(function)
@@ -200,7 +205,7 @@ def misfits(
 def _misfits(
     declared: inspect.Signature, given: Parameters, least: int, sequence: bool
 ) -> Iterator[str]:
-    count, options = len(_dispatched(declared)), _options(declared)
+    count, options = len(_by_slash(declared)), _options(declared)
     if not given.any_placed:
         if sequence:
             yield f"takes {len(given.placed)} arguments, not any number"
@@ -216,12 +221,13 @@ def _misfits(
         yield f"wants {', '.join(strange)}"
 
 
-def _dispatched(declared: inspect.Signature) -> list[inspect.Parameter]:
+def _by_slash(declared: inspect.Signature) -> list[inspect.Parameter]:
     return [p for p in declared.parameters.values() if p.kind is p.POSITIONAL_ONLY]
 
 
 def _options(declared: inspect.Signature) -> list[str]:
-    """Names of what is handed over by name; a grid only goes to what rounds to it."""
+    """Return the names of the options, without `out` and `rounding`."""
+    # Functions that do not round may omit them: the call never passes a grid there.
     parameters = declared.parameters.values()
     left_out = TARGET if "out" in declared.parameters else ()
     names = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]

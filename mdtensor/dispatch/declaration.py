@@ -1,9 +1,11 @@
-"""What a declaration says about its parameters, read from signature and docstring.
+"""Parameters of a declaration, read from its signature and docstring.
 
-Args:
-    x1: any shape.
-    kernel, stride: (height, width);
-        more lines are indented further.
+The docstring documents them in this form:
+
+    Args:
+        x1: any shape.
+        kernel, stride: (height, width);
+            further lines are indented more.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from mdtensor.errors import OptionError, RegistrationError, shown
 from mdtensor.html import small_table, tag
 
-#: What passes for a number of Python; truth values do not.
+#: Abstract classes of Python's numbers. A bool is not accepted as one.
 _NUMBERS = {int: Integral, float: Real}
 _ENTRY = re.compile(r"    (\w+(?:, \w+)*): ?(.*)")
 REQUIRED = inspect.Parameter.empty
@@ -33,8 +35,8 @@ class Argument:
 
     Args:
         name: as declared.
-        type: a class or a union of classes, as declared or as methods take it.
-        doc: what the declaration says about it.
+        type: a class or a union of classes, as declared or as in the methods.
+        doc: its documentation.
     """
 
     name: str
@@ -47,13 +49,13 @@ class Argument:
 
 @dataclass(frozen=True)
 class Attribute:
-    """A parameter that is handed on to the method.
+    """A parameter that is passed to the method by keyword.
 
     Args:
         name: as declared.
         type: the annotation; `Any` if there is none.
-        default: `inspect.Parameter.empty` if it must be given.
-        doc: what the declaration says about it.
+        default: `inspect.Parameter.empty` if the parameter is required.
+        doc: its documentation.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Attribute:
     doc: str
 
     def accepts(self, value: Any) -> bool:
-        """Whether it is of the type; an integer is a float, a truth value no number."""
+        """Return whether `value` has the type: an int is a float, a bool is neither."""
         given = type(value)
         for hint in members(self.type):
             kind = get_origin(hint) or hint
@@ -74,7 +76,7 @@ class Attribute:
 
     @property
     def wrong_default(self) -> str:
-        """What is wrong with the default; empty if nothing is."""
+        """Return the problem with the default as text; empty if it is fine."""
         given = self.default
         if given is REQUIRED or given is None or self.accepts(given):
             return ""
@@ -88,7 +90,7 @@ class Attribute:
 
 
 class Described:
-    """An operation as its declaration describes it."""
+    """The part of an operation that its declaration describes."""
 
     checked: bool
     declaration: Callable[..., Any]
@@ -99,24 +101,26 @@ class Described:
 
     @property
     def description(self) -> str:
-        """What it does: the first paragraph of its docstring, on one line."""
+        """Return the first paragraph of the docstring, on one line."""
         paragraphs = inspect.cleandoc(self.declaration.__doc__ or "").split("\n\n")
         return " ".join(paragraphs[0].split())
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The parameters that it dispatches on.
+        """Return the dispatched parameters.
 
-        Of one without an annotation the type is what the methods take there.
+        A parameter without an annotation has the union of the methods' types.
         """
         docs = parameter_docs(self.declaration)
         types = parameter_types(self.declaration)
         return tuple(
-            Argument(name, types.get(name) or self._taken(at), docs.get(name, ""))
+            Argument(
+                name, types.get(name) or self._method_types(at), docs.get(name, "")
+            )
             for at, name in enumerate(self.dispatched)
         )
 
-    def _taken(self, at: int) -> Any:
+    def _method_types(self, at: int) -> Any:
         count = len(self.dispatched)
         hints = (m.signature.expand_varargs(count)[at] for m in self.methods)
         found = tuple(dict.fromkeys(hints))
@@ -124,7 +128,7 @@ class Described:
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
-        """The parameters that it hands on, in their order."""
+        """Return the parameters that methods receive by keyword, in order."""
         docs = parameter_docs(self.declaration)
         types = parameter_types(self.declaration)
         return tuple(
@@ -134,11 +138,11 @@ class Described:
 
     @property
     def schema(self) -> str:
-        """The attributes with their types and defaults, on one line."""
+        """Return the attributes with their types and defaults, on one line."""
         return f"Attributes: {', '.join(map(str, self.attributes)) or 'none'}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: what it does, and its methods with their places."""
+        """Return HTML for notebooks: the description, and the methods with places."""
         given = ", ".join([*map(str, self.arguments), "/", *map(str, self.attributes)])
         rows = [
             (tag("code", method), tag("code", method.location))
@@ -152,11 +156,12 @@ class Described:
         )
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that is not of the type of the attribute `name`.
+        """Check that a value has the type of the attribute `name`.
 
         Raises:
-            OptionError: it is not.
+            OptionError: it does not.
         """
+        # The default is accepted whatever its type, such as None for an int.
         (found,) = (known for known in self.attributes if known.name == name)
         if value is not found.default and not found.accepts(value):
             wanted = type_name(found.type)
@@ -164,41 +169,42 @@ class Described:
             raise OptionError(problem, self.schema, self.name)
 
     @property
-    def checked_options(self) -> tuple[str, ...]:
-        """The parameters that calls check: those with a type, if any are."""
+    def options_to_check(self) -> tuple[str, ...]:
+        """Return the names of the options that calls check: the annotated ones."""
         types = parameter_types(self.declaration) if self.checked else {}
         return tuple(name for name in self.options if name in types)
 
     def check_defaults(self) -> None:
-        """Refuse a default that calls would refuse.
+        """Check that the defaults have the declared types.
 
         Raises:
-            RegistrationError: there is one.
+            RegistrationError: one does not.
         """
         for attribute in self.attributes:
             if wrong := attribute.wrong_default:
                 raise RegistrationError(wrong, "Give one of its type", self.name)
 
 
-def checked_signature(
+def require_signature(
     declaration: Any, category: Any, sequence: bool
 ) -> inspect.Signature:
-    """The parameters of a declaration, of which an operation can be made.
+    """Return the signature of a declaration, or raise if it cannot be an operation.
 
     Raises:
-        RegistrationError: no function with a name, nothing to dispatch on, parameters
-            without number, or a category that is no text.
+        RegistrationError: the declaration is not a function with a name, does not have
+            parameters to dispatch on, or has `*args` or `**kwargs`; or the category is
+            not a str.
     """
     name = getattr(declaration, "__name__", None)
     if not is_name(name) or not isinstance(declaration, FunctionType):
-        problem = f"{shown(declaration)} declares nothing"
+        problem = f"{shown(declaration)} is not a function with a name"
         raise RegistrationError(problem, "Decorate a function: def name(x, /)")
     if not declaration.__module__:
         fix = f"Set {name}.__module__; exec takes it from the name __name__"
-        raise RegistrationError(f"{name} is of no module", fix)
+        raise RegistrationError(f"{name} does not have a module", fix)
     if not isinstance(category, str):
         problem = f"the category of {name} is {shown(category)}"
-        raise RegistrationError(problem, "Use a text")
+        raise RegistrationError(problem, "Use a str")
     signature = inspect.signature(declaration)
     parameters = signature.parameters.values()
     for parameter in parameters:
@@ -215,7 +221,7 @@ def checked_signature(
 
 
 def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
-    """What the docstring says about each parameter.
+    """Return the documentation of each parameter, from the docstring.
 
     Example:
         >>> import mdtensor as md
@@ -240,27 +246,27 @@ def parameter_docs(declaration: Callable[..., Any]) -> dict[str, str]:
 
 
 def parameter_types(declaration: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations that name types; of others, nothing."""
+    """Return the annotations that are types; `Any` is left out."""
     try:
         hints = get_type_hints(declaration)
-    except (NameError, TypeError):  # names that are known to type checkers only
+    except (NameError, TypeError):  # a name that is imported under TYPE_CHECKING
         hints = {}
     return {name: hint for name, hint in hints.items() if hint is not Any}
 
 
 def is_name(given: Any) -> bool:
-    """Whether parameters and operations can be called so."""
+    """Return whether `given` is a valid name for a parameter or an operation."""
     return isinstance(given, str) and given.isidentifier() and not iskeyword(given)
 
 
 def is_hint(given: Any) -> bool:
-    """Whether it is a class, a union, or what else stands for a type."""
+    """Return whether `given` is a class, a union, or another type annotation."""
     is_type = isinstance(given, type) or get_origin(given) is not None
     return is_type or given is None or given is Any
 
 
 def type_name(hint: Any) -> str:
-    """A class, a union or any other annotation in few words."""
+    """Return a short text for a class, a union or another annotation."""
     if get_origin(hint) in (Union, UnionType):
         return " | ".join(map(type_name, get_args(hint)))
     if isinstance(hint, type) and not get_args(hint):
@@ -269,11 +275,11 @@ def type_name(hint: Any) -> str:
 
 
 def members(hint: Any) -> tuple[Any, ...]:
-    """The classes of a union, or the one."""
+    """Return the classes of a union, or a tuple of the one class."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-# What a function takes; from its code where that says it, as `inspect` takes long.
+# The parameters of any function.
 
 _BY_POSITION = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
 
@@ -285,11 +291,11 @@ class Parameters:
     """The parameters of a function.
 
     Args:
-        placed: names of those that can be given by position.
-        named: names of those that can only be given by name.
-        optional: names of those of both that have a default.
-        any_placed: it takes any number by position.
-        any_named: it takes any name.
+        placed: names of the parameters that can be passed by position.
+        named: names of the keyword-only parameters.
+        optional: names of all parameters with a default.
+        any_placed: whether there is `*args`.
+        any_named: whether there is `**kwargs`.
     """
 
     placed: tuple[str, ...]
@@ -300,10 +306,10 @@ class Parameters:
 
     @staticmethod
     def of(function: Callable[..., Any]) -> Parameters:
-        """Those of any callable.
+        """Return the parameters of any callable.
 
         Raises:
-            TypeError, ValueError: it does not say, as some builtins.
+            TypeError, ValueError: it does not have a signature, as some builtins.
         """
         is_plain = type(function) is FunctionType and not (
             hasattr(function, "__wrapped__") or hasattr(function, "__signature__")

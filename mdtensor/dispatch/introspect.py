@@ -1,4 +1,4 @@
-"""Calls as they happen: method, function and kernel of each, and their nesting."""
+"""Introspection of calls: `which` before a call, `traced` while calls run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdtensor.errors import OptionError, shown
 from mdtensor.kernels.observe import Cast, Kernel, Seen, observed
 from mdtensor.spec.spec import TensorSpec
 
-# `which`: the answer to what a call runs, for types, values or specs.
+# `which`: the method, function and kernel of a call, for types, values or specs.
 
 
 def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
@@ -33,8 +33,8 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
 
     Args:
         operation: what `generic` declared.
-        arguments: types, values or specs, in any mix. You may leave out those at the
-            end that have defaults.
+        arguments: types, values or specs, in any mix. You may omit trailing arguments
+            that have defaults.
         options: as the call takes them.
 
     Raises:
@@ -55,7 +55,9 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
     Source: Julia, `@which`.
     """
     if not hasattr(operation, "operation"):
-        raise OptionError(f"{shown(operation)} is no operation", "See md.operations()")
+        raise OptionError(
+            f"{shown(operation)} is not an operation", "See md.operations()"
+        )
     declared = operation.operation
     unknown = [name for name in options if name not in declared.options]
     if unknown:
@@ -80,7 +82,7 @@ def _type(argument: Any) -> type:
 
 
 def why(selection: Selection) -> str:
-    """Return `selection.reason`: what else fits the types, and is less specific.
+    """Return `selection.reason`: the other methods that fit and are less specific.
 
     Example:
         >>> import mdtensor as md
@@ -95,13 +97,9 @@ def why(selection: Selection) -> str:
     return selection.reason
 
 
-# Who is told of calls while they happen: traces, checks.
-#
-# It costs nothing while nobody watches: the tables that calls read stay as they are.
-# Meanwhile they stay empty, so that every call asks its operation for the method, and
-# is given one that the watchers have wrapped.
+# Watchers: hooks that wrap every call; used by `traced` and `checked`.
 
-#: Given what a call would run, gives what it runs instead.
+#: Receives the selection and the function of a call, returns the function to run.
 Watcher = Callable[[Selection, Implementation], Implementation]
 
 _watchers: Counter[Watcher] = Counter()
@@ -109,8 +107,8 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Have `watcher` wrap what calls run, those of all threads, in a `with` block."""
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Let `watcher` wrap the calls of all threads inside a `with` block."""
     switch(watcher, 1)
     try:
         yield
@@ -119,28 +117,29 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def switch(watcher: Watcher, change: int) -> None:
-    """Have `watcher` wrap what calls run once more, or once less, as `change` says.
+    """Add `change`, 1 or -1, to the number of times that `watcher` is active.
 
-    Begins with the first watcher, ends with the last.
+    Observation begins with the first watcher and ends with the last.
     """
     with _lock:
         is_first = not _watchers
         _watchers[watcher] += change
         if not _watchers[watcher]:
             del _watchers[watcher]
-        Operation.observe = staticmethod(_wrapped) if _watchers else None
+        Operation.observe = staticmethod(_wrap) if _watchers else None
+        # While observed, calls fill no table, so only the first watcher clears them.
         if is_first:
             for call in operations().values():
                 call.operation.clear_table()
 
 
-def _wrapped(selection: Selection, function: Implementation) -> Implementation:
+def _wrap(selection: Selection, function: Implementation) -> Implementation:
     for watcher in tuple(_watchers):
         function = watcher(selection, function)
     return function
 
 
-#: The lists being written here, each with the depth of the next call in it.
+#: The lists of the active traces, each with the depth of the next call.
 _WRITTEN: ContextVar[tuple[tuple[list[Call], int], ...]] = ContextVar(
     "traces", default=()
 )
@@ -148,11 +147,11 @@ _WRITTEN: ContextVar[tuple[tuple[list[Call], int], ...]] = ContextVar(
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an operation, as `traced` writes it down.
+    """One call of an operation, as `traced` records it.
 
     Args:
         selection: the operation, the types of the arguments, and the method.
-        depth: how many calls of operations it is inside of.
+        depth: the number of operation calls around it.
         function: the function that ran: the method, its fast path, or with `out=` the
             method again.
     """
@@ -176,43 +175,43 @@ class Call:
 
     @property
     def location(self) -> str:
-        """`package/file.py:line` of the method."""
+        """Return `package/file.py:line` of the method."""
         return self.method.location
 
     @property
     def place(self) -> str:
-        """`package/file.py:line` of the function that ran."""
+        """Return `package/file.py:line` of the function that ran."""
         return place_of(self.function)
 
     @property
     def device(self) -> Any:
-        """The device of its first tensor; None if there is none."""
+        """Return the device of the first tensor; None if there is none."""
         return self.selection.device
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernels that ran, in order; calls inside of it list their own."""
+        """Return the kernels that ran, in order, without the kernels of inner calls."""
         return tuple(kernel for seen in self._seen for kernel in seen.kernels)
 
     @property
     def casts(self) -> tuple[Cast, ...]:
-        """(from, to) for each conversion of elements, before or inside a kernel."""
+        """Return (from, to) for each conversion of elements, in or before a kernel."""
         return tuple(cast for seen in self._seen for cast in seen.casts)
 
     @property
     def kernel(self) -> str | None:
-        """Name of the kernel that did the work; None if none was seen."""
+        """Return the name of the kernel that did the work; None if none was seen."""
         found = Trial(kernels=self.kernels).kernel
         return None if found is None else str(found.name)
 
     @property
     def isa(self) -> str | None:
-        """Instruction set of that kernel."""
+        """Return the instruction set of `kernel`."""
         found = Trial(kernels=self.kernels).kernel
         return None if found is None else str(found.isa)
 
     def __str__(self) -> str:
-        call = call_errors.called(self.selection.operation, self.types)
+        call = call_errors.call_text(self.selection.operation, self.types)
         line = f"{'  ' * self.depth}{call} -> {self.method}  {self.place}"
         return f"{line}  {self.kernel}, {self.isa}" if self.kernels else line
 
@@ -222,10 +221,10 @@ class Call:
 def traced() -> Iterator[list[Call]]:
     """List the calls of operations in a `with` block, in the order in which they begin.
 
-    Each names the function that ran, its kernel and instruction set. The list has calls
-    of the block's own thread and of tasks that it starts; other threads run as ever,
-    a little slower. A call without a method raises and is not listed, nor is a call
-    of what `select` returned.
+    Each names the function that ran, its kernel and instruction set. The list has the
+    calls of the block's own thread and of tasks that it starts. Other threads run as
+    usual, a little slower. A call without a method raises and is not listed; calls of
+    a function that `select` returned are not listed either.
 
     Returns:
         A list of `Call`, which grows.
@@ -243,21 +242,21 @@ def traced() -> Iterator[list[Call]]:
     Source: Julia, "Cassette.jl"; Python, `sys.settrace`.
     """
     calls: list[Call] = []
-    with watched(_observed):
+    with watching(_record):
         _WRITTEN.set((*_WRITTEN.get(), (calls, 0)))
         try:
             yield calls
-        finally:  # blocks may end in another order than they began
+        finally:  # nested blocks of async tasks may end in any order
             _WRITTEN.set(tuple(w for w in _WRITTEN.get() if w[0] is not calls))
 
 
-def _observed(selection: Selection, function: Callable[..., Any]) -> Any:
-    """`function`, which writes itself down where there is a trace."""
+def _record(selection: Selection, function: Callable[..., Any]) -> Any:
+    """Return `function`, which adds each of its calls to the active traces."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         written = _WRITTEN.get()
-        if not written:  # of another thread
+        if not written:  # a call of another thread, or inside `without_traces`
             return function(*arguments, **options)
         records = [Call(selection, depth, _own(function)) for _, depth in written]
         for (calls, _), record in zip(written, records, strict=True):
@@ -275,8 +274,8 @@ def _observed(selection: Selection, function: Callable[..., Any]) -> Any:
 
 
 @contextmanager
-def untraced() -> Iterator[None]:
-    """Run calls that no trace of this context lists, in a `with` block."""
+def without_traces() -> Iterator[None]:
+    """Hide the calls inside a `with` block from the traces of this context."""
     token = _WRITTEN.set(())
     try:
         yield
@@ -285,7 +284,7 @@ def untraced() -> Iterator[None]:
 
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what runs below the wrappers of other watchers."""
+    """Return the function below the wrappers of other watchers."""
     while (inner := getattr(function, "__wrapped__", None)) is not None:
         function = inner
     return function

@@ -1,4 +1,4 @@
-"""What a call runs: the methods of an operation, and the choice of one of them."""
+"""Methods of an operation, and the selection of one of them for a call."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ class Method:
 
     Args:
         implementation: the function itself.
-        signature: the types it is for, as plum orders them.
-        deduce: types and shapes of the result, if other than the declaration's.
+        signature: the types of the arguments, as plum orders them.
+        deduce: the shape rule, if it differs from the declaration's.
         prepare: does the work that depends on constant arguments only, once.
         fast_path: given types, returns the function that runs instead, or None.
-        name: of the operation, whatever the function is called.
-        anywhere: it runs on every device, and not only on those whose tensors it names.
+        name: the name of the operation.
+        anywhere: whether it runs on every device, not only on the devices of the
+            tensor types in its signature.
     """
 
     implementation: Implementation
@@ -55,42 +56,43 @@ class Method:
 
     @functools.cached_property
     def rounds(self) -> bool:
-        """Whether it takes `out=`, the grid to round its result to."""
+        """Return whether the method takes `out=`, the grid of its result."""
         return "out" in Parameters.of(self.implementation).named
 
     @functools.cached_property
     def classes(self) -> tuple[type, ...] | None:
-        """The types of its signature, if each is a class."""
+        """Return the types of the signature if all are classes, else None."""
         types: tuple[Any, ...] = self.signature.types
         is_plain = all(isinstance(t, type) for t in types)
         return types if is_plain and not self.signature.has_varargs else None
 
     def is_like(self, other: Method) -> bool:
-        """Whether both have the same signature; quickly, where all are classes."""
+        """Return whether both have the same signature."""
+        # Tuples of classes compare far faster than plum's signatures.
         if self.classes is not None and other.classes is not None:
             return self.classes == other.classes
         return bool(self.signature == other.signature)
 
     def accepts(self, types: tuple[type, ...]) -> bool:
-        """Whether arguments of `types` fit its signature."""
+        """Return whether arguments of `types` fit the signature."""
         if any(map(is_of_annotations, types)):
             return False
         return bool(plum.Signature(*types) <= self.signature)
 
     def fitting(self, types: tuple[type, ...]) -> list[bool]:
-        """For each of `types`, whether it fits its place in the signature."""
+        """Return for each of `types` whether it fits its place in the signature."""
         wanted = self.signature.expand_varargs(len(types))
         pairs = zip(types, wanted, strict=False)
         return [bool(plum.Signature(t) <= plum.Signature(w)) for t, w in pairs]
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the method only raises; its rule of deduction has this attribute."""
+        """Return whether the method only raises; its shape rule has this attribute."""
         return bool(getattr(self.deduce, "is_refusal", False))
 
     @property
     def location(self) -> str:
-        """`package/file.py:line` of its definition; the bare name of a builtin."""
+        """Return `package/file.py:line` of the definition, or a builtin's name."""
         return place_of(self.implementation)
 
     def __repr__(self) -> str:
@@ -105,13 +107,13 @@ class Method:
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one call of a selection, on copies or stand-ins.
+    """The result of one trial call of a selection, on copies or on small tensors.
 
     Args:
         result: type and shape of the result, a spec or several; None if it raised.
         error: the exception that it raised; None if it ran.
         promotion: the common element type of the operands; None if they have one type,
-            or are not brought to one.
+            or are not promoted.
         casts: (from, to) for each conversion of elements, by names of element types.
         kernels: the kernels that ran, in order, each with `name` and `isa`.
         unknown: the reason why the call was not tried; empty if it was.
@@ -126,9 +128,9 @@ class Trial:
 
     @property
     def kernel(self) -> Any:
-        """The kernel that does the work; None if none was seen.
+        """Return the kernel that does the work; None if none was seen.
 
-        The compiled one, else the last: checks and casts come first.
+        It is the first compiled kernel, or else the last: checks and casts run first.
         """
         compiled = (kernel for kernel in self.kernels if kernel.is_compiled)
         return next(compiled, self.kernels[-1] if self.kernels else None)
@@ -142,10 +144,10 @@ class Selection:
 
     Args:
         operation: the operation.
-        types: of the arguments.
-        method: the method that is chosen.
-        arguments: values, specs or types, as they were given to `which`.
-        options: options of the call.
+        types: the types of the arguments.
+        method: the selected method.
+        arguments: values, specs or types, as passed to `which`.
+        options: the options of the call.
     """
 
     operation: Any
@@ -154,19 +156,19 @@ class Selection:
     arguments: tuple[Any, ...] | None = field(default=None, compare=False)
     options: dict[str, Any] = field(default_factory=dict, compare=False)
 
-    #: Tries a selection; set by `mdtensor.trial`, which stands above tensors.
+    #: Runs a trial; set by `mdtensor.trial`, which imports tensors and this module.
     try_call: ClassVar[Callable[[Selection], Trial]]
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Invoke the function; the arguments must be of the selected types."""
+        """Call the function; the arguments must have the selected types."""
         return self.function(*arguments, **options)
 
     @functools.cached_property
     def function(self) -> Implementation:
-        """The function that a call with `types` runs: the method or its fast path.
+        """Return the function that a call with `types` runs: the method or fast path.
 
-        Nothing stands before it: it takes every option by name, checks no types, and
-        stays what it is when methods are added or replaced. Keep it for loops.
+        It takes every option by name and does not check types. It does not change when
+        methods are added or replaced. Keep it for loops.
 
         Example:
             >>> import mdtensor as md
@@ -182,20 +184,20 @@ class Selection:
 
     @property
     def place(self) -> str:
-        """`package/file.py:line` of `function`."""
+        """Return `package/file.py:line` of `function`."""
         return place_of(self.function)
 
     @property
     def device(self) -> Any:
-        """The device of its first tensor; None if there is none."""
+        """Return the device of the first tensor type; None if there is none."""
         homes = (getattr(kind, "device", None) for kind in self.types)
         return next((home for home in homes if home is not None), None)
 
     @property
     def trial(self) -> Trial:
-        """The outcome of the call, which is run once, on copies or on stand-ins."""
+        """Return the result of a trial call, on copies or on small tensors."""
         if self.arguments is None:
-            # Calls share it, under other rules and instruction sets: nothing is kept.
+            # `select` shares this selection between rule sets and ISAs: do not cache.
             return Selection.try_call(self)
         if "_trial" not in self.__dict__:
             self.__dict__["_trial"] = Selection.try_call(self)
@@ -204,54 +206,54 @@ class Selection:
 
     @property
     def kernel(self) -> str | None:
-        """Name of the kernel that does the work, as the trial observed it."""
+        """Return the name of the kernel that does the work in the trial."""
         found = self.trial.kernel
         return None if found is None else str(found.name)
 
     @property
     def isa(self) -> str | None:
-        """Instruction set of the kernel."""
+        """Return the instruction set of the kernel."""
         found = self.trial.kernel
         return None if found is None else str(found.isa)
 
     @property
     def kernels(self) -> tuple[Any, ...]:
-        """All kernels that ran, in order."""
+        """Return all kernels that ran, in order."""
         return self.trial.kernels
 
     @property
     def promotion(self) -> Any:
-        """The element type that the operands are brought to; None if to none."""
+        """Return the element type to which operands are promoted; None if to none."""
         return self.trial.promotion
 
     @property
     def casts(self) -> tuple[Any, ...]:
-        """(from, to) for each conversion of elements, before or inside a kernel."""
+        """Return (from, to) for each conversion of elements, in or before a kernel."""
         return self.trial.casts
 
     @property
     def result(self) -> Any:
-        """Type and shape of the result as specs; None if the call raises."""
+        """Return type and shape of the result as specs; None if the call raises."""
         return self.trial.result
 
     @property
     def error(self) -> Exception | None:
-        """The exception that the call raises; None if it runs."""
+        """Return the exception that the call raises; None if it runs."""
         return self.trial.error
 
     @property
     def is_refusal(self) -> bool:
-        """Whether calls with these types raise on this host, whatever they hold.
+        """Return whether calls with these types raise on this host for all values.
 
-        The method only refuses, the types have no common one, or the device has no
-        method or is not there.
+        This is so if the method only raises, if the types do not have a common type,
+        or if the device is absent or lacks a method.
         """
         refusals = (DispatchError, PromotionError, DeviceError)
         return self.method.is_refusal or isinstance(self.error, refusals)
 
     @property
     def reason(self) -> str:
-        """The methods that fit as well and are less specific, in a few words."""
+        """Return the other methods that fit and are less specific, in a few words."""
         fitting = [m for m in self.operation.methods if m.accepts(self.types)]
         others = [str(m) for m in fitting if m is not self.method]
         if not others:
@@ -265,12 +267,12 @@ class Selection:
 
     @property
     def line(self) -> str:
-        """The call, its method and the place of the function, in one line."""
-        call = call_errors.called(self.operation, self.types)
+        """Return the call, its method and the place of the function, in one line."""
+        call = call_errors.call_text(self.operation, self.types)
         return f"{call} -> {self.method}  {self.place}"
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield (name, text) for each fact that the line leaves out."""
+        """Yield (name, text) for each fact that `line` omits."""
         if self.function is not self.method.implementation:
             yield "fast path", f"of {self.method.location}"
         if self.is_refusal:
@@ -296,7 +298,7 @@ class Selection:
 
 
 def bare(declaration: Implementation) -> Implementation:
-    """A function for plum to hang methods on, without defaults or annotations."""
+    """Return a function without defaults or annotations, to which plum adds methods."""
 
     def unannotated(*arguments: Any) -> Any: ...
 
@@ -305,14 +307,14 @@ def bare(declaration: Implementation) -> Implementation:
     return unannotated
 
 
-def implemented(
+def function_and_signature(
     operation: Any, implementation: Implementation, types: tuple[Any, ...] | None
 ) -> tuple[Implementation, plum.Signature]:
-    """What a method runs, and the types it is for: those given, or its annotations.
+    """Return the function of a method and its signature, from `types` or annotations.
 
     Raises:
-        RegistrationError: these are no classes, or what is given is no function that
-            takes what the operation declares.
+        RegistrationError: the types are not classes, or the implementation is not a
+            function that takes the declared parameters.
     """
     if types is None:
         hints = check_annotations(implementation, operation.name)
@@ -330,7 +332,8 @@ def implemented(
 def _signature(
     implementation: Implementation, hints: tuple[Any, ...]
 ) -> plum.Signature:
-    """The types that a method is for, as plum reads them, in a third of the time."""
+    """Return the signature of a method as plum reads it."""
+    # The short way takes a third of the time; optional arguments need plum's own.
     given = Parameters.of(implementation)
     if not hints or given.optional:
         return plum.Signature.from_callable(implementation)
@@ -341,7 +344,7 @@ def _signature(
 
 
 def as_function(implementation: Implementation, name: str) -> Implementation:
-    """A new function called `name` that calls any callable."""
+    """Return a new function called `name` that calls `implementation`."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         return implementation(*arguments, **options)
@@ -355,7 +358,7 @@ def as_function(implementation: Implementation, name: str) -> Implementation:
 # Only registration tests the frozen flag, so that calls do not pay for it (decision
 # 0017).
 def refuse_frozen(operation: Any, changed: Method) -> None:
-    """Refuse a method to an operation that takes no more; see diagnose.freeze.
+    """Raise if the methods of an operation must not change; see diagnose.freeze.
 
     Raises:
         RegistrationError: the operation is frozen.
@@ -368,16 +371,16 @@ def refuse_frozen(operation: Any, changed: Method) -> None:
 
 
 def _spare(operation: Any) -> set[str]:
-    """Options that methods may leave out: those of results that are rounded."""
+    """Return the options that methods may omit: `out` and `rounding`."""
     return set(TARGET) if "out" in operation.options else set()
 
 
 def refuse_misfit(operation: Any, new: Method) -> None:
-    """Refuse a method that does not take what the operation declares.
+    """Raise if a method does not take the declared parameters.
 
     Raises:
-        RegistrationError: other keywords, another number of arguments, or a rule of
-            deduction that does not take them.
+        RegistrationError: keywords or number of arguments differ, or the shape rule
+            does not take them.
     """
     if new.deduce is not None:
         check_rule(operation, new.deduce)
@@ -389,7 +392,7 @@ def refuse_misfit(operation: Any, new: Method) -> None:
         raise RegistrationError(
             f"method {new} has the keywords {', '.join(sorted(keywords)) or 'none'}"
             f", the declaration of {operation.name} has {wanted}",
-            "Take the declared ones, or **options; only out may be left out",
+            "Take the declared ones, or **options; only out may be omitted",
         )
     count, wanted_count = len(new.signature.types), len(operation.dispatched)
     if count != wanted_count and not new.signature.has_varargs:

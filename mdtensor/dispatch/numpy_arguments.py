@@ -1,8 +1,8 @@
 """NumPy arrays and scalars as arguments: each becomes a tensor of its own element type.
 
-This is the one rule for functions, methods, operators and NumPy's ufuncs. A call with
-tensors never meets it: the table of an operation asks for the function of an unknown
-tuple of types, and gets one that converts first.
+This one rule holds for functions, methods, operators and NumPy's ufuncs. It costs calls
+with tensors nothing: only when the call table does not have a tuple of types, the
+operation looks up a function, which for NumPy types is one that converts first.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from mdtensor.errors import checked
 
 NUMPY = (np.ndarray, np.generic)
-#: NumPy's doubles derive from Python's numbers, and a method for `float` would take
-#: them as weak ones; their narrower siblings fit the same places otherwise.
+#: `np.float64` derives from Python's float, so a method for `float` would accept it as
+#: a weak scalar. `np.float32` does not, and fits the same parameters otherwise.
 _SIBLINGS: dict[type, type] = {np.float64: np.float32, np.complex128: np.complex64}
 
 
 def is_numpy(kind: type) -> bool:
-    """Return whether instances are arrays or scalars of NumPy."""
+    """Return whether `kind` is a class of NumPy arrays or scalars."""
     return issubclass(kind, NUMPY)
 
 
 def need_tensors(operation: Any, types: tuple[type, ...]) -> bool:
-    """Return whether a call with `types` converts arguments before it selects.
+    """Return whether a call with `types` must convert NumPy arguments first.
 
-    A method that names NumPy's types, or takes any object, gets them as they are.
+    A method that names NumPy types, or accepts any object, receives them unchanged.
     """
     if not any(map(is_numpy, types)):
         return False
@@ -36,14 +36,14 @@ def need_tensors(operation: Any, types: tuple[type, ...]) -> bool:
     return not any(method.accepts(plain) for method in operation.methods)
 
 
-def converting(operation: Any, from_numpy: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return what calls `operation` once NumPy's arguments are tensors."""
+def converter(operation: Any, from_numpy: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a function that makes tensors of NumPy arguments and calls `operation`."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         def tensors() -> list[Any]:
             return [from_numpy(x) if isinstance(x, NUMPY) else x for x in arguments]
 
-        # An array may have no tensor type, as texts do: the error names the call.
+        # Arrays of strings do not have a tensor type: the error must name the call.
         found = checked(operation.name, arguments, tensors)
         given = (found,) if operation.sequence else found
         return operation.function(*given, **options)

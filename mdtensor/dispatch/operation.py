@@ -1,4 +1,4 @@
-"""Generic functions: declared once, implemented by methods, chosen by all arguments.
+"""Generic functions: one declaration, many methods, selected by all arguments.
 
     @generic                                # declares; the body never runs
     def add(x1, x2, /, *, out=None): ...
@@ -7,15 +7,14 @@
     def add(x1: NumericTensor, x2: NumericTensor, /): ...
 
     add.select(Float32Tensor, Int8Tensor)   # which method, without any tensor
-    add(x, y)                               # select, then invoke
+    add(x, y)                               # select, then call
 
-Every positional-only parameter of a declaration is dispatched on; no other is. plum
-orders the methods and resolves each tuple of types once; the answer goes into a table
-of nested dicts, which the next call reads instead. The call itself is compiled from
-the declaration, so that it takes exactly the declared parameters and nothing but dict
-lookups stands between caller and method.
+Dispatch uses the positional-only parameters of a declaration, and no others. plum
+orders the methods and resolves each tuple of types once. The method goes into the call
+table, nested dicts that the next call reads. The public function is compiled from the
+declaration, see `call`.
 
-This is the only file that touches plum's call path.
+Only this file uses plum to resolve methods.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from mdtensor.dispatch.checks import check_rule
 from mdtensor.dispatch.declaration import (
     REQUIRED,
     Described,
-    checked_signature,
     parameter_types,
+    require_signature,
     type_name,
 )
 from mdtensor.dispatch.method import (
@@ -45,18 +44,18 @@ from mdtensor.dispatch.method import (
     Method,
     Selection,
     bare,
-    implemented,
+    function_and_signature,
     refuse_frozen,
     refuse_misfit,
 )
-from mdtensor.dispatch.numpy_arguments import converting, need_tensors
+from mdtensor.dispatch.numpy_arguments import converter, need_tensors
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
 
 _OPERATIONS: dict[str, Generic] = {}
 
 
 class Generic(Protocol):
-    """What `generic` returns: a function that also answers questions."""
+    """The type of the functions that `generic` returns."""
 
     __name__: str
     operation: Operation
@@ -66,11 +65,11 @@ class Generic(Protocol):
 
 
 class Operation(Described):
-    """A generic function: its declaration, its methods, its table of calls."""
+    """A generic function: its declaration, its methods, its call table."""
 
-    #: While set, it makes what calls run of what they would run; no table is filled.
+    #: If set, wraps the functions that calls run, and call tables stay empty.
     observe: ClassVar[Callable[..., Implementation] | None] = None
-    #: Makes a tensor of a NumPy array or scalar; set by `tensor`, which is higher up.
+    #: Makes a tensor of a NumPy array or scalar; set by `tensor`, which imports us.
     from_numpy: ClassVar[Callable[[Any], Any]]
 
     def __init__(
@@ -105,13 +104,13 @@ class Operation(Described):
 
     @cached_property
     def dispatched(self) -> tuple[str, ...]:
-        """Names of the parameters whose types choose the method."""
+        """Return the names of the parameters whose types select the method."""
         parameters = self.signature.parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """The parameters that are handed on, with their defaults."""
+        """Return the parameters that methods receive by keyword, with defaults."""
         parameters = self.signature.parameters.values()
         return {p.name: p.default for p in parameters if p.kind != p.POSITIONAL_ONLY}
 
@@ -120,9 +119,9 @@ class Operation(Described):
         return tuple(self._methods.values())
 
     def fill(self, options: dict[str, Any]) -> dict[str, Any]:
-        """`options` completed with the declared defaults, without `out` if unused.
+        """Return `options` with the declared defaults, without `out` if it is None.
 
-        A rule of rounding becomes a part of it.
+        A rounding rule becomes a part of `out`.
         """
         filled = {**self.options, **options}
         if "out" not in filled:
@@ -133,6 +132,7 @@ class Operation(Described):
         return filled
 
     def add_method(self, new: Method, override: bool) -> None:
+        """Add a method; with `override` it replaces one with the same signature."""
         with self._lock:
             refuse_frozen(self, new)
             refuse_misfit(self, new)
@@ -144,10 +144,12 @@ class Operation(Described):
             self._forget()
 
     def items(self, arrays: Any) -> tuple[Any, ...]:
-        """The tensors of the one sequence that the operation takes."""
+        """Return the tensors of the one sequence that the operation takes."""
         if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
             call = f"{self.name}({type(arrays).__name__})"
-            raise DispatchError("no sequence", "Give a list of tensors", call)
+            raise DispatchError(
+                "the argument is not a sequence", "Give a list of tensors", call
+            )
         return tuple(arrays)
 
     def _replace(self, known: Method, new: Method, override: bool) -> None:
@@ -160,17 +162,18 @@ class Operation(Described):
         self.remove_method(known)
 
     def remove_method(self, known: Method) -> None:
-        """Take a method away; calls choose among the others from then on."""
+        """Remove a method; later calls select among the others."""
         refuse_frozen(self, known)
-        self.set_methods(kept for kept in self.methods if kept is not known)
+        self.set_methods(other for other in self.methods if other is not known)
 
     def set_methods(self, methods: Iterable[Method]) -> None:
-        """Have these methods and no others; they are trusted to fit."""
+        """Replace all methods by these, which are not checked."""
         with self._lock:
-            self._methods = {kept.implementation: kept for kept in methods}
+            self._methods = {new.implementation: new for new in methods}
+            # plum cannot remove a method, so its function is made again.
             self._plum = plum.Dispatcher().abstract(bare(self.declaration))
-            for kept in self._methods.values():
-                self._plum.register(kept.implementation, signature=kept.signature)
+            for new in self._methods.values():
+                self._plum.register(new.implementation, signature=new.signature)
             self._forget()
 
     def _forget(self) -> None:
@@ -178,7 +181,7 @@ class Operation(Described):
         self.clear_table()
 
     def clear_table(self) -> None:
-        """Have the next calls ask for their methods again."""
+        """Make the next calls select their methods again."""
         with self._lock:
             self.table.clear()
             self.rounded.clear()
@@ -186,9 +189,9 @@ class Operation(Described):
     # plum resolves only on a miss, since its own cache takes four times as long
     # (decision 0001).
     def select(self, *types: type) -> Selection:
-        """The method for arguments of `types`, found without running anything.
+        """Return the selection for arguments of `types`, without running anything.
 
-        Types at the end may be left out where the declaration has defaults.
+        You may omit trailing types for which the declaration has defaults.
 
         Raises:
             NoMethodError: no method fits.
@@ -211,32 +214,32 @@ class Operation(Described):
             raise DispatchError("no arguments", "Give at least one", f"{self.name}()")
         self.admit(types)
         try:
-            return self._resolved(types)
+            return self._find_method(types)
         except plum.AmbiguousLookupError:
             raise call_errors.ambiguous(self, types) from None
         except plum.NotFoundLookupError:
             raise call_errors.no_method(self, types) from None
 
-    def _resolved(self, types: tuple[type, ...]) -> Method:
+    def _find_method(self, types: tuple[type, ...]) -> Method:
         for known in self.methods:
-            if known.classes == types:  # nothing is more specific, and plum is slow
+            if known.classes == types:  # no method is more specific, and plum is slow
                 return known
         found, _ = self._plum.resolve_method(plum.Signature(*types))
         return self._methods[found]
 
     def find(self, types: tuple[type, ...]) -> Selection | None:
-        """As `select`, without an error where there is no one method."""
+        """Return the selection as `select` does, or None instead of its errors."""
         try:
             self.admit(types)
-            return Selection(self, types, self._resolved(types))
+            return Selection(self, types, self._find_method(types))
         except (plum.AmbiguousLookupError, plum.NotFoundLookupError):
             return None
 
     def admit(self, types: tuple[type, ...]) -> None:
-        """Refuse a type outside of what its parameter is annotated with.
+        """Check that the types fit the annotations of the declaration.
 
         Raises:
-            DispatchError: naming the parameter and its annotation.
+            DispatchError: one does not; the error names parameter and annotation.
         """
         call_errors.refuse_annotations(self, types)
         if not self.sequence and len(types) != len(self.dispatched):
@@ -247,15 +250,17 @@ class Operation(Described):
             is_default = given is type(self.signature.parameters[name].default)
             fits = want is None or is_default
             if not (fits or plum.Signature(given) <= plum.Signature(want)):
-                raise call_errors.undeclared(self, types, name, given, type_name(want))
+                raise call_errors.wrong_type_error(
+                    self, types, name, given, type_name(want)
+                )
 
     def implementation(self, *types: type) -> Implementation:
-        """The function for `types`; entered in the table that calls read first."""
+        """Return the function for `types`, and enter it in the call table."""
         with self._lock:
             if need_tensors(self, types):
-                found = converting(self, Operation.from_numpy)
+                found = converter(self, Operation.from_numpy)
             else:
-                selection = self._selected(types)
+                selection = self._select(types)
                 found = selection.function
                 if Operation.observe is not None:
                     return Operation.observe(selection, found)
@@ -271,21 +276,21 @@ class Operation(Described):
             table = table.setdefault(key, {})
         table[keys[-1]] = found
 
-    def _selected(self, types: tuple[type, ...]) -> Selection:
-        """As `select`; its error keeps no argument of the call alive."""
+    def _select(self, types: tuple[type, ...]) -> Selection:
+        """Return the selection as `select` does, with errors that hold no arguments."""
         try:
             return self.select(*types)
         except DispatchError as error:
-            # That of the table, whose frames hold the arguments.
+            # The KeyError of the call table: its frames keep the arguments alive.
             error.__context__ = None
             raise
 
     def rounding(self, *types: type) -> Implementation:
-        """Return the function for `types` that takes `out=`, or one that refuses it."""
+        """Return the function for `types` that takes `out=`, or one that raises."""
         with self._lock:
             if need_tensors(self, types):
-                return converting(self, Operation.from_numpy)
-            selection = self._selected(types)
+                return converter(self, Operation.from_numpy)
+            selection = self._select(types)
             if not selection.method.rounds:
                 return partial(call_errors.refuse_out, self)
             found = selection.method.implementation
@@ -307,23 +312,23 @@ def generic(
     """Declare an operation. The body never runs; its docstring is the only one.
 
     Args:
-        declaration: positional-only parameters are dispatched on, all others are
-            handed to the method by keyword.
-        deduce: rule that gives the spec of the result for specs of the arguments,
-            see `mdtensor.generics`; nothing is computed.
+        declaration: its positional-only parameters select the method, which receives
+            all others by keyword.
+        deduce: the shape rule: returns the spec of the result for specs of the
+            arguments, see `mdtensor.generics`, without computing elements.
         sequence: the one positional parameter is a sequence of tensors, and methods
             take them as `*arrays`.
         category: its family; by default the last name of the module.
-        checked: options are checked against their annotations, defaults at once and
-            values at each call; all but those of mdtensor are, whose rules do it.
+        checked: check options against their annotations: defaults at once, values at
+            each call. By default only outside of mdtensor, whose shape rules do it.
 
     Returns:
         A function with the declared parameters and the attributes `select` and
         `operation`.
 
     Raises:
-        RegistrationError: nothing to dispatch on, a rule that does not take the
-            parameters, or a default that is not of its type.
+        RegistrationError: there are no parameters to dispatch on, the shape rule does
+            not take the parameters, or a default does not have its declared type.
 
     Example:
         >>> import mdtensor as md
@@ -340,7 +345,7 @@ def generic(
         options: dict[str, Any] = {"sequence": sequence, "category": category}
         options |= {"deduce": deduce, "checked": checked}
         return lambda function: generic(function, **options)
-    signature = checked_signature(declaration, category, sequence)
+    signature = require_signature(declaration, category, sequence)
     if checked is None:
         checked = not declaration.__module__.startswith("mdtensor.")
     rule = no_rule if deduce is None else deduce
@@ -372,27 +377,30 @@ def method(
 
     Args:
         function: the operation.
-        deduce: rule for the result of this method, if it is not the declared one. What
-            depends on the operation is told by `deduce.of(operation)`, if there is one.
+        deduce: the shape rule of this method, if it is not the declared one. If it has
+            a method `of`, `deduce.of(operation)` is the rule.
         prepare: given the constant arguments, returns a step for compiled plans.
         fast_path: given the types of a call, returns the function that runs instead
             of the method, or None. Both give the same results.
         override: replace a method that has the same signature.
-        types: what it is for, if the annotations do not say; then any callable will do.
-        anywhere: it runs on every device, and not only on those whose tensors it names.
+        types: the types of the arguments, instead of annotations. Then the method can
+            be any callable.
+        anywhere: it runs on every device, not only on the devices of the tensor types
+            in its signature.
         specialize: the former name of `fast_path`.
 
     Returns:
         A decorator that returns the operation, so that its name keeps its meaning.
 
     Raises:
-        RegistrationError: `function` is no operation, a parameter has no class for an
-            annotation, the keywords differ from the declaration's (`**options` takes
-            all there are), or there is a method with this signature.
+        RegistrationError: `function` is not an operation, the annotation of a parameter
+            is not a class, the keywords differ from the declaration (`**options`
+            accepts all), or there is a method with this signature.
     """
     if not hasattr(function, "operation"):
+        name = getattr(function, "__name__", None) or shown(function)
         raise RegistrationError(
-            f"{getattr(function, '__name__', None) or shown(function)} is no operation",
+            f"{name} is not an operation",
             "Use @method(operation) with what @generic declared",
         )
 
@@ -402,7 +410,7 @@ def method(
 
     def add_method(implementation: Implementation) -> Any:
         operation: Operation = function.operation
-        found, signature = implemented(operation, implementation, types)
+        found, signature = function_and_signature(operation, implementation, types)
         bind = getattr(deduce, "of", None)
         rule = bind(operation) if callable(bind) else deduce
         rest = rule, prepare, fast_path, operation.name, anywhere
@@ -413,9 +421,10 @@ def method(
 
 
 def operations() -> dict[str, Generic]:
-    """All declared operations by qualified name."""
+    """Return all declared operations by qualified name."""
     return dict(_OPERATIONS)
 
 
 def no_rule(*_: Any, **__: Any) -> Any:
-    raise OptionError("no deduction rule is declared", "Pass deduce= to generic")
+    """Raise: the shape rule of operations that are declared without one."""
+    raise OptionError("no shape rule is declared", "Pass deduce= to generic")

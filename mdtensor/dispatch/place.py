@@ -1,4 +1,4 @@
-"""Places of functions in the source, without the folders of this machine."""
+"""Source locations of functions, relative to their package."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 def place_of(function: Any) -> str:
     """Return `package/file.py:line` of a function; the bare name of a builtin."""
+    # A wrapper's own line would hide the function that does the work.
     found: Any = inspect.unwrap(function)
     while isinstance(found, functools.partial):
         found = found.func

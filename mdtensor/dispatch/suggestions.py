@@ -1,4 +1,4 @@
-"""What users of NumPy and PyTorch call things, and what the same is called here."""
+"""Suggestions for misspelled names, and for names from NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-#: Names of NumPy and PyTorch whose meaning has another name here.
+#: Functions of NumPy and PyTorch, and their names here.
 RENAMED = {
     "absolute": "abs",
     "amax": "max",
@@ -53,7 +53,7 @@ RENAMED = {
     "hstack": "concat",
 }
 
-#: Attributes of tensors and arrays elsewhere, and what to write here.
+#: Attributes of NumPy arrays and PyTorch tensors, and the code to write here.
 ATTRIBUTES = {
     "bfloat16": "astype(x, bfloat16)",
     "bool": "astype(x, bool)",
@@ -93,7 +93,7 @@ _NO_RANDOM = (
     "use asarray(numpy.random.default_rng().random(shape))"
 )
 _NO_TRAINING = "mdtensor does not train: layers are functions, such as mdtensor.linear"
-#: What other libraries have and mdtensor does not, in one sentence for each name.
+#: Names of features that mdtensor does not have, each with a sentence for the user.
 ABSENT = {
     **dict.fromkeys(
         (
@@ -114,13 +114,13 @@ ABSENT = {
     **dict.fromkeys(("nn", "optim"), _NO_TRAINING),
     "cuda": "Use x.to('cuda:0'): a GPU needs CuPy",
 }
-#: Names of PyTorch with a meaning of their own, as those of NumPy have one.
+#: PyTorch functions that mdtensor does not have, and that NumPy does not have either.
 _TORCH = frozenset({"kthvalue", "logcumsumexp", "mode", "nanmedian", "topk"})
 
-#: Operations that Python writes into their first operand, and how.
+#: Operations with an in-place operator in Python, and its sign.
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 
-#: Options of NumPy and PyTorch, and what the same is called here.
+#: Options of NumPy and PyTorch, and their names here.
 OPTIONS = {
     "a_max": ("max",),
     "a_min": ("min",),
@@ -144,7 +144,7 @@ OPTIONS = {
 
 
 def option(name: str, known: Iterable[str]) -> str:
-    """The option that is meant by `name`; empty where none is like it.
+    """Return the option of `known` that is most like `name`; empty if none is.
 
     Example:
         >>> option("dim", ["axis"]), option("keepdmis", ["keepdims"]), option("q", [])
@@ -152,29 +152,29 @@ def option(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     same = [ours for ours in OPTIONS.get(name, ()) if ours in names]
-    # A slip of the pen hardly ever takes the first letter.
+    # Typing errors rarely affect the first letter.
     near = [ours for ours in names if ours[:1] == name[:1]]
     return next(iter(same or difflib.get_close_matches(name, near, 1, 0.75)), "")
 
 
 def closest(name: str, known: Iterable[str]) -> list[str]:
-    """At most three of `known` that are like `name`; a known renaming comes first.
+    """Return up to three names of `known` that are like `name`, renamings first.
 
     Example:
         >>> closest("sn", ["cos", "sinh", "sin"]), closest("cat", ["concat", "sin"])
         (['sin', 'sinh'], ['concat'])
     """
     names = sorted(known)
-    ours = [called for called in (RENAMED.get(name, ""),) if called in names]
+    ours = [new for new in (RENAMED.get(name, ""),) if new in names]
     near = difflib.get_close_matches(name, names, 3, 0.6)
     return [*dict.fromkeys((*ours, *near))][:3]
 
 
 def attribute(name: str, known: Iterable[str]) -> str:
-    """What to write for the attribute `name` that tensors do not have.
+    """Return a hint for the attribute `name`, which tensors do not have.
 
     Args:
-        name: of the attribute.
+        name: the attribute.
         known: names of operations.
 
     Example:
@@ -189,7 +189,7 @@ def attribute(name: str, known: Iterable[str]) -> str:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """` Use mdtensor.concat.` for `concatenate`; empty where nothing is like it.
+    """Return a hint such as ` Use mdtensor.concat.`; empty if no name is similar.
 
     Example:
         >>> hint("concatenate", ["concat"]), hint("softmx", ["softmax"]), hint("q", [])
@@ -207,7 +207,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     if name not in (*names, *RENAMED) and _has_own_meaning(name):
         return f" mdtensor does not have {name}."
     near = difflib.get_close_matches(name, sorted(names), 3, 0.8)
-    # People err at the end of a word, less at its beginning.
+    # Typing errors are more frequent at the end of a word than at its start.
     near.sort(key=lambda one: one[:1] != name[:1])
     found = RENAMED.get(name) or (near[0] if near else "")
     return f" Use mdtensor.{found}." if found else ""
@@ -223,6 +223,6 @@ def _in_place(name: str) -> str:
 def _has_own_meaning(name: str) -> bool:
     """Return whether NumPy or PyTorch have a function of this name.
 
-    Whoever writes `median` means it, and no `mean` that looks like it.
+    A user who writes `median` wants the median, so `mean` would be a wrong hint.
     """
     return name in _TORCH or callable(getattr(np, name, None))

@@ -9,7 +9,7 @@ import numpy as np
 from mdtensor import dtypes, interop
 from mdtensor.coercion import typed_array
 from mdtensor.device import Device, cpu, device as find_device
-from mdtensor.dispatch.call_errors import answered
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.errors import (
@@ -124,7 +124,7 @@ HOST = 1
 _VALUES = frozenset({list, tuple, bool, int, float, complex})
 
 
-@answered
+@explain_wrong_calls
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
 ) -> Any:
@@ -201,7 +201,7 @@ def _share(obj: Any) -> Tensor | None:
         return None
 
 
-@answered
+@explain_wrong_calls
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """Return a tensor that shares the memory of another library's array.
 
@@ -241,7 +241,7 @@ def _import_dlpack(x: Any) -> Tensor:
         problem = f"the array is on DLPack's device ({int(kind)}, {number})"
         raise ExchangeError(problem, "Move it to the host first", call)
     try:
-        array = interop.imported(x)
+        array = interop.import_array(x)
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         problem = f"its memory cannot be shared: {str(error).rstrip('.')}"
         raise ExchangeError(problem, "", call) from error

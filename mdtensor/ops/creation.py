@@ -11,7 +11,7 @@ import numpy as np
 
 from mdtensor import dtypes
 from mdtensor.device import cpu, device as find_device
-from mdtensor.dispatch.call_errors import answered
+from mdtensor.dispatch.call_errors import explain_wrong_calls
 from mdtensor.dispatch.operation import method
 from mdtensor.dtypes import DType
 from mdtensor.errors import CastError, OptionError, ShapeError, checked, describe, shown
@@ -35,7 +35,7 @@ from mdtensor.spec.shapes import is_size, shape_sizes
 from mdtensor.tensor import Tensor, element, leaf
 
 
-@answered
+@explain_wrong_calls
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Return a tensor of `shape` with all elements equal to `fill_value`.
 
@@ -90,7 +90,7 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     return checked(name, (shape,), lambda: shape_sizes(shape))
 
 
-@answered
+@explain_wrong_calls
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Return a tensor of zeros, by default float32.
 
@@ -107,7 +107,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return make_on(made, found, device, "zeros", shape)
 
 
-@answered
+@explain_wrong_calls
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Return a tensor of ones, by default float32.
 
@@ -123,7 +123,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return make_on(made, found, device, "ones", shape)
 
 
-@answered
+@explain_wrong_calls
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Return a tensor with undefined elements, by default float32.
 
@@ -142,7 +142,7 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
     return found.wrap(allocate(made, "empty", shape))
 
 
-@answered
+@explain_wrong_calls
 def eye(
     n_rows: int,
     n_cols: int | None = None,
@@ -217,7 +217,7 @@ def triu(x: Dense, /, *, k: int) -> Tensor:
 # Evenly spaced numbers, and coordinate grids.
 
 
-@answered
+@explain_wrong_calls
 def arange(
     start: Any,
     /,
@@ -267,7 +267,7 @@ def arange(
     return make_on(made, found, device, "arange", *given, step)
 
 
-@answered
+@explain_wrong_calls
 def linspace(
     start: Any,
     stop: Any,
@@ -368,7 +368,7 @@ def _check_ends(first: int, last: int, dtype: DType, call: str) -> None:
         raise CastError(problem, "Use a wider type", call)
 
 
-@answered
+@explain_wrong_calls
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """Return coordinate grids: each array along its axis, repeated along the others.
 

@@ -33,7 +33,7 @@ from mdtensor.promotion import (
     fit_scalar,
     is_weak,
     result_type,
-    shortened,
+    round_to_odd,
     with_scalar,
 )
 from mdtensor.spec.elementwise import (
@@ -346,7 +346,7 @@ def number(operand: Any, dtype: DType) -> Any:
     """Return the buffer of a tensor, or a Python number as a 0-d array of `dtype`."""
     if isinstance(operand, Tensor):
         return operand.buffer
-    value = shortened(fit_scalar(operand, dtype), dtype)
+    value = round_to_odd(fit_scalar(operand, dtype), dtype)
     return element(value, dtype.storage)
 
 

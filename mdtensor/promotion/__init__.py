@@ -22,6 +22,6 @@ from mdtensor.promotion.promote import (
     promote_types as promote_types,
     promotion_rules as promotion_rules,
     result_type as result_type,
-    shortened as shortened,
+    round_to_odd as round_to_odd,
     with_scalar as with_scalar,
 )

@@ -176,7 +176,7 @@ class Lattice(RuleSet):
     def _check_places(self, new: DType, lower: list[str], higher: Names) -> None:
         if new.name in self.arrows:
             problem = f"{new} is in the lattice already"
-            raise RegistrationError(problem, "It stays where it is: leave this out")
+            raise RegistrationError(problem, "Omit this call")
         for name in (*lower, *higher):
             if name not in self.arrows:
                 raise RegistrationError(f"{name} is not in the lattice", "Add it first")

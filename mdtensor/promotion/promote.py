@@ -41,7 +41,7 @@ def fit_scalar(value: Any, target: DType) -> Any:
             complex number for a real one.
     """
     if not isinstance(value, Number):
-        raise OptionError(f"{shown(value)} is no number", "Give a Python number")
+        raise OptionError(f"{shown(value)} is not a number", "Give a Python number")
     if target.is_complex:
         return value if isinstance(value, complex) else _as_float(value)
     if isinstance(value, Complex) and not isinstance(value, Real):
@@ -70,7 +70,7 @@ def _as_float(value: Any) -> Any:
     return value
 
 
-def shortened(value: Any, target: DType) -> Any:
+def round_to_odd(value: Any, target: DType) -> Any:
     """`value`, or if it has more bits than float64, a float that rounds alike.
 
     The last of its 53 bits is 1 if any below it was: so rounding to the fewer bits of
@@ -133,7 +133,9 @@ def promotion_rules(name: str) -> AbstractContextManager[RuleSet]:
     found = RULE_SETS.get(name) if isinstance(name, str) else None
     if found is None:
         known = ", ".join(RULE_SETS)
-        raise OptionError(f"no promotion rules {shown(name)}", f"Known are {known}")
+        raise OptionError(
+            f"unknown promotion rules {shown(name)}", f"Known are {known}"
+        )
     return _in_force(found)
 
 
@@ -167,18 +169,18 @@ def promote_types(*types: Any) -> DType:
         >>> promote_types(dtypes.int32, dtypes.float32)
         mdtensor.float32
     """
-    return _promoted(current(), tuple(map(dtypes.dtype, types)))
+    return _common_type(current(), tuple(map(dtypes.dtype, types)))
 
 
 @lru_cache(maxsize=4096)
-def _promoted(rules: RuleSet, types: Types) -> DType:
+def _common_type(rules: RuleSet, types: Types) -> DType:
     different = tuple(dict.fromkeys(types))
     common = different[0] if len(different) == 1 else rules.join(different)
     if common is None:
         raise PromotionError(
             f"{' and '.join(map(str, different))} have no common type",
             _cast_of(different),
-            rules=_shown(rules),
+            rules=_rules_name(rules),
             types=different,
         )
     return common
@@ -192,7 +194,7 @@ def _cast_of(types: Types) -> str:
     return f"Use astype(x, {common}){'' if common in types else ' on each'}"
 
 
-def _shown(rules: RuleSet) -> str:
+def _rules_name(rules: RuleSet) -> str:
     return "" if rules is DEFAULT else rules.name
 
 
@@ -231,7 +233,7 @@ def result_type(*arrays_and_dtypes: object) -> DType:
 
 @lru_cache(maxsize=4096)
 def _result(rules: RuleSet, strong: Types, weak: tuple[type, ...]) -> DType:
-    result = _promoted(rules, strong)
+    result = _common_type(rules, strong)
     for scalar in sorted({_kind(kind) for kind in weak}, key=_SCALARS.index):
         result = _with_scalar(rules, result, scalar.__name__)
     return result
@@ -275,7 +277,7 @@ def _with_scalar(rules: RuleSet, tensor: DType, scalar: str) -> DType:
         raise PromotionError(
             f"{tensor} and a Python {scalar} have no common type",
             _cast_for(rules, tensor, scalar),
-            rules=_shown(rules),
+            rules=_rules_name(rules),
             types=(tensor,),
         )
     return result
@@ -326,12 +328,12 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
         mdtensor.errors.RegistrationError: int8 is in the lattice already. It ...
     """
     if not isinstance(new, DType):
-        problem, fix = f"{shown(new)} is no element type", "Make one: DType(...)"
+        problem, fix = f"{shown(new)} is not an element type", "Make one: DType(...)"
         raise RegistrationError(problem, fix, "add_type")
-    DEFAULT.add(new, _listed("above", above), _listed("below", below))
+    DEFAULT.add(new, _element_types("above", above), _element_types("below", below))
 
 
-def _listed(name: str, given: Any) -> list[DType]:
+def _element_types(name: str, given: Any) -> list[DType]:
     """The element types around a new one.
 
     Raises:

@@ -54,7 +54,7 @@ class Dim(int):
 
     def __new__(cls, name: str) -> Dim:
         if not isinstance(name, str) or not name:
-            raise OptionError(f"the name of a dimension is {shown(name)}", "Use a text")
+            raise OptionError(f"the name of a dimension is {shown(name)}", "Use a str")
         new = super().__new__(cls, DYNAMIC)
         new.name = name
         return new
@@ -137,14 +137,14 @@ def repeated_size(size: int, times: int) -> int:
     return DYNAMIC if size == DYNAMIC else size * times
 
 
-def joined(sizes: Iterable[int]) -> int:
+def common_size(sizes: Iterable[int]) -> int:
     """Return the one size of several equal ones: known, else named, else -1.
 
     Raises:
         ShapeError: two known sizes differ.
 
     Example:
-        >>> joined([-1, Dim("M")]), joined([4, -1, Dim("M")])
+        >>> common_size([-1, Dim("M")]), common_size([4, -1, Dim("M")])
         (M, 4)
     """
     found = DYNAMIC

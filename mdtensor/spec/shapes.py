@@ -15,7 +15,7 @@ from mdtensor.spec.dims import (
     DYNAMIC as DYNAMIC,
     Dim as Dim,
     Shape as Shape,
-    joined,
+    common_size,
     longer as longer,
     repeated_size as repeated_size,
 )
@@ -352,7 +352,7 @@ def _same_off_axis(a: Shape, b: Shape, at: int) -> Shape:
     if len(a) != len(b) or not are_like(*off):
         raise ShapeError(f"{a} and {b} differ off axis {at}")
     pairs = enumerate(zip(a, b, strict=True))
-    return tuple(m if i == at else joined((m, n)) for i, (m, n) in pairs)
+    return tuple(m if i == at else common_size((m, n)) for i, (m, n) in pairs)
 
 
 def pad_widths(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...]:

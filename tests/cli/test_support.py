@@ -107,7 +107,7 @@ def test_what_is_not_there(call: Call) -> None:
     ended = call("support", "sinn")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        "mdtensor: OptionError: no operation is called like 'sinn'. "
+        "mdtensor: OptionError: no operation matches 'sinn'. "
         "Closest are sin, sinh, sign.\n"
     )
 

@@ -35,7 +35,7 @@ def refused(annotation: Any) -> str:
 def test_no_annotation_is_no_catch_all() -> None:
     assert refused(None) == (
         "parameter x of a method of probe has no annotation. Annotate it with a class "
-        "of tensors; with object to take anything."
+        "of tensors, or with object to take anything."
     )
 
 

@@ -29,7 +29,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: md.sum(X, keepdim=True),
         f"sum({T}): takes keepdims=, not keepdim=. {SUM}",
     ),
-    "unknown": (lambda: md.sum(X, q=1), f"sum({T}): q is no attribute. {SUM}"),
+    "unknown": (lambda: md.sum(X, q=1), f"sum({T}): q is not an attribute. {SUM}"),
     "by name": (
         lambda: md.sum(X, 0),
         (
@@ -128,7 +128,8 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "strange": (
         lambda: md.arange(3, requires_grad=True),
         (
-            "arange: requires_grad is no argument. Write arange(start, /, stop=None, "
+            "arange: requires_grad is not an argument. Write arange(start, /, "
+            "stop=None, "
             "step=1, *, dtype=None, device=None)."
         ),
     ),
@@ -185,7 +186,9 @@ def test_no_operation_with_options_takes_others(name: str) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'strange'"):
             call(*[X] * len(operation.dispatched), strange=1)
         return
-    with pytest.raises(DispatchError, match=r": strange is no attribute\. Attributes"):
+    with pytest.raises(
+        DispatchError, match=r": strange is not an attribute\. Attributes"
+    ):
         call(*[X] * len(operation.dispatched), strange=1)
     assert inspect.signature(call) == operation.signature
 
@@ -199,7 +202,7 @@ def test_a_type_error_inside_of_a_function_stays() -> None:
 
 @pytest.mark.parametrize("values", [md.Dim("M"), [1, md.Dim("M")], [[md.Dim("M")]]])
 def test_a_size_with_a_name_is_no_element(values: Any) -> None:
-    text = "a Dim is no number before the operation runs"
+    text = "a Dim is not a number before the operation runs"
     for dtype in (None, md.int8):
         with pytest.raises(md.CastError, match=text):
             md.asarray(values, dtype=dtype)
@@ -217,7 +220,7 @@ def test_an_annotation_is_no_argument(annotation: Any) -> None:
     ):
         with pytest.raises(DispatchError):
             call()
-    with pytest.raises(DispatchError, match="an argument is an annotation"):
+    with pytest.raises(DispatchError, match="an argument is a generic alias"):
         md.add(X, list[int])
 
 
@@ -225,7 +228,7 @@ def test_a_declaration_without_a_module_is_refused() -> None:
     def nowhere(x: Any, /) -> Any: ...
 
     nowhere.__module__ = None  # type: ignore[assignment]
-    with pytest.raises(md.RegistrationError, match="nowhere is of no module"):
+    with pytest.raises(md.RegistrationError, match="nowhere does not have a module"):
         md.generic(nowhere)
 
 

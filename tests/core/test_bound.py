@@ -97,7 +97,7 @@ def test_numpys_reductions_give_tensors() -> None:
         assert result(np.var(X, 0, ddof=ddof)) == result(
             md.var(X, axis=0, correction=ddof)
         )
-    with pytest.raises(md.OptionError, match="out= and rounding= are grid and rule"):
+    with pytest.raises(md.OptionError, match="out= and rounding= set the grid"):
         np.sum(X, out=np.ones(()))
 
 

@@ -122,9 +122,9 @@ def test_out_is_for_methods_that_round() -> None:
     assert twice(md.asarray([1]), out="grid") == "on grid"
     assert twice(md.asarray([1])) == "on None"
     assert text(OptionError, lambda: twice(md.asarray([1.0]), out="grid")) == (
-        "twice(Float32Tensor[1]): out= and rounding= are grid and rule of a quantized "
-        "result, and this method has none. Leave them away, or quantize the arguments "
-        "first."
+        "twice(Float32Tensor[1]): out= and rounding= set the grid of a quantized "
+        "result, and this method does not return one. Omit them, or quantize the "
+        "arguments first."
     )
     assert not twice.select(F, NONE).method.rounds
 
@@ -150,7 +150,7 @@ def test_a_method_may_deduce_for_itself() -> None:
     spec = md.TensorSpec(I8, (3, 4))
     assert shape_of.select(I8).deduce(spec).shape == (2,)
     assert text(OptionError, lambda: shape_of.select(F).deduce(spec)) == (
-        "no deduction rule is declared. Pass deduce= to generic."
+        "no shape rule is declared. Pass deduce= to generic."
     )
 
 
@@ -192,8 +192,8 @@ def test_a_method_takes_the_declared_keywords() -> None:
     message = text(RegistrationError, no_keywords)
     assert message == (
         "method twice(Tensor, Any) has the keywords none, the declaration of twice "
-        "has times, out. Take the declared ones, or **options; only out may be left "
-        "out."
+        "has times, out. Take the declared ones, or **options; only out may be "
+        "omitted."
     )
 
 
@@ -343,7 +343,7 @@ def test_what_is_no_operation_has_no_methods() -> None:
     with pytest.raises(RegistrationError) as raised:
         md.method(len)
     assert str(raised.value) == (
-        "len is no operation. Use @method(operation) with what @generic declared."
+        "len is not an operation. Use @method(operation) with what @generic declared."
     )
 
 

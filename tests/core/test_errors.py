@@ -181,7 +181,7 @@ FILTERS = md.ones((2, 2, 1, 1))
         ),
         (
             lambda: md.concat(5),
-            "concat(int): no sequence. Give a list of tensors.",
+            "concat(int): the argument is not a sequence. Give a list of tensors.",
         ),
         (
             lambda: md.conv2d(IMAGE, FILTERS, groups=True),
@@ -207,7 +207,7 @@ FILTERS = md.ones((2, 2, 1, 1))
         (
             lambda: md.hardsigmoid(IMAGE, alpha="a"),
             (
-                "hardsigmoid(Float32Tensor[1,2,4,4]): 'a' is no number. "
+                "hardsigmoid(Float32Tensor[1,2,4,4]): 'a' is not a number. "
                 "Give a Python number."
             ),
         ),

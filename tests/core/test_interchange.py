@@ -84,7 +84,7 @@ def test_reading_one_element(leaf: type[md.Tensor]) -> None:
         assert list(range(4))[number] == 1
         number = one  # NumPy would drop an axis for each one in brackets
     assert text(DispatchError, lambda: [1, 2][number]) == (
-        f"{type_and_shape(number)} is no index. "
+        f"{type_and_shape(number)} is not an index. "
         "Use a 0-d tensor of integers, or int(x)."
     )
 
@@ -119,7 +119,7 @@ def test_numpy_asks_for_another_type() -> None:
     x = md.asarray([1.0, 2.0])
     assert np.asarray(x, np.float64).tolist() == [1.0, 2.0]
     assert text(CastError, lambda: np.asarray(x, np.float16)) == (
-        "__array__(Float32Tensor[2]): NumPy asks for float16, the elements are "
+        "__array__(Float32Tensor[2]): NumPy requested float16, the elements are "
         "float32. Use astype(x, float16) first."
     )
     assert text(OptionError, lambda: np.asarray(x, np.float64, copy=False)) == (
@@ -144,7 +144,7 @@ class Foreign:
 @pytest.mark.parametrize("leaf", LEAVES)
 def test_dlpack_there_and_back(leaf: type[md.Tensor]) -> None:
     for x in layouts(leaf):
-        back = interop.imported(Foreign(x))
+        back = interop.import_array(Foreign(x))
         assert (back.dtype, back.shape) == (leaf.dtype.storage, x.shape)
         assert back.tolist() == x.tolist()
         assert back.flags.writeable == x.buffer.flags.writeable
@@ -158,7 +158,7 @@ def test_dlpack_with_numpy() -> None:
     x = md.asarray([1, 2])
     assert np.shares_memory(np.from_dlpack(x), x.buffer)
     assert x.__dlpack_device__() == (1, 0)
-    assert np.shares_memory(interop.imported(x.buffer), x.buffer)
+    assert np.shares_memory(interop.import_array(x.buffer), x.buffer)
 
 
 def test_dlpack_without_versions() -> None:
@@ -167,7 +167,7 @@ def test_dlpack_without_versions() -> None:
             return self.x.__dlpack__(stream=stream)
 
     for x in (md.asarray([1, 2]), md.asarray([1.0], dtype=md.bfloat16)):
-        back = interop.imported(Old(x))
+        back = interop.import_array(Old(x))
         assert np.shares_memory(back, x.buffer)
         assert back.dtype == x.buffer.dtype
 
@@ -220,5 +220,5 @@ def test_an_export_that_numpy_cannot_read() -> None:
 
 def test_an_export_outlives_its_tensor() -> None:
     for dtype in (md.float32, md.bfloat16):
-        kept = interop.imported(Foreign(md.ones((1000,), dtype=dtype)))
+        kept = interop.import_array(Foreign(md.ones((1000,), dtype=dtype)))
         assert kept.tolist() == [1.0] * 1000

@@ -60,7 +60,7 @@ def test_a_missing_pair_names_itself_and_what_there_is(shelf: Shelf) -> None:
         "no device 'moon'. Registered are cpu"
     )
     assert text(OptionError, lambda: registry.get(print, "cpu")).endswith(
-        "is no operation. See md.operations()."
+        "is not an operation. See md.operations()."
     )
     assert text(OptionError, lambda: registry.get("odd", "cpu")) == (
         "get_op(odd): there is no operation odd."
@@ -234,7 +234,7 @@ def test_types_and_functions_are_checked(shelf: Shelf) -> None:
     head = "place 0 of a method of exp is annotated with "
     tails: list[tuple[Any, str]] = [
         (md.float32, "float32, a type of elements. Use leaf(float32), the class"),
-        ("Float32Tensor", "'Float32Tensor', no class. Use a class, or a union"),
+        ("Float32Tensor", "'Float32Tensor', not with a class. Use a class, or a union"),
     ]
     for given, tail in tails:
         said = text(
@@ -247,7 +247,7 @@ def test_types_and_functions_are_checked(shelf: Shelf) -> None:
     )
     wrong: Any = "shelf"
     assert text(RegistrationError, lambda: md.register_device(wrong)) == (
-        "'shelf' is no device. Derive from Device."
+        "'shelf' is not a device. Derive from Device."
     )
     assert text(OptionError, lambda: md.cpu.stream().wait(wrong)) == (
         "event is 'shelf'. Use stream.record()."

@@ -239,7 +239,7 @@ def test_nothing_fits() -> None:
     with pytest.raises(OptionError) as caught:
         md.support("no_such*")
     assert str(caught.value) == (
-        "no operation is called like 'no_such*'. See md.operations()."
+        "no operation matches 'no_such*'. See md.operations()."
     )
     with pytest.raises(DeviceError):
         md.support(device="tpu")

@@ -73,13 +73,13 @@ def test_iinfo(dtype: md.DType) -> None:
 
 def test_of_another_kind() -> None:
     assert text(lambda: md.finfo(md.int8)) == (
-        "finfo: int8 is no floating type. Use iinfo."
+        "finfo: int8 is not a floating type. Use iinfo."
     )
     assert text(lambda: md.iinfo("complex64")) == (
-        "iinfo: complex64 is no integer type. Use finfo."
+        "iinfo: complex64 is not an integer type. Use finfo."
     )
-    assert text(lambda: md.iinfo(md.bool)) == "iinfo: bool is no integer type."
-    assert text(lambda: md.finfo(md.bool)) == "finfo: bool is no floating type."
+    assert text(lambda: md.iinfo(md.bool)) == "iinfo: bool is not an integer type."
+    assert text(lambda: md.finfo(md.bool)) == "finfo: bool is not a floating type."
     assert text(lambda: md.finfo("int7")).startswith("no element type int7.")
 
 

@@ -46,7 +46,7 @@ def test_refuses_what_is_no_operation() -> None:
     with pytest.raises(OptionError) as caught:
         md.which(len, md.Float32Tensor)
     assert str(caught.value) == (
-        "<built-in function len> is no operation. See md.operations()."
+        "<built-in function len> is not an operation. See md.operations()."
     )
 
 

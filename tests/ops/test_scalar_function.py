@@ -311,7 +311,7 @@ def test_parameters_have_names() -> None:
 
 MISCALLED: dict[str, Callable[[Any], Any]] = {
     "blend(Float32Tensor[1]): takes weight=, not wieght=": lambda x: blend(x, wieght=1),
-    "blend(Float32Tensor[1], int): q is no argument": lambda x: blend(x, 1, q=1),
+    "blend(Float32Tensor[1], int): q is not an argument": lambda x: blend(x, 1, q=1),
     "blend(Float32Tensor[1]): y is missing": lambda x: blend(x, weight=1),
     "blend(): x, y are missing": lambda x: blend(),
     "blend(Float32Tensor[1], int, int): expects 2 to 3 arguments, got 4": (

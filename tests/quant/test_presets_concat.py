@@ -146,15 +146,15 @@ def test_any_types_become_one():
         (
             lambda x: md.concat([x, x], rounding="onnx"),
             (
-                "rounding='onnx' rounds to no grid. Pass out= with it for quantized "
-                "arguments, else leave it away."
+                "rounding='onnx' needs a grid to round to. Pass out= as well, "
+                "or omit rounding=."
             ),
         ),
         (
             lambda x: md.concat([md.asarray([1.0])], out=QParams(1.0)),
             (
-                "concat(Float32Tensor[1]): out= and rounding= are grid and rule of a "
-                "quantized result, and this method has none. Leave them away, or "
+                "concat(Float32Tensor[1]): out= and rounding= set the grid of a "
+                "quantized result, and this method does not return one. Omit them, or "
                 "quantize the arguments first."
             ),
         ),

@@ -1,4 +1,4 @@
-"""PyPTO: operators are registered with a rule of deduction, and typed before they run.
+"""PyPTO: operators are registered with a shape rule, and typed before they run.
 
 Each test names the row of the feature table that it shows (P1 to P14, and 43 to 52 of
 the proposed checks). Shapes, types and texts are the seed's; where ours read otherwise
@@ -153,10 +153,10 @@ def test_p2_a_step_is_taken_once() -> None:
             lambda: started.describe("b"),
             "a description is given already. Give it once.",
         ),
-        (lambda: started.deduce(len), "a rule of deduction is given already. Give it "),
+        (lambda: started.deduce(len), "a shape rule is given already. Give it "),
         (lambda: started.argument("rhs"), "rhs is a parameter already. Give it once."),
         (lambda: started.attribute("lhs", int), "lhs is a parameter already."),
-        (lambda: started.argument("r h s"), "'r h s' is no name of a parameter."),
+        (lambda: started.argument("r h s"), "'r h s' is not a parameter name."),
         (lambda: started.attribute("n", int, 0.5), "the default of n is 0.5, not int."),
     ):
         assert f"register(matmul_t): {text}" in refused(RegistrationError, step)
@@ -174,7 +174,8 @@ def test_p2_a_name_is_one_operation() -> None:
         assert taken in refused(RegistrationError, md.register, name)
     md.register("tensor.begun")
     assert "begun: " in refused(RegistrationError, md.register, "tile.begun")
-    assert "is no name" in refused(RegistrationError, md.register, "tensor.a b")
+    odd = refused(RegistrationError, md.register, "tensor.a b")
+    assert "is not an operation name" in odd
     again = md.register("tensor.begun", override=True)
     assert repr(again).endswith("category, describe, argument, deduce missing>")
 
@@ -203,7 +204,7 @@ def test_p2_attributes_have_a_schema() -> None:
     specs = TensorSpec(F32, (4, 8)), TensorSpec(F32, (8, 2))
     call = "matmul_t(Float32Tensor[4,8], Float32Tensor[8,2])"
     assert refused(DispatchError, md.infer, found, *specs, a_trans=True) == (
-        f"{call}: a_trans is no attribute. {schema}"
+        f"{call}: a_trans is not an attribute. {schema}"
     )
     assert refused(OptionError, md.infer, found, *specs, b_trans=1) == (
         f"matmul_t: b_trans is int, not bool. {schema}"
@@ -256,9 +257,9 @@ def test_p3_all_offenders_are_listed_at_once() -> None:
 
 def test_p3_what_an_import_checks() -> None:
     """P3: descriptions and rules of deduction of ours, at each import."""
-    from mdtensor.dispatch.catalog import check_declared
+    from mdtensor.dispatch.catalog import check_declarations
 
-    check_declared(md.operations())
+    check_declarations(md.operations())
 
     @md.generic
     def undeduced(x: Any, /) -> Any:
@@ -267,8 +268,8 @@ def test_p3_what_an_import_checks() -> None:
     @md.generic(deduce=lambda x: x)
     def undescribed(x: Any, /) -> Any: ...
 
-    assert refused(RegistrationError, check_declared, md.operations()) == (
-        "declarations without description or deduction: "
+    assert refused(RegistrationError, check_declarations, md.operations()) == (
+        "declarations without description or shape rule: "
         f"{__name__}.undeduced, {__name__}.undescribed. Add these to the declaration, "
         "or as steps to the chain."
     )
@@ -584,10 +585,10 @@ def test_p10_wrong_argument_type() -> None:
 
 
 def test_p10_arguments_of_infer_itself() -> None:
-    """P10: what is no operation, no type of elements, no shape."""
+    """P10: what is not an operation, no type of elements, no shape."""
     spec = TensorSpec(F32, (4, 8))
     assert refused(OptionError, md.infer, len, spec) == (
-        "<built-in function len> is no operation. See md.ops()."
+        "<built-in function len> is not an operation. See md.ops()."
     )
     assert refused(DispatchError, TensorSpec, md.RealTensor, (2,)) == (
         "the type of a spec is RealTensor. Use a class of tensors, such as "

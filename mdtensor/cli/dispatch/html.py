@@ -31,7 +31,7 @@ from mdtensor.diagnose.hints import qualified, type_name
 from mdtensor.diagnose.source import sources
 from mdtensor.dtypes import DType
 from mdtensor.errors import ModelError, OptionError
-from mdtensor.html import Markup, joined, tag
+from mdtensor.html import Markup, join, tag
 from mdtensor.quant.model.onnx.files import check_writable, write_file
 from mdtensor.tensor import Tensor, leaves
 
@@ -91,7 +91,7 @@ def _body(
 def _row(entry: Entry, columns: Sequence[Column], firsts: set[Column]) -> Markup:
     at = {(cell.kind.device, cell.kind.dtype): cell for cell in entry.cells}
     bad = "bad" if entry.ties else None
-    name = joined("✖ " if bad else "", entry.short)
+    name = join("✖ " if bad else "", entry.short)
     head = tag("th", tag("a", name, href=f"#{entry.anchor}"), scope="row", class_=bad)
     cells = [
         tag(
@@ -118,7 +118,7 @@ def _cell(entry: Entry, cell: Cell) -> Markup:
 
 def details(shown: Sequence[Entry]) -> Markup:
     """Return a part for each function: its methods, and why calls do not run."""
-    return joined(*map(_part, shown))
+    return join(*map(_part, shown))
 
 
 def alarm(ties: Sequence[Finding], places: dict[str, str]) -> Markup:
@@ -208,10 +208,10 @@ def _types(cells: Iterable[Cell], every: Sequence[Cell]) -> Markup:
         words = "all types" if len(names) == sizes[place] else " ".join(names)
         places.setdefault((state, words), []).append(str(place))
     parts = [
-        joined(mark(state), " ", tag("b", ", ".join(names)), f" {words}")
+        join(mark(state), " ", tag("b", ", ".join(names)), f" {words}")
         for (state, words), names in places.items()
     ]
-    return joined(*(tag("span", part, class_="types") for part in parts))
+    return join(*(tag("span", part, class_="types") for part in parts))
 
 
 # Sizes of the drawing in pixels: line, gap of columns, letter, padding.
@@ -373,7 +373,7 @@ def page(functions: Iterable[Any]) -> str:
     ties = analyze(found).of(AMBIGUOUS)
     shown = entries(sources(found), ties)
     places = {entry.source.name: entry.anchor for entry in shown}
-    body = joined(
+    body = join(
         tag("header", *_header(shown, ties)),
         alarm(ties, places),
         *_table(shown),

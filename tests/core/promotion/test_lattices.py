@@ -131,7 +131,7 @@ CHANGED = (
             "int8",
             [],
             [],
-            "int8 is in the lattice already. It stays where it is: leave this out.",
+            "int8 is in the lattice already. Omit this call.",
         ),
         ("q8_8", ["int8"], ["other"], "other is not in the lattice. Add it first."),
         ("q8_8", ["int16"], ["int8"], "q8_8 above int16 and below int8: a cycle."),

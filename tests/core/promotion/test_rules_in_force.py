@@ -81,7 +81,7 @@ def test_unknown_rules(name: Any) -> None:
     with pytest.raises(OptionError) as caught:
         md.promotion_rules(name)
     assert str(caught.value) == (
-        f"no promotion rules {name!r}. "
+        f"unknown promotion rules {name!r}. "
         "Known are default, strict, array_api, numpy, jax, torch, pypto."
     )
 

@@ -302,15 +302,15 @@ def test_out_is_for_quantized_results():
     with pytest.raises(md.OptionError) as caught:
         md.add(md.ones((1,)), md.ones((1,)), out=QParams(0.5))
     assert str(caught.value) == (
-        "add(Float32Tensor[1], Float32Tensor[1]): out= and rounding= are grid and "
-        "rule of a quantized result, and this method has none. Leave them away, or "
+        "add(Float32Tensor[1], Float32Tensor[1]): out= and rounding= set the grid "
+        "of a quantized result, and this method does not return one. Omit them, or "
         "quantize the arguments first."
     )
     with pytest.raises(md.OptionError) as caught:
         md.add(md.ones((1,)), md.ones((1,)), rounding="exact")
     assert str(caught.value) == (
-        "rounding='exact' rounds to no grid. "
-        "Pass out= with it for quantized arguments, else leave it away."
+        "rounding='exact' needs a grid to round to. "
+        "Pass out= as well, or omit rounding=."
     )
 
 
@@ -343,9 +343,9 @@ def test_out_of_a_product_of_numbers_names_the_grid():
     with pytest.raises(md.OptionError) as raised:
         md.linear(ONE, Q8, out=QParams(0.5))
     assert str(raised.value) == (
-        "linear(Float32Tensor[1,1], QInt8Tensor[1,1]): out= and rounding= are grid "
-        "and rule of a quantized result, and this method has none; the grid is "
-        "(scale=0.5, zero_point=0). Leave them away, or quantize the arguments first."
+        "linear(Float32Tensor[1,1], QInt8Tensor[1,1]): out= and rounding= set the "
+        "grid of a quantized result, and this method does not return one; the grid is "
+        "(scale=0.5, zero_point=0). Omit them, or quantize the arguments first."
     )
 
 
