@@ -1,8 +1,9 @@
-"""What element types become when they meet: rules over types, no tensors.
+"""Promotion: the common element type of the operands of a call.
 
-`default`, `strict` and `array_api` are lattices, `numpy`, `jax` and `torch` tables of
-what their owners do, `pypto` is the rule of its owner; `promotion_rules` chooses one,
-and `docs/reference/promotion.md` shows them all.
+There are seven rule sets. `default`, `strict` and `array_api` are lattices. `numpy`,
+`jax` and `torch` are tables that reproduce these libraries, and `pypto` follows the
+rule of PyPTO. Select one with `promotion_rules`; `docs/reference/promotion.md` shows
+them all.
 """
 
 from mdtensor.promotion.lattice import (

@@ -1,21 +1,21 @@
-"""Rule sets that are lattices, and why their joins are unique.
+"""Rule sets that are lattices, with the reason why their joins are unique.
 
-An arrow `a: (b, c)` says that every operation on `a` may move to `b` or to `c`. The
-common type of two types is their least upper bound:
+An arrow `a: (b, c)` means that `a` may be promoted to `b` or to `c`. The common type of
+two types is their least upper bound:
 
     upper(n)    = n and everything that arrows reach from n
     common(S)   = the intersection of upper(n) for n in S
     join(S)     = the one c in common(S) with common(S) = upper(c), if there is one;
-                  of integers and truth values alone it must be one of them
+                  if S has only integers and bools, c must be an integer or bool
 
 `c` is below every other common upper bound exactly when all of them are reached from
 it; two such c would reach each other, and the lattice has no cycle. Hence join is
 unique where it exists, and S is a set: the order of operands never matters.
 
-In the default lattice uint64 with a signed integer have two least common bounds,
-bfloat16 and float16, and so no join: an error rather than a silent loss of digits. That
-an integer never becomes a float unless it meets one also holds with a narrower float
-below those two, which somebody may add.
+In the default lattice, uint64 and a signed integer have two least upper bounds,
+bfloat16 and float16, and therefore do not have a join: the call raises instead of
+losing digits silently. The last rule of `join` keeps integers from becoming floats even
+if you add a narrower float below those two.
 
 Source: JAX, `jax/_src/dtypes.py` (lattice and bound); array API 2024.12, "Type
 Promotion Rules" (cells within a kind, scalars); PyTorch and JAX (a float keeps its
@@ -32,15 +32,13 @@ from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import RegistrationError
 
-# What a rule set answers.
-
 
 # A rule set is one object, so that its identity can be part of the key of every cache
 # (decision 0008).
 class RuleSet(ABC):
-    """What element types become when they meet.
+    """A set of promotion rules.
 
-    There is one object a rule set, hashed by identity, so that it can key a cache.
+    Each rule set is one object, hashed by identity, so that it can key a cache.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,11 +49,11 @@ class RuleSet(ABC):
 
     @abstractmethod
     def join(self, types: tuple[DType, ...]) -> DType | None:
-        """What different types become; None where that is undefined."""
+        """Return the common type of different types; None if it is undefined."""
 
     @abstractmethod
     def weak(self, tensor: DType, scalar: str) -> DType | None:
-        """What a tensor of type `tensor` and a Python `scalar` become.
+        """Return the type of a tensor of type `tensor` with a Python `scalar`.
 
         Args:
             tensor: the element type.
@@ -84,10 +82,10 @@ DEFAULT_ARROWS: Arrows = {
     "complex128": (),
 }
 
-#: Nothing is promoted: types meet only themselves.
+#: No promotion: all operands must have the same type.
 STRICT_ARROWS: Arrows = {}
 
-#: What the standard leaves to the implementation is an error here.
+#: Only the promotions that the standard defines; all others raise.
 ARRAY_API_ARROWS: Arrows = {
     "int8": ("int16",),
     "int16": ("int32",),
@@ -105,11 +103,11 @@ COMPLEX = ("complex floating",)
 FLOATING = ("real floating", *COMPLEX)
 NUMBER = ("signed integer", "unsigned integer", *FLOATING)
 
-#: The kinds of tensors that keep their type when they meet a Python scalar.
+#: For each Python scalar, the kinds of tensors that keep their type with it.
 WEAK = {"bool": ("bool", *NUMBER), "int": NUMBER, "float": FLOATING, "complex": COMPLEX}
 STANDARD_WEAK = {**WEAK, "bool": ("bool",)}
 
-#: Where a Python scalar of the kind starts when the tensor is of a lower kind.
+#: The type of a Python scalar whose kind is higher than the kind of the tensor.
 DEFAULT_FLOAT = dtypes.float32
 DEFAULT_COMPLEX = dtypes.complex64
 DEFAULT_INTEGER = dtypes.int64
@@ -119,11 +117,11 @@ class Lattice(RuleSet):
     """A rule set whose common types are least upper bounds.
 
     Args:
-        name: of the rule set.
-        arrows: from each type to the next larger ones.
-        weak: the kinds of tensors that keep their type with each Python scalar.
-        starts: the type that a scalar has for all other tensors; without one, they
-            do not meet.
+        name: the name of the rule set.
+        arrows: for each type, the next larger types.
+        weak: for each Python scalar, the kinds of tensors that keep their type.
+        starts: the type of each scalar with all other tensors. Without one, the
+            combination raises.
     """
 
     def __init__(
@@ -139,7 +137,7 @@ class Lattice(RuleSet):
         self._uppers: dict[str, frozenset[str]] = {}
 
     def upper(self, name: str) -> frozenset[str]:
-        """`name` and everything above it."""
+        """Return `name` and all types above it."""
         found = self._uppers.get(name)
         if found is None:
             above = (self.upper(larger) for larger in self.arrows.get(name, ()))
@@ -163,7 +161,7 @@ class Lattice(RuleSet):
     # A new type must not change what others become, or caches would go stale (decision
     # 0008).
     def add(self, new: DType, above: Iterable[DType], below: Iterable[DType]) -> None:
-        """Put `new` above some types and below others; see `add_type`."""
+        """Add `new` above some types and below others; see `add_type`."""
         lower, higher = [t.name for t in above], tuple(t.name for t in below)
         self._check_places(new, lower, higher)
         arrows = {**self.arrows, new.name: higher}
@@ -185,7 +183,7 @@ class Lattice(RuleSet):
                 raise RegistrationError(f"{new} above {low} and below {high}: a cycle")
 
     def _check_joins(self, new: DType, wider: Lattice) -> None:
-        """What types of the lattice become does not change: no cache goes stale."""
+        """Raise if `new` changes a join of known types, which caches may hold."""
         known = [dtypes.dtype(name) for name in self.arrows]
         pairs, triples = combinations(known, 2), combinations(known, 3)
         for types in chain(pairs, triples):

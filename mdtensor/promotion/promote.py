@@ -1,4 +1,4 @@
-"""What operands become under the rules in force."""
+"""Promotion of operands by the active rule set."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from mdtensor.promotion.tables import JAX, NUMPY, PYPTO, TORCH
 
 
 def fit_scalar(value: Any, target: DType) -> Any:
-    """`value` if an element of type `target` can hold it, else an error.
+    """Return `value` if an element of type `target` can represent it, else raise.
 
-    Floats and complex numbers hold every number, rounded to nearest: too large is an
-    infinity.
+    Floats and complex numbers represent every number, rounded to nearest; a number that
+    is too large becomes infinity.
 
     Raises:
-        OptionError: no number at all.
-        CastError: no integer, or one outside the range of an integer `target`, or a
-            complex number for a real one.
+        OptionError: `value` is not a number.
+        CastError: `target` is an integer type and `value` is fractional or out of
+            range, or `target` is real and `value` is complex.
     """
     if not isinstance(value, Number):
         raise OptionError(f"{shown(value)} is not a number", "Give a Python number")
@@ -71,10 +71,10 @@ def _as_float(value: Any) -> Any:
 
 
 def round_to_odd(value: Any, target: DType) -> Any:
-    """`value`, or if it has more bits than float64, a float that rounds alike.
+    """Return `value`, or for an integer of more than 53 bits a float that rounds alike.
 
-    The last of its 53 bits is 1 if any below it was: so rounding to the fewer bits of
-    `target` sees no tie where there is none.
+    The last of its 53 bits is 1 if any lower bit of `value` was 1. So rounding to the
+    fewer bits of `target` finds a tie only if `value` is one.
 
     Source: S. Boldo, G. Melquiond, "When double rounding is odd".
     """
@@ -86,36 +86,36 @@ def round_to_odd(value: Any, target: DType) -> Any:
         return value
     rest = abs(value).bit_length() - 53
     size = abs(value) >> rest
+    # The sticky bit: 1 if the shift lost anything.
     size |= size << rest != abs(value)
     return ldexp(-size if value < 0 else size, rest)
 
 
-# The rule set in force, and how to choose another.
+# The active rule set.
 
 _ALL = (DEFAULT, STRICT, ARRAY_API, NUMPY, JAX, TORCH, PYPTO)
 #: Every rule set by its name.
 RULE_SETS = MappingProxyType({rules.name: rules for rules in _ALL})
 
 _CURRENT: ContextVar[RuleSet] = ContextVar("mdtensor.promotion", default=DEFAULT)
-#: The rule set in force; what it decides can be kept by its identity. Called on every
-#: mixed operation, so it is the variable's own method.
+#: Returns the active rule set, whose identity can key a cache. Every mixed operation
+#: calls it, so it is the variable's own method and not a function around it.
 current: Callable[[], RuleSet] = _CURRENT.get
 
 
 def promotion_rules(name: str) -> AbstractContextManager[RuleSet]:
     """Promote by the named rules inside a `with` block.
 
-    The choice holds for this thread, or asynchronous task, and for what it awaits; a
-    new thread starts with the default. Comparisons promote nothing, so they are the
-    same under all rules, as are the types of new tensors.
+    The rules apply to this thread or asynchronous task, and to the tasks that it
+    awaits; a new thread starts with the default. Comparisons do not promote, so they
+    are the same under all rules, and so are the types of new tensors.
 
     Args:
-        name: `default`, `strict` (nothing is promoted), `array_api` (what the
-            standard defines, nothing else), `numpy`, `jax`, `torch` or `pypto` (each
-            as its owner promotes).
+        name: `default`, `strict` (no promotion), `array_api` (only what the standard
+            defines), or `numpy`, `jax`, `torch`, `pypto` (as these libraries promote).
 
     Raises:
-        OptionError: there are no such rules.
+        OptionError: no rule set has this name.
 
     Example:
         >>> import mdtensor as md
@@ -150,18 +150,18 @@ def _in_force(rules: RuleSet) -> Iterator[RuleSet]:
 
 Types = tuple[DType, ...]
 
-#: Kinds of Python scalars from the lowest, the order in which they are met.
+#: Kinds of Python scalars from the lowest to the highest, the order of promotion.
 _SCALARS = (bool, int, float, complex)
 
 
 def promote_types(*types: Any) -> DType:
-    """The element type to which all of `types` promote.
+    """Return the element type to which all of `types` promote.
 
-    The smallest one by default; order never matters, except that `pypto` takes the
-    first of float16 and bfloat16.
+    By default this is the smallest common type. The order of `types` does not matter,
+    except that `pypto` returns the first of float16 and bfloat16.
 
     Raises:
-        PromotionError: there is none.
+        PromotionError: the types do not have a common type.
 
     Example:
         >>> promote_types(dtypes.uint8, dtypes.int8)
@@ -199,15 +199,14 @@ def _rules_name(rules: RuleSet) -> str:
 
 
 def result_type(*arrays_and_dtypes: object) -> DType:
-    """The element type of an operation on operands, under the rules in force.
+    """Return the element type of an operation on operands, by the active rule set.
 
     Args:
         arrays_and_dtypes: tensors, element types, and Python scalars. Scalars are
-            weak: by default they give way to any tensor of their kind or of a higher
-            one.
+            weak: by default a tensor of their kind or of a higher kind keeps its type.
 
     Raises:
-        PromotionError: there is no common type, or no tensor or type is given.
+        PromotionError: there is no common type, or there are only scalars.
 
     Example:
         >>> result_type(dtypes.int8, 1), result_type(dtypes.int8, 1.5)
@@ -240,7 +239,7 @@ def _result(rules: RuleSet, strong: Types, weak: tuple[type, ...]) -> DType:
 
 
 def is_weak(operand: object) -> bool:
-    """Whether it is a Python number; NumPy's float64 only looks like one."""
+    """Return whether `operand` is a Python number, and not NumPy's float64."""
     number = isinstance(operand, (int, float, complex))
     return number and not isinstance(operand, np.generic)
 
@@ -253,15 +252,15 @@ def _dtype_of(operand: object) -> DType:
 
 
 def _kind(scalar: type) -> type:
-    """The kind of a Python scalar; a bool is an int as well."""
+    """Return the kind of a Python scalar type; a bool is also an int."""
     return next(kind for kind in _SCALARS if issubclass(scalar, kind))
 
 
 def with_scalar(tensor: DType, scalar: type) -> DType:
-    """The element type of a tensor of type `tensor` that meets a Python scalar.
+    """Return the common element type of a tensor and a Python scalar.
 
     Raises:
-        PromotionError: there is none.
+        PromotionError: there is no common type.
 
     Example:
         >>> with_scalar(dtypes.float16, float), with_scalar(dtypes.bool_, int)
@@ -293,7 +292,7 @@ def _cast_for(rules: RuleSet, tensor: DType, scalar: str) -> str:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether promotion alone leads from one element type to another.
+    """Return whether promotion can change one element type into another.
 
     Args:
         from_: an element type or a tensor.
@@ -310,16 +309,16 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
-    """Let an element type of your own take part in the default rules.
+    """Add your own element type to the default rules.
 
     Args:
         new: the element type.
-        above: what becomes `new` when it meets it.
-        below: what `new` becomes when it meets it.
+        above: types that promote to `new`.
+        below: types to which `new` promotes.
 
     Raises:
-        RegistrationError: `new` is there already, a type around it is not, or types
-            of the lattice would become something else when they meet.
+        RegistrationError: `new` is in the lattice already, a type of `above` or `below`
+            is not, or `new` would change the common type of two known types.
 
     Example:
         >>> import mdtensor as md
@@ -334,10 +333,10 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
 
 
 def _element_types(name: str, given: Any) -> list[DType]:
-    """The element types around a new one.
+    """Return the element types around a new one.
 
     Raises:
-        RegistrationError: no list of them.
+        RegistrationError: `given` is not a list of element types.
     """
     if isinstance(given, (str, type)) or not isinstance(given, Iterable):
         fix = "Give a list of element types"

@@ -1,8 +1,8 @@
-"""Rule sets of others, as tables: what each owner does, cell by cell.
+"""Rule sets that reproduce NumPy, JAX, PyTorch and PyPTO.
 
-Rows and columns are element types; the last rows are Python scalars. A dot is undefined
-for the owner, and an error here. Where cells come from stands above each table, and
-tests compare them all.
+Rows and columns of a table are element types; the last rows are Python scalars. A dot
+marks a pair that the library does not promote, and that raises here. The comment above
+each table names its source; tests compare every cell.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.promotion.lattice import RuleSet
 
-# Rule sets that are tables: a cell for each ordered pair of types.
-
-#: The names of types in tables.
+#: The short names of types in the tables.
 SHORT = {
     "bool": "b",
     "int8": "i8",
@@ -35,7 +33,7 @@ SHORT = {
 }
 _LONG = {short: name for name, short in SHORT.items()}
 
-#: From the lowest to the highest; within a kind, more bits are higher.
+#: Kinds from the lowest to the highest; within a kind, more bits are higher.
 _KINDS = (
     "bool",
     "unsigned integer",
@@ -48,17 +46,17 @@ Cells = dict[tuple[str, str], str]
 
 
 class Table(RuleSet):
-    """A rule set whose common types of two are looked up.
+    """A rule set that looks up the common type of two types in a table.
 
-    More than two are looked up one after the other, the highest first, whatever their
-    order: so a float settles what integers alone do not. float16 and bfloat16, neither
-    of which is higher, stay in the order given.
+    More than two types are combined one by one from the highest down, whatever their
+    order: so a float decides pairs of integers that do not have a common type. float16
+    and bfloat16, neither of which is higher, stay in the given order.
 
     Args:
-        name: of the rule set.
-        matrix: a header of types; then for each type, and for each kind of Python
-            scalar but bool, its name and what it becomes with each type of the
-            header. A dot is undefined. A bool takes the type of any tensor.
+        name: the name of the rule set.
+        matrix: a header of types; then one row for each type, and for each kind of
+            Python scalar except bool: its name, and the common type with each type of
+            the header. A dot is undefined. With a bool, any tensor keeps its type.
     """
 
     def __init__(self, name: str, matrix: str) -> None:
@@ -84,7 +82,7 @@ class Table(RuleSet):
 
 
 def cells(matrix: str) -> Cells:
-    """The defined cells of a matrix, by row and column.
+    """Return the defined cells of a matrix, by row and column.
 
     Example:
         >>> cells(" b   i8\\ni8  i8  . ")
@@ -187,18 +185,19 @@ complex c64  c64  c64  c64  c64  c64  c64  c64  c64  .    c64  c64  c128 c64  c1
 )
 
 
-# PyPTO's rule set: not a table but a rule, so types of your own take part in it.
-
+# A rule and not a table, so that your own element types work with it as well.
 _WIDE_KINDS = {"bool", "signed integer", "unsigned integer", "real floating"}
 
 
 class Widths(RuleSet):
-    """A float wins over what is none, then more bits, then a sign, then the first.
+    """PyPTO's rule: a float wins, then more bits, then a sign, then the first type.
 
-    Of Python's numbers an integer takes the type of the tensor, a float makes integers
-    float32. Of complex numbers, and of other kinds, nothing is known.
+    With a Python int, a tensor keeps its type; with a Python float, integers become
+    float32. Complex numbers and other kinds are undefined.
     """
 
+    # PyPTO keeps the first of two floats of one width, so order counts only there
+    # (decision 0008).
     def join(self, types: tuple[DType, ...]) -> DType | None:
         if not {dtype.kind for dtype in types} <= _WIDE_KINDS:
             return None
@@ -214,7 +213,7 @@ class Widths(RuleSet):
 
 
 def wider(a: DType, b: DType) -> DType:
-    """One of two types; of a truth value's bits, 1 counts.
+    """Return the one of two types that wins; a bool counts as 1 bit.
 
     Source: PyPTO, `PromoteDataTypes` in `src/ir/op/type_inference.cpp`.
     """
