@@ -7,8 +7,8 @@
     md.which(md.add, x, 1)                 # what runs for these types, and where it is
 
 `mdtensor.quant` (quantized tensors and models), `mdtensor.safetensors` (files),
-`mdtensor.tables` (dispatch tables) and `mdtensor.wide` (numbers of 106 bits) load on
-first use.
+`mdtensor.tables` (dispatch tables) and `mdtensor.wide` (106-bit numbers) load on first
+use.
 """
 
 import builtins
@@ -17,7 +17,8 @@ import pkgutil
 from math import e as e, inf as inf, nan as nan, pi as pi
 from types import ModuleType as _ModuleType
 
-# A wheel's user may stand in a checkout: both must find mdtensor.kernels.
+# With a wheel installed and a checkout as working directory, both must find
+# mdtensor.kernels.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 from mdtensor import (
@@ -322,7 +323,7 @@ from mdtensor.tensor import (
     leaf as leaf,
     leaves as leaves,
 )
-from mdtensor.trial import try_call as _try_call  # noqa: F401  answers need it
+from mdtensor.trial import try_call as _try_call  # noqa: F401  `which` needs it
 from mdtensor.type_info import (
     FloatInfo as FloatInfo,
     IntegerInfo as IntegerInfo,
@@ -344,7 +345,7 @@ __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 
 
-# Every public name, and no module that is only how they came about.
+# Submodules become attributes by being imported; only these are public.
 _MODULES = {"dtypes", "extend", "fft", "linalg", "registry"}
 _LATER = {"conformance", "diagnose", "quant", "safetensors", "tables", "wide"}
 _public = {
@@ -353,7 +354,7 @@ _public = {
     if not name.startswith("_")
     and (name in _MODULES or not isinstance(value, _ModuleType))
 }
-# As NumPy does: `from mdtensor import *` leaves Python's own max and sum alone.
+# As in NumPy, `from mdtensor import *` must not replace Python's own max and sum.
 __all__ = sorted(name for name in _public if not hasattr(builtins, name))
 
 

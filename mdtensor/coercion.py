@@ -1,4 +1,4 @@
-"""From Python values and NumPy arrays to the host buffers of tensors."""
+"""Conversion of Python values and NumPy arrays to the host buffers of tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mdtensor.promotion import (
     with_scalar,
 )
 
-#: Python's numbers, each of which holds those before it.
+#: Python's number types; each one represents all values of the types before it.
 _NUMBERS = (bool, int, float, complex)
 _READ = frozenset(_NUMBERS)
 #: NumPy's own limit on axes.
@@ -30,11 +30,11 @@ _DEEPEST = 64
 
 
 def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
-    """`values` as a NumPy array of the storage type of `dtype`.
+    """Return `values` as a NumPy array of the storage type of `dtype`.
 
     Raises:
-        CastError: a value that `dtype` does not hold, or an array of another type.
-        ShapeError: ragged sequences.
+        CastError: `dtype` cannot represent a value, or an array has another type.
+        ShapeError: sequences are ragged.
     """
     if isinstance(values, (np.ndarray, np.generic)):
         if values.dtype != dtype.storage:
@@ -49,16 +49,16 @@ def host_array(values: Any, dtype: DType) -> npt.NDArray[Any]:
 def typed_array(
     values: Any, dtype: DType | None = None
 ) -> tuple[DType, npt.NDArray[Any]]:
-    """`values` as a NumPy array, and its element type: `dtype`, or the natural one.
+    """Return the element type of `values` and a NumPy array of them.
 
-    NumPy's scalars, arrays and tensors in a sequence have the type they have, and
-    Python numbers are weak beside them; alone they are bool, int64, float32 or
-    complex64, integers from 2**63 on uint64.
+    Without `dtype`, NumPy scalars, arrays and tensors in a sequence determine the type,
+    and Python numbers are weak. Python numbers alone give bool, int64, float32 or
+    complex64, and uint64 for integers from 2**63 on.
 
     Raises:
-        CastError: a value that the type does not hold.
+        CastError: the type cannot represent a value.
         PromotionError: there is no common type.
-        ShapeError: ragged sequences.
+        ShapeError: sequences are ragged.
 
     Example:
         >>> typed_array([1, 2.5])[0], typed_array([np.uint8(1), 2])[0]
@@ -81,7 +81,7 @@ def typed_array(
 
 
 def _check_numbers(types: set[Any]) -> None:
-    """Refuse numbers that NumPy must not compute with, such as sizes with a name."""
+    """Raise for numbers that NumPy must not compute with, such as named sizes."""
     for found in types:
         if getattr(found, "__array_ufunc__", found) is None:
             problem = f"a {found.__name__} is not a number before the operation runs"
@@ -91,7 +91,7 @@ def _check_numbers(types: set[Any]) -> None:
 def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
     strong, weak = _split_types(frozenset(types))
     if strong:
-        return _beside(promote_types(*strong), weak)
+        return _with_scalars(promote_types(*strong), weak)
     if weak and weak[-1] is int and found.size and found.min() >= 0:
         is_large = found.max() > DEFAULT_INTEGER.maximum
         return dtypes.uint64 if is_large else DEFAULT_INTEGER
@@ -101,7 +101,7 @@ def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
 
 @lru_cache(maxsize=256)
 def _split_types(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
-    """The element types among `types`, and the kinds of Python's numbers."""
+    """Return the element types among `types`, and the kinds of Python numbers."""
     strong = [kind for kind in types if isinstance(kind, DType)]
     weak: list[type] = [
         kind for kind in _NUMBERS if any(_is_number(t, kind) for t in types)
@@ -110,11 +110,12 @@ def _split_types(types: frozenset[Any]) -> tuple[list[DType], list[type]]:
 
 
 def _element_types(values: Any, depth: int) -> set[Any]:
-    """The types of Python's numbers in nested sequences, and all dtypes."""
+    """Return the types of Python numbers in nested sequences, and all dtypes."""
     if hasattr(values, "dtype"):
         return {_dtype_of(values)}
     if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
         return {type(values)}
+    # A list of plain numbers, the usual case, needs no call for each element.
     found: set[Any] = set(map(type, values))
     if found.issubset(_NUMBERS) or not depth:
         return found
@@ -127,24 +128,24 @@ def _dtype_of(value: Any) -> DType:
 
 
 def _is_number(found: Any, kind: type) -> bool:
-    """Whether `found` is a class of numbers of just this kind."""
+    """Return whether `found` is a number class of exactly this kind."""
     if not isinstance(found, type) or not issubclass(found, kind):
         return False
     return kind is not int or not issubclass(found, bool)
 
 
-def _beside(strong: DType, weak: Sequence[type]) -> DType:
+def _with_scalars(strong: DType, weak: Sequence[type]) -> DType:
     for kind in weak:
         strong = with_scalar(strong, kind)
     return strong
 
 
 def _natural_array(values: Any, types: set[Any]) -> npt.NDArray[Any]:
-    """`values` as NumPy sees them, but integers of any size stay exact.
+    """Return `values` as NumPy reads them, but with exact integers of any size.
 
-    `types` are those of its elements. NumPy makes floats of [1, 2**63]; here they are
-    an array of Python integers. To it a bfloat16, or another float that is not its own,
-    is an object; here it is a float.
+    `types` are the types of the elements. NumPy makes floats of [1, 2**63]; here they
+    stay Python integers. NumPy makes objects of bfloat16 and other foreign floats; here
+    they become floats.
     """
     found = np.array(values)
     if _is_foreign_float(found.dtype):
@@ -167,11 +168,12 @@ def _plain(value: Any) -> Any:
 
 
 def _is_foreign_float(storage: np.dtype[Any]) -> bool:
-    """Whether it is a float, and no type of NumPy's own."""
+    """Return whether `storage` is a float type that NumPy does not define."""
     return storage.isbuiltin == 2 and dtypes.dtype(storage).is_floating
 
 
 def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+    # An empty list is float64 to NumPy, but does not have values to check.
     if found.size == 0:
         return np.empty(found.shape, dtype.storage)
     kind = _kind(found)
@@ -197,28 +199,29 @@ def _from_python(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
 
 
 def _kind(found: npt.NDArray[Any]) -> str:
-    """NumPy's letter for what the elements are, also where they are Python's own."""
+    """Return NumPy's kind letter of the elements, also of an array of objects."""
     if found.dtype.kind != "O":
         return found.dtype.kind
     types = set(map(type, found.flat))
     letters = zip("iifc", _NUMBERS, strict=True)
-    held = [letter for letter, number in letters if number in types]
-    return held[-1] if types.issubset(_NUMBERS) else "O"
+    present = [letter for letter, number in letters if number in types]
+    return present[-1] if types.issubset(_NUMBERS) else "O"
 
 
 def _round(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if found.dtype.kind == "O":
         found = _each(lambda n: round_to_odd(fit_scalar(n, dtype), dtype), found)
     with np.errstate(all="ignore"):
+        # ml_dtypes converts through float32, which would round twice.
         near = _off_ties(found, dtype) if dtype.storage.isbuiltin == 2 else found
         return near.astype(dtype.storage)
 
 
 def _off_ties(found: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """As float32, which rounds to a narrow `dtype` as `found` does.
+    """Return float32 values that round to a narrow `dtype` as `found` does.
 
-    A float32 halfway between two of `dtype`, where all digits behind those of `dtype`
-    and one more are 0, moves toward the number it was rounded from.
+    A float32 halfway between two values of `dtype` has only zeros after one more digit
+    than `dtype` has. If it was rounded itself, it moves back toward its exact value.
     """
     real = found.astype(np.float64)
     near = real.astype(np.float32)

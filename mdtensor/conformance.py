@@ -1,12 +1,12 @@
-"""What every device must do, as tests that its author runs.
+"""Tests that every device must pass; the author of a device runs them.
 
     class TestMine(DeviceConformance):    # pytest finds its methods; run() runs them
         device = mine
         add = staticmethod(my_add)        # a kernel: out = a + b, for float32 buffers
-        raise_error = staticmethod(fail)  # a kernel that raises, if there can be one
-        peek = staticmethod(read_raw)     # reads a buffer at once, if there is a way
+        raise_error = staticmethod(fail)  # optional: a kernel that raises
+        peek = staticmethod(read_raw)     # optional: reads a buffer without waiting
 
-The slower `add` is, the more surely a missing wait shows.
+A slow `add` helps: the slower it is, the more likely a missing wait is found.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ __all__ = ["DeviceConformance"]
 
 Array = npt.NDArray[Any]
 SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (5,), (2, 3), (2, 0, 3), (1, 2, 1, 3))
-#: Launches in a row; more than a queue would finish before it is read.
+#: Launches in a row: too many for a queue to finish before the test reads the buffer.
 MANY = 20
 THREADS = 4
 
 
 class DeviceConformance:
-    """Tests of one device; derive, and give `device` and `add`.
+    """Tests of one device; derive a class and set `device` and `add`.
 
-    Each raises AssertionError that says what was asked and what came. A device that
-    lacks something on this machine is skipped.
+    A failing test raises AssertionError with the expected and the actual value. If the
+    device cannot be used on this machine, its tests are skipped.
 
     Example:
         >>> from mdtensor.device import cpu
@@ -59,10 +59,10 @@ class DeviceConformance:
     peek: Callable[[Any], Array] | None = None
 
     def run(self) -> list[str]:
-        """The names of the tests that pass, those that are skipped left out.
+        """Run all tests and return the names of the tests that were not skipped.
 
         Raises:
-            AssertionError: one fails.
+            AssertionError: a test fails.
         """
         passed = []
         for name in (name for name in dir(self) if name.startswith("test_")):
@@ -101,7 +101,7 @@ class DeviceConformance:
         twin = place.copy(two)
         self._launch(two, one, two)
         for buffer, wanted in ((one, 1.0), (two, 3.0), (twin, 2.0)):
-            _equal(place.to_host(buffer), _full(wanted), "a buffer beside another")
+            _equal(place.to_host(buffer), _full(wanted), "one of several buffers")
 
     def test_a_buffer_is_not_the_host_array(self) -> None:
         place = self._usable()
@@ -203,9 +203,9 @@ class DeviceConformance:
         if fail is None:
             raise unittest.SkipTest("no kernel that raises was given")
         x = self._buffer(1.0)
-        told = _error(lambda: (place.launch(fail, x), place.to_host(x)))
-        if not isinstance(told, DeviceError) or place.name not in told.problem:
-            raise AssertionError(f"a failed kernel is told as {told!r}")
+        error = _error(lambda: (place.launch(fail, x), place.to_host(x)))
+        if not isinstance(error, DeviceError) or place.name not in error.problem:
+            raise AssertionError(f"a failed kernel raised {error!r}")
         _error(place.synchronize)
         _equal(place.to_host(self._counted()), _full(MANY), "counted after an error")
 
@@ -239,7 +239,7 @@ class DeviceConformance:
             _same(repr(there), wanted, f"repr({name})")
             _same(there.__dlpack_device__(), self.device.dlpack, f"DLPack of {name}")
 
-    # --- what the tests are made of ---------------------------------------------------
+    # --- parts of the tests -----------------------------------------------------------
 
     def _usable(self) -> Device:
         if self.device.missing:
@@ -260,7 +260,7 @@ class DeviceConformance:
         return self.device.to_host(buffer) if peek is None else peek(buffer)
 
     def _counted(self) -> Any:
-        """A buffer of zeros to which one is added many times; nothing is waited for."""
+        """Return a buffer of zeros to which 1 is added many times, without waiting."""
         self._usable()
         x, one = self._buffer(0.0), self._buffer(1.0)
         for _ in range(MANY):
@@ -268,7 +268,7 @@ class DeviceConformance:
         return x
 
     def _leaves(self) -> list[type[tensor.Tensor]]:
-        """The types of tensors there that have a sibling on the host."""
+        """Return the tensor types of the device whose element type the host has."""
         self._usable()
         on_host = {kind.dtype for kind in tensor.leaves() if kind.device is cpu}
         mine = [kind for kind in tensor.leaves() if kind.device is self.device]
@@ -278,7 +278,7 @@ class DeviceConformance:
         return {kind.dtype.storage for kind in self._leaves()} | {np.dtype(np.float32)}
 
     def _tensors(self) -> Iterator[tuple[type[tensor.Tensor], Any]]:
-        """Each plain type there, with a tensor of its sibling on the host."""
+        """Yield each plain tensor type of the device, with a host tensor for it."""
         for kind in self._leaves():
             if kind.dtype.name == kind.dtype.storage.name:
                 array = next(_layouts(kind.dtype.storage))
@@ -286,7 +286,7 @@ class DeviceConformance:
 
 
 def _layouts(storage: np.dtype[Any]) -> Iterator[Array]:
-    """Small numbers in all the layouts that the host has."""
+    """Yield small arrays in every memory layout, also read-only and empty ones."""
     numbers = (np.arange(6) % 2).astype(storage).reshape(2, 3)
     frozen = numbers.copy()
     frozen.flags.writeable = False
@@ -314,7 +314,7 @@ def _same(found: Any, wanted: Any, what: str) -> None:
 
 
 def _equal(found: Array, wanted: Array, what: str) -> None:
-    """Arrays of one shape, one storage and the same bytes."""
+    """Raise unless both arrays have the same shape, dtype and bytes."""
     _same((found.shape, found.dtype), (wanted.shape, wanted.dtype), f"{what}: the type")
     if found.tobytes() != wanted.tobytes():
         shown = f"{found.ravel()[:4]}, not {wanted.ravel()[:4]}"

@@ -1,7 +1,7 @@
-"""CUDA: the device, and a leaf for every element type, on every machine.
+"""The CUDA device, with one concrete tensor type for every element type.
 
-The leaves are there without a GPU, so that what is ambiguous for them shows on any
-machine. Asking for memory there says what is missing.
+The types exist on machines without a GPU too, so that ambiguous methods for them are
+found on every machine. Allocating memory raises `DeviceError` with the reason.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where a tensor lives: memory, kernel launches, waiting. Nothing about element types.
+"""Devices: memory, kernel launches and waiting, independent of element types.
 
-A CPU answers at once. Other devices queue work: `synchronize` waits for all of it, an
-event for what came before it, and `to_host` for what the buffer depends on.
-`mdtensor.conformance` checks that a device does.
+The CPU runs a launch at once. Other devices queue launches: `synchronize` waits for all
+of them, an event for the launches before it, and `to_host` for the launches that the
+buffer depends on. `mdtensor.conformance` tests a device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdtensor.errors import (
 _REGISTRY: dict[str, Device] = {}
 
 
-#: The group of entry points of packages that register devices.
+#: The entry point group of packages that register devices.
 PLUGINS = "mdtensor.devices"
 #: The streams of the `with` blocks around the caller, innermost last.
 _ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("streams", default=())
@@ -38,9 +38,9 @@ _ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("streams", default=())
 class Device(ABC):
     """A place for buffers and kernels; register one with `register_device`.
 
-    A buffer has `shape`, `dtype` and `size`, as an array of NumPy, and goes with the
-    last tensor that holds it: there is no `free`. A launch holds its arguments until
-    it has run.
+    A buffer has `shape`, `dtype` and `size`, like a NumPy array. It is freed with the
+    last tensor that holds it, so devices do not need a method for that. A launch holds
+    its arguments until it has run.
 
     Example:
         >>> total = cpu.from_host(np.asarray([1.0, 2.0]))
@@ -53,30 +53,30 @@ class Device(ABC):
 
     @property
     def missing(self) -> str:
-        """What it lacks on this machine; empty where it can be used."""
+        """Return the reason why the device cannot be used here; empty if it can."""
         return ""
 
-    #: Type and number in DLPack, where type 12 is one that it does not know.
+    #: Device type and number in DLPack; type 12 is an extension device.
     dlpack: tuple[int, int] = (12, 0)
 
     @abstractmethod
     def alloc(self, shape: tuple[int, ...], storage: np.dtype[Any]) -> Any:
-        """A new buffer with undefined contents."""
+        """Return a new buffer with undefined contents."""
 
     @abstractmethod
     def from_host(self, array: npt.NDArray[Any]) -> Any:
-        """A buffer with the contents of a host array as they are now."""
+        """Return a buffer with the present contents of a host array."""
 
     @abstractmethod
     def to_host(self, buffer: Any) -> npt.NDArray[Any]:
-        """A host array with the contents of a buffer, once its launches have run."""
+        """Return a host array with the contents of a buffer, after its launches."""
 
     @abstractmethod
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        """Run `kernel(*arguments)`, now or in order behind earlier launches.
+        """Run `kernel(*arguments)`, now or after the earlier launches.
 
-        The order is that of the current stream; `failure` is what to raise, here or
-        where the launch is waited for, if the kernel raises.
+        The current stream determines the order. If the kernel raises, raise `failure`,
+        here or from the call that waits for the launch.
         """
 
     @abstractmethod
@@ -84,22 +84,23 @@ class Device(ABC):
         """Wait until every earlier launch is done, in all streams."""
 
     def stream(self) -> Stream:
-        """A new order of launches; on a device with one queue, that queue."""
+        """Return a new stream; on a device with one queue, a view of that queue."""
         return Stream(self)
 
     def current_stream(self) -> Stream | None:
-        """That of the innermost `with stream:` around the caller; None outside."""
+        """Return the stream of the innermost `with stream:` block; None outside."""
         mine = [stream for stream in _ENTERED.get() if stream.device is self]
         return mine[-1] if mine else None
 
     def copy(self, buffer: Any) -> Any:
-        """Another buffer with the contents of `buffer`."""
+        """Return a new buffer with the contents of `buffer`."""
         return self.from_host(self.to_host(buffer).copy("K"))
 
     def failure(
         self, kernel: Callable[..., Any], arguments: tuple[Any, ...], cause: Exception
     ) -> MdtensorError:
-        """What `cause`, raised by a kernel, becomes for whom waits for the launch."""
+        """Return the error to raise for `cause`, which a kernel raised."""
+        # Our own errors already name the call and a fix.
         if isinstance(cause, MdtensorError):
             return cause
         name = getattr(kernel, "__name__", type(kernel).__name__)
@@ -116,15 +117,15 @@ class Device(ABC):
 
 
 class Stream:
-    """Launches that run in order; those of two streams know no order but by events.
+    """A queue of launches that run in order; events order the launches of two streams.
 
         with device.stream() as stream:  # launches of the device go there
             y = x + x
-        done = stream.record()           # what y needs
+        done = stream.record()           # done once y is computed
         other.wait(done)                 # later launches of `other` come after it
 
-    This one is for devices with one queue, in which all is in order. Devices with more
-    of them derive from it.
+    This class is for devices with one queue. Devices with several queues derive from
+    it.
 
     Example:
         >>> with cpu.stream() as stream:
@@ -139,19 +140,20 @@ class Stream:
         self.device = device
 
     def launch(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        """Run `kernel(*arguments)` behind the earlier launches of this stream."""
+        """Run `kernel(*arguments)` after the earlier launches of this stream."""
         self.device.launch(kernel, *arguments)
 
     def record(self) -> Event:
-        """The event that every launch so far is done."""
+        """Return an event that is done once every launch so far is done."""
         return Event(self)
 
     def wait(self, event: Event) -> None:
-        """Run later launches after `event`; the caller goes on at once if it can.
+        """Run later launches after `event`, without blocking the caller if possible.
 
         Raises:
-            OptionError: `event` is none.
+            OptionError: `event` is not an event.
         """
+        # Within a device with one queue, launches are in order already.
         if not isinstance(event, Event):
             raise OptionError(f"event is {shown(event)}", "Use stream.record()")
         if event.stream.device is not self.device:
@@ -176,7 +178,7 @@ class Event:
         self.stream = stream
 
     def wait(self) -> None:
-        """Wait until what was launched before it is done."""
+        """Wait until the launches before the event are done."""
         self.stream.synchronize()
 
 
@@ -205,7 +207,7 @@ class _Cpu(Device):
 
 
 def register_device(new: Device) -> Device:
-    """Make `new` known under its name.
+    """Register `new` under its name and return it.
 
     Raises:
         RegistrationError: the name is taken, or `new` is not a device.
@@ -219,18 +221,18 @@ def register_device(new: Device) -> Device:
 
 
 def devices() -> tuple[Device, ...]:
-    """All registered devices, those included that cannot be used here."""
+    """Return all registered devices, also the ones that cannot be used here."""
     return tuple(_REGISTRY.values())
 
 
 def device(name: str | Device) -> Device:
-    """The device called `name`; `cuda` is short for `cuda:0`.
+    """Return the device called `name`; `cuda` is short for `cuda:0`.
 
-    One that is not registered is looked for among the installed packages: an entry
-    point of that name in the group `mdtensor.devices` is the module that registers it.
+    If the device is not registered, an installed package may provide it: the entry
+    point `name` in the group `mdtensor.devices` is the module that registers it.
 
     Raises:
-        DeviceError: there is none, or its module cannot be imported.
+        DeviceError: there is no such device, or its module cannot be imported.
 
     Example:
         >>> device("cpu")
@@ -254,7 +256,7 @@ def _look_up(name: str) -> Device | None:
 
 
 def _load_plugin(name: str) -> bool:
-    """Import what the installed packages say registers the device `name`."""
+    """Import the modules of installed packages that register the device `name`."""
     from importlib.metadata import entry_points  # 20 ms that few programs need
 
     plugins = entry_points(group=PLUGINS, name=name.partition(":")[0])

@@ -1,6 +1,6 @@
-"""Element types. An outsider adds one by calling `DType`.
+"""Element types; add your own by calling `DType`.
 
-A dtype says what one element *is*; how tensors of it behave is written in methods.
+A dtype describes one element; methods define how tensors of it behave.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mdtensor.errors import OptionError, RegistrationError, shown
 
 _REGISTRY: dict[str, DType] = {}
-#: Our kinds, and the letters of NumPy's kinds that hold them.
+#: Our kinds, and the letters of the NumPy kinds that store them.
 STORED: dict[str, str] = {
     "bool": "b",
     "signed integer": "i",
@@ -26,7 +26,7 @@ STORED: dict[str, str] = {
 }
 
 
-#: How the names begin that `mdtensor.quant` adds.
+#: Prefixes of the names that `mdtensor.quant` adds.
 _QUANTIZED = ("qint", "quint", "qfloat")
 
 
@@ -37,25 +37,25 @@ class DType:
         name: unique, as in the array API (`float32`) or of your own.
         kind: `bool`, `signed integer`, `unsigned integer`, `real floating`,
             `complex floating`, or a kind of your own such as `quantized`.
-        bits: width of one element.
-        storage: the NumPy dtype of the buffer that holds the elements; that of integers
-            may be wider than `bits`, that of floats has as many.
+        bits: the width of one element.
+        storage: the NumPy dtype of the buffer. For integers it may be wider than
+            `bits`; for floats it has exactly `bits`.
 
-    `minimum` and `maximum` are the bounds of its finite numbers, and `digits` says how
-    fine they are: every integer up to 2**digits is one of them. Of complex numbers, all
-    three are those of each part.
+    `minimum` and `maximum` are the bounds of the finite numbers, and `digits` is their
+    precision: the type represents every integer up to 2**digits. For complex numbers,
+    all three describe each part.
 
-    Floats of 16 bits or less are computed in float32 and rounded once, whoever adds
-    them: their `storage` must be a type that NumPy casts to float32 and back, such as
-    those of ml_dtypes. If it has the same name, NumPy's arrays of it are tensors of it.
+    Floats of 16 bits or less are computed in float32 and rounded once, also your own:
+    NumPy must cast their `storage` to float32 and back, as it does for ml_dtypes. If
+    the storage has the same name, NumPy arrays of it become tensors of this type.
 
-    There is one object of each, which equals itself only, as PyTorch's do: NumPy's own
-    types have no hash that a `DType` could share with all of their names. `dtype(x)`
-    finds the one meant: `dtype(np.int8) is int8`.
+    Each element type is one object that equals only itself, as in PyTorch: a NumPy
+    dtype does not have a hash that a `DType` could share with all its names. `dtype(x)`
+    returns the object: `dtype(np.int8) is int8`.
 
     Raises:
-        RegistrationError: another element type has this name, the kind is nearly one of
-            those above, or the storage is not of the kind, or not so wide.
+        RegistrationError: another element type has this name, the kind is a misspelled
+            standard kind, or the storage has another kind or is too narrow.
 
     Example:
         >>> from mdtensor.dtypes import int8
@@ -105,7 +105,7 @@ class DType:
 
 
 def _check_words(name: Any, kind: Any) -> None:
-    """Refuse a name that is taken or none, and a kind that is nearly one of ours."""
+    """Raise for a name that is taken or invalid, and for a misspelled kind."""
     if not isinstance(name, str) or not name.isidentifier():
         problem = f"{shown(name)} is not an element type name"
         raise RegistrationError(problem, "Use an identifier")
@@ -119,24 +119,24 @@ def _check_words(name: Any, kind: Any) -> None:
 
 
 def _similar_kinds(kind: str) -> list[str]:
-    """Our kinds that `kind` is nearly called like, in full or by a word: `flaoting`."""
+    """Return the standard kinds that are similar to `kind` or have a similar word."""
     words = {*STORED, *" ".join(STORED).split()}
     near = get_close_matches(kind, words, 1, 0.75)
     return [ours for ours in STORED if near and near[0] in (ours, *ours.split())]
 
 
 def _storage(given: Any, kind: str) -> np.dtype[Any]:
-    """The NumPy dtype that `given` means, if it holds numbers of this kind."""
+    """Return `given` as a NumPy dtype, or raise if it does not store this kind."""
     found: np.dtype[Any] | None
     try:
         found = np.dtype(given)
         _numbers(found, 8 * found.itemsize)
-    except Exception:  # besides NumPy's own, what a stranger's repr raises
+    except Exception:  # NumPy's errors, or whatever the repr of `given` raises
         found = None
-    if found is None or given is None:  # which NumPy takes for float64
+    if found is None or given is None:  # NumPy reads None as float64
         fix = "Use a NumPy dtype of numbers"
         raise RegistrationError(f"the storage is {shown(given)}", fix)
-    # Types of ml_dtypes say V, for void.
+    # Types of ml_dtypes have the kind V, for void.
     if found.kind not in (*STORED.get(kind, found.kind), "V"):
         problem = f"the storage of a {kind} is {found}"
         raise RegistrationError(problem, f"Use a NumPy dtype that holds a {kind}")
@@ -146,7 +146,7 @@ def _storage(given: Any, kind: str) -> np.dtype[Any]:
 def _bits(given: Any, storage: np.dtype[Any]) -> int:
     most = 8 * storage.itemsize
     least = 1
-    if storage.kind not in "biu":  # a part of a float is no narrower float
+    if storage.kind not in "biu":  # some bits of a float are not a narrower float
         info: Any = ml_dtypes.finfo(storage)  # type: ignore[no-untyped-call]
         least = most = info.bits * (2 if storage.kind == "c" else 1)
     if type(given) is not int or not least <= given <= most:
@@ -157,7 +157,7 @@ def _bits(given: Any, storage: np.dtype[Any]) -> int:
 
 
 def _numbers(storage: np.dtype[Any], bits: int) -> tuple[int | float, int | float, int]:
-    """The smallest and the largest finite number of an element, and its digits."""
+    """Return the smallest and largest finite number of an element, and its digits."""
     if storage.kind == "b":
         return 0, 1, 1
     if storage.kind in "iu":
@@ -169,7 +169,7 @@ def _numbers(storage: np.dtype[Any], bits: int) -> tuple[int | float, int | floa
 
 
 def dtype(name: object) -> DType:
-    """The element type `name`: a `DType`, its name, a NumPy dtype, or a tensor type.
+    """Return the element type of a `DType`, a name, a NumPy dtype, or a tensor type.
 
     Raises:
         OptionError: there is no such element type.
@@ -191,12 +191,13 @@ def dtype(name: object) -> DType:
 
 
 def _known(name: object) -> str:
-    """All names there are, behind the one that is nearly `name` with its digits."""
+    """Return all known names as text, after a name similar to `name`, if any."""
     listed = f"Known are {', '.join(_REGISTRY)}"
     if not isinstance(name, str):
         return listed
     if name.startswith(_QUANTIZED) and "quantized" not in kinds():
         return f"Import mdtensor.quant first. {listed}"
+    # A suggestion must have the same width: int9 is not a misspelled int8.
     alike = [ours for ours in _REGISTRY if _digits(ours) == _digits(name)]
     near = get_close_matches(name[:99].lower(), alike, 1, 0.75)
     return f"Use {near[0]}. {listed}" if near else listed
@@ -207,11 +208,11 @@ def _digits(name: str) -> str:
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of all element types there are."""
+    """Return the kinds of all element types."""
     return tuple(dict.fromkeys(known.kind for known in _REGISTRY.values()))
 
 
-@lru_cache  # NumPy puts the name together anew at each question
+@lru_cache  # NumPy builds the name again at each access
 def _name_of(known: np.dtype[Any]) -> str:
     return known.name
 
@@ -219,7 +220,7 @@ def _name_of(known: np.dtype[Any]) -> str:
 def _numpy_name(name: object) -> str:
     try:
         return _name_of(np.dtype(name))  # type: ignore[call-overload]
-    except Exception:  # besides NumPy's own, what a stranger's repr raises
+    except Exception:  # NumPy's errors, or whatever the repr of `name` raises
         return ""
 
 

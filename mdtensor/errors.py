@@ -1,7 +1,7 @@
-"""Every error a user can meet. Fields on the object, text made in `__str__`.
+"""All exceptions of mdtensor, and the texts that describe arguments in them.
 
-The grammar is `<operation>(<types with shapes>): <what is wrong>. <what would work>.`
-No message ever holds the contents of an array.
+The text, which `__str__` builds from the fields, has the form
+`<operation>(<types with shapes>): <problem>. <fix>.` It never contains array elements.
 """
 
 from __future__ import annotations
@@ -43,20 +43,18 @@ __all__ = [
     "WriteError",
 ]
 
-# How errors show an argument: its type and shape, and never what an array holds.
-#
-# Its name, and a value that the error asks for, as the one writes them who calls.
+# Texts for arguments: names and values in the caller's notation, types and shapes.
 
 
-class _Shown(reprlib.Repr):
-    """Short, whatever it is of: no contents of arrays, no end of digits or brackets."""
+class _ShortRepr(reprlib.Repr):
+    """A short repr of any value, without array elements or deep nesting."""
 
     def repr_instance(self, x: object, level: int) -> str:
         try:
             if getattr(x, "shape", ()) != ():
                 return type_and_shape(x)
             return re.sub(r" at 0x\w+", "", super().repr_instance(x, level))
-        except Exception:  # what a stranger's own repr raises
+        except Exception:  # the repr of any class may raise anything
             return type(x).__name__
 
     def repr_int(self, x: int, level: int) -> str:
@@ -65,12 +63,12 @@ class _Shown(reprlib.Repr):
         return repr(x)
 
 
-_SHOWN = _Shown()
+_SHOWN = _ShortRepr()
 _SHOWN.maxlevel, _SHOWN.maxstring, _SHOWN.maxother = 3, 60, 80
 
 
 def shown(value: object) -> str:
-    """An argument of any type as errors show it.
+    """Return a short text for an argument of any type.
 
     Example:
         >>> shown((1, "a")), shown([[[[]]]]), shown(10**5000)
@@ -87,7 +85,7 @@ _WRITER: ContextVar[Callable[..., str]] = ContextVar("writer", default=_in_pytho
 
 
 def written(name: str, *value: object) -> str:
-    """An argument, or what else a caller writes, with the value that is meant, if any.
+    """Return the name of an argument, and its value if given, in the caller's notation.
 
     Example:
         >>> written("axis"), written("axis", 0)
@@ -98,10 +96,10 @@ def written(name: str, *value: object) -> str:
 
 @contextmanager
 def writing(writer: Callable[..., str]) -> Iterator[None]:
-    """A context in which errors have arguments as `writer` writes them.
+    """Let `writer` format the arguments in errors inside a `with` block.
 
     Args:
-        writer: called as `written` is.
+        writer: a function with the parameters of `written`.
     """
     token = _WRITER.set(writer)
     try:
@@ -111,16 +109,16 @@ def writing(writer: Callable[..., str]) -> Iterator[None]:
 
 
 def describe(operation: str, *arguments: object) -> str:
-    """`operation(Float32Tensor[2,3], Int8Tensor[4])`: types and shapes, no values."""
+    """Return a call as text: `operation(Float32Tensor[2,3], Int8Tensor[4])`."""
     return f"{operation}({', '.join(map(type_and_shape, arguments))})"
 
 
 def type_and_shape(argument: object) -> str:
-    """`Float32Tensor[2,3]` for a tensor, the bare type name for anything else."""
+    """Return `Float32Tensor[2,3]` for a tensor, the type name for anything else."""
     name = type(argument).__name__
     try:
         shape = getattr(argument, "shape", None)
-    except Exception:  # an attribute of a stranger's that is computed
+    except Exception:  # `shape` may be a property that raises anything
         return name
     if not isinstance(shape, tuple):
         return name
@@ -128,7 +126,7 @@ def type_and_shape(argument: object) -> str:
 
 
 def grids(arguments: Iterable[object]) -> str:
-    """`; the grids are (...) and (...)` of quantized ones, for the end of a problem.
+    """Return `; the grids are (...) and (...)` for the quantized arguments, or ''.
 
     Example:
         >>> import mdtensor as md
@@ -149,8 +147,8 @@ class MdtensorError(Exception):
     """The root of all errors raised by mdtensor.
 
     Args:
-        problem: what is wrong, with the numbers; no final full stop.
-        fix: what would work instead; may be empty.
+        problem: the problem, with the numbers; without the final full stop.
+        fix: a way to solve it; may be empty.
         call: the operation and the types of its arguments, see `describe`.
     """
 
@@ -171,16 +169,16 @@ class MdtensorError(Exception):
 
     @property
     def operation(self) -> str:
-        """The name of the operation, `add` of `add(Int8Tensor[4], int)`."""
+        """Return the name of the operation: `add` for `add(Int8Tensor[4], int)`."""
         return self.call.partition("(")[0]
 
     @property
     def place(self) -> str:
-        """Where it went wrong: the call, and what else matters there."""
+        """Return the call, and the promotion rules if they matter."""
         return self.call
 
     def within(self, call: str) -> Self:
-        """The same error, of `call`."""
+        """Return the same error with another call."""
         return type(self)(self.problem, self.fix, call, *self.args[3:])
 
     def __str__(self) -> str:
@@ -190,7 +188,7 @@ class MdtensorError(Exception):
 
 
 class ShapeError(MdtensorError, ValueError):
-    """Shapes, axes or sizes do not fit each other."""
+    """Shapes, axes or sizes that do not fit each other."""
 
 
 class BoundsError(ShapeError, IndexError):
@@ -198,12 +196,12 @@ class BoundsError(ShapeError, IndexError):
 
 
 class PromotionError(MdtensorError, TypeError):
-    """Types have no common type under the promotion rules.
+    """Types without a common type under the promotion rules.
 
     Args:
         problem, fix, call: see `MdtensorError`.
         rules: the name of the rules, unless they are the default.
-        types: the element types that have none, in the order of the operands.
+        types: the element types, in the order of the operands.
     """
 
     def __init__(
@@ -232,37 +230,37 @@ class PromotionError(MdtensorError, TypeError):
 
 
 class CastError(MdtensorError, ValueError):
-    """A value or an element type cannot be represented in the type asked for."""
+    """A value or an element type that the requested type cannot represent."""
 
 
 class LossError(MdtensorError, ArithmeticError):
-    """A result is not the exact one, where `checked(raises=True)` wants that."""
+    """An inexact result inside `checked(raises=True)`."""
 
 
 class DeviceError(MdtensorError, ValueError):
-    """Operands on different devices, or a device that is not there."""
+    """Operands on different devices, or a device that does not exist."""
 
 
 class ExchangeError(MdtensorError, BufferError):
-    """A buffer that cannot be handed to, or taken from, another library as asked."""
+    """A buffer that cannot be exchanged with another library as requested."""
 
 
 class ProtocolError(MdtensorError, AttributeError):
-    """An object without the methods by which libraries hand over arrays."""
+    """An object without the methods by which libraries exchange arrays."""
 
 
 class DispatchError(MdtensorError, TypeError):
-    """No method fits the types of the arguments, or more than one fits best."""
+    """Arguments whose types or number do not select a method."""
 
 
 class CallError(DispatchError):
-    """A call that no one method answers; holds types, and none of the arguments.
+    """A call without one best method; holds the types, but not the arguments.
 
     Args:
         problem, fix, call: see `MdtensorError`.
-        types: the types of the arguments; `object` for each once pickled, if one of
-            them is local to a function and cannot be.
-        methods: signatures and places, those that fit or those that nearly do.
+        types: the types of the arguments. If one of them cannot be pickled, such as a
+            class in a function, the pickled error has `object` for each.
+        methods: signatures and places of the methods that fit, or that nearly do.
     """
 
     def __init__(
@@ -297,7 +295,7 @@ class CallError(DispatchError):
             )
         return type(self), self.args
 
-    # plum writes its errors with rich, wrapped to the terminal; ours are one text.
+    # plum formats its errors with rich, wrapped to the terminal; ours are plain text.
     __repr__ = BaseException.__repr__
 
     def __rich__(self) -> str:
@@ -308,9 +306,9 @@ class CallError(DispatchError):
 
 
 class AmbiguousDispatchError(CallError, plum.AmbiguousLookupError):  # type: ignore[misc]
-    """More than one method fits, and none is more specific than all others: MDT001.
+    """A call with several methods, none more specific than all others: MDT001.
 
-    `header` is the method that would answer the call.
+    `header` is the header of a method that would decide the call.
 
     Source: Julia, `showerror_ambiguous`.
     """
@@ -321,11 +319,11 @@ class AmbiguousDispatchError(CallError, plum.AmbiguousLookupError):  # type: ign
 
 
 class NoMethodError(CallError, plum.NotFoundLookupError):  # type: ignore[misc]
-    """No method fits the types of the arguments.
+    """Arguments whose types no method accepts.
 
-    `argument` is the first that rules out the nearest method, `methods` are the nearest
-    ones, and `casts` are calls after which a method was found: exact ones first, and
-    those that may lose something say so.
+    `argument` is the first one that rules out the nearest method, `methods` are the
+    nearest methods, and `casts` are casts after which a method exists: exact casts
+    first; the others are marked as lossy.
 
     Example:
         >>> import mdtensor as md
@@ -348,16 +346,16 @@ class NoMethodError(CallError, plum.NotFoundLookupError):  # type: ignore[misc]
 
 
 class RegistrationError(MdtensorError, TypeError):
-    """A type, an operation or a method that cannot be added as it stands."""
+    """A type, an operation or a method that cannot be registered."""
 
 
 class PointError(DispatchError):
-    """A dispatch table has no such point.
+    """A point that a dispatch table does not have.
 
     Args:
         problem, fix, call: see `MdtensorError`.
-        point: the tag that was asked for, with all its coordinates.
-        nearest: the points there are that differ in the fewest coordinates.
+        point: the requested tag, with all its coordinates.
+        nearest: the existing points that differ in the fewest coordinates.
     """
 
     def __init__(
@@ -382,7 +380,7 @@ class PointError(DispatchError):
 
 
 class CoverageError(RegistrationError):
-    """Points of a dispatch table for which there is no method, or no best one.
+    """Points of a dispatch table without a method, or without a best one.
 
     Args:
         problem, fix, call: see `MdtensorError`.
@@ -416,15 +414,15 @@ class OptionError(MdtensorError, ValueError):
 
 
 class WriteError(MdtensorError, ValueError):
-    """A tensor whose buffer must not be written."""
+    """A tensor whose buffer is read-only."""
 
 
 class CompileError(MdtensorError, TypeError):
-    """A Python function that cannot be compiled as it stands."""
+    """A Python function that cannot be compiled."""
 
 
 class LinAlgError(MdtensorError, ValueError):
-    """A matrix that has no such inverse or factor, or on which an iteration fails."""
+    """A matrix without the inverse or factor, or on which an iteration fails."""
 
 
 class GridError(MdtensorError, ValueError):
@@ -436,17 +434,17 @@ class ModelError(MdtensorError, ValueError):
 
 
 class StorageError(MdtensorError, ValueError):
-    """A file of tensors that cannot be read or written, or that damage has reached."""
+    """A file of tensors that is damaged, or that cannot be read or written."""
 
 
 class DataError(MdtensorError, ValueError):
-    """Elements for which an operation has no result, or data a model cannot take."""
+    """Elements for which a result is undefined, or data that a model cannot take."""
 
 
 def checked(
     operation: str, arguments: tuple[object, ...], rule: Callable[[], Result]
 ) -> Result:
-    """`rule()`; an error of ours that does not name its call gets this one.
+    """Return `rule()`; an `MdtensorError` without a call gets this call.
 
     Example:
         >>> from mdtensor.spec.shapes import broadcast_shapes

@@ -1,10 +1,10 @@
-"""What a package of your own builds operations with; see `docs/how-to/extending.md`.
+"""Building blocks for operations of your own package; see `docs/how-to/extending.md`.
 
-Types for annotations, deductions for `generic`, and two calls for methods:
+There are types for annotations, shape rules for `generic`, and functions for methods:
 
-    deduced(operation, *operands, **options)    # checks all, gives type and shape
+    deduced(operation, *operands, **options)    # checks, then returns type and shape
     compute(operation, kernel, *operands)       # the same, then runs your kernel
-    describe("f", x)                            # the place in the error of a call
+    describe("f", x)                            # the text of a call, for your errors
 """
 
 from collections.abc import Callable
@@ -54,29 +54,27 @@ __all__ = [
     "same",
 ]
 
-# Kernels that are not ours: from checked operands to a tensor.
-
 
 def compute(
     operation: Any, kernel: Callable[..., Any], /, *operands: Any, **options: Any
 ) -> Tensor:
-    """A tensor computed by a kernel of your own, element by element.
+    """Compute a tensor with your own kernel, element by element.
 
-    The operation's deduction is asked first, so nothing is computed of operands that
-    do not fit. The kernel sees NumPy arrays of the operands' promoted type, narrow
-    floats (16 bits or less) in float32; its result is rounded once to the type that
-    was deduced. Floating point does not warn.
+    The shape rule of the operation runs first, so operands that do not fit raise before
+    the kernel runs. The kernel receives NumPy arrays of the promoted type; narrow
+    floats (16 bits or less) are float32. Its result is rounded once to the element
+    type that the shape rule returns. Floating-point warnings are off.
 
     Args:
-        operation: what `generic` declared, with a deduction.
-        kernel: of as many arrays as there are operands, which broadcast; writes to
-            none of them.
+        operation: what `generic` declared, with a shape rule.
+        kernel: a function of one array per operand. The arrays broadcast, and the
+            kernel must not write to them.
         operands: tensors of the host, and Python numbers.
-        options: handed to the deduction and to the kernel.
+        options: passed to the shape rule and to the kernel.
 
     Raises:
         ShapeError, PromotionError, CastError, DeviceError: the operands do not fit.
-        RegistrationError: the kernel's result has not the shape that was deduced.
+        RegistrationError: the kernel's result does not have the inferred shape.
 
     Example:
         >>> import mdtensor as md

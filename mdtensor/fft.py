@@ -5,7 +5,8 @@
     spectrum = md.fft.rfft(signal)
     frequencies = md.fft.rfftfreq(signal.size, d=0.001)
 
-Real signals have `rfft`, complex ones `fft`: 32 bits stay 32, 64 stay 64.
+Use `rfft` for real signals and `fft` for complex ones. The result of float32 or
+complex64 has 32-bit parts, the result of float64 or complex128 has 64-bit parts.
 """
 
 from mdtensor.generics.fft import (

@@ -1,4 +1,4 @@
-"""Files that are replaced in one step: a reader sees the whole old or the whole new."""
+"""Atomic replacement of files: readers see the whole old file or the whole new one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a new file for writing that replaces `path` at the end; see `replacement`.
 
     Raises:
-        OSError: the place cannot be written.
+        OSError: the file cannot be written.
 
     Example:
         >>> with replacing("numbers") as file:
@@ -32,11 +32,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def replacement(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a new file that replaces `path` at the end.
 
-    After an error, or an interrupt, the new file is removed and `path` is as it was. A
+    After an error or an interrupt, the new file is removed and `path` is unchanged. A
     link stays a link, to the new file. A device or a pipe receives the bytes.
 
     Raises:
-        OSError: the place cannot be written.
+        OSError: the file cannot be written.
     """
     target = Path(path).resolve()
     if target.is_dir():
@@ -44,6 +44,7 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[Path]:
     # A device must be written to: a rename would put a file in its place.
     is_special = target.exists() and not target.is_file()
     folder = None if is_special else target.parent
+    # A rename is atomic only within a file system, so the new file lies next to `path`.
     handle, name = tempfile.mkstemp(prefix=".mdtensor-", dir=folder)
     os.close(handle)
     new = Path(name)
@@ -63,6 +64,7 @@ def _mode(target: Path) -> int:
     """Return the mode of the file to replace, or the mode of a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
+    # The umask can only be read by setting it.
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask

@@ -1,4 +1,4 @@
-"""HTML whose texts are escaped by construction: only what `tag` made is taken as is.
+"""HTML builder that escapes every text; only the results of `tag` are not escaped.
 
 str(tag("td", "a < b", class_="wide"))    # <td class="wide">a &lt; b</td>
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-#: Elements that have no end.
+#: Elements without an end tag.
 _VOID = {"br", "link", "meta"}
 _CELL = "text-align: left; vertical-align: top"
-#: Rows of a table in a notebook; of the others only the number is told.
+#: The number of rows that a table in a notebook shows; the rest is counted.
 SHOWN_ROWS = 50
 
 
@@ -21,12 +21,12 @@ class Markup(str):
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
-    """An element.
+    """Return an element.
 
     Args:
-        name: of the element.
+        name: the name of the element.
         inside: elements, and texts, which are escaped.
-        attributes: `class_` is class; those that are None are left out.
+        attributes: write `class_` for class; attributes that are None are omitted.
 
     Example:
         >>> tag("a", "<script>", href="#x")
@@ -42,7 +42,7 @@ def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
 
 
 def join(*parts: object) -> Markup:
-    """Elements and texts, one after the other.
+    """Return elements and texts in a row, without an element around them.
 
     Example:
         >>> join(tag("b", "x"), " < y")
@@ -52,13 +52,13 @@ def join(*parts: object) -> Markup:
 
 
 def _escape(value: object) -> str:
-    from html import escape  # brings all names of entities
+    from html import escape  # slow to import: it loads the table of all entities
 
     return escape(str(value))
 
 
 def small_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
-    """A table for a notebook; a long one is cut, and says by how much."""
+    """Return a table for a notebook; a last row counts the rows that were cut."""
     found = list(rows)
     lines = [tag("tr", *(tag("th", head, style=_CELL) for head in heads))]
     lines += [

@@ -5,8 +5,9 @@
     Q, R = md.linalg.qr(x)
     y = md.linalg.solve(x, b)
 
-A matrix is the last two axes; the axes before them are a stack. What inverts or factors
-takes float32, float64 and complex; products, norms and diagonals take more.
+The last two axes are the matrix; the axes before them are a stack of matrices. Inverses
+and factorizations take float32, float64 and complex types; products, norms and
+diagonals take more types.
 """
 
 from mdtensor.errors import LinAlgError as LinAlgError

@@ -1,4 +1,4 @@
-"""Numbers of 106 bits for scalar functions: a formula is rounded once, at its end.
+"""106-bit numbers for scalar functions: a formula is rounded only once, at its end.
 
     from mdtensor.wide import Wide, exp, log1p
 
@@ -6,10 +6,10 @@
     def softplus(x, beta=1.0):
         return float(log1p(exp(Wide(beta) * x)) / beta)
 
-float64 has 53 bits; each step of a formula costs some of them, and exp makes up to 700
-units of one. Here a step is off by less than 2**-67, the result by 0.5001 units in the
-last place, and what is too large or small for float64 may stand in between. A step
-costs 10 to 40 ns.
+float64 has 53 bits. Each operation of a formula loses some of them, and exp magnifies
+an error up to 700 times. Here the error of an operation is below 2**-67, and the error
+of the result is at most 0.5001 units in the last place. Intermediate values may be too
+large or too small for float64. An operation takes 10 to 40 ns.
 """
 
 from mdtensor.kernels.cpu.user.wide import (
