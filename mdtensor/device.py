@@ -153,9 +153,9 @@ class Stream:
         Raises:
             OptionError: `event` is not an event.
         """
-        # Within a device with one queue, launches are in order already.
         if not isinstance(event, Event):
             raise OptionError(f"event is {shown(event)}", "Use stream.record()")
+        # On one device with one queue, launches are in order already.
         if event.stream.device is not self.device:
             event.wait()
 

@@ -1,4 +1,4 @@
-"""Type and shape of a result, without the elements and without computing."""
+"""Inference: type and shape of a result from specs, without computing elements."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from mdtensor.spec.spec import TensorSpec, TileSpec, is_tensor
 # Inference uses the rule that methods check with, so it cannot promise what a call
 # would reject (decision 0010).
 def infer(operation: Any, /, *arguments: Any, **options: Any) -> Any:
-    """What a call would give: the rules of the call, and no element touched.
+    """Return type and shape of the result of a call, without reading any element.
 
     Args:
-        operation: itself or its name, as `get_op` takes it.
-        arguments: a `TensorSpec` or `TileSpec` for each tensor, or the tensor; numbers
-            and what else the operation takes as they are. Sizes may be unknown, -1,
+        operation: an operation or its name, as `get_op` takes it.
+        arguments: a `TensorSpec` or `TileSpec` for each tensor, or the tensor itself.
+            Pass numbers and other arguments as in the call. Sizes may be unknown, -1,
             or named, `Dim("M")`.
-        options: as the operation takes them.
+        options: the options of the call.
 
     Returns:
-        A spec, or a tuple of specs, of just the type and shape that the call would
-        give under the promotion rules in force; sizes that only the run knows are -1
-        or a `Dim`. Of tiles come tiles. An operation without methods is deduced by
-        its declaration.
+        A spec, or a tuple of specs, with exactly the type and shape that the call would
+        return under the active promotion rules. Sizes that are known only at run time
+        are -1 or a `Dim`. Tiles give tiles. If an operation does not have methods, the
+        shape rule of its declaration decides.
 
     Raises:
-        MdtensorError: what the call would raise, as far as types, shapes and options
-            tell.
-        DispatchError: too few or too many arguments, an option that is not declared,
-            tiles among tensors.
+        MdtensorError: the error of the call, as far as it depends on types, shapes and
+            options.
+        DispatchError: there are too few or too many arguments, an undeclared option, or
+            both tiles and tensors.
 
     Example:
         >>> import mdtensor as md
@@ -96,11 +96,11 @@ def _infer(
 
 
 def _rule_of_declaration(selected: Selection) -> Callable[..., Any]:
-    """The declared shape rule, which may not know the types of the method.
+    """Return the declared shape rule, with an error for types that it cannot know.
 
     Raises:
-        DispatchError: it fails, and there is an argument that is no tensor and nothing
-            of Python's: whoever brings its type knows what comes out.
+        DispatchError: the rule fails, and an argument has a type of another package.
+            Only a rule of that package's method can infer the result.
     """
 
     def rule(*specs: Any, **options: Any) -> Any:
@@ -121,7 +121,7 @@ def _rule_of_declaration(selected: Selection) -> Callable[..., Any]:
 
 
 def _specs(argument: Any, several: bool) -> Any:
-    """Tensors as specs, also inside of a list; all else as it is."""
+    """Return specs for tensors, also inside a list; other values unchanged."""
     if several and isinstance(argument, Iterable) and not is_tensor(argument):
         return tuple(_specs(part, False) for part in argument)
     if is_tensor(argument) and not isinstance(argument, TensorSpec):
@@ -139,7 +139,7 @@ def _flat(arguments: Iterable[Any]) -> Iterator[Any]:
 
 
 def _call_text(declared: Operation, specs: tuple[Any, ...]) -> str:
-    """The call as its own errors show it."""
+    """Return the text of the call for errors."""
     shown = specs[: len(declared.dispatched)]
     if declared.sequence and specs and isinstance(specs[0], tuple):
         shown = specs[0]
@@ -153,7 +153,7 @@ def _argument_text(argument: Any) -> str:
 
 
 def _check_grids(tensors: Iterable[Any]) -> None:
-    """Refuse specs of codes that say not what the codes stand for."""
+    """Raise for specs of quantized types that lack their grid."""
     for x in tensors:
         dtype = getattr(x.type, "dtype", None) if isinstance(x, TensorSpec) else None
         if dtype is not None and dtype.kind == "quantized" and x.qparams is None:
@@ -165,7 +165,7 @@ def _check_grids(tensors: Iterable[Any]) -> None:
 
 
 def _check_devices(tensors: Iterable[Any]) -> None:
-    """Refuse operands of two devices."""
+    """Raise if the operands are on different devices."""
     homes = dict.fromkeys(x.device.name for x in tensors if is_tensor(x))
     if len(homes) > 1:
         first, second = [*homes][:2]
@@ -174,17 +174,18 @@ def _check_devices(tensors: Iterable[Any]) -> None:
 
 
 def _tile_rank(operation: Any, tensors: Iterable[Any]) -> int | None:
-    """The most dimensions that the tiles can have; None of tensors.
+    """Return the largest `max_rank` of the tiles; None for tensors.
 
     Raises:
-        DispatchError: both, or others than the prefix of the operation's name says.
+        DispatchError: there are tiles and tensors, or the prefix of the operation's
+            name names the other one.
     """
     specs = [x for x in tensors if isinstance(x, TensorSpec)]
     ranks = [spec.max_rank for spec in specs if isinstance(spec, TileSpec)]
     if ranks and len(ranks) < len(specs):
         fix = "Give TileSpec or TensorSpec for all"
         raise DispatchError("tiles and tensors do not mix", fix)
-    # Before the dot: an operation may be called tile itself.
+    # Only before the dot: `tile` is also the name of an operation.
     prefix = operation.rpartition(".")[0] if isinstance(operation, str) else ""
     if specs and prefix == ("tensor" if ranks else "tile"):
         given = "TileSpec" if ranks else "TensorSpec"
@@ -194,7 +195,7 @@ def _tile_rank(operation: Any, tensors: Iterable[Any]) -> int | None:
 
 
 def _tiles(found: Any, rank: int) -> Any:
-    """The same specs as tiles."""
+    """Return the same specs as tiles."""
     if isinstance(found, TensorSpec):
         return TileSpec(found.type, found.shape, found.qparams, rank)
     parts = (_tiles(part, rank) for part in found)

@@ -1,6 +1,10 @@
-"""How tensors leave: as Python numbers, NumPy arrays, DLPack capsules, copies.
+"""Export of tensors as Python numbers, NumPy arrays, DLPack capsules and copies.
 
-Nothing changes its type on the way, or its device unless it is asked to.
+An export never changes the element type, and changes the device only on request.
+NumPy reads and writes the DLPack structure. It does not know bfloat16, so bfloat16 goes
+through NumPy as uint16, and the type code in the structure is changed.
+
+Source: `dlpack.h` of DLPack 1.1 (layout of `DLTensor` and of the structures around it).
 """
 
 from __future__ import annotations
@@ -32,10 +36,10 @@ from mdtensor.type_info import isdtype
 
 # DLPack: sharing buffers with other libraries, without a copy.
 
-#: Type and number of the host as a device of DLPack.
+#: Device type and number of the host in DLPack.
 HOST = (1, 0)
 UINT, BFLOAT = 1, 4
-#: Where the type code is in the structure of each name.
+#: The offset of the type code in each structure, by the name of the capsule.
 _CODE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
 
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -48,11 +52,11 @@ _is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
 def export(
     array: npt.NDArray[Any], stream: Any, max_version: Any, dl_device: Any, copy: Any
 ) -> Any:
-    """The capsule of a host array; see `Tensor.__dlpack__`.
+    """Return the capsule of a host array; see `Tensor.__dlpack__`.
 
     Raises:
-        ExchangeError: not as asked for.
-        OptionError: no such version.
+        ExchangeError: the array cannot be exported as requested.
+        OptionError: an option is invalid.
     """
     version = _version(max_version)
     if stream is not None:
@@ -85,7 +89,7 @@ def export(
 
 
 def _refusal(array: npt.NDArray[Any]) -> tuple[str, str]:
-    """Why NumPy does not export an array, and what would work."""
+    """Return the problem and the fix for an array that NumPy cannot export."""
     problem = f"DLPack has no place for {array.dtype}"
     if array.dtype.isbuiltin == 2 and array.dtype != bfloat16.storage:
         return problem, "Use astype(x, float32)"
@@ -101,16 +105,16 @@ def _version(max_version: Any) -> tuple[int, int]:
 
 
 def _is_pair(value: Any) -> bool:
-    """Whether it is a tuple of two integers, as DLPack writes versions and devices."""
+    """Return whether `value` is a tuple of two integers, a DLPack version or device."""
     is_pair = isinstance(value, tuple) and len(value) == 2
     return is_pair and all(isinstance(n, int) for n in value)
 
 
 def import_array(source: Any) -> npt.NDArray[Any]:
-    """The array of an object with `__dlpack__`, in shared memory of the host.
+    """Return an array that shares the host memory of an object with `__dlpack__`.
 
     Raises:
-        BufferError, RuntimeError, TypeError: NumPy's, if it cannot share it.
+        BufferError, RuntimeError, TypeError: NumPy cannot share the memory.
     """
     producer = _Producer(source)
     found = np.from_dlpack(producer)
@@ -118,7 +122,7 @@ def import_array(source: Any) -> npt.NDArray[Any]:
 
 
 class _Producer:
-    """What exports `source`, but bfloat16 as uint16."""
+    """A proxy that exports `source`, with bfloat16 as uint16."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -137,13 +141,13 @@ class _Producer:
 
 
 def _type_code(capsule: Any) -> ctypes.c_uint8:
-    """The type code in the structure, which may be changed."""
+    """Return the type code in the structure; writing to it changes the structure."""
     name = next(name for name in _CODE_AT if _is_valid(capsule, name))
     return ctypes.c_uint8.from_address(_pointer(capsule, name) + _CODE_AT[name])
 
 
 class Interchange:
-    """What Python, NumPy and DLPack ask of a tensor."""
+    """The methods of tensors that Python, NumPy and DLPack call."""
 
     __slots__ = ()
 
@@ -152,11 +156,11 @@ class Interchange:
     buffer: Any
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
+        """Return the elements as nested lists of Python numbers."""
         return self.device.to_host(self.buffer).tolist()
 
     def item(self) -> Any:
-        """The only element as a Python number."""
+        """Return the only element as a Python number."""
         return self._scalar("item")
 
     def _scalar(self, kind: str) -> Any:
@@ -172,7 +176,7 @@ class Interchange:
     def _real_scalar(self, kind: str) -> Any:
         if self.dtype.is_complex:
             raise DispatchError(
-                f"a complex number is no {kind}",
+                f"a complex number is not a {kind}",
                 "Use real(x) or complex(x)",
                 describe(kind, self),
             )
@@ -198,7 +202,7 @@ class Interchange:
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        # Lists and NumPy ask this first: one element in brackets is no number.
+        # Lists and NumPy try this first, and would accept one element with axes.
         if not self.dtype.is_integer or self.buffer.shape:
             problem = f"{type_and_shape(self)} is not an index"
             raise DispatchError(problem, "Use a 0-d tensor of integers, or int(x)")
@@ -207,7 +211,7 @@ class Interchange:
     def __array__(
         self, dtype: Any = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        """The elements as a NumPy array; shared unless a copy is asked for."""
+        """Return the elements as a NumPy array; shared unless `copy` is True."""
         call = describe("__array__", self)
         if self.device is not cpu:
             problem = f"NumPy reads the host, the elements are on {self.device}"
@@ -233,17 +237,17 @@ class Interchange:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule that shares the elements unless `copy` is True.
+        """Return a DLPack capsule that shares the elements unless `copy` is True.
 
-        A read-only buffer needs `max_version` from (1, 0) on. A tensor of another
-        device is copied to the host if `dl_device` says so.
+        A read-only buffer needs a `max_version` of (1, 0) or later. If `dl_device` is
+        the host, a tensor on another device is copied there.
         """
         is_here = self.device is cpu
 
         def capsule() -> Any:
             if not is_here and (copy is False or dl_device != HOST):
                 problem = f"the elements are on {self.device}, not on the host"
-                fix = f"Move them with to(cpu), or ask for dl_device={HOST}"
+                fix = f"Move them with to(cpu), or pass dl_device={HOST}"
                 raise ExchangeError(problem, fix)
             host = self.buffer if is_here else self.device.to_host(self.buffer)
             return export(host, stream, max_version, dl_device, copy)
@@ -251,14 +255,14 @@ class Interchange:
         return checked("__dlpack__", (self,), capsule)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Type and number of the device in DLPack."""
+        """Return device type and number in DLPack."""
         return self.device.dlpack
 
     def __reduce__(self) -> Any:
         return type(self), (self.device.to_host(self.buffer),)
 
     def __copy__(self) -> Self:
-        """A copy of the elements too, as of a NumPy array."""
+        """Return a tensor with a copy of the elements, as NumPy arrays do."""
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> Self:
@@ -268,7 +272,7 @@ class Interchange:
 
 
 def _numpy_dtype(dtype: Any, call: str) -> np.dtype[Any]:
-    """What NumPy means by it, or what an element type of ours is stored as."""
+    """Return `dtype` as a NumPy dtype; for our element types, their storage."""
     if isinstance(dtype, DType):
         return dtype.storage
     try:
@@ -279,12 +283,12 @@ def _numpy_dtype(dtype: Any, call: str) -> np.dtype[Any]:
         raise OptionError(problem, "Use dtype=None", call) from None
 
 
-# What this namespace offers, as portable programs ask for it.
+# The inspection API of the array API standard.
 
-#: Versions of the array API whose names mean here what they mean there.
+#: Supported versions of the array API.
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
-#: The element types that the array API names; bfloat16 and float16 are ours besides.
+#: The element types of the array API; bfloat16 and float16 are not among them.
 _STANDARD = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     *("uint64", "float32", "float64", "complex64", "complex128"),
@@ -292,7 +296,7 @@ _STANDARD = (
 
 
 def check_api_version(version: str | None) -> None:
-    """Refuse a version of the array API that is not spoken here.
+    """Check that a version of the array API is supported.
 
     Raises:
         OptionError: it is not.
@@ -308,10 +312,10 @@ def check_api_version(version: str | None) -> None:
 
 
 class NamespaceInfo:
-    """Answers about the namespace; see `__array_namespace_info__`."""
+    """Capabilities of the namespace; see `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What optional behaviour there is."""
+        """Return the supported optional behaviour."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
@@ -319,15 +323,15 @@ class NamespaceInfo:
         }
 
     def default_device(self) -> Device:
-        """Where tensors are made unless said otherwise."""
+        """Return the device of new tensors if you do not pass one."""
         return cpu
 
     def devices(self) -> list[Device]:
-        """The devices that can be used on this machine."""
+        """Return the devices that can be used on this machine."""
         return [found for found in devices() if not found.missing]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """The element types of Python numbers, and of indices."""
+        """Return the element types of Python numbers and of indices."""
         self._check(device)
         return {
             "real floating": DEFAULT_FLOAT,
@@ -337,7 +341,7 @@ class NamespaceInfo:
         }
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The element types of the array API by name, all or of a kind."""
+        """Return the element types of the array API by name, all or of one kind."""
         self._check(device)
         found = {name: dtypes.dtype(name) for name in _STANDARD}
         if kind is None:
@@ -350,7 +354,7 @@ class NamespaceInfo:
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """Capabilities, devices and element types of this namespace.
+    """Return capabilities, devices and element types of this namespace.
 
     Example:
         >>> __array_namespace_info__().default_dtypes()["real floating"]

@@ -1,12 +1,13 @@
 """Operators: `x + y` is `add(x, y)`, for tensors, Python numbers and NumPy arrays.
 
-`x += y` writes the result into the buffer of `x`, once all of it is computed, and
-never changes the type or the shape of `x`: then it raises.
+`x += y` writes the result into the buffer of `x` once all of it is computed. If the
+type or the shape of `x` would change, it raises.
 
 NumPy arrays and scalars become tensors of their own element type, on either side of an
-operator and in NumPy's ufuncs, so that no tensor ever decays into a bare array.
-Strangers get their turn as Python gives it; where they have no answer, the error is
-ours. Equality with them is identity.
+operator and in NumPy's ufuncs, so that a tensor never becomes an array by accident.
+For operands of other classes, Python's protocol decides: if the reflected method of
+the right operand is missing or returns NotImplemented, the error is ours. Equality with
+such operands is identity.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _RENAMED = {
     "arccosh": "acosh",
     "arctanh": "atanh",
 }
-#: What NumPy's reductions, such as numpy.sum, are called here.
+#: Ufuncs whose `reduce` has a counterpart here: `numpy.add.reduce` is `sum`.
 _REDUCED = {
     "add": "sum",
     "multiply": "prod",
@@ -60,12 +61,12 @@ _REDUCED = {
     "logical_and": "all",
     "logical_or": "any",
 }
-#: Where the counterparts of ufuncs are declared.
+#: The modules that declare the counterparts of ufuncs.
 _FAMILIES = (
     *(arithmetic, comparison, math, math),
     *(comparison, arithmetic, arithmetic, math),
 )
-#: What Python asks the right operand for, if the left one has no answer.
+#: The method of the right operand that Python calls if the left one cannot compute.
 _REFLECTED = {
     "add": "__radd__",
     "sub": "__rsub__",
@@ -244,7 +245,7 @@ class Operators:
     def __array_ufunc__(
         self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any
     ) -> Any:
-        """NumPy's `ufunc(...)` with a tensor among the operands runs our operation."""
+        """Run our operation for NumPy's `ufunc(...)` with a tensor as an operand."""
         name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
         is_product = ufunc is np.matmul
         operation = matmul if is_product else _counterpart(name)
@@ -271,7 +272,7 @@ def _counterpart(name: str) -> Any:
 
 
 def _is_ours(value: Any) -> bool:
-    """Return whether operations take it: a tensor, or a number or array for one."""
+    """Return whether operations accept `value`: a tensor, a number or an array."""
     if isinstance(value, Operators) or type(value) in _NUMBERS:
         return True
     return isinstance(value, NUMPY)
@@ -287,24 +288,24 @@ def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     name = _REFLECTED.get(operation.__name__)
     if name is None:
         return NotImplemented
-    answer = _ask(x2, name, x1) if _is_ours(x1) else NotImplemented
-    # If there is none, an error that says what would work.
-    return operation(x1, x2) if answer is NotImplemented else answer
+    result = _call_reflected(x2, name, x1) if _is_ours(x1) else NotImplemented
+    # Python's TypeError would name only the types; the operation's error names a fix.
+    return operation(x1, x2) if result is NotImplemented else result
 
 
-def _ask(stranger: Any, name: str, x: Any) -> Any | NotImplementedType:
-    """What a stranger on the right has for an answer, as Python would ask it."""
-    # Of the class of a class, getattr would find what is for classes.
-    has_one = any(name in vars(kind) for kind in type(stranger).__mro__)
-    return getattr(stranger, name)(x) if has_one else NotImplemented
+def _call_reflected(right: Any, name: str, x: Any) -> Any | NotImplementedType:
+    """Return the result of the right operand's reflected method, as Python does."""
+    # Python looks at the class only: getattr would find methods of a class operand.
+    has_one = any(name in vars(kind) for kind in type(right).__mro__)
+    return getattr(right, name)(x) if has_one else NotImplemented
 
 
 def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
-    """x1 with the result written into its buffer; what is no tensor is only returned.
+    """Write the result into the buffer of x1; return a non-tensor result as it is.
 
     Raises:
-        PromotionError, ShapeError, GridError: the result has another type or shape
-            than x1, or other scales.
+        PromotionError, ShapeError, GridError: the result has another type, shape or
+            grid than x1.
         WriteError: the buffer is read-only.
     """
     result: Any = _binary(operation, x1, x2)
@@ -327,18 +328,13 @@ def _in_place(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
 
 
 def _grid(x: Any) -> Any:
-    """What the elements of a tensor of codes lie on."""
+    """Return the grid of a quantized tensor; None for others."""
     return getattr(x, "qparams", None)
 
 
 # Operations as methods of their first tensor: `x.sum(axis=0)` is `sum(x, axis=0)`.
-#
-# Every operation that the package names becomes one, under that name; those of other
-# packages are functions only, so that what a tensor has does not depend on who was
-# imported. Methods also take what methods of NumPy and PyTorch both take with one
-# meaning: `x.sum(0)`, `x.reshape(3, 2)`, `x.squeeze()`.
 
-#: Attributes of Python's numbers and of NumPy's arrays, which call nothing.
+#: Data attributes of Python numbers and NumPy arrays, which must not become methods.
 _DATA = frozenset({"real", "imag"})
 #: numpy.sum(x) calls x.sum(axis=None, dtype=None, out=None), and so on.
 _CALLED_BY_NUMPY = frozenset(
@@ -348,16 +344,18 @@ _CALLED_BY_NUMPY = frozenset(
 BY_AXIS = frozenset(
     {"all", "any", "argmax", "argmin", "argsort", "mean", "prod", "std", "sum", "var"}
 )
-#: NumPy's x.max(0) are values, PyTorch's are values and indices.
+#: x.max(0) returns values in NumPy, and values with indices in PyTorch.
 _SPLIT = frozenset({"max", "min"})
 
 
 # Only our operations become attributes, so that a tensor's attributes do not depend on
 # other imports (decision 0015).
 def bind(kind: type, namespace: Mapping[str, Any]) -> None:
-    """Give `kind` the operations of `namespace` as methods, but where it has its own.
+    """Add the operations of `namespace` to `kind` as methods, except existing names.
 
-    Those of sequences are left out, and `real` and `imag`.
+    Operations on sequences are omitted, and so are `real` and `imag`. Methods also
+    accept the forms that NumPy and PyTorch share: `x.sum(0)`, `x.reshape(3, 2)`,
+    `x.squeeze()`.
 
     Example:
         >>> import mdtensor as md
@@ -371,12 +369,12 @@ def bind(kind: type, namespace: Mapping[str, Any]) -> None:
 
 
 def is_operation(value: Any) -> bool:
-    """Whether it is what `generic` declares."""
+    """Return whether `value` is an operation that `generic` declared."""
     return isinstance(value, FunctionType) and hasattr(value, "operation")
 
 
 def _with_manners(name: str, operation: Any) -> Any:
-    """Return `operation` as a method that takes what other libraries' methods take."""
+    """Return `operation` as a method that accepts the forms of other libraries."""
     if name == "reshape":
         return _sizes_one_by_one(operation)
     if name == "squeeze":
@@ -387,7 +385,7 @@ def _with_manners(name: str, operation: Any) -> Any:
 
 
 def _for_numpy(operation: Any) -> Callable[..., Any]:
-    """Return `operation` with NumPy's ddof, out=None and dtype=None, and an axis."""
+    """Return `operation` with ddof, out=None, dtype=None, and the axis by position."""
     name = operation.__name__
 
     @functools.wraps(operation)
@@ -408,6 +406,7 @@ def _for_numpy(operation: Any) -> Callable[..., Any]:
 
 
 def _ambiguous(name: str, x: Any) -> DispatchError:
+    """Return the error of `x.max(0)` and `x.min(0)`."""
     return DispatchError(
         f"x.{name}(0) gives values in NumPy, and values with indices in PyTorch",
         f"Use x.{name}(axis=0) for values, x.arg{name}(axis=0) for indices",

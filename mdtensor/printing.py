@@ -1,4 +1,4 @@
-"""How tensors show their elements: as NumPy does, by NumPy's own print options.
+"""Text of tensor elements, formatted by NumPy with its print options.
 
 >>> import mdtensor as md
 >>> md.asarray([[1, 2], [3, 4]])
@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Columns by which the parts of a tensor of several lines are indented.
+#: The indentation of the parts of a tensor on several lines, in columns.
 INDENT = 4
-#: Columns of the longest line that holds all parts of a tensor.
+#: The length of the longest line with all parts of a tensor.
 LINE = 88
-#: Elements past which only corners show. NumPy's 1000 fill several screens, so that
-#: number gives way; any other that you set with `numpy.set_printoptions` is kept.
+#: Tensors with more elements show only their corners. NumPy's default of 1000 fills
+#: several screens, so 100 replaces it; other values of `numpy.set_printoptions` count.
 MOST, NUMPYS = 100, 1000
 
 
@@ -28,8 +28,8 @@ def elements(values: npt.NDArray[Any], prefix: str = "", is_part: bool = False) 
     """Return the elements in brackets, aligned for a line that starts with `prefix`.
 
     Args:
-        values: elements; past `MOST` of them only their corners show.
-        prefix: what stands before the brackets.
+        values: elements; of more than `MOST`, only the corners show.
+        prefix: the text before the brackets.
         is_part: `values` are `corners` of an array that is summarized.
     """
     most = 0 if is_part else _threshold()
@@ -63,7 +63,7 @@ def of_parts(head: str, arrays: Sequence[tuple[str, Any]], rest: str, cut: bool)
     Args:
         head: type and shape.
         arrays: names, or nothing, and elements.
-        rest: what follows them.
+        rest: the text after the arrays.
         cut: the elements are `corners`.
     """
     flat = [f"{name}{elements(values, '', cut)}" for name, values in arrays]

@@ -1,8 +1,8 @@
-"""The methods that operations have on a device: ask, add, replace, remove.
+"""The methods of operations by device: list, add, replace and remove them.
 
-They are those of `@method`, seen by device. A method runs on the devices whose tensor
-types its signature names; one that is written for kinds of tensors, on the host; one
-that is marked `anywhere`, or takes no tensors, on every device.
+These are the methods that `@method` adds. A method runs on the devices whose tensor
+types its signature names. A method for kinds of tensors runs on the host. A method that
+is marked `anywhere`, or that does not take tensors, runs on every device.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from mdtensor.dispatch.operation import _OPERATIONS, Operation, method, operatio
 from mdtensor.errors import DispatchError, OptionError, RegistrationError, shown
 from mdtensor.tensor import _LEAVES, Tensor, leaves
 
-#: What registering fills, besides the methods of operations.
+#: The tables that registration fills, besides the methods of operations.
 _REGISTRIES: tuple[dict[Any, Any], ...] = (_REGISTRY, _LEAVES, _OPERATIONS)
 
 
 def get(operation: Any, device: Device | str) -> tuple[Method, ...]:
-    """The methods of `operation` on `device`; looking makes nothing.
+    """Return the methods of `operation` on `device`, without creating anything.
 
     Args:
-        operation: itself, or its name, as `get_op` finds it.
-        device: itself, or its name.
+        operation: an operation, or a name that `get_op` finds.
+        device: a device or its name.
 
     Raises:
-        DispatchError: there is none.
+        DispatchError: there is no such method.
 
     Example:
         >>> import mdtensor as md
@@ -59,7 +59,7 @@ def get(operation: Any, device: Device | str) -> tuple[Method, ...]:
 
 
 def devices_of(method: Method) -> tuple[Device, ...]:
-    """Where a method runs, by the rule above.
+    """Return the devices on which a method runs, by the rule of this module.
 
     Example:
         >>> import mdtensor as md
@@ -76,9 +76,9 @@ def devices_of(method: Method) -> tuple[Device, ...]:
 
 
 def entries() -> dict[tuple[str, str], tuple[Method, ...]]:
-    """All there is, by the name of the operation and that of the device.
+    """Return all methods by the names of operation and device.
 
-    Operations are called by their full names, as in `operations`.
+    Operations have their qualified names, as in `operations`.
 
     Example:
         >>> found = entries()
@@ -106,23 +106,24 @@ def add(
     types: tuple[Any, ...] | None = None,
     override: bool = False,
 ) -> tuple[Method, ...]:
-    """Have `operation` call `function` for the tensors of `device`.
+    """Let `operation` call `function` for the tensors of `device`.
 
     Args:
-        operation: itself, or its name.
-        device: itself, or its name.
-        function: any callable; takes the arguments by position, and the options by
+        operation: an operation or its name.
+        device: a device or its name.
+        function: any callable that takes the arguments by position and the options by
             keyword.
-        types: of the arguments; otherwise what the methods of other devices take, with
-            the tensor types of this one.
-        override: take the place of the methods there are; otherwise none may be there.
+        types: the types of the arguments. By default the types of the methods of other
+            devices, with the tensor types of this device.
+        override: replace the existing methods on the device. Without it, existing
+            methods raise.
 
     Returns:
-        The new methods, as `get` gives them from then on.
+        The new methods, as `get` returns them from now on.
 
     Raises:
-        RegistrationError: there is a method on that device already, no tensor type, or
-            `function` does not take what the operation declares.
+        RegistrationError: the device has a method already or does not have a tensor
+            type, or `function` does not take the declared parameters.
 
     Example:
         >>> import mdtensor as md
@@ -156,7 +157,7 @@ def add(
 def _replace(
     found: Operation, known: list[Method], function: Any, place: Device, types: Any
 ) -> None:
-    """Have `function` in place of the methods `known`, or for `types`, if given."""
+    """Replace the methods `known` by `function`, or add it for `types` if given."""
     if known and types is None:
         for old in known:
             run = as_function(function, found.name)
@@ -170,18 +171,18 @@ def _replace(
 
 
 def remove(operation: Any, device: Device | str, *, override: bool = False) -> None:
-    """Take away the methods of `operation` on `device`; calls then have none there.
+    """Remove the methods of `operation` on `device`.
 
-    Those that run on every device stay, and those of mdtensor itself do.
+    Methods that run on every device stay, and so do mdtensor's own methods.
 
     Args:
-        operation: itself, or its name.
-        device: itself, or its name.
-        override: take away those of mdtensor as well.
+        operation: an operation or its name.
+        device: a device or its name.
+        override: remove mdtensor's own methods as well.
 
     Raises:
-        DispatchError: there is none.
-        RegistrationError: there are none but those of mdtensor.
+        DispatchError: there is no method to remove.
+        RegistrationError: all methods are mdtensor's own.
 
     Example:
         >>> import mdtensor as md
@@ -203,7 +204,7 @@ def remove(operation: Any, device: Device | str, *, override: bool = False) -> N
         raise RegistrationError(
             f"{found.name} on {find_device(device)} is mdtensor's own: "
             f"{known[0].location}",
-            "Pass override=True to take it away, or to add() to replace it",
+            "Pass override=True to remove it, or to add() to replace it",
         )
     for one in theirs:
         found.remove_method(one)
@@ -215,10 +216,10 @@ def _is_ours(method: Method) -> bool:
 
 @contextmanager
 def restored() -> Iterator[None]:
-    """Undo at the end what a `with` block registers or removes, for tests.
+    """Undo the registrations and removals of a `with` block at its end, for tests.
 
-    Methods, operations, devices and tensor types are as they were before; element
-    types stay.
+    This covers methods, operations, devices and tensor types. Element types stay
+    registered.
 
     Example:
         >>> import mdtensor as md
@@ -256,10 +257,10 @@ def _varargs(method: Method) -> tuple[Any, ...]:
 
 
 def _signatures(operation: Operation, place: Device) -> list[tuple[Any, ...]]:
-    """What the methods take, with the tensor types of `place` instead of kinds.
+    """Return the signatures of the methods with the tensor types of `place`.
 
-    Each has a tensor of the device in it. Where there are numbers besides, or no
-    tensors before it, that takes one signature for each place the first can have.
+    Each signature has at least one tensor of the device. If an operand may also be a
+    number, there is one signature for each position of the first tensor.
     """
     here = tuple(kind for kind in leaves() if kind.device is place)
     if not here:
@@ -274,6 +275,7 @@ def _signatures(operation: Operation, place: Device) -> list[tuple[Any, ...]]:
         for at in range(count):
             before = [others for _, others in columns[:at]]
             after = [(*tensors, *others) for tensors, others in columns[at + 1 :]]
+            # Without the first tensor at a fixed place, two signatures would overlap.
             row = [*before, columns[at][0], *after]
             if all(row):
                 found[tuple(Union[column] for column in row)] = None
@@ -281,7 +283,7 @@ def _signatures(operation: Operation, place: Device) -> list[tuple[Any, ...]]:
 
 
 def _split(hint: Any, here: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Those of the types `here` that fit a hint, and what is no tensor in it."""
+    """Return the types of `here` that fit a hint, and its non-tensor members."""
     members = getattr(hint, "__args__", (hint,))
     fit = (kind for kind in here if any(issubclass(kind, m) for m in members))
     return tuple(fit), tuple(m for m in members if not issubclass(m, Tensor))

@@ -1,8 +1,13 @@
-"""Which element types every operation takes, on every device: asked, not listed.
+"""The support table: the element types that each operation takes on each device.
 
-A cell of the table is one call with tensors of one element type on one device. A method
-is selected for it and its result deduced, on tensors without elements: nothing is
-computed, and the device need not be there. What a stranger registers is asked too.
+A cell of the table is one call with tensors of one element type on one device. The cell
+is found by selecting a method and inferring the result from specs, so it is computed
+without elements and without the device. Only the declaration of an operation is used:
+parameter names tell which parameters are tensors and what the others may be; ranks and
+sizes are tried until the shape rule accepts them. So your own operations have cells.
+
+    form = find_form(md.conv2d.operation)     # ranks 4 and 4, every size 2
+    probe(md.conv2d.operation, md.Int8Tensor, form)   # the selection of such a call
 """
 
 from __future__ import annotations
@@ -34,16 +39,7 @@ from mdtensor.registry import devices_of
 from mdtensor.spec.spec import TensorSpec
 from mdtensor.tensor import Tensor, leaf, leaves
 
-# A call of an operation for each element type, on tensors without elements.
-#
-# Nothing is known of an operation but its declaration: of its parameters, names tell
-# which are tensors and what the others may be; ranks and sizes are tried until its
-# deduction takes them. So operations of strangers are probed as ours are.
-#
-#     form = find_form(md.conv2d.operation)     # ranks 4 and 4, every size 2
-#     probe(md.conv2d.operation, md.Int8Tensor, form)   # what such a call selects
-
-#: What is given where no tensor is, by the name of the parameter.
+#: Values of parameters that are not tensors, by the name of the parameter.
 VALUES: dict[str, Callable[[TensorSpec], Any]] = {
     "axes": lambda x: tuple(range(x.ndim)),
     "axis": lambda x: 0,
@@ -70,11 +66,11 @@ VALUES: dict[str, Callable[[TensorSpec], Any]] = {
     "upscale_factor": lambda x: 1,
     "value": lambda x: x.with_shape(x.shape[1:]),
 }
-#: Of these, the ones that are dispatched on; all others dispatched on are tensors.
+#: The dispatched parameters among `VALUES`; all other dispatched ones are tensors.
 NO_TENSORS = {"destination", "device", "dtype", "n", "repeats", "repetitions", "source"}
-#: Options that have defaults, and yet one of them must be given.
+#: Options with defaults, of which a call needs one nevertheless.
 ONE_OF = ("scale_factor",)
-#: Errors that no other shape and no other option would mend.
+#: Errors that other shapes or options would not avoid.
 OF_TYPES = (DispatchError, PromotionError, CastError)
 #: Element types of indices and of conditions.
 FIXED = (dtypes.int64, dtypes.bool_)
@@ -84,13 +80,13 @@ RANKS = (2, 4, 3, 1, 0)
 
 @dataclass(frozen=True)
 class Form:
-    """How an operation is called, whatever the element type.
+    """The form of a call, independent of the element type.
 
     Args:
-        ranks: of its tensors.
-        size: of every axis.
-        fixed: places whose element type is always the same, with that type.
-        given: options that are given although they have defaults.
+        ranks: the ranks of the tensors.
+        size: the size of every axis.
+        fixed: places with a fixed element type, with that type.
+        given: options to pass although they have defaults.
     """
 
     ranks: tuple[int, ...]
@@ -100,12 +96,13 @@ class Form:
 
 
 def probe(operation: Operation, kind: type[Tensor], form: Form) -> Selection:
-    """What a call in this form selects for tensors of the leaf `kind`.
+    """Return the selection of a call in this form, with tensors of the type `kind`.
 
-    Nothing is promoted meanwhile, so that no type is taken for the sake of another.
+    Promotion is off, so that a type does not count as supported because it promotes to
+    another.
 
     Raises:
-        MdtensorError: the call is refused, by its types or by deduction.
+        MdtensorError: no method fits the types, or the shape rule raises.
     """
     arguments, options = call_of(operation, kind, form)
     types = [x.type if isinstance(x, TensorSpec) else type(x) for x in arguments]
@@ -123,10 +120,10 @@ def probe(operation: Operation, kind: type[Tensor], form: Form) -> Selection:
 def call_of(
     operation: Operation, kind: type[Tensor], form: Form
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments and options of the call, tensors without their elements.
+    """Return arguments and options of the call, with specs as tensors.
 
     Raises:
-        OptionError: an option is needed that nothing is known of.
+        OptionError: `VALUES` does not have a required option.
     """
     fixed = dict(form.fixed)
     tensors = [
@@ -143,7 +140,7 @@ def call_of(
 
 
 def _required(operation: Operation) -> list[str]:
-    """The parameters dispatched on that have no default; two items of a sequence."""
+    """Return the required dispatched parameters; for a sequence, two items."""
     names = [
         name
         for name in operation.dispatched
@@ -159,17 +156,17 @@ def _options(
     required = [name for name, default in operation.options.items() if default is empty]
     unknown = [name for name in required if name not in VALUES]
     if unknown:
-        raise OptionError(f"nothing is known of the option {unknown[0]}")
+        raise OptionError(f"a value for the option {unknown[0]} is not known")
     return {name: VALUES[name](x) for name in (*required, *given)}
 
 
 # Ranks and options are tried, so that third-party operations need no list either
 # (decision 0016).
 def find_form(operation: Operation) -> Form | None:
-    """A form of call that is taken for some element type; None if none was found.
+    """Return a form of call that some element type accepts; None if there is none.
 
-    Where float32 alone is refused, but is taken beside one place of indices or truth
-    values, that place is fixed, as in `take` and `where`.
+    If float32 works only with integers or bools at one place, as in `take` and `where`,
+    the element type of that place is fixed.
     """
     count = sum(name not in NO_TENSORS for name in _required(operation))
     alike = Form(ranks=(0,) * count)
@@ -184,7 +181,7 @@ def find_form(operation: Operation) -> Form | None:
 def _ambiguous_form(
     operation: Operation, starts: Iterable[tuple[type[Tensor], Form]]
 ) -> Form | None:
-    """A form that several methods fit equally well, whatever the shapes are."""
+    """Return a form that several methods fit equally well; None if there is none."""
     for kind, form in starts:
         try:
             probe(operation, kind, form)
@@ -196,7 +193,7 @@ def _ambiguous_form(
 
 
 def _one_of_each_kind() -> list[type[Tensor]]:
-    """float32, then a leaf of the host for each other kind of element type."""
+    """Return Float32Tensor, and one host type for each other kind of element type."""
     on_host = [kind for kind in leaves() if kind.device is cpu]
     kinds = {kind.dtype.kind: kind for kind in on_host}
     floats = leaf(dtypes.float32)
@@ -205,7 +202,7 @@ def _one_of_each_kind() -> list[type[Tensor]]:
 
 
 def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | None:
-    """The first shapes and options that are taken."""
+    """Return the first form whose shapes and options are accepted."""
     options = [name for name in ONE_OF if name in operation.options]
     given = [(), *((name,) for name in options)]
     for size, ranks, extra in product(SIZES, _ranks(len(start.ranks)), given):
@@ -221,7 +218,7 @@ def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | Non
 
 
 def _ranks(count: int) -> Iterator[tuple[int, ...]]:
-    """Of `count` tensors: all alike, one beside vectors, and any two."""
+    """Yield ranks for `count` tensors: all equal, one with vectors, and any two."""
     yield from ((rank,) * count for rank in RANKS)
     yield from ((rank, *(1,) * (count - 1)) for rank in RANKS)
     if count == 2:
@@ -229,12 +226,12 @@ def _ranks(count: int) -> Iterator[tuple[int, ...]]:
 
 
 def _grids() -> list[Any]:
-    """The grids of the types that have one."""
+    """Return the grids of the quantized types."""
     specs = (kind.spec(()) for kind in leaves())
     return [spec.qparams for spec in specs if spec.qparams is not None]
 
 
-#: What a cell may be.
+#: The states of a cell; see `Support`.
 STATES = ("runs", "rounds", "missing", "refused", "ambiguous", "unknown")
 
 
@@ -246,12 +243,12 @@ class Support:
         name: qualified, as in `operations`.
         dtype: the element type.
         device: where the tensors are.
-        state: `runs`; `rounds`, it runs where `out=` names the grid of the result;
-            `missing`, it would run, but the device is not there or has no method yet;
-            `refused`, the operation has no meaning for the type, or none that is
-            exact; `ambiguous`, several methods fit equally well; `unknown`, nothing is
-            known of an option that it needs.
-        why: empty where it runs; else the error of the call, or what is missing.
+        state: `runs`; `rounds`, it runs with `out=`, the grid of the result;
+            `missing`, it would run, but the device is absent or lacks a method;
+            `refused`, the operation is undefined for the type, or not exact;
+            `ambiguous`, several methods fit equally well; `unknown`, the value of a
+            required option is not known.
+        why: empty if it runs; else the error of the call, or the missing part.
     """
 
     name: str
@@ -266,30 +263,30 @@ class Support:
 
     @property
     def family(self) -> str:
-        """`arithmetic` of `mdtensor.generics.arithmetic.add`."""
+        """Return the family: `arithmetic` for `mdtensor.generics.arithmetic.add`."""
         above = [part for part in self.name.split(".")[:-1] if part != "generics"]
         return above[-1] if above else ""
 
     @property
     def operation(self) -> str:
-        """`add` of `mdtensor.generics.arithmetic.add`."""
+        """Return the bare name: `add` for `mdtensor.generics.arithmetic.add`."""
         return self.name.rpartition(".")[2]
 
 
 def support(
     operation: str = "*", /, *, device: Device | str | None = None
 ) -> tuple[Support, ...]:
-    """The table of operations, element types and devices, a cell each.
+    """Return one cell for each operation, element type and device.
 
-    Quantized types take part once `mdtensor.quant` is imported, and so do types and
-    operations of strangers once their package is.
+    Quantized types are included once `mdtensor.quant` is imported, and so are the types
+    and operations of other packages.
 
     Args:
-        operation: pattern of names, such as `add`, `arithmetic.*` or `log*`.
-        device: one device, or the name of one; all by default.
+        operation: a pattern for names, such as `add`, `arithmetic.*` or `log*`.
+        device: a device or its name; all devices by default.
 
     Raises:
-        OptionError: no operation is called like that.
+        OptionError: no operation matches the pattern.
         DeviceError: there is no such device.
 
     Example:
@@ -314,7 +311,7 @@ def support(
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Whether the name, or what stands behind one of its dots, is as asked for."""
+    """Return whether the pattern matches the name, or a part of it after a dot."""
     parts = name.split(".")
     ends = (".".join(parts[at:]) for at in range(len(parts)))
     return any(fnmatchcase(end, pattern) for end in ends)
@@ -334,19 +331,19 @@ def _cells(name: str, call: Generic, places: tuple[Device, ...]) -> Iterator[Sup
 def ask(
     operation: Operation, kind: type[Tensor], form: Form | None
 ) -> tuple[str, str, Method | None]:
-    """What a call with tensors of the leaf `kind` comes to.
+    """Return the state of a cell, the reason, and the method.
 
     Args:
-        operation: which.
-        kind: the type of the tensors.
-        form: of the call, as `find_form` gives it.
+        operation: the operation.
+        kind: the concrete type of the tensors.
+        form: the form of the call, from `find_form`.
 
     Returns:
-        The state and why, as of `Support`; the method that runs, or would where the
-        device is missing.
+        State and reason as in `Support`, and the method that runs, or that would run
+        if the device were there.
     """
     if form is None:
-        return "unknown", "no call was found that some element type takes", None
+        return "unknown", "no form of call was found that works", None
     try:
         state, selection = _try_call(operation, kind, form)
     except AmbiguousDispatchError as error:
@@ -361,12 +358,13 @@ def ask(
 def _try_call(
     operation: Operation, kind: type[Tensor], form: Form
 ) -> tuple[str, Selection]:
-    """How it runs, and what; `out` is given only where the call wants it."""
+    """Return the state of a call that runs, and its selection."""
     try:
         return "runs", probe(operation, kind, form)
     except DispatchError:
         raise
     except MdtensorError:
+        # A quantized call that fails may need only the grid of its result.
         if "out" not in operation.options or kind.spec(()).qparams is None:
             raise
         rounded = replace(form, given=(*form.given, "out"))
@@ -374,7 +372,7 @@ def _try_call(
 
 
 def _missing(selection: Selection, device: Device) -> str:
-    """What keeps the method from running on `device`; empty if nothing does."""
+    """Return the reason why the method cannot run on `device`; empty if it can."""
     if device.missing:
         return f"{device}: {device.missing}"
     if device in devices_of(selection.method):

@@ -1,7 +1,7 @@
-"""The root of all tensors, and the registry of its leaves.
+"""The root class of all tensors, and the registry of concrete tensor types.
 
-A leaf is one element type on one device. It holds its buffer and nothing else; kinds
-and leaves of the host are in `leaves`.
+A concrete type has one element type and one device, and its tensors hold only their
+buffer. The kinds and the concrete types of the host are in `types`.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ _LEAVES: dict[tuple[DType, str], type[Tensor]] = {}
 
 
 class Tensor(Interchange, Operators):
-    """The root of all tensors. Not instantiable; see the leaves.
+    """The root of all tensors. You can create only tensors of concrete types.
 
-    Args of a leaf:
-        values: nested sequences or Python numbers, or an array of exactly the
-            leaf's element type (not copied).
+    Args of a concrete type:
+        values: nested sequences, Python numbers, or an array of exactly this element
+            type, which is not copied.
 
     Raises:
-        CastError: a value the element type does not hold, or an array of another
+        CastError: the element type cannot represent a value, or an array has another
             type.
-        ShapeError: ragged sequences.
+        ShapeError: sequences are ragged.
     """
 
-    __slots__ = {"buffer": "The elements: a NumPy array, or what the device has."}
+    __slots__ = {"buffer": "The elements: a NumPy array, or a buffer of the device."}
 
     dtype: ClassVar[DType]
     device: ClassVar[Device]
     buffer: Any
-    #: Those of mdtensor's kinds of elements that a kind of tensors can hold.
+    #: The kinds of element types that a kind of tensors can hold.
     _kinds: ClassVar[tuple[str, ...]] = tuple(dtypes.STORED)
 
     def __init_subclass__(
@@ -69,7 +69,7 @@ class Tensor(Interchange, Operators):
     ) -> None:
         if rest:
             problem = f"{cls.__name__} is given {', '.join(rest)}"
-            raise RegistrationError(problem, "A leaf takes dtype= and device=")
+            raise RegistrationError(problem, "A tensor type takes dtype= and device=")
         super().__init_subclass__()
         final = [kind.__name__ for kind in cls.__mro__[1:] if "dtype" in vars(kind)]
         if final:
@@ -100,7 +100,7 @@ class Tensor(Interchange, Operators):
         _LEAVES[dtype, device.name] = cls
 
     def __init__(self, values: Any) -> None:
-        """From Python numbers, or an array of just this element type (shared)."""
+        """Create a tensor of Python numbers, or of an array, which is shared."""
         leaf = self._leaf()
         self.buffer = leaf.device.from_host(host_array(values, leaf.dtype))
 
@@ -112,44 +112,44 @@ class Tensor(Interchange, Operators):
 
     @classmethod
     def wrap(cls, buffer: Any) -> Self:
-        """A tensor around `buffer`, which is trusted to fit and not copied."""
+        """Return a tensor around `buffer`, which is neither checked nor copied."""
         new = _new(cls)
         new.buffer = buffer
         return new
 
     @classmethod
     def of_numbers(cls) -> type[Self]:
-        """This leaf; an error of one whose tensors numbers alone do not make."""
+        """Return this type; types that need more than numbers, as a grid, raise."""
         return cls
 
     @classmethod
     def spec(cls, shape: Iterable[int]) -> TensorSpec:
-        """A tensor of this leaf without its elements, as deduction takes it."""
+        """Return the spec of a tensor of this type, for inference."""
         return TensorSpec(cls, shape)  # type: ignore[arg-type]
 
     @classmethod
     def with_dtype(cls, dtype: DType) -> type[Tensor]:
-        """The leaf of another element type on the same device."""
+        """Return the concrete type of another element type on the same device."""
         return leaf(dtype, cls.device)
 
     @classmethod
     def with_device(cls, device: Device) -> type[Tensor]:
-        """The leaf of the same element type on another device."""
+        """Return the concrete type of the same element type on another device."""
         try:
             return leaf(cls.dtype, device)
         except PromotionError as error:
             raise DeviceError(error.problem) from None
 
     def to_parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """What a file keeps: arrays by the ending of their names, and facts.
+        """Return the parts to store in a file: arrays by name suffix, and JSON facts.
 
-        A leaf with fields beside its buffer has its own; facts are what JSON can say.
+        A concrete type with fields besides its buffer must override this method.
         """
         kinds = type(self).__mro__[: type(self).__mro__.index(Tensor)]
         fields = [name for kind in kinds for name in vars(kind).get("__slots__", ())]
         if fields:
             raise StorageError(
-                f"{type(self).__name__} has {fields[0]} beside its buffer",
+                f"{type(self).__name__} has the field {fields[0]} besides its buffer",
                 "Declare to_parts and from_parts",
             )
         return {"": self.device.to_host(self.buffer)}, {}
@@ -158,7 +158,11 @@ class Tensor(Interchange, Operators):
     def from_parts(
         cls, parts: dict[str, npt.NDArray[Any]], facts: dict[str, Any]
     ) -> Self:
-        """The tensor whose `to_parts` these are; an error of ours if there is none."""
+        """Return the tensor with these `to_parts`.
+
+        Raises:
+            StorageError: the parts are not parts of a tensor of this type.
+        """
         found = parts.get("")
         if set(parts) != {""} or facts or found is None:
             raise StorageError(f"{cls.__name__} has one array, and no facts")
@@ -166,28 +170,28 @@ class Tensor(Interchange, Operators):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the dimensions."""
+        """Return the sizes of the dimensions."""
         shape: tuple[int, ...] = self.buffer.shape
         return shape
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.buffer.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return int(self.buffer.size)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """Return the number of bytes of the elements."""
         return int(self.buffer.size) * int(self.buffer.dtype.itemsize)
 
     @property
     def T(self) -> Self:
-        """The transpose of a matrix."""
+        """Return the transpose of a matrix."""
         if self.ndim != 2:
             raise ShapeError(
                 "the transpose is for 2 dimensions",
@@ -198,15 +202,15 @@ class Tensor(Interchange, Operators):
 
     @property
     def mT(self) -> Self:
-        """The transpose of each matrix in a stack."""
+        """Return the transpose of each matrix in a stack."""
         return linalg.matrix_transpose(self)  # type: ignore[no-any-return]
 
     def transpose(self, *axes: Any) -> Self:
         """Return the axes in the order of `axes`, or all reversed; a view.
 
         Raises:
-            ShapeError: `axes` are not all axes. Two of more than two axes, which
-                PyTorch swaps, are refused, as in NumPy.
+            ShapeError: `axes` does not name all axes. PyTorch swaps two axes of more;
+                here, as in NumPy, that raises.
         """
         order = axes[0] if len(axes) == 1 else axes
         if order is None or (isinstance(order, tuple) and not order):
@@ -220,14 +224,14 @@ class Tensor(Interchange, Operators):
         return manipulation.permute_dims(self, order)  # type: ignore[no-any-return]
 
     def to(self, device: Device | str) -> Any:
-        """The tensor on `device`; itself if it is there."""
+        """Return the tensor on `device`; the same tensor if it is there already."""
         return creation.to(self, device)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:
-        """As `to`, under the array API's name; the move takes its turn in `stream`.
+        """Return the tensor on `device`, as `to` does; the copy runs in `stream`.
 
         Raises:
-            OptionError: `stream` is none.
+            OptionError: `stream` is not a stream.
         """
         if stream is None:
             return creation.to(self, device)
@@ -262,11 +266,11 @@ class Tensor(Interchange, Operators):
             raise OptionError(f"{error}", "Use a format of numbers", call) from None
 
     def _numbers(self) -> npt.NDArray[Any]:
-        """The elements as they are shown."""
+        """Return the elements to print."""
         return self.device.to_host(self.buffer)
 
     def __len__(self) -> int:
-        """The size of the first dimension."""
+        """Return the size of the first dimension."""
         if not self.shape:
             raise DispatchError("a 0-d tensor has no length")
         return self.shape[0]
@@ -281,22 +285,23 @@ class Tensor(Interchange, Operators):
         return (self[i] for i in range(len(self)))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The module with the functions of the array API for this tensor."""
+        """Return the module with the functions of the array API for this tensor."""
         check_api_version(api_version)
         return sys.modules[__package__]
 
 
 def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
-    """The tensor type of an element type, or of one called so, on `device`.
+    """Return the concrete tensor type of an element type, or of its name, on `device`.
 
     Raises:
-        PromotionError: there is none.
+        PromotionError: there is no such tensor type.
         OptionError, DeviceError: there is no such element type, or device.
 
     Example:
         >>> leaf(dtypes.int8).__name__
         'Int8Tensor'
     """
+    # The common case, a DType and a device, is one look-up.
     try:
         return _LEAVES[dtype, device.name]  # type: ignore[union-attr]
     except (KeyError, AttributeError, TypeError):
@@ -310,7 +315,7 @@ def leaf(dtype: Any, device: Device | str = cpu) -> type[Tensor]:
 
 
 def element(dtype: Any, natural: Natural) -> DType | Natural:
-    """The element type meant where numbers become a tensor; `natural` for None.
+    """Return the element type for a tensor of numbers; `natural` if `dtype` is None.
 
     Raises:
         PromotionError, OptionError: as `leaf` does, and what `of_numbers` raises.
@@ -319,15 +324,15 @@ def element(dtype: Any, natural: Natural) -> DType | Natural:
 
 
 def leaves() -> tuple[type[Tensor], ...]:
-    """All tensor types, in the order of their declaration."""
+    """Return all concrete tensor types, in the order of their declaration."""
     return tuple(_LEAVES.values())
 
 
 def from_numpy(array: Any) -> Tensor:
-    """The tensor of a NumPy array or scalar; a buffer in native byte order is shared.
+    """Return the tensor of a NumPy array or scalar; native byte order is shared.
 
     Raises:
-        OptionError: there is no element type like the array's.
+        OptionError: there is no element type for the array's dtype.
 
     Example:
         >>> from_numpy(np.float32(1.0))
@@ -346,7 +351,7 @@ Operation.from_numpy = staticmethod(from_numpy)
 
 
 def _unknown(x: Tensor, name: str) -> Any:
-    """Python asks this for attributes that are not there."""
+    """Raise the error of a missing attribute; the `__getattr__` of tensors."""
     fix = "" if name.startswith("_") else _advice(name, len(_package()))
     raise AttributeError(f"{type(x).__name__} has no attribute {shown(name)}.{fix}")
 
@@ -357,9 +362,10 @@ def _package() -> dict[str, Any]:
 
 @lru_cache(256)
 def _advice(name: str, _: int) -> str:
-    """What to write for it; asked anew where the package has more names, or fewer.
+    """Return a hint for a missing attribute; the second argument keys the cache.
 
-    `hasattr` and `getattr` with a default come here too, and show none of it.
+    `hasattr` and `getattr` with a default call this as well and drop the text, so it is
+    cached. The number of names in the package changes when a hint may change.
     """
     calls = [n for n, value in _package().items() if is_operation(value)]
     return attribute(name, calls)

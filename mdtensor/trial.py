@@ -1,4 +1,4 @@
-"""Trials: a selected call, run once under observation, on copies or stand-ins."""
+"""Trial calls: a selected call runs once under observation, on copies or on ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def try_call(selection: Selection) -> Trial:
-    """Run a selected call once; its error is part of what is returned."""
+    """Run a selected call once; if it raises, the trial holds the error."""
     with without_traces():
         return _try(selection)
 
@@ -40,7 +40,7 @@ def _try(selection: Selection) -> Trial:
         try:
             options = selection.operation.fill(options)
             result = _function(selection, options)(*arguments, **options)
-        except Exception as error:  # whatever the call raises is the answer
+        except Exception as error:  # whatever the call raises is its result
             return Trial(error=error, kernels=tuple(seen.kernels))
     promotion = _promotion(selection, arguments, result, seen.casts)
     found = _specs(result), None, promotion, tuple(seen.casts), tuple(seen.kernels)
@@ -77,7 +77,7 @@ def _function(selection: Selection, options: dict[str, Any]) -> Any:
 
 
 def _call(selection: Selection) -> tuple[list[Any], dict[str, Any]]:
-    """Return arguments and options that nobody else holds."""
+    """Return arguments and options that the trial may change."""
     operation, types = selection.operation, selection.types
     given = selection.arguments
     asked: tuple[Any, ...] = types if given is None else given

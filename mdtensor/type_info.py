@@ -1,8 +1,8 @@
-"""Questions about element types, as the array API asks them.
+"""Limits and kinds of element types, with the functions of the array API.
 
-finfo(float32).eps           # how fine a floating type is
-iinfo(int8).max              # how far an integer type reaches
-isdtype(uint8, "integral")   # of what kind a type is
+finfo(float32).eps           # the precision of a floating type
+iinfo(int8).max              # the largest value of an integer type
+isdtype(uint8, "integral")   # the kind of a type
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mdtensor import dtypes
 from mdtensor.dtypes import DType
 from mdtensor.errors import OptionError, shown
 
-#: Names for several kinds at once; a `DType.kind` names itself.
+#: Names of groups of kinds.
 KINDS = {
     "integral": ("signed integer", "unsigned integer"),
     "numeric": ("integral", "real floating", "complex floating"),
@@ -25,7 +25,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class FloatInfo:
-    """What a floating type holds; see `finfo`."""
+    """Limits of a floating type; see `finfo`."""
 
     bits: int
     eps: float
@@ -37,7 +37,7 @@ class FloatInfo:
 
 @dataclass(frozen=True)
 class IntegerInfo:
-    """What an integer type holds; see `iinfo`."""
+    """Limits of an integer type; see `iinfo`."""
 
     bits: int
     max: int
@@ -46,17 +46,18 @@ class IntegerInfo:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Limits of a floating type; of a complex type, those of its parts.
+    """Return the limits of a floating type, or of the parts of a complex type.
 
     Args:
         type: an element type, a name for one, or a tensor.
 
     Returns:
-        `bits` of one number, `eps` from 1 to the next, `min` and `max` of the finite
-        ones, `smallest_normal`, all Python numbers; and `dtype`.
+        `bits` of one number, `eps` (the distance from 1 to the next number), `min` and
+        `max` of the finite numbers, `smallest_normal`, all as Python numbers; and
+        `dtype`.
 
     Raises:
-        OptionError: not a floating or complex type.
+        OptionError: `type` is not a floating or complex type.
 
     Example:
         >>> finfo("bfloat16").eps, finfo("complex128").dtype
@@ -82,7 +83,7 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """Limits of an integer type.
+    """Return the limits of an integer type.
 
     Args:
         type: an element type, a name for one, or a tensor.
@@ -91,7 +92,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
         `bits`, `min` and `max`, Python integers; and `dtype`.
 
     Raises:
-        OptionError: not an integer type.
+        OptionError: `type` is not an integer type.
 
     Example:
         >>> iinfo("int8").min, iinfo("uint64").max == 2**64 - 1
@@ -107,17 +108,17 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether an element type is of a kind.
+    """Return whether an element type is of a kind.
 
     Args:
         dtype: an element type, or a name for one.
-        kind: an element type, for identity; a name: `bool`, `signed integer`,
+        kind: an element type, which must be the same; a name: `bool`, `signed integer`,
             `unsigned integer`, `integral`, `real floating`, `complex floating`,
-            `numeric`, or a registered type's own kind such as `quantized`; or a tuple
-            of them, of which one must fit.
+            `numeric`, or the kind of a registered type such as `quantized`; or a tuple
+            of these, of which one must fit.
 
     Raises:
-        OptionError: no such kind.
+        OptionError: there is no such kind.
 
     Example:
         >>> isdtype("int8", "integral"), isdtype("bool", ("integral", "real floating"))

@@ -1,4 +1,4 @@
-"""Kinds of tensors, which are abstract, and the leaves of the host, which are final.
+"""The kinds of tensors, which are abstract, and the concrete types of the host.
 
     Tensor
     ├─ LogicalTensor              Bool
@@ -10,8 +10,8 @@
        │  └─ FloatingTensor     Float16 BFloat16 Float32 Float64
        └─ ComplexTensor         Complex64 Complex128
 
-Methods are written for kinds wherever the meaning is the same, so a new leaf takes
-part in all of them.
+Methods are written for kinds where all types of the kind behave alike, so a new
+concrete type has all these methods.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ __all__ = [
 # Methods name this kind, because `BoolTensor` would leave other devices without a
 # method (decision 0009).
 class LogicalTensor(Tensor):
-    """Elements are truth values."""
+    """Elements are bools."""
 
     __slots__ = ()
     _kinds: ClassVar[tuple[str, ...]] = ("bool",)
 
 
 class NumericTensor(Tensor):
-    """Elements are numbers with exact meaning of their own."""
+    """Elements are numbers, stored as they are and not as codes."""
 
     __slots__ = ()
     _kinds: ClassVar[tuple[str, ...]] = (
@@ -210,7 +210,7 @@ class Complex128Tensor(ComplexTensor, dtype=dtypes.complex128):
     __slots__ = ()
 
     def to_parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """Pairs of binary64 numbers: files of tensors lack a name for the type."""
+        """Return the numbers as float64 pairs: tensor files do not name complex128."""
         own = np.asarray(self.buffer, order="C")[..., None]
         return {"": own.view(np.float64)}, {}
 

@@ -12,7 +12,7 @@ from mdtensor.errors import OptionError, shown
 
 
 def number(value: Any, name: str, least: float | None = None) -> float:
-    """Return `value` as a float, or raise `OptionError`.
+    """Return `value` as a float, infinite if it is too large, or raise `OptionError`.
 
     Raises:
         OptionError: it is not a real number, or below `least`.

@@ -193,7 +193,7 @@ def test_dlpack_copies_to_the_host_if_asked_to(shelf: Shelf) -> None:
     assert there.__dlpack_device__() == (12, 0)
     assert text(ExchangeError, lambda: there.__dlpack__()) == (
         "__dlpack__(ShelfFloat32Tensor[1]): the elements are on shelf, not on the "
-        "host. Move them with to(cpu), or ask for dl_device=(1, 0)."
+        "host. Move them with to(cpu), or pass dl_device=(1, 0)."
     )
     with pytest.raises(ExchangeError):
         there.__dlpack__(dl_device=(1, 0), copy=False)

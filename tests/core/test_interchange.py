@@ -100,7 +100,7 @@ def test_what_is_not_one_number() -> None:
     )
     for read in (float, int):
         assert text(DispatchError, lambda read=read: read(md.asarray(1j))) == (
-            f"{read.__name__}(Complex64Tensor[]): a complex number is no "
+            f"{read.__name__}(Complex64Tensor[]): a complex number is not a "
             f"{read.__name__}. Use real(x) or complex(x)."
         )
     with pytest.raises(GridError):

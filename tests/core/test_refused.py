@@ -326,7 +326,7 @@ def test_methods_of_mdtensor_stay() -> None:
         "glu on cpu is mdtensor's own: mdtensor/ops/activation.py:"
     )
     assert refused(lambda: registry.remove("glu", "cpu")).endswith(
-        ". Pass override=True to take it away, or to add() to replace it."
+        ". Pass override=True to remove it, or to add() to replace it."
     )
 
     class Mine(md.Tensor): ...
@@ -546,7 +546,7 @@ def test_devices_of_types() -> None:
         "W has a device and no dtype. Give both; a kind has neither."
     )
     assert refused(leaf(dtype=float32, place=3)) == (
-        "W is given place. A leaf takes dtype= and device=."
+        "W is given place. A tensor type takes dtype= and device=."
     )
 
 

@@ -140,7 +140,8 @@ def test_a_leaf_with_fields_says_what_a_file_keeps_of_it() -> None:
         with pytest.raises(md.StorageError) as raised:
             save({"x": x})
         assert str(raised.value) == (
-            "PriceTensor has currency beside its buffer. Declare to_parts and "
+            "PriceTensor has the field currency besides its buffer. Declare "
+            "to_parts and "
             "from_parts."
         )
 

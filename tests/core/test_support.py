@@ -128,9 +128,7 @@ def test_an_option_that_nobody_knows() -> None:
     finally:
         del _OPERATIONS[f"{__name__}.seasoned"]
     assert {cell.state for cell in cells} == {"unknown"}
-    assert {cell.why for cell in cells} == {
-        "no call was found that some element type takes"
-    }
+    assert {cell.why for cell in cells} == {"no form of call was found that works"}
 
 
 @pytest.mark.parametrize(
