@@ -89,12 +89,14 @@ def _check_numbers(types: set[Any]) -> None:
 
 
 def _natural_dtype(types: set[Any], found: npt.NDArray[Any]) -> DType:
+    # A NumPy scalar in a list has a type of its own, which Python numbers follow.
     strong, weak = _split_types(frozenset(types))
     if strong:
         return _with_scalars(promote_types(*strong), weak)
     if weak and weak[-1] is int and found.size and found.min() >= 0:
         is_large = found.max() > DEFAULT_INTEGER.maximum
         return dtypes.uint64 if is_large else DEFAULT_INTEGER
+    # Python floats become float32 and not float64, as in PyTorch and JAX.
     alone = {bool: dtypes.bool_, int: DEFAULT_INTEGER, complex: DEFAULT_COMPLEX}
     return alone.get(weak[-1], DEFAULT_FLOAT) if weak else DEFAULT_FLOAT
 
@@ -148,6 +150,7 @@ def _natural_array(values: Any, types: set[Any]) -> npt.NDArray[Any]:
     they become floats.
     """
     found = np.array(values)
+    # The floats of ml_dtypes have at most 16 bits, so float32 represents them exactly.
     if _is_foreign_float(found.dtype):
         return found.astype(np.float32)
     if found.dtype.kind not in "fO" or found.size == 0 or types == {float}:

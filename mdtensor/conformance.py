@@ -99,6 +99,7 @@ class DeviceConformance:
         place = self._usable()
         one, two = self._buffer(1.0), self._buffer(2.0)
         twin = place.copy(two)
+        # The launch must change `two`, and neither its copy nor `one`.
         self._launch(two, one, two)
         for buffer, wanted in ((one, 1.0), (two, 3.0), (twin, 2.0)):
             _equal(place.to_host(buffer), _full(wanted), "one of several buffers")
@@ -206,6 +207,7 @@ class DeviceConformance:
         error = _error(lambda: (place.launch(fail, x), place.to_host(x)))
         if not isinstance(error, DeviceError) or place.name not in error.problem:
             raise AssertionError(f"a failed kernel raised {error!r}")
+        # The error may come again from `synchronize`; after that the device must work.
         _error(place.synchronize)
         _equal(place.to_host(self._counted()), _full(MANY), "counted after an error")
 
@@ -281,6 +283,7 @@ class DeviceConformance:
         """Yield each plain tensor type of the device, with a host tensor for it."""
         for kind in self._leaves():
             if kind.dtype.name == kind.dtype.storage.name:
+                # Only plain types: a quantized tensor needs a grid besides its array.
                 array = next(_layouts(kind.dtype.storage))
                 yield kind, tensor.leaf(kind.dtype).wrap(array)
 
@@ -288,6 +291,7 @@ class DeviceConformance:
 def _layouts(storage: np.dtype[Any]) -> Iterator[Array]:
     """Yield small arrays in every memory layout, also read-only and empty ones."""
     numbers = (np.arange(6) % 2).astype(storage).reshape(2, 3)
+    # A device that writes into its source is found by a read-only array.
     frozen = numbers.copy()
     frozen.flags.writeable = False
     yield from (numbers, numbers.T, numbers[::-1, ::2], frozen)

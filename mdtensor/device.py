@@ -89,11 +89,13 @@ class Device(ABC):
 
     def current_stream(self) -> Stream | None:
         """Return the stream of the innermost `with stream:` block; None outside."""
+        # Blocks of streams of other devices may be nested inside.
         mine = [stream for stream in _ENTERED.get() if stream.device is self]
         return mine[-1] if mine else None
 
     def copy(self, buffer: Any) -> Any:
         """Return a new buffer with the contents of `buffer`."""
+        # On the host, `to_host` shares memory; K keeps the memory order.
         return self.from_host(self.to_host(buffer).copy("K"))
 
     def failure(
@@ -106,6 +108,7 @@ class Device(ABC):
         name = getattr(kernel, "__name__", type(kernel).__name__)
         problem = f"the kernel failed on {self.name} with {type(cause).__name__}"
         failed = DeviceError(problem, "", describe(name, *arguments))
+        # Set here, because the error may be raised later and in another place.
         failed.__cause__ = cause
         return failed
 

@@ -161,6 +161,7 @@ def _numbers(storage: np.dtype[Any], bits: int) -> tuple[int | float, int | floa
     if storage.kind == "b":
         return 0, 1, 1
     if storage.kind in "iu":
+        # An integer type may have fewer bits than its storage.
         unused = max(8 * storage.itemsize - bits, 0)
         most = int(np.iinfo(storage).max) >> unused
         return int(np.iinfo(storage).min) >> unused, most, most.bit_length()

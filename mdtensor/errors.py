@@ -120,6 +120,7 @@ def type_and_shape(argument: object) -> str:
         shape = getattr(argument, "shape", None)
     except Exception:  # `shape` may be a property that raises anything
         return name
+    # A class of tensors has a property `shape`, which is not a tuple.
     if not isinstance(shape, tuple):
         return name
     return f"{name}[{','.join(map(str, shape))}]"
@@ -179,6 +180,7 @@ class MdtensorError(Exception):
 
     def within(self, call: str) -> Self:
         """Return the same error with another call."""
+        # All fields are in `args`, so subclasses with more fields need no code here.
         return type(self)(self.problem, self.fix, call, *self.args[3:])
 
     def __str__(self) -> str:
@@ -286,6 +288,7 @@ class CallError(DispatchError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
+            # An error crosses process borders, but a local class cannot be pickled.
             pickle.dumps(self.types)
         except (pickle.PicklingError, AttributeError, TypeError):
             return type(self), (

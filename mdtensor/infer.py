@@ -111,6 +111,7 @@ def _rule_of_declaration(selected: Selection) -> Callable[..., Any]:
             packages = {k: k.__module__.partition(".")[0] for k in kinds}
             known = ("builtins", __package__)
             strange = [k.__name__ for k in kinds if packages[k] not in known]
+            # Errors about shapes and options of known types are the call's own errors.
             if not strange:
                 raise
             problem = f"the declared shape rule does not take {strange[0]}"

@@ -68,6 +68,7 @@ def export(
             f"the elements are on device {HOST}, not {shown(dl_device)}",
             "Move them with to(device)",
         )
+    # Old consumers ignore the read-only flag and would write into the buffer.
     if not (array.flags.writeable or copy or version >= (1, 0)):
         raise ExchangeError(
             "only from DLPack 1.0 on can a buffer be marked as read-only",
@@ -218,6 +219,7 @@ class Interchange:
             raise DeviceError(problem, "Move them with to(cpu)", call)
         own = self.buffer.dtype
         wanted = own if dtype is None else _numpy_dtype(dtype, call)
+        # NumPy would lose digits silently.
         if not np.can_cast(own, wanted, "safe"):
             problem = f"NumPy requested {wanted}, the elements are {self.dtype}"
             raise CastError(problem, f"Use astype(x, {wanted}) first", call)
@@ -266,6 +268,7 @@ class Interchange:
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> Self:
+        # Without `__init__`, which would convert and check the elements again.
         new = object.__new__(type(self))
         new.buffer = self.device.copy(self.buffer)
         return new

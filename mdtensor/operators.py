@@ -249,6 +249,7 @@ class Operators:
         name = _RENAMED.get(ufunc.__name__, ufunc.__name__)
         is_product = ufunc is np.matmul
         operation = matmul if is_product else _counterpart(name)
+        # Options such as `where=` and `casting=` do not have a counterpart here.
         if how == "__call__" and not options and hasattr(operation, "select"):
             return operation(*operands)
         method = "" if how == "__call__" else f".{how}"
@@ -281,6 +282,7 @@ def _is_ours(value: Any) -> bool:
 def _binary(operation: Any, x1: Any, x2: Any) -> Any | NotImplementedType:
     if _is_ours(x1) and _is_ours(x2):
         return operation(x1, x2)
+    # A class of another package may have methods for our operations.
     types = type(x1), type(x2)
     is_list = list in types or tuple in types
     if is_list or any(m.accepts(types) for m in operation.operation.methods):
@@ -395,6 +397,7 @@ def _for_numpy(operation: Any) -> Callable[..., Any]:
                 raise _ambiguous(name, x)
             if name in BY_AXIS:
                 options["axis"], arguments = arguments[0], ()
+        # numpy.sum passes these as None; any other value is an error of the operation.
         for word in ("out", "dtype"):
             if options.get(word, 0) is None:
                 del options[word]

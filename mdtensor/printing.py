@@ -32,6 +32,7 @@ def elements(values: npt.NDArray[Any], prefix: str = "", is_part: bool = False) 
         prefix: the text before the brackets.
         is_part: `values` are `corners` of an array that is summarized.
     """
+    # Corners are summarized already: a threshold of 0 makes NumPy write the dots.
     most = 0 if is_part else _threshold()
     return np.array2string(values, separator=", ", prefix=prefix, threshold=most)
 

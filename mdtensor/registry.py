@@ -139,12 +139,14 @@ def add(
     call, place = _function(operation), find_device(device)
     found: Operation = call.operation
     check_callable(found, function)
+    # Replacing a method for every device would change the other devices.
     known = [m for m in _on(found, place) if not m.anywhere]
     if known and not override:
         raise RegistrationError(
             f"{found.name} on {place} is registered already by {known[0].location}",
             "Pass override=True to replace it",
         )
+    # If one of several methods cannot be added, none of them is.
     before = found.methods
     try:
         _replace(found, known, function, place, types)

@@ -197,6 +197,7 @@ def _one_of_each_kind() -> list[type[Tensor]]:
     on_host = [kind for kind in leaves() if kind.device is cpu]
     kinds = {kind.dtype.kind: kind for kind in on_host}
     floats = leaf(dtypes.float32)
+    # float32 comes first, because most operations take it.
     del kinds[floats.dtype.kind]
     return [floats, *kinds.values()]
 
@@ -209,6 +210,7 @@ def _search(operation: Operation, kind: type[Tensor], start: Form) -> Form | Non
         form = replace(start, size=size, ranks=ranks, given=extra)
         try:
             probe(operation, kind, form)
+        # Other shapes cannot help if the type itself is rejected.
         except OF_TYPES:
             return None
         except MdtensorError:

@@ -71,6 +71,7 @@ class Tensor(Interchange, Operators):
             problem = f"{cls.__name__} is given {', '.join(rest)}"
             raise RegistrationError(problem, "A tensor type takes dtype= and device=")
         super().__init_subclass__()
+        # Results look up their type by dtype and device, so a subclass would get lost.
         final = [kind.__name__ for kind in cls.__mro__[1:] if "dtype" in vars(kind)]
         if final:
             raise RegistrationError(
@@ -94,6 +95,7 @@ class Tensor(Interchange, Operators):
                 f"Give one of kind {' or '.join(cls._kinds)}, or derive from another "
                 "class",
             )
+        # One type for each pair, because results are made by looking it up.
         if (dtype, device.name) in _LEAVES:
             raise RegistrationError(f"{dtype} on {device} has a tensor type")
         cls.dtype, cls.device = dtype, device

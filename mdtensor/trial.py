@@ -155,6 +155,7 @@ def _value_of(x: Any) -> Any:
     """Return ones for a spec, a copy of a tensor; other values as they are."""
     if isinstance(x, TensorSpec):
         return _ones(x)
+    # An operation may write into its argument, as `setitem` does.
     return deepcopy(x) if isinstance(x, Tensor) else x
 
 

@@ -66,6 +66,7 @@ def finfo(type: Any, /) -> FloatInfo:
     Source: array API 2024.12, `finfo`.
     """
     found = _element_type(type)
+    # A complex number is two floats of half its width.
     if found.is_complex:
         found = dtypes.dtype(f"float{found.bits // 2}")
     if not found.is_floating:

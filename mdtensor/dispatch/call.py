@@ -101,6 +101,7 @@ def callable_of(operation: Any, refuse: Callable[..., Any]) -> Callable[..., Any
         call.__globals__.update(namespace, _refuse=refuse)
         exec(_compile(source), namespace)
         made: Any = namespace["call"]
+        # `call` keeps its identity: modules have imported it before its first call.
         call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         # Set the code last: until then, calls from other threads generate it as well.
         call.__code__ = made.__code__.replace(**names)
@@ -145,8 +146,10 @@ def _source_and_names(operation: Any) -> tuple[str, dict[str, Any]]:
     parts["checks"] = "".join(_CHECK.format(option=option) for option in checked)
     for option in checked:
         default = operation.options[option]
+        # A type is checked once: later calls with it pass after one set look-up.
         known = set() if default is Parameter.empty else {type(default)}
         namespace[f"_kinds_{option}"] = known
+    # A sequence has any number of types, so its table has tuples as keys.
     several = {"names": "*" + parts["names"], "types": "*_types"}
     several["lookup"] = "[_types]"
     parts["body"] = _body(operation, parts | (several if operation.sequence else {}))

@@ -69,6 +69,7 @@ def ambiguous(operation: Any, types: tuple[type, ...]) -> AmbiguousDispatchError
 def no_method(operation: Any, types: tuple[type, ...]) -> NoMethodError:
     """Return the error of a call that no method accepts."""
     call = call_text(operation, types)
+    # The method that accepts most arguments is probably the one that was wanted.
     nearest = sorted(operation.methods, key=lambda m: -sum(m.fitting(types)))[:SHOWN]
     if not nearest:
         return NoMethodError("no method", "Nothing is registered yet", call, types)
@@ -131,6 +132,7 @@ def call_text(operation: Any, types: tuple[type, ...]) -> str:
 def _cut(text: str, most: int = 200) -> str:
     """Return `text` on one line of at most `most` characters, without its middle."""
     text = " ".join(text.split())
+    # Both ends of a long type name tell more than its middle.
     half = most // 2 - 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
@@ -194,6 +196,7 @@ def _way_out(
     if not hasattr(culprit, "ways"):
         return _remedy(culprit, name)
     found = []
+    # Suggest only what works: each way is tried on the types before it is shown.
     for at, (words, _) in enumerate(culprit.ways()):
         changed = tuple(t.ways()[at][1] if hasattr(t, "ways") else t for t in types)
         selection = operation.find(changed)
@@ -247,6 +250,7 @@ def _casts(
             tuple(t if fits else t.with_dtype(to) for t, fits in placed)
         )
 
+    # Sorting is stable, so each group keeps the order of preference.
     for to in sorted(known, key=lambda to: bool(_loss(sources, to))):
         # An operation that accepts numbers would read a cast to bool as 0 and 1.
         is_useful = to is not dtypes.bool_ or not found(dtypes.int64)
@@ -375,6 +379,7 @@ def refuse(
     given = (*_without_missing(declared, arguments, bool(more)), *more)
     named = {name: x for name, x in options.items() if x is not MISSING}
     call = describe(declared.name, *given[: len(declared.dispatched)])
+    # Arguments with names fail like Python's own, by name and not by number.
     if is_named(declared):
         raise _name_error(declared, arguments, named, more).within(call)
     try:

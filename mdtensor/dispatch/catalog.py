@@ -38,6 +38,7 @@ def get_op(name: str | Generic) -> Generic:
 
     Source: PyPTO, `get_op`.
     """
+    # `operation.function` is the final function also for a pending registration.
     if hasattr(name, "operation"):
         return name.operation.function  # type: ignore[no-any-return]
     found = _find_all(name)
@@ -132,6 +133,7 @@ def validate() -> None:
         f"{pending.module}.{pending.name} ({', '.join(pending.problems)})"
         for pending in pending_registrations()
     ]
+    # All problems at once, so that one run of the check is enough.
     if offenders:
         raise RegistrationError(
             f"{len(offenders)} declarations are not complete: {'; '.join(offenders)}",

@@ -96,6 +96,7 @@ def check_types(types: Any, name: str) -> None:
 
 def _check(place: str, given: Any) -> None:
     is_union = get_origin(given) in (Union, UnionType)
+    # A union fits if one member does, so every member must be a class.
     for member in get_args(given) if is_union else (given,):
         _refuse_elements(place, member)
         if not (isinstance(member, type) or member is Any or member is None):

@@ -70,6 +70,7 @@ class Attribute:
             kind = get_origin(hint) or hint
             if kind is Any or not isinstance(kind, type) or given is kind:
                 return True
+            # NumPy integers are integers too, but True for a size is a mistake.
             if given is not bool and isinstance(value, _NUMBERS.get(kind, kind)):
                 return True
         return False
@@ -207,6 +208,7 @@ def require_signature(
         raise RegistrationError(problem, "Use a str")
     signature = inspect.signature(declaration)
     parameters = signature.parameters.values()
+    # Dispatch needs a fixed number of types, and errors need the names.
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             fix = "Name each; sequence=True takes any number of tensors"

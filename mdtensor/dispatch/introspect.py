@@ -64,6 +64,7 @@ def which(operation: Any, /, *arguments: Any, **options: Any) -> Selection:
         known = ", ".join(declared.options) or "none"
         problem = f"{declared.name} does not take the option {unknown[0]}"
         raise OptionError(problem, f"Its options: {known}")
+    # The call takes one list; `which` also takes the types of its items.
     if declared.sequence and len(arguments) == 1 and _is_list(arguments[0]):
         arguments = tuple(arguments[0])
     found: Selection = operation.select(*map(_type, arguments))
@@ -261,6 +262,7 @@ def _record(selection: Selection, function: Callable[..., Any]) -> Any:
         records = [Call(selection, depth, _own(function)) for _, depth in written]
         for (calls, _), record in zip(written, records, strict=True):
             calls.append(record)
+        # A context variable and not a global: each thread has its own depth.
         token = _WRITTEN.set(tuple((calls, depth + 1) for calls, depth in written))
         try:
             with observed() as seen:

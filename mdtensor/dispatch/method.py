@@ -349,6 +349,7 @@ def as_function(implementation: Implementation, name: str) -> Implementation:
     def call(*arguments: Any, **options: Any) -> Any:
         return implementation(*arguments, **options)
 
+    # Methods are keyed by their function, so each registration needs its own.
     call.__name__, call.__annotations__ = name, {}
     call.__wrapped__ = implementation  # type: ignore[attr-defined]
     call.__signature__ = inspect.signature(call, follow_wrapped=False)  # type: ignore[attr-defined]
@@ -386,6 +387,7 @@ def refuse_misfit(operation: Any, new: Method) -> None:
         check_rule(operation, new.deduce)
     given = Parameters.of(new.implementation)
     keywords = set(given.named)
+    # A method with **options takes every option.
     missing = set() if given.any_named else set(operation.options) - keywords
     if not keywords <= set(operation.options) or missing - _spare(operation):
         wanted = ", ".join(operation.options) or "none"

@@ -96,6 +96,7 @@ class Operation(Described):
         self._plum = plum.Dispatcher().abstract(bare(declaration))
         self._methods: dict[Implementation, Method] = {}
         self._selections: dict[tuple[type, ...], Selection] = {}
+        # Reentrant: `implementation` holds the lock while `select` takes it again.
         self._lock = threading.RLock()
         found = (signature.parameters[name].default for name in self.dispatched)
         given = [default for default in found if default is not REQUIRED]
@@ -177,6 +178,7 @@ class Operation(Described):
             self._forget()
 
     def _forget(self) -> None:
+        # A new method may be more specific for any types, so both caches are emptied.
         self._selections.clear()
         self.clear_table()
 
@@ -271,6 +273,7 @@ class Operation(Described):
         self, table: dict[Any, Any], types: tuple[type, ...], found: Implementation
     ) -> None:
         """Write `found` into a table of nested types, which calls read first."""
+        # Nested dicts need one look-up per argument, but no tuple in each call.
         keys = [types] if self.sequence else types
         for key in keys[:-1]:
             table = table.setdefault(key, {})
@@ -346,6 +349,7 @@ def generic(
         options |= {"deduce": deduce, "checked": checked}
         return lambda function: generic(function, **options)
     signature = require_signature(declaration, category, sequence)
+    # Our own shape rules check options already; a second check would slow down calls.
     if checked is None:
         checked = not declaration.__module__.startswith("mdtensor.")
     rule = no_rule if deduce is None else deduce

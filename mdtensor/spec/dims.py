@@ -109,6 +109,7 @@ _FORMS = {
     "divmod": "divmod({x}, {y})",
     "rdivmod": "divmod({y}, {x})",
 }
+# int would compute with -1 and give a wrong size without an error.
 for _name, _form in _FORMS.items():
     setattr(Dim, f"__{_name}__", _refusing(_form))
 
@@ -120,6 +121,7 @@ def longer(size: int, by: int) -> int:
         >>> longer(4, -1), longer(4, -9), longer(Dim("M"), 0), longer(Dim("M"), 1)
         (3, 0, M, -1)
     """
+    # A name survives only if the size surely stays the same.
     if by == 0:
         return size
     return DYNAMIC if size == DYNAMIC else max(size + by, 0)
@@ -132,6 +134,7 @@ def repeated_size(size: int, times: int) -> int:
         >>> repeated_size(4, 2), repeated_size(Dim("M"), 1), repeated_size(Dim("M"), 2)
         (8, M, -1)
     """
+    # Repeating 0 times gives 0 even if the size is unknown.
     if times < 2:
         return size if times else 0
     return DYNAMIC if size == DYNAMIC else size * times
@@ -153,6 +156,8 @@ def common_size(sizes: Iterable[int]) -> int:
             if found not in (DYNAMIC, size):
                 raise ShapeError(f"sizes differ, {found} and {size}")
             found = size
+        # A name says more than -1; of two names the first stays, as either may be
+        # right.
         elif found == DYNAMIC and not isinstance(found, Dim):
             found = size
     return found
@@ -188,6 +193,8 @@ def bind_dims(specs: Iterable[Any], tensors: Iterable[Any]) -> dict[str, int]:
             raise ShapeError(f"shape {given} is not of the form {wanted}")
         for size, actual in zip(wanted, given, strict=True):
             if isinstance(size, Dim):
+                # Dims of one name may stand in several specs, so all of them must
+                # agree.
                 if found.setdefault(size.name, actual) != actual:
                     raise ShapeError(
                         f"{size} is {found[size.name]} and {actual}",

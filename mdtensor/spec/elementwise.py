@@ -57,6 +57,7 @@ def joint_type(*operands: Any) -> DType:
         CastError: it does not hold a number.
     """
     dtype = result_type(*operands)
+    # Promotion looks at types only, so the values of numbers are checked here.
     for scalar in filter(is_weak, operands):
         fit_scalar(scalar, dtype)
     return dtype
@@ -122,6 +123,7 @@ def check_fractions(dtype: DType) -> None:
 
 def comparison(x1: TensorSpec, x2: Any, **_: Any) -> TensorSpec:
     """Infer bool and the broadcast shape. Numbers of any two types compare."""
+    # Comparisons compare exact values, so operands do not need a common type.
     tensor: TensorSpec = one_tensor(x1, x2)
     shape = broadcast_shapes(*(getattr(x, "shape", ()) for x in (x1, x2)))
     return tensor.with_dtype(dtypes.bool_).with_shape(shape)
@@ -131,6 +133,7 @@ def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> Ten
     """Infer the type of the first argument; tensor bounds broadcast against it."""
     _check_bound(x, "min", min)
     _check_bound(x, "max", max)
+    # Bounds that are tensors have no order before the call runs.
     if isinstance(min, Number) and isinstance(max, Number):
         _check_order(min, max)
     shapes = [bound.shape for bound in (min, max) if is_tensor(bound)]
@@ -138,6 +141,7 @@ def clipped(x: TensorSpec, *, min: Any = None, max: Any = None, **_: Any) -> Ten
 
 
 def _check_bound(x: TensorSpec, name: str, bound: Any) -> None:
+    # A bound must not change the type of the result, so the type must represent it.
     if isinstance(bound, Number):
         fit_scalar(bound, x.dtype)
     elif is_tensor(bound) and not can_cast(bound.dtype, x.dtype):

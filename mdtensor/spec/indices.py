@@ -44,6 +44,7 @@ def index_shape(shape: Shape, key: Any, count: Count = lambda mask: DYNAMIC) -> 
     """
     parts = [_part(index, sizes, count) for index, sizes in entries(shape, key)]
     places = [at for at, (_, picked) in enumerate(parts) if picked is not None]
+    # An integer picks an empty shape, so it broadcasts with the other picks.
     block = broadcast_shapes(*(picked for _, picked in parts if picked is not None))
     first = places[0] if places and _are_neighbours(places) else 0
     before = [n for kept, _ in parts[:first] for n in kept]
@@ -61,6 +62,7 @@ def entries(shape: Shape, key: Any) -> Iterator[tuple[Any, Shape]]:
         raise BoundsError(f"{ellipses} ellipses in one key", "Use one")
     if rest < 0:
         raise BoundsError(f"{len(shape) - rest} indices for {len(shape)} dimensions")
+    # Axes without an index are kept, as if the key ended with an ellipsis.
     if not ellipses:
         keys, counts = [*keys, Ellipsis], [*counts, 0]
     first = 0
@@ -105,6 +107,7 @@ def _part(index: Any, sizes: Shape, count: Count) -> tuple[Shape, Shape | None]:
         return sizes, None
     if isinstance(index, slice):
         return (_sliced(sizes[0], index),), None
+    # A bool is a mask in NumPy and an integer in Python; here it is neither.
     if isinstance(index, Integral) and not isinstance(index, (bool, Dim)):
         _check_index(sizes[0], int(index))
         return (), ()
@@ -131,6 +134,7 @@ def _sliced(size: int, key: slice) -> int:
         known = len(range(*key.indices(0 if size == DYNAMIC else size)))
     except (TypeError, ValueError) as error:
         raise BoundsError(f"cannot index with {key}: {error}") from None
+    # `slice.indices` also checks the key, so it runs for unknown sizes too.
     if size != DYNAMIC:
         return known
     plain = tuple(end if end is None else operator.index(end) for end in ends)
@@ -144,6 +148,7 @@ def _check_index(size: int, key: int) -> None:
 
 def _check_mask(mask: Shape, sizes: Shape) -> None:
     pairs = zip(mask, sizes, strict=True)
+    # A mask with an axis of size 0 selects nothing, so it fits every size.
     if any(m not in (0, n) and DYNAMIC not in (m, n) for m, n in pairs):
         raise BoundsError(
             f"a mask of shape {mask} does not fit axes of sizes {sizes}",

@@ -22,12 +22,15 @@ def number(value: Any, name: str, least: float | None = None) -> float:
         (1.0, 2.5)
     """
     fix = "Use a real number" if least is None else f"Use a real number from {least} on"
+    # A bool is an int to Python, but `eps=True` is a mistake.
     if not isinstance(value, Real) or isinstance(value, bool):
         raise OptionError(f"{name} is {shown(value)}", fix)
     try:
         found = float(value)
     except OverflowError:
+        # An integer beyond float64 rounds to infinity, as in fit_scalar.
         found = float("inf") if abs(value) == value else float("-inf")
+    # Written with `not`, so that NaN is rejected as well.
     if least is not None and not found >= least:
         raise OptionError(f"{name} is {shown(value)}", fix)
     return found
@@ -64,6 +67,8 @@ def place(value: Any, name: str) -> Path:
     """
     try:
         found = Path(value)
+        # The system would raise a ValueError for a null byte only when the file is
+        # opened.
         is_name = b"\0" not in os.fsencode(found)
     except (TypeError, UnicodeEncodeError):
         is_name = False

@@ -47,6 +47,7 @@ def _common_size(sizes: tuple[int, ...], shapes: tuple[Shape, ...]) -> int:
     if fixed:
         return fixed.pop()
     unknown = [size for size in sizes if size != 1]
+    # A name stays only if all unknown sizes have it: another one may be 1.
     if unknown and all(isinstance(n, Dim) and n == unknown[0] for n in unknown):
         return unknown[0]
     return DYNAMIC if unknown else 1
@@ -101,6 +102,7 @@ def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     """Return the axes of a reduction, sorted, from the front; None is all."""
     if axis is None:
         return tuple(range(ndim))
+    # The usual case first: this runs in each call of a reduction.
     if type(axis) is int:
         return (normalize_axis(axis, ndim),)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -180,6 +182,7 @@ def integers(value: Any, name: str, fix: str, count: int = 1) -> tuple[int, ...]
 
 def entries(value: Any) -> tuple[Any, ...] | None:
     """Return the items of a sequence; None for a value that is not a sequence."""
+    # A 0-d array claims to be iterable, and raises when iterated.
     if not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
         return None
     return tuple(value)
@@ -217,6 +220,7 @@ def is_size(value: Any) -> bool:
     """Return whether `value` is an integer of 32 bits, not a bool and not a `Dim`."""
     if type(value) is int:
         return -(2**31) < value < 2**31
+    # NumPy integers are sizes too; their ABC check is slow, so it comes last.
     is_integer = isinstance(value, Integral) and not isinstance(value, (bool, Dim))
     return is_integer and abs(int(value)) < 2**31
 
@@ -241,6 +245,7 @@ def reshape_shape(old: Shape, shape: Any) -> Shape:
         problem = f"shape {wanted} has more than one unknown size"
         raise ShapeError(problem, "Give all but one")
     known = prod(n for n in wanted if n != DYNAMIC)
+    # `known or 1` avoids a division by 0; then both shapes must have 0 elements.
     size = _open_size(old, wanted, known) if is_open else prod(old) // (known or 1)
     filled = tuple(size if i in at else n for i, n in enumerate(wanted))
     if is_open and DYNAMIC not in wanted:
@@ -333,6 +338,7 @@ def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
     if axis is None:
         return (_total([DYNAMIC if DYNAMIC in s else prod(s) for s in shapes]),)
     at = normalize_axis(axis, len(shapes[0]))
+    # Each operand may know sizes that the others do not.
     rest = shapes[0]
     for other in shapes[1:]:
         rest = _same_off_axis(rest, other, at)
@@ -341,6 +347,7 @@ def concat_shape(shapes: Sequence[Shape], axis: int | None) -> Shape:
 
 def _total(sizes: Sequence[int]) -> int:
     some = [size for size in sizes if size != 0]
+    # Sizes of 0 add nothing, so a single unknown size keeps its name.
     if len(some) == 1:
         return some[0]
     return DYNAMIC if DYNAMIC in some else sum(some)

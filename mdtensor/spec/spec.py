@@ -44,6 +44,7 @@ class TensorSpec:
         has_dtype = is_own or isinstance(dtype, dtypes.DType)
         if not (isinstance(self.type, type) and has_dtype):
             raise _no_type(self.type)
+        # The dataclass is frozen, so the converted shape is set this way.
         object.__setattr__(self, "shape", _sizes(self.shape))
         if self.qparams is not None and not hasattr(self.qparams, "scale"):
             problem = f"the grid of a spec is {shown(self.qparams)}"
@@ -139,6 +140,7 @@ def _sizes(shape: Any) -> Shape:
 
 
 def _is_known_or_not(size: Any) -> bool:
+    # The check against `Integral` is slow, and most sizes are plain integers.
     if type(size) is int or isinstance(size, Dim):
         return int(size) >= DYNAMIC
     is_integer = isinstance(size, Integral) and not isinstance(size, bool)

@@ -81,6 +81,7 @@ class Window:
             return DYNAMIC
         reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
         reached = (size - 1) * self.stride[axis] + reach + more
+        # Padding of a transposed convolution removes rows instead of adding them.
         if size < 1 or reached <= padding:
             raise ShapeError(
                 f"the result would be empty: {size} positions reach {max(reached, 0)}, "
@@ -101,6 +102,8 @@ class Window:
         stride = self.stride[axis]
         if not ceil_mode:
             return room // stride + 1
+        # With ceil_mode, a last window that starts in the padding after the image is
+        # dropped.
         last = -(-room // stride)
         starts_inside = last * stride < size + self.padding[axis]
         return last + 1 if starts_inside else last
@@ -119,6 +122,7 @@ def conv_shape(
             f"image has {len(x)} axes and weights {len(w)}",
             "Use [n, c, h, w] and [out, c / groups, kh, kw]",
         )
+    # A sum over an empty window would be 0 at every position, surely a mistake.
     if 0 in w[2:]:
         raise ShapeError(f"the weights have shape {w}, a window without elements")
     if not _splits(w[0], groups):
@@ -162,6 +166,7 @@ def pool_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
         kernel if stride is None else pair(stride, "stride", 1),
         padding4(padding),
     )
+    # A window of only padding has neither a maximum nor a mean.
     if any(p >= k for p, k in zip(window.padding, kernel * 2, strict=True)):
         raise OptionError(
             f"padding {window.padding} is not below the kernel {kernel}",
@@ -227,6 +232,7 @@ def pool1d_window(kernel_size: Any, stride: Any, padding: Any) -> Window:
     kernel = single(kernel_size, "kernel_size", 1)
     step = kernel if stride is None else single(stride, "stride", 1)
     before, after = padding2(padding)
+    # A window of only padding has neither a maximum nor a mean.
     if max(before, after) >= kernel:
         raise OptionError(
             f"padding {(before, after)} is not below the kernel {kernel}",
@@ -260,6 +266,7 @@ def conv_transpose_shape(
     channels = DYNAMIC if w[1] == DYNAMIC else w[1] * groups
     check_bias(b, channels)
     output_padding = pair(more, "output_padding", 0)
+    # A larger output padding would add rows that no input position reaches.
     steps = zip(window.stride, window.dilation, strict=True)
     if any(n >= max(step) for n, step in zip(output_padding, steps, strict=True)):
         raise OptionError(
