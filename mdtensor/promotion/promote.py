@@ -324,7 +324,7 @@ def add_type(new: DType, *, above: Iterable[Any], below: Iterable[Any]) -> None:
         >>> import mdtensor as md
         >>> md.add_type(md.int8, above=[md.bool], below=[md.int16])
         Traceback (most recent call last):
-        mdtensor.errors.RegistrationError: int8 is in the lattice already. It ...
+        mdtensor.errors.RegistrationError: int8 is in the lattice already. ...
     """
     if not isinstance(new, DType):
         problem, fix = f"{shown(new)} is not an element type", "Make one: DType(...)"
