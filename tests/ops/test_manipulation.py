@@ -418,7 +418,7 @@ def test_padding_is_of_one_number() -> None:
     with pytest.raises(OptionError) as caught:
         md.pad(md.ones(2), [(1, 0)], value=md.ones((1, 1), dtype=md.complex64))
     assert str(caught.value) == (
-        "pad(Float32Tensor[2]): Complex64Tensor[1,1] is no number. "
+        "pad(Float32Tensor[2]): Complex64Tensor[1,1] is not a number. "
         "Give a Python number."
     )
     with pytest.raises(CastError):
