@@ -210,7 +210,9 @@ def _named(function: Any) -> Kernel:
     if not module.startswith("mdtensor.kernels.cpu."):
         known = module.removeprefix("mdtensor.")
         return Kernel(f"{known}.{function.__name__}", NUMPY)
-    return Kernel(function.__name__, path[-2] if path[-2] in _ISA_FOLDERS else "generic")
+    return Kernel(
+        function.__name__, path[-2] if path[-2] in _ISA_FOLDERS else "generic"
+    )
 
 
 @cache

@@ -95,7 +95,9 @@ class QParams:
         dtype = qparams_checks.code_dtype(dtype)
         narrow = qparams_checks.check_narrow(narrow_range, dtype)
         least = int(dtype.minimum) + narrow
-        scales = qparams_checks.steps(qparams_checks.numbers("scale", scale, np.float64), dtype)
+        scales = qparams_checks.steps(
+            qparams_checks.numbers("scale", scale, np.float64), dtype
+        )
         zeros = qparams_checks.numbers("zero_point", zero_point)
         zeros = qparams_checks.zero_points(zeros, dtype, least)
         axis = qparams_checks.axis_of(axis)

@@ -138,6 +138,7 @@ def _unpacked(leaf: Any, packed: Array, grid: QParams, shape: Any) -> Any:
         raise StorageError("there are bits behind the last code")
     return x
 
+
 _new = object.__new__
 
 
@@ -576,7 +577,7 @@ def trusted(kind: Any, codes: Any, qparams: QParams, rounding: str | None) -> An
         rounding: the rule by which the codes are rounded.
     """
     new = _new(kind)
-    new.qparams, new.rounding, new.kept = qparams, rounding, ()
+    new._qparams, new.rounding, new.kept = qparams, rounding, ()
     if issubclass(kind, PackedTensor):
         new.shape, new.is_part = codes.shape, False
         codes = int4.pack(codes)

@@ -171,9 +171,7 @@ def _sum(name: str, x1: Any, x2: Any, sign: int, out: QParams | None) -> Any:
 
         def codes(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
             ratios = g1.fraction / out.fraction, sign * g2.fraction / out.fraction
-            return exact.to_codes(
-                exact.round_sum((a, ratios[0]), (b, ratios[1])), out
-            )
+            return exact.to_codes(exact.round_sum((a, ratios[0]), (b, ratios[1])), out)
 
         return lambda x1, x2: _rounded(codes, x1, x2, out)
     grid = checked(name, (x1, x2), lambda: combine.of_sum(x1, x2))

@@ -66,9 +66,7 @@ class Sums:
             error = size * (len(self.starts) + 8) * 2.0**-53
             if _is_exact(factors, step, size):
                 error = np.zeros_like(size)
-            nearest = np.rint(
-                np.clip(np.nan_to_num(total), -exact.LARGE, exact.LARGE)
-            )
+            nearest = np.rint(np.clip(np.nan_to_num(total), -exact.LARGE, exact.LARGE))
             sure = np.abs(np.abs(total - nearest) - 0.5) > error
             sure |= np.abs(total) - error >= exact.LARGE
         if not error.any():

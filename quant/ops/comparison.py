@@ -48,9 +48,7 @@ def _compare(name: str, ufunc: np.ufunc, x1: Any, x2: Any) -> BoolTensor:
     if grids[0] == grids[1] and grids[0].axis is None and x1.dtype not in FLOATS:
         return BoolTensor.wrap(np.asarray(ufunc(x1.codes.buffer, x2.codes.buffer)))
     if qint32 not in (x1.dtype, x2.dtype):
-        return BoolTensor.wrap(
-            np.asarray(ufunc(exact.reals(x1), exact.reals(x2)))
-        )
+        return BoolTensor.wrap(np.asarray(ufunc(exact.reals(x1), exact.reals(x2))))
 
     def truth(a: Any, b: Any, g1: QParams, g2: QParams) -> Any:
         return _of_ratio(ufunc, a, b, g1.fraction / g2.fraction)
@@ -85,9 +83,7 @@ def _compare_number(ufunc: np.ufunc, x: Any, number: float) -> BoolTensor:
         bound = 2 * floor(twice / 2) + (twice % 2 != 0)
         return ufunc(2 * steps, min(max(bound, -PAST), PAST))
 
-    return BoolTensor.wrap(
-        by_pieces(truth, np.bool_, (exact.steps_of(x), x.qparams))
-    )
+    return BoolTensor.wrap(by_pieces(truth, np.bool_, (exact.steps_of(x), x.qparams)))
 
 
 @method(equal, deduce=comparison)

@@ -138,6 +138,8 @@ def _same_bytes(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
 
 def _are_in_order(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     return a.flags.c_contiguous and b.flags.c_contiguous
+
+
 # Where compiled kernels end: what they cannot hold goes to exact integers.
 #
 # A kernel rounds to 8-bit codes, by ratios of scales within its limits
