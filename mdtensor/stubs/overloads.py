@@ -43,8 +43,6 @@ class Box:
     result: Any
 
 
-# Boxes cover the table with few overloads: addition needs 45 for 343 calls (decision
-# 0014).
 def boxes(table: Mapping[Key, Any], order: Sequence[Any]) -> list[Box]:
     """Return boxes that hold exactly the calls of the table; they may overlap.
 
@@ -317,6 +315,8 @@ class Calls:
         wrapped = wrapper_calls(self.spelling, operation)
         return exact + [Overload(*words) for words in (*kinds, *wrapped)]
 
+    # Boxes cover the table with few overloads: addition needs 45 for 343 calls
+    # (decision 0014).
     def boxes(self, probe: Probe) -> list[Box]:
         """Return the boxes of all calls, in the order for type checkers."""
         by_all = probe.size <= _ALL

@@ -93,6 +93,8 @@ _T_co = TypeVar("_T_co", covariant=True, default=Any)
 
 # Stubs are generated, because overloads by hand are true only until the first change
 # (decision 0014).
+# Stubs stay in git, since a build would need the whole library to make them (decision
+# 0049).
 class Package:
     """The stubs of a package and of the packages that extend it.
 
