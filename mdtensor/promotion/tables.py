@@ -130,7 +130,7 @@ complex c128 c128 c128 c128 c128 c128 c128 c128 c128 c64  c64  c64  c128 c64  c1
 )
 
 #: jax 0.10.2 with 64 bits enabled: `jnp.promote_types`, and `jnp.result_type` with a
-#: scalar (`python tests/core/promotion/generate.py jax`).
+#: scalar (`python tests/promotion/generate.py jax`).
 JAX = Table(
     "jax",
     """
@@ -157,7 +157,7 @@ complex c128 c128 c128 c128 c128 c128 c128 c128 c128 c64  c64  c64  c128 c64  c1
 )
 
 #: torch 2.13.0: `torch.promote_types`, and `torch.result_type` with a scalar
-#: (`python tests/core/promotion/generate.py torch`). It would make a complex32 of
+#: (`python tests/promotion/generate.py torch`). It would make a complex32 of
 #: float16 and a complex number, a type that is not here.
 TORCH = Table(
     "torch",

@@ -1,6 +1,6 @@
 """Packages of others, built and installed beside ours: no file of ours is touched.
 
-Rows 7 (an operation) and 8 (an element type) of the seeds, C3, and a wrapper type. What
+Rows 7 (an operation) and 8 (an element type) of the requirements, C3, and a wrapper type. What
 they must do is checked in `fresh/`, in a process that starts with their import.
 """
 

@@ -2,25 +2,28 @@
 
 import math
 import operator
-import runpy
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
+from support.elements import (
+    COMPLEX,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    NUMBERS,
+    REAL,
+    as_numpy,
+    edges,
+    same,
+    wrapped,
+)
 
 import mdtensor as md
 from mdtensor.errors import CastError, DataError, DispatchError, PromotionError
-
-elements = runpy.run_path(str(Path(__file__).with_name("elements.py")))
-INTEGERS, FLOATS, NUMBERS = (elements[k] for k in ("INTEGERS", "FLOATS", "NUMBERS"))
-REAL, COMPLEX, INEXACT = (elements[k] for k in ("REAL", "COMPLEX", "INEXACT"))
-edges, as_numpy, same, wrapped = (
-    elements[k] for k in ("edges", "as_numpy", "same", "wrapped")
-)
 
 EXACT = {
     md.add: operator.add,

@@ -2,19 +2,16 @@
 
 import math
 import operator
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.elements import COMPLEX, DTYPES, edges
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, MdtensorError, PromotionError
 
-elements = runpy.run_path(str(Path(__file__).with_name("elements.py")))
-DTYPES, COMPLEX, edges = (elements[k] for k in ("DTYPES", "COMPLEX", "edges"))
 REAL = [dtype for dtype in DTYPES if dtype not in COMPLEX]
 
 EQUAL = {md.equal: operator.eq, md.not_equal: operator.ne}

@@ -1,19 +1,16 @@
 """What all functions of elements have in common: shapes, strides, memory, scalars."""
 
 import inspect
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
+from support.elements import same
 
 import mdtensor as md
 from mdtensor.errors import DeviceError, DispatchError, ShapeError
-
-same = runpy.run_path(str(Path(__file__).with_name("elements.py")))["same"]
 
 ONE = """
     abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1

@@ -1,20 +1,15 @@
 """Classes, signs and neighbours of floats against their bits."""
 
 import math
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.elements import COMPLEX, FLOATS, INTEGERS, edges, same
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, PromotionError
-
-elements = runpy.run_path(str(Path(__file__).with_name("elements.py")))
-INTEGERS, FLOATS, COMPLEX = (elements[k] for k in ("INTEGERS", "FLOATS", "COMPLEX"))
-edges, as_numpy, same = (elements[k] for k in ("edges", "as_numpy", "same"))
 
 CLASSES = {md.isfinite: math.isfinite, md.isinf: math.isinf, md.isnan: math.isnan}
 named = {"ids": lambda f: getattr(f, "__name__", str(f))}

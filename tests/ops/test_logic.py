@@ -1,19 +1,15 @@
 """Truth values and bits against Python's."""
 
 import operator
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.elements import INTEGERS, edges, wrapped
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, PromotionError
-
-elements = runpy.run_path(str(Path(__file__).with_name("elements.py")))
-INTEGERS, edges, wrapped = (elements[k] for k in ("INTEGERS", "edges", "wrapped"))
 
 BITS = {
     md.bitwise_and: operator.and_,

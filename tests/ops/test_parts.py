@@ -1,17 +1,11 @@
 """Parts of complex numbers."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
+from support.elements import COMPLEX, REAL, edges, same
 
 import mdtensor as md
 from mdtensor.errors import DispatchError
-
-elements = runpy.run_path(str(Path(__file__).with_name("elements.py")))
-REAL, COMPLEX = elements["REAL"], elements["COMPLEX"]
-edges, same = elements["edges"], elements["same"]
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)

@@ -1,20 +1,15 @@
 """Rounding against Python's math, and against NumPy for every type."""
 
 import math
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.elements import COMPLEX, FLOATS, INTEGERS, as_numpy, edges, same
 
 import mdtensor as md
 from mdtensor.errors import DispatchError
-
-elements = runpy.run_path(str(Path(__file__).with_name("elements.py")))
-INTEGERS, FLOATS, COMPLEX = (elements[k] for k in ("INTEGERS", "FLOATS", "COMPLEX"))
-edges, as_numpy, same = (elements[k] for k in ("edges", "as_numpy", "same"))
 
 IN_PYTHON = {
     md.floor: (math.floor, np.floor),

@@ -2,20 +2,15 @@
 
 import cmath
 import math
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.elements import COMPLEX, FLOATS, as_numpy, edges, same
 
 import mdtensor as md
 from mdtensor.errors import DispatchError, PromotionError
-
-elements = runpy.run_path(str(Path(__file__).with_name("elements.py")))
-FLOATS, COMPLEX = elements["FLOATS"], elements["COMPLEX"]
-edges, as_numpy, same = (elements[k] for k in ("edges", "as_numpy", "same"))
 
 UFUNCS = {
     md.sin: np.sin,

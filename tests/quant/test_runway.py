@@ -1,14 +1,13 @@
 """A context chooses the instructions of what is made in it, and changes no byte."""
 
 import os
-import runpy
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support import mixed_net
 
 import mdtensor as md
 from mdtensor import OptionError, quant
@@ -19,8 +18,6 @@ from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.program.steps import Lookup
 from mdtensor.quant.ops.kernels import kept
 
-SCRIPT = Path(__file__).parents[1] / "kernels" / "mixed_net.py"
-mixed_net = runpy.run_path(str(SCRIPT))
 REVERSED = np.arange(256, dtype=np.uint8)[::-1].copy()
 OTHERS = [name for name in isa.here() if name != isa.RUNWAY]
 
@@ -126,11 +123,11 @@ def test_a_program_runs_on_the_runway_on_which_it_was_made():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_all_kinds_of_steps_give_the_same_bytes(name):
-    x = mixed_net["sample"]()
-    net, outputs = mixed_net["record"]()
+    x = mixed_net.sample()
+    net, outputs = mixed_net.record()
     want = net.program.build(outputs).values(x)
     with quant.runway(name):
-        net, outputs = mixed_net["record"]()
+        net, outputs = mixed_net.record()
         executable = net.program.build(outputs)
     for a, b in zip(executable.values(x, threads=2), want, strict=True):
         assert a.tobytes() == b.tobytes()

@@ -1,6 +1,6 @@
 """Functions of one argument: off the 8-bit grids, at their ends, in every layout.
 
-`tests/quant/test_tables.py` holds the tables themselves.
+`tests/quant/lookup/test_build.py` holds the tables themselves.
 """
 
 from fractions import Fraction

@@ -82,7 +82,7 @@ def test_numpy_of_three_types() -> None:
 @pytest.mark.parametrize("peer", ASKED)
 def test_peers_that_were_asked(peer: str) -> None:
     stored = json.loads(Path(__file__).with_name(f"{peer}.json").read_text())
-    assert stored["command"] == f"python tests/core/promotion/generate.py {peer}"
+    assert stored["command"] == f"python tests/promotion/generate.py {peer}"
     outside = {"float16", "bfloat16"} if peer == "array_api" else set()
     for (row, column), cell in all_cells(peer).items():
         if not {row, column} & outside:

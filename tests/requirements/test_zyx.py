@@ -1,4 +1,4 @@
-"""zyx (seed 004): of its design the error policy, and that it runs anywhere.
+"""zyx: of its design the error policy, and that it runs anywhere.
 
 "A user's error is an error value, anything else is a bug of ours": here whatever a
 caller gets wrong ends in an `MdtensorError`. Two things are Python's own and stay so:
@@ -9,7 +9,7 @@ caller gets wrong ends in an `MdtensorError`. Two things are Python's own and st
 - what an object of the caller's raises while it is asked (its `__iter__`, its
   `__array__`) is its own error and passes through.
 
-The lazy graph, fusion and search of the seed (rows Z5 to Z15) are no part of this.
+The lazy graph, fusion and search of the original (rows Z5 to Z15) are no part of this.
 """
 
 import signal

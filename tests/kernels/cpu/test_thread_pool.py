@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import mixed_net
 
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.program.run import ALONE
@@ -27,8 +27,9 @@ from mdtensor.kernels.cpu.threads.atomics import CAN_WAIT
 from mdtensor.kernels.cpu.threads.pool import NO_BYTES, NO_PIECES, NO_ROWS, ThreadPool
 from mdtensor.kernels.cpu.threads.work_queue import CALLER, CLOSED, OVER, TAKEN, WAIT
 
-SCRIPT = Path(__file__).with_name("mixed_net.py")
-mixed_net = runpy.run_path(str(SCRIPT))
+#: Where a script of its own finds `support`.
+TESTS = Path(__file__).parents[2]
+
 pytestmark = pytest.mark.skipif(not CAN_WAIT, reason="threads cannot wait here")
 
 
@@ -42,7 +43,7 @@ def small_pieces(monkeypatch):
 
 @pytest.fixture
 def built():
-    net, outputs = mixed_net["record"]()
+    net, outputs = mixed_net.record()
     return net.program.build(outputs)
 
 
@@ -64,13 +65,13 @@ def codes(seed):
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_bytes_of_one_thread(built, threads):
-    x = mixed_net["sample"]()
-    want = mixed_net["digest"](built.values(x))
+    x = mixed_net.sample()
+    want = mixed_net.digest(built.values(x))
     for _ in range(20):
-        assert mixed_net["digest"](built.values(x, threads=threads)) == want
-    want = mixed_net["digest"](built(x))
+        assert mixed_net.digest(built.values(x, threads=threads)) == want
+    want = mixed_net.digest(built(x))
     for _ in range(20):
-        assert mixed_net["digest"](built(x, threads=threads)) == want
+        assert mixed_net.digest(built(x, threads=threads)) == want
 
 
 def test_ten_thousand_calls(short):
@@ -260,13 +261,14 @@ def test_forked_child(short):
 
 def test_the_process_ends():
     script = f"""
-        import runpy
-        from mdtensor.kernels.cpu.threads import split as jobs
-        jobs.PIECE_NANOSECONDS = 10
-        net = runpy.run_path({str(SCRIPT)!r})
-        recorded, outputs = net["record"]()
+        import sys
+        sys.path.insert(0, {str(TESTS)!r})
+        from support import mixed_net as net
+        from mdtensor.kernels.cpu.threads import split
+        split.PIECE_NANOSECONDS = 10
+        recorded, outputs = net.record()
         program = recorded.program.build(outputs)
-        print(net["digest"](program.values(net["sample"](), threads=2)))
+        print(net.digest(program.values(net.sample(), threads=2)))
     """
     found = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
@@ -275,9 +277,9 @@ def test_the_process_ends():
         check=True,
         timeout=300,
     )
-    net, outputs = mixed_net["record"]()
-    values = net.program.build(outputs).values(mixed_net["sample"]())
-    assert found.stdout.strip() == mixed_net["digest"](values)
+    net, outputs = mixed_net.record()
+    values = net.program.build(outputs).values(mixed_net.sample())
+    assert found.stdout.strip() == mixed_net.digest(values)
 
 
 def published(groups):

@@ -14,7 +14,7 @@ import pytest
 from mdtensor.promotion import RULE_SETS
 from mdtensor.promotion.lattice import DEFAULT_ARROWS
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 AGAIN = "run python docs/generate/promotion.py"
 
 

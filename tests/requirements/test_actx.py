@@ -1,4 +1,4 @@
-"""ACTx (seed 002): devices, waiting, a registry by device; row by row of its table.
+"""ACTx: devices, waiting, a registry by device; row by row of its table.
 
 Of its devices, Metal (A4) needs a Mac and WebGPU (A5) a driver that is not here: their
 rows hold for the interface, on a device that queues as they do.
@@ -47,7 +47,7 @@ def test_a1_a_device_is_memory_launches_and_waiting() -> None:
 
 
 def test_a1_every_device_passes_the_same_tests(place: QueueDevice) -> None:
-    """35: on the host here, on three devices in tests/core/test_conformance.py."""
+    """35: on the host here, on three devices in tests/test_conformance.py."""
 
     class Suite(DeviceConformance):
         device = place

@@ -2,34 +2,30 @@
 
 import multiprocessing
 import os
-import runpy
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from support import mixed_net
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.program.program import Program
 from mdtensor.kernels.cpu.program.steps import Add, Lookup
 
-SCRIPT = Path(__file__).with_name("mixed_net.py")
-mixed_net = runpy.run_path(str(SCRIPT))
-
 
 @pytest.fixture(scope="module")
 def built():
-    net, outputs = mixed_net["record"]()
+    net, outputs = mixed_net.record()
     return net, net.program.build(outputs)
 
 
 def test_values_are_those_of_the_steps(built):
     net, executable = built
-    x = mixed_net["sample"]()
+    x = mixed_net.sample()
     known = {net.program.inputs[0].storage: x}
     for (step, slots, result), found in zip(
         net.calls, executable.values(x), strict=True
@@ -43,7 +39,7 @@ def test_values_are_those_of_the_steps(built):
 
 def test_reused_bytes_change_nothing(built):
     net, executable = built
-    x = mixed_net["sample"]()
+    x = mixed_net.sample()
     values = executable.values(x)
     places = [result.storage for _, _, result in net.calls]
     wanted = [values[places.index(slot.storage)] for slot in executable.outputs]
@@ -55,34 +51,34 @@ def test_reused_bytes_change_nothing(built):
 
 def test_an_input_may_be_strided(built):
     _, executable = built
-    x = mixed_net["sample"]()
+    x = mixed_net.sample()
     strided = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     assert np.array_equal(executable(strided)[0], executable(x)[0])
 
 
 def test_results_are_fresh(built):
     _, executable = built
-    first = executable(mixed_net["sample"]())
+    first = executable(mixed_net.sample())
     copies = [array.copy() for array in first]
-    executable(-mixed_net["sample"]())
+    executable(-mixed_net.sample())
     for array, copy in zip(first, copies, strict=True):
         assert np.array_equal(array, copy)
 
 
 def test_profile_times_each_step(built):
     net, executable = built
-    seconds = executable.profile(mixed_net["sample"](), repeat=2)
+    seconds = executable.profile(mixed_net.sample(), repeat=2)
     assert seconds.shape == (len(net.calls),)
     assert (seconds >= 0).all() and seconds.sum() > 0
 
 
 def test_eight_threads(built):
     _, executable = built
-    inputs = [mixed_net["sample"]() * (i + 1) / 8 for i in range(8)]
-    wanted = [mixed_net["digest"](executable(x)) for x in inputs]
+    inputs = [mixed_net.sample() * (i + 1) / 8 for i in range(8)]
+    wanted = [mixed_net.digest(executable(x)) for x in inputs]
 
     def work(i):
-        return [mixed_net["digest"](executable(inputs[i])) for _ in range(5)]
+        return [mixed_net.digest(executable(inputs[i])) for _ in range(5)]
 
     with ThreadPoolExecutor(8) as pool:
         for want, found in zip(wanted, pool.map(work, range(8)), strict=True):
@@ -90,15 +86,15 @@ def test_eight_threads(built):
 
 
 def _run(executable, x, queue):
-    queue.put(mixed_net["digest"](executable(x)))
+    queue.put(mixed_net.digest(executable(x)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_forked_child(built):
     _, executable = built
-    x = mixed_net["sample"]()
-    want = mixed_net["digest"](executable(x))
+    x = mixed_net.sample()
+    want = mixed_net.digest(executable(x))
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
     child = context.Process(target=_run, args=(executable, x, queue))
@@ -127,10 +123,10 @@ def test_bytes_on_every_runway(built, name):
     if needed - isa.FEATURES or (needed and numba.config.DISABLE_JIT):
         pytest.skip(f"this process cannot run {name}")
     _, executable = built
-    want = mixed_net["digest"](executable.values(mixed_net["sample"]()))
+    want = mixed_net.digest(executable.values(mixed_net.sample()))
     places = {k: v for k, v in os.environ.items() if k != "MDTENSOR_ISA"}
     found = subprocess.run(
-        [sys.executable, str(SCRIPT)],
+        [sys.executable, str(mixed_net.__file__)],
         env=places | RUNS[name],
         capture_output=True,
         text=True,
@@ -140,9 +136,9 @@ def test_bytes_on_every_runway(built, name):
 
 
 def test_no_images():
-    net, outputs = mixed_net["record"](images=0)
+    net, outputs = mixed_net.record(images=0)
     executable = net.program.build(outputs)
-    x = mixed_net["sample"]()[:0]
+    x = mixed_net.sample()[:0]
     for found, slot in zip(executable(x), outputs, strict=True):
         assert found.shape == slot.shape and found.dtype == slot.dtype
     assert all(value.size == 0 for value in executable.values(x))

@@ -1,7 +1,7 @@
 """PyPTO: operators are registered with a shape rule, and typed before they run.
 
 Each test names the row of the feature table that it shows (P1 to P14, and 43 to 52 of
-the proposed checks). Shapes, types and texts are the seed's; where ours read otherwise
+the proposed checks). Shapes, types and texts are the original's; where ours read otherwise
 the test says both.
 """
 
@@ -361,14 +361,14 @@ def test_p6_tiles_and_tensors_do_not_mix() -> None:
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_p7_shapes_broadcast_from_the_right(name: str, a: Any, b: Any) -> None:
-    """P7, 46: the seed's four cases that fit."""
+    """P7, 46: the original's four cases that fit."""
     found = md.infer(f"tensor.{name}", TensorSpec(F32, a), TensorSpec(F32, b))
     assert found.shape == np.broadcast_shapes(a, b) == (4, 8)
 
 
 @pytest.mark.parametrize("b", [(5,), (3, 5)])
 def test_p7_shapes_that_do_not_broadcast(b: tuple[int, ...]) -> None:
-    """P7, 46: the seed's two cases that do not; our text has both shapes."""
+    """P7, 46: the original's two cases that do not; our text has both shapes."""
     specs = TensorSpec(F32, (4, 8)), TensorSpec(F32, b)
     shown = ",".join(map(str, b))
     assert refused(ShapeError, md.infer, "tensor.add", *specs) == (
@@ -407,7 +407,7 @@ def test_p8_a_size_may_be_unknown() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "wanted"),
     [
-        ((-1, 8), (4, 8), (4, 8)),  # the seed refuses it
+        ((-1, 8), (4, 8), (4, 8)),  # the original refuses it
         ((-1, 8), (-1, 8), (-1, 8)),
         ((-1, 8), (8,), (-1, 8)),
         ((-1, 8), (1, 8), (-1, 8)),
@@ -444,7 +444,7 @@ def test_p8_names_go_through_operations() -> None:
 
 
 def test_p8_unknown_sizes_that_differ_at_run_time() -> None:
-    """P8, 51: accepted before, refused by the run; the seed lets them pass."""
+    """P8, 51: accepted before, refused by the run; the original lets them pass."""
     spec = TensorSpec(F32, (-1, 8))
     for operation in (md.add, md.mul, md.maximum):
         assert md.infer(operation, spec, spec).shape == (-1, 8)
@@ -626,7 +626,7 @@ OURS = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 
 
 def transcribed(a: str, b: str) -> str:
-    """The seed's rule over its names, from the prose of its documentation."""
+    """The original's rule over its names, from the prose of its documentation."""
     signed, floating = ("int", "index"), ["f" in name for name in (a, b)]
     if a == b or floating[0] != floating[1]:
         return a if a == b or floating[0] else b
@@ -636,7 +636,7 @@ def transcribed(a: str, b: str) -> str:
 
 
 def element_type(name: str) -> md.DType:
-    """Ours, or one like the seed's for as long as the test runs."""
+    """Ours, or one like the original's for as long as the test runs."""
     ours = OURS.get(name, name)
     if ours in dtypes._REGISTRY:
         return dtypes._REGISTRY[ours]
@@ -680,7 +680,7 @@ def test_p11_the_examples_of_the_seed() -> None:
 
 
 def test_p11_the_type_deduced_is_the_type_of_the_result() -> None:
-    """P11: the seed types `tensor.add` as promoted, and then adds without a cast."""
+    """P11: the original types `tensor.add` as promoted, and then adds without a cast."""
     leaves = [leaf for leaf in md.leaves()[:13] if leaf is not md.BoolTensor]
     with md.promotion_rules("pypto"):
         for a, b in product(leaves, repeat=2):
@@ -690,7 +690,7 @@ def test_p11_the_type_deduced_is_the_type_of_the_result() -> None:
             assert result.tolist() == [2, 2]
 
 
-# --- P13, P14: a new operation in one chain; what the seed's language has -------------
+# --- P13, P14: a new operation in one chain; what the original's language has -------------
 
 
 def test_p13_a_new_operation_in_one_chain() -> None:
@@ -707,6 +707,6 @@ def test_p13_a_new_operation_in_one_chain() -> None:
 
 
 def test_p14_optional_and_casts() -> None:
-    """P14: the seed's C++ is Python here: None for optional, isinstance for casts."""
+    """P14: the original's C++ is Python here: None for optional, isinstance for casts."""
     assert md.linear.operation.signature.parameters["b"].default is None
     assert isinstance(TileSpec(F32, (2,)), TensorSpec)

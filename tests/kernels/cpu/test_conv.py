@@ -1,6 +1,5 @@
 """The convolutions of both runways against the oracle."""
 
-import runpy
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -17,8 +16,9 @@ from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 
 HERE = Path(__file__).parent
-draw_window = runpy.run_path(str(HERE / "windows.py"))["draw_window"]
-excepting = runpy.run_path(str(HERE / "excepting.py"))["excepting"]
+from support.exception_sums import excepting
+from support.windows import draw_window
+
 RUNWAYS = {"generic": conv, isa.RUNWAY: kernel_set.families(isa.RUNWAY).conv}
 SLACK = 64
 # (h, w, c), kernel, stride, padding, dilation

@@ -2,7 +2,6 @@
 
 import ctypes
 import mmap
-import runpy
 import subprocess
 import sys
 from fractions import Fraction
@@ -10,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.windows import draw_window
 
 from mdtensor.kernels.cpu.program import products, steps
 
-draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
 WIDTHS = (1, 3, 8, 24, 40, 88, 200)
 
 

@@ -1,11 +1,10 @@
 """Steps called alone, against the oracle."""
 
-import runpy
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.windows import draw_window
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.program.products import Conv2d, Linear
@@ -13,7 +12,6 @@ from mdtensor.kernels.cpu.program.steps import Dequantize, Lookup, Mul
 from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.reference.matmul import gemm_u8s8s32
 
-draw_window = runpy.run_path(str(Path(__file__).with_name("windows.py")))["draw_window"]
 # (oc, groups, kernel, options)
 CONVS = {
     "pixelwise": (24, 1, (1, 1), {}),

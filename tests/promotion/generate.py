@@ -1,8 +1,8 @@
 """Ask a peer for its promotion table. By hand: the tests read what it wrote.
 
-    python tests/core/promotion/generate.py jax        # jax 0.10.2, x64 enabled
-    python tests/core/promotion/generate.py torch      # torch 2.13
-    python tests/core/promotion/generate.py array_api  # array_api_strict 2.6
+    python tests/promotion/generate.py jax        # jax 0.10.2, x64 enabled
+    python tests/promotion/generate.py torch      # torch 2.13
+    python tests/promotion/generate.py array_api  # array_api_strict 2.6
 
 Writes `<peer>.json` beside this file. Run it with a Python that has the peer; a cell
 that the peer refuses, or would fill with a type we do not have, is left out.
@@ -114,7 +114,7 @@ def main(peer: str) -> None:
     found = {
         "peer": f"{package} {importlib.import_module(package).__version__}",
         "asked": asks[peer].__doc__,
-        "command": f"python tests/core/promotion/generate.py {peer}",
+        "command": f"python tests/promotion/generate.py {peer}",
         "cells": rows,
     }
     lines = [f'  "{row}": {json.dumps(cells)}' for row, cells in rows.items()]

@@ -5,16 +5,15 @@ Those in `kernels/cpu/dot` are emulated where the CPU lacks them, which takes lo
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 from numba.core import types
+from support.exception_sums import excepting
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.kernels.cpu.generic import conv as generic_conv
@@ -27,7 +26,6 @@ from mdtensor.kernels.reference import (
 )
 from mdtensor.kernels.rescale import rescale, rescale_pair
 
-excepting = runpy.run_path(str(Path(__file__).with_name("excepting.py")))["excepting"]
 #: Of the runways in `dot/` a process has one, emulated where the CPU lacks it.
 DOT = isa.DOT_RUNWAY if not isa.IS_EMULATED else None
 RUNWAYS = [name for name in isa.NEEDED if not isa.lacking(name, isa.FEATURES)]

@@ -1,6 +1,6 @@
-"""Cobalt (seed 000): dispatch on element types, row by row of its feature table.
+"""Cobalt: dispatch on element types, row by row of its feature table.
 
-Packages of others (C3) are built and installed in tests/extension. The seed claims 5 to
+Packages of others (C3) are built and installed in tests/extension. The original claims 5 to
 10 ns a dispatch (C11); bench/results/dispatch.json has what it takes here.
 """
 
@@ -29,7 +29,7 @@ from mdtensor.kernels.cpu.user import for_each
 
 pytestmark = pytest.mark.usefixtures("registered_as_before")
 
-#: The types for which the seed has kernels of add and mul.
+#: The types for which the original has kernels of add and mul.
 DTYPES = [
     *(md.float16, md.bfloat16, md.float32, md.float64),
     *(md.int8, md.int16, md.int32, md.int64),
@@ -78,7 +78,7 @@ def test_c1_one_name_bit_for_bit(operation: Any, dtype: md.DType) -> None:
 
 @each_dtype
 def test_c1_relu_bit_for_bit(dtype: md.DType) -> None:
-    """C1, row 1: max(x, 0); of NaN it is NaN, where the seed makes it 0."""
+    """C1, row 1: max(x, 0); of NaN it is NaN, where the original makes it 0."""
     a = any_bits(dtype, 5000, 3)
     with np.errstate(all="ignore"):
         wanted = np.maximum(a, dtype.storage.type(0))
@@ -91,7 +91,7 @@ def test_c1_relu_bit_for_bit(dtype: md.DType) -> None:
 @pytest.mark.parametrize("count", [1, 3, 8, 1000, 100_000])
 @pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
 def test_negative_zeros_stay_negative(dtype: md.DType, count: int) -> None:
-    """Row 3: -0.0 + -0.0 is -0.0; the seed's AVX loop adds +0.0 and loses the sign."""
+    """Row 3: -0.0 + -0.0 is -0.0; the original's AVX loop adds +0.0 and loses the sign."""
     zeros = md.full((count,), -0.0, dtype=dtype)
     assert md.all(md.signbit(zeros + zeros))
 
@@ -105,7 +105,7 @@ def of(values: Any, dtype: md.DType, *shape: int) -> Any:
 
 
 SIX = [1, 2, 3, 4, 5, 6]
-#: What the seed's own tests compute, and what comes out.
+#: What the original's own tests compute, and what comes out.
 UPSTREAM: list[tuple[str, Callable[..., Any], list[Any], Any]] = [
     (
         "add fp32",
@@ -186,7 +186,7 @@ UPSTREAM: list[tuple[str, Callable[..., Any], list[Any], Any]] = [
     ids=[row[0] for row in UPSTREAM],
 )
 def test_upstream_values(operation: Any, operands: list[Any], wanted: Any) -> None:
-    """Row 2: the values of the seed's tests, and the type of the operands."""
+    """Row 2: the values of the original's tests, and the type of the operands."""
     got = operation(*operands)
     assert got.tolist() == wanted
     assert type(got) is type(operands[0])
@@ -214,7 +214,7 @@ def test_upstream_creation() -> None:
     ids=["1-D", "2-D", "stable", "uniform", "fp64"],
 )
 def test_upstream_softmax(x: Any, tolerance: float) -> None:
-    """Row 2: the seed asserts sums; here every value, also of large numbers."""
+    """Row 2: the original asserts sums; here every value, also of large numbers."""
     numbers = np.asarray(x, np.float64)
     wanted = np.exp(numbers - numbers.max(-1, keepdims=True))
     wanted /= wanted.sum(-1, keepdims=True)
@@ -225,7 +225,7 @@ def test_upstream_softmax(x: Any, tolerance: float) -> None:
 
 
 def test_matmul_of_half_floats_adds_in_float32() -> None:
-    """4,096 products of 1 · 1: float16 sums as the seed's stop at 2048."""
+    """4,096 products of 1 · 1: float16 sums as the original's stop at 2048."""
     ones = md.ones((1, 4096), dtype=md.float16)
     assert float(ones @ ones.T) == 4096
     assert float(md.astype(ones, md.bfloat16) @ md.astype(ones, md.bfloat16).T) == 4096
@@ -423,7 +423,7 @@ def test_c17_one_method_for_all_pairs() -> None:
 
 
 def test_c3_a_new_operation_edits_nothing() -> None:
-    """C3: a declaration and a method; the seed needs four edits of its core."""
+    """C3: a declaration and a method; the original needs four edits of its core."""
 
     @md.generic(deduce=lambda x: x)
     def doubled(x: Any, /) -> Any:
@@ -439,7 +439,7 @@ def test_c3_a_new_operation_edits_nothing() -> None:
 
 
 def test_c4_the_layout_changes_nothing() -> None:
-    """C4: strides are read as they are; the seed copies to make them contiguous."""
+    """C4: strides are read as they are; the original copies to make them contiguous."""
     for dtype in DTYPES:
         x = md.from_numpy(np.arange(24).astype(dtype.storage).reshape(4, 6))
         for view in (x.T, x[::2, ::-1], md.broadcast_to(x[0], (3, 6)), x[:, 2]):
@@ -449,7 +449,7 @@ def test_c4_the_layout_changes_nothing() -> None:
 
 
 def test_c14_all_arguments_choose() -> None:
-    """C14: int + float and float + int, which the seed does not have."""
+    """C14: int + float and float + int, which the original does not have."""
     x, y = md.asarray([1, 2], dtype=md.int8), md.asarray([0.5, 1.5])
     assert md.add(x, y).tolist() == md.add(y, x).tolist() == [1.5, 3.5]
     q = quant.quantize(y, quant.QParams(0.5))
@@ -495,7 +495,7 @@ def test_c18_quantized_tensors_are_a_quarter() -> None:
 def test_c20_kernels_are_generated_and_fused() -> None:
     """C20: a compiled function of one's own; whole networks in tests/quant/model.
 
-    The seed dreams of one kernel for hardswish: the loop is generated for the types of
+    The original dreams of one kernel for hardswish: the loop is generated for the types of
     a call, and nothing is stored between its steps. Chains of operations on tensors are
     not fused behind the caller's back; a quantized network's plan is one compiled call.
     """

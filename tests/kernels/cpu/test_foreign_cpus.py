@@ -5,7 +5,6 @@ of the kernels say.
 """
 
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,8 @@ import numpy as np
 import pytest
 
 FOREIGN = Path(__file__).with_name("foreign.py")
-Arm = runpy.run_path(str(Path(__file__).with_name("arm.py")))["Arm"]
+from support.arm import Arm
+
 CODES, WEIGHTS = (0, 255), (-128, 127)
 EVERY = -1  # lanes, as a mask
 
