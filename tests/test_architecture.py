@@ -121,6 +121,8 @@ THIRD_PARTY = {
     "threadpoolctl": ("mdtensor.cli",),
     "typer": ("mdtensor.cli",),
     "rich": ("mdtensor.cli",),
+    "jinja2": ("mdtensor.cli",),
+    "markupsafe": ("mdtensor.cli",),
 }
 BANNED = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base"}
 FILE_LINES = 600

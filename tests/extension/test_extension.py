@@ -1,7 +1,8 @@
 """Packages of others, built and installed beside ours: no file of ours is touched.
 
-Rows 7 (an operation) and 8 (an element type) of the requirements, C3, and a wrapper type. What
-they must do is checked in `fresh/`, in a process that starts with their import.
+Rows 7 (an operation) and 8 (an element type) of the requirements, C3, and a wrapper
+type. What they must do is checked in `fresh/`, in a process that starts with their
+import.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """Cobalt: dispatch on element types, row by row of its feature table.
 
-Packages of others (C3) are built and installed in tests/extension. The original claims 5 to
-10 ns a dispatch (C11); bench/results/dispatch.json has what it takes here.
+Packages of others (C3) are built and installed in tests/extension. The original claims
+5 to 10 ns a dispatch (C11); bench/results/dispatch.json has what it takes here.
 """
 
 from collections.abc import Callable, Iterator
@@ -91,7 +91,7 @@ def test_c1_relu_bit_for_bit(dtype: md.DType) -> None:
 @pytest.mark.parametrize("count", [1, 3, 8, 1000, 100_000])
 @pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
 def test_negative_zeros_stay_negative(dtype: md.DType, count: int) -> None:
-    """Row 3: -0.0 + -0.0 is -0.0; the original's AVX loop adds +0.0 and loses the sign."""
+    """Row 3: -0.0 + -0.0 is -0.0; the original's AVX loop adds +0.0 and loses it."""
     zeros = md.full((count,), -0.0, dtype=dtype)
     assert md.all(md.signbit(zeros + zeros))
 
@@ -495,7 +495,7 @@ def test_c18_quantized_tensors_are_a_quarter() -> None:
 def test_c20_kernels_are_generated_and_fused() -> None:
     """C20: a compiled function of one's own; whole networks in tests/quant/model.
 
-    The original dreams of one kernel for hardswish: the loop is generated for the types of
+    The original plans one kernel for hardswish: the loop is generated for the types of
     a call, and nothing is stored between its steps. Chains of operations on tensors are
     not fused behind the caller's back; a quantized network's plan is one compiled call.
     """

@@ -1,8 +1,8 @@
 """PyPTO: operators are registered with a shape rule, and typed before they run.
 
 Each test names the row of the feature table that it shows (P1 to P14, and 43 to 52 of
-the proposed checks). Shapes, types and texts are the original's; where ours read otherwise
-the test says both.
+the proposed checks). Shapes, types and texts are the original's; where
+ours read otherwise the test says both.
 """
 
 import inspect
@@ -680,7 +680,7 @@ def test_p11_the_examples_of_the_seed() -> None:
 
 
 def test_p11_the_type_deduced_is_the_type_of_the_result() -> None:
-    """P11: the original types `tensor.add` as promoted, and then adds without a cast."""
+    """P11: the original types `tensor.add` as promoted, and adds without a cast."""
     leaves = [leaf for leaf in md.leaves()[:13] if leaf is not md.BoolTensor]
     with md.promotion_rules("pypto"):
         for a, b in product(leaves, repeat=2):
@@ -690,7 +690,7 @@ def test_p11_the_type_deduced_is_the_type_of_the_result() -> None:
             assert result.tolist() == [2, 2]
 
 
-# --- P13, P14: a new operation in one chain; what the original's language has -------------
+# --- P13, P14: a new operation in one chain; what the original's language has ---------
 
 
 def test_p13_a_new_operation_in_one_chain() -> None:
@@ -707,6 +707,6 @@ def test_p13_a_new_operation_in_one_chain() -> None:
 
 
 def test_p14_optional_and_casts() -> None:
-    """P14: the original's C++ is Python here: None for optional, isinstance for casts."""
+    """P14: C++ there is Python here: None for optional, isinstance for casts."""
     assert md.linear.operation.signature.parameters["b"].default is None
     assert isinstance(TileSpec(F32, (2,)), TensorSpec)

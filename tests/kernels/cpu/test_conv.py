@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.exception_sums import excepting
+from support.windows import draw_window
 
 from mdtensor.kernels.cpu import isa, kernel_set
 from mdtensor.kernels.cpu.generic import conv
@@ -16,8 +18,6 @@ from mdtensor.kernels.reference import conv as oracle
 from mdtensor.kernels.rescale import rescale
 
 HERE = Path(__file__).parent
-from support.exception_sums import excepting
-from support.windows import draw_window
 
 RUNWAYS = {"generic": conv, isa.RUNWAY: kernel_set.families(isa.RUNWAY).conv}
 SLACK = 64

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.arm import Arm
 
 FOREIGN = Path(__file__).with_name("foreign.py")
-from support.arm import Arm
 
 CODES, WEIGHTS = (0, 255), (-128, 127)
 EVERY = -1  # lanes, as a mask

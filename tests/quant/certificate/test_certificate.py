@@ -105,7 +105,7 @@ def made_for_plans() -> dict[str, set[type]]:
 
 #: What has no case, and why.
 NO_CASE = {
-    KeptLayer: "sums of floats; tests/kernels/cpu/test_float_matmul.py holds them to bytes"
+    KeptLayer: "sums of floats; kernels/cpu/test_float_matmul.py compares their bytes"
 }
 
 
