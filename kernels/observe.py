@@ -6,7 +6,7 @@
 
 Compiled kernels report themselves: after the call, the Python code that calls one has
 `if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `numpy/runtime.py`
-are seen by its runner, which `observed` replaces, and the other NumPy kernels when
+are seen by its runner, which `observe_kernels` replaces, and the other NumPy kernels when
 Python enters them. Outside of a block this costs compiled kernels one `if`.
 """
 
@@ -73,7 +73,7 @@ class Cast(NamedTuple):
     target: str
 
 
-class Seen:
+class Observation:
     """What one block has observed so far."""
 
     def __init__(self) -> None:
@@ -102,16 +102,16 @@ class Seen:
         if not module.startswith("mdtensor.kernels."):
             return
         if module in _HAND_ON or frame.f_code.co_name == "promoted":
-            self._promoted(frame)
+            self._note_promotion(frame)
         elif not module.startswith("mdtensor.kernels.cpu."):
             name = f"{module.removeprefix('mdtensor.')}.{frame.f_code.co_qualname}"
             if "<" not in name and name not in _ABOUT_TYPES:
                 self.add(Kernel(name, NUMPY))
                 self._inside = frame
                 if module not in _TESTS_CASTS:
-                    self._cast_operands(frame.f_locals)
+                    self._note_operand_casts(frame.f_locals)
 
-    def _cast_operands(self, known: dict[str, Any]) -> None:
+    def _note_operand_casts(self, known: dict[str, Any]) -> None:
         """Note the casts of a NumPy kernel that takes operands and their `dtype`."""
         dtype = known.get("dtype")
         if isinstance(dtype, np.dtype):
@@ -123,24 +123,24 @@ class Seen:
                         if isinstance(each, np.ndarray):
                             self.cast(each.dtype, dtype)
 
-    def _promoted(self, frame: FrameType) -> None:
+    def _note_promotion(self, frame: FrameType) -> None:
         if frame.f_code.co_name == "promoted":
             known = frame.f_locals
             self.cast(known["x"].dtype, known["dtype"])
 
-    def applied(self, function: Any, arguments: Any, options: Any) -> None:
+    def note_call(self, function: Any, arguments: Any, options: Any) -> None:
         """Note what `quietly(function, *arguments, **options)` runs."""
         if isinstance(function, np.ufunc):
-            self._loop(function, arguments, options.get("dtype"))
+            self._note_loop(function, arguments, options.get("dtype"))
             return
         name = getattr(function, "__name__", "")
         owner = getattr(function, "__self__", None)
         if name == "astype" and isinstance(owner, np.ndarray):
             self.cast(owner.dtype, arguments[0])
         elif function is not np.asarray and name and "<" not in name:
-            self.add(_named(function))
+            self.add(_kernel_of(function))
 
-    def _loop(self, ufunc: np.ufunc, arguments: Any, dtype: Any) -> None:
+    def _note_loop(self, ufunc: np.ufunc, arguments: Any, dtype: Any) -> None:
         given = [x.dtype for x in arguments if isinstance(x, np.ndarray)]
         loop: list[Any] = [np.dtype(dtype)] * len(given) if dtype else given
         if not dtype and len(given) == ufunc.nin:
@@ -152,7 +152,7 @@ class Seen:
         self.add(Kernel(f"numpy.{ufunc.__name__}", _isa_of_loop(ufunc.__name__, chars)))
 
 
-_SEEN: ContextVar[Seen | None] = ContextVar("seen", default=None)
+_SEEN: ContextVar[Observation | None] = ContextVar("seen", default=None)
 
 
 def ran(name: str, isa: str) -> None:
@@ -164,18 +164,20 @@ def ran(name: str, isa: str) -> None:
 def spread(function: Any, *operands: Any) -> None:
     """Report a function of NumPy whose elements threads share."""
     if (seen := _SEEN.get()) is not None:
-        seen.applied(function, operands, {})
+        seen.note_call(function, operands, {})
 
 
 @contextmanager
-def observed() -> Iterator[Seen]:
+def observe_kernels() -> Iterator[Observation]:
     """Observe the kernels that this context runs; an inner block keeps its own."""
-    seen, run = Seen(), runtime.current()
+    seen, run = Observation(), runtime.current()
     token = _SEEN.set(seen)
     runtime.replace(_recording(seen, run))
     before = sys.getprofile()
     # A foreign profiler stays: only what reports itself is seen then.
-    is_free = before is None or isinstance(getattr(before, "__self__", None), Seen)
+    is_free = before is None or isinstance(
+        getattr(before, "__self__", None), Observation
+    )
     _count(1)
     try:
         if is_free:
@@ -195,16 +197,16 @@ def _count(change: int) -> None:
         ACTIVE += change
 
 
-def _recording(seen: Seen, run: Callable[..., Any]) -> Callable[..., Any]:
+def _recording(seen: Observation, run: Callable[..., Any]) -> Callable[..., Any]:
     def record(function: Any, *arguments: Any, **options: Any) -> Any:
         if _SEEN.get() is seen:
-            seen.applied(function, arguments, options)
+            seen.note_call(function, arguments, options)
         return run(function, *arguments, **options)
 
     return record
 
 
-def _named(function: Any) -> Kernel:
+def _kernel_of(function: Any) -> Kernel:
     module = getattr(function, "__module__", None) or "numpy"
     path = module.split(".")
     if not module.startswith("mdtensor.kernels.cpu."):

@@ -35,7 +35,7 @@ def _limbs(number, top_bits):
     return [*low, top]
 
 
-def _checked(ratio):
+def _require_ratio(ratio):
     ratio = Fraction(ratio)
     if not SMALLEST < ratio < LARGEST:
         raise ValueError(
@@ -58,7 +58,9 @@ def rescale(ratios):
         ValueError: a ratio is out of range or does not fit the limbs.
     """
     ratios = [Fraction(ratio) for ratio in ratios]
-    known = {ratio: _constants(_checked(ratio)) for ratio in dict.fromkeys(ratios)}
+    known = {
+        ratio: _constants(_require_ratio(ratio)) for ratio in dict.fromkeys(ratios)
+    }
     found = [known[ratio] for ratio in ratios]
     multiplier = np.array([nearest for nearest, _ in found], np.float32)
     rows = [limbs for _, limbs in found]
@@ -83,7 +85,7 @@ def rescale_pair(ratio_a, ratio_b):
         guard: float32, twice the bound of the float32 error of the sum while that is
             below 512; 0 if the float32 sum is always exact, 1 if it decides nothing.
     """
-    ratio_a, ratio_b = _checked(ratio_a), _checked(ratio_b)
+    ratio_a, ratio_b = _require_ratio(ratio_a), _require_ratio(ratio_b)
     common = ratio_a.denominator * ratio_b.denominator
     pair = (ratio_a * common).numerator, (ratio_b * common).numerator
     shared = np.gcd.reduce(np.array([*pair, common], object))

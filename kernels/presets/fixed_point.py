@@ -40,7 +40,7 @@ def shift_up(x, exponent):
     return (x + half) >> exponent
 
 
-def wrapped(x):
+def wrap_int32(x):
     """The low 32 bits as a signed number."""
     return ((x + 2**31) & (2**32 - 1)) - 2**31
 
@@ -58,5 +58,5 @@ def multiply(x, real, shift_right=shift_away):
 
 def multiply_by(x, q, shift, shift_right=shift_away):
     """As `multiply`, by q · 2**(shift - 31)."""
-    shifted = wrapped(x << np.maximum(shift, 0))
+    shifted = wrap_int32(x << np.maximum(shift, 0))
     return shift_right(high_mul(shifted, q), np.maximum(-shift, 0))

@@ -20,7 +20,7 @@ class Grid(NamedTuple):
     lo: int = -128
     hi: int = 127
 
-    def saturated(self, codes):
+    def saturate(self, codes):
         """Codes cut to the range; int64."""
         return np.asarray(np.clip(codes, self.lo, self.hi), np.int64)
 

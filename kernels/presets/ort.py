@@ -34,7 +34,7 @@ def quantize(x, out):
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.asarray(x, np.float32) / np.asarray(out.scale, np.float32)
     steps = np.rint(np.clip(scaled, -(2.0**31), 2.0**31))
-    return out.saturated(steps.astype(np.int64) + out.zero)
+    return out.saturate(steps.astype(np.int64) + out.zero)
 
 
 def requantize(codes, source, out):
@@ -47,7 +47,7 @@ def add(a, b, ga, gb, out):
     ratio_a, ratio_b = ga.scale / out.scale, gb.scale / out.scale
     rest = np.float32(out.zero) - fma(ga.zero, ratio_a, ratio_b * np.float32(gb.zero))
     found = _fma_of(a, ratio_a, fma(np.asarray(b, np.int64), ratio_b, rest))
-    return out.saturated(np.rint(found))
+    return out.saturate(np.rint(found))
 
 
 def _fma_of(a, b, c):
@@ -58,21 +58,21 @@ def mul(a, b, ga, gb, out):
     """round_half_even(product · float32(s_a · s_b / s_y) + zero)."""
     scale = ga.scale * gb.scale / out.scale
     product = (ga.steps(a) * gb.steps(b)).astype(np.float32)
-    return out.saturated(np.rint(product * scale + np.float32(out.zero)))
+    return out.saturate(np.rint(product * scale + np.float32(out.zero)))
 
 
 def products(acc, x, w, out):
     """round_half_even(float32(acc) · float32(s_x · s_w / s_y)) + zero."""
     scale = np.float32(x.scale) * np.asarray(w.scale, np.float32)
     scaled = acc.astype(np.float32) * (scale / np.float32(out.scale))
-    return out.saturated(np.rint(scaled) + out.zero)
+    return out.saturate(np.rint(scaled) + out.zero)
 
 
 def avg_pool(taps, inside, counts, x, out):
     """round_half_even(float32 mean / scale + zero); taps add up one after another."""
     total = _in_turn(taps, inside, x)
     mean = total / counts.astype(np.float32)
-    return out.saturated(np.rint(mean / out.scale + np.float32(out.zero)))
+    return out.saturate(np.rint(mean / out.scale + np.float32(out.zero)))
 
 
 def _in_turn(taps, inside, x):
@@ -86,7 +86,7 @@ def _in_turn(taps, inside, x):
 def global_avg_pool(sums, count, x, out):
     """round_half_even(float32(sum of steps) · s_x / (s_y · n)) + zero."""
     scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))
-    return out.saturated(np.rint(sums.astype(np.float32) * scale) + out.zero)
+    return out.saturate(np.rint(sums.astype(np.float32) * scale) + out.zero)
 
 
 def curve(values, out):
@@ -109,4 +109,4 @@ def softmax(codes, x, out):
     total = np.add.accumulate(powers, axis=-1, dtype=np.float32)[..., -1:]
     unit = np.floor(np.float32(1) / np.float32(out.scale))
     shares = powers * np.float64(unit) / total
-    return out.saturated(np.rint(np.minimum(shares, 2.0**31)) + out.zero)
+    return out.saturate(np.rint(np.minimum(shares, 2.0**31)) + out.zero)

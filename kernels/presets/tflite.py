@@ -15,7 +15,7 @@ from mdtensor.kernels.presets.fixed_point import (
     quantize_multiplier,
     shift_away,
     shift_up,
-    wrapped,
+    wrap_int32,
 )
 from mdtensor.kernels.presets.grid import exp_f32, half_away
 
@@ -50,13 +50,13 @@ def _cast(steps, out):
     """As x86 casts: beyond 32 bits, and NaN, it is -2**31, to which `zero` is added."""
     lost = ~(np.abs(steps) < 2.0**31)
     whole = np.where(lost, -(2.0**31), steps).astype(np.int64)
-    return out.saturated(wrapped(whole + out.zero))
+    return out.saturate(wrap_int32(whole + out.zero))
 
 
 def requantize_ref(codes, source, out):
     """(code - zero) · (s / s')."""
     real = np.float64(source.scale) / np.float64(out.scale)
-    return out.saturated(multiply(source.steps(codes), real) + out.zero)
+    return out.saturate(multiply(source.steps(codes), real) + out.zero)
 
 
 def requantize_opt(codes, source, out):
@@ -65,7 +65,7 @@ def requantize_opt(codes, source, out):
     whole = found.size - found.size % LANES
     steps = source.steps(codes).reshape(-1)[:whole]
     real = np.float64(source.scale) / np.float64(out.scale)
-    found[:whole] = out.saturated(multiply(steps, real, shift_up) + out.zero)
+    found[:whole] = out.saturate(multiply(steps, real, shift_up) + out.zero)
     return found.reshape(codes.shape)
 
 
@@ -79,22 +79,22 @@ def concat(codes, source, out):
         return codes
     m = np.float32(source.scale) * (np.float32(1) / np.float32(out.scale))
     rest = np.float32(-source.zero) * m
-    return out.saturated(half_away(codes.astype(np.float32) * m + rest) + out.zero)
+    return out.saturate(half_away(codes.astype(np.float32) * m + rest) + out.zero)
 
 
-def _summed(a, b, ga, gb, out, sign, scaled):
+def _add_terms(a, b, ga, gb, out, sign, scaled):
     largest = 2 * np.float64(np.maximum(ga.scale, gb.scale))
     left = scaled(ga.steps(a), ga.scale / largest)
     right = scaled(gb.steps(b), gb.scale / largest)
     unit = np.float64(np.float32(1 << HEADROOM) * np.float32(out.scale))
-    return out.saturated(multiply(left + sign * right, largest / unit) + out.zero)
+    return out.saturate(multiply(left + sign * right, largest / unit) + out.zero)
 
 
-def _scaled_twice(steps, real):
+def _scale_twice(steps, real):
     return multiply(steps << HEADROOM, real)
 
 
-def _scaled_once(steps, real):
+def _scale_once(steps, real):
     q, shift = quantize_multiplier(real)
     left = HEADROOM + int(shift)
     return high_mul(steps << left if left >= 0 else steps >> -left, q)
@@ -102,52 +102,52 @@ def _scaled_once(steps, real):
 
 def add_ref(a, b, ga, gb, out):
     """Both terms on a grid 2**20 times finer, then their sum on `out`."""
-    return _summed(a, b, ga, gb, out, 1, _scaled_twice)
+    return _add_terms(a, b, ga, gb, out, 1, _scale_twice)
 
 
 def add_opt(a, b, ga, gb, out):
     """As `add_ref`, but terms round once: all but the last n % 16 in memory's order."""
-    return _in_vectors(a, b, ga, gb, out, _scaled_once, LANES)
+    return _add_by_vectors(a, b, ga, gb, out, _scale_once, LANES)
 
 
 def add_opt_u8(a, b, ga, gb, out):
     """As `add_opt` of uint8: terms round, then shift right and drop bits; n % 8."""
-    return _in_vectors(a, b, ga, gb, out, _scaled_down, UNSIGNED_LANES)
+    return _add_by_vectors(a, b, ga, gb, out, _scale_dropping, UNSIGNED_LANES)
 
 
-def _in_vectors(a, b, ga, gb, out, scaled, lanes):
-    found = _summed(a, b, ga, gb, out, 1, _scaled_twice).reshape(-1)
+def _add_by_vectors(a, b, ga, gb, out, scaled, lanes):
+    found = _add_terms(a, b, ga, gb, out, 1, _scale_twice).reshape(-1)
     whole = found.size - found.size % lanes
     given = a.reshape(-1)[:whole], b.reshape(-1)[:whole]
-    found[:whole] = _summed(*given, ga, gb, out, 1, scaled)
+    found[:whole] = _add_terms(*given, ga, gb, out, 1, scaled)
     return found.reshape(a.shape)
 
 
-def _scaled_down(steps, real):
+def _scale_dropping(steps, real):
     return multiply(steps << HEADROOM, real, np.right_shift)
 
 
 def sub(a, b, ga, gb, out):
     """As `add_ref`."""
-    return _summed(a, b, ga, gb, out, -1, _scaled_twice)
+    return _add_terms(a, b, ga, gb, out, -1, _scale_twice)
 
 
 def mul(a, b, ga, gb, out):
     """The multiplier s_a · s_b / s_y is float32."""
     real = np.float64(ga.scale * gb.scale / out.scale)
-    return out.saturated(multiply(ga.steps(a) * gb.steps(b), real) + out.zero)
+    return out.saturate(multiply(ga.steps(a) * gb.steps(b), real) + out.zero)
 
 
 def products_ref(acc, x, w, out):
     """Sums of products of a convolution; `w` one scale or one a channel."""
     real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
-    return out.saturated(multiply(acc, real) + out.zero)
+    return out.saturate(multiply(acc, real) + out.zero)
 
 
 def products_opt(acc, x, w, out):
     """Sums of products: the second rounding takes ties up (ruy)."""
     real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
-    return out.saturated(multiply(acc, real, shift_up) + out.zero)
+    return out.saturate(multiply(acc, real, shift_up) + out.zero)
 
 
 def depthwise_opt(acc, x, w, out):
@@ -162,7 +162,7 @@ def depthwise_opt(acc, x, w, out):
 def linear_ref(acc, x, w, out):
     """Sums of products of a fully connected layer: float64, ties away from zero."""
     real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
-    return out.saturated(half_away(acc * real) + out.zero)
+    return out.saturate(half_away(acc * real) + out.zero)
 
 
 def avg_pool(taps, inside, counts, x, out):
@@ -174,7 +174,7 @@ def global_avg_pool(sums, counts, x, out):
     """As `avg_pool`; sums are of raw codes."""
     total = sums + np.where(sums > 0, counts // 2, -(counts // 2))
     quotient = np.where(total >= 0, total // counts, -(-total // counts))
-    return out.saturated(quotient)
+    return out.saturate(quotient)
 
 
 def mean_ref(sums, count, x, out):
@@ -187,7 +187,7 @@ def mean_ref(sums, count, x, out):
     bits = min(count.bit_length() - 1, 32, 31 + shift)
     steps = sums - count * x.zero
     found = multiply_by(steps, np.int64((q << bits) // count), np.int64(shift - bits))
-    return out.saturated(found + out.zero)
+    return out.saturate(found + out.zero)
 
 
 def mean_opt(sums, count, x, out):
@@ -201,14 +201,14 @@ def mean_opt(sums, count, x, out):
     found[:, :whole] = multiply(sums[:, :whole], real, shift_up)
     zero = np.float32(x.zero) * np.float32(x.scale) / np.float32(out.scale)
     whole_zero = np.trunc(zero + np.copysign(np.float32(0.5), zero)).astype(np.int64)
-    return out.saturated(found - whole_zero + out.zero)
+    return out.saturate(found - whole_zero + out.zero)
 
 
 def curve(values, out):
     """round_half_away(value · float32(1 / scale)) + zero of float32 values."""
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.asarray(values, np.float32) * (np.float32(1) / out.scale)
-    return out.saturated(half_away(scaled) + out.zero)
+    return out.saturate(half_away(scaled) + out.zero)
 
 
 def hardswish(codes, x, out):
@@ -221,14 +221,14 @@ def hardswish(codes, x, out):
     out_q, out_shift = _narrow_multiplier(fine / np.float32(out.scale))
     hires = x.steps(codes) << 7
     value = high_mul(hires, out_q, 15)
-    gate = _shift_left(hires, max(relu_shift - 1, 0))
+    gate = _shift_saturating(hires, max(relu_shift - 1, 0))
     gate = high_mul(gate, relu_q, 15)
-    gate = _shift_left(gate, 1 if relu_shift > 0 else 0)
+    gate = _shift_saturating(gate, 1 if relu_shift > 0 else 0)
     gate = shift_away(gate, max(-relu_shift, 0))
     gate = (gate + 2**15) >> 1
     product = gate * value
     high = np.where(product >= 0, product >> 15, -(-product >> 15))
-    return out.saturated(shift_away(high, max(-out_shift, 0)) + out.zero)
+    return out.saturate(shift_away(high, max(-out_shift, 0)) + out.zero)
 
 
 def _narrow_multiplier(real):
@@ -236,7 +236,7 @@ def _narrow_multiplier(real):
     return np.minimum((q + 2**15) >> 16, 2**15 - 1), int(shift)
 
 
-def _shift_left(x, bits):
+def _shift_saturating(x, bits):
     return np.clip(x << bits, -(2**15), 2**15 - 1)
 
 
@@ -269,7 +269,7 @@ def softmax_ref(codes, x, out):
     total = np.where(counts, shift_away(powers, SUM_BITS), 0).sum(-1, keepdims=True)
     scale, over = _reciprocal(total)
     shares = shift_away(high_mul(scale, powers), over + 31 - 8)
-    return out.saturated(np.where(counts, shares, 0) + out.lo)
+    return out.saturate(np.where(counts, shares, 0) + out.lo)
 
 
 def exp_negative(a):
@@ -316,4 +316,4 @@ def softmax_opt(codes, x, out):
     powers = table[below.max(axis=-1, keepdims=True) - below]
     total = np.add.accumulate(powers, axis=-1, dtype=np.float32)[..., -1:]
     scaled = powers * (np.float32(1) / (total * np.float32(out.scale)))
-    return out.saturated(np.trunc(scaled + np.float32(0.5)) + out.zero)
+    return out.saturate(np.trunc(scaled + np.float32(0.5)) + out.zero)

@@ -14,33 +14,33 @@ def quantize(x, out):
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.asarray(x, np.float32) * (np.float32(1) / np.float32(out.scale))
     scaled = np.clip(np.nan_to_num(scaled, posinf=np.inf), -(2.0**31), 2.0**31)
-    return out.saturated(np.rint(scaled).astype(np.int64) + out.zero)
+    return out.saturate(np.rint(scaled).astype(np.int64) + out.zero)
 
 
 def requantize(codes, source, out):
     """A multiplier of 8 fraction bits, ties up."""
     ratio = np.float32(source.scale) / np.float32(out.scale)
     q = np.rint(np.float32(256) * ratio).astype(np.int64)
-    return out.saturated(shift_up(source.steps(codes) * q, 8) + out.zero)
+    return out.saturate(shift_up(source.steps(codes) * q, 8) + out.zero)
 
 
-def _summed(a, b, ga, gb, out, sign):
+def _add_terms(a, b, ga, gb, out, sign):
     ratios = np.float32(ga.scale) / out.scale, np.float32(gb.scale) / out.scale
     largest = max(ratios)
     shift = 20 - (int(np.frexp(largest)[1]) - 1)
     q_a, q_b = (int(np.rint(np.ldexp(np.float64(r), shift))) for r in ratios)
     total = ga.steps(a) * q_a + sign * gb.steps(b) * q_b
-    return out.saturated(shift_up(total, np.int64(shift)) + out.zero)
+    return out.saturate(shift_up(total, np.int64(shift)) + out.zero)
 
 
 def add(a, b, ga, gb, out):
     """Multipliers of 21 bits for s / s_y, one rounding, ties up."""
-    return _summed(a, b, ga, gb, out, 1)
+    return _add_terms(a, b, ga, gb, out, 1)
 
 
 def sub(a, b, ga, gb, out):
     """As `add`."""
-    return _summed(a, b, ga, gb, out, -1)
+    return _add_terms(a, b, ga, gb, out, -1)
 
 
 def mul(a, b, ga, gb, out):
@@ -61,7 +61,7 @@ def _multiplier(x, w, out):
 
 def _in_float32(acc, scale, out):
     scaled = np.asarray(acc, np.float64).astype(np.float32) * scale
-    return out.saturated(np.rint(scaled).astype(np.int64) + out.zero)
+    return out.saturate(np.rint(scaled).astype(np.int64) + out.zero)
 
 
 def mean(sums, count, x, out):
@@ -72,14 +72,14 @@ def mean(sums, count, x, out):
     ratio = np.float32(x.scale) / np.float32(out.scale)
     m = ratio * (np.float32(1) / np.float32(count))
     rest = np.float32(out.zero) - np.float32(count * x.zero) * m
-    return out.saturated(np.rint(sums.astype(np.float32) * m + rest))
+    return out.saturate(np.rint(sums.astype(np.float32) * m + rest))
 
 
 def curve(values, out):
     """round_half_even(value · float32(1 / scale)) + zero of float32 values."""
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.asarray(values, np.float32) * (np.float32(1) / out.scale)
-    return out.saturated(np.rint(scaled) + out.zero)
+    return out.saturate(np.rint(scaled) + out.zero)
 
 
 def products_arm(acc, x, w, out):
@@ -100,4 +100,4 @@ def mul_arm(a, b, ga, gb, out):
 def _rndnu(acc, scale, out):
     mantissa, exponent = np.frexp(np.asarray(scale, np.float64))
     q, shift = (mantissa * 2.0**24).astype(np.int64), 24 - exponent.astype(np.int64)
-    return out.saturated(shift_up(acc * q, shift) + out.zero)
+    return out.saturate(shift_up(acc * q, shift) + out.zero)

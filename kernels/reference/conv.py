@@ -5,7 +5,7 @@ import numpy as np
 from mdtensor.kernels.reference.rounding import requantize_s32u8, round_half_even
 
 
-def padded_taps(x, kernel, stride, padding, dilation, fill):
+def iter_taps(x, kernel, stride, padding, dilation, fill):
     """Yields (i, j, [n, oh, ow, c]): the pixels under tap (i, j), int64."""
     top, left, bottom, right = padding
     edges = ((0, 0), (top, bottom), (left, right), (0, 0))
@@ -38,7 +38,7 @@ def conv2d_u8s8s32(
     """
     oc, per_group, kh, kw = weight.shape
     total = 0
-    for i, j, taps in padded_taps(x, (kh, kw), stride, padding, dilation, x_zero_point):
+    for i, j, taps in iter_taps(x, (kh, kw), stride, padding, dilation, x_zero_point):
         centred = taps - x_zero_point
         parts = [
             centred[..., g * per_group : (g + 1) * per_group]
@@ -70,7 +70,7 @@ def depthwise_u8s8u8(x, weight, bias, ratios, zero_point, lo, hi, **options):
 
 def im2col_u8(x, kernel, stride, padding, dilation, x_zero_point):
     """[n * oh * ow, kh * kw * c] of the codes under each output pixel."""
-    taps = padded_taps(x, kernel, stride, padding, dilation, x_zero_point)
+    taps = iter_taps(x, kernel, stride, padding, dilation, x_zero_point)
     columns = np.stack([part for _, _, part in taps], axis=3)
     return columns.reshape(-1, kernel[0] * kernel[1] * x.shape[3]).astype(np.uint8)
 
@@ -81,13 +81,13 @@ def im2col_u8(x, kernel, stride, padding, dilation, x_zero_point):
 def _inside(x, kernel, stride, padding, dilation):
     """Which taps lie inside x: [taps, n, oh, ow, c] of 0 and 1."""
     ones = np.ones(x.shape, np.uint8)
-    taps = padded_taps(ones, kernel, stride, padding, dilation, 0)
+    taps = iter_taps(ones, kernel, stride, padding, dilation, 0)
     return np.stack([part for _, _, part in taps])
 
 
 def max_pool_u8(x, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
     """Largest code of each window; padding never wins."""
-    taps = padded_taps(x, kernel, stride, padding, dilation, 0)
+    taps = iter_taps(x, kernel, stride, padding, dilation, 0)
     return np.stack([part for _, _, part in taps]).max(axis=0).astype(np.uint8)
 
 
@@ -104,7 +104,7 @@ def avg_pool_u8(
     count_include_pad=False,
 ):
     """clamp(round(sum of (x - x_zero_point) / count * ratio) + zero_point)."""
-    taps = padded_taps(x, kernel, stride, padding, (1, 1), x_zero_point)
+    taps = iter_taps(x, kernel, stride, padding, (1, 1), x_zero_point)
     sums = sum(part - x_zero_point for _, _, part in taps)
     counts = _inside(x, kernel, stride, padding, (1, 1)).sum(axis=0)
     if count_include_pad:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdtensor.kernels.numpy.layout import Operand, Refused
+from mdtensor.kernels.numpy.layout import FunctionError, Operand
 
 Work = Callable[[int, int], None]
 
@@ -28,11 +28,13 @@ class View:
     def _place(self, index: Any) -> tuple[int, ...]:
         given = index if isinstance(index, tuple) else (index,)
         if len(given) != len(self.shape):
-            raise Refused(f"a view of {len(self.shape)} indices is given {len(given)}")
+            raise FunctionError(
+                f"a view of {len(self.shape)} indices is given {len(given)}"
+            )
         for at in given:
             if not isinstance(at, int):
                 kind = type(at).__name__
-                raise Refused(f"an index of a view is {kind}, no integer")
+                raise FunctionError(f"an index of a view is {kind}, no integer")
         if not all(0 <= at < n for at, n in zip(given, self.shape, strict=True)):
             raise IndexError("outside")
         if self.operand.ranked:
@@ -46,12 +48,12 @@ class View:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not self.operand.writes:
-            raise Refused("the view is for reading, and is written")
+            raise FunctionError("the view is for reading, and is written")
         place, name = self._place(index), self.operand.name
         problem = loss(name, self.operand.array.dtype, value)
         if problem:
-            raise Refused(problem)
-        self.operand.array[place] = rounded(value, self.operand.array.dtype)
+            raise FunctionError(problem)
+        self.operand.array[place] = round_to(value, self.operand.array.dtype)
 
 
 def loss(name: str, dtype: Any, value: Any) -> str:
@@ -66,7 +68,7 @@ def loss(name: str, dtype: Any, value: Any) -> str:
     return f"{kind} is written to elements of {name}"
 
 
-def rounded(value: Any, dtype: Any) -> Any:
+def round_to(value: Any, dtype: Any) -> Any:
     """The element nearest to a Python number; an integer modulo the range."""
     if dtype.kind in "iu":
         bits = 8 * dtype.itemsize

@@ -21,7 +21,7 @@ def half_up(value):
     return floor(Fraction(value) + Fraction(1, 2))
 
 
-def saturated(code, grid):
+def saturate(code, grid):
     """`code` cut to the range of a grid."""
     return min(max(code, grid.lo), grid.hi)
 
@@ -50,7 +50,7 @@ def shift_up(x, exponent):
     return half_up(Fraction(x, 2**exponent))
 
 
-def wrapped(x):
+def wrap_int32(x):
     """The low 32 bits as a signed number."""
     return (x + 2**31) % 2**32 - 2**31
 
@@ -58,7 +58,7 @@ def wrapped(x):
 def multiply(x, real, shift_right=shift_away):
     """x · real, rounded twice."""
     q, shift = quantize_multiplier(real)
-    return shift_right(high_mul(wrapped(x << max(shift, 0)), q), max(-shift, 0))
+    return shift_right(high_mul(wrap_int32(x << max(shift, 0)), q), max(-shift, 0))
 
 
 # The oracle of `kernels/presets/grid.py`, one number at a time.

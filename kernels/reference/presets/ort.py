@@ -6,7 +6,7 @@ from math import floor
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets.fixed_point import exp_f32, saturated
+from mdtensor.kernels.reference.presets.fixed_point import exp_f32, saturate
 from mdtensor.kernels.rescale import float32_of
 
 
@@ -20,7 +20,7 @@ def quantize(x, out):
     """round_half_even(x / scale) + zero."""
     with np.errstate(all="ignore"):
         scaled = float(np.float32(x) / np.float32(out.scale))
-    return saturated(round(min(max(scaled, -(2.0**31)), 2.0**31)) + out.zero, out)
+    return saturate(round(min(max(scaled, -(2.0**31)), 2.0**31)) + out.zero, out)
 
 
 curve = quantize
@@ -36,20 +36,20 @@ def add(a, b, ga, gb, out):
     ratio_a, ratio_b = (np.float32(g.scale) / np.float32(out.scale) for g in (ga, gb))
     product = ratio_b * np.float32(gb.zero)
     rest = np.float32(out.zero) - fma(ga.zero, ratio_a, product)
-    return saturated(round(float(fma(a, ratio_a, fma(b, ratio_b, rest)))), out)
+    return saturate(round(float(fma(a, ratio_a, fma(b, ratio_b, rest)))), out)
 
 
 def mul(a, b, ga, gb, out):
     """round_half_even(product · multiplier + zero), each rounded to float32."""
     scale = np.float32(ga.scale) * np.float32(gb.scale) / np.float32(out.scale)
     product = np.float32((a - ga.zero) * (b - gb.zero))
-    return saturated(round(float(product * scale + np.float32(out.zero))), out)
+    return saturate(round(float(product * scale + np.float32(out.zero))), out)
 
 
 def products(acc, x, w, out):
     """round_half_even(float32(acc) · multiplier) + zero."""
     scale = np.float32(x.scale) * np.float32(w.scale) / np.float32(out.scale)
-    return saturated(round(float(np.float32(acc) * scale)) + out.zero, out)
+    return saturate(round(float(np.float32(acc) * scale)) + out.zero, out)
 
 
 def avg_pool(codes, x, out):
@@ -59,13 +59,13 @@ def avg_pool(codes, x, out):
         total = total + np.float32(code - x.zero) * np.float32(x.scale)
     mean = total / np.float32(len(codes))
     scaled = mean / np.float32(out.scale) + np.float32(out.zero)
-    return saturated(round(float(scaled)), out)
+    return saturate(round(float(scaled)), out)
 
 
 def global_avg_pool(total, count, x, out):
     """round_half_even(float32(sum of steps) · s_x / (s_y · n)) + zero."""
     scale = np.float32(x.scale) / (np.float32(out.scale) * np.float32(count))
-    return saturated(round(float(np.float32(total) * scale)) + out.zero, out)
+    return saturate(round(float(np.float32(total) * scale)) + out.zero, out)
 
 
 def softmax(row, x, out):
@@ -80,4 +80,4 @@ def softmax(row, x, out):
         total = total + power
     unit = floor(np.float32(1) / np.float32(out.scale))
     shares = [float(power) * unit / float(total) for power in powers]
-    return [saturated(round(share) + out.zero, out) for share in shares]
+    return [saturate(round(share) + out.zero, out) for share in shares]

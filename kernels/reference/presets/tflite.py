@@ -13,16 +13,16 @@ from mdtensor.kernels.reference.presets.fixed_point import (
     high_mul,
     multiply,
     quantize_multiplier,
-    saturated,
+    saturate,
     shift_away,
     shift_up,
-    wrapped,
+    wrap_int32,
 )
 
 
 def _cast(scaled, nearest, grid):
     whole = nearest(float(scaled)) if abs(float(scaled)) < 2.0**31 else -(2**31)
-    return saturated(wrapped(whole + grid.zero), grid)
+    return saturate(wrap_int32(whole + grid.zero), grid)
 
 
 def quantize_ref(x, out):
@@ -42,13 +42,13 @@ def quantize_opt(x, out):
 def requantize_ref(code, source, out):
     """(code - zero) · (s / s'), rounded twice, ties away."""
     real = float(source.scale) / float(out.scale)
-    return saturated(multiply(code - source.zero, real) + out.zero, out)
+    return saturate(multiply(code - source.zero, real) + out.zero, out)
 
 
 def requantize_opt(code, source, out):
     """As `requantize_ref`, the second time ties up: of whole vectors."""
     real = float(source.scale) / float(out.scale)
-    return saturated(multiply(code - source.zero, real, shift_up) + out.zero, out)
+    return saturate(multiply(code - source.zero, real, shift_up) + out.zero, out)
 
 
 def concat(code, source, out):
@@ -57,7 +57,7 @@ def concat(code, source, out):
         return code
     m = np.float32(source.scale) * (np.float32(1) / np.float32(out.scale))
     scaled = np.float32(code) * m + np.float32(-source.zero) * m
-    return saturated(half_away(float(scaled)) + out.zero, out)
+    return saturate(half_away(float(scaled)) + out.zero, out)
 
 
 def _output(ga, gb, out):
@@ -71,7 +71,7 @@ def add_ref(a, b, ga, gb, out, sign=1):
     left = multiply((a - ga.zero) << 20, float(ga.scale) / largest)
     right = multiply((b - gb.zero) << 20, float(gb.scale) / largest)
     total = multiply(left + sign * right, _output(ga, gb, out))
-    return saturated(total + out.zero, out)
+    return saturate(total + out.zero, out)
 
 
 def sub(a, b, ga, gb, out):
@@ -86,7 +86,7 @@ def add_opt(a, b, ga, gb, out):
         q, shift = quantize_multiplier(float(grid.scale) / largest)
         steps, left = code - grid.zero, 20 + shift
         terms += high_mul(steps << left if left >= 0 else steps >> -left, q)
-    return saturated(multiply(terms, _output(ga, gb, out)) + out.zero, out)
+    return saturate(multiply(terms, _output(ga, gb, out)) + out.zero, out)
 
 
 def add_opt_u8(a, b, ga, gb, out):
@@ -95,32 +95,32 @@ def add_opt_u8(a, b, ga, gb, out):
     for code, grid in ((a, ga), (b, gb)):
         real = float(grid.scale) / largest
         terms += multiply((code - grid.zero) << 20, real, lambda x, e: x >> e)
-    return saturated(multiply(terms, _output(ga, gb, out)) + out.zero, out)
+    return saturate(multiply(terms, _output(ga, gb, out)) + out.zero, out)
 
 
 def mul(a, b, ga, gb, out):
     """The float32 multiplier s_a · s_b / s_y, rounded twice."""
     real = np.float32(ga.scale) * np.float32(gb.scale) / np.float32(out.scale)
     product = (a - ga.zero) * (b - gb.zero)
-    return saturated(multiply(product, float(real)) + out.zero, out)
+    return saturate(multiply(product, float(real)) + out.zero, out)
 
 
 def products_ref(acc, x, w, out):
     """acc · (s_x · s_w / s_y), rounded twice, ties away."""
     real = float(x.scale) * float(w.scale) / float(out.scale)
-    return saturated(multiply(acc, real) + out.zero, out)
+    return saturate(multiply(acc, real) + out.zero, out)
 
 
 def products_opt(acc, x, w, out):
     """As `products_ref`, the second time ties up."""
     real = float(x.scale) * float(w.scale) / float(out.scale)
-    return saturated(multiply(acc, real, shift_up) + out.zero, out)
+    return saturate(multiply(acc, real, shift_up) + out.zero, out)
 
 
 def linear_ref(acc, x, w, out):
     """The float64 product, rounded once, ties away."""
     real = float(x.scale) * float(w.scale) / float(out.scale)
-    return saturated(half_away(acc * real) + out.zero, out)
+    return saturate(half_away(acc * real) + out.zero, out)
 
 
 def avg_pool(codes, x, out):
@@ -130,7 +130,7 @@ def avg_pool(codes, x, out):
 
 def global_avg_pool(total, count, x, out):
     """Mean of raw codes, ties away."""
-    return saturated(half_away(Fraction(total, count)), out)
+    return saturate(half_away(Fraction(total, count)), out)
 
 
 def mean_ref(total, count, x, out):
@@ -138,8 +138,8 @@ def mean_ref(total, count, x, out):
     q, shift = quantize_multiplier(float(x.scale) / float(out.scale))
     bits = min(count.bit_length() - 1, 32, 31 + shift)
     q, shift = q * 2**bits // count, shift - bits
-    steps = wrapped((total - count * x.zero) << max(shift, 0))
-    return saturated(shift_away(high_mul(steps, q), max(-shift, 0)) + out.zero, out)
+    steps = wrap_int32((total - count * x.zero) << max(shift, 0))
+    return saturate(shift_away(high_mul(steps, q), max(-shift, 0)) + out.zero, out)
 
 
 def mean_opt(total, count, x, out):
@@ -148,14 +148,14 @@ def mean_opt(total, count, x, out):
     zero = np.float32(x.zero) * np.float32(x.scale) / np.float32(out.scale)
     half = np.float32(0.5 if zero > 0 else -0.5)
     found = multiply(total, float(real), shift_up) - int(zero + half)
-    return saturated(found + out.zero, out)
+    return saturate(found + out.zero, out)
 
 
 def curve(value, out):
     """round_half_away(value · float32(1 / scale)) + zero of a float32 value."""
     with np.errstate(all="ignore"):
         scaled = np.float32(value) * (np.float32(1) / np.float32(out.scale))
-    return saturated(half_away(float(scaled)) + out.zero, out)
+    return saturate(half_away(float(scaled)) + out.zero, out)
 
 
 def hardswish(code, x, out):
@@ -167,15 +167,15 @@ def hardswish(code, x, out):
     steps = (code - x.zero) * 128
     gate = steps
     if gate_shift > 0:
-        gate = _cut(gate << (gate_shift - 1))
+        gate = _clamp_int16(gate << (gate_shift - 1))
     gate = high_mul(gate, gate_q, 15)
-    gate = _cut(gate << 1) if gate_shift > 0 else shift_away(gate, -gate_shift)
+    gate = _clamp_int16(gate << 1) if gate_shift > 0 else shift_away(gate, -gate_shift)
     product = ((gate + 2**15) >> 1) * high_mul(steps, out_q, 15)
     high = int(Fraction(product, 2**15))  # towards zero
-    return saturated(shift_away(high, max(-out_shift, 0)) + out.zero, out)
+    return saturate(shift_away(high, max(-out_shift, 0)) + out.zero, out)
 
 
-def _cut(x):
+def _clamp_int16(x):
     return min(max(x, -(2**15)), 2**15 - 1)
 
 
@@ -199,7 +199,7 @@ def softmax_ref(row, x, out):
     scale = _one_over_one_plus((total << headroom) - 2**31)
     bits = 12 - headroom + 31 - 8
     shares = [0 if p is None else shift_away(high_mul(scale, p), bits) for p in powers]
-    return [saturated(share + out.lo, out) for share in shares]
+    return [saturate(share + out.lo, out) for share in shares]
 
 
 def exp_negative(a):
@@ -236,4 +236,4 @@ def softmax_opt(row, x, out):
         total = total + power
     inverse = np.float32(1) / (total * np.float32(out.scale))
     scaled = [int(power * inverse + np.float32(0.5)) for power in powers]
-    return [saturated(share + out.zero, out) for share in scaled]
+    return [saturate(share + out.zero, out) for share in scaled]

@@ -4,21 +4,21 @@ from math import frexp
 
 import numpy as np
 
-from mdtensor.kernels.reference.presets.fixed_point import saturated, shift_up
+from mdtensor.kernels.reference.presets.fixed_point import saturate, shift_up
 
 
 def quantize(x, out):
     """round_half_even(x · (1 / scale)) + zero."""
     with np.errstate(all="ignore"):
         scaled = float(np.float32(x) * (np.float32(1) / np.float32(out.scale)))
-    return saturated(round(min(max(scaled, -(2.0**31)), 2.0**31)) + out.zero, out)
+    return saturate(round(min(max(scaled, -(2.0**31)), 2.0**31)) + out.zero, out)
 
 
 def requantize(code, source, out):
     """A multiplier of 8 fraction bits, ties up."""
     ratio = np.float32(source.scale) / np.float32(out.scale)
     q = round(float(np.float32(256) * ratio))
-    return saturated(shift_up((code - source.zero) * q, 8) + out.zero, out)
+    return saturate(shift_up((code - source.zero) * q, 8) + out.zero, out)
 
 
 def add(a, b, ga, gb, out, sign=1):
@@ -27,7 +27,7 @@ def add(a, b, ga, gb, out, sign=1):
     shift = 21 - frexp(max(ratios))[1]
     q_a, q_b = (round(ratio * 2.0**shift) for ratio in ratios)
     total = (a - ga.zero) * q_a + sign * (b - gb.zero) * q_b
-    return saturated(shift_up(total, shift) + out.zero, out)
+    return saturate(shift_up(total, shift) + out.zero, out)
 
 
 def sub(a, b, ga, gb, out):
@@ -42,7 +42,7 @@ def _multiplier(x, w, out):
 def products(acc, x, w, out):
     """round_half_even of a float32 product."""
     scaled = np.float32(acc) * _multiplier(x, w, out)
-    return saturated(round(float(scaled)) + out.zero, out)
+    return saturate(round(float(scaled)) + out.zero, out)
 
 
 def mul(a, b, ga, gb, out):
@@ -54,7 +54,7 @@ def products_arm(acc, x, w, out):
     """The mantissa of the multiplier in integers, ties up: `rndnu`."""
     mantissa, exponent = frexp(float(_multiplier(x, w, out)))
     scaled = shift_up(acc * int(mantissa * 2**24), 24 - exponent)
-    return saturated(scaled + out.zero, out)
+    return saturate(scaled + out.zero, out)
 
 
 def mul_arm(a, b, ga, gb, out):
@@ -70,7 +70,7 @@ def mean(total, count, x, out):
         * (np.float32(1) / np.float32(count))
     )
     rest = np.float32(out.zero) - np.float32(count * x.zero) * m
-    return saturated(round(float(np.float32(total) * m + rest)), out)
+    return saturate(round(float(np.float32(total) * m + rest)), out)
 
 
 def curve(value, out):
