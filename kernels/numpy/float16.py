@@ -2,11 +2,11 @@
 
 float16 and bfloat16 have compiled kernels. Every other float that NumPy can cast to
 float32 and back, such as the 8-bit floats of ml_dtypes, is computed the same way.
-NumPy casts small arrays, so they do not load the compiler. For large arrays, functions
-of one operand look each element up in a table of all results; so do casts of 8-bit
-floats and functions of two 8-bit operands. Arithmetic, comparisons and casts of float16
-and bfloat16 are compiled kernels over the bits. All ways give the same numbers
-(decision 0007).
+NumPy casts small arrays, so they do not load the compiler. For large arrays, unary
+functions look each element up in a table of all results; so do casts of 8-bit floats
+and functions of two 8-bit operands. Arithmetic, comparisons and casts of float16 and
+bfloat16 are compiled kernels over the bits. All ways give the same numbers (decision
+0007).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How the operands of a call lie in memory: contiguous rows, or not.
 
-The choice is made once for all operands of a call. It has two outcomes for any number
-of operands, so a loop needs two kernels and not two for each operand (decision 0012).
+The choice is made once for all operands of a call. It has two outcomes, however many
+operands there are, so a loop needs two kernels and not two for each operand (decision
+0012).
 """
 
 from __future__ import annotations

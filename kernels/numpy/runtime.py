@@ -59,7 +59,8 @@ def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
 
     The function does not see the caller's context variables.
     """
-    # LookupError: this thread has no runner yet. RuntimeError: its context is entered.
+    # LookupError: this thread does not have a runner. RuntimeError: its context is
+    # entered.
     try:
         return runner()(function, *arguments, **options)
     except (LookupError, RuntimeError):
