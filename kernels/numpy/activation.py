@@ -65,7 +65,8 @@ def hardsigmoid(x: Array, out: Array, alpha: float, beta: float) -> None:
 @in_blocks
 def hardswish(x: Array, out: Array) -> None:
     """Compute x · min(max(x + 3, 0), 6) / 6."""
-    # Divide by 6 at the end: a product by 1/6 is faster, but rounds differently (0007).
+    # Divide by 6 at the end: a product by 1/6 is faster, but rounds otherwise
+    # (decision 0007).
     np.add(x, 3, out=out)
     out.clip(0, 6, out=out)
     out /= 6

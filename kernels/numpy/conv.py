@@ -80,7 +80,6 @@ def _convolve_depthwise(taps: Array, w: Array) -> Array:
     n, groups, kh, kw, oh, ow = taps.shape
     filters = w.reshape(groups, len(w) // groups, kh, kw, 1, 1)
     # The sum over taps reads each element once for each tap.
-    # element once for each tap.
     y = np.zeros((n, *filters.shape[:2], oh, ow), taps.dtype)
     term = np.empty_like(y)
     for p, q in np.ndindex(kh, kw):

@@ -59,8 +59,8 @@ def take(x: Array, indices: Array, axis: int) -> Array:
     Raises:
         IndexError: an index is outside [-size, size).
     """
-    # NumPy checks no index if there is nothing to take, and reads a uint64 beyond
-    # 2**63 as an index from the end.
+    # NumPy does not check indices if there is nothing to take, and reads uint64 from
+    # 2**63 on as indices from the end.
     is_checked = x.size and indices.dtype != np.uint64
     if not is_checked and outside(indices, x.shape[axis]):
         raise IndexError

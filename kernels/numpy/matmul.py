@@ -41,8 +41,7 @@ def _of_integers(x1: Array, x2: Array) -> Array:
         return np.asarray(np.matmul(x1, x2))
     bound = x1.shape[-1] * _largest(x1) * _largest(x2)
     # Up to 2**24 and 2**53 every sum is exact in these types, in whatever order BLAS
-    # adds;
-    # NumPy adds the products of integers one by one.
+    # adds; NumPy adds the products of integers one by one.
     for storage, whole in ((np.float32, 2**24), (np.float64, 2**53)):
         if bound <= whole:
             sums = np.matmul(x1.astype(storage), x2.astype(storage))

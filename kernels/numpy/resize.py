@@ -31,7 +31,6 @@ def interpolate(
     `steps` holds the distances between new rows and between new columns, in old ones.
     """
     # One axis after the other: a cubic then takes 4 + 4 taps for an element, not 16.
-    # element.
     for axis in (3, 2):
         old, new, step = x.shape[axis], size[axis - 2], steps[axis - 2]
         if mode.startswith("nearest"):
