@@ -1,13 +1,14 @@
 """Observer of the kernels that calls run, for `traced` and `which`.
 
-    with observed() as seen:
+    with observe_kernels() as seen:
         ...                      # calls
     seen.kernels, seen.casts     # in the order in which they ran
 
-Compiled kernels report themselves: after the call, the Python code that calls one has
-`if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through `numpy/runtime.py`
-are seen by its runner, which `observed` replaces, and the other NumPy kernels when
-Python enters them. Outside of a block this costs compiled kernels one `if`.
+Compiled kernels report themselves: after the call, the Python code that calls one runs
+`if observe.ACTIVE: observe.ran(name, isa)`. Kernels that run through
+`numpy/runtime.py` are seen by its runner, which `observe_kernels` replaces. The other
+NumPy kernels are seen when Python enters them. Without a block, this costs compiled
+kernels one `if`.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.kernels.numpy import runtime
 
-#: How many blocks observe now, in all threads. Kernels read it before they report.
+#: Number of blocks that observe now, in all threads; kernels read it before a report.
 ACTIVE = 0
 _LOCK = Lock()
 NUMPY = "NumPy"
-#: They make an operand of a Python number, or ask about types alone.
+#: Functions that convert a Python number to an operand, or look at types only.
 _ABOUT_TYPES = frozenset(
     f"kernels.numpy.conversion.{name}" for name in ("element", "is_exact", "bounds")
 )
-#: Modules that prepare a call or hand it on: the function that they run is the kernel.
-_HAND_ON = frozenset(
+#: Modules that prepare or forward a call: the function that they run is the kernel.
+_FORWARDING = frozenset(
     f"mdtensor.kernels.{name}"
     for name in (
         *("observe", "rescale", "refusal", "cpu.compilation", "numpy.runtime"),
@@ -45,7 +47,7 @@ _HAND_ON = frozenset(
 
 #: Folders of kernels/cpu that hold the kernels of one instruction set.
 _ISA_FOLDERS = ("avx2", "dot8")
-#: Modules whose `dtype` is the type that they ask about.
+#: Modules whose parameter `dtype` is a type to test, not a type to cast to.
 _TESTS_CASTS = frozenset({"mdtensor.kernels.numpy.conversion"})
 
 
@@ -54,7 +56,8 @@ class Kernel(NamedTuple):
 
     Args:
         name: `gemm_u8s8s32`, `numpy.add` or `kernels.numpy.pool.max_pool2d`.
-        isa: the instruction set, `avx2`; of NumPy's, as far as NumPy tells.
+        isa: the instruction set, such as `avx2`; `NumPy` and, if NumPy reports it, the
+            instruction set of its loop.
     """
 
     name: str
@@ -62,7 +65,7 @@ class Kernel(NamedTuple):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the kernel is compiled code of this package."""
+        """Return whether the kernel is compiled code of this package."""
         return not self.isa.startswith(NUMPY)
 
 
@@ -73,8 +76,8 @@ class Cast(NamedTuple):
     target: str
 
 
-class Seen:
-    """What one block has observed so far."""
+class Observation:
+    """The kernels and casts that one block has observed so far."""
 
     def __init__(self) -> None:
         self.kernels: list[Kernel] = []
@@ -82,17 +85,20 @@ class Seen:
         self._inside: FrameType | None = None
 
     def add(self, kernel: Kernel) -> None:
-        # NumPy functions that a NumPy kernel calls are its parts.
+        # A NumPy function that a NumPy kernel calls is a part of it, not a kernel of
+        # its own.
+        """Note a kernel, unless it is part of a NumPy kernel or already noted."""
         is_part = self._inside is not None and not kernel.is_compiled
         if not is_part and kernel not in self.kernels:
             self.kernels.append(kernel)
 
-    def cast(self, source: Any, target: Any) -> None:
+    def cast(self, source: npt.DTypeLike, target: npt.DTypeLike) -> None:
+        """Note a conversion between two different types."""
         found = Cast(np.dtype(source).name, np.dtype(target).name)
         if found.source != found.target and found not in self.casts:
             self.casts.append(found)
 
-    def profile(self, frame: FrameType, event: str, _: Any) -> None:
+    def profile(self, frame: FrameType, event: str, _: object) -> None:
         """Note the NumPy kernel that Python enters; called by `sys.setprofile`."""
         if event == "return" and frame is self._inside:
             self._inside = None
@@ -101,49 +107,61 @@ class Seen:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith("mdtensor.kernels."):
             return
-        if module in _HAND_ON or frame.f_code.co_name == "promoted":
-            self._promoted(frame)
+        if module in _FORWARDING or frame.f_code.co_name == "promoted":
+            self._note_promotion(frame)
         elif not module.startswith("mdtensor.kernels.cpu."):
             name = f"{module.removeprefix('mdtensor.')}.{frame.f_code.co_qualname}"
             if "<" not in name and name not in _ABOUT_TYPES:
                 self.add(Kernel(name, NUMPY))
                 self._inside = frame
                 if module not in _TESTS_CASTS:
-                    self._cast_operands(frame.f_locals)
+                    self._note_operand_casts(frame.f_locals)
 
-    def _cast_operands(self, known: dict[str, Any]) -> None:
-        """Note the casts of a NumPy kernel that takes operands and their `dtype`."""
+    def _note_operand_casts(self, known: dict[str, Any]) -> None:
+        """Note the casts of a NumPy kernel that has operands and a `dtype`."""
         dtype = known.get("dtype")
         if isinstance(dtype, np.dtype):
             for name, given in known.items():
                 several = given if isinstance(given, (list, tuple)) else (given,)
-                # A condition keeps its type.
+                # The kernels cast x, x1, arrays and parts to `dtype`; a condition keeps
+                # its type.
                 if name.startswith(("x", "arrays", "parts")):
                     for each in several:
                         if isinstance(each, np.ndarray):
                             self.cast(each.dtype, dtype)
 
-    def _promoted(self, frame: FrameType) -> None:
+    def _note_promotion(self, frame: FrameType) -> None:
+        """Note the cast of a call of `promote`."""
         if frame.f_code.co_name == "promoted":
             known = frame.f_locals
             self.cast(known["x"].dtype, known["dtype"])
 
-    def applied(self, function: Any, arguments: Any, options: Any) -> None:
-        """Note what `quietly(function, *arguments, **options)` runs."""
+    def note_call(
+        self,
+        function: Callable[..., object],
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+    ) -> None:
+        """Note the kernel and casts of `quietly(function, *arguments, **options)`."""
         if isinstance(function, np.ufunc):
-            self._loop(function, arguments, options.get("dtype"))
+            self._note_loop(function, arguments, options.get("dtype"))
             return
         name = getattr(function, "__name__", "")
         owner = getattr(function, "__self__", None)
         if name == "astype" and isinstance(owner, np.ndarray):
             self.cast(owner.dtype, arguments[0])
         elif function is not np.asarray and name and "<" not in name:
-            self.add(_named(function))
+            self.add(_kernel_of(function))
 
-    def _loop(self, ufunc: np.ufunc, arguments: Any, dtype: Any) -> None:
+    def _note_loop(
+        self, ufunc: np.ufunc, arguments: tuple[Any, ...], dtype: npt.DTypeLike | None
+    ) -> None:
+        """Note the loop of a ufunc, and the casts of its operands."""
         given = [x.dtype for x in arguments if isinstance(x, np.ndarray)]
         loop: list[Any] = [np.dtype(dtype)] * len(given) if dtype else given
         if not dtype and len(given) == ufunc.nin:
+            # A ufunc without a loop for these types raises, and the call itself reports
+            # that.
             with suppress(TypeError, ValueError):
                 loop = [*ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))]
         for source, target in zip(given, loop, strict=False):
@@ -152,7 +170,7 @@ class Seen:
         self.add(Kernel(f"numpy.{ufunc.__name__}", _isa_of_loop(ufunc.__name__, chars)))
 
 
-_SEEN: ContextVar[Seen | None] = ContextVar("seen", default=None)
+_SEEN: ContextVar[Observation | None] = ContextVar("seen", default=None)
 
 
 def ran(name: str, isa: str) -> None:
@@ -161,21 +179,24 @@ def ran(name: str, isa: str) -> None:
         seen.add(Kernel(name, isa))
 
 
-def spread(function: Any, *operands: Any) -> None:
-    """Report a function of NumPy whose elements threads share."""
+def spread(function: Callable[..., object], *operands: Any) -> None:
+    """Report a NumPy function whose elements threads share."""
     if (seen := _SEEN.get()) is not None:
-        seen.applied(function, operands, {})
+        seen.note_call(function, operands, {})
 
 
 @contextmanager
-def observed() -> Iterator[Seen]:
-    """Observe the kernels that this context runs; an inner block keeps its own."""
-    seen, run = Seen(), runtime.current()
+def observe_kernels() -> Iterator[Observation]:
+    """Observe the kernels that this context runs; an inner block has its own result."""
+    seen, run = Observation(), runtime.current()
     token = _SEEN.set(seen)
     runtime.replace(_recording(seen, run))
     before = sys.getprofile()
-    # A foreign profiler stays: only what reports itself is seen then.
-    is_free = before is None or isinstance(getattr(before, "__self__", None), Seen)
+    # Never replace the profiler of a user; then only kernels that report themselves are
+    # seen.
+    is_free = before is None or isinstance(
+        getattr(before, "__self__", None), Observation
+    )
     _count(1)
     try:
         if is_free:
@@ -190,21 +211,26 @@ def observed() -> Iterator[Seen]:
 
 
 def _count(change: int) -> None:
+    """Add `change` to the number of blocks that observe."""
     global ACTIVE
-    with _LOCK:  # threads begin and end blocks of their own
+    # Threads begin and end blocks independently.
+    with _LOCK:
         ACTIVE += change
 
 
-def _recording(seen: Seen, run: Callable[..., Any]) -> Callable[..., Any]:
-    def record(function: Any, *arguments: Any, **options: Any) -> Any:
+def _recording(seen: Observation, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a runner to note each call in `seen`."""
+
+    def record(function: Callable[..., object], *arguments: Any, **options: Any) -> Any:
         if _SEEN.get() is seen:
-            seen.applied(function, arguments, options)
+            seen.note_call(function, arguments, options)
         return run(function, *arguments, **options)
 
     return record
 
 
-def _named(function: Any) -> Kernel:
+def _kernel_of(function: Callable[..., object]) -> Kernel:
+    """Return the kernel of a NumPy function or of a function of `kernels/cpu`."""
     module = getattr(function, "__module__", None) or "numpy"
     path = module.split(".")
     if not module.startswith("mdtensor.kernels.cpu."):
@@ -217,8 +243,8 @@ def _named(function: Any) -> Kernel:
 
 @cache
 def _isa_of_loop(name: str, chars: str) -> str:
-    """Return the instruction set of a loop, as `numpy.lib.introspect` tells it."""
-    tell = getattr(getattr(np.lib, "introspect", None), "opt_func_info", None)
-    known = tell(func_name=f"^{name}$").get(name, {}) if tell else {}
+    """Return the instruction set of a loop, from `numpy.lib.introspect`."""
+    info_of = getattr(getattr(np.lib, "introspect", None), "opt_func_info", None)
+    known = info_of(func_name=f"^{name}$").get(name, {}) if info_of else {}
     found = [info for loop, info in known.items() if loop.startswith(chars)]
     return f"{NUMPY} {found[0]['current'].split('(')[0]}" if found else NUMPY

@@ -1,8 +1,9 @@
-"""Set-up of exact rescaling: a float32 multiplier to go fast, limbs to decide ties.
+"""Constants of exact rescaling: a float32 multiplier, and integers to decide ties.
 
-A kernel computes v = float32(acc) * multiplier, which errs by 3.01 * 2**-24 * |v| at
-most, so for |v| <= 512 only a v within 2**-13 of a half can round to the wrong side.
-Such a lane is decided by the integers P and Q of ratio = P / Q: `cpu/rounding.py`.
+A kernel computes v = float32(acc) * multiplier, whose error is at most
+3.01 * 2**-24 * |v|. So for |v| <= 512 only a v within 2**-13 of a half can round to the
+wrong side. For such a lane the integers P and Q of ratio = P / Q decide
+(`cpu/rounding/requantize.py`, decision 0003).
 """
 
 import math
@@ -12,18 +13,22 @@ import numpy as np
 
 LIMB_BITS = 24
 LIMBS = 4
-# In the exact comparison P is multiplied by less than 2**33, Q by less than 2**12.
+# The exact comparison multiplies P by less than 2**33 and Q by less than 2**12, and all
+# must fit int64.
 TOP_BITS_P = 28
 TOP_BITS_Q = 49
 SMALLEST = Fraction(1, 2**40)
-#: The smallest normal float32, and the smallest of all.
+#: The smallest normal float32, and the smallest positive one.
 NORMAL = 2.0**-126
 LEAST = Fraction(1, 2**149)
 LARGEST = Fraction(2**31)
 
 
 def _limbs(number, top_bits):
-    """`number` as LIMBS little-endian limbs of LIMB_BITS bits, the top one wider."""
+    """Return `number` as LIMBS little-endian limbs of LIMB_BITS bits.
+
+    The top limb may have `top_bits` bits.
+    """
     mask = (1 << LIMB_BITS) - 1
     low = [(number >> (LIMB_BITS * i)) & mask for i in range(LIMBS - 1)]
     top = number >> (LIMB_BITS * (LIMBS - 1))
@@ -35,7 +40,8 @@ def _limbs(number, top_bits):
     return [*low, top]
 
 
-def _checked(ratio):
+def _require_ratio(ratio):
+    """Return `ratio` as a Fraction; raise ValueError outside 2**-40 .. 2**31."""
     ratio = Fraction(ratio)
     if not SMALLEST < ratio < LARGEST:
         raise ValueError(
@@ -45,7 +51,7 @@ def _checked(ratio):
 
 
 def rescale(ratios):
-    """(multiplier, limbs) for out = round_half_even(acc * ratio) per channel.
+    """Compute (multiplier, limbs) for out = round_half_even(acc * ratio) per channel.
 
     Args:
         ratios: iterable of n Fractions (or exact numbers) in (2**-40, 2**31).
@@ -58,7 +64,10 @@ def rescale(ratios):
         ValueError: a ratio is out of range or does not fit the limbs.
     """
     ratios = [Fraction(ratio) for ratio in ratios]
-    known = {ratio: _constants(_checked(ratio)) for ratio in dict.fromkeys(ratios)}
+    # Channels often share ratios, and arithmetic of Fractions is slow.
+    known = {
+        ratio: _constants(_require_ratio(ratio)) for ratio in dict.fromkeys(ratios)
+    }
     found = [known[ratio] for ratio in ratios]
     multiplier = np.array([nearest for nearest, _ in found], np.float32)
     rows = [limbs for _, limbs in found]
@@ -66,13 +75,13 @@ def rescale(ratios):
 
 
 def _constants(ratio):
-    """(multiplier, limbs) of one ratio."""
+    """Compute (multiplier, limbs) of one ratio."""
     p, q = ratio.numerator, ratio.denominator
     return float32_of(ratio), _limbs(p, TOP_BITS_P) + _limbs(q, TOP_BITS_Q)
 
 
 def rescale_pair(ratio_a, ratio_b):
-    """(multipliers, limbs, guard) for out = round_half_even(a * ratio_a + b * ratio_b).
+    """Compute the constants of out = round_half_even(a * ratio_a + b * ratio_b).
 
     Args:
         ratio_a, ratio_b: Fractions in (2**-40, 2**31); |a|, |b| <= 255.
@@ -81,9 +90,12 @@ def rescale_pair(ratio_a, ratio_b):
         multipliers: float32 [2].
         limbs: int64 [12], Pa, Pb and Q with ratio_a = Pa / Q, ratio_b = Pb / Q.
         guard: float32, twice the bound of the float32 error of the sum while that is
-            below 512; 0 if the float32 sum is always exact, 1 if it decides nothing.
+            below 512; 0 if the float32 sum is always exact, 1 if it never decides.
+
+    Raises:
+        ValueError: a ratio is out of range or does not fit the limbs.
     """
-    ratio_a, ratio_b = _checked(ratio_a), _checked(ratio_b)
+    ratio_a, ratio_b = _require_ratio(ratio_a), _require_ratio(ratio_b)
     common = ratio_a.denominator * ratio_b.denominator
     pair = (ratio_a * common).numerator, (ratio_b * common).numerator
     shared = np.gcd.reduce(np.array([*pair, common], object))
@@ -94,19 +106,23 @@ def rescale_pair(ratio_a, ratio_b):
 
 
 def _guard(ratio_a, ratio_b, q, p_a, p_b):
+    """Compute the distance from a half within which float32 does not decide."""
     is_power_of_two = q & (q - 1) == 0
     if is_power_of_two and 255 * (p_a + p_b) < 2**24:
         return np.float32(0)
-    # two roundings in each product, one in the sum; 8 leaves more than a factor of 2
+    # Each product is rounded twice, the sum once; the factor 8 leaves a margin of more
+    # than 2.
     guard = 255 * (ratio_a + ratio_b) * Fraction(8, 2**24)
     return np.float32(1) if guard >= Fraction(1, 2) else np.float32(float(guard))
 
 
 def float32_of(ratio):
-    """The float32 nearest to the Fraction `ratio`, half to even, rounded once."""
+    """Return the float32 nearest to the Fraction `ratio`, half to even."""
     near = float(ratio)
     is_tie = math.frexp(near)[0] * 2**25 % 2 == 1
-    if not is_tie and abs(near) >= NORMAL:  # the side is right
+    # Off the ties of float32, float64 is on the right side: rounding again is safe.
+    # Subnormal numbers have fewer digits, and so other ties.
+    if not is_tie and abs(near) >= NORMAL:
         return np.float32(near)
     exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
     ulp = max(Fraction(2) ** (exponent - 24), LEAST)

@@ -14,9 +14,9 @@ import numpy as np
 
 from mdtensor.errors import OptionError, RegistrationError, describe, shown
 from mdtensor.generics.reduction import reduction as reduction
-from mdtensor.kernels.numpy.conversion import promoted
-from mdtensor.kernels.numpy.float16 import widened
-from mdtensor.kernels.numpy.ufunc import narrowed
+from mdtensor.kernels.numpy.conversion import promote
+from mdtensor.kernels.numpy.float16 import widen
+from mdtensor.kernels.numpy.ufunc import run_and_round
 from mdtensor.ops.operands import (
     Dense as Dense,
     Inexact as Inexact,
@@ -91,12 +91,12 @@ def compute(
         raise OptionError(problem, "Give a function of arrays")
     result: TensorSpec = deduced(operation, *operands, **options)
     joint = result_type(*operands)
-    arrays = [widened(promoted(number(x, joint), joint.storage)) for x in operands]
+    arrays = [widen(promote(number(x, joint), joint.storage)) for x in operands]
 
     def run(*given: Any) -> Any:
         return kernel(*given, **options)
 
-    found = np.asarray(narrowed(run, result.dtype.storage, *arrays))
+    found = np.asarray(run_and_round(run, result.dtype.storage, *arrays))
     if found.shape != result.shape:
         raise RegistrationError(
             f"the kernel gave shape {found.shape}, deduced is {result.shape}",

@@ -36,7 +36,7 @@ def _try(selection: Selection) -> Trial:
         arguments, options = _call(selection)
     except MdtensorError as error:
         return Trial(unknown=str(error))
-    with observe.observed() as seen:
+    with observe.observe_kernels() as seen:
         try:
             options = selection.operation.fill(options)
             result = _function(selection, options)(*arguments, **options)

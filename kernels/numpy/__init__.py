@@ -1,5 +1,5 @@
-"""Kernels for dense tensors on the host, in NumPy: nothing to compile, nothing to wait.
+"""NumPy kernels for dense tensors: no compilation, no start-up delay.
 
-NumPy's loops run within a few percent of a compiled loop on plain arithmetic, and a
-user's first `x + y` should not cost a compiler.
+NumPy's loops take within a few percent of the time of a compiled loop on plain
+arithmetic, so a user's first `x + y` need not load a compiler (decision 0002).
 """

@@ -1,6 +1,7 @@
-"""Activation functions on host arrays; narrow floats round once.
+"""Activation functions on host arrays.
 
-NaN stays NaN. At an infinity stands the limit, also where the formula has none.
+Narrow floats are computed in float32 and rounded once. NaN stays NaN. At an infinity
+the result is the limit of the function, also where the formula would give NaN.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from mdtensor.kernels.numpy.ufunc import BLOCK, in_blocks, in_float32, in_short_
 
 Array = npt.NDArray[Any]
 
-# Klambauer et al. 2017: with them zero mean and unit variance is a fixed point.
+# With these constants, layers keep zero mean and unit variance (Klambauer et al. 2017).
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
-#: Below it exp(-x) is infinite.
+#: The number of each type below which exp(-x) is infinite.
 FAR_BELOW = {np.dtype(np.float32): -88.7, np.dtype(np.float64): -709.7}
 
 
 def relu(x: Array) -> Array:
-    """max(x, 0); of integers, too."""
+    """Compute max(x, 0), for integers too."""
     if x.size < LARGE and not is_narrow(x.dtype):
         return np.asarray(elementwise(np.maximum, x, 0))
     return _relu(x)
@@ -35,23 +36,27 @@ def relu(x: Array) -> Array:
 
 @in_blocks
 def _relu(x: Array, out: Array) -> None:
-    """NumPy's maximum is vectorized for two arrays, for an array and a number not."""
+    """Compute max(x, 0) with an array of zeros as the second operand.
+
+    NumPy's maximum is vectorized for two arrays, but not for an array and a number.
+    """
     np.maximum(x, _zeros(x.dtype)[: x.size], out=out)
 
 
 @cache
 def _zeros(dtype: np.dtype[Any]) -> Array:
+    """Return BLOCK zeros, made once for each type."""
     return np.zeros(BLOCK, dtype)
 
 
 def hardtanh(x: Array, low: float, high: float) -> Array:
-    """min(max(x, low), high)."""
+    """Compute min(max(x, low), high)."""
     return clip(x, low, high)
 
 
 @in_blocks
 def hardsigmoid(x: Array, out: Array, alpha: float, beta: float) -> None:
-    """min(max(alpha · x + beta, 0), 1)."""
+    """Compute min(max(alpha · x + beta, 0), 1)."""
     np.multiply(x, x.dtype.type(alpha), out=out)
     out += x.dtype.type(beta)
     out.clip(0, 1, out=out)
@@ -59,16 +64,19 @@ def hardsigmoid(x: Array, out: Array, alpha: float, beta: float) -> None:
 
 @in_blocks
 def hardswish(x: Array, out: Array) -> None:
-    """x · min(max(x + 3, 0), 6) / 6."""
+    """Compute x · min(max(x + 3, 0), 6) / 6."""
+    # Divide by 6 at the end: a product by 1/6 is faster, but rounds otherwise
+    # (decision 0007).
     np.add(x, 3, out=out)
     out.clip(0, 6, out=out)
     out /= 6
-    _vanishing(np.multiply, x, out)
+    _apply_vanishing(np.multiply, x, out)
 
 
 @in_blocks
 def leaky_relu(x: Array, out: Array, slope: float) -> None:
-    """max(x, 0) + slope · min(x, 0); numpy.where would wait for unforeseeable signs."""
+    """Compute max(x, 0) + slope · min(x, 0)."""
+    # numpy.where would branch on signs that the CPU cannot predict.
     if slope > 0:
         np.multiply(x, slope, out=out)
         (np.minimum if slope > 1 else np.maximum)(x, out, out=out)
@@ -80,35 +88,38 @@ def leaky_relu(x: Array, out: Array, slope: float) -> None:
 
 @in_float32
 def prelu(x: Array, weight: Array) -> Array:
-    """max(x, 0) + weight · min(x, 0); one weight, or one for each index of axis 1."""
+    """Compute max(x, 0) + weight · min(x, 0).
+
+    `weight` is one number, or one for each index of axis 1.
+    """
     along = (-1,) + (1,) * (x.ndim - 2) if weight.size != 1 else ()
     return np.where(x >= 0, x, x * weight.astype(x.dtype).reshape(along))
 
 
 @in_blocks
 def elu(x: Array, out: Array, alpha: float) -> None:
-    """max(x, 0) + alpha · (exp(min(x, 0)) - 1)."""
+    """Compute max(x, 0) + alpha · (exp(min(x, 0)) - 1)."""
     _elu(x, out, alpha, 1)
 
 
 @in_blocks
 def selu(x: Array, out: Array) -> None:
-    """elu(x, 1.6733) · 1.0507."""
+    """Compute 1.0507 · elu(x, 1.6733)."""
     _elu(x, out, SELU_ALPHA, 1)
     out *= SELU_SCALE
 
 
 @in_blocks
 def celu(x: Array, out: Array, alpha: float) -> None:
-    """max(x, 0) + alpha · (exp(min(x, 0) / alpha) - 1)."""
+    """Compute max(x, 0) + alpha · (exp(min(x, 0) / alpha) - 1)."""
     _elu(x, out, alpha, alpha)
 
 
 def _elu(x: Array, out: Array, alpha: float, beta: float) -> None:
-    """max(x, 0) + alpha · (exp(min(x, 0) / beta) - 1).
+    """Compute max(x, 0) + alpha · (exp(min(x, 0) / beta) - 1).
 
-    NumPy's tanh is vectorized and its expm1 is not: exp(2u) - 1 = 2t / (1 - t) with
-    t = tanh(u), where t ≤ 0 cancels nothing.
+    NumPy's tanh is vectorized and its expm1 is not (decision 0007), so for beta >= 0
+    this uses exp(2u) - 1 = 2t / (1 - t) with t = tanh(u); as t <= 0, nothing cancels.
     """
     x.clip(-np.inf, 0, out=out)
     if beta < 0:
@@ -126,7 +137,7 @@ def _elu(x: Array, out: Array, alpha: float, beta: float) -> None:
 
 @in_blocks
 def sigmoid(x: Array, out: Array) -> None:
-    """1 / (1 + exp(-x)), and exp(x) where that power is infinite."""
+    """Compute 1 / (1 + exp(-x)), and exp(x) where exp(-x) overflows."""
     _one_plus_exp(np.negative(x, out=out))
     np.divide(1, out, out=out)
     if np.fmin.reduce(x, initial=0) < FAR_BELOW[x.dtype]:
@@ -135,26 +146,29 @@ def sigmoid(x: Array, out: Array) -> None:
 
 
 def _far_below(x: Array) -> Array:
-    """Where exp(-x) is infinite and 1 + exp(x) is 1; not at -inf, where all is well."""
+    """Return where exp(-x) is infinite and 1 + exp(x) is 1.
+
+    -inf is not included: there the usual formula already gives 0.
+    """
     return (x < FAR_BELOW[x.dtype]) & (x > -np.inf)
 
 
 def _one_plus_exp(x: Array) -> None:
-    """1 + exp(x) in place."""
+    """Compute 1 + exp(x) in place."""
     np.exp(x, out=x)
     x += 1
 
 
 @in_blocks
 def logsigmoid(x: Array, out: Array) -> None:
-    """log(1 / (1 + exp(-x)))."""
+    """Compute log(1 / (1 + exp(-x)))."""
     _log1p_exp(x, out)
     np.subtract(x.clip(-np.inf, 0), out, out=out)
 
 
 @in_blocks
 def softplus(x: Array, out: Array, beta: float, threshold: float) -> None:
-    """log(1 + exp(beta · x)) / beta; x where beta · x is above the threshold."""
+    """Compute log(1 + exp(beta · x)) / beta; x where beta · x is above `threshold`."""
     z = x * beta
     _log1p_exp(z, out)
     out += z.clip(0, np.inf)
@@ -163,10 +177,11 @@ def softplus(x: Array, out: Array, beta: float, threshold: float) -> None:
 
 
 def _log1p_exp(x: Array, out: Array) -> None:
-    """log(1 + exp(-|x|)), from 0 to log(2).
+    """Compute log(1 + exp(-|x|)), which is from 0 to log(2).
 
-    NumPy's log is vectorized and its log1p is not: with u = 1 + p rounded, the error
-    p - (u - 1) is exact, and log(1 + p) = log(u) + error / u to the first order.
+    NumPy's log is vectorized and its log1p is not (decision 0007). With u = 1 + p
+    rounded, the error p - (u - 1) is exact, and log(1 + p) = log(u) + error / u to the
+    first order.
     """
     power = np.abs(x)
     np.negative(power, out=power)
@@ -181,7 +196,7 @@ def _log1p_exp(x: Array, out: Array) -> None:
 
 @in_blocks
 def softsign(x: Array, out: Array) -> None:
-    """x / (1 + |x|)."""
+    """Compute x / (1 + |x|)."""
     np.abs(x, out=out)
     out += 1
     if _is_invalid(np.divide, x, out):
@@ -190,65 +205,75 @@ def softsign(x: Array, out: Array) -> None:
 
 @in_blocks
 def silu(x: Array, out: Array) -> None:
-    """x · sigmoid(x) = x / (1 + exp(-x))."""
+    """Compute x · sigmoid(x) = x / (1 + exp(-x))."""
     _one_plus_exp(np.negative(x, out=out))
-    _vanishing(np.divide, x, out)
+    _apply_vanishing(np.divide, x, out)
     if np.fmin.reduce(x, initial=0) < FAR_BELOW[x.dtype]:
         far = _far_below(x)
-        half = np.exp(x[far] / 2)  # their product alone may be no normal number
+        # Multiply by the root of exp(x) twice: exp(x) itself may be a subnormal number.
+        half = np.exp(x[far] / 2)
         out[far] = x[far] * half * half
 
 
 @in_blocks
 def mish(x: Array, out: Array) -> None:
-    """x · tanh(log(1 + exp(x))) = x · n / (n + 2) with n = exp(x) · (exp(x) + 2).
+    """Compute x · tanh(log(1 + exp(x))).
 
-    From 20 on the quotient is 1, also in float64.
+    This is x · n / (n + 2) with n = exp(x) · (exp(x) + 2).
     """
+    # From 20 on n / (n + 2) rounds to 1, in float64 too; larger powers would overflow.
     x.clip(-np.inf, 20, out=out)
     np.exp(out, out=out)
     n = out + 2
     n *= out
     np.add(n, 2, out=out)
     np.divide(n, out, out=out)
-    _vanishing(np.multiply, x, out)
+    _apply_vanishing(np.multiply, x, out)
 
 
 @in_short_blocks
 def gelu(x: Array, out: Array) -> None:
-    """x · Φ(x) = x · (1 + erf(x / √2)) / 2, in float64: within |x| · 2e-16."""
+    """Compute x · Φ(x) = x · (1 + erf(x / √2)) / 2 in float64.
+
+    The error is at most |x| · 2e-16 before the result is rounded to the type of x.
+    """
     wide = x.astype(FLOAT64)
     y = erf64(wide * 0.5**0.5, x.dtype == FLOAT64)
     y += 1
     y *= 0.5
-    _vanishing(np.multiply, wide, y)
+    _apply_vanishing(np.multiply, wide, y)
     np.copyto(out, y, casting="same_kind")
 
 
 @in_blocks
 def gelu_tanh(x: Array, out: Array) -> None:
-    """x · (1 + tanh(u)) / 2 = x · sigmoid(2u) with u = √(2/π) · (x + 0.044715 x³)."""
+    """Compute x · (1 + tanh(u)) / 2 with u = √(2/π) · (x + 0.044715 x³).
+
+    This is x · sigmoid(2u) = x / (1 + exp(-2u)).
+    """
     slope = -((8 / np.pi) ** 0.5)
     np.multiply(x, x, out=out)
     out *= slope * 0.044715
     out += slope
     out *= x
     _one_plus_exp(out)
-    _vanishing(np.divide, x, out)
+    _apply_vanishing(np.divide, x, out)
 
 
-def _vanishing(ufunc: np.ufunc, x: Array, out: Array) -> None:
-    """out = ufunc(x, out), and 0 where x is -inf: the limit of x · exp(x)."""
+def _apply_vanishing(ufunc: np.ufunc, x: Array, out: Array) -> None:
+    """Compute out = ufunc(x, out), and 0 where x is -inf: the limit of x · exp(x)."""
     if _is_invalid(ufunc, x, out):
         out[x == -np.inf] = 0
 
 
 def _is_invalid(ufunc: np.ufunc, x: Array, out: Array) -> bool:
-    """out = ufunc(x, out), and whether 0 · inf, inf / inf or the like was among it.
+    """Compute out = ufunc(x, out); return whether an operation was invalid.
 
-    The CPU notes that for nothing; to look for infinities takes a tenth of hardswish.
+    Invalid operations are 0 · inf, inf / inf and the like.
     """
     try:
+        # The CPU flags invalid operations at no cost; a search for infinities takes a
+        # tenth of the time of hardswish (decision 0007).
         with np.errstate(invalid="raise"):
             ufunc(x, out, out=out)
     except FloatingPointError:
@@ -258,7 +283,7 @@ def _is_invalid(ufunc: np.ufunc, x: Array, out: Array) -> bool:
 
 @in_float32
 def glu(x: Array, axis: int) -> Array:
-    """The first half along `axis` times the sigmoid of the second."""
+    """Compute the first half along `axis` times the sigmoid of the second half."""
     half = x.shape[axis] // 2
     before = (slice(None),) * axis
     gate = np.negative(x[(*before, slice(half, None))])
@@ -268,7 +293,8 @@ def glu(x: Array, axis: int) -> Array:
 
 @in_float32
 def softmax(x: Array, axis: int) -> Array:
-    """exp(x - max) / Σ exp(x - max) along `axis`: no exponent is positive."""
+    """Compute exp(x - max) / Σ exp(x - max) along `axis`."""
+    # Subtract the maximum, so that no exponent is positive and no power overflows.
     powers = x - _most(x, axis)
     np.exp(powers, out=powers)
     powers /= np.add.reduce(powers, axis, keepdims=True)
@@ -277,12 +303,12 @@ def softmax(x: Array, axis: int) -> Array:
 
 @in_float32
 def log_softmax(x: Array, axis: int) -> Array:
-    """(x - max) - log(Σ exp(x - max)) along `axis`."""
+    """Compute (x - max) - log(Σ exp(x - max)) along `axis`."""
     below = x - _most(x, axis)
     below -= np.log(np.add.reduce(np.exp(below), axis, keepdims=True))
     return below
 
 
 def _most(x: Array, axis: int) -> Array:
-    """The largest element along `axis`, which stays; -inf of nothing."""
+    """Return the largest element along `axis`, a new size of 1; -inf if empty."""
     return np.asarray(np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf))

@@ -1,4 +1,4 @@
-"""Arithmetic on host arrays that is no single ufunc."""
+"""Arithmetic on host arrays that takes more than one ufunc."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.numpy.conversion import element
-from mdtensor.kernels.numpy.float16 import is_narrow, widened
+from mdtensor.kernels.numpy.float16 import is_narrow, widen
 from mdtensor.kernels.numpy.runtime import elementwise, quietly
-from mdtensor.kernels.numpy.ufunc import binary, narrowed, unary
+from mdtensor.kernels.numpy.ufunc import binary, run_and_round, unary
 
 Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 
 
 def floor_divide(x1: Array, x2: Array, dtype: DType) -> Array:
-    """floor(x1 / x2) in `dtype`; of infinities too, where NumPy says NaN or -1."""
+    """Compute floor(x1 / x2) in `dtype`.
+
+    If an operand is infinite, the result is the floor of the quotient, where NumPy's
+    floor_divide gives NaN or -1.
+    """
     a, b = (quietly(np.asarray, x, dtype) for x in (x1, x2))
     found = binary(np.floor_divide, a, b, dtype)
     if dtype.kind in "iu":
@@ -30,42 +34,40 @@ def floor_divide(x1: Array, x2: Array, dtype: DType) -> Array:
 
 
 def pow(x1: Array, x2: Array, dtype: DType) -> Array:
-    """x1 to the power x2 in `dtype`.
-
-    NumPy takes the root if the power is 1/2 for a whole row, but the root of -0 is -0
-    and that of -inf NaN.
-    """
+    """Compute x1 to the power x2 in `dtype`; (-inf)**0.5 is inf and (-0)**0.5 is 0."""
     found = binary(np.power, x1, x2, dtype)
     if dtype.kind in "iuc" or not (half := x2 == 0.5).any():
         return found
+    # NumPy takes the square root if all of x2 is 1/2, and sqrt(-0) is -0, sqrt(-inf)
+    # NaN.
     root = np.where(x1 == -np.inf, found.dtype.type(np.inf), abs(found))
     return np.where(half, root, found)
 
 
 def reciprocal(z: Array) -> Array:
-    """1 / z of complex numbers, as by division."""
+    """Compute 1 / z of complex numbers, like a division."""
     return np.asarray(np.divide(1, z))
 
 
 def sign(z: Array) -> Array:
-    """z / |z| of complex numbers; NaN in both parts if there is one."""
+    """Compute z / |z| of complex numbers; both parts are NaN if either part of z is."""
     return np.where(np.isnan(z), z.dtype.type(complex(np.nan, np.nan)), np.sign(z))
 
 
 def clip(x: Array, low: Any, high: Any) -> Array:
-    """min(max(x, low), high) in the type of x; None leaves a side open."""
+    """Compute min(max(x, low), high) in the type of x; None leaves a side open."""
     if low is None and high is None:
         return x.copy()
     bounds = (_bound(low, x.dtype), _bound(high, x.dtype))
     if is_narrow(x.dtype):
-        wide = [bound if bound is None else widened(bound) for bound in bounds]
-        return narrowed(widened(x).clip, x.dtype, *wide)
+        wide = [bound if bound is None else widen(bound) for bound in bounds]
+        return run_and_round(widen(x).clip, x.dtype, *wide)
     found: Array = elementwise(x.clip, *bounds)
     return found
 
 
 def _bound(bound: Any, dtype: DType) -> Any:
-    """A limit in `dtype`; a number as it is where NumPy rounds it in its loop."""
+    """Return a limit in `dtype`; Python numbers as they are where NumPy casts them."""
     if bound is None or (type(bound) in (int, float) and not is_narrow(dtype)):
         return bound
     if not isinstance(bound, np.ndarray):
@@ -74,10 +76,10 @@ def _bound(bound: Any, dtype: DType) -> Any:
 
 
 def zeros(x: Array) -> int:
-    """How many elements are 0."""
+    """Return how many elements are 0."""
     return x.size - int(np.count_nonzero(x))
 
 
 def negatives(x: Array) -> int:
-    """How many integers are below 0."""
+    """Return how many elements of an integer array are below 0."""
     return int(np.count_nonzero(x < 0)) if x.dtype.kind == "i" else 0

@@ -15,10 +15,10 @@ ZERO = np.zeros((), np.int8)
 
 
 def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
-    """ufunc(x1, x2) as exact numbers; Python integers may be of any size.
+    """Compute ufunc(x1, x2) on the exact numbers; Python integers may have any size.
 
-    NumPy compares 64-bit integers with floats in float64, which rounds them. Here they
-    are compared by the exact sign of their difference.
+    NumPy compares 64-bit integers with floats in float64, which rounds them. Here the
+    exact sign of their difference decides.
     """
     dtype: Any = getattr(x1, "dtype", None)
     if dtype is not None and dtype is getattr(x2, "dtype", None):
@@ -28,6 +28,7 @@ def compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
 
 @quiet
 def _compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
+    """Compute `compare` for operands of two types."""
     x1, x2 = _number(x1), _number(x2)
     if (_is_long(x1) and _kind(x2) == "c") or (_kind(x1) == "c" and _is_long(x2)):
         return _compare_parts(ufunc, x1, x2)
@@ -39,7 +40,8 @@ def _compare(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
 
 
 def _number(x: Any) -> Any:
-    """Truth values as bytes, which compare with integers of any size; wider floats."""
+    """Return bools as uint8 and narrow floats as float32; return all else unchanged."""
+    # Bytes can be compared with Python integers of any size; NumPy's bools cannot.
     if _kind(x) == "b":
         return x.view(np.uint8)
     is_array = isinstance(x, np.ndarray)
@@ -47,7 +49,7 @@ def _number(x: Any) -> Any:
 
 
 def _compare_parts(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
-    """Complex numbers are equal if both parts are."""
+    """Compare complex numbers, which are equal if both parts are equal."""
     join = np.logical_and if ufunc is np.equal else np.logical_or
     real = compare(ufunc, *(x.real if _kind(x) == "c" else x for x in (x1, x2)))
     imag = compare(ufunc, *(x.imag if _kind(x) == "c" else ZERO for x in (x1, x2)))
@@ -55,23 +57,25 @@ def _compare_parts(ufunc: np.ufunc, x1: Any, x2: Any) -> Array:
 
 
 def _kind(x: Any) -> str:
-    """The kind of its NumPy type; "O" of a Python integer."""
+    """Return the kind of the NumPy type; "O" for a Python integer."""
     return str(getattr(x, "dtype", np.dtype(object)).kind)
 
 
 def _is_long(x: Any) -> bool:
-    """Whether it may be an integer that float64 rounds."""
+    """Return whether x may hold an integer that float64 rounds."""
     return _kind(x) == "O" or (_kind(x) in "iu" and x.dtype.itemsize == 8)
 
 
 def _rounds(x1: Any, x2: Any) -> bool:
+    """Return whether NumPy would round the integers x1 to compare them with x2."""
     return _kind(x1) in "iu" and _is_long(x1) and _kind(x2) == "f"
 
 
 def _sign(integers: Array, floats: Array) -> Array:
-    """-1, 0 or 1, the sign of integers - floats; NaN where a float is NaN.
+    """Compute the exact sign of integers - floats: -1, 0, 1; NaN where a float is NaN.
 
-    i - f has the sign of i - floor(f), and is below 0 if only the fraction is left.
+    i - f has the sign of i - floor(f); if that is 0, the sign is -1 where f has a
+    fraction.
     """
     bounds = np.iinfo(integers.dtype)
     low, high = float(bounds.min), float(bounds.max + 1)  # powers of two: exact

@@ -1,7 +1,7 @@
 """Convolution of host arrays.
 
-Images are [n, c, h, w]. Sums are held in `dtype`, those of narrow floats in float32 and
-rounded once; integers wrap.
+Images are [n, c, h, w]. Sums are computed in `dtype`, sums of narrow floats in float32
+and rounded once; integers wrap.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy.matmul import rounded
+from mdtensor.kernels.numpy.matmul import round_to
 from mdtensor.kernels.numpy.runtime import empty
 from mdtensor.kernels.numpy.ufunc import compute_dtype
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
-#: Bytes of the columns that an image becomes at a time.
+#: Bytes of columns that `_convolve_groups` makes of an image at a time.
 COLUMNS = 1 << 20
 Padding = tuple[int, int, int, int]
 
@@ -32,10 +32,10 @@ def conv2d(
     groups: int,
     dtype: np.dtype[Any],
 ) -> Array:
-    """y[n, o, i, j] = b[o] + Σ x[n, c, i·s + p·d, j·s + q·d] · w[o, c, p, q].
+    """Compute y[n, o, i, j] = b[o] + Σ x[n, c, i·s + p·d, j·s + q·d] · w[o, c, p, q].
 
     Args:
-        x: [n, c, h, w], continued by `padding` (top, left, bottom, right) zeros.
+        x: [n, c, h, w], extended by `padding` (top, left, bottom, right) zeros.
         w: [out, c / groups, kh, kw].
         b: [out], or None.
         stride, dilation: (height, width).
@@ -43,20 +43,20 @@ def conv2d(
         dtype: of the result; operands are cast to it.
     """
     wide = compute_dtype(dtype)
-    image = with_border(rounded(x, wide), padding, 0)
+    image = with_border(round_to(x, wide), padding, 0)
     taps = windows(image, (w.shape[2], w.shape[3]), stride, dilation)
     with np.errstate(all="ignore"):
         if w.shape[1] == 1 and groups > 1:
-            y = _depthwise(taps, rounded(w, wide))
+            y = _convolve_depthwise(taps, round_to(w, wide))
         else:
-            y = _grouped(taps, rounded(w, wide), groups)
+            y = _convolve_groups(taps, round_to(w, wide), groups)
         if b is not None:
-            y += rounded(b, wide)[:, None, None]
-    return rounded(y, dtype)
+            y += round_to(b, wide)[:, None, None]
+    return round_to(y, dtype)
 
 
 def with_border(x: Array, padding: Padding, value: Any) -> Array:
-    """The last two axes continued by (top, left, bottom, right) elements of `value`."""
+    """Extend the last two axes by (top, left, bottom, right) elements of `value`."""
     if not any(padding):
         return x
     top, left, bottom, right = padding
@@ -68,17 +68,18 @@ def with_border(x: Array, padding: Padding, value: Any) -> Array:
 
 
 def windows(x: Array, kernel: Pair, stride: Pair, dilation: Pair) -> Array:
-    """A view [n, c, kh, kw, oh, ow]: what each tap of the kernel sees."""
+    """Return a view [n, c, kh, kw, oh, ow]: the elements under each kernel tap."""
     reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
     seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
     seen = seen[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
     return seen.transpose(0, 1, 4, 5, 2, 3)
 
 
-def _depthwise(taps: Array, w: Array) -> Array:
-    """One input channel a group: a sum over taps touches each element once a tap."""
+def _convolve_depthwise(taps: Array, w: Array) -> Array:
+    """Compute a convolution whose groups have one input channel, by a sum over taps."""
     n, groups, kh, kw, oh, ow = taps.shape
     filters = w.reshape(groups, len(w) // groups, kh, kw, 1, 1)
+    # The sum over taps reads each element once for each tap.
     y = np.zeros((n, *filters.shape[:2], oh, ow), taps.dtype)
     term = np.empty_like(y)
     for p, q in np.ndindex(kh, kw):
@@ -87,16 +88,17 @@ def _depthwise(taps: Array, w: Array) -> Array:
     return y.reshape(n, len(w), oh, ow)
 
 
-def _grouped(taps: Array, w: Array, groups: int) -> Array:
-    """Image to columns, then one product a group; of a 1x1 kernel columns are a view.
+def _convolve_groups(taps: Array, w: Array, groups: int) -> Array:
+    """Compute a convolution as one matrix product for each group (image to columns).
 
-    Some rows of the result at a time, so that their columns stay in the cache.
+    The columns of a 1x1 kernel are a view of the image.
     """
     n, c, kh, kw, oh, ow = taps.shape
     depth = w.shape[1] * kh * kw
     filters = w.reshape(groups, len(w) // groups, depth)
     y = empty((n, groups, len(w) // groups, oh * ow), taps.dtype)
     row = c * kh * kw * ow * taps.itemsize
+    # Take some rows of the result at a time, so that their columns stay in the cache.
     rows = oh if kh == kw == 1 else min(oh, max(1, COLUMNS // max(1, row)))
     for image, target in zip(taps, y, strict=True):
         for top in range(0, oh, rows):
@@ -118,9 +120,7 @@ def conv_transpose2d(
     size: Pair,
     dtype: np.dtype[Any],
 ) -> Array:
-    """y[n, o, i·s + p·d, j·s + q·d] sums x[n, c, i, j] · w[c, o, p, q], plus b[o].
-
-    One product gives what every number paints; then a sum over taps.
+    """Compute y[n, o, i·s + p·d, j·s + q·d] = b[o] + Σ x[n, c, i, j] · w[c, o, p, q].
 
     Args:
         x: [n, c, h, w].
@@ -135,17 +135,18 @@ def conv_transpose2d(
     wide = compute_dtype(dtype)
     n, c, height, width = x.shape
     out, (kh, kw) = w.shape[1] * groups, w.shape[2:]
-    filters = rounded(w, wide).reshape(groups, c // groups, -1).swapaxes(1, 2)
-    image = rounded(x, wide).reshape(n, groups, c // groups, height * width)
+    filters = round_to(w, wide).reshape(groups, c // groups, -1).swapaxes(1, 2)
+    image = round_to(x, wide).reshape(n, groups, c // groups, height * width)
     top, left, bottom, right = padding
     y = np.zeros((n, out, size[0] + top + bottom, size[1] + left + right), wide)
     with np.errstate(all="ignore"):
-        painted = np.matmul(filters, image).reshape(n, out, kh, kw, height, width)
+        # One product gives what each input adds at each tap; the loop places the terms.
+        terms = np.matmul(filters, image).reshape(n, out, kh, kw, height, width)
         for p, q in np.ndindex(kh, kw):
             rows = slice(p * dilation[0], None, stride[0])
             columns = slice(q * dilation[1], None, stride[1])
-            y[:, :, rows, columns][:, :, :height, :width] += painted[:, :, p, q]
+            y[:, :, rows, columns][:, :, :height, :width] += terms[:, :, p, q]
         y = y[:, :, top : top + size[0], left : left + size[1]]
         if b is not None:
-            y = y + rounded(b, wide)[:, None, None]
-    return rounded(y, dtype)
+            y = y + round_to(b, wide)[:, None, None]
+    return round_to(y, dtype)

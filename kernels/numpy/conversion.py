@@ -1,10 +1,10 @@
-"""Host arrays from one element type to another, with every misfit accounted for.
+"""Conversion of host arrays from one element type to another.
 
-A float becomes an integer by cutting toward zero; a number becomes a float by rounding
-to nearest even, once; True is 1, and whatever is not zero is True. Which values do not
-survive is told by `outside` and `inexact`; what becomes of them by `saturating` and
-`wrapping`, which agree with `nearest` on all others. A complex number is its two parts;
-only `nearest` makes it a bool.
+A float becomes an integer by truncation toward zero; a number becomes a float by
+rounding once, half to even; True becomes 1, and every number but 0 becomes True.
+`outside` and `inexact` find the values that do not fit. `saturating` and `wrapping`
+convert these in two ways, and agree with `nearest` on all others. A complex number is
+converted part by part; only `nearest` converts it to a bool.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ Array = npt.NDArray[Any]
 DType = np.dtype[Any]
 Cast = Callable[[Array, DType], Array]
 
-FLOAT32_BITS = 23  # of a fraction
+#: Bits of the fraction of a float32.
+FLOAT32_BITS = 23
 
 
 def by_parts(test: Cast) -> Cast:
-    """Ask of complex numbers in a complex type what `test` asks of real ones."""
+    """Apply `test` to both parts if the types are complex, and combine by "or"."""
 
     @wraps(test)
-    def of_either(x: Array, dtype: DType) -> Array:
+    def test_parts(x: Array, dtype: DType) -> Array:
         if dtype.kind != "c":
             return test(x, dtype)
         part = _part(dtype)
@@ -40,15 +41,15 @@ def by_parts(test: Cast) -> Cast:
             return test(x, part)
         return np.asarray(test(x.real, part) | test(x.imag, part))
 
-    return of_either
+    return test_parts
 
 
 @quiet
 @by_parts
 def outside(x: Array, dtype: DType) -> Array:
-    """Where x rounds to nothing that `dtype` holds: overflow, or NaN for an integer.
+    """Return where x, rounded, is not in `dtype`: overflow, or NaN for an integer.
 
-    A single False where nothing can be.
+    Return a single False if that can happen nowhere.
     """
     if dtype.kind == "b" or _is_within(x.dtype, dtype) or _cuts_inside(x, dtype):
         return np.zeros((), bool)
@@ -59,10 +60,11 @@ def outside(x: Array, dtype: DType) -> Array:
 @quiet
 @by_parts
 def inexact(x: Array, dtype: DType) -> Array:
-    """Where `dtype` does not hold x as it is; NaN stays NaN among floats.
+    """Return where `dtype` does not hold x exactly; NaN counts as exact among floats.
 
-    A single False where it holds all there are.
+    Return a single False if `dtype` holds every value of the type of x.
     """
+    # The types alone often decide, without a pass over the elements.
     if is_exact(x.dtype, dtype):
         return np.zeros((), bool)
     if dtype.kind == "b":
@@ -79,34 +81,34 @@ def inexact(x: Array, dtype: DType) -> Array:
 
 @quiet
 def nearest(x: Array, dtype: DType) -> Array:
-    """x in `dtype`; undefined where it is outside an integer type.
+    """Convert x to `dtype`; undefined where it is outside an integer type.
 
-    Too large for a float is an infinity. Every value is rounded once.
+    Every value is rounded once; a value too large for a float becomes an infinity.
     """
     if dtype.kind == "b":
         return np.asarray(x != 0)
     is_wide = x.dtype.kind in "iu" or x.dtype == np.float64
-    return cast(_off_ties(x, dtype) if _is_foreign(dtype) and is_wide else x, dtype)
+    return cast(_avoid_ties(x, dtype) if _is_foreign(dtype) and is_wide else x, dtype)
 
 
 def element(value: Any, dtype: DType) -> Array:
-    """A Python number that `dtype` holds as a 0-d array; rounded once."""
-    if _is_foreign(dtype):  # ml_dtypes takes no integer from 2**63 on
+    """Convert a Python number that `dtype` holds to a 0-d array; rounded once."""
+    if _is_foreign(dtype):  # ml_dtypes rejects integers from 2**63 on
         return nearest(np.asarray(value, np.float64), dtype)
     return np.asarray(quietly(np.asarray, value, dtype))
 
 
 def _is_foreign(dtype: DType) -> bool:
-    """Whether it is a float that NumPy does not know, and rounds to twice."""
+    """Return whether a type is a narrow float of another package, rounded to twice."""
     return dtype.isbuiltin == 2 and is_narrow(dtype)
 
 
-def _off_ties(x: Array, dtype: DType) -> Array:
-    """x as float32, from which it rounds to `dtype` as x itself does.
+def _avoid_ties(x: Array, dtype: DType) -> Array:
+    """Convert x to float32 values that round to `dtype` as x itself does.
 
-    ml_dtypes rounds twice. That goes wrong only where the first rounding arrives
-    halfway between two of `dtype`: there the side from which it came decides. Halfway
-    all bits behind the first one that `dtype` lacks are 0.
+    ml_dtypes rounds to float32 first. That goes wrong only where this first rounding
+    arrives halfway between two values of `dtype`: all bits behind the first one that
+    `dtype` lacks are then 0, and the side that x came from must decide.
     """
     y = x.astype(FLOAT32)
     behind = (1 << (FLOAT32_BITS - _nmant(dtype) - 1)) - 1
@@ -121,12 +123,12 @@ def _off_ties(x: Array, dtype: DType) -> Array:
 
 @quiet
 def saturating(x: Array, dtype: DType) -> Array:
-    """x in `dtype`; what is outside becomes the nearest bound, NaN an integer 0.
+    """Convert x to `dtype`; outside becomes the nearest bound, NaN an integer 0.
 
-    An infinity stays one in a float that holds it.
+    An infinity stays an infinity in a float that has one.
     """
     if dtype.kind == "c" and not _is_within(x.dtype, dtype):
-        return _joined(x, dtype)
+        return _saturate_parts(x, dtype)
     if dtype.kind in "bc" or _is_within(x.dtype, dtype):
         return nearest(x, dtype)
     below, above = _beyond(x, dtype)
@@ -136,8 +138,8 @@ def saturating(x: Array, dtype: DType) -> Array:
     return y
 
 
-def _joined(x: Array, dtype: DType) -> Array:
-    """Complex numbers of saturated parts."""
+def _saturate_parts(x: Array, dtype: DType) -> Array:
+    """Convert to complex numbers whose parts saturate."""
     y = np.zeros(x.shape, dtype)
     y.real = saturating(x.real, _part(dtype))
     if x.dtype.kind == "c":
@@ -147,10 +149,10 @@ def _joined(x: Array, dtype: DType) -> Array:
 
 @quiet
 def wrapping(x: Array, dtype: DType) -> Array:
-    """x in `dtype`; integers modulo the number of values of `dtype`.
+    """Convert x to `dtype`; integers modulo the number of values of `dtype`.
 
-    A float that is no number or not finite becomes 0 as an integer; too large for a
-    float becomes an infinity.
+    NaN and infinities become 0 as integers; a value too large for a float becomes an
+    infinity.
     """
     to_integer = dtype.kind in "iu" and is_floating(x.dtype)
     if to_integer and np.any(outside(x, dtype)):
@@ -159,7 +161,8 @@ def wrapping(x: Array, dtype: DType) -> Array:
 
 
 def _modulo(x: Array) -> Array:
-    """uint64, congruent to x cut toward zero; fmod of floats is exact."""
+    """Return uint64 congruent to x truncated toward zero."""
+    # fmod of floats is exact, so the rest fits uint64 without rounding.
     finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
     rest = np.fmod(np.trunc(finite), 2.0**64)
     size = np.abs(rest).astype(np.uint64)
@@ -167,7 +170,7 @@ def _modulo(x: Array) -> Array:
 
 
 def _beyond(x: Array, dtype: DType) -> tuple[Any, Any]:
-    """Where finite x is below and above a type, once it is cut or rounded."""
+    """Return where x, truncated or rounded, is below and above the range of `dtype`."""
     if is_narrow(x.dtype):
         x = x.astype(FLOAT32)
     if is_floating(dtype):
@@ -180,7 +183,7 @@ def _beyond(x: Array, dtype: DType) -> tuple[Any, Any]:
 
 
 def _overflow(x: Array, dtype: DType) -> tuple[Any, Any]:
-    """Where x is below and above all that rounds to a finite number of `dtype`."""
+    """Return where x rounds to nothing finite in `dtype`, below and above."""
     limit, is_beyond = _limit(dtype)
     below, above = (x <= -limit, x >= limit) if is_beyond else (x < -limit, x > limit)
     if not _holds_infinity(dtype):
@@ -190,9 +193,10 @@ def _overflow(x: Array, dtype: DType) -> tuple[Any, Any]:
 
 @cache
 def _limit(dtype: DType) -> tuple[float, bool]:
-    """What is halfway above the largest number, and whether it is beyond.
+    """Return the number halfway above the largest finite one; whether it overflows.
 
-    It is unless that number is even: float8_e4m3fn ends at 14 · 2⁵, not at 15.
+    A tie rounds to even, so it overflows unless the largest number is even:
+    float8_e4m3fn ends at 14 · 2⁵, not at 15.
     """
     most: float = bounds(dtype)[1]
     step = ldexp(1.0, frexp(most)[1] - 1 - _nmant(dtype))
@@ -200,9 +204,10 @@ def _limit(dtype: DType) -> tuple[float, bool]:
 
 
 def _cuts_inside(x: Array, dtype: DType) -> bool:
-    """Whether floats are all seen to be cut to integers of `dtype`, in two passes."""
+    """Return whether x are floats that truncate into the range of an integer type."""
     if not x.size or x.dtype.kind != "f" or dtype.kind not in "iu":
         return False
+    # A minimum and a maximum need no temporary arrays, unlike `_beyond`.
     least, most = bounds(dtype)  # Python compares integers with floats exactly
     is_above: bool = least - 1 < float(np.min(x))
     return is_above and float(np.max(x)) < most + 1
@@ -210,12 +215,13 @@ def _cuts_inside(x: Array, dtype: DType) -> bool:
 
 @cache
 def _holds_infinity(dtype: DType) -> bool:
+    """Return whether the floating type has infinities; float8_e4m3fn does not."""
     return bool(np.isinf(quietly(np.asarray, np.inf, dtype)))
 
 
 @cache
 def _is_within(source: DType, target: DType) -> bool:
-    """Whether no value of `source` is outside `target`."""
+    """Return whether every value of `source` is in the range of `target`."""
     if is_floating(source) and not is_floating(target) and target.kind != "c":
         return False
     least, most = bounds(source)
@@ -225,7 +231,7 @@ def _is_within(source: DType, target: DType) -> bool:
 
 @cache
 def is_exact(source: DType, target: DType) -> bool:
-    """Whether `target` holds all values of `source` as they are."""
+    """Return whether `target` holds all values of `source` exactly."""
     if target.kind == "c":
         part = _part(source) if source.kind == "c" else source
         return is_exact(part, _part(target))
@@ -239,7 +245,7 @@ def is_exact(source: DType, target: DType) -> bool:
 
 
 def _is_finer(target: DType, source: DType) -> bool:
-    """Whether a float has at least the digits and the range of another."""
+    """Return whether a float has at least the digits and the range of another."""
     fine, coarse = ml_dtypes.finfo(target), ml_dtypes.finfo(source)
     is_low = float(fine.smallest_subnormal) <= float(coarse.smallest_subnormal)
     is_high = float(fine.max) >= float(coarse.max)
@@ -249,13 +255,13 @@ def _is_finer(target: DType, source: DType) -> bool:
 
 @cache
 def _nmant(dtype: DType) -> int:
-    """Binary digits behind the first one."""
+    """Return how many binary digits follow the first one."""
     return int(ml_dtypes.finfo(dtype).nmant)
 
 
 @cache
 def bounds(dtype: DType) -> tuple[Any, Any]:
-    """The least and the largest finite number of `dtype`, or of its parts."""
+    """Return the least and largest finite number of `dtype`, or of its parts."""
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind in "iu":
@@ -265,13 +271,10 @@ def bounds(dtype: DType) -> tuple[Any, Any]:
 
 
 def _part(dtype: DType) -> DType:
-    """The floating type of the parts of a complex type."""
+    """Return the floating type of the parts of a complex type."""
     return np.dtype(f"f{dtype.itemsize // 2}")
 
 
-# Host arrays in the type they were promoted to.
-
-
-def promoted(x: Array, dtype: np.dtype[Any]) -> Array:
-    """x in `dtype`, rounded to nearest once, integers wrapped; x itself if it is."""
+def promote(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert x to `dtype`, rounded once, integers wrapped; x itself if unchanged."""
     return x if x.dtype == dtype else nearest(x, dtype)

@@ -1,4 +1,4 @@
-"""Host arrays from a few numbers: ranges, diagonals, triangles."""
+"""Host arrays made from a few numbers: ranges, diagonals, triangles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ DType = np.dtype[Any]
 
 
 def whole_range(start: int, step: int, count: int, dtype: DType) -> Array:
-    """start + i · step for i < count, in an integer `dtype` that holds them all.
+    """Return start + i · step for i < count, in an integer `dtype` that holds them all.
 
-    Computed modulo 2**64, hence exact, however large `start` and `step` are.
+    The computation is modulo 2**64, so it is exact however large `start` and `step`
+    are.
     """
     i = np.arange(count, dtype=np.uint64)
     if step != 1:
@@ -27,7 +28,7 @@ def whole_range(start: int, step: int, count: int, dtype: DType) -> Array:
 
 
 def float_range(start: float, step: float, count: int, dtype: DType) -> Array:
-    """start + i · step for i < count: in float64, then rounded to `dtype`."""
+    """Return start + i · step for i < count, in float64 and then rounded to `dtype`."""
     with np.errstate(all="ignore"):
         return nearest(start + np.arange(count) * step, dtype)
 
@@ -35,9 +36,9 @@ def float_range(start: float, step: float, count: int, dtype: DType) -> Array:
 def linspace(
     start: complex, stop: complex, num: int, parts: int, dtype: DType
 ) -> Array:
-    """start + i · (stop - start) / parts for i < num: in float64, then rounded.
+    """Return start + i · (stop - start) / parts for i < num: float64, then rounded.
 
-    Both ends are exact, and nothing is outside of them.
+    Both ends are exact, and every element is between them.
     """
     real = _between(complex(start).real, complex(stop).real, num, parts)
     if dtype.kind != "c":
@@ -49,9 +50,10 @@ def linspace(
 
 
 def whole_between(start: int, stop: int, num: int, parts: int, dtype: DType) -> Array:
-    """floor(start + i · (stop - start) / parts) for i < num, in an integer `dtype`.
+    """Return floor(start + i · (stop - start) / parts) for i < num, as integers.
 
-    Exact: computed in integers that wrap, in a type that holds both ends.
+    The result is exact: it is computed in integers that wrap, and `dtype` holds both
+    ends.
     """
     step, rest = divmod(stop - start, max(parts, 1))
     extra = (
@@ -61,12 +63,14 @@ def whole_between(start: int, stop: int, num: int, parts: int, dtype: DType) -> 
 
 
 def _between(start: float, stop: float, num: int, parts: int) -> Array:
-    # A power of two is exact; small enough, the products below do not overflow.
+    # Scaling by a power of two is exact, and keeps the products below from overflowing.
+    """Return start + i · (stop - start) / parts for i < num, inside both ends."""
     scale = 2.0**-64 if max(abs(start), abs(stop)) > 2.0**900 else 1.0
     first, last = start * scale, stop * scale
     i = np.arange(num, dtype=np.float64)
     with np.errstate(all="ignore"):
         y = (first + i * (last - first) / max(parts, 1)) / scale
+    # Rounding may carry an element past an end, and the last one next to it.
     y = np.clip(y, min(start, stop), max(start, stop))
     y[:1] = start
     if num > parts:
@@ -75,20 +79,20 @@ def _between(start: float, stop: float, num: int, parts: int) -> Array:
 
 
 def eye(rows: int, columns: int, k: int, dtype: DType) -> Array:
-    """Ones on diagonal k, zeros elsewhere."""
+    """Return ones on diagonal k, zeros elsewhere."""
     return np.eye(rows, columns, _diagonal(k, rows, columns), dtype)
 
 
 def tril(x: Array, k: int) -> Array:
-    """x with zeros above diagonal k of each matrix."""
+    """Return x with zeros above diagonal k of each matrix."""
     return np.tril(x, _diagonal(k, *x.shape[-2:]))
 
 
 def triu(x: Array, k: int) -> Array:
-    """x with zeros below diagonal k of each matrix."""
+    """Return x with zeros below diagonal k of each matrix."""
     return np.triu(x, _diagonal(k, *x.shape[-2:]))
 
 
 def _diagonal(k: int, rows: int, columns: int) -> int:
-    """k, or the next number to it that no diagonal of the matrix has."""
+    """Return k, limited to the nearest number beyond the diagonals of the matrix."""
     return min(max(int(k), -rows), columns)

@@ -1,4 +1,4 @@
-"""Fourier transforms of host arrays, by NumPy's pocketfft.
+"""Fourier transforms of host arrays by NumPy's pocketfft.
 
 float32 and complex64 are computed in 32 bits, float64 and complex128 in 64.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy.conversion import promoted
+from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.runtime import quietly
 
 Array = npt.NDArray[Any]
@@ -19,43 +19,45 @@ Axes = tuple[int, ...]
 
 
 def along_axis(name: str, x: Array, n: int | None, axis: int, norm: str) -> Array:
-    """NumPy's transform `name` of length n."""
+    """Compute NumPy's transform `name` of length n along one axis."""
     transform = getattr(np.fft, name)  # loads numpy.fft on first use
     return np.asarray(quietly(transform, x, n, axis, norm))
 
 
 def along_axes(name: str, x: Array, sizes: Axes, axes: Axes, norm: str) -> Array:
-    """NumPy's transform `name` over several axes."""
+    """Compute NumPy's transform `name` over several axes."""
     transform = getattr(np.fft, name)
     return np.asarray(quietly(transform, x, sizes, axes, norm))
 
 
 def fftshift(x: Array, axes: Axes) -> Array:
-    """Element 0 of each axis moves to the middle, n // 2."""
-    return _turned(x, axes, [x.shape[axis] // 2 for axis in axes])
+    """Move element 0 of each axis to the middle, n // 2."""
+    return _roll(x, axes, [x.shape[axis] // 2 for axis in axes])
 
 
 def ifftshift(x: Array, axes: Axes) -> Array:
-    """Element n // 2 of each axis moves to the front."""
-    return _turned(x, axes, [-(x.shape[axis] // 2) for axis in axes])
+    """Move element n // 2 of each axis to the front."""
+    return _roll(x, axes, [-(x.shape[axis] // 2) for axis in axes])
 
 
-def _turned(x: Array, axes: Axes, shifts: list[int]) -> Array:
+def _roll(x: Array, axes: Axes, shifts: list[int]) -> Array:
+    """Roll x along `axes`; return x itself without axes."""
     return np.roll(x, shifts, axes) if axes else x
 
 
 def fftfreq(n: int, d: float, dtype: DType) -> Array:
-    """k / (n · d) for k = 0, 1, ..., -2, -1."""
+    """Return k / (n · d) for k = 0, 1, ..., -2, -1."""
     half = (n + 1) // 2
-    return _per_second(
+    return _divide_by_span(
         np.concatenate([np.arange(half), np.arange(-(n // 2), 0)]), n, d, dtype
     )
 
 
 def rfftfreq(n: int, d: float, dtype: DType) -> Array:
-    """k / (n · d) for k = 0, 1, ..., n // 2."""
-    return _per_second(np.arange(n // 2 + 1), n, d, dtype)
+    """Return k / (n · d) for k = 0, 1, ..., n // 2."""
+    return _divide_by_span(np.arange(n // 2 + 1), n, d, dtype)
 
 
-def _per_second(k: Array, n: int, d: float, dtype: DType) -> Array:
-    return promoted(quietly(np.divide, k, np.float64(d) * n), dtype)
+def _divide_by_span(k: Array, n: int, d: float, dtype: DType) -> Array:
+    """Return k / (n · d), rounded to `dtype`."""
+    return promote(quietly(np.divide, k, np.float64(d) * n), dtype)

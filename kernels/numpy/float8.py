@@ -1,7 +1,7 @@
-"""Any float of 8 bits by tables that NumPy fills, so they say what its casts say.
+"""8-bit floats of any package, by lookup tables that NumPy's casts fill.
 
-A number on its way to 8 bits needs its first 8 digits only, and whether any came behind
-them: those fit 16 bits, of which there is a table, too.
+To round to 8 bits only the first 8 binary digits of a number matter, and whether any
+digit behind them is not 0. Both fit 16 bits, so a table of 65,536 entries rounds.
 
 Source: S. Boldo, G. Melquiond, "When double rounding is odd".
 """
@@ -20,41 +20,46 @@ DType = np.dtype[Any]
 
 
 def everything(dtype: DType) -> Array:
-    """All numbers, in the order of their bits."""
+    """Return all values of a type, in the order of their bits."""
     return np.arange(1 << 8, dtype=np.uint8).view(dtype)
 
 
 @cache
 def wide(dtype: DType) -> Array:
-    """float32 of all numbers, by their bits."""
+    """Return the float32 of each value, by its bits."""
     return everything(dtype).astype(np.float32)
 
 
 @cache
 def narrow(dtype: DType) -> Array:
-    """The nearest to each float32, by its upper 16 bits, the last 1 if any follows."""
+    """Return the value nearest to each float32, by the upper 16 bits of the float32.
+
+    The last of these bits is 1 if any lower bit of the float32 is 1.
+    """
     upper = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
     with np.errstate(all="ignore"):
         return upper.astype(np.float32).astype(dtype)
 
 
-def widened(x: Array) -> Array:
-    """x as float32, exact."""
+def widen(x: Array) -> Array:
+    """Convert x to float32, which is exact."""
     return wide(x.dtype).take(x.view(np.uint8))
 
 
-def rounded(x: Array, dtype: DType) -> Array:
-    """float32 numbers rounded half to even."""
+def round_to(x: Array, dtype: DType) -> Array:
+    """Round float32 numbers half to even."""
     halves = np.ascontiguousarray(x).view(np.uint16).reshape(*x.shape, 2)
     low, high = (halves[..., at] for at in ((0, 1) if LITTLE else (1, 0)))
+    # Set the last bit if any lower bit is set (round to odd), so the second rounding is
+    # right.
     return narrow(dtype).take(high | (low != 0))
 
 
-def looked_up(pairs: Array, x1: Array, x2: Array) -> Array:
-    """The places of [x1, x2] in a table of all pairs."""
+def look_up_pairs(pairs: Array, x1: Array, x2: Array) -> Array:
+    """Return the entries of [x1, x2] in a table of all pairs."""
     first = x1.view(np.uint8).astype(np.uint16) << 8
     return pairs.take(first | x2.view(np.uint8))
 
 
-#: Whether the lower half of a number comes first in memory.
+#: Whether the lower half of a number comes first in memory on this machine.
 LITTLE = np.dtype("<u2").isnative

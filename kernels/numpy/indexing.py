@@ -1,5 +1,7 @@
-"""Reading and writing parts of host arrays; what indices are out of range is checked
-before. A key is a tuple as NumPy takes it."""
+"""Reading and writing parts of host arrays.
+
+The callers have checked that indices are in range. A key is a tuple as NumPy takes it.
+"""
 
 from __future__ import annotations
 
@@ -15,45 +17,50 @@ Key = tuple[Any, ...]
 
 
 def getitem(x: Array, key: Key) -> Array:
-    """x[key]: of basic indices always a view, also of one element; else a copy."""
+    """Return x[key]: with basic indices a view, even of one element; else a copy."""
     part: Array = x[key]
     return part if type(part) is np.ndarray else x[(*key, ...)]
 
 
 def setitem(x: Array, key: Key, value: Array) -> None:
-    """x[key] = value, cast to the type of x; all is read before anything is written."""
+    """Assign x[key] = value, cast to the type of x.
+
+    Everything is read before anything is written, so `key` and `value` may alias x.
+    """
     safe = tuple(_apart(index, x) for index in key)
     is_own = value.dtype == x.dtype
     x[_whole(safe)] = _apart(value, x) if is_own else nearest(value, x.dtype)
 
 
 def _whole(key: Key) -> Any:
-    """The key that gives an array also of one element; alone, a mask is faster."""
+    """Return a key that selects an array even if it selects one element."""
     if len(key) == 1 and isinstance(key[0], np.ndarray):
+        # NumPy is faster with a mask alone than with a mask and an Ellipsis.
         return key[0]
     return key if any(index is Ellipsis for index in key) else (*key, Ellipsis)
 
 
 def _apart(value: Any, x: Array) -> Any:
-    """A copy of an array that may share memory with x."""
+    """Return a copy of an array that may share memory with x; all else unchanged."""
     is_near = isinstance(value, np.ndarray) and np.may_share_memory(value, x)
     return value.copy() if is_near else value
 
 
 def outside(indices: Array, size: int) -> bool:
-    """Whether one of the integers is outside [-size, size)."""
+    """Return whether one of the integers is outside [-size, size)."""
     if not indices.size:
         return False
     return int(indices.min()) < -size or int(indices.max()) >= size
 
 
 def take(x: Array, indices: Array, axis: int) -> Array:
-    """x at `indices` along `axis`.
+    """Return x at `indices` along `axis`.
 
     Raises:
         IndexError: an index is outside [-size, size).
     """
-    # NumPy checks none where there is nothing to take, and counts uint64 from the end.
+    # NumPy does not check indices if there is nothing to take, and reads uint64 from
+    # 2**63 on as indices from the end.
     is_checked = x.size and indices.dtype != np.uint64
     if not is_checked and outside(indices, x.shape[axis]):
         raise IndexError
@@ -61,5 +68,5 @@ def take(x: Array, indices: Array, axis: int) -> Array:
 
 
 def take_along_axis(x: Array, indices: Array, axis: int) -> Array:
-    """x at `indices` along `axis`, line by line; both broadcast off the axis."""
+    """Return x at `indices` along `axis`, line by line; the other axes broadcast."""
     return np.take_along_axis(x, indices.astype(np.intp), axis)

@@ -1,9 +1,9 @@
-"""Codes of 4 bits, two a byte.
+"""4-bit codes, two in each byte.
 
     byte[..., i] = code[..., 2i] + 16 · code[..., 2i + 1]     codes modulo 16
 
-The low nibble comes first, along the last axis; behind an odd number of codes the high
-nibble is 0. What has no axes has a byte of its own.
+The low nibble comes first, along the last axis; after an odd number of codes the high
+nibble is 0. An array without axes takes one byte.
 
     pack      int8 or uint8 [..., n] to uint8 [..., ceil(n / 2)]; any strides
     unpack    uint8 [..., ceil(n / 2)] to int8 or uint8 [..., n]
@@ -26,7 +26,7 @@ SIGNED = ((UNSIGNED ^ 8) - np.uint8(8)).view(np.int8)
 
 
 def pack(codes: Array) -> Array:
-    """The bytes of `codes`, of which the upper 4 bits fall away."""
+    """Pack the lower 4 bits of each code into bytes."""
     nibbles = np.asarray(codes.astype(np.uint8) & 15)
     if not codes.ndim:
         return nibbles
@@ -37,7 +37,8 @@ def pack(codes: Array) -> Array:
 
 
 def unpack(packed: Array, shape: tuple[int, ...], signed: bool) -> Array:
-    """The codes of `shape` in the bytes; int8 if `signed`, else uint8."""
+    """Unpack codes of `shape`; int8 if `signed`, else uint8."""
+    # One look-up gives both codes of a byte, the sign included.
     pairs = (SIGNED if signed else UNSIGNED)[packed]
     if not shape:
         return np.asarray(pairs[..., 0])

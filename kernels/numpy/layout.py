@@ -1,6 +1,8 @@
-"""How operands lie in memory: one row each, or not. Asked once a call, for all of them.
+"""How the operands of a call lie in memory: contiguous rows, or not.
 
-Two answers for any number of operands, so two kernels and not two for each operand.
+The choice is made once for all operands of a call. It has two outcomes, however many
+operands there are, so a loop needs two kernels and not two for each operand (decision
+0012).
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ class Operand(NamedTuple):
 
     Args:
         array: of any rank and strides; it must outlive the work.
-        name: of its element type; `bfloat16` has no NumPy dtype of its own.
-        writes: whether it may be written.
-        ranked: one index for each dimension, or one index into all elements.
+        name: of its element type; `bfloat16` does not have a NumPy dtype of its own.
+        writes: whether the function may write to it.
+        ranked: True for one index for each dimension, False for one index into all
+            elements.
     """
 
     array: Array
@@ -30,8 +33,8 @@ class Operand(NamedTuple):
     ranked: bool = False
 
 
-class Refused(TypeError):
-    """What keeps a function from being run: one sentence, and the line if known."""
+class FunctionError(TypeError):
+    """Raised if a function cannot run, with the reason and, if known, the line."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(reason, line)
@@ -39,7 +42,7 @@ class Refused(TypeError):
 
 
 def is_contiguous(*arrays: Array) -> bool:
-    """Whether each is one row of memory, in the order of its indices.
+    """Return whether each array is one row of memory, in the order of its indices.
 
     Example:
         >>> x = np.zeros((2, 3))
@@ -50,43 +53,45 @@ def is_contiguous(*arrays: Array) -> bool:
 
 
 def address(array: Array) -> int:
-    """Where its first element lies."""
+    """Return the address of the first element."""
     found: int = array.__array_interface__["data"][0]
     return found
 
 
 def lines(array: Array) -> Array:
-    """int64 [2, ndim]: sizes and strides in bytes."""
+    """Return int64 [2, ndim]: sizes, and strides in bytes."""
     return np.array((array.shape, array.strides), np.int64).reshape(2, array.ndim)
 
 
-def merged(*arrays: Array) -> Array:
-    """int64 [1 + arrays, ndim >= 1]: sizes, then the strides of each in bytes.
+def merge_axes(*arrays: Array) -> Array:
+    """Return int64 [1 + arrays, ndim >= 1]: sizes, then each array's strides in bytes.
 
-    Dimensions of size 1 are gone, and those that every array steps through as if they
-    were one are one. All arrays have one shape.
+    All arrays have one shape. Dimensions of size 1 are left out, and neighbours that
+    every array steps through as if they were one dimension are merged.
 
     Example:
         >>> x = np.zeros((2, 3, 4), np.int8)
-        >>> merged(x, x).tolist(), merged(x, x.transpose(0, 1, 2)[:, ::-1]).tolist()
-        ([[24], [1], [1]], [[2, 3, 4], [12, 4, 1], [12, -4, 1]])
+        >>> merge_axes(x, x).tolist()
+        [[24], [1], [1]]
+        >>> merge_axes(x, x[:, ::-1]).tolist()
+        [[2, 3, 4], [12, 4, 1], [12, -4, 1]]
     """
-    kept: list[list[int]] = []
+    axes: list[list[int]] = []
     for column in zip(arrays[0].shape, *(x.strides for x in arrays), strict=True):
         size, *steps = column
         if size == 1:
             continue
-        if kept and kept[-1][1:] == [size * step for step in steps]:
-            kept[-1] = [kept[-1][0] * size, *steps]
+        if axes and axes[-1][1:] == [size * step for step in steps]:
+            axes[-1] = [axes[-1][0] * size, *steps]
         else:
-            kept.append(list(column))
-    if not kept:
-        kept = [[1, *(x.itemsize for x in arrays)]]
-    return np.ascontiguousarray(np.array(kept, np.int64).T)
+            axes.append(list(column))
+    if not axes:
+        axes = [[1, *(x.itemsize for x in arrays)]]
+    return np.ascontiguousarray(np.array(axes, np.int64).T)
 
 
 def in_order(*arrays: Array) -> tuple[Array, ...]:
-    """The arrays with their axes in the order in which the first lies in memory.
+    """Return the arrays, axes sorted in the order in which the first lies in memory.
 
     Example:
         >>> x = np.zeros((2, 3)).T
@@ -99,7 +104,7 @@ def in_order(*arrays: Array) -> tuple[Array, ...]:
 
 
 def repeats(array: Array) -> bool:
-    """Whether elements share bytes, as after a broadcast; exact for any strides.
+    """Return whether elements share bytes, as after a broadcast; exact for any strides.
 
     Example:
         >>> strided = np.lib.stride_tricks.as_strided
@@ -117,7 +122,9 @@ def repeats(array: Array) -> bool:
         end += step * (n - 1)
     if is_nested:
         return False
+    # Only strides that interleave get this far; for the rest, two tests decide cheaply.
     if steps[0][0] < array.itemsize or array.nbytes > end:
         return True
+    # Compare the addresses of all elements: the strides alone do not decide.
     places: Array = reduce(np.add.outer, [step * np.arange(n) for step, n in steps])
     return bool(np.diff(np.sort(places, axis=None)).min() < array.itemsize)

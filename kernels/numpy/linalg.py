@@ -1,8 +1,8 @@
-"""Matrices of host arrays by LAPACK: norms, determinants, inverses, systems.
+"""Linear algebra on host arrays by LAPACK: factors, norms, determinants, inverses.
 
-A matrix is the last two axes. Elements are float32, float64 or complex, and stay of
-their type; norms take narrow floats as well, in float32 and rounded once. Where LAPACK
-fails a kernel raises numpy.linalg.LinAlgError.
+A matrix is the last two axes. Elements are float32, float64 or complex, and keep their
+type; norms take narrow floats as well, computed in float32 and rounded once. If LAPACK
+fails, a kernel raises numpy.linalg.LinAlgError.
 """
 
 from __future__ import annotations
@@ -13,47 +13,45 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy.conversion import promoted
+from mdtensor.kernels.numpy.conversion import promote
 from mdtensor.kernels.numpy.runtime import quiet, quietly
 from mdtensor.kernels.numpy.ufunc import in_float32
 
-# Factors of matrices of host arrays, by LAPACK.
-#
-# A matrix is the last two axes, of float32, float64 or complex. Where LAPACK fails a
-# kernel raises numpy.linalg.LinAlgError.
-
 Array = npt.NDArray[Any]
+Axes = tuple[int, ...]
 
 
 @quiet
 def cholesky(x: Array, upper: bool) -> Array:
-    """L with x = L · Lᴴ, or U = Lᴴ; reads that triangle only."""
+    """Compute L with x = L · Lᴴ, or U = Lᴴ; only that triangle of x is read."""
     return np.asarray(np.linalg.cholesky(x, upper=upper))
 
 
 @quiet
 def qr(x: Array, mode: str) -> tuple[Array, Array]:
-    """Q and R with x = Q · R."""
+    """Compute Q and R with x = Q · R."""
     q, r = np.linalg.qr(x, mode=mode)  # type: ignore[call-overload]
     return q, r
 
 
 @quiet
 def svd(x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
-    """U, S and Vh with x = U · diag(S) · Vh."""
+    """Compute U, S and Vh with x = U · diag(S) · Vh."""
     u, s, vh = np.linalg.svd(x, full_matrices=full_matrices)
     return u, s, vh
 
 
 @quiet
 def svdvals(x: Array) -> Array:
-    """S of `svd`."""
+    """Compute the S of `svd`."""
     return np.asarray(np.linalg.svd(x, compute_uv=False))
 
 
 @quiet
 def eig(x: Array) -> tuple[Array, Array]:
-    """Eigenvalues in no order, and eigenvectors; both complex."""
+    """Compute eigenvalues, in any order, and eigenvectors; both are complex."""
+    # NumPy returns real arrays if all eigenvalues happen to be real; the type of a
+    # result must not depend on the elements.
     values, vectors = np.linalg.eig(x)
     wide = np.result_type(x, np.complex64)
     return values.astype(wide, copy=False), vectors.astype(wide, copy=False)
@@ -61,30 +59,30 @@ def eig(x: Array) -> tuple[Array, Array]:
 
 @quiet
 def eigvals(x: Array) -> Array:
-    """The eigenvalues of `eig`."""
+    """Compute the eigenvalues of `eig`."""
     wide = np.result_type(x, np.complex64)
     return np.asarray(np.linalg.eigvals(x), wide)
 
 
 @quiet
 def eigh(x: Array) -> tuple[Array, Array]:
-    """Eigenvalues, rising, and eigenvectors; reads the lower triangle only."""
+    """Compute ascending eigenvalues and eigenvectors, from the lower triangle only."""
     values, vectors = np.linalg.eigh(x)
     return values, vectors
 
 
 @quiet
 def eigvalsh(x: Array) -> Array:
-    """The eigenvalues of `eigh`."""
+    """Compute the eigenvalues of `eigh`."""
     return np.asarray(np.linalg.eigvalsh(x))
-
-
-Axes = tuple[int, ...]
 
 
 @in_float32
 def vector_norm(x: Array, axes: Axes, keepdims: bool, order: float) -> Array:
-    """(Σ |x|^order)^(1/order) over `axes`; inf, -inf and 0 as in the array API."""
+    """Compute (Σ |x|^order)^(1/order) over `axes`.
+
+    The orders inf, -inf and 0 are as in the array API.
+    """
     if order == inf:
         return np.asarray(np.abs(x).max(axes, keepdims=keepdims, initial=0))
     if order == -inf:
@@ -94,7 +92,7 @@ def vector_norm(x: Array, axes: Axes, keepdims: bool, order: float) -> Array:
 
 @in_float32
 def matrix_norm(x: Array, keepdims: bool, order: Any) -> Array:
-    """The norm of each matrix; orders as in the array API."""
+    """Compute the norm of each matrix; orders as in the array API."""
     if order in (None, "fro"):
         return np.asarray(np.linalg.vector_norm(x, axis=(-2, -1), keepdims=keepdims))
     if order in (2, -2, "nuc"):
@@ -109,42 +107,40 @@ def matrix_norm(x: Array, keepdims: bool, order: Any) -> Array:
 
 
 def det(x: Array) -> Array:
-    """The determinant of each matrix."""
+    """Compute the determinant of each matrix."""
     return np.asarray(quietly(np.linalg.det, x))
 
 
 def slogdet(x: Array) -> tuple[Array, Array]:
-    """Sign and logarithm of the size of the determinant of each matrix."""
+    """Compute the sign and the logarithm of the magnitude of each determinant."""
     sign, logarithm = quietly(np.linalg.slogdet, x)
     return np.asarray(sign), np.asarray(logarithm)
 
 
 def inv(x: Array) -> Array:
-    """The inverse of each matrix."""
+    """Compute the inverse of each matrix."""
     return np.asarray(quietly(np.linalg.inv, x))
 
 
 def solve(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
-    """The y with x1 · y = x2; [m] is a vector, all else are columns."""
-    return np.asarray(
-        quietly(np.linalg.solve, promoted(x1, dtype), promoted(x2, dtype))
-    )
+    """Compute y with x1 · y = x2; x2 of [m] is a vector, else its columns are."""
+    return np.asarray(quietly(np.linalg.solve, promote(x1, dtype), promote(x2, dtype)))
 
 
 def pinv(x: Array, rtol: Any) -> Array:
-    """The pseudo-inverse of each matrix; singular values up to rtol · max are 0."""
+    """Compute the pseudo-inverse; singular values of rtol · max or less count as 0."""
     return np.asarray(quietly(np.linalg.pinv, x, rtol=_tolerance(x, rtol)))
 
 
 def matrix_rank(x: Array, rtol: Any) -> Array:
-    """int64: how many singular values of each matrix are above rtol · max."""
+    """Count the singular values of each matrix above rtol · max, as int64."""
     values = svdvals(x)
     least = quietly(np.multiply, values.max(-1, initial=0), _tolerance(x, rtol))
     return np.asarray(np.count_nonzero(values > least[..., None], axis=-1))
 
 
 def _tolerance(x: Array, rtol: Any) -> Array:
-    """`rtol` in the real type of x; its default is max(m, n) · eps."""
+    """Return `rtol` in the real type of x; the default is max(m, n) · eps."""
     real = np.finfo(x.dtype)
     chosen = max(x.shape[-2:]) * real.eps if rtol is None else rtol
     return np.asarray(quietly(np.asarray, chosen, real.dtype))

@@ -1,13 +1,13 @@
-"""The error function on host arrays.
+"""The error function, exponentials, complex tangents and neighbours on host arrays.
 
-NumPy has none. Around the nearest of 1,537 points r = k / 256 it is Taylor's series,
-whose derivatives are Hermite polynomials times s = 2/√π · exp(-r²):
+NumPy does not have erf. Here erf is a Taylor series around the nearest of 1,537 points
+r = k / 256; its derivatives are Hermite polynomials times s = 2/√π · exp(-r²):
 
     erf(r + d) = erf(r) + s · d · (1 - r·d + (2r² - 1)/3 · d² - (2r³ - 3r)/6 · d³
                                    + (4r⁴ - 12r² + 3)/30 · d⁴ - ...)
 
-With |d| ≤ 1/512 these terms are enough for float64, the first three for float32. Beyond
-6 the result is ±1.
+With |d| ≤ 1/512 these terms suffice for float64, and the first three for float32.
+Beyond 6 the result is ±1.
 
 Source: Abramowitz and Stegun 7.1.19; tables as in Arm's optimized routines.
 """
@@ -28,26 +28,29 @@ from mdtensor.kernels.numpy.ufunc import in_short_blocks
 Array = npt.NDArray[Any]
 FLOAT64 = np.dtype(np.float64)
 
-STEPS = 256  # points to one
-END = 6.0  # erf(6) rounds to 1
+#: Points in an interval of length 1.
+STEPS = 256
+#: erf(6) rounds to 1, in float64 too.
+END = 6.0
 
 
 @in_short_blocks
 def erf(x: Array, out: Array) -> None:
-    """2/√π · ∫ exp(-t²) dt from 0 to x, within 1 ulp; other than float64 rounded once.
+    """Compute 2/√π · ∫ exp(-t²) dt from 0 to x, within 1 ulp.
 
-    float32 and narrower are computed in float64: 0.5001 ulp.
+    float32 and narrower are computed in float64 and rounded once: within 0.5001 ulp.
     """
     wide = x.astype(FLOAT64, copy=False)
     np.copyto(out, erf64(wide, x.dtype == FLOAT64), casting="same_kind")
 
 
 def erf64(x: Array, is_exact: bool) -> Array:
-    """erf(x) of float64: within 1 ulp if `is_exact`, else within 1e-10."""
+    """Compute erf(x) of float64: within 1 ulp if `is_exact`, else within 1e-10."""
     values, slopes = _points()
     d = np.minimum(np.abs(x), END)
     r = np.rint(d * STEPS)
-    at = r.astype(np.intp)  # of NaN anything, and the result is NaN all the same
+    # NaN gives any index; the result is NaN all the same.
+    at = r.astype(np.intp)
     r *= 1 / STEPS
     d -= r
     y = _series(r, d) if is_exact else r * r * (2 / 3) - 1 / 3
@@ -58,11 +61,12 @@ def erf64(x: Array, is_exact: bool) -> Array:
     y *= d
     y += d
     y += values.take(at, mode="clip")
+    # The series ran on |x|, so the sign of x, of -0 too, is restored at the end.
     return np.copysign(y, x, out=y)
 
 
 def _series(r: Array, d: Array) -> Array:
-    """(2r² - 1)/3 - (2r³ - 3r)/6 · d + (4r⁴ - 12r² + 3)/30 · d²."""
+    """Compute (2r² - 1)/3 - (2r³ - 3r)/6 · d + (4r⁴ - 12r² + 3)/30 · d²."""
     square = r * r
     y = (square * (4 / 30) - 0.4) * square + 0.1
     y *= d
@@ -74,23 +78,20 @@ def _series(r: Array, d: Array) -> Array:
 
 @cache
 def _points() -> tuple[Array, Array]:
-    """erf and its derivative at k / 256 up to 6."""
+    """Return erf and its derivative at k / 256 up to 6."""
     points = [k / STEPS for k in range(int(END * STEPS) + 1)]
     slopes = [2 / math.sqrt(math.pi) * math.exp(-r * r) for r in points]
     return np.array([math.erf(r) for r in points]), np.array(slopes)
 
 
-# Exponentials and logarithms on host arrays where NumPy's do not suffice.
-
-
 def expm1(z: Array) -> Array:
-    """exp(z) - 1 of complex numbers, with the infinities that NumPy makes NaN."""
+    """Compute exp(z) - 1 of complex numbers, with infinities where NumPy gives NaN."""
     found = np.asarray(np.expm1(z))
     return np.where(np.isfinite(found), found, np.exp(z) - 1)
 
 
 def log1p(x: Array) -> Array:
-    """log(1 + x); of complex numbers, accurate near 0 where NumPy cancels.
+    """Compute log(1 + x); of complex numbers accurately near 0, where NumPy cancels.
 
     log|1 + a + bi| = log1p(a·(2 + a) + b²) / 2 where |a + bi| ≤ 1/2, so that nothing
     overflows and 1 + a does not cancel.
@@ -104,14 +105,12 @@ def log1p(x: Array) -> Array:
     return y
 
 
-# Tangents of complex numbers on host arrays, with the zeros of the standard.
-#
-# At infinity C says that the part that vanishes has the sign of sin(2·v); the standard,
-# that of v itself.
+# In the array API standard, the vanishing part of a complex tangent at infinity has the
+# sign of v; in C, and so in NumPy, it has the sign of sin(2·v).
 
 
 def tanh(z: Array) -> Array:
-    """Of ±inf + v·j: ±1 ± 0j, with the sign of v."""
+    """Compute tanh of complex numbers; ±1 ± 0j at ±inf + v·j, with the sign of v."""
     found = np.asarray(np.tanh(z))
     at_infinity = np.isinf(z.real) & np.isfinite(z.imag)
     found.imag = np.where(at_infinity, np.copysign(0, z.imag), found.imag)
@@ -119,24 +118,22 @@ def tanh(z: Array) -> Array:
 
 
 def tan(z: Array) -> Array:
-    """-j·tanh(j·z): of v ± inf·j, ±0 ± 1j, with the sign of v."""
+    """Compute -j·tanh(j·z); ±0 ± 1j at v ± inf·j, with the sign of v."""
     found = np.asarray(np.tan(z))
     at_infinity = np.isinf(z.imag) & np.isfinite(z.real)
     found.real = np.where(at_infinity, np.copysign(0, z.real), found.real)
     return found
 
 
-# Neighbours of floating-point numbers in host arrays.
-
-
 @quiet
 def nextafter(x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
-    """The number of `dtype` after x1 toward x2, which is x2 where they are equal.
+    """Return the number of `dtype` after x1 toward x2; x2 where they are equal.
 
-    Narrow floats are not widened; NumPy leaves them x1, a zero of the other sign.
+    Narrow floats are not widened.
 
     Source: IEEE 754-2019, nextUp and nextDown; C, nextafter.
     """
     a, b = (np.asarray(x, dtype) for x in (x1, x2))
     next_ = np.asarray(np.nextafter(a, b))
+    # For a narrow zero toward a zero of the other sign, NumPy returns x1 instead of x2.
     return np.asarray(np.where(a == b, b, next_)) if is_narrow(dtype) else next_

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdtensor.kernels.numpy.matmul import rounded
+from mdtensor.kernels.numpy.matmul import round_to
 from mdtensor.kernels.numpy.ufunc import compute_dtype, in_float32
 
 Array = npt.NDArray[Any]
@@ -18,20 +18,20 @@ FLOAT64 = np.dtype(np.float64)
 def batch_norm(
     x: Array, mean: Array, var: Array, weight: Array, bias: Array, eps: float
 ) -> Array:
-    """(x - mean) · s + bias along axis 1, with s from `channel_scale`."""
+    """Compute (x - mean) · s + bias along axis 1, with s from `channel_scale`."""
     wide = compute_dtype(x.dtype)
     along = (-1,) + (1,) * (x.ndim - 2)
     scale = channel_scale(var, weight, eps)
     with np.errstate(all="ignore"):
-        m, s, b = (rounded(v, wide).reshape(along) for v in (mean, scale, bias))
-        return rounded((rounded(x, wide) - m) * s + b, x.dtype)
+        m, s, b = (round_to(v, wide).reshape(along) for v in (mean, scale, bias))
+        return round_to((round_to(x, wide) - m) * s + b, x.dtype)
 
 
 def channel_scale(var: Array, weight: Array, eps: float) -> Array:
-    """weight / sqrt(var + eps) in float64."""
+    """Compute weight / sqrt(var + eps) in float64."""
     with np.errstate(all="ignore"):
         return np.asarray(
-            rounded(weight, FLOAT64) / np.sqrt(rounded(var, FLOAT64) + eps)
+            round_to(weight, FLOAT64) / np.sqrt(round_to(var, FLOAT64) + eps)
         )
 
 
@@ -44,21 +44,27 @@ def fold_batch_norm(
     bias: Array,
     eps: float,
 ) -> tuple[Array, Array]:
-    """(w · s, (b - mean) · s + bias) in float64, rounded once to the type of `w`."""
+    """Fold a batch norm into weights: (w · s, (b - mean) · s + bias).
+
+    Both are computed in float64 and rounded once to the type of `w`.
+    """
     scale = channel_scale(var, weight, eps)
-    before = np.float64(0) if b is None else rounded(b, FLOAT64)
+    before = np.float64(0) if b is None else round_to(b, FLOAT64)
     with np.errstate(all="ignore"):
-        filters = rounded(w, FLOAT64) * scale.reshape((-1,) + (1,) * (w.ndim - 1))
-        shift = (before - rounded(mean, FLOAT64)) * scale + rounded(bias, FLOAT64)
-    return rounded(filters, w.dtype), rounded(shift, w.dtype)
+        filters = round_to(w, FLOAT64) * scale.reshape((-1,) + (1,) * (w.ndim - 1))
+        shift = (before - round_to(mean, FLOAT64)) * scale + round_to(bias, FLOAT64)
+    return round_to(filters, w.dtype), round_to(shift, w.dtype)
 
 
 @in_float32
 def layer_norm(
     x: Array, count: int, weight: Array | None, bias: Array | None, eps: float
 ) -> Array:
-    """(x - mean) / sqrt(var + eps) · weight + bias over the last `count` axes."""
-    y = _standardized(x, x.ndim - count, eps)
+    """Compute (x - mean) / sqrt(var + eps) · weight + bias over the last axes.
+
+    `count` is the number of these axes.
+    """
+    y = _standardize(x, x.ndim - count, eps)
     return _affine(y, weight, bias, ())
 
 
@@ -66,17 +72,21 @@ def layer_norm(
 def group_norm(
     x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float
 ) -> Array:
-    """(x - mean) / sqrt(var + eps) · weight + bias over each of `groups` of axis 1."""
+    """Compute `layer_norm` over the channels of each of `groups` and all later axes."""
     sizes = (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
-    y = _standardized(x.reshape(sizes), 2, eps).reshape(x.shape)
+    y = _standardize(x.reshape(sizes), 2, eps).reshape(x.shape)
     return _affine(y, weight, bias, (1,) * (x.ndim - 2))
 
 
-def _standardized(x: Array, kept: int, eps: float) -> Array:
-    """(x - mean) / sqrt(var + eps) over all axes but the first `kept`; a new array."""
-    count = prod(x.shape[kept:])
-    rows = x.reshape(prod(x.shape[:kept]), count)
+def _standardize(x: Array, leading: int, eps: float) -> Array:
+    """Compute (x - mean) / sqrt(var + eps) over all but the first `leading` axes.
+
+    The result is a new array.
+    """
+    count = prod(x.shape[leading:])
+    rows = x.reshape(prod(x.shape[:leading]), count)
     y = rows - np.sum(rows, axis=1, keepdims=True) / count
+    # vecdot squares and adds without a temporary array.
     y /= np.sqrt(np.vecdot(y, y) / count + eps)[:, None]
     return y.reshape(x.shape)
 
@@ -84,17 +94,17 @@ def _standardized(x: Array, kept: int, eps: float) -> Array:
 def _affine(
     y: Array, weight: Array | None, bias: Array | None, after: tuple[int, ...]
 ) -> Array:
-    """y · weight + bias, in place; `after` are the axes behind those of the weight."""
+    """Compute y · weight + bias in place; `after` is the axes after the weight's."""
     if weight is not None:
-        y *= rounded(weight, y.dtype).reshape(*weight.shape, *after)
+        y *= round_to(weight, y.dtype).reshape(*weight.shape, *after)
     if bias is not None:
-        y += rounded(bias, y.dtype).reshape(*bias.shape, *after)
+        y += round_to(bias, y.dtype).reshape(*bias.shape, *after)
     return y
 
 
 @in_float32
 def rms_norm(x: Array, count: int, weight: Array | None, eps: float | None) -> Array:
-    """x / sqrt(mean(x²) + eps) · weight over the last `count` axes."""
+    """Compute x / sqrt(mean(x²) + eps) · weight over the last `count` axes."""
     size = prod(x.shape[x.ndim - count :])
     rows = x.reshape(prod(x.shape[: x.ndim - count]), size)
     least = np.finfo(x.dtype).eps if eps is None else x.dtype.type(eps)
@@ -104,7 +114,7 @@ def rms_norm(x: Array, count: int, weight: Array | None, eps: float | None) -> A
 
 @in_float32
 def normalize(x: Array, p: float, axes: tuple[int, ...], eps: float) -> Array:
-    """x / max(norm, eps), with norm = (Σ |x|^p)^(1/p) over `axes`."""
+    """Compute x / max(norm, eps), with norm = (Σ |x|^p)^(1/p) over `axes`."""
     size = np.abs(x)
     if p == np.inf:
         norm = np.max(size, axis=axes, keepdims=True, initial=0)

@@ -1,8 +1,8 @@
-"""How many integers of a result wrapped, by computing it again in float64.
+"""Counts of the elements of a result that wrapped, by computing it again in float64.
 
-What wrapped is off by a multiple of 2**bits. The float64 result is off by its own
-roundings, which are less than half of that: of sums below 2**66 they are below 2**14,
-and a product beyond 2**65 is that far from anything that 64 bits hold.
+A wrapped element is wrong by a multiple of 2**bits. The float64 result is wrong by its
+own roundings, which are less than half of 2**bits: for sums below 2**66 they are below
+2**14, and a product beyond 2**65 is far from every number that 64 bits hold.
 """
 
 from __future__ import annotations
@@ -18,30 +18,35 @@ from mdtensor.kernels.numpy.runtime import quietly
 
 Array = npt.NDArray[Any]
 
-#: Elements that are compared at a time: all of it stays in the cache.
+#: Elements that are compared at a time, few enough to stay in the cache.
 CHUNK = 1 << 16
-#: Elements from which the compiler is worth loading.
+#: Elements from which a compiled kernel is worth loading the compiler.
 LARGE = 1 << 15
-#: Both factors of a product of matrices are cut to so many bits.
+#: Factors of a matrix product are split into digits in this base, so that float64 holds
+#: sums of their products exactly.
 DIGIT = 2.0**16
 
 UFUNCS = {np.add: "add", np.subtract: "subtract", np.multiply: "multiply"}
 
 
 def elementwise(compute: np.ufunc, operands: list[Array], result: Array) -> int:
-    """Elements of `result` that are not compute(*operands); it may broadcast them."""
+    """Count the elements of `result` that are not compute(*operands).
+
+    `operands` may broadcast to the shape of `result`.
+    """
     arrays, limit = [*operands, result], bound(result)
-    kernel = _compiled(compute, arrays) if result.size >= LARGE else None
+    kernel = _load_kernel(compute, arrays) if result.size >= LARGE else None
     if kernel is None:
         return sum(
-            _wrapped(quietly(compute, *map(_wide, x)), r, limit)
+            _count_wraps(quietly(compute, *map(_wide, x)), r, limit)
             for *x, r in _pieces(arrays)
         )
     return sum(kernel(*x, r, limit) for *x, r in _pieces(arrays))
 
 
 def differ(x: Array, found: Array) -> bool:
-    """Whether an element of x is not that of `found`; NumPy compares them exactly."""
+    """Return whether an element of x is not equal to that in `found`, exactly."""
+    # The compiled kernel compares neither bools nor int64 with uint64.
     is_mixed = {x.dtype, found.dtype} == {np.dtype(np.int64), np.dtype(np.uint64)}
     if found.size < LARGE or is_mixed or "b" in (x.dtype.kind, found.dtype.kind):
         return bool((x != found).any())
@@ -50,7 +55,7 @@ def differ(x: Array, found: Array) -> bool:
 
 
 def _pieces(arrays: list[Array]) -> Iterable[Any]:
-    """The arrays broadcast against each other, in 1-D pieces of the same elements."""
+    """Return the arrays, broadcast against each other, in equal 1-D pieces."""
     result = arrays[-1]
     if all(x.shape == result.shape and x.flags.c_contiguous for x in arrays):
         return [[x.reshape(-1) for x in arrays]]
@@ -60,7 +65,7 @@ def _pieces(arrays: list[Array]) -> Iterable[Any]:
 
 
 def is_safe(terms: int, operands: list[Array], result: Array) -> bool:
-    """Whether sums of so many products of elements fit, whatever their order is."""
+    """Return whether sums of `terms` products of elements fit, in any order."""
     largest = 1
     for x in operands:
         if x.size:
@@ -71,40 +76,46 @@ def is_safe(terms: int, operands: list[Array], result: Array) -> bool:
 
 
 def bound(result: Array) -> float:
-    """Half of what a wrapped element is off by at least."""
+    """Return half of the smallest error of a wrapped element."""
     return 2.0 ** (8 * result.dtype.itemsize - 1)
 
 
 def _wide(x: Array) -> Array:
+    """Convert x to float64."""
     return x.astype(np.float64)
 
 
-def _wrapped(exact: Array, result: Array, limit: float) -> int:
-    """NaN is 0 times an infinity here: the 0 is exact."""
+def _count_wraps(exact: Array, result: Array, limit: float) -> int:
+    """Count the elements of `result` that differ from `exact` by `limit` or more."""
+    # The only NaN is 0 times an infinity; the exact product is 0.
     exact = np.where(np.isnan(exact), 0, exact)
     return int(np.count_nonzero(abs(exact - result.astype(np.float64)) >= limit))
 
 
 def count(exact: Array, result: Array) -> int:
-    """Elements of `result` that are not the integers that are about `exact`."""
+    """Count the elements of `result` that are not the integers nearest to `exact`."""
     if exact is result:
         return 0
     if exact.dtype == object:
         return int(np.count_nonzero(exact != result.astype(object)))
-    return _wrapped(exact, result, bound(result))
+    return _count_wraps(exact, result, bound(result))
 
 
-def bits_left(exact: Array, result: Array) -> int:
-    """How often the largest of `exact` can double in the type of `result`; 0 if not."""
+def spare_bits(exact: Array, result: Array) -> int:
+    """Return how often the largest of `exact` can double in the type of `result`.
+
+    It is 0 if it cannot double at all.
+    """
     bits = 8 * result.dtype.itemsize - (result.dtype.kind == "i")
     used = int(max(np.abs(exact.reshape(-1)), default=0)).bit_length()
     return max(bits - used, 0)
 
 
 def linear(compute: Callable[[Array], Array], x: Array) -> Array:
-    """compute(x) as float64, a sum of elements of x: of integers of 64 bits in halves.
+    """Compute compute(x), sums of elements of x, as float64.
 
-    The sums of halves are exact below 2**21 elements, and off by next to nothing above.
+    64-bit integers are summed in two halves: below 2**21 elements these sums are exact,
+    and above nearly so.
     """
     if x.dtype.itemsize < 8:
         return compute(x.astype(np.float64))
@@ -114,14 +125,17 @@ def linear(compute: Callable[[Array], Array], x: Array) -> Array:
 
 
 def bilinear(compute: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
-    """compute(a, b), sums of products: as float64, or Python integers if of 64 bits."""
+    """Compute compute(a, b), sums of products, without overflow.
+
+    The result is float64, or Python integers if an operand has 64 bits.
+    """
     if max(a.dtype.itemsize, b.dtype.itemsize) == 8:
         return np.asarray(compute(a.astype(object), b.astype(object)), object)
     return digits(compute, a, b)
 
 
 def digits(compute: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
-    """compute(a, b), sums of products, as float64: of digits of 16 bits."""
+    """Compute compute(a, b), sums of products, as float64, from 16-bit digits."""
     exact: Any = 0.0
     for i, p in enumerate(_digits(a.astype(np.float64))):
         for j, q in enumerate(_digits(b.astype(np.float64))):
@@ -130,20 +144,20 @@ def digits(compute: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
 
 
 def _digits(x: Array) -> list[Array]:
-    """x as the sum of its items times 1 and DIGIT; one if x is small."""
+    """Return the digits of x in base DIGIT, the lowest first; one if x is small."""
     if np.abs(x).max(initial=0) < DIGIT:
         return [x]
     high = np.floor(x / DIGIT)
     return [x - high * DIGIT, high]
 
 
-def _compiled(compute: np.ufunc, operands: list[Array]) -> Callable[..., Any] | None:
-    """The kernel; imported late, because numba takes its time."""
+def _load_kernel(compute: np.ufunc, operands: list[Array]) -> Callable[..., Any] | None:
+    """Return the compiled kernel of a ufunc, or None."""
     if compute not in UFUNCS:
         return None
     kernels = import_module("mdtensor.kernels.cpu.generic.overflow")
     is_narrow = max(x.dtype.itemsize for x in operands) <= 2
-    # A product of two uint16 leaves int32.
+    # The narrow kernels compute in int32, which a product of two uint16 overflows.
     is_narrow = is_narrow and operands[-1].dtype != np.uint16
     name = UFUNCS[compute] + "_narrow" * is_narrow
     found: Callable[..., Any] = getattr(kernels, name)

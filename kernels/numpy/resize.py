@@ -1,4 +1,4 @@
-"""Host arrays [n, c, h, w] in another size: rows and columns one after the other."""
+"""Resizing of host arrays [n, c, h, w], first columns and then rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from mdtensor.kernels.numpy.ufunc import in_float32
 
 Array = npt.NDArray[Any]
 HALF = Fraction(1, 2)
-CUBIC = -0.75  # Keys 1981 has -0.5; OpenCV, PyTorch and ONNX have this
+#: The parameter of cubic weights: -0.75 in OpenCV, PyTorch and ONNX, -0.5 in Keys 1981.
+CUBIC = -0.75
 
 
 @in_float32
@@ -25,23 +26,28 @@ def interpolate(
     mode: str,
     align_corners: bool,
 ) -> Array:
-    """x in `size` by `mode`; `steps` is how far apart the new rows and columns lie."""
+    """Interpolate x to `size` by `mode`.
+
+    `steps` holds the distances between new rows and between new columns, in old ones.
+    """
+    # One axis after the other: a cubic then takes 4 + 4 taps for an element, not 16.
     for axis in (3, 2):
         old, new, step = x.shape[axis], size[axis - 2], steps[axis - 2]
         if mode.startswith("nearest"):
             shift = HALF if mode == "nearest-exact" else 0
-            taken = [min(floor((i + shift) * step), old - 1) for i in range(new)]
-            x = x.take(taken, axis=axis)
+            indices = [min(floor((i + shift) * step), old - 1) for i in range(new)]
+            x = x.take(indices, axis=axis)
             continue
+        # Places are fractions, so that no rounding moves one across a neighbour.
         places = _places(old, new, step, align_corners)
         weigh = _cubic if mode == "bicubic" else _linear
         taps = [weigh(place, old) for place in places]
-        x = _blended(x, axis, np.array(taps))
+        x = _blend(x, axis, np.array(taps))
     return x
 
 
 def _places(old: int, new: int, step: Fraction, align_corners: bool) -> list[Fraction]:
-    """Where on the old axis each of the new points lies."""
+    """Return the coordinate of each new point on the old axis."""
     if align_corners:
         step = Fraction(old - 1, new - 1) if new > 1 else Fraction(0)
         return [i * step for i in range(new)]
@@ -49,7 +55,7 @@ def _places(old: int, new: int, step: Fraction, align_corners: bool) -> list[Fra
 
 
 def _linear(place: Fraction, size: int) -> list[tuple[int, float]]:
-    """(index, weight) of the two neighbours; at the border it is one."""
+    """Return (index, weight) of the two neighbours; they coincide at the border."""
     inside = min(max(place, Fraction(0)), Fraction(size - 1))
     first = floor(inside)
     part = float(inside - first)
@@ -57,7 +63,7 @@ def _linear(place: Fraction, size: int) -> list[tuple[int, float]]:
 
 
 def _cubic(place: Fraction, size: int) -> list[tuple[int, float]]:
-    """(index, weight) of the four neighbours; beyond the border it is repeated."""
+    """Return (index, weight) of the four neighbours; the border element repeats."""
     first = floor(place)
     part = float(place - first)
     weights = [_outer(part + 1), _inner(part), _inner(1 - part), _outer(2 - part)]
@@ -66,15 +72,21 @@ def _cubic(place: Fraction, size: int) -> list[tuple[int, float]]:
 
 
 def _inner(t: float) -> float:
+    """Return the cubic weight of a neighbour at a distance 0 <= t <= 1."""
     return ((CUBIC + 2) * t - (CUBIC + 3)) * t * t + 1
 
 
 def _outer(t: float) -> float:
+    """Return the cubic weight of a neighbour at a distance 1 <= t <= 2."""
     return ((CUBIC * t - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC
 
 
-def _blended(x: Array, axis: int, taps: Array) -> Array:
-    """Σ weight · x[index] along `axis`; taps are [new, count, (index, weight)]."""
+def _blend(x: Array, axis: int, taps: Array) -> Array:
+    """Compute Σ weight · x[index] along `axis`.
+
+    Args:
+        taps: [new, count, (index, weight)].
+    """
     shape = (-1, *(1,) * (3 - axis))
     parts = (
         x.take(taps[:, k, 0].astype(np.intp), axis=axis)
@@ -85,20 +97,20 @@ def _blended(x: Array, axis: int, taps: Array) -> Array:
 
 
 def pixel_shuffle(x: Array, r: int, shape: tuple[int, ...]) -> Array:
-    """[..., c · r · r, h, w] as [..., c, h · r, w · r]."""
+    """Reorder [..., c · r · r, h, w] to [..., c, h · r, w · r]."""
     *batch, channels, height, width = x.shape
     split = x.reshape(*batch, channels // r**2, r, r, height, width)
-    return _moved(split, (2, 0, 3, 1)).reshape(shape)
+    return _reorder_last_axes(split, (2, 0, 3, 1)).reshape(shape)
 
 
 def pixel_unshuffle(x: Array, r: int, shape: tuple[int, ...]) -> Array:
-    """[..., c, h · r, w · r] as [..., c · r · r, h, w]."""
+    """Reorder [..., c, h · r, w · r] to [..., c · r · r, h, w]."""
     *batch, channels, height, width = x.shape
     split = x.reshape(*batch, channels, height // r, r, width // r, r)
-    return _moved(split, (1, 3, 0, 2)).reshape(shape)
+    return _reorder_last_axes(split, (1, 3, 0, 2)).reshape(shape)
 
 
-def _moved(x: Array, order: tuple[int, ...]) -> Array:
-    """The last four axes in another order."""
-    kept = x.ndim - 4
-    return x.transpose(*range(kept), *(kept + axis for axis in order))
+def _reorder_last_axes(x: Array, order: tuple[int, ...]) -> Array:
+    """Transpose the last four axes only."""
+    leading = x.ndim - 4
+    return x.transpose(*range(leading), *(leading + axis for axis in order))

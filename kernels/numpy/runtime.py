@@ -1,9 +1,10 @@
-"""Floating point that never warns, for a tenth of what `np.errstate` costs.
+"""Silent floating-point calls, memory of large results, and shapes.
 
 NumPy keeps its error state in a context variable, so a function that runs inside a
-context where everything is ignored is quiet, and entering a context is one C call. A
-context cannot be entered twice at a time; whoever finds his entered, because another
-thread took a copy of his context variables along, gets a new one.
+context that ignores all errors does not warn, and entering a context is one C call: a
+tenth of the cost of `np.errstate`. A context cannot be entered twice at a time. If the
+current one is already entered, because another thread copied our context variables, we
+create a new one (decision 0007).
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ import numpy.typing as npt
 Run = Callable[..., Any]
 
 _RUN: ContextVar[Run] = ContextVar("run")
-#: `runner()(function, *arguments)` is quiet; on LookupError, RuntimeError: `quietly`.
+#: `runner()(function, *arguments)` does not warn; if it raises LookupError or
+#: RuntimeError, call `quietly`, which creates a new context.
 runner = _RUN.get
 
 
 def _renew() -> Run:
-    """The `run` of a new context that ignores everything, from now on the caller's."""
+    """Set and return the `run` of a new context that ignores all errors."""
     context = Context()
     context.run(np.seterr, all="ignore")
     _RUN.set(context.run)
     return context.run
 
 
-_renew()  # tasks start with a copy of what they find
+# Tasks of asyncio start with a copy of this context, and so with a runner.
+_renew()
 
 
 def current() -> Run:
@@ -45,30 +48,32 @@ def current() -> Run:
 
 
 def replace(run: Run) -> None:
-    """Have `runner()` give `run` in this context; `observe` records calls so."""
+    """Make `runner()` return `run` in this context, as `observe` does."""
     _RUN.set(run)
 
 
 # A prepared context replaces `np.errstate`, which costs 1.3 us per call (decision
 # 0007).
 def quietly(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """function(*arguments, **options) without a warning of floating point.
+    """Call function(*arguments, **options) without a floating-point warning.
 
-    The function sees no context variables of the caller's: it is a kernel.
+    The function does not see the caller's context variables.
     """
+    # LookupError: this thread does not have a runner. RuntimeError: its context is
+    # entered.
     try:
         return runner()(function, *arguments, **options)
-    except (LookupError, RuntimeError):  # none in this thread yet, or entered already
+    except (LookupError, RuntimeError):
         return _renew()(function, *arguments, **options)
 
 
 def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, made to run `quietly`."""
+    """Wrap a function so that it runs `quietly`."""
     return wraps(function)(partial(quietly, function))
 
 
 def elementwise(ufunc: Callable[..., Any], *operands: Any) -> Any:
-    """quietly(ufunc, *operands) as an array."""
+    """Call quietly(ufunc, *operands) and return an array."""
     try:
         found = runner()(ufunc, *operands)
     except (LookupError, RuntimeError):
@@ -76,81 +81,75 @@ def elementwise(ufunc: Callable[..., Any], *operands: Any) -> Any:
     return found if type(found) is np.ndarray else np.asarray(found)
 
 
-# Memory of large results, used again: fresh pages cost as much as the arithmetic.
-#
-# The system gives a large array pages that it clears at their first touch, and takes
-# them back with the array. So what large results leave behind is kept, and the next
-# result of about that size takes it.
-
 Array = npt.NDArray[Any]
 
 #: Bytes of a result from which NumPy's allocator asks the system each time.
 LARGE = 1 << 24
-#: Bytes that are kept at most.
-KEPT = 1 << 28
+#: Most bytes of free blocks.
+MOST_FREE = 1 << 28
 
 
 class _Block(np.ndarray[Any, Any]):
-    """Memory of its own, in bytes."""
+    """Memory that owns its bytes."""
 
 
 class _Loan(np.ndarray[Any, Any]):
-    """A view of a block, which is left when nobody looks at the loan any more."""
+    """View of a block, which becomes free when the last view of the loan is gone."""
 
     def __del__(self) -> None:
-        if type(self.base) is _Block:  # and this is no part of a loan
-            _keep(self.base)
+        # A slice of a loan is a _Loan too, but its base is the loan.
+        if type(self.base) is _Block:
+            _release(self.base)
 
 
-#: The last one is the last that was left.
-_LEFT: deque[_Block] = deque()
+#: Free blocks, the one released last at the end.
+_FREE: deque[_Block] = deque()
 
 
-# Large results reuse memory, because clearing fresh pages takes as long as an addition
-# (decision 0007).
+# The system clears fresh pages at their first touch, which takes as long as an
+# addition, so large results reuse the memory of earlier ones (decision 0007).
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
-    """numpy.empty(shape, dtype), in memory that is at hand."""
+    """Return numpy.empty(shape, dtype), if large in memory of an earlier result."""
     dtype = np.dtype(dtype)
     size = prod(shape) * dtype.itemsize
     if size < LARGE:
         return np.empty(shape, dtype)
-    block = _left(size)
+    block = _take_block(size)
     if block is None:
         block = _Block(size, np.uint8)
     loan = _Loan(block.shape, np.uint8, buffer=block)
     return np.ndarray(shape, dtype, buffer=loan)
 
 
-def _left(size: int) -> _Block | None:
-    """A kept block of `size` bytes or a quarter more; None if there is none.
-
-    Each step on the deque is one for all threads, and a loan may end between any two.
-    """
-    for _ in range(len(_LEFT)):
+def _take_block(size: int) -> _Block | None:
+    """Take a free block of `size` bytes or up to a quarter more; None without one."""
+    # Every operation on a deque is atomic, but another thread may release or take a
+    # block between any two of them, so the length is only a hint.
+    for _ in range(len(_FREE)):
         try:
-            block = _LEFT.pop()
+            block = _FREE.pop()
         except IndexError:
             return None
         if size <= block.size <= size + size // 4:
             return block
-        _LEFT.appendleft(block)
+        _FREE.appendleft(block)
     return None
 
 
-def _keep(block: _Block) -> None:
-    _LEFT.append(block)
-    while sum(kept.size for kept in list(_LEFT)) > KEPT:
+def _release(block: _Block) -> None:
+    """Make a block free, and drop the oldest free blocks beyond MOST_FREE bytes."""
+    _FREE.append(block)
+    while sum(each.size for each in list(_FREE)) > MOST_FREE:
         try:
-            _LEFT.popleft()
+            _FREE.popleft()
         except IndexError:
             return
 
 
-# Shapes of arrays with any number of axes; NumPy's own functions stop at 32.
-
-
 def joint_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape to which all of `shapes` broadcast, which they do.
+    """Return the shape to which all of `shapes` broadcast; they must be compatible.
+
+    NumPy's own functions stop at 32 axes, this one does not.
 
     Source: NumPy, `broadcast_shapes`.
     """

@@ -1,4 +1,7 @@
-"""Host arrays in order; NaN above all other numbers, equal elements as they came."""
+"""Sorting, searching and sets of host arrays.
+
+NaN comes after all other numbers; equal elements keep their order.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from mdtensor.kernels.numpy.comparison import compare
-from mdtensor.kernels.numpy.conversion import promoted
-from mdtensor.kernels.numpy.float16 import FLOAT32, is_narrow, widened
-from mdtensor.kernels.numpy.reduction import truth
+from mdtensor.kernels.numpy.conversion import promote
+from mdtensor.kernels.numpy.float16 import FLOAT32, is_narrow, widen
+from mdtensor.kernels.numpy.reduction import as_bool
 from mdtensor.kernels.numpy.runtime import quiet
 
 Array = npt.NDArray[Any]
 
-#: Elements that sort in less time than a look at their zeros takes.
+#: Fewer elements sort in less time than the search for zeros of both signs takes.
 FEW = 256
-#: The largest number of 32 bits.
+#: The largest 32-bit number.
 MOST = np.uint64(2**32 - 1)
 
 
 @quiet
 def sort(x: Array, axis: int, descending: bool) -> Array:
-    """The elements in order along `axis`."""
+    """Sort the elements along `axis`."""
     keys = _comparable(np.flip(x, axis) if descending else x)
-    # A stable sort of many takes ten times as long, and few elements can tell.
+    # A stable sort of many elements takes ten times as long, so use it only if equal
+    # elements can differ.
     is_stable = x.size < FEW or _has_unlike_equals(keys)
     kind: Any = "stable" if is_stable else "quicksort"
     found = np.sort(keys, axis, kind).astype(x.dtype, copy=False)
@@ -33,12 +37,12 @@ def sort(x: Array, axis: int, descending: bool) -> Array:
 
 
 def _comparable(x: Array) -> Array:
-    """x in a type that NumPy compares quickly; exact."""
+    """Convert x to a type that NumPy compares quickly, exactly."""
     return x.astype(FLOAT32) if is_narrow(x.dtype) else x
 
 
 def _has_unlike_equals(x: Array) -> bool:
-    """Whether x may have equal elements that differ: zeros of both signs."""
+    """Return whether x may have equal elements that differ: zeros of both signs."""
     if x.dtype.kind == "f":
         return bool((np.signbit(x) & (x == 0)).any())
     return x.dtype.kind == "c"
@@ -46,18 +50,19 @@ def _has_unlike_equals(x: Array) -> bool:
 
 @quiet
 def argsort(x: Array, axis: int, descending: bool) -> Array:
-    """int64 indices along `axis` of the elements in order."""
+    """Return the int64 indices along `axis` that sort x."""
     keys = _comparable(x)
     if keys.dtype.kind in "iuf" and keys.dtype.itemsize <= 4:
-        return _packed_argsort(keys, axis, descending)
-    # Descending is ascending seen from the other end: so equals keep their order.
+        return _argsort_by_packing(keys, axis, descending)
+    # Sort the reversed array in ascending order and reverse the result: so equal
+    # elements keep their order.
     keys = np.flip(keys, axis) if descending else keys
     found = np.argsort(keys, axis, "stable").astype(np.int64, copy=False)
     return x.shape[axis] - 1 - np.flip(found, axis) if descending else found
 
 
-def _packed_argsort(x: Array, axis: int, descending: bool) -> Array:
-    """As `argsort`, by sorting [key, index] packed into 64 bits: stable and fast.
+def _argsort_by_packing(x: Array, axis: int, descending: bool) -> Array:
+    """Compute `argsort` by sorting [key, index] packed into 64 bits: stable and fast.
 
     There are at most 2**32 elements along `axis`.
     """
@@ -70,7 +75,7 @@ def _packed_argsort(x: Array, axis: int, descending: bool) -> Array:
 
 
 def _keys(x: Array) -> Array:
-    """uint64 below 2**32 in the order of x; equal where x is, one for all NaN."""
+    """Return uint64 below 2**32 in the order of x; all NaN have one key."""
     if x.dtype.kind != "f":
         least = np.iinfo(x.dtype).min
         return (x.astype(np.int64) - least).astype(np.uint64)
@@ -80,43 +85,43 @@ def _keys(x: Array) -> Array:
     return (ascending.astype(np.int64) + 2**31).astype(np.uint64)
 
 
-# Where elements of host arrays are.
-
-
 def argmax(x: Array, axis: int | None, keepdims: bool) -> Array:
-    """int64 index of the first largest element, or of the first NaN."""
-    return np.asarray(np.argmax(widened(x), axis=axis, keepdims=keepdims), np.int64)
+    """Return the int64 index of the first largest element, or of the first NaN."""
+    return np.asarray(np.argmax(widen(x), axis=axis, keepdims=keepdims), np.int64)
 
 
 def argmin(x: Array, axis: int | None, keepdims: bool) -> Array:
-    """int64 index of the first smallest element, or of the first NaN."""
-    return np.asarray(np.argmin(widened(x), axis=axis, keepdims=keepdims), np.int64)
+    """Return the int64 index of the first smallest element, or of the first NaN."""
+    return np.asarray(np.argmin(widen(x), axis=axis, keepdims=keepdims), np.int64)
 
 
 def count_nonzero(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """int64 number of elements over `axes` that are not zero."""
-    if len(axes) == x.ndim:  # NumPy counts all bytes of truth at once
-        count = np.asarray(np.count_nonzero(truth(x)), np.int64)
+    """Return the int64 number of elements over `axes` that are not zero."""
+    # NumPy counts many bytes of bools at once, but only over all axes.
+    if len(axes) == x.ndim:
+        count = np.asarray(np.count_nonzero(as_bool(x)), np.int64)
         return count.reshape((1,) * x.ndim if keepdims else ())
-    return np.asarray(np.sum(truth(x), axes, np.int64, keepdims=keepdims))
+    return np.asarray(np.sum(as_bool(x), axes, np.int64, keepdims=keepdims))
 
 
 def nonzero(x: Array) -> tuple[Array, ...]:
-    """int64 indices of all elements that are not zero, an array for each axis."""
-    return tuple(at.astype(np.int64, copy=False) for at in np.nonzero(truth(x)))
+    """Return the int64 indices of all nonzero elements, one array for each axis."""
+    return tuple(at.astype(np.int64, copy=False) for at in np.nonzero(as_bool(x)))
 
 
 @quiet
 def searchsorted(x1: Array, x2: Array, side: Any) -> Array:
-    """int64 number of elements of x1 that come before each of x2.
+    """Return the int64 number of elements of x1 that come before each of x2.
 
-    x1 ascends, NaN last. side is "left" for those below, "right" for those not above.
-    Types that no NumPy type holds both of (64-bit integers with floats or with the
-    other sign) are compared exactly, bisecting for all of x2 at once.
+    Args:
+        x1: in ascending order, NaN last.
+        side: "left" counts elements below x2, "right" elements not above it.
     """
-    a, b = widened(x1), widened(x2)
+    a, b = widen(x1), widen(x2)
     kinds = {a.dtype.kind, b.dtype.kind}
     shared = np.result_type(a, b)
+    # NumPy would compare 64-bit integers with floats, or int64 with uint64, in float64,
+    # which rounds them.
     if len(kinds) > 1 and shared == np.float64 and 8 in _integer_sizes(a, b):
         return _bisect(a, b, side)
     a, b = a.astype(shared, copy=False), b.astype(shared, copy=False)
@@ -124,13 +129,18 @@ def searchsorted(x1: Array, x2: Array, side: Any) -> Array:
 
 
 def _integer_sizes(*arrays: Array) -> list[int]:
+    """Return the item sizes of the arrays of integers."""
     return [x.dtype.itemsize for x in arrays if x.dtype.kind in "iu"]
 
 
 def _bisect(x1: Array, x2: Array, side: str) -> Array:
-    """All in front of `low` comes before x2, nothing from `high` on does."""
+    """Compute `searchsorted` exactly, bisecting for all of x2 at once.
+
+    All elements in front of `low` come before x2, and none from `high` on does.
+    """
     a, b = x1.astype(np.float64), x2.astype(np.float64)
-    # Rounding keeps the order: only what it makes equal is left to tell apart.
+    # Rounding to float64 keeps the order, so only elements that it makes equal to x2
+    # are left to compare exactly.
     low, high = (np.asarray(np.searchsorted(a, b, at)) for at in ("left", "right"))
     while np.any(low < high):
         middle = (low + high) // 2
@@ -142,24 +152,27 @@ def _bisect(x1: Array, x2: Array, side: str) -> Array:
 
 
 def _precedes(x1: Array, x2: Array) -> Array:
-    """Whether x1 < x2 exactly, NaN being above all other numbers."""
+    """Return whether x1 < x2 exactly, where NaN is above all other numbers."""
     return np.asarray(compare(np.less, x1, x2) | ((x2 != x2) & (x1 == x1)))
 
 
 def where(condition: Array, x1: Array, x2: Array, dtype: np.dtype[Any]) -> Array:
-    """x1 where the condition holds, x2 elsewhere, both cast to `dtype`."""
-    chosen = np.where(condition, promoted(x1, dtype), promoted(x2, dtype))
+    """Return x1 where the condition holds, x2 elsewhere, both cast to `dtype`."""
+    chosen = np.where(condition, promote(x1, dtype), promote(x2, dtype))
     return np.asarray(chosen, dtype)
 
 
-# The distinct elements of a host array.
-#
-# Values ascend, complex numbers by their real parts first. Zeros of both signs are equal,
-# and the first one stands for both; a NaN is not equal to any and comes after all others.
-
-
 def unique(x: Array) -> tuple[Array, Array, Array, Array]:
-    """Values, their first indices in the flat x, the value of each element, counts."""
+    """Return the distinct values of x, in ascending order.
+
+    Complex numbers ascend by their real parts first. Zeros of both signs are equal, and
+    the first stands for both. A NaN is not equal to any number and comes after all
+    others.
+
+    Returns:
+        The values, their first indices in the flat x, the index of the value of each
+        element, and the counts.
+    """
     flat = x.ravel()
     order = argsort(flat, 0, descending=False)
     ascending = flat[order]
@@ -172,14 +185,14 @@ def unique(x: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def unique_values(x: Array) -> Array:
-    """The distinct elements alone, by sorting without indices."""
+    """Return the distinct values only, by sorting without indices."""
     ascending = sort(x.ravel(), 0, descending=False)
     values: Array = ascending[_is_new(ascending)]
     return values
 
 
 def isin(x: Array, members: Array, invert: bool) -> Array:
-    """Whether each x is, or with `invert` is not, among `members`; exact."""
+    """Return whether each x is, or with `invert` is not, among `members`; exact."""
     values = unique_values(members)
     above = searchsorted(values, x, "right") > searchsorted(values, x, "left")
     with np.errstate(all="ignore"):
@@ -187,7 +200,7 @@ def isin(x: Array, members: Array, invert: bool) -> Array:
 
 
 def _is_new(ascending: Array) -> Array:
-    """Where an element differs from the one before it."""
+    """Return where an element differs from the one before it."""
     is_new = np.ones(ascending.shape, bool)
     with np.errstate(all="ignore"):
         np.not_equal(ascending[1:], ascending[:-1], out=is_new[1:])

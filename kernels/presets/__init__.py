@@ -1,6 +1,6 @@
-"""Rules of rounding in NumPy: what other libraries answer, bit for bit.
+"""Rounding rules in NumPy that reproduce other libraries, bit for bit (decision 0019).
 
-One file a library, one function an operation, with the names of
-`kernels/reference/presets`, the oracle in Python integers. Codes and sums are int64
-arrays, a `Grid` is plain numbers, results are int64 codes, saturated.
+There is one file for each library and one function for each operation. The oracle in
+Python integers, `kernels/reference/presets`, has the same names. Codes and sums are
+int64 arrays, a `Grid` holds plain numbers, and results are saturated int64 codes.
 """

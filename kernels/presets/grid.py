@@ -1,4 +1,4 @@
-"""A grid as kernels see it: plain numbers."""
+"""A grid as kernels see it, in plain numbers, and powers of e."""
 
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -20,39 +20,40 @@ class Grid(NamedTuple):
     lo: int = -128
     hi: int = 127
 
-    def saturated(self, codes):
-        """Codes cut to the range; int64."""
+    def saturate(self, codes):
+        """Clip codes to the range; return int64."""
         return np.asarray(np.clip(codes, self.lo, self.hi), np.int64)
 
     def steps(self, codes):
-        """Codes less their zero point; int64."""
+        """Subtract the zero point from codes; return int64."""
         return np.asarray(codes, np.int64) - self.zero
 
 
 def half_away(x):
-    """std::round: to the nearest integer, ties away from zero."""
+    """Round to the nearest integer, ties away from zero, like C++'s std::round."""
     whole = np.trunc(x)
-    with np.errstate(invalid="ignore"):  # infinity less infinity
+    # Infinity less infinity is invalid, and not used.
+    with np.errstate(invalid="ignore"):
         return np.where(np.isinf(x), x, whole + np.trunc(2 * (x - whole)))
 
 
-# Powers of e that are the same on every CPU: C libraries differ in the last bit.
-
-#: NumPy's float64 powers err by less than this part of themselves, on any CPU.
+#: Bound of the relative error of NumPy's float64 powers, on any CPU.
 ERROR = 2.0**-48
-#: Enough digits to tell on which side of a tie of float32 a power lies.
+#: Context with enough digits to decide on which side of a float32 tie a power is.
 DIGITS = Context(prec=60)
 
 
 def exp_f32(x):
-    """The float32 nearest to e**x, for float64 numbers.
+    """Compute the float32 nearest to e**x, for float64 numbers.
 
-    A power is no tie: where float64 does not decide, decimals do.
+    The result is the same on every CPU, although C libraries differ in the last bit.
     """
     x = np.asarray(x, np.float64)
     with np.errstate(under="ignore", over="ignore"):
         power = np.exp(x)
         found, above = ((power * (1 + e)).astype(np.float32) for e in (-ERROR, ERROR))
+    # A power of e is never a tie, so where float64 does not decide, enough decimal
+    # digits do.
     for place in zip(*np.nonzero(found != above), strict=True):
         exact = Decimal(float(x[place])).exp(DIGITS)
         found[place] = float32_of(Fraction(exact))

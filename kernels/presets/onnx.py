@@ -1,12 +1,12 @@
-"""ONNX as written: dequantize, operate and quantize in float32.
+"""ONNX as the standard defines it: dequantize, operate and quantize in float32.
 
     real = float32(code - zero) · scale
     code = round_half_even(result / scale) + zero
 
-A sum of products is exact, and by its scales a float64, which is rounded to float32; a
-function is rounded once to float32. Softmax is the function that the standard writes it
-as: powers, their sum and quotients, each float32. Runtimes add up in some order of
-theirs, and differ where that decides.
+A sum of products is exact; its product with the scales is a float64, which is rounded
+to float32. Functions are rounded once to float32. Softmax is the function by which the
+standard defines it: powers, their sum and quotients, each in float32. Runtimes add in
+orders of their own, and differ where the order decides.
 
 Source: ONNX `DequantizeLinear`, `QuantizeLinear`, `Softmax`.
 """
@@ -21,11 +21,13 @@ __all__ += ["mul", "products", "quantize", "requantize", "softmax", "sub"]
 
 
 def dequantize(codes, grid):
-    """float32(code - zero) · scale."""
+    """Compute float32(code - zero) · scale."""
     return grid.steps(codes).astype(np.float32) * np.float32(grid.scale)
 
 
 def _each(function):
+    """Return an operation that applies `function` to float32 numbers."""
+
     def operate(a, b, ga, gb, out):
         with np.errstate(all="ignore"):
             found = function(dequantize(a, ga), dequantize(b, gb))
@@ -40,31 +42,33 @@ minimum, maximum = _each(np.minimum), _each(np.maximum)
 
 
 def products(acc, x, w, out):
-    """The sum of products acc · s_x · s_w as float32, quantized."""
+    """Compute the sum of products acc · s_x · s_w as float32, and quantize it."""
     unit = np.float64(x.scale) * np.asarray(w.scale, np.float64)
     with np.errstate(over="ignore", under="ignore"):
         return quantize((acc * unit).astype(np.float32), out)
 
 
 def avg_pool(taps, inside, counts, x, out):
-    """The float32 quotient of an exact sum, quantized."""
+    """Compute the float32 quotient of an exact sum, and quantize it."""
     return _mean(np.where(inside, x.steps(taps), 0).sum(axis=0), counts, x, out)
 
 
 def global_avg_pool(sums, count, x, out):
-    """As `avg_pool` of one window."""
+    """Compute `avg_pool` of one window."""
     return _mean(sums, np.asarray(count), x, out)
 
 
 def _mean(sums, counts, x, out):
+    """Compute sums · scale / counts in float32, and quantize it."""
     total = (sums * np.float64(x.scale)).astype(np.float32)
     return quantize(total / counts.astype(np.float32), out)
 
 
 def softmax(codes, x, out):
-    """e**(real - largest) by its sum, numbers along the last axis, quantized.
+    """Compute e**(real - largest) divided by its sum, and quantize it; the last axis.
 
-    The sum of float32 powers is of float64, in turn, and then rounded to float32.
+    The float32 powers are added one after another in float64, and their sum is rounded
+    to float32.
     """
     real = dequantize(codes, x)
     below = real - real.max(axis=-1, keepdims=True)

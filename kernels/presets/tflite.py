@@ -1,7 +1,8 @@
-"""LiteRT: integers and multipliers of 31 bits, rounded twice.
+"""LiteRT's quantized operators: integers and 31-bit multipliers, rounded twice.
 
-The reference kernels and the optimized ones differ where a function says so by name.
-Where nothing is said scales are float32 and what is made of them float64.
+LiteRT has reference kernels and optimized ones; where they differ, a function has the
+suffix `_ref` or `_opt`. Unless a function says otherwise, scales are float32 and their
+products and quotients float64.
 
 Source: LiteRT 2.3.0, `tflite/kernels/internal/reference` and `optimized`.
 """
@@ -15,13 +16,13 @@ from mdtensor.kernels.presets.fixed_point import (
     quantize_multiplier,
     shift_away,
     shift_up,
-    wrapped,
+    wrap_int32,
 )
 from mdtensor.kernels.presets.grid import exp_f32, half_away
 
 #: Bits that a sum gains before it is rescaled.
 HEADROOM = 20
-#: Elements that an optimized kernel takes at a time.
+#: Elements that an optimized kernel computes in one vector.
 LANES = 16
 UNSIGNED_LANES = 8
 CHANNEL_LANES = 8
@@ -29,14 +30,19 @@ QUANTIZE_LANES = 8
 
 
 def quantize_ref(x, out):
-    """round_half_away(x / scale) + zero; what leaves 32 bits wraps around."""
+    """Compute round_half_away(x / scale) + zero; results beyond 32 bits wrap around."""
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.asarray(x, np.float32) / np.float32(out.scale)
     return _cast(half_away(scaled), out)
 
 
 def quantize_opt(x, out):
-    """round_half_even(x · (1 / scale)) + zero; the last n % 8 as `quantize_ref`."""
+    """Compute round_half_even(x · (1 / scale)) + zero.
+
+    The last n % 8 elements follow `quantize_ref`.
+    """
+    # Whole vectors of 8 round half to even; LiteRT's scalar loop for the rest does not
+    # (decision 0019).
     found = quantize_ref(x, out)
     whole = found.size - found.size % QUANTIZE_LANES
     inverse = np.float32(1) / np.float32(out.scale)
@@ -47,151 +53,173 @@ def quantize_opt(x, out):
 
 
 def _cast(steps, out):
-    """As x86 casts: beyond 32 bits, and NaN, it is -2**31, to which `zero` is added."""
+    """Convert float steps to codes, as casts on x86 do.
+
+    NaN and numbers beyond 32 bits become -2**31, to which `zero` is added.
+    """
+    # Written with `not <` so that NaN, too, is lost.
     lost = ~(np.abs(steps) < 2.0**31)
     whole = np.where(lost, -(2.0**31), steps).astype(np.int64)
-    return out.saturated(wrapped(whole + out.zero))
+    return out.saturate(wrap_int32(whole + out.zero))
 
 
 def requantize_ref(codes, source, out):
-    """(code - zero) · (s / s')."""
+    """Compute (code - zero) · (s / s'), rounded twice."""
     real = np.float64(source.scale) / np.float64(out.scale)
-    return out.saturated(multiply(source.steps(codes), real) + out.zero)
+    return out.saturate(multiply(source.steps(codes), real) + out.zero)
 
 
 def requantize_opt(codes, source, out):
-    """As `requantize_ref`; ties go up in all but the last n % 16."""
+    """Compute `requantize_ref`, but ties go up in all but the last n % 16 elements."""
     found = requantize_ref(codes, source, out).reshape(-1)
     whole = found.size - found.size % LANES
     steps = source.steps(codes).reshape(-1)[:whole]
     real = np.float64(source.scale) / np.float64(out.scale)
-    found[:whole] = out.saturated(multiply(steps, real, shift_up) + out.zero)
+    # Only whole vectors of 16 take ties up (decision 0019).
+    found[:whole] = out.saturate(multiply(steps, real, shift_up) + out.zero)
     return found.reshape(codes.shape)
 
 
 def concat(codes, source, out):
-    """round_half_away(code · m - zero · m) + zero' in float32, m = s · (1 / s').
+    """Compute round_half_away(code · m - zero · m) + zero' with m = s · (1 / s').
 
-    Codes that are on the grid already stay; only of uint8 are there others.
+    The arithmetic is float32. Codes that are on the grid already stay as they are; only
+    uint8 codes may be on another grid.
     """
     codes = np.asarray(codes, np.int64)
     if source == out:
         return codes
     m = np.float32(source.scale) * (np.float32(1) / np.float32(out.scale))
     rest = np.float32(-source.zero) * m
-    return out.saturated(half_away(codes.astype(np.float32) * m + rest) + out.zero)
+    return out.saturate(half_away(codes.astype(np.float32) * m + rest) + out.zero)
 
 
-def _summed(a, b, ga, gb, out, sign, scaled):
+def _add_terms(a, b, ga, gb, out, sign, scale_term):
+    """Add the terms of a and of `sign` times b by `scale_term`, and rescale the sum."""
     largest = 2 * np.float64(np.maximum(ga.scale, gb.scale))
-    left = scaled(ga.steps(a), ga.scale / largest)
-    right = scaled(gb.steps(b), gb.scale / largest)
+    left = scale_term(ga.steps(a), ga.scale / largest)
+    right = scale_term(gb.steps(b), gb.scale / largest)
     unit = np.float64(np.float32(1 << HEADROOM) * np.float32(out.scale))
-    return out.saturated(multiply(left + sign * right, largest / unit) + out.zero)
+    return out.saturate(multiply(left + sign * right, largest / unit) + out.zero)
 
 
-def _scaled_twice(steps, real):
+def _scale_twice(steps, real):
+    """Multiply by 2**HEADROOM and then by `real`, with two roundings."""
     return multiply(steps << HEADROOM, real)
 
 
-def _scaled_once(steps, real):
+def _scale_once(steps, real):
+    """Multiply by 2**HEADROOM · `real`, with one rounding."""
     q, shift = quantize_multiplier(real)
     left = HEADROOM + int(shift)
     return high_mul(steps << left if left >= 0 else steps >> -left, q)
 
 
 def add_ref(a, b, ga, gb, out):
-    """Both terms on a grid 2**20 times finer, then their sum on `out`."""
-    return _summed(a, b, ga, gb, out, 1, _scaled_twice)
+    """Add both terms on a grid 2**20 times finer, then rescale their sum to `out`."""
+    return _add_terms(a, b, ga, gb, out, 1, _scale_twice)
 
 
 def add_opt(a, b, ga, gb, out):
-    """As `add_ref`, but terms round once: all but the last n % 16 in memory's order."""
-    return _in_vectors(a, b, ga, gb, out, _scaled_once, LANES)
+    """Compute `add_ref`, but with terms rounded once.
+
+    The last n % 16 elements in memory order follow `add_ref`.
+    """
+    return _add_by_vectors(a, b, ga, gb, out, _scale_once, LANES)
 
 
 def add_opt_u8(a, b, ga, gb, out):
-    """As `add_opt` of uint8: terms round, then shift right and drop bits; n % 8."""
-    return _in_vectors(a, b, ga, gb, out, _scaled_down, UNSIGNED_LANES)
+    """Compute `add_opt` of uint8: round the terms, then shift right and drop bits.
+
+    The last n % 8 elements in memory order follow `add_ref`.
+    """
+    return _add_by_vectors(a, b, ga, gb, out, _scale_dropping, UNSIGNED_LANES)
 
 
-def _in_vectors(a, b, ga, gb, out, scaled, lanes):
-    found = _summed(a, b, ga, gb, out, 1, _scaled_twice).reshape(-1)
+def _add_by_vectors(a, b, ga, gb, out, scale_term, lanes):
+    """Add whole vectors of `lanes` elements by `scale_term`, the rest as `add_ref`."""
+    found = _add_terms(a, b, ga, gb, out, 1, _scale_twice).reshape(-1)
     whole = found.size - found.size % lanes
     given = a.reshape(-1)[:whole], b.reshape(-1)[:whole]
-    found[:whole] = _summed(*given, ga, gb, out, 1, scaled)
+    found[:whole] = _add_terms(*given, ga, gb, out, 1, scale_term)
     return found.reshape(a.shape)
 
 
-def _scaled_down(steps, real):
+def _scale_dropping(steps, real):
+    """Multiply as `_scale_twice`, but drop bits instead of the second rounding."""
     return multiply(steps << HEADROOM, real, np.right_shift)
 
 
 def sub(a, b, ga, gb, out):
-    """As `add_ref`."""
-    return _summed(a, b, ga, gb, out, -1, _scaled_twice)
+    """Subtract by the arithmetic of `add_ref`."""
+    return _add_terms(a, b, ga, gb, out, -1, _scale_twice)
 
 
 def mul(a, b, ga, gb, out):
-    """The multiplier s_a · s_b / s_y is float32."""
+    """Multiply codes by the float32 multiplier s_a · s_b / s_y, rounded twice."""
     real = np.float64(ga.scale * gb.scale / out.scale)
-    return out.saturated(multiply(ga.steps(a) * gb.steps(b), real) + out.zero)
+    return out.saturate(multiply(ga.steps(a) * gb.steps(b), real) + out.zero)
 
 
 def products_ref(acc, x, w, out):
-    """Sums of products of a convolution; `w` one scale or one a channel."""
+    """Rescale sums of products of a convolution; `w` has one scale or one a channel."""
     real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
-    return out.saturated(multiply(acc, real) + out.zero)
+    return out.saturate(multiply(acc, real) + out.zero)
 
 
 def products_opt(acc, x, w, out):
-    """Sums of products: the second rounding takes ties up (ruy)."""
+    """Rescale sums of products; in the second rounding ties go up (ruy)."""
     real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
-    return out.saturated(multiply(acc, real, shift_up) + out.zero)
+    return out.saturate(multiply(acc, real, shift_up) + out.zero)
 
 
 def depthwise_opt(acc, x, w, out):
-    """As `products_opt`; channels that fill no vector, n % 8, as `products_ref`."""
+    """Compute `products_opt`; the last n % 8 channels follow `products_ref`."""
     codes = products_opt(acc, x, w, out)
     whole = acc.shape[1] - acc.shape[1] % CHANNEL_LANES
     if whole < acc.shape[1]:
+        # LiteRT computes channels that do not fill a vector in its scalar loop
+        # (decision 0019).
         codes[:, whole:] = products_ref(acc, x, w, out)[:, whole:]
     return codes
 
 
 def linear_ref(acc, x, w, out):
-    """Sums of products of a fully connected layer: float64, ties away from zero."""
+    """Rescale sums of a fully connected layer in float64, ties away from zero."""
     real = np.float64(x.scale) * np.float64(w.scale) / np.float64(out.scale)
-    return out.saturated(half_away(acc * real) + out.zero)
+    return out.saturate(half_away(acc * real) + out.zero)
 
 
 def avg_pool(taps, inside, counts, x, out):
-    """Mean of raw codes, ties away from zero; `out` is the grid `x`."""
+    """Compute the mean of raw codes, ties away from zero; `out` is the grid `x`."""
     return global_avg_pool(np.where(inside, taps, 0).sum(axis=0), counts, x, out)
 
 
 def global_avg_pool(sums, counts, x, out):
-    """As `avg_pool`; sums are of raw codes."""
+    """Compute `avg_pool` of sums of raw codes."""
     total = sums + np.where(sums > 0, counts // 2, -(counts // 2))
     quotient = np.where(total >= 0, total // counts, -(-total // counts))
-    return out.saturated(quotient)
+    return out.saturate(quotient)
 
 
 def mean_ref(sums, count, x, out):
-    """(sum - count · zero) · (s / s' / count); sums are of raw codes, [n, c, 1, 1].
+    """Compute (sum - count · zero) · (s / s' / count).
 
-    The multiplier is divided by the count, of which it first gains as many bits.
+    `sums` are of raw codes, [n, c, 1, 1]. The integer multiplier is divided by the
+    count; before that it is shifted up by as many bits as the count has, less one.
     """
     real = np.float64(x.scale) / np.float64(out.scale)
     q, shift = map(int, quantize_multiplier(real))
+    # The multiplier gains as many bits as the count has, but the shift stays at -31 or
+    # more.
     bits = min(count.bit_length() - 1, 32, 31 + shift)
     steps = sums - count * x.zero
     found = multiply_by(steps, np.int64((q << bits) // count), np.int64(shift - bits))
-    return out.saturated(found + out.zero)
+    return out.saturate(found + out.zero)
 
 
 def mean_opt(sums, count, x, out):
-    """sum · (s / (count · s')) less round_half_away(zero · s / s'), by float32 numbers.
+    """Compute sum · (s / (count · s')) - round_half_away(zero · s / s') in float32.
 
     Ties go up in all but the last c % 16 channels.
     """
@@ -201,18 +229,20 @@ def mean_opt(sums, count, x, out):
     found[:, :whole] = multiply(sums[:, :whole], real, shift_up)
     zero = np.float32(x.zero) * np.float32(x.scale) / np.float32(out.scale)
     whole_zero = np.trunc(zero + np.copysign(np.float32(0.5), zero)).astype(np.int64)
-    return out.saturated(found - whole_zero + out.zero)
+    return out.saturate(found - whole_zero + out.zero)
 
 
 def curve(values, out):
-    """round_half_away(value · float32(1 / scale)) + zero of float32 values."""
+    """Compute round_half_away(value · float32(1 / scale)) + zero of float32 values."""
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.asarray(values, np.float32) * (np.float32(1) / out.scale)
-    return out.saturated(half_away(scaled) + out.zero)
+    return out.saturate(half_away(scaled) + out.zero)
 
 
 def hardswish(codes, x, out):
-    """16-bit fixed point: x · relu6(x + 3) / 6 from three roundings and two cuts.
+    """Compute x · relu6(x + 3) / 6 in 16-bit fixed point.
+
+    There are three roundings and two saturations.
 
     Source: LiteRT, `reference/hard_swish.h`.
     """
@@ -221,34 +251,31 @@ def hardswish(codes, x, out):
     out_q, out_shift = _narrow_multiplier(fine / np.float32(out.scale))
     hires = x.steps(codes) << 7
     value = high_mul(hires, out_q, 15)
-    gate = _shift_left(hires, max(relu_shift - 1, 0))
+    gate = _shift_saturating(hires, max(relu_shift - 1, 0))
     gate = high_mul(gate, relu_q, 15)
-    gate = _shift_left(gate, 1 if relu_shift > 0 else 0)
+    gate = _shift_saturating(gate, 1 if relu_shift > 0 else 0)
     gate = shift_away(gate, max(-relu_shift, 0))
     gate = (gate + 2**15) >> 1
     product = gate * value
     high = np.where(product >= 0, product >> 15, -(-product >> 15))
-    return out.saturated(shift_away(high, max(-out_shift, 0)) + out.zero)
+    return out.saturate(shift_away(high, max(-out_shift, 0)) + out.zero)
 
 
 def _narrow_multiplier(real):
+    """Return a 16-bit multiplier and its shift."""
     q, shift = quantize_multiplier(real)
     return np.minimum((q + 2**15) >> 16, 2**15 - 1), int(shift)
 
 
-def _shift_left(x, bits):
+def _shift_saturating(x, bits):
+    """Shift x left by `bits`, saturated to int16."""
     return np.clip(x << bits, -(2**15), 2**15 - 1)
 
-
-# LiteRT's softmax of codes: in fixed point, or through a table of float32.
-#
-# Source: LiteRT, `reference/softmax.h`, `optimized/optimized_ops.h`; gemmlowp,
-# `fixedpoint/fixedpoint.h`.
 
 #: Integer bits of scaled differences, and of the sum of powers.
 DIFFERENCE_BITS = 5
 SUM_BITS = 12
-#: e**-(2**k) for k from -2 to 4, as fractions of 2**31.
+#: e**-(2**k) for k from -2 to 4, in units of 2**-31.
 POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 EXP_MINUS_EIGHTH = 1895147668
 THIRD = 715827883
@@ -256,7 +283,10 @@ ONE = 2**31 - 1
 
 
 def softmax_ref(codes, x, out):
-    """Codes along the last axis to shares, in fixed point."""
+    """Compute the softmax of codes along the last axis in fixed point.
+
+    Source: LiteRT, `reference/softmax.h`; gemmlowp, `fixedpoint/fixedpoint.h`.
+    """
     real = min(np.float64(x.scale) * 2.0 ** (31 - DIFFERENCE_BITS), 2.0**31 - 1)
     q, shift = quantize_multiplier(real)
     reach = ((1 << DIFFERENCE_BITS) - 1) * 2.0 ** (31 - DIFFERENCE_BITS)
@@ -269,11 +299,11 @@ def softmax_ref(codes, x, out):
     total = np.where(counts, shift_away(powers, SUM_BITS), 0).sum(-1, keepdims=True)
     scale, over = _reciprocal(total)
     shares = shift_away(high_mul(scale, powers), over + 31 - 8)
-    return out.saturated(np.where(counts, shares, 0) + out.lo)
+    return out.saturate(np.where(counts, shares, 0) + out.lo)
 
 
 def exp_negative(a):
-    """e**(a / 2**26) as fractions of 2**31, for -2**31 < a <= 0."""
+    """Compute e**(a / 2**26) in units of 2**-31, for -2**31 < a <= 0."""
     quarter = 1 << 24
     rest = (a & (quarter - 1)) - quarter
     result = _exp_in_quarter(rest << DIFFERENCE_BITS)
@@ -285,7 +315,10 @@ def exp_negative(a):
 
 
 def _exp_in_quarter(a):
-    """e**a for -1/4 <= a < 0, all as fractions of 2**31: Taylor around -1/8."""
+    """Compute e**a for -1/4 <= a < 0 by a Taylor series around -1/8.
+
+    All numbers are in units of 2**-31.
+    """
     x = a + (1 << 28)
     x2 = high_mul(x, x)
     x3, x4 = high_mul(x2, x), high_mul(x2, x2)
@@ -296,12 +329,16 @@ def _exp_in_quarter(a):
 
 
 def _reciprocal(total):
-    """(1 / total as a fraction of 2**31, bits over one) for a sum in 2**-19."""
+    """Compute 1 / total in units of 2**-31, and its shift.
+
+    `total` is in units of 2**-19.
+    """
     bits = np.frexp(total.astype(np.float64))[1].astype(np.int64)
     headroom = 32 - bits
     fraction = (total << headroom) - (1 << 31)
     half = (fraction + ONE + 1) >> 1
     x = 1515870810 + high_mul(half, np.int64(-1010580540))
+    # gemmlowp takes three steps of Newton's method; another number gives other bits.
     for _ in range(3):
         error = (1 << 29) - high_mul(half, x)
         x = x + np.clip(high_mul(x, error) << 2, -(2**31), ONE)
@@ -309,11 +346,15 @@ def _reciprocal(total):
 
 
 def softmax_opt(codes, x, out):
-    """Codes along the last axis to shares, through float32 powers, ties up."""
+    """Compute the softmax of codes along the last axis from float32 powers; ties go up.
+
+    Source: LiteRT, `optimized/optimized_ops.h`.
+    """
     steps = np.arange(256, dtype=np.float32)
+    # Differences of 8-bit codes have 256 values, so one table serves every row.
     table = exp_f32(-np.float32(x.scale) * steps)
     below = np.asarray(codes, np.int64)
     powers = table[below.max(axis=-1, keepdims=True) - below]
     total = np.add.accumulate(powers, axis=-1, dtype=np.float32)[..., -1:]
     scaled = powers * (np.float32(1) / (total * np.float32(out.scale)))
-    return out.saturated(np.trunc(scaled + np.float32(0.5)) + out.zero)
+    return out.saturate(np.trunc(scaled + np.float32(0.5)) + out.zero)

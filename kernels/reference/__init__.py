@@ -1,1 +1,4 @@
-"""The oracle: every kernel again, same names, NumPy and Python integers, slow."""
+"""The oracle: slow and obvious versions of all kernels, with the same names.
+
+They use NumPy and Python integers.
+"""

@@ -1,14 +1,18 @@
-"""The oracle of `cpu/conv.py`: the definition, tap by tap, in int64."""
+"""The oracle of `cpu/generic/conv.py` and `pool.py`: the definition, tap by tap.
+
+Sums are int64.
+"""
 
 import numpy as np
 
 from mdtensor.kernels.reference.rounding import requantize_s32u8, round_half_even
 
 
-def padded_taps(x, kernel, stride, padding, dilation, fill):
-    """Yields (i, j, [n, oh, ow, c]): the pixels under tap (i, j), int64."""
+def iter_taps(x, kernel, stride, padding, dilation, fill):
+    """Yield (i, j, pixels under tap (i, j) as int64 [n, oh, ow, c])."""
     top, left, bottom, right = padding
     edges = ((0, 0), (top, bottom), (left, right), (0, 0))
+    # int64 holds every sum of 8-bit products.
     padded = np.pad(x.astype(np.int64), edges, constant_values=fill)
     reach = [dilation[a] * (kernel[a] - 1) for a in range(2)]
     sizes = [(padded.shape[a + 1] - reach[a] - 1) // stride[a] + 1 for a in range(2)]
@@ -30,7 +34,7 @@ def conv2d_u8s8s32(
     groups=1,
     x_zero_point=0,
 ):
-    """Sums of (x - x_zero_point) * weight + bias, int64 [n, oh, ow, oc].
+    """Compute sums of (x - x_zero_point) * weight + bias, int64 [n, oh, ow, oc].
 
     Args:
         x: uint8 [n, h, w, c], padded with x_zero_point.
@@ -38,7 +42,8 @@ def conv2d_u8s8s32(
     """
     oc, per_group, kh, kw = weight.shape
     total = 0
-    for i, j, taps in padded_taps(x, (kh, kw), stride, padding, dilation, x_zero_point):
+    # Padding has the code of 0, the zero point, and adds nothing.
+    for i, j, taps in iter_taps(x, (kh, kw), stride, padding, dilation, x_zero_point):
         centred = taps - x_zero_point
         parts = [
             centred[..., g * per_group : (g + 1) * per_group]
@@ -52,42 +57,40 @@ def conv2d_u8s8s32(
 
 
 def conv2d_u8s8u8(x, weight, bias, ratios, zero_point, lo, hi, **options):
-    """`conv2d_u8s8s32`, rounded once by `ratios` per output channel."""
+    """Compute `conv2d_u8s8s32`, rounded once by `ratios` per output channel."""
     acc = conv2d_u8s8s32(x, weight, bias, **options)
     return requantize_s32u8(acc, ratios, zero_point, lo, hi)
 
 
 def depthwise_u8s8s32(x, weight, bias, **options):
-    """weight int8 [c, kh, kw]: one filter for each channel."""
+    """Compute a convolution with one filter, int8 [kh, kw], for each channel."""
     return conv2d_u8s8s32(x, weight[:, None], bias, groups=len(weight), **options)
 
 
 def depthwise_u8s8u8(x, weight, bias, ratios, zero_point, lo, hi, **options):
-    """`depthwise_u8s8s32`, rounded once by `ratios` per channel."""
+    """Compute `depthwise_u8s8s32`, rounded once by `ratios` per channel."""
     acc = depthwise_u8s8s32(x, weight, bias, **options)
     return requantize_s32u8(acc, ratios, zero_point, lo, hi)
 
 
 def im2col_u8(x, kernel, stride, padding, dilation, x_zero_point):
-    """[n * oh * ow, kh * kw * c] of the codes under each output pixel."""
-    taps = padded_taps(x, kernel, stride, padding, dilation, x_zero_point)
+    """Return [n * oh * ow, kh * kw * c]: the codes under each output pixel."""
+    taps = iter_taps(x, kernel, stride, padding, dilation, x_zero_point)
     columns = np.stack([part for _, _, part in taps], axis=3)
     return columns.reshape(-1, kernel[0] * kernel[1] * x.shape[3]).astype(np.uint8)
 
 
-# The oracle of `cpu/pool.py`, window by window.
-
-
 def _inside(x, kernel, stride, padding, dilation):
-    """Which taps lie inside x: [taps, n, oh, ow, c] of 0 and 1."""
+    """Return which taps are inside x: [taps, n, oh, ow, c] of 0 and 1."""
     ones = np.ones(x.shape, np.uint8)
-    taps = padded_taps(ones, kernel, stride, padding, dilation, 0)
+    taps = iter_taps(ones, kernel, stride, padding, dilation, 0)
     return np.stack([part for _, _, part in taps])
 
 
 def max_pool_u8(x, kernel, stride, padding=(0, 0, 0, 0), dilation=(1, 1)):
-    """Largest code of each window; padding never wins."""
-    taps = padded_taps(x, kernel, stride, padding, dilation, 0)
+    """Compute the largest code of each window; padding never wins."""
+    # Codes are unsigned, so a padding of 0 is never larger than a pixel.
+    taps = iter_taps(x, kernel, stride, padding, dilation, 0)
     return np.stack([part for _, _, part in taps]).max(axis=0).astype(np.uint8)
 
 
@@ -103,14 +106,15 @@ def avg_pool_u8(
     hi,
     count_include_pad=False,
 ):
-    """clamp(round(sum of (x - x_zero_point) / count * ratio) + zero_point)."""
-    taps = padded_taps(x, kernel, stride, padding, (1, 1), x_zero_point)
+    """Compute clamp(round(sum of (x - x_zero_point) / count * ratio) + zero_point)."""
+    taps = iter_taps(x, kernel, stride, padding, (1, 1), x_zero_point)
     sums = sum(part - x_zero_point for _, _, part in taps)
     counts = _inside(x, kernel, stride, padding, (1, 1)).sum(axis=0)
     if count_include_pad:
         counts = np.full_like(counts, kernel[0] * kernel[1])
     out = np.empty(sums.shape, np.uint8)
     for place in np.ndindex(*sums.shape):
+        # A window may be in the padding only; its sum is 0 then.
         count = max(int(counts[place]), 1)
         code = round_half_even(int(sums[place]) * ratio / count) + zero_point
         out[place] = min(max(code, lo), hi)

@@ -1,23 +1,26 @@
-"""One function at each index or element, in Python: the oracle of `cpu/for_each.py`.
+"""The oracle of `cpu/user/for_each.py`: one function at each index or element.
 
-Elements are read as Python's numbers, so floats are computed in float64, and a value is
-rounded once to the storage type; integers wrap. No thread but the caller's.
+It is plain Python. Elements are read as Python numbers, so floats are computed in
+float64, and a value is rounded once to the storage type; integers wrap. Only the
+caller's thread works.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mdtensor.kernels.numpy.layout import Operand, Refused
+from mdtensor.kernels.numpy.layout import FunctionError, Operand
 
 Work = Callable[[int, int], None]
 
 
 class View:
-    """`view[i]`, or `view[i, j, ...]` of a ranked operand; no negative indices.
+    """View of an operand: `view[i]`, or `view[i, j, ...]` if it is ranked.
 
-    `size` counts the elements, `shape` the indices.
+    Indices must not be negative. `size` is the number of elements, `shape` the ranges
+    of the indices.
     """
 
     def __init__(self, operand: Operand) -> None:
@@ -25,14 +28,17 @@ class View:
         self.shape = operand.array.shape if operand.ranked else (operand.array.size,)
         self.size = operand.array.size
 
-    def _place(self, index: Any) -> tuple[int, ...]:
+    def _place(self, index: int | tuple[int, ...]) -> tuple[int, ...]:
+        """Return the index tuple of an element; raise if it is not valid."""
         given = index if isinstance(index, tuple) else (index,)
         if len(given) != len(self.shape):
-            raise Refused(f"a view of {len(self.shape)} indices is given {len(given)}")
+            raise FunctionError(
+                f"a view of {len(self.shape)} indices is given {len(given)}"
+            )
         for at in given:
             if not isinstance(at, int):
                 kind = type(at).__name__
-                raise Refused(f"an index of a view is {kind}, no integer")
+                raise FunctionError(f"an index of a view is {kind}, no integer")
         if not all(0 <= at < n for at, n in zip(given, self.shape, strict=True)):
             raise IndexError("outside")
         if self.operand.ranked:
@@ -40,48 +46,51 @@ class View:
         shape = self.operand.array.shape
         return tuple(map(int, np.unravel_index(given[0], shape))) if shape else ()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | tuple[int, ...]) -> Any:
         found = self.operand.array[self._place(index)]
         return float(found) if found.dtype.kind == "V" else found.item()
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int | tuple[int, ...], value: object) -> None:
         if not self.operand.writes:
-            raise Refused("the view is for reading, and is written")
+            raise FunctionError("the view is for reading, and is written")
         place, name = self._place(index), self.operand.name
         problem = loss(name, self.operand.array.dtype, value)
         if problem:
-            raise Refused(problem)
-        self.operand.array[place] = rounded(value, self.operand.array.dtype)
+            raise FunctionError(problem)
+        self.operand.array[place] = round_to(value, self.operand.array.dtype)
 
 
-def loss(name: str, dtype: Any, value: Any) -> str:
-    """What is wrong with writing `value`, in words; empty if nothing."""
+def loss(name: str, dtype: np.dtype[Any], value: object) -> str:
+    """Return what would be lost by writing `value`, in words; empty if nothing."""
     ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
     given = np.asarray(value).dtype
     kind = type(value).__name__
     if given.kind not in ranks:
         kind = "nothing" if value is None else kind
+    # The order is bool, integer, float, complex: a value may be stored in its own kind
+    # or a later one.
     elif ranks[given.kind] <= ranks[dtype.kind]:
         return ""
     return f"{kind} is written to elements of {name}"
 
 
-def rounded(value: Any, dtype: Any) -> Any:
-    """The element nearest to a Python number; an integer modulo the range."""
+def round_to(value: Any, dtype: np.dtype[Any]) -> np.generic | npt.NDArray[Any]:
+    """Return the element nearest to a Python number; integers wrap."""
     if dtype.kind in "iu":
         bits = 8 * dtype.itemsize
         wrapped = int(value) % 2**bits
         is_negative = dtype.kind == "i" and wrapped >= 2 ** (bits - 1)
         return dtype.type(wrapped - 2**bits if is_negative else wrapped)
     with np.errstate(all="ignore"):
-        found = to_odd(value) if dtype.kind == "V" else np.asarray(value)
+        # Round to odd first, because ml_dtypes rounds a second time (decision 0012).
+        found: Any = to_odd(value) if dtype.kind == "V" else np.asarray(value)
         return found.astype(dtype)
 
 
-def to_odd(value: float) -> Any:
-    """A float32 next to `value`; if inexact, the one whose last bit is 1.
+def to_odd(value: float) -> np.float32:
+    """Return a float32 next to `value`; if inexact, the one whose last bit is 1.
 
-    ml_dtypes goes through float32, and would round a second time.
+    ml_dtypes converts through float32, and would round a second time.
     """
     near = np.float32(value)
     if float(near) == value or np.isnan(near):
@@ -92,7 +101,7 @@ def to_odd(value: float) -> Any:
 
 
 def indexed(function: Callable[..., Any], arguments: list[Any]) -> Work:
-    """function(i, *arguments) for each i; operands become views."""
+    """Return work that calls function(i, *arguments); operands become views."""
     given = [View(x) if isinstance(x, Operand) else x for x in arguments]
 
     def work(start: int, stop: int) -> None:
@@ -105,7 +114,10 @@ def indexed(function: Callable[..., Any], arguments: list[Any]) -> Work:
 def elementwise(
     function: Callable[..., Any], out: Operand, arguments: list[Any]
 ) -> Work:
-    """out = function(*arguments), element by element; all operands of one shape."""
+    """Return work that computes out = function(*arguments), element by element.
+
+    All operands have one shape.
+    """
     target = View(out)
     given: list[Any] = [View(x) if isinstance(x, Operand) else x for x in arguments]
 

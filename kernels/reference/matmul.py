@@ -1,4 +1,4 @@
-"""The oracle of `cpu/matmul.py`: int64 sums, exact rationals."""
+"""The oracle of matrix products: int64 sums, exact rationals."""
 
 from fractions import Fraction
 
@@ -8,47 +8,49 @@ from mdtensor.kernels.reference.rounding import requantize_s32u8, round_to_float
 
 
 def gemm_u8s8s32(a, weight, bias, x_zero_point=0):
-    """(a - x_zero_point) @ weight.T + bias; a uint8 [m, k], weight int8 [n, k]."""
+    """Compute (a - x_zero_point) @ weight.T + bias.
+
+    a is uint8 [m, k], weight int8 [n, k], bias [n].
+    """
     centred = a.astype(np.int64) - x_zero_point
     return centred @ weight.astype(np.int64).T + np.asarray(bias, np.int64)
 
 
 def gemm_u8s8u8(a, weight, bias, ratios, zero_point, lo, hi, x_zero_point=0):
-    """`gemm_u8s8s32`, rounded once by `ratios` per column."""
+    """Compute `gemm_u8s8s32`, rounded once by `ratios` per column."""
     acc = gemm_u8s8s32(a, weight, bias, x_zero_point)
     return requantize_s32u8(acc, ratios, zero_point, lo, hi)
 
 
-# The oracle of `cpu/float_matmul.py`: rationals, rounded after each product.
-
-
 def multiply_add(x, y, z):
-    """x * y + z of float32 numbers, rounded once."""
+    """Compute x * y + z of float32 numbers, rounded once."""
     wide = [np.float64(value) for value in (x, y, z)]
     with np.errstate(all="ignore"):
         near = wide[0] * wide[1] + wide[2]
-    if not np.isfinite(wide).all() or near == 0:  # this is exact
+    # Infinities and NaN are not rationals; float64 gives them, and signed 0, exactly.
+    if not np.isfinite(wide).all() or near == 0:
         return np.float32(near)
     x, y, z = map(Fraction, wide)
     return round_to_float32(x * y + z)
 
 
 def gemm_f32f32f32(a, w, bias):
-    """bias + a @ w.T, one product after the other; a [m, k], w [n, k], bias [n]."""
+    """Compute bias + a @ w.T, adding one product after another.
+
+    a is [m, k], w [n, k], bias [n].
+    """
     out = np.empty((len(a), len(w)), np.float32)
     for i, j in np.ndindex(*out.shape):
         total = np.float32(bias[j])
+        # The order of the sum decides its last bits (decision 0029).
         for x, y in zip(a[i], w[j], strict=True):
             total = multiply_add(x, y, total)
         out[i, j] = total
     return out
 
 
-# The oracle of `cpu/weight_only.py`: rationals, one weight at a time.
-
-
 def dequantize(codes, scales, zeros, size):
-    """float32 [n, k] of codes [n, k], scales and zeros [n, ceil(k / size)]."""
+    """Return float32 [n, k] of codes [n, k], scales and zeros [n, ceil(k / size)]."""
     weights = np.empty(codes.shape, np.float32)
     for j, k in np.ndindex(*codes.shape):
         step = int(codes[j, k]) - int(zeros[j, k // size])
@@ -57,7 +59,7 @@ def dequantize(codes, scales, zeros, size):
 
 
 def gemm_f32s8f32(a, codes, scales, zeros, size, bias):
-    """bias + a @ w.T of the dequantized codes; a [m, k]."""
+    """Compute bias + a @ w.T of the dequantized codes; a [m, k]."""
     return gemm_f32f32f32(a, dequantize(codes, scales, zeros, size), bias)
 
 

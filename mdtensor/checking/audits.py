@@ -455,7 +455,7 @@ def _compare(exact: Any, case: Case) -> Iterator[Lost | Headroom]:
     found = case.result.buffer
     yield Lost("wrapped", overflow.count(exact, found))
     width = 8 * found.dtype.itemsize - (found.dtype.kind == "i")
-    yield Headroom(overflow.bits_left(exact, found), width)
+    yield Headroom(overflow.spare_bits(exact, found), width)
 
 
 # Values changed by a cast: an explicit one, or the promotion of an operand.

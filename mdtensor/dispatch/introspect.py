@@ -16,7 +16,7 @@ from mdtensor.dispatch.method import Implementation, Method, Selection, Trial
 from mdtensor.dispatch.operation import Operation, operations
 from mdtensor.dispatch.place import place_of
 from mdtensor.errors import OptionError, shown
-from mdtensor.kernels.observe import Cast, Kernel, Seen, observed
+from mdtensor.kernels.observe import Cast, Kernel, Observation, observe_kernels
 from mdtensor.spec.spec import TensorSpec
 
 # `which`: the method, function and kernel of a call, for types, values or specs.
@@ -160,7 +160,7 @@ class Call:
     selection: Selection
     depth: int
     function: Callable[..., Any] = field(compare=False)
-    _seen: list[Seen] = field(default_factory=list, compare=False, repr=False)
+    _seen: list[Observation] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def operation(self) -> str:
@@ -265,7 +265,7 @@ def _record(selection: Selection, function: Callable[..., Any]) -> Any:
         # A context variable and not a global: each thread has its own depth.
         token = _WRITTEN.set(tuple((calls, depth + 1) for calls, depth in written))
         try:
-            with observed() as seen:
+            with observe_kernels() as seen:
                 for record in records:
                     record._seen.append(seen)
                 return function(*arguments, **options)

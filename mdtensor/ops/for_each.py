@@ -29,8 +29,8 @@ from mdtensor.errors import (
 )
 from mdtensor.kernels import refusal
 from mdtensor.kernels.numpy import threads
-from mdtensor.kernels.numpy.layout import Refused
-from mdtensor.kernels.numpy.threads import MOST_THREADS, TEAM
+from mdtensor.kernels.numpy.layout import FunctionError
+from mdtensor.kernels.numpy.threads import MOST_THREADS, POOL
 from mdtensor.ops.views import View
 from mdtensor.spec.options import choice
 from mdtensor.spec.shapes import is_size
@@ -276,7 +276,7 @@ def translate_errors(function: FunctionType) -> Iterator[None]:
     """
     try:
         yield
-    except Refused as error:
+    except FunctionError as error:
         reason, fix = explain(error.reason)
         problem = f"{_place(function, error.line)} cannot be compiled: {reason}"
         raise CompileError(problem, fix) from None
@@ -320,9 +320,9 @@ def set_num_threads(n: int) -> None:
             f"Use an integer from 1 to {MOST_THREADS}",
             describe("set_num_threads", n),
         )
-    TEAM.size = int(n)
+    POOL.size = int(n)
 
 
 def get_num_threads() -> int:
     """Return the largest number of threads of elementwise operations."""
-    return TEAM.size
+    return POOL.size

@@ -14,7 +14,7 @@ from mdtensor.errors import (
     type_and_shape,
 )
 from mdtensor.kernels.numpy.float16 import is_narrow
-from mdtensor.kernels.numpy.layout import Operand, Refused, repeats
+from mdtensor.kernels.numpy.layout import FunctionError, Operand, repeats
 from mdtensor.kernels.reference import for_each as oracle
 from mdtensor.ops.operands import on_host
 from mdtensor.tensor import Tensor
@@ -54,18 +54,18 @@ class View:
     def __getitem__(self, index: Any) -> Any:
         try:
             return self._elements[index]
-        except (IndexError, Refused) as error:
+        except (IndexError, FunctionError) as error:
             raise self._refusal(index, error) from None
 
     def __setitem__(self, index: Any, value: Any) -> None:
         try:
             self._elements[index] = value
-        except (IndexError, Refused) as error:
+        except (IndexError, FunctionError) as error:
             raise self._refusal(index, error) from None
 
     def _refusal(self, index: Any, error: Exception) -> Exception:
         call = f"View[{','.join(map(str, self.shape))}]"
-        if isinstance(error, Refused):
+        if isinstance(error, FunctionError):
             return DispatchError(error.reason, "", call)
         return BoundsError(f"index {index} does not exist", "", call)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import mdtensor as md
-from mdtensor.kernels.reference.conv import conv2d_u8s8s32, padded_taps
+from mdtensor.kernels.reference.conv import conv2d_u8s8s32, iter_taps
 from mdtensor.quant import dtypes
 from mdtensor.quant.certificate import case
 from mdtensor.quant.certificate.calls import nearest, rounded, steps_of, to
@@ -109,7 +109,7 @@ def pooled(kernel: str, grid: QParams, channels: int, window: Any) -> Case:
 
     def expected() -> Array:
         images = np.moveaxis(steps_of(x), 1, -1)
-        parts = padded_taps(images, taps, stride, (padding,) * 4, (1, 1), 0)
+        parts = iter_taps(images, taps, stride, (padding,) * 4, (1, 1), 0)
         total = np.moveaxis(sum(part for _, _, part in parts), -1, 1)
         unit = grid.fraction / (taps[0] * taps[1])
         return nearest([int(n) * unit for n in total.ravel()], out).reshape(total.shape)

@@ -17,7 +17,7 @@ import numpy as np
 
 from mdtensor import DType, Float32Tensor, TensorSpec, astype, leaf
 from mdtensor.kernels.cpu.program import layers
-from mdtensor.kernels.numpy.float16 import rounded, widened
+from mdtensor.kernels.numpy.float16 import round_to, widen
 from mdtensor.quant.deduction import type_of_floats
 from mdtensor.quant.dtypes import qint4, qint8, quint4, quint8
 from mdtensor.quant.generics import dequantize
@@ -59,7 +59,7 @@ def linear_layer(w: Any, b: Any = None) -> layers.Layer:
         w: quantized, of any grid, or float32.
         b: floats [n], or None.
     """
-    bias = None if b is None else widened(b.buffer)
+    bias = None if b is None else widen(b.buffer)
     if not isinstance(w, QuantizedTensor):
         return layers.Linear(w.buffer, bias)
     grid = _by_rows(w.qparams, w.shape) if w.dtype in OFFSETS else None
@@ -139,9 +139,11 @@ class KeptLayer:
         self.layer, self.dtype = layer, dtype
 
     def __call__(self, x: Any) -> Any:
-        found, storage = self.layer(widened(x.buffer)), self.dtype.storage
+        found, storage = self.layer(widen(x.buffer)), self.dtype.storage
         result: Any = leaf(self.dtype)
-        return result.wrap(found if storage == found.dtype else rounded(found, storage))
+        return result.wrap(
+            found if storage == found.dtype else round_to(found, storage)
+        )
 
 
 def kept_linear(x: TensorSpec, w: Any, b: Any, /) -> KeptLayer:

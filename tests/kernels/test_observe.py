@@ -14,12 +14,12 @@ FLOATS = np.ones((2, 4), np.float32)
 FLOAT32 = np.dtype(np.float32)
 
 
-def names(seen: observe.Seen) -> list[str]:
+def names(seen: observe.Observation) -> list[str]:
     return [kernel.name for kernel in seen.kernels]
 
 
 def test_ufuncs_are_named_with_the_casts_of_their_loops() -> None:
-    with observe.observed() as seen:
+    with observe.observe_kernels() as seen:
         ufunc.binary(np.add, FLOATS, np.ones((2, 4), np.int8), FLOAT32)
         ufunc.unary(np.exp, FLOATS)
     assert names(seen) == ["numpy.add", "numpy.exp"]
@@ -28,7 +28,7 @@ def test_ufuncs_are_named_with_the_casts_of_their_loops() -> None:
 
 
 def test_a_kernel_of_numpy_is_named_and_its_parts_are_not() -> None:
-    with observe.observed() as seen:
+    with observe.observe_kernels() as seen:
         manipulation.concat([FLOATS, np.ones((2, 4), np.int8)], 0, FLOAT32)
         image, two = np.ones((1, 1, 4, 4), np.float32), (2, 2)
         pool.max_pool2d(image, two, two, (0, 0, 0, 0), two)
@@ -40,9 +40,9 @@ def test_a_kernel_of_numpy_is_named_and_its_parts_are_not() -> None:
 
 def test_compiled_kernels_report_themselves_to_the_inner_block() -> None:
     observe.ran("gemm", "avx2")  # nobody observes
-    with observe.observed() as outer:
+    with observe.observe_kernels() as outer:
         observe.ran("gemm", "avx2")
-        with observe.observed() as inner:
+        with observe.observe_kernels() as inner:
             observe.ran("lookup", "generic")
             matmul.matmul(FLOATS, FLOATS.T, FLOAT32)
         observe.ran("gemm", "avx2")
@@ -52,22 +52,22 @@ def test_compiled_kernels_report_themselves_to_the_inner_block() -> None:
 
 
 def test_elements_that_threads_share_are_one_kernel() -> None:
-    with observe.observed() as seen:
+    with observe.observe_kernels() as seen:
         ufunc.unary(np.sqrt, np.ones(LARGE, np.float32))
     assert names(seen) == ["numpy.sqrt"]
 
 
 def test_an_error_ends_it_and_nothing_stays() -> None:
-    with pytest.raises(ZeroDivisionError), observe.observed():
+    with pytest.raises(ZeroDivisionError), observe.observe_kernels():
         raise ZeroDivisionError
-    with observe.observed() as seen:
+    with observe.observe_kernels() as seen:
         pass
     ufunc.unary(np.sqrt, FLOATS)
     assert (seen.kernels, observe.ACTIVE, sys.getprofile()) == ([], 0, None)
 
 
 def test_other_threads_are_not_observed() -> None:
-    with observe.observed() as seen:
+    with observe.observe_kernels() as seen:
         thread = Thread(target=ufunc.unary, args=(np.sqrt, FLOATS))
         thread.start()
         thread.join()

@@ -35,13 +35,13 @@ from mdtensor.kernels.cpu.user.views import (
     loss,
 )
 from mdtensor.kernels.numpy.layout import (
+    FunctionError,
     Operand,
-    Refused,
     address,
     in_order,
     is_contiguous,
     lines,
-    merged,
+    merge_axes,
 )
 
 # Where numba mixes uint64 with signed integers and the result may be wrong.
@@ -169,7 +169,7 @@ def elementwise(function, out, arguments):
     geometry, dense = _NO_GEOMETRY, is_contiguous(*arrays)
     if not dense:
         arrays = in_order(*arrays)
-        geometry = merged(*arrays)
+        geometry = merge_axes(*arrays)
         steps = geometry[1:, -1] == [x.itemsize for x in arrays]
         dense = geometry.shape[1] == 1 and bool(steps.all())
     loop = _loop("row" if dense else "rows", function, (out, *arguments), dense)
@@ -196,7 +196,7 @@ def _row(x, dense):
 
 
 def _flattened(x):
-    geometry = lines(x.array) if x.ranked else merged(x.array)
+    geometry = lines(x.array) if x.ranked else merge_axes(x.array)
     return address(x.array), x.array.size, geometry
 
 
@@ -349,21 +349,21 @@ def _check_body(form, function, body, kinds):
     if any(isinstance(x, View) and x.element.name == "uint64" for x in kinds):
         problem, at = mixture(compiled.type_annotation)
         if problem:
-            raise Refused(problem, at)
+            raise FunctionError(problem, at)
     if form != "indexed":
         result = compiled.signature.return_type
         problem = loss(kinds[0].element, numba_types.unliteral(result))
         if problem:
-            raise Refused(problem, function.__code__.co_firstlineno)
+            raise FunctionError(problem, function.__code__.co_firstlineno)
 
 
 def _refusal(error, function):
-    """A `Refused` from what numba says, without its trace."""
+    """A `FunctionError` from what numba says, without its trace."""
     text = _COLOR.sub("", str(error))
     file = re.escape(PurePath(function.__code__.co_filename).name)
     place = re.search(rf'File "[^"]*{file}", line (\d+)', text)
     found = int(place.group(1)) if place else function.__code__.co_firstlineno
-    return Refused(_reason(text) or type(error).__name__, found)
+    return FunctionError(_reason(text) or type(error).__name__, found)
 
 
 def _reason(text):

@@ -1,1 +1,1 @@
-"""The oracle of `kernels/presets`: one code, Python integers, rationals, float32."""
+"""The oracle of `kernels/presets`: one code at a time, Python integers and float32."""

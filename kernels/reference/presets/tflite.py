@@ -1,6 +1,6 @@
-"""The oracle of `kernels/presets/tflite.py`, one code at a time.
+"""The oracle of `kernels/presets/tflite.py`, one code or one row of codes at a time.
 
-Scales are float32; arithmetic on them is float64 unless float32 is said.
+Scales are float32; arithmetic on them is float64 unless a function says float32.
 """
 
 from fractions import Fraction
@@ -13,153 +13,169 @@ from mdtensor.kernels.reference.presets.fixed_point import (
     high_mul,
     multiply,
     quantize_multiplier,
-    saturated,
+    saturate,
     shift_away,
     shift_up,
-    wrapped,
+    wrap_int32,
 )
 
 
 def _cast(scaled, nearest, grid):
+    """Convert a float step to a code, as a cast on x86 does."""
     whole = nearest(float(scaled)) if abs(float(scaled)) < 2.0**31 else -(2**31)
-    return saturated(wrapped(whole + grid.zero), grid)
+    return saturate(wrap_int32(whole + grid.zero), grid)
 
 
 def quantize_ref(x, out):
-    """round_half_away(x / scale) + zero."""
+    """Compute round_half_away(x / scale) + zero."""
     with np.errstate(all="ignore"):
         scaled = np.float32(x) / np.float32(out.scale)
     return _cast(scaled, half_away, out)
 
 
 def quantize_opt(x, out):
-    """round_half_even(x · (1 / scale)) + zero: of whole vectors."""
+    """Compute round_half_even(x · (1 / scale)) + zero, as in LiteRT's vectors."""
     with np.errstate(all="ignore"):
         scaled = np.float32(x) * (np.float32(1) / np.float32(out.scale))
     return _cast(scaled, round, out)
 
 
 def requantize_ref(code, source, out):
-    """(code - zero) · (s / s'), rounded twice, ties away."""
+    """Compute (code - zero) · (s / s'), rounded twice, ties away from zero."""
     real = float(source.scale) / float(out.scale)
-    return saturated(multiply(code - source.zero, real) + out.zero, out)
+    return saturate(multiply(code - source.zero, real) + out.zero, out)
 
 
 def requantize_opt(code, source, out):
-    """As `requantize_ref`, the second time ties up: of whole vectors."""
+    """Compute `requantize_ref`, but ties go up in the second rounding.
+
+    The optimized kernel does so in whole vectors.
+    """
     real = float(source.scale) / float(out.scale)
-    return saturated(multiply(code - source.zero, real, shift_up) + out.zero, out)
+    return saturate(multiply(code - source.zero, real, shift_up) + out.zero, out)
 
 
 def concat(code, source, out):
-    """round_half_away(code · m - zero · m) + zero', each float32; m = s · (1 / s')."""
+    """Compute round_half_away(code · m - zero · m) + zero' with m = s · (1 / s').
+
+    Each number is float32.
+    """
+    # LiteRT copies codes that are on the grid of the result.
     if source == out:
         return code
     m = np.float32(source.scale) * (np.float32(1) / np.float32(out.scale))
     scaled = np.float32(code) * m + np.float32(-source.zero) * m
-    return saturated(half_away(float(scaled)) + out.zero, out)
+    return saturate(half_away(float(scaled)) + out.zero, out)
 
 
 def _output(ga, gb, out):
+    """Return the float64 multiplier from the fine grid of a sum to `out`."""
     unit = np.float32(2**20) * np.float32(out.scale)
     return 2 * max(float(ga.scale), float(gb.scale)) / float(unit)
 
 
 def add_ref(a, b, ga, gb, out, sign=1):
-    """Both terms times 2**20 rounded twice, their sum rounded twice."""
+    """Round both terms times 2**20 twice, and round their sum twice."""
     largest = 2 * max(float(ga.scale), float(gb.scale))
     left = multiply((a - ga.zero) << 20, float(ga.scale) / largest)
     right = multiply((b - gb.zero) << 20, float(gb.scale) / largest)
     total = multiply(left + sign * right, _output(ga, gb, out))
-    return saturated(total + out.zero, out)
+    return saturate(total + out.zero, out)
 
 
 def sub(a, b, ga, gb, out):
-    """As `add_ref`."""
+    """Subtract by the arithmetic of `add_ref`."""
     return add_ref(a, b, ga, gb, out, -1)
 
 
 def add_opt(a, b, ga, gb, out):
-    """Both terms rounded once, their sum twice: of whole vectors."""
+    """Round both terms once, and round their sum twice, as in LiteRT's vectors."""
     largest, terms = 2 * max(float(ga.scale), float(gb.scale)), 0
     for code, grid in ((a, ga), (b, gb)):
         q, shift = quantize_multiplier(float(grid.scale) / largest)
+        # Both shifts become one, so a term is rounded once.
         steps, left = code - grid.zero, 20 + shift
         terms += high_mul(steps << left if left >= 0 else steps >> -left, q)
-    return saturated(multiply(terms, _output(ga, gb, out)) + out.zero, out)
+    return saturate(multiply(terms, _output(ga, gb, out)) + out.zero, out)
 
 
 def add_opt_u8(a, b, ga, gb, out):
-    """Both terms rounded, then shifted and cut, their sum rounded twice."""
+    """Round both terms, shift them right, dropping bits, and round their sum twice."""
     largest, terms = 2 * max(float(ga.scale), float(gb.scale)), 0
     for code, grid in ((a, ga), (b, gb)):
         real = float(grid.scale) / largest
         terms += multiply((code - grid.zero) << 20, real, lambda x, e: x >> e)
-    return saturated(multiply(terms, _output(ga, gb, out)) + out.zero, out)
+    return saturate(multiply(terms, _output(ga, gb, out)) + out.zero, out)
 
 
 def mul(a, b, ga, gb, out):
-    """The float32 multiplier s_a · s_b / s_y, rounded twice."""
+    """Multiply by the float32 multiplier s_a · s_b / s_y, rounded twice."""
     real = np.float32(ga.scale) * np.float32(gb.scale) / np.float32(out.scale)
     product = (a - ga.zero) * (b - gb.zero)
-    return saturated(multiply(product, float(real)) + out.zero, out)
+    return saturate(multiply(product, float(real)) + out.zero, out)
 
 
 def products_ref(acc, x, w, out):
-    """acc · (s_x · s_w / s_y), rounded twice, ties away."""
+    """Compute acc · (s_x · s_w / s_y), rounded twice, ties away from zero."""
     real = float(x.scale) * float(w.scale) / float(out.scale)
-    return saturated(multiply(acc, real) + out.zero, out)
+    return saturate(multiply(acc, real) + out.zero, out)
 
 
 def products_opt(acc, x, w, out):
-    """As `products_ref`, the second time ties up."""
+    """Compute `products_ref` with ties up in the second rounding."""
     real = float(x.scale) * float(w.scale) / float(out.scale)
-    return saturated(multiply(acc, real, shift_up) + out.zero, out)
+    return saturate(multiply(acc, real, shift_up) + out.zero, out)
 
 
 def linear_ref(acc, x, w, out):
-    """The float64 product, rounded once, ties away."""
+    """Compute the float64 product, rounded once, ties away from zero."""
     real = float(x.scale) * float(w.scale) / float(out.scale)
-    return saturated(half_away(acc * real) + out.zero, out)
+    return saturate(half_away(acc * real) + out.zero, out)
 
 
 def avg_pool(codes, x, out):
-    """Mean of the raw codes in one window, ties away."""
+    """Compute the mean of the raw codes in one window, ties away from zero."""
     return global_avg_pool(sum(codes), len(codes), x, out)
 
 
 def global_avg_pool(total, count, x, out):
-    """Mean of raw codes, ties away."""
-    return saturated(half_away(Fraction(total, count)), out)
+    """Compute the mean of raw codes, ties away from zero."""
+    return saturate(half_away(Fraction(total, count)), out)
 
 
 def mean_ref(total, count, x, out):
-    """(total - count · zero) · (s / s'), the multiplier divided by the count."""
+    """Compute (total - count · zero) · (s / s').
+
+    The integer multiplier is divided by the count.
+    """
     q, shift = quantize_multiplier(float(x.scale) / float(out.scale))
     bits = min(count.bit_length() - 1, 32, 31 + shift)
     q, shift = q * 2**bits // count, shift - bits
-    steps = wrapped((total - count * x.zero) << max(shift, 0))
-    return saturated(shift_away(high_mul(steps, q), max(-shift, 0)) + out.zero, out)
+    steps = wrap_int32((total - count * x.zero) << max(shift, 0))
+    return saturate(shift_away(high_mul(steps, q), max(-shift, 0)) + out.zero, out)
 
 
 def mean_opt(total, count, x, out):
-    """total · (s / (count · s')) less the rounded zero point: of whole vectors."""
+    """Compute total · (s / (count · s')) less the rounded zero point.
+
+    The optimized kernel does so in whole vectors.
+    """
     real = np.float32(x.scale) / (np.float32(count) * np.float32(out.scale))
     zero = np.float32(x.zero) * np.float32(x.scale) / np.float32(out.scale)
     half = np.float32(0.5 if zero > 0 else -0.5)
     found = multiply(total, float(real), shift_up) - int(zero + half)
-    return saturated(found + out.zero, out)
+    return saturate(found + out.zero, out)
 
 
 def curve(value, out):
-    """round_half_away(value · float32(1 / scale)) + zero of a float32 value."""
+    """Compute round_half_away(value · float32(1 / scale)) + zero of a float32 value."""
     with np.errstate(all="ignore"):
         scaled = np.float32(value) * (np.float32(1) / np.float32(out.scale))
-    return saturated(half_away(float(scaled)) + out.zero, out)
+    return saturate(half_away(float(scaled)) + out.zero, out)
 
 
 def hardswish(code, x, out):
-    """x · relu6(x + 3) / 6 in 16 bits."""
+    """Compute x · relu6(x + 3) / 6 in 16 bits."""
     fine = np.float32(1 / 128) * np.float32(x.scale)
     gate_q, gate_shift = quantize_multiplier(fine / np.float32(3 / 32768))
     out_q, out_shift = quantize_multiplier(fine / np.float32(out.scale))
@@ -167,28 +183,32 @@ def hardswish(code, x, out):
     steps = (code - x.zero) * 128
     gate = steps
     if gate_shift > 0:
-        gate = _cut(gate << (gate_shift - 1))
+        gate = _clamp_int16(gate << (gate_shift - 1))
     gate = high_mul(gate, gate_q, 15)
-    gate = _cut(gate << 1) if gate_shift > 0 else shift_away(gate, -gate_shift)
+    gate = _clamp_int16(gate << 1) if gate_shift > 0 else shift_away(gate, -gate_shift)
     product = ((gate + 2**15) >> 1) * high_mul(steps, out_q, 15)
-    high = int(Fraction(product, 2**15))  # towards zero
-    return saturated(shift_away(high, max(-out_shift, 0)) + out.zero, out)
+    # This product is truncated toward zero, unlike the others.
+    high = int(Fraction(product, 2**15))
+    return saturate(shift_away(high, max(-out_shift, 0)) + out.zero, out)
 
 
-def _cut(x):
+def _clamp_int16(x):
+    """Clip x to the range of int16."""
     return min(max(x, -(2**15)), 2**15 - 1)
 
 
-# The oracle of `kernels/presets/tflite.py`, one row of codes at a time.
-
 ONE = 2**31 - 1
-#: e**-(2**k) for k from -2 to 4, as fractions of 2**31.
+#: e**-(2**k) for k from -2 to 4, in units of 2**-31.
 POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 
 
 def softmax_ref(row, x, out):
-    """Shares of a row, in fixed point: 5 integer bits, then 0, a sum of 12."""
+    """Compute the softmax of a row in fixed point.
+
+    Differences have 5 integer bits, powers 0 and their sum 12.
+    """
     q, shift = quantize_multiplier(min(float(x.scale) * 2.0**26, 2.0**31 - 1))
+    # Smaller differences do not fit 5 integer bits; their powers count as 0.
     least = -int(31 * 2.0**26 / 2.0**shift)
     below = [code - max(row) for code in row]
     powers = [
@@ -197,13 +217,14 @@ def softmax_ref(row, x, out):
     total = sum(shift_away(p, 12) for p in powers if p is not None)
     headroom = 32 - total.bit_length()
     scale = _one_over_one_plus((total << headroom) - 2**31)
+    # The sum has 12 integer bits, and results are in units of 1/256.
     bits = 12 - headroom + 31 - 8
     shares = [0 if p is None else shift_away(high_mul(scale, p), bits) for p in powers]
-    return [saturated(share + out.lo, out) for share in shares]
+    return [saturate(share + out.lo, out) for share in shares]
 
 
 def exp_negative(a):
-    """e**(a / 2**26) as a fraction of 2**31."""
+    """Compute e**(a / 2**26) in units of 2**-31."""
     if a == 0:
         return ONE
     rest = a % 2**24 - 2**24
@@ -219,7 +240,7 @@ def exp_negative(a):
 
 
 def _one_over_one_plus(a):
-    """1 / (1 + a) of fractions of 2**31: three steps of Newton."""
+    """Compute 1 / (1 + a) in units of 2**-31, by three steps of Newton's method."""
     half = (a + ONE + 1) // 2
     x = 1515870810 + high_mul(half, -1010580540)
     for _ in range(3):
@@ -228,7 +249,7 @@ def _one_over_one_plus(a):
 
 
 def softmax_opt(row, x, out):
-    """Shares of a row through float32 powers, added in turn; ties up."""
+    """Compute the softmax of a row from float32 powers, added in order; ties go up."""
     steps = [np.float32(max(row) - code) for code in row]
     powers = [exp_f32(-np.float32(x.scale) * d) for d in steps]
     total = np.float32(0)
@@ -236,4 +257,4 @@ def softmax_opt(row, x, out):
         total = total + power
     inverse = np.float32(1) / (total * np.float32(out.scale))
     scaled = [int(power * inverse + np.float32(0.5)) for power in powers]
-    return [saturated(share + out.zero, out) for share in scaled]
+    return [saturate(share + out.zero, out) for share in scaled]

@@ -169,11 +169,11 @@ def test_large_casts_are_looked_up(dtype):
         x = np.concatenate([near(dtype), [inf, -inf, 0.0, -0.0]]).astype(np.float32)
     x = np.concatenate([x, np.nextafter(x, np.float32(0)), [np.float32(np.nan)]])
     many = np.tile(x, float16.LARGE // len(x) + 1)
-    small, large = (float16.rounded(v, dtype) for v in (x, many))
+    small, large = (float16.round_to(v, dtype) for v in (x, many))
     assert large.tobytes() == np.tile(small, len(many) // len(x)).tobytes()
-    backward = float16.rounded(many[::-1], dtype)
+    backward = float16.round_to(many[::-1], dtype)
     assert backward.tobytes() == large[::-1].tobytes()
-    wide = float16.widened(np.tile(everything(dtype), 64)[::-1])
+    wide = float16.widen(np.tile(everything(dtype), 64)[::-1])
     want = np.tile(everything(dtype).astype(np.float32), 64)[::-1]
     assert np.array_equal(wide, want, equal_nan=True)
 

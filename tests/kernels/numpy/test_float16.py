@@ -187,8 +187,8 @@ def test_layouts(dtype: Any, kernels: Any, rng: Any) -> None:
                     half.binary(operation, y, x),
                     operation(b, a).astype(want.dtype),
                 )
-        assert same(half.widened(x), x.astype(np.float32))
-        assert same(half.rounded(half.widened(x), dtype), x.copy())
+        assert same(half.widen(x), x.astype(np.float32))
+        assert same(half.round_to(half.widen(x), dtype), x.copy())
         assert same(half.unary(np.exp, x), np.exp(x.astype(np.float32)).astype(dtype))
     nothing = wide[:0]
     assert half.binary(np.add, nothing, nothing).shape == (0, 160)

@@ -35,7 +35,7 @@ def offsets(sizes: Any, steps: Any) -> list[int]:
 
 @given(views())
 def test_merged_dimensions_reach_the_same_elements(x: Any) -> None:
-    sizes, steps = layout.merged(x)
+    sizes, steps = layout.merge_axes(x)
     assert offsets(sizes, steps) == offsets(x.shape, x.strides)
     assert len(sizes) <= max(x.ndim, 1)
 
@@ -43,7 +43,7 @@ def test_merged_dimensions_reach_the_same_elements(x: Any) -> None:
 @given(views())
 def test_dimensions_are_merged_jointly(x: Any) -> None:
     y = np.empty(x.shape, np.float64)
-    sizes, first, second = layout.merged(x, y)
+    sizes, first, second = layout.merge_axes(x, y)
     assert offsets(sizes, first) == offsets(x.shape, x.strides)
     assert offsets(sizes, second) == offsets(y.shape, y.strides)
 
@@ -61,9 +61,9 @@ def test_axes_in_order_are_those_of_the_first(x: Any) -> None:
 
 def test_a_row_of_memory_is_one_dimension() -> None:
     x = np.zeros((2, 3, 4), np.float32)
-    assert layout.merged(x).tolist() == [[24], [4]]
-    assert layout.merged(x[0, 0, 0]).tolist() == [[1], [4]]
-    assert layout.merged(np.broadcast_to(x[:, :1], x.shape)).tolist() == [
+    assert layout.merge_axes(x).tolist() == [[24], [4]]
+    assert layout.merge_axes(x[0, 0, 0]).tolist() == [[1], [4]]
+    assert layout.merge_axes(np.broadcast_to(x[:, :1], x.shape)).tolist() == [
         [2, 3, 4],
         [48, 0, 4],
     ]

@@ -17,8 +17,8 @@ LARGE = 1 << 12
 def short(monkeypatch: Any) -> None:
     """Some thousand bytes are large, and nothing is left by others."""
     monkeypatch.setattr(runtime, "LARGE", LARGE)
-    monkeypatch.setattr(runtime, "KEPT", 4 * LARGE)
-    runtime._LEFT.clear()
+    monkeypatch.setattr(runtime, "MOST_FREE", 4 * LARGE)
+    runtime._FREE.clear()
 
 
 def address(x: Any) -> int:
@@ -47,23 +47,23 @@ def test_memory_stays_while_anything_looks_at_it(look: Any) -> None:
     assert (np.asarray(view) == 7).all()
     del view
     gc.collect()
-    assert len(runtime._LEFT) == 1
+    assert len(runtime._FREE) == 1
 
 
 def test_a_part_of_the_loan_gives_nothing_back() -> None:
     made = runtime.empty((LARGE,), np.uint8)
     part = made.base[3:]
     del part
-    assert not runtime._LEFT
+    assert not runtime._FREE
 
 
 def test_little_is_kept_and_other_sizes_are_not_taken() -> None:
     blocks = [runtime.empty((LARGE,), np.uint8) for _ in range(7)]
     del blocks
-    assert sum(block.size for block in runtime._LEFT) == 4 * LARGE
+    assert sum(block.size for block in runtime._FREE) == 4 * LARGE
     assert runtime.empty((2 * LARGE,), np.uint8).base.base.size == 2 * LARGE
     assert runtime.empty((LARGE // 2,), np.uint8).base is None
-    assert runtime._left(LARGE // 2 + 1) is None  # twice as much would be wasted
+    assert runtime._take_block(LARGE // 2 + 1) is None  # twice as much would be wasted
 
 
 def test_threads_never_share_a_block() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mdtensor.kernels.numpy import threads as schedule
-from mdtensor.kernels.numpy.threads import Team
+from mdtensor.kernels.numpy.threads import ThreadPool
 
 both = pytest.mark.parametrize("scheduling", schedule.PIECES)
 MANY = 100_000
@@ -18,7 +18,7 @@ MANY = 100_000
 @pytest.fixture(autouse=True)
 def three(monkeypatch: Any) -> None:
     """Three threads, however many cores there are."""
-    monkeypatch.setattr(schedule, "TEAM", Team(3))
+    monkeypatch.setattr(schedule, "POOL", ThreadPool(3))
 
 
 @both
@@ -107,10 +107,10 @@ def test_four_threads_submit_at_once(scheduling: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_shares_out_work(scheduling: str, monkeypatch: Any) -> None:
-    from mdtensor.kernels.numpy.threads import TEAM
+    from mdtensor.kernels.numpy.threads import POOL
 
-    monkeypatch.setattr(schedule, "TEAM", TEAM)
-    before, TEAM.size = TEAM.size, 2
+    monkeypatch.setattr(schedule, "POOL", POOL)
+    before, POOL.size = POOL.size, 2
     try:
         test_each_index_once_with_two(scheduling)
         child = os.fork()
@@ -119,7 +119,7 @@ def test_a_forked_child_shares_out_work(scheduling: str, monkeypatch: Any) -> No
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     finally:
-        TEAM.size = before
+        POOL.size = before
 
 
 def test_each_index_once_with_two(scheduling: str = "adaptive") -> None:

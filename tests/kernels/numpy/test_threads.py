@@ -11,7 +11,7 @@ import pytest
 
 import mdtensor as md
 from mdtensor.kernels.numpy import threads as team, ufunc
-from mdtensor.kernels.numpy.threads import Team
+from mdtensor.kernels.numpy.threads import ThreadPool
 
 PIECE = 1 << 13
 LONG = 9 * PIECE + 123
@@ -34,7 +34,7 @@ def test_every_element_is_worked_on_once(size: int, count: int) -> None:
         seen[start:stop] += 1
         pieces.append(start)
 
-    Team(size).spread(work, count)
+    ThreadPool(size).spread(work, count)
     assert (seen == 1).all()
     shared = size > 1 and count >= 2 * PIECE
     assert len(pieces) <= 2 * size and all(start % PIECE == 0 for start in pieces)
@@ -42,7 +42,7 @@ def test_every_element_is_worked_on_once(size: int, count: int) -> None:
 
 
 def test_an_error_reaches_the_caller_and_the_team_goes_on() -> None:
-    two = Team(2)
+    two = ThreadPool(2)
 
     def fail(start: int, stop: int) -> None:
         if start:
@@ -55,7 +55,7 @@ def test_an_error_reaches_the_caller_and_the_team_goes_on() -> None:
 
 def test_an_error_waits_for_whoever_still_works() -> None:
     """What they write to may be freed as soon as the call has raised."""
-    three, begun, done = Team(3), threading.Barrier(3), []
+    three, begun, done = ThreadPool(3), threading.Barrier(3), []
 
     def work(start: int, stop: int) -> None:
         begun.wait()
@@ -81,12 +81,12 @@ def test_an_interrupt_waits_for_whoever_still_works() -> None:
                 raise KeyboardInterrupt
 
     slow: Any = Slow()
-    assert isinstance(team._awaited([slow], None), KeyboardInterrupt)
+    assert isinstance(team._wait_for([slow], None), KeyboardInterrupt)
     assert slow.waits == 2
 
 
 def test_a_piece_may_spread_work_itself() -> None:
-    two, seen = Team(2), np.zeros((4 * PIECE, 2), int)
+    two, seen = ThreadPool(2), np.zeros((4 * PIECE, 2), int)
 
     def outer(start: int, stop: int) -> None:
         def inner(first: int, last: int) -> None:
@@ -99,7 +99,7 @@ def test_a_piece_may_spread_work_itself() -> None:
 
 
 def test_many_threads_share_a_team() -> None:
-    three, found = Team(3), []
+    three, found = ThreadPool(3), []
 
     def call(value: int) -> None:
         out = np.zeros(LONG, int)
@@ -159,7 +159,7 @@ def test_the_number_of_threads_is_set_and_told() -> None:
         with pytest.raises(md.errors.OptionError) as caught:
             md.set_num_threads(wrong)
         assert str(caught.value) == (
-            f"set_num_threads({type(wrong).__name__}): {wrong!r} is no number of "
+            f"set_num_threads({type(wrong).__name__}): {wrong!r} is not a number of "
             "threads. Use an integer from 1 to 64."
         )
     assert md.get_num_threads() == before
