@@ -52,13 +52,13 @@ class Prepared(BackendRep):
             ModelError: an operator cannot do what it is asked; the error names it.
         """
         if isinstance(inputs, dict):
-            inputs = self._in_order(inputs)
+            inputs = self._order_inputs(inputs)
         elif isinstance(inputs, np.ndarray):
             inputs = [inputs]
         outputs = self.evaluation.outputs
         return namedtupledict("Outputs", outputs)(*self.evaluation(inputs))
 
-    def _in_order(self, inputs: dict[str, Any]) -> list[Any]:
+    def _order_inputs(self, inputs: dict[str, Any]) -> list[Any]:
         names = self.evaluation.inputs
         if set(inputs) != set(names):
             listed, given = (", ".join(map(repr, n)) or "none" for n in (names, inputs))

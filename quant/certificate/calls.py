@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
     for grid in CURVES:
         yield from (curve(name, grid) for name in ("sigmoid", "tanh"))
         yield softmax(grid)
-        yield from (moved(grid, out) for out in (*CURVES, QParams(7.5, -2)))
+        yield from (requantization(grid, out) for out in (*CURVES, QParams(7.5, -2)))
 
 
 def grid_of(kind: Any, count: int, axis: int) -> QParams:
@@ -68,7 +68,7 @@ def steps_of(x: Any) -> Array:
     return np.asarray(x.codes).astype(np.int64) - int(x.qparams.zero_point.flat[0])
 
 
-def rounded(sums: Array, x: Any, w: Any, out: QParams | None, axis: int) -> Array:
+def round_sums(sums: Array, x: Any, w: Any, out: QParams | None, axis: int) -> Array:
     """Sums of products as int32, or as codes of `out`, by Python's fractions."""
     if out is None:
         return sums.astype(np.int32)
@@ -90,8 +90,8 @@ def linear(x_kind: Any, w_kind: Any, out: QParams | None) -> Case:
     w = codes_on(grid_of(w_kind, 11, 0), f"{kernel}: {name}: w", (11, 37))
     return Case(
         *(kernel, name),
-        lambda threads: np.asarray(md.linear(x, w, None, **to(out)).codes),
-        lambda: rounded(steps_of(x) @ steps_of(w).T, x, w, out, 1),
+        lambda threads: np.asarray(md.linear(x, w, None, **out_option(out)).codes),
+        lambda: round_sums(steps_of(x) @ steps_of(w).T, x, w, out, 1),
     )
 
 
@@ -103,8 +103,8 @@ def matmul(x_kind: Any, w_kind: Any, out: QParams | None) -> Case:
     w = codes_on(grid_of(w_kind, 17, 1), f"{kernel}: {name}: w", (29, 17))
     return Case(
         *(kernel, name),
-        lambda threads: np.asarray(md.matmul(x, w, **to(out)).codes),
-        lambda: rounded(steps_of(x) @ steps_of(w), x, w, out, 1),
+        lambda threads: np.asarray(md.matmul(x, w, **out_option(out)).codes),
+        lambda: round_sums(steps_of(x) @ steps_of(w), x, w, out, 1),
     )
 
 
@@ -114,23 +114,25 @@ def conv2d(x_kind: Any, w_kind: Any, out: QParams | None) -> Case:
     x = codes_on(grid, f"{kernel}: {name}: x", (1, 4, 6, 5))
     w = codes_on(grid_of(w_kind, 6, 0), f"{kernel}: {name}: w", (6, 2, 3, 3))
 
-    def expected() -> Array:
+    def oracle() -> Array:
         images = np.moveaxis(steps_of(x), 1, -1)
         sums = conv2d_u8s8s32(
             images, steps_of(w), None, stride=(2, 1), padding=(1,) * 4, groups=2
         )
-        return rounded(np.moveaxis(sums, -1, 1), x, w, out, 1)
+        return round_sums(np.moveaxis(sums, -1, 1), x, w, out, 1)
 
     return Case(
         *(kernel, name),
         lambda threads: np.asarray(
-            md.conv2d(x, w, None, stride=(2, 1), padding=1, groups=2, **to(out)).codes
+            md.conv2d(
+                x, w, None, stride=(2, 1), padding=1, groups=2, **out_option(out)
+            ).codes
         ),
-        expected,
+        oracle,
     )
 
 
-def to(out: QParams | None) -> dict[str, Any]:
+def out_option(out: QParams | None) -> dict[str, Any]:
     """The argument `out`, if there is one."""
     return {} if out is None else {"out": out}
 
@@ -153,7 +155,7 @@ def curve(name: str, grid: QParams) -> Case:
     x = every_code(grid)
     out = QParams(2**-7, 0) if name == "tanh" else QParams(2**-8, -128)
 
-    def expected() -> Array:
+    def oracle() -> Array:
         return nearest(
             [FUNCTIONS[name](int(n) * grid.fraction) for n in steps_of(x)], out
         )
@@ -161,7 +163,7 @@ def curve(name: str, grid: QParams) -> Case:
     return Case(
         *(name, f"every code of {grid.dtype}"),
         lambda threads: np.asarray(getattr(md, name)(x, out=out).codes),
-        expected,
+        oracle,
     )
 
 
@@ -170,7 +172,7 @@ def softmax(grid: QParams) -> Case:
     x = codes_on(grid, f"{kernel}: {name}: x", (9, 33))
     out = QParams(2**-8, -128)
 
-    def expected() -> Array:
+    def oracle() -> Array:
         rows = []
         for row in steps_of(x):
             weights = [exp(int(n) * grid.fraction) for n in row]
@@ -180,11 +182,11 @@ def softmax(grid: QParams) -> Case:
     return Case(
         *(kernel, name),
         lambda threads: np.asarray(md.softmax(x, axis=-1, out=out).codes),
-        expected,
+        oracle,
     )
 
 
-def moved(grid: QParams, out: QParams) -> Case:
+def requantization(grid: QParams, out: QParams) -> Case:
     """Every code to another grid."""
     x = every_code(grid)
     return Case(

@@ -47,12 +47,12 @@ def ends(name: str, shape: tuple[int, ...], low: int, high: int) -> IntArray:
 KINDS = {"any": integers, "ends": ends}
 
 
-def unsigned(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
+def uint8_codes(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
     """uint8 codes of one of `KINDS`."""
     return KINDS[kind](name, shape, 0, 255).astype(np.uint8)
 
 
-def signed(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
+def int8_codes(kind: str, name: str, shape: tuple[int, ...]) -> IntArray:
     """int8 codes of one of `KINDS`."""
     return KINDS[kind](name, shape, -128, 127).astype(np.int8)
 
@@ -89,8 +89,8 @@ class Case:
 
     kernel: str
     name: str
-    computed: Callable[[int], Array]
-    expected: Callable[[], Array]
+    compute: Callable[[int], Array]
+    oracle: Callable[[], Array]
     is_quick: bool = False
 
     @property
@@ -118,7 +118,7 @@ THREADS = (1, 2)
 
 # Even short steps are split, because the pieces matter here and not the threads
 # (decision 0027).
-def cut_short_steps() -> None:
+def split_short_steps() -> None:
     """Share out steps among threads that are too short to gain by it."""
     split.PIECE_NANOSECONDS = 1
 

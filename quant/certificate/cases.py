@@ -23,7 +23,7 @@ def every_case() -> tuple[Case, ...]:
     return tuple(sorted(found, key=lambda case: case.title))
 
 
-def chosen(quick: bool) -> tuple[Case, ...]:
+def select_cases(quick: bool) -> tuple[Case, ...]:
     """All cases, or those that compile in seconds."""
     return tuple(case for case in every_case() if case.is_quick or not quick)
 

@@ -51,15 +51,15 @@ def cases() -> Iterator[Case]:
         yield from (averages(*row, is_counted) for is_counted in (False, True))
     yield from (mean(*row) for row in MEANS)
     for scale in SCALES:
-        yield quantized(scale)
-        yield dequantized(scale)
+        yield quantization(scale)
+        yield dequantization(scale)
         yield from (pixels(scale, *row) for row in PIXELS)
 
 
 def table(length: int) -> Case:
     kernel, name = "table", f"{length} codes"
-    x = case.unsigned("any", f"{kernel}: {name}: x", (length,))
-    entries = case.unsigned("any", f"{kernel}: {name}: table", (256,))
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", (length,))
+    entries = case.uint8_codes("any", f"{kernel}: {name}: table", (256,))
     return Case(
         *(kernel, name),
         lambda threads: run(steps.Lookup(entries), (x,), threads),
@@ -73,8 +73,8 @@ def pairs(name: str, ties: bool) -> tuple[Any, Any]:
         a, b = np.indices((256, 256), dtype=np.uint8)
         return a, b
     return (
-        case.unsigned("any", f"{name}: a", (8321,)),
-        case.unsigned("any", f"{name}: b", (8321,)),
+        case.uint8_codes("any", f"{name}: a", (8321,)),
+        case.uint8_codes("any", f"{name}: b", (8321,)),
     )
 
 
@@ -104,8 +104,8 @@ def product_of_codes(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Cas
 def factors(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Case:
     """One factor for each image and channel."""
     kernel, name = "product", f"a factor per channel, {factor}, zeros {zeros} {zero}"
-    a = case.unsigned("any", f"{kernel}: {name}: a", (2, 5, 7, 17))
-    b = case.unsigned("any", f"{kernel}: {name}: b", (2, 1, 1, 17))
+    a = case.uint8_codes("any", f"{kernel}: {name}: a", (2, 5, 7, 17))
+    b = case.uint8_codes("any", f"{kernel}: {name}: b", (2, 1, 1, 17))
     return Case(
         *(kernel, name),
         lambda threads: run(steps.Mul(factor, zeros, zero, clamp), (a, b), threads),
@@ -115,7 +115,7 @@ def factors(factor: Fraction, zeros: Any, zero: int, clamp: Any) -> Case:
 
 def largest(size: Any, window: Any, stride: Any, padding: Any) -> Case:
     kernel, name = "max pool", f"{size}, {window}, {stride}, {padding}"
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     step = (window, stride, padding)
     return Case(
         *(kernel, name),
@@ -130,7 +130,7 @@ def averages(
     border = "with" if is_counted else "without"
     kernel = "average pool"
     name = f"{size}, {window}, {stride}, {padding}, {border} border"
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     step = (window, stride, padding)
     ratio = Fraction(3, 2) if is_counted else Fraction(1)
     grid = {"ratio": ratio, "x_zero_point": 9, "zero_point": 12, "clamp": (3, 250)}
@@ -145,7 +145,7 @@ def averages(
 
 def mean(pixels: int, channels: int) -> Case:
     kernel, name = "mean", f"{pixels} codes, {channels} channels"
-    x = case.unsigned("any", f"{kernel}: {name}: x", (2, pixels, channels))
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", (2, pixels, channels))
     ratio = Fraction(11492393, 2**23)
     return Case(
         *(kernel, name),
@@ -169,7 +169,7 @@ def numbers(name: str, shape: tuple[int, ...], scale: float) -> Any:
     return found
 
 
-def quantized(scale: tuple[int, int]) -> Case:
+def quantization(scale: tuple[int, int]) -> Case:
     kernel, name = "quantize", f"step {scale[0]} * 2**{scale[1]}"
     step = float(np.ldexp(scale[0], scale[1]))
     x = numbers(f"{kernel}: {name}", (2087,), step)
@@ -193,7 +193,7 @@ def pixels(scale: tuple[int, int], planes: int, width: int, channels: int) -> Ca
     )
 
 
-def dequantized(scale: tuple[int, int]) -> Case:
+def dequantization(scale: tuple[int, int]) -> Case:
     step = float(np.ldexp(scale[0], scale[1]))
     x = np.arange(256, dtype=np.uint8)
     return Case(

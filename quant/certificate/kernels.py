@@ -31,7 +31,7 @@ def cases() -> Iterator[Case]:
             yield product(kind, ties)
     yield from (rows(*row) for row in IMAGES)
     yield words()
-    yield from (rescaled(ties) for ties in (False, True))
+    yield from (lane_rounding(ties) for ties in (False, True))
 
 
 def product(kind: str, ties: bool) -> Case:
@@ -39,12 +39,12 @@ def product(kind: str, ties: bool) -> Case:
     m, k, n, pitch = 9, 21, 37, 40
     kernel = "gemm_u8s8u8"
     name = f"{m} x {k} x {n}, {kind} codes, {'ties' if ties else 'any ratio'}"
-    a = case.unsigned(kind, f"{kernel}: {name}: a", (m * k + SLACK,))
-    w = case.signed(kind, f"{kernel}: {name}: w", (n, k))
+    a = case.uint8_codes(kind, f"{kernel}: {name}: a", (m * k + SLACK,))
+    w = case.int8_codes(kind, f"{kernel}: {name}: w", (n, k))
     ratios = case.ratios(f"{kernel}: {name}: ratios", n, k, ties)
     bias = case.integers(f"{kernel}: {name}: bias", (n,), -3000, 3000)
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Any:
         padded = int(kernel_set.HOST.padded_columns(n))
         wide = np.zeros(padded, np.int32)
         wide[:n] = bias
@@ -58,24 +58,24 @@ def product(kind: str, ties: bool) -> Case:
         )
         return out.reshape(m, pitch)
 
-    def expected() -> Any:
+    def oracle() -> Any:
         out = np.full((m, pitch), 7, np.uint8)
         codes = a[: m * k].reshape(m, k)
         out[:, :n] = matmul.gemm_u8s8u8(codes, w, bias, ratios, 131, 5, 250)
         return out
 
-    return Case(kernel, name, computed, expected, is_quick=True)
+    return Case(kernel, name, compute, oracle, is_quick=True)
 
 
 def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case:
     kernel, name = "im2col_u8", f"{size}, {taps}, {stride}, {padding}, {dilation}"
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
     window = (taps, stride, padding, dilation)
 
-    def expected() -> Any:
+    def oracle() -> Any:
         return conv.im2col_u8(x[None], *window, 200)
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Any:
         from mdtensor.kernels.cpu.generic.conv import window as geometry_of
 
         geometry = geometry_of((1, *size), *window)
@@ -86,7 +86,7 @@ def rows(size: Any, taps: Any, stride: Any, padding: Any, dilation: Any) -> Case
         kernel_set.HOST.im2col_u8(inside, geometry, 0, size[2], 200, shape[1], out)
         return out[: shape[0] * shape[1]].reshape(shape)
 
-    return Case(kernel, name, computed, expected)
+    return Case(kernel, name, compute, oracle)
 
 
 def words() -> Case:
@@ -95,15 +95,15 @@ def words() -> Case:
     table = case.integers(f"{kernel}: {name}: table", (65_536,), -(2**15), 2**15 - 1)
     entries = table.astype(np.int16)
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Any:
         out = np.empty(x.shape, np.int16)
         elementwise.lookup_u16(x, entries, out)
         return out
 
-    return Case(kernel, name, computed, lambda: entries[x], is_quick=True)
+    return Case(kernel, name, compute, lambda: entries[x], is_quick=True)
 
 
-def rescaled(ties: bool) -> Case:
+def lane_rounding(ties: bool) -> Case:
     """The rounding of one lane, with sums up to the ends of int32."""
     kernel, name = "requantize_s32u8", "ties" if ties else "any ratio"
     small = case.integers(f"{kernel}: {name}: small", (1500,), -9000, 9000)
@@ -111,7 +111,7 @@ def rescaled(ties: bool) -> Case:
     sums = np.concatenate([small, large, [-(2**31), 2**31 - 1, 0]]).astype(np.int32)
     ratio = Fraction(1, 64) if ties else Fraction(13421773, 2**30)
 
-    def computed(threads: int) -> Any:
+    def compute(threads: int) -> Any:
         scale, limbs = rescale([ratio])
         codes = [
             requantize.requantize_s32u8(s, scale[0], limbs, 0, 131, 5, 250)
@@ -120,7 +120,7 @@ def rescaled(ties: bool) -> Case:
         return np.array(codes, np.uint8)
 
     return Case(
-        *(kernel, name, computed),
+        *(kernel, name, compute),
         lambda: requantize_s32u8(sums, [ratio], 131, 5, 250),
         is_quick=True,
     )

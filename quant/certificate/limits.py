@@ -10,7 +10,7 @@ import mdtensor as md
 from mdtensor.kernels.reference.conv import conv2d_u8s8s32, padded_taps
 from mdtensor.quant import dtypes
 from mdtensor.quant.certificate import case
-from mdtensor.quant.certificate.calls import nearest, rounded, steps_of, to
+from mdtensor.quant.certificate.calls import nearest, out_option, round_sums, steps_of
 from mdtensor.quant.certificate.case import Array, Case
 from mdtensor.quant.qparams import QParams
 from mdtensor.quant.tensor import quantized
@@ -38,8 +38,8 @@ def cases() -> Iterator[Case]:
             for groups in {1, channels}:
                 yield pixel(grid, channels, groups, window, out)
     for grid, channels, window in product(GRIDS, (1, 3, 17), WINDOWS[:2]):
-        yield pooled("max_pool2d", grid, channels, window)
-        yield pooled("avg_pool2d", grid, channels, window)
+        yield pool("max_pool2d", grid, channels, window)
+        yield pool("avg_pool2d", grid, channels, window)
     for grid, sizes, out in product(GRIDS[:3:2], EMPTY, OUTS[:2]):
         yield rows("linear", grid, sizes, out)
         yield rows("matmul", grid, sizes, out)
@@ -66,11 +66,11 @@ def label(grid: QParams, out: QParams | None) -> str:
     return f"{grid.dtype} {grid.zero}, {result}"
 
 
-def convolved(x: Any, w: Any, out: QParams | None, **options: Any) -> Array:
+def convolution_oracle(x: Any, w: Any, out: QParams | None, **options: Any) -> Array:
     """The oracle of a convolution: sums of steps, rounded once."""
     images = np.moveaxis(steps_of(x), 1, -1)
     sums = np.moveaxis(conv2d_u8s8s32(images, steps_of(w), None, **options), -1, 1)
-    return rounded(sums, x, w, out, 1)
+    return round_sums(sums, x, w, out, 1)
 
 
 def pixel(
@@ -88,13 +88,13 @@ def pixel(
     return Case(
         *(kernel, name),
         lambda threads: np.asarray(
-            md.conv2d(x, w, None, padding=padding, **options, **to(out)).codes
+            md.conv2d(x, w, None, padding=padding, **options, **out_option(out)).codes
         ),
-        lambda: convolved(x, w, out, padding=(padding,) * 4, **options),
+        lambda: convolution_oracle(x, w, out, padding=(padding,) * 4, **options),
     )
 
 
-def pooled(kernel: str, grid: QParams, channels: int, window: Any) -> Case:
+def pool(kernel: str, grid: QParams, channels: int, window: Any) -> Case:
     taps, stride, padding, _ = window
     name = f"one pixel, {channels} channels, {taps}, {grid.dtype} {grid.zero}"
     x = ends_on(grid, f"{kernel}: {name}: x", (2, channels, 1, 1))
@@ -107,7 +107,7 @@ def pooled(kernel: str, grid: QParams, channels: int, window: Any) -> Case:
         )
     out = QParams(0.75, 3)
 
-    def expected() -> Array:
+    def oracle() -> Array:
         images = np.moveaxis(steps_of(x), 1, -1)
         parts = padded_taps(images, taps, stride, (padding,) * 4, (1, 1), 0)
         total = np.moveaxis(sum(part for _, _, part in parts), -1, 1)
@@ -117,7 +117,7 @@ def pooled(kernel: str, grid: QParams, channels: int, window: Any) -> Case:
     return Case(
         *(kernel, name),
         lambda threads: np.asarray(md.avg_pool2d(x, **options, out=out).codes),
-        expected,
+        oracle,
     )
 
 
@@ -129,15 +129,15 @@ def rows(kernel: str, grid: QParams, sizes: Any, out: QParams | None) -> Case:
     by_column = w.qparams.on_axis(1) if n else w.qparams
     columns = quantized(np.asarray(w.codes).T, by_column)
 
-    def computed(threads: int) -> Array:
+    def compute(threads: int) -> Array:
         if kernel == "linear":
-            return np.asarray(md.linear(x, w, None, **to(out)).codes)
-        return np.asarray(md.matmul(x, columns, **to(out)).codes)
+            return np.asarray(md.linear(x, w, None, **out_option(out)).codes)
+        return np.asarray(md.matmul(x, columns, **out_option(out)).codes)
 
-    def expected() -> Array:
-        return rounded(steps_of(x) @ steps_of(w).T, x, w, out, 1)
+    def oracle() -> Array:
+        return round_sums(steps_of(x) @ steps_of(w).T, x, w, out, 1)
 
-    return Case(kernel, name, computed, expected)
+    return Case(kernel, name, compute, oracle)
 
 
 def no_image(grid: QParams, sizes: Any, out: QParams | None) -> Case:
@@ -148,6 +148,6 @@ def no_image(grid: QParams, sizes: Any, out: QParams | None) -> Case:
     w = weights_on(f"{kernel}: {name}: w", (outputs, channels, 3, 3))
     return Case(
         *(kernel, name),
-        lambda threads: np.asarray(md.conv2d(x, w, None, **to(out)).codes),
-        lambda: convolved(x, w, out),
+        lambda threads: np.asarray(md.conv2d(x, w, None, **out_option(out)).codes),
+        lambda: convolution_oracle(x, w, out),
     )

@@ -26,22 +26,22 @@ PLACES = np.array([3, 0, 0, -1, 2, 1], np.int64)
 
 def cases() -> Iterator[Case]:
     for name, look in VIEWS.items():
-        yield moved(name, look)
+        yield move(name, look)
     for axis in range(4):
-        yield taken(axis)
-        yield joined(axis)
+        yield take(axis)
+        yield concat(axis)
 
 
-def moved(name: str, look: Callable[[Any], Any]) -> Case:
-    x = case.unsigned("any", f"move: {name}: x", SHAPE)
+def move(name: str, look: Callable[[Any], Any]) -> Case:
+    x = case.uint8_codes("any", f"move: {name}: x", SHAPE)
     step = steps.Move(look)
     return Case("move", name, lambda threads: run(step, (x,), threads), lambda: look(x))
 
 
-def taken(axis: int) -> Case:
+def take(axis: int) -> Case:
     name = f"axis {axis}"
     places = PLACES[SHAPE[axis] > PLACES]
-    x = case.unsigned("any", f"take: {name}: x", SHAPE)
+    x = case.uint8_codes("any", f"take: {name}: x", SHAPE)
     step = steps.Take(places, axis)
     return Case(
         *("take", name),
@@ -50,11 +50,11 @@ def taken(axis: int) -> Case:
     )
 
 
-def joined(axis: int) -> Case:
+def concat(axis: int) -> Case:
     name = f"axis {axis}"
     shape = (*SHAPE[:axis], 3, *SHAPE[axis + 1 :])
-    x = case.unsigned("any", f"concat: {name}: x", SHAPE)
-    y = case.unsigned("any", f"concat: {name}: y", shape)
+    x = case.uint8_codes("any", f"concat: {name}: x", SHAPE)
+    y = case.uint8_codes("any", f"concat: {name}: y", shape)
     step = steps.Concat(axis)
     return Case(
         *("concat", name),

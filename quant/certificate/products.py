@@ -87,11 +87,11 @@ def product(
     m, k, n = shape
     kernel = "matrix product, sums" if rounding == "sums" else "matrix product"
     name = f"{m} x {k} x {n}, {kind} codes, {rounding}"
-    x = case.unsigned(kind, f"{kernel}: {name}: x", (m, k))
-    w = case.signed(kind, f"{kernel}: {name}: w", (n, k))
-    b, rules = rounded(f"{kernel}: {name}", n, k, rounding, grid)
+    x = case.uint8_codes(kind, f"{kernel}: {name}: x", (m, k))
+    w = case.int8_codes(kind, f"{kernel}: {name}: w", (n, k))
+    b, rules = bias_and_grids(f"{kernel}: {name}", n, k, rounding, grid)
 
-    def expected() -> Any:
+    def oracle() -> Any:
         if rounding == "sums":
             return matmul.gemm_u8s8s32(x, w, b, grid[0]).astype(np.int32)
         ratios, zero, (lo, hi) = rules["ratios"], grid[1], grid[2]
@@ -100,11 +100,11 @@ def product(
     return Case(
         *(kernel, name),
         lambda threads: run(products.Linear(w, b, **rules), (x,), threads),
-        expected,
+        oracle,
     )
 
 
-def rounded(
+def bias_and_grids(
     title: str, count: int, taps: int, rounding: str, grid: tuple[Any, ...]
 ) -> tuple[Any, dict[str, Any]]:
     """(bias, what a step needs to know of its grids)."""
@@ -143,15 +143,15 @@ def convolution(
     places = f"{taps}, {stride}, {padding}, {dilation}"
     name = f"{size} to {outputs}, {groups} groups, {places}, {rounding}"
     per_group = size[3] // groups
-    x = case.unsigned("any", f"{kernel}: {name}: x", size)
-    w = case.signed("any", f"{kernel}: {name}: w", (outputs, per_group, *taps))
-    b, rules = rounded(
+    x = case.uint8_codes("any", f"{kernel}: {name}: x", size)
+    w = case.int8_codes("any", f"{kernel}: {name}: w", (outputs, per_group, *taps))
+    b, rules = bias_and_grids(
         f"{kernel}: {name}", outputs, per_group * taps[0] * taps[1], rounding, grid
     )
     options: dict[str, Any] = {"stride": stride, "padding": padding}
     options |= {"dilation": dilation, "groups": groups}
 
-    def expected() -> Any:
+    def oracle() -> Any:
         given = options | {"x_zero_point": grid[0]}
         if rounding == "sums":
             return conv.conv2d_u8s8s32(x, w, b, **given).astype(np.int32)
@@ -161,5 +161,5 @@ def convolution(
     return Case(
         *(kernel, name),
         lambda threads: run(products.Conv2d(w, b, **options, **rules), (x,), threads),
-        expected,
+        oracle,
     )

@@ -41,20 +41,21 @@ POOL = {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False}
 PADDING = (1, 1, 1, 1)
 
 
-def _named(module: Any, *names: str) -> dict[str, Oracle]:
+def _functions_of(module: Any, *names: str) -> dict[str, Oracle]:
     return {name: getattr(module, name) for name in names}
 
 
-_LITERT = _named(
+_LITERT = _functions_of(
     tflite, "sub", "mul", "concat", "global_avg_pool", "hardswish", "curve"
 )
-_XNNPACK = _named(xnnpack, "quantize", "requantize", "add", "sub", "mul")
-_XNNPACK |= _named(xnnpack, "products", "curve")
+_XNNPACK = _functions_of(xnnpack, "quantize", "requantize", "add", "sub", "mul")
+_XNNPACK |= _functions_of(xnnpack, "products", "curve")
 _BOTH = ("quantize", "requantize", "products", "curve", "softmax", "global_avg_pool")
 #: By rule: what one element is, by its operation or by the family of that.
 ORACLES: dict[str, dict[str, Oracle]] = {
-    "onnx": _named(onnx, *_BOTH, *PAIRS),
-    "ort_cpu": _named(onnx, *PAIRS) | _named(ort, *_BOTH, "add", "mul", "avg_pool"),
+    "onnx": _functions_of(onnx, *_BOTH, *PAIRS),
+    "ort_cpu": _functions_of(onnx, *PAIRS)
+    | _functions_of(ort, *_BOTH, "add", "mul", "avg_pool"),
     "tflite_ref": _LITERT
     | {
         "quantize": tflite.quantize_ref,
@@ -120,15 +121,15 @@ class Rule:
     def cases(self) -> Iterator[Case]:
         """Those that the rule defines, for this type."""
         ways = (
-            self.moved,
-            self.joined,
+            self.requantization,
+            self.concat,
             self.mean,
-            self.pooled,
-            self.gated,
-            self.shares,
+            self.pool,
+            self.hardswish,
+            self.softmax,
         )
         yield from (case for way in ways for case in way())
-        yield from self.numbers()
+        yield from self.quantization()
         for name in PAIRS:
             yield from self.pair(name)
         for name in FUNCTIONS:
@@ -142,9 +143,9 @@ class Rule:
 
     def codes(self, name: str, shape: tuple[int, ...], grid: QParams) -> Any:
         """A tensor of any codes."""
-        return codes_on(grid, f"{self.rule}: {self.told(name)}", shape)
+        return codes_on(grid, f"{self.rule}: {self.case_name(name)}", shape)
 
-    def told(self, name: str) -> str:
+    def case_name(self, name: str) -> str:
         """The name of a case."""
         return f"{name}, {self.dtype}, {self.scales}"
 
@@ -153,13 +154,13 @@ class Rule:
         known = ORACLES[self.rule]
         return next((known[name] for name in names if name in known), None)
 
-    def made(
+    def make_cases(
         self,
         operation: str,
         name: str,
         given: tuple[Any, ...],
-        computed: Callable[[QParams], Any],
-        expected: Callable[[], Any],
+        compute: Callable[[QParams], Any],
+        oracle: Callable[[], Any],
         **options: Any,
     ) -> Iterator[Case]:
         """A case, if the rule computes this; `given` ends with the result's grid."""
@@ -172,37 +173,37 @@ class Rule:
             return
         yield Case(
             self.rule,
-            self.told(name),
-            lambda threads: np.asarray(computed(out.rounded(self.rule)).codes),
-            lambda: np.asarray(expected(), out.dtype.storage),
+            self.case_name(name),
+            lambda threads: np.asarray(compute(out.rounded(self.rule)).codes),
+            lambda: np.asarray(oracle(), out.dtype.storage),
         )
 
-    def numbers(self) -> Iterator[Case]:
+    def quantization(self) -> Iterator[Case]:
         """Eighths of a step, and numbers far beyond codes."""
         name, one = "quantize", self.oracle("quantize")
-        title = f"{self.rule}: {self.told(name)}"
+        title = f"{self.rule}: {self.case_name(name)}"
         steps = draw.integers(title, (254,), -1300, 1300)
         near = steps.astype(np.float32) * np.float32(self.out.scale / 8)
         x = np.concatenate([near, np.array([1e30, -1e30], np.float32)])
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (self.out,)),
             lambda out: quantize(md.asarray(x), out),
             lambda: [one(value, plain(self.out)) for value in x],
         )
 
-    def moved(self) -> Iterator[Case]:
+    def requantization(self) -> Iterator[Case]:
         name, one, x = "requantize", self.oracle("requantize"), every_code(self.x)
         grids = plain(self.x), plain(self.out)
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x, self.out)),
             lambda out: requantize(x, out=out),
             lambda: [one(code, *grids) for code in codes_of(x)],
         )
 
-    def joined(self) -> Iterator[Case]:
+    def concat(self) -> Iterator[Case]:
         name, one = "concat", self.oracle("concat", "requantize")
         xs, out = [every_code(self.x), every_code(self.y)], plain(self.out)
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (*xs, self.out)),
             lambda out: md.concat(xs, out=out),
             lambda: [one(c, plain(x.qparams), out) for x in xs for c in codes_of(x)],
@@ -216,7 +217,7 @@ class Rule:
             x2 = without_zeros(x2)
         grids = plain(self.x), plain(self.y), plain(self.out)
         both = [*zip(codes_of(x1), codes_of(x2), strict=True)]
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x1, x2, self.out)),
             lambda out: getattr(md, name)(x1, x2, out=out),
             lambda: [one(a, b, *grids) for a, b in both],
@@ -242,10 +243,10 @@ class Rule:
         how: dict[str, Any] = {"groups": groups} if operation == "conv2d" else {}
         places = {"stride": (2, 1), "padding": 1} if how else {}
         rest = () if operation == "matmul" else (None,)
-        yield from self.made(
+        yield from self.make_cases(
             *(operation, name, (x, w, grid)),
             lambda out: getattr(md, operation)(x, w, *rest, **how, **places, out=out),
-            lambda: self.rounded(one, sums(operation, x, w, groups), x, w, grid),
+            lambda: self.round_sums(one, sums(operation, x, w, groups), x, w, grid),
             **how,
         )
 
@@ -261,7 +262,7 @@ class Rule:
         grid = QParams(scales[0]) if axis is None else QParams(scales, axis=axis)
         return self.codes(name, shape, grid)
 
-    def rounded(self, one: Any, found: Array, x: Any, w: Any, out: QParams) -> Any:
+    def round_sums(self, one: Any, found: Array, x: Any, w: Any, out: QParams) -> Any:
         """Sums [n, outputs, ...] as codes, one after the other."""
         scales = np.broadcast_to(w.qparams.scale, found.shape[1])
         grids = [Grid(np.float32(scale), 0) for scale in scales]
@@ -277,7 +278,7 @@ class Rule:
         images = np.asarray(x.codes).reshape(16, -1).tolist()
         yield from self.averages(name, x, images, (1, 16, 1, 1), {})
 
-    def pooled(self) -> Iterator[Case]:
+    def pool(self) -> Iterator[Case]:
         name = "avg_pool2d"
         x = self.codes(f"{name}: x", (1, 3, 7, 6), self.x)
         seen = [codes for image in np.asarray(x.codes)[0] for codes in windows(image)]
@@ -294,7 +295,7 @@ class Rule:
         """To another grid, where the rule has that, and to that of `x`."""
         for title, grid in ((name, self.out), (f"{name}, grid kept", self.x)):
             given = options | {"x": x}
-            yield from self.made(
+            yield from self.make_cases(
                 *(name, title, (x, grid)),
                 partial(_pool, getattr(md, name), **given),
                 partial(self.all_averages, name, seen, shape, grid),
@@ -318,11 +319,11 @@ class Rule:
         zero = 0 if one is tflite.global_avg_pool else int(self.x.zero_point)
         return one and one(sum(codes) - zero * count, count, *grids)
 
-    def gated(self) -> Iterator[Case]:
+    def hardswish(self) -> Iterator[Case]:
         """Hardswish in 16 bits, where it is no table."""
         one, x = self.oracle("hardswish"), every_code(self.x)
         if one is not None:
-            yield from self.made(
+            yield from self.make_cases(
                 *("hardswish", "hardswish", (x, self.out)),
                 lambda out: md.hardswish(x, out=out),
                 lambda: [
@@ -330,11 +331,11 @@ class Rule:
                 ],
             )
 
-    def shares(self) -> Iterator[Case]:
+    def softmax(self) -> Iterator[Case]:
         name, one = "softmax", self.oracle("softmax")
         x = self.codes(f"{name}: x", (3, 33), self.x)
         bounded = self.grid(*BOUNDED[name])
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x, bounded)),
             lambda out: md.softmax(x, axis=-1, out=out),
             lambda: [
@@ -350,7 +351,7 @@ class Rule:
         one, x, scale = self.oracle("curve"), every_code(self.x), float(self.x.scale)
         target = self.grid(*ENDS[name]) if name in ENDS else self.out
         options = OPTIONS.get(name, {})
-        yield from self.made(
+        yield from self.make_cases(
             *(name, name, (x, target)),
             lambda out: getattr(md, name)(x, **options, out=out),
             lambda: [

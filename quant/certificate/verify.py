@@ -14,7 +14,7 @@ import numpy as np
 
 from mdtensor.kernels.cpu import isa
 from mdtensor.quant.certificate.case import THREADS, Array, Case, digest
-from mdtensor.quant.certificate.cases import ORACLE, chosen, costs
+from mdtensor.quant.certificate.cases import ORACLE, costs, select_cases
 
 # Every runway of this CPU on every number of threads, each in a process of its own.
 
@@ -70,23 +70,23 @@ def compute(
 
 def _process(runway: str, quick: bool, done: Callable[[int], object]) -> list[Run]:
     """The results of one process."""
-    left = iter(costs(chosen(quick), len(THREADS)))
+    left = iter(costs(select_cases(quick), len(THREADS)))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.npz"
         command = [sys.executable, "-P", "-m", "mdtensor.quant.certificate.worker"]
         command += [str(file), *["--quick"] * quick]
-        code, text = watched(
+        code, text = run_and_watch(
             command, {"MDTENSOR_ISA": runway}, lambda: done(next(left, 0))
         )
         done(sum(left))  # where it failed
         if code:
-            problem = _problem(code, text)
+            problem = _describe_failure(code, text)
             return [Run(runway, threads, (), problem, 0.0) for threads in THREADS]
         with np.load(file, allow_pickle=False) as found:
-            return [_run(runway, threads, found) for threads in THREADS]
+            return [_load_run(runway, threads, found) for threads in THREADS]
 
 
-def watched(
+def run_and_watch(
     command: list[str], more: dict[str, str], line: Callable[[], object]
 ) -> tuple[int, str]:
     """The exit code of a process and its stderr; `line` is called for each of stdout.
@@ -94,27 +94,27 @@ def watched(
     Args:
         more: environment variables besides ours.
     """
-    with tempfile.TemporaryFile("w+", errors="replace") as told:
+    with tempfile.TemporaryFile("w+", errors="replace") as case_name:
         with subprocess.Popen(
             command,
             env=os.environ | more,
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=case_name,
             text=True,
         ) as child:
             for _ in child.stdout or ():
                 line()
-        told.seek(0)
-        return child.returncode, told.read()
+        case_name.seek(0)
+        return child.returncode, case_name.read()
 
 
-def _run(runway: str, threads: int, found: Any) -> Run:
+def _load_run(runway: str, threads: int, found: Any) -> Run:
     count = len(found.files) // len(THREADS) - 1
     results = tuple(found[f"{threads}/{i}"] for i in range(count))
     return Run(runway, threads, results, "", float(found[f"{threads}/seconds"]))
 
 
-def _problem(code: int, text: str) -> str:
+def _describe_failure(code: int, text: str) -> str:
     last = (text.strip().splitlines() or ["it said nothing"])[-1]
     return f"the process ended with {code}: {last}"
 
@@ -203,19 +203,19 @@ def certify(
         done: is called when a case is computed, by a run or by the oracle, with a share
             of what `total_cost` gives.
     """
-    cases = chosen(quick)
+    cases = select_cases(quick)
     runs = tuple(compute(runways(emulated), quick, done))
-    return judged(cases, runs, QUICK if quick else WHOLE, done)
+    return judge(cases, runs, QUICK if quick else WHOLE, done)
 
 
 def total_cost(quick: bool, emulated: bool) -> int:
     """What the shares of one certificate come to, about hundredths of a second."""
-    cases = chosen(quick)
+    cases = select_cases(quick)
     runs = len(runways(emulated)) * sum(costs(cases, len(THREADS)))
     return runs + ORACLE * len(cases)
 
 
-def judged(
+def judge(
     cases: tuple[Case, ...],
     runs: tuple[Run, ...],
     known: str,
@@ -225,7 +225,7 @@ def judged(
     titles = [case.title for case in cases]
     expected: list[Array] = []
     for case in cases:
-        expected.append(case.expected())
+        expected.append(case.oracle())
         done(ORACLE)
     hashes = tuple(_hash(titles, run.results) for run in runs)
     wrong = [
@@ -291,7 +291,11 @@ def _first(
                 got = run.results[i]
                 if got.dtype != expected[i].dtype or got.shape != expected[i].shape:
                     return Difference(
-                        case.title, number, (), _kind(expected[i]), _kind(got)
+                        case.title,
+                        number,
+                        (),
+                        _describe_type(expected[i]),
+                        _describe_type(got),
                     )
                 at = tuple(int(n) for n in np.argwhere(found[i])[0])
                 return Difference(
@@ -300,5 +304,5 @@ def _first(
     return None
 
 
-def _kind(array: Array) -> str:
+def _describe_type(array: Array) -> str:
     return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"

@@ -12,8 +12,8 @@ import time
 
 import numpy as np
 
-from mdtensor.quant.certificate.case import THREADS, cut_short_steps
-from mdtensor.quant.certificate.cases import chosen
+from mdtensor.quant.certificate.case import THREADS, split_short_steps
+from mdtensor.quant.certificate.cases import select_cases
 
 
 def main() -> None:
@@ -22,13 +22,13 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    cut_short_steps()
+    split_short_steps()
     found = {}
     print("ready", flush=True)
     for threads in THREADS:
         start = time.perf_counter()
-        for i, case in enumerate(chosen(given.quick)):
-            found[f"{threads}/{i}"] = case.computed(threads)
+        for i, case in enumerate(select_cases(given.quick)):
+            found[f"{threads}/{i}"] = case.compute(threads)
             print(case.title, flush=True)
         found[f"{threads}/seconds"] = np.array(time.perf_counter() - start)
     np.savez(given.file, allow_pickle=False, **found)

@@ -123,7 +123,7 @@ GRIDS: Final = {
 }
 
 
-def on_grid(name: str, data: Array, shape: tuple[int, ...]) -> Any:
+def to_grid_tensor(name: str, data: Array, shape: tuple[int, ...]) -> Any:
     """The tensor of blocks of the type `name`.
 
     Raises:
@@ -134,13 +134,13 @@ def on_grid(name: str, data: Array, shape: tuple[int, ...]) -> Any:
     ones = np.broadcast_to(np.frombuffer(grid.ones, np.uint8), blocks.shape)
     is_step = np.zeros(blocks.shape[1], bool)
     is_step[grid.steps] = True
-    spread = _decoded(name, np.where(is_step, blocks, ones))
-    codes = _decoded(name, np.where(is_step, ones, blocks))
+    spread = _decode(name, np.where(is_step, blocks, ones))
+    codes = _decode(name, np.where(is_step, ones, blocks))
     steps = spread.reshape(-1, grid.group)[:, :1]
     if not np.isfinite(steps).all():
         raise StorageError(f"a step of {name} is not finite", "Use dequantize()")
     counts = codes.astype(np.int8).reshape(-1, grid.group)
-    found, zeros = _upright(counts, steps, int(grid.leaf.dtype.maximum))
+    found, zeros = _make_steps_positive(counts, steps, int(grid.leaf.dtype.maximum))
     groups = (*shape[:-1], shape[-1] // grid.group)
     qparams = QParams(
         np.where(steps == 0, 1, abs(steps)).reshape(groups),
@@ -152,7 +152,7 @@ def on_grid(name: str, data: Array, shape: tuple[int, ...]) -> Any:
     return grid.leaf.from_codes(found.reshape(shape), qparams)
 
 
-def _decoded(name: str, blocks: Array) -> Array:
+def _decode(name: str, blocks: Array) -> Array:
     if not blocks.size:
         return np.empty(0, np.float32)
     row = blocks.reshape(1, -1)
@@ -161,7 +161,9 @@ def _decoded(name: str, blocks: Array) -> Array:
     return np.asarray(found).reshape(-1)
 
 
-def _upright(codes: Array, steps: Array, largest: int) -> tuple[Array, Array]:
+def _make_steps_positive(
+    codes: Array, steps: Array, largest: int
+) -> tuple[Array, Array]:
     """Codes and zero points on steps above 0, for the same numbers."""
     codes = np.where(steps == 0, np.int8(0), codes)
     wide = np.where(steps < 0, -codes.astype(np.int16), codes)
@@ -286,7 +288,7 @@ class Blocks:
                 f"{shown(type)} is no type of blocks that the package gguf writes",
                 f"Use {', '.join(writable())}",
             )
-        numbers = _finite(x, call)
+        numbers = _require_finite(x, call)
         elements = sizes_of(type)[0]
         if not x.size:
             raise StorageError(
@@ -350,7 +352,7 @@ class Blocks:
             return from_numpy(self._elements())
         if self.type not in GRIDS:
             raise StorageError(f"no type of tensors holds {self!r}", "Use dequantize()")
-        return on_grid(self.type, self.data, self.shape)
+        return to_grid_tensor(self.type, self.data, self.shape)
 
     def dequantize(self) -> Float32Tensor:
         """The numbers in float32: bit for bit those of the package gguf.
@@ -394,7 +396,7 @@ def _is_size(given: Any) -> bool:
     return is_whole and given >= 0
 
 
-def _finite(x: Any, call: str) -> npt.NDArray[Any]:
+def _require_finite(x: Any, call: str) -> npt.NDArray[Any]:
     """The numbers of a tensor that blocks can be made of."""
     if isinstance(x, Float32Tensor) and np.isfinite(x.buffer).all():
         return np.ascontiguousarray(x.buffer)

@@ -84,8 +84,8 @@ def write_gguf(
         problem = f"metadata is {shown(metadata)}"
         raise StorageError(problem, 'Give {"key": value}')
     keys, target = dict(metadata or {}), place(path, "path")
-    alignment = _alignment(keys.get(ALIGNMENT, 32))
-    blocks = {name: _blocks(name, x) for name, x in tensors.items()}
+    alignment = _require_alignment(keys.get(ALIGNMENT, 32))
+    blocks = {name: _to_blocks(name, x) for name, x in tensors.items()}
     pieces = list(_pieces(blocks, keys, alignment))
     try:
         with replacing(target) as file:
@@ -97,14 +97,14 @@ def write_gguf(
         ) from None
 
 
-def _alignment(given: Any) -> int:
+def _require_alignment(given: Any) -> int:
     is_power = isinstance(given, int | np.integer) and given > 0
     if not is_power or given & (given - 1) or given > 2**20:
         raise StorageError(f"{ALIGNMENT} is {shown(given)}", "Use a power of 2")
     return int(given)
 
 
-def _blocks(name: Any, x: Any) -> Blocks:
+def _to_blocks(name: Any, x: Any) -> Blocks:
     found = x if isinstance(x, Blocks) else Blocks.of(x)
     if len(found.shape) > _AXES:
         raise StorageError(
@@ -121,12 +121,12 @@ def _pieces(
     head = [b"GGUF", struct.pack("<IQQ", VERSION, len(blocks), len(keys))]
     for key, value in keys.items():
         as_uint = np.uint32(value) if key == ALIGNMENT else value
-        head += [_text(key), _value(key, as_uint)]
+        head += [_encode_text(key), _encode_value(key, as_uint)]
     offset = 0
     for name, own in blocks.items():
         axes = struct.pack(f"<I{len(own.shape)}Q", len(own.shape), *own.shape[::-1])
         kind = struct.pack("<IQ", int(block_type(own.type)), offset)
-        head += [_text(name), axes, kind]
+        head += [_encode_text(name), axes, kind]
         offset += own.data.size + -own.data.size % alignment
     start = b"".join(head)
     yield start + b"\0" * (-len(start) % alignment)
@@ -135,7 +135,7 @@ def _pieces(
         yield b"\0" * (-own.data.size % alignment)
 
 
-def _text(given: Any) -> bytes:
+def _encode_text(given: Any) -> bytes:
     try:
         data: bytes = given.encode()
     except (AttributeError, UnicodeEncodeError):
@@ -144,15 +144,15 @@ def _text(given: Any) -> bytes:
     return struct.pack("<Q", len(data)) + data
 
 
-def _value(key: str, value: Any) -> bytes:
+def _encode_value(key: str, value: Any) -> bytes:
     """The type of a value and the value."""
     if isinstance(value, str):
-        return struct.pack("<I", _STRING) + _text(value)
+        return struct.pack("<I", _STRING) + _encode_text(value)
     is_list = isinstance(value, list | tuple)
     if is_list and value and all(isinstance(text, str) for text in value):
         head = struct.pack("<IIQ", _ARRAY, _STRING, len(value))
-        return head + b"".join(map(_text, value))
-    found = np.asarray(_fitting(value))
+        return head + b"".join(map(_encode_text, value))
+    found = np.asarray(_narrow_integers(value))
     if found.dtype not in _NUMBERS or found.ndim > 1:
         raise StorageError(
             f"{shown(key)} is {shown(value)}",
@@ -164,7 +164,7 @@ def _value(key: str, value: Any) -> bytes:
     return struct.pack("<I", code) + found.tobytes()
 
 
-def _fitting(value: Any) -> Any:
+def _narrow_integers(value: Any) -> Any:
     """Python integers in 32 bits, if they hold them; all else as it is."""
     row = value if isinstance(value, list | tuple) and value else [value]
     if all(type(x) is int and -(2**31) <= x < 2**31 for x in row):
@@ -223,16 +223,16 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
         if not path.stat().st_size:  # which cannot be mapped
             raise EOFError
         with np.errstate(all="ignore"):
-            reader = _bounded(package)(path)
+            reader = _reader_class(package)(path)
         if reader.endianess is not package.GGUFEndian.LITTLE:
             raise StorageError(f"{path} has big-endian numbers", "Convert it")
         metadata = {
-            field.name: _read_value(field, package)
+            field.name: _parse_value(field, package)
             for field in reader.fields.values()
             if not field.name.startswith("GGUF.")
         }
         return GGUFFile(
-            {t.name: _read_blocks(t, reader) for t in reader.tensors}, metadata
+            {t.name: _parse_blocks(t, reader) for t in reader.tensors}, metadata
         )
     except StorageError:
         raise
@@ -246,7 +246,7 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
         ) from None
 
 
-def _bounded(package: Any) -> Any:
+def _reader_class(package: Any) -> Any:
     """The package's reader, which else sees an endless array behind the last byte."""
 
     class Reader(package.GGUFReader):  # type: ignore[misc]
@@ -261,33 +261,33 @@ def _bounded(package: Any) -> Any:
     return Reader
 
 
-def _read_value(field: Any, package: Any) -> Any:
+def _parse_value(field: Any, package: Any) -> Any:
     """What a key has, in the type that the file gives it."""
     types = package.GGUFValueType
     kind = types(int(field.parts[2][0]))
     if kind is types.STRING:
-        return _read_text(field.parts[-1])
+        return _parse_text(field.parts[-1])
     if kind is not types.ARRAY:
-        return _number(field.parts[-1][0])
+        return _to_python_bool(field.parts[-1][0])
     inner = types(int(field.parts[3][0]))
     if inner is types.ARRAY:
         raise StorageError(f"{shown(field.name)} is an array of arrays")
     parts = [field.parts[at] for at in field.data]
     if inner is types.STRING:
-        return [_read_text(part) for part in parts]
+        return [_parse_text(part) for part in parts]
     empty = np.empty(0, package.GGUFReader.gguf_scalar_to_np[inner])
     return np.concatenate([empty, *parts])
 
 
-def _read_text(part: npt.NDArray[np.uint8]) -> str:
+def _parse_text(part: npt.NDArray[np.uint8]) -> str:
     return part.tobytes().decode()
 
 
-def _number(scalar: Any) -> Any:
+def _to_python_bool(scalar: Any) -> Any:
     return bool(scalar) if isinstance(scalar, np.bool_) else scalar
 
 
-def _read_blocks(tensor: Any, reader: Any) -> Blocks:
+def _parse_blocks(tensor: Any, reader: Any) -> Blocks:
     start, stop = tensor.data_offset, tensor.data_offset + tensor.n_bytes
     data = reader.data[start:stop].view(np.ndarray)
     shape = tuple(int(size) for size in reversed(tensor.shape))

@@ -13,7 +13,7 @@ import mdtensor as md
 from mdtensor import TensorSpec
 from mdtensor.errors import MdtensorError, ModelError, written
 from mdtensor.quant.model.graph import Graph, Node, fresh_name, infer_spec, spec_of
-from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widened
+from mdtensor.quant.model.onnx.elements import CODES, Element, element_of, widen
 
 Array = npt.NDArray[Any]
 #: TensorProto.DataType of ONNX.
@@ -98,14 +98,14 @@ class Operator:
         value = self.get(attribute, allowed[0])
         if value not in allowed:
             listed = " or ".join(map(str, allowed))
-            raise self.refusal(f"has {attribute}={value}", f"Supported is {listed}")
+            raise self.error(f"has {attribute}={value}", f"Supported is {listed}")
 
-    def refusal(self, problem: str, fix: str = "") -> ModelError:
+    def error(self, problem: str, fix: str = "") -> ModelError:
         return ModelError(f"{self} {problem}", fix)
 
-    def unsized(self, problem: str, more: str = "") -> ModelError:
+    def size_error(self, problem: str, more: str = "") -> ModelError:
         """A refusal of sizes that are not known; `more` ends what would work."""
-        return self.refusal(problem, f"Give {written('input_shapes')}{more}")
+        return self.error(problem, f"Give {written('input_shapes')}{more}")
 
 
 def all_inputs(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -138,7 +138,7 @@ class Builder:
     constants: dict[str, Any] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     sizes: dict[str, Array] = field(default_factory=dict)
-    left_out: dict[str, Operator] = field(default_factory=dict)
+    unsupported: dict[str, Operator] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
     # Operators ask for one constant several times, and each conversion costs 10 us.
@@ -157,7 +157,7 @@ class Builder:
 
     def enter(self, name: str, array: Array) -> None:
         """Add an array under a name of the file, with what its elements are there."""
-        self.constant(name, md.asarray(widened(array)))
+        self.constant(name, md.asarray(widen(array)))
         element = element_of(array)
         if element is not None:
             self.elements[name] = element
@@ -194,29 +194,29 @@ class Builder:
             ModelError: it does.
         """
         for name in filter(None, op.inputs):
-            if name in self.left_out:
-                raise op.refusal(
-                    f"reads {name!r}, a result of {self.left_out[name]} that is not "
+            if name in self.unsupported:
+                raise op.error(
+                    f"reads {name!r}, a result of {self.unsupported[name]} that is not "
                     "supported"
                 )
             if name not in self.specs:
-                raise op.refusal(f"reads {name!r}, which nothing before it writes")
+                raise op.error(f"reads {name!r}, which nothing before it writes")
         if not op.outputs or not op.outputs[0]:
-            raise op.refusal("has no output")
+            raise op.error("has no output")
 
     def call(self, op: Operator, operation: Any, *inputs: Any, **options: Any) -> str:
         """Add the node that computes the operator's result."""
         for extra in filter(None, op.outputs[1:]):
-            self.left_out[extra] = op
+            self.unsupported[extra] = op
         return self._add(op.name, operation, inputs, op.outputs[0], options)
 
-    def also(
+    def call_output(
         self, op: Operator, index: int, operation: Any, *inputs: Any, **options: Any
     ) -> None:
         """Add the node of a further result, after `call`, if the file names it."""
         output = op.outputs[index] if index < len(op.outputs) else ""
         if output:
-            del self.left_out[output]
+            del self.unsupported[output]
             self._add(self.fresh(output), operation, inputs, output, options)
 
     def step(
@@ -234,7 +234,7 @@ class Builder:
         output: str,
         options: dict[str, Any],
     ) -> str:
-        self._refuse_sizes(inputs)
+        self._require_static(inputs)
         given = all_inputs(operation, inputs)
         name = fresh_name(name, self._node_names)
         node = Node(name, operation, given, output, options)
@@ -244,7 +244,7 @@ class Builder:
         self._node_names.add(name)
         return output
 
-    def _refuse_sizes(self, names: tuple[Any, ...]) -> None:
+    def _require_static(self, names: tuple[Any, ...]) -> None:
         """Refuse dynamic sizes as numbers to calculate with."""
         for name in names:
             if name in self.sizes:
@@ -268,7 +268,7 @@ class Builder:
             self._arrays[name] = np.asarray(tensor.codes if is_coded else tensor)
         return self._arrays[name]
 
-    def known(self, op: Operator, index: int, what: str) -> Array:
+    def require_array(self, op: Operator, index: int, what: str) -> Array:
         """The elements of an input that must be known while reading.
 
         Raises:
@@ -276,14 +276,14 @@ class Builder:
         """
         found = self.array(op.input(index))
         if found is None or is_dynamic(found):
-            raise op.unsized(
+            raise op.size_error(
                 f"needs {what} as a constant", " if it is computed from sizes"
             )
         return found
 
     def integers(self, op: Operator, index: int, what: str) -> tuple[int, ...]:
         """An input that must be known while reading, as Python integers."""
-        return tuple(map(int, self.known(op, index, what).reshape(-1)))
+        return tuple(map(int, self.require_array(op, index, what).reshape(-1)))
 
     def code(self, name: Any) -> int:
         """The number of a value's element type in the file format."""
@@ -298,7 +298,7 @@ class Builder:
         return self.specs[name].shape
 
     def graph(self, outputs: tuple[str, ...]) -> Graph:
-        self._refuse_sizes(outputs)
+        self._require_static(outputs)
         made = Graph(self.inputs, tuple(self.nodes), self.constants, outputs)
         return made.pruned()
 

@@ -104,14 +104,14 @@ QUANTIZED = {
 CODES = {dtype: code for code, dtype in QUANTIZED.items()}
 
 
-def stored(tensor: Any) -> Array:
+def to_file_elements(tensor: Any) -> Array:
     """The elements of a tensor as a file has them: of a quantized one its codes."""
     if isinstance(tensor, ScaledFloatTensor):
         return np.asarray(tensor.buffer)
-    return as_stored(np.asarray(getattr(tensor, "codes", tensor)), tensor.dtype)
+    return to_file_dtype(np.asarray(getattr(tensor, "codes", tensor)), tensor.dtype)
 
 
-def as_stored(values: Array, dtype: md.DType) -> Array:
+def to_file_dtype(values: Array, dtype: md.DType) -> Array:
     """Numbers in the type that a file has for elements of `dtype`."""
     element = ELEMENTS.get(CODES.get(dtype, 0))
     return values.astype(dtype.storage if element is None else element.dtype)
@@ -123,7 +123,7 @@ def element_of(array: Array) -> Element | None:
     return next((e for e in ELEMENTS.values() if e.storage == name), None)
 
 
-def widened(array: Array) -> Array:
+def widen(array: Array) -> Array:
     """The same numbers, in the type that holds them."""
     element = element_of(array)
     return array if element is None else array.astype(element.wide.storage)

@@ -28,7 +28,10 @@ from mdtensor.quant.model.onnx.operators.manipulation import (
     target_code,
 )
 from mdtensor.quant.model.onnx.operators.table import Reader
-from mdtensor.quant.model.onnx.operators.windows import conv_options, window_axes
+from mdtensor.quant.model.onnx.operators.windows import (
+    conv_options,
+    require_window_axes,
+)
 from mdtensor.quant.model.onnx.qdq import UINT8
 from mdtensor.quant.model.onnx.read import (
     apply,
@@ -206,7 +209,7 @@ def cast(g: Builder, op: Operator) -> None:
         cast_to_plain(g, op)
         return
     if element.is_scale:
-        raise op.refusal(f"gives {element}, powers of 2", "Keep scales in float32")
+        raise op.error(f"gives {element}, powers of 2", "Keep scales in float32")
     x, output = g.constants[str(op.inputs[0])], op.outputs[0]
     if element.is_float:
         wide = md.astype(x, md.float32, casting="saturate")
@@ -230,14 +233,16 @@ Place = dict[str, Any]
 
 def quantize_linear(g: Builder, op: Operator) -> None:
     code, narrow = _target(g, op), ELEMENTS.get(_target(g, op))
-    x, place = _divided(g, op)
+    x, place = _divide_by_scale(g, op)
     if narrow is not None and narrow.is_float:
-        steps = md.div(x, _along(place, place["scale"], x.shape))
+        steps = md.div(x, _broadcast_along(place, place["scale"], x.shape))
         if op.input(2):  # 0, which makes -0 one too
-            steps = md.add(steps, _along(place, _zeros(g, op, 2, place), x.shape))
+            steps = md.add(
+                steps, _broadcast_along(place, _zero_points(g, op, 2, place), x.shape)
+            )
         codes = nearest(md.astype(steps, md.float32, casting="saturate"), narrow)
     else:
-        codes = _rounded(x, code, place, _zeros(g, op, 2, place))
+        codes = _round_to_codes(x, code, place, _zero_points(g, op, 2, place))
     g.constant(op.outputs[0], codes)
     if narrow is not None:
         g.elements[op.outputs[0]] = narrow
@@ -248,29 +253,29 @@ def _target(g: Builder, op: Operator) -> int:
     return g.code(op.input(2)) if op.input(2) else op.get("output_dtype", 0) or UINT8
 
 
-def _divided(g: Builder, op: Operator) -> tuple[Any, Place]:
+def _divide_by_scale(g: Builder, op: Operator) -> tuple[Any, Place]:
     """What is to be rounded, as float32 or in the type that the file divides in.
 
     In another type than float32 the quotient is taken here, and the grid is of steps
     of 1.
     """
-    place = _place(g, op, 1)
+    place = _scale_place(g, op, 1)
     dtype = ELEMENT_TYPES[op.get("precision", 0) or g.code(str(op.inputs[1]))]
     x: Any = md.astype(g.constants[str(op.inputs[0])], dtype)
     if dtype is md.float32:
         return x, place
-    divisor: Any = md.astype(_along(place, place["scale"], x.shape), dtype)
+    divisor: Any = md.astype(_broadcast_along(place, place["scale"], x.shape), dtype)
     steps = np.ones_like(place["scale"], np.float32)
     return md.div(x, divisor), place | {"scale": steps}
 
 
-def _rounded(x: Any, code: int, place: Place, zeros: Any) -> Any:
+def _round_to_codes(x: Any, code: int, place: Place, zeros: Any) -> Any:
     """The codes of numbers, as plain integers."""
     if _has_type(code, zeros):
         grid = QParams(**place, zero_point=zeros, dtype=QUANTIZED[code])
         return quantize(x, grid).codes
     steps = quantize(x, QParams(**place, dtype=qint32)).codes
-    shift = md.astype(_along(place, zeros, x.shape), md.int64)
+    shift = md.astype(_broadcast_along(place, zeros, x.shape), md.int64)
     codes = md.add(md.astype(steps, md.int64), shift)
     if code in ELEMENTS:
         wide, (low, high) = ELEMENTS[code].wide, ELEMENTS[code].range
@@ -279,20 +284,20 @@ def _rounded(x: Any, code: int, place: Place, zeros: Any) -> Any:
 
 
 def dequantize_linear(g: Builder, op: Operator) -> None:
-    codes, place = g.constants[str(op.inputs[0])], _place(g, op, 1)
+    codes, place = g.constants[str(op.inputs[0])], _scale_place(g, op, 1)
     wanted = op.get("output_dtype", 0) or g.code(str(op.inputs[1]))
     if codes.dtype is md.float32:  # what it holds are small floats
-        found = md.mul(codes, _along(place, place["scale"], codes.shape))
+        found = md.mul(codes, _broadcast_along(place, place["scale"], codes.shape))
     else:
-        zeros = _zeros(g, op, 2, place)
-        found = dequantize(_on_grid(g, str(op.inputs[0]), place, zeros))
+        zeros = _zero_points(g, op, 2, place)
+        found = dequantize(_make_quantized(g, str(op.inputs[0]), place, zeros))
     dtype = ELEMENT_TYPES[wanted]
     g.constant(op.outputs[0], md.astype(found, dtype, casting="wrap"))
 
 
-def _place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
+def _scale_place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
     """Where the scales of input `index` lie on the first input."""
-    scales = np.asarray(g.known(op, index, "the scale"))
+    scales = np.asarray(g.require_array(op, index, "the scale"))
     ndim = len(g.shape(op.inputs[0]))
     if op.get("block_size", 0):
         axis = op.get("axis", axis) % ndim
@@ -302,15 +307,15 @@ def _place(g: Builder, op: Operator, index: int, axis: int = 1) -> Place:
     return {"scale": scales, "axis": op.get("axis", axis) % ndim}
 
 
-def _zeros(g: Builder, op: Operator, index: int, place: Place) -> Any:
+def _zero_points(g: Builder, op: Operator, index: int, place: Place) -> Any:
     """The zero points, in the shape of the scales."""
     if not op.input(index):
         return np.zeros((), np.int64)
-    given = np.asarray(g.known(op, index, "the zero point"))
+    given = np.asarray(g.require_array(op, index, "the zero point"))
     return given if "axis" in place else given.reshape(-1)[0]
 
 
-def _along(place: Place, values: Any, shape: tuple[int, ...]) -> Any:
+def _broadcast_along(place: Place, values: Any, shape: tuple[int, ...]) -> Any:
     """Values for each scale as a tensor that broadcasts against one of `shape`."""
     steps = QParams(**place | {"scale": np.ones_like(place["scale"], np.float32)})
     found = np.broadcast_to(values, steps.scale.shape)
@@ -323,13 +328,13 @@ def _has_type(code: int, zeros: Any) -> bool:
     return dtype is not None and not (dtype in SYMMETRIC and np.any(zeros))
 
 
-def _on_grid(g: Builder, name: str, place: Place, zeros: Any) -> Any:
+def _make_quantized(g: Builder, name: str, place: Place, zeros: Any) -> Any:
     """The quantized tensor of an integer value."""
     codes, code = g.constants[name], g.code(name)
     if _has_type(code, zeros):
         grid = QParams(**place, zero_point=zeros, dtype=QUANTIZED[code])
         return quantized(np.asarray(codes), grid)
-    shift = md.astype(_along(place, zeros, codes.shape), md.int64)
+    shift = md.astype(_broadcast_along(place, zeros, codes.shape), md.int64)
     steps = md.astype(md.sub(md.astype(codes, md.int64), shift), md.int32)
     return quantized(np.asarray(steps), QParams(**place, dtype=qint32))
 
@@ -347,31 +352,34 @@ def dynamic_quantize_linear(g: Builder, op: Operator) -> None:
         g.constant(name, result)
 
 
-def _beside(g: Builder, op: Operator, x: int, axis: int) -> Any:
+def _operand(g: Builder, op: Operator, x: int, axis: int) -> Any:
     """Input `x` of a QLinear operator; its scale and zero point are the next two.
 
     More than one scale lies along `axis`.
     """
-    name, scales = str(op.inputs[x]), np.asarray(g.known(op, x + 1, "the scale"))
+    name, scales = (
+        str(op.inputs[x]),
+        np.asarray(g.require_array(op, x + 1, "the scale")),
+    )
     place: Place = {"scale": scales.reshape(())} if scales.size == 1 else {}
     place = place or {"scale": scales.reshape(-1), "axis": axis}
-    return _on_grid(g, name, place, _zeros(g, op, x + 2, place))
+    return _make_quantized(g, name, place, _zero_points(g, op, x + 2, place))
 
 
-def _out(g: Builder, op: Operator, scale: int) -> QParams:
+def _result_grid(g: Builder, op: Operator, scale: int) -> QParams:
     """The grid of the result of a QLinear operator."""
-    step = np.asarray(g.known(op, scale, "the scale")).reshape(-1)[0]
-    zero = np.asarray(g.known(op, scale + 1, "the zero point")).reshape(-1)[0]
+    step = np.asarray(g.require_array(op, scale, "the scale")).reshape(-1)[0]
+    zero = np.asarray(g.require_array(op, scale + 1, "the zero point")).reshape(-1)[0]
     return QParams(step, zero, dtype=QUANTIZED[g.code(str(op.inputs[scale + 1]))])
 
 
 def qlinear_matmul(g: Builder, op: Operator) -> None:
     last = len(g.shape(op.inputs[3])) - 1
-    a, b = _beside(g, op, 0, len(g.shape(op.inputs[0])) - 2), _beside(g, op, 3, last)
-    g.constant(op.outputs[0], md.matmul(a, b, out=_out(g, op, 6)).codes)
+    a, b = _operand(g, op, 0, len(g.shape(op.inputs[0])) - 2), _operand(g, op, 3, last)
+    g.constant(op.outputs[0], md.matmul(a, b, out=_result_grid(g, op, 6)).codes)
 
 
-def _convolved(
+def _convolve(
     g: Builder, op: Operator, x: Any, at: int, w: Any, bias: Any, **out: Any
 ) -> Any:
     """The codes of a convolution by the weights that are input `at`.
@@ -379,7 +387,7 @@ def _convolved(
     Over one axis it is one over two, of which the first has one place.
     """
     options = conv_options(g, op, str(op.inputs[at])) | out
-    if window_axes(op, w.shape[2:], (1, 2)) == 2:
+    if require_window_axes(op, w.shape[2:], (1, 2)) == 2:
         return md.conv2d(x, w, bias, **options).codes
     before, after = options["padding"]
     options["padding"] = (0, before, 0, after)
@@ -390,31 +398,35 @@ def _convolved(
 
 
 def qlinear_conv(g: Builder, op: Operator) -> None:
-    x, w, bias = _beside(g, op, 0, 1), _beside(g, op, 3, 0), None
+    x, w, bias = _operand(g, op, 0, 1), _operand(g, op, 3, 0), None
     if op.input(8):
         sums = combine.of_products(x.qparams, w.qparams, 0)
         bias = quantized(np.asarray(g.constants[str(op.inputs[8])]), sums)
-    g.constant(op.outputs[0], _convolved(g, op, x, 3, w, bias, out=_out(g, op, 6)))
+    g.constant(
+        op.outputs[0], _convolve(g, op, x, 3, w, bias, out=_result_grid(g, op, 6))
+    )
 
 
-def _plain(g: Builder, op: Operator, x: int, zero: int, axis: int) -> Any:
+def _unscaled_operand(g: Builder, op: Operator, x: int, zero: int, axis: int) -> Any:
     """Input `x` on a grid of steps of 1, with the zero points of input `zero`."""
-    zeros = _zeros(g, op, zero, {"axis": axis})
+    zeros = _zero_points(g, op, zero, {"axis": axis})
     if zeros.size == 1:
-        return _on_grid(g, str(op.inputs[x]), {"scale": 1.0}, zeros.reshape(-1)[0])
+        return _make_quantized(
+            g, str(op.inputs[x]), {"scale": 1.0}, zeros.reshape(-1)[0]
+        )
     place = {"scale": np.ones(zeros.size), "axis": axis}
-    return _on_grid(g, str(op.inputs[x]), place, zeros.reshape(-1))
+    return _make_quantized(g, str(op.inputs[x]), place, zeros.reshape(-1))
 
 
 def matmul_integer(g: Builder, op: Operator) -> None:
-    a = _plain(g, op, 0, 2, len(g.shape(op.inputs[0])) - 2)
-    b = _plain(g, op, 1, 3, len(g.shape(op.inputs[1])) - 1)
+    a = _unscaled_operand(g, op, 0, 2, len(g.shape(op.inputs[0])) - 2)
+    b = _unscaled_operand(g, op, 1, 3, len(g.shape(op.inputs[1])) - 1)
     g.constant(op.outputs[0], md.matmul(a, b).codes)
 
 
 def conv_integer(g: Builder, op: Operator) -> None:
-    x, w = _plain(g, op, 0, 2, 1), _plain(g, op, 1, 3, 0)
-    g.constant(op.outputs[0], _convolved(g, op, x, 1, w, None))
+    x, w = _unscaled_operand(g, op, 0, 2, 1), _unscaled_operand(g, op, 1, 3, 0)
+    g.constant(op.outputs[0], _convolve(g, op, x, 1, w, None))
 
 
 QLINEAR_READERS: dict[str, Reader] = {

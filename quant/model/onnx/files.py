@@ -46,7 +46,7 @@ def read_model(path: str | os.PathLike[str]) -> Any:
         ModelError: there is no such file, or it does not hold a model.
     """
     onnx = onnx_package()
-    data = _bytes(place(path, "path"))
+    data = _read_file(place(path, "path"))
     try:
         model = onnx.load_model_from_string(data)
     except Exception:  # the parser's own type belongs to a package of its own
@@ -68,7 +68,7 @@ def check_model(model: Any, what: object) -> None:
         raise ModelError(f"{what} holds no ONNX graph", "Export it again")
 
 
-def _bytes(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def _external_array(proto: Any, folder: Path, what: str) -> Array:
     if min(shape, default=0) < 0 or not offset.isdecimal():
         raise ModelError(f"{what} is damaged: its size or offset", "Export it again")
     try:
-        data = _part(place, int(offset), size)
+        data = _read_bytes(place, int(offset), size)
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its offset is too large"
         raise ModelError(
@@ -130,7 +130,7 @@ def _bits(proto: Any, what: str) -> int:
     return 8 * element_type(proto.data_type, what).storage.itemsize
 
 
-def _part(place: Path, offset: int, size: int) -> bytes:
+def _read_bytes(place: Path, offset: int, size: int) -> bytes:
     """Bytes of a file; fewer if it ends before, and then no more memory than that."""
     with place.open("rb") as file:
         file.seek(offset)
@@ -165,7 +165,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         with replacing(target) as file:
             file.write(data)
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise _write_error(target, error) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -183,10 +183,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             os.close(handle)
             Path(name).unlink()
     except OSError as error:
-        raise _unwritable(target, error) from None
+        raise _write_error(target, error) from None
 
 
-def _unwritable(target: Path, error: OSError) -> ModelError:
+def _write_error(target: Path, error: OSError) -> ModelError:
     return ModelError(
         f"{target} cannot be written: {error.strerror or error}",
         "Choose a folder that exists and is writable",
@@ -222,7 +222,7 @@ def rule_in(model: Any) -> str:
         ModelError: it names one that is not known here.
     """
     try:
-        return check_rule(_found(model).get(ROUNDING, EXACT))
+        return check_rule(_metadata(model).get(ROUNDING, EXACT))
     except OptionError as error:
         raise ModelError(f"the file's {error.problem}", error.fix) from None
 
@@ -233,7 +233,7 @@ def narrow_in(model: Any) -> frozenset[str]:
     Raises:
         ModelError: what the file has there is no list of names.
     """
-    text = _found(model).get(NARROW_RANGE, "[]")
+    text = _metadata(model).get(NARROW_RANGE, "[]")
     try:
         names = json.loads(text)
     except ValueError:
@@ -248,12 +248,12 @@ def narrow_in(model: Any) -> frozenset[str]:
 def notes_in(model: Any) -> dict[str, str]:
     """Why nodes stayed float; only for reports, so what is no such note is left out."""
     try:
-        notes = json.loads(_found(model).get(NOTES, "{}"))
+        notes = json.loads(_metadata(model).get(NOTES, "{}"))
     except ValueError:
         return {}
     pairs = notes.items() if isinstance(notes, dict) else ()
     return {name: why for name, why in pairs if isinstance(why, str)}
 
 
-def _found(model: Any) -> dict[str, str]:
+def _metadata(model: Any) -> dict[str, str]:
     return {entry.key: entry.value for entry in model.metadata_props}

@@ -58,13 +58,13 @@ def on_grid(g: Builder, op: Operator) -> str:
         return g.constant(g.fresh(f"{name}.{op.outputs[0]}"), codes)
     own = g.specs[name].qparams
     if own is None:
-        raise op.refusal(
+        raise op.error(
             f"reads {name!r}, which no QuantizeLinear wrote",
             "Give the model float inputs",
         )
     restated = grid_of(g, op, CODES[own.dtype], name)
     if own != restated:
-        raise op.refusal(
+        raise op.error(
             f"reads {name!r} of {own} as if it were of {restated}",
             "Use one grid on both sides",
         )
@@ -86,17 +86,17 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
     """
     if code not in QUANTIZED:
         listed = ", ".join(map(str, QUANTIZED.values()))
-        raise op.refusal(
+        raise op.error(
             f"has codes of {ELEMENTS.get(code) or element_type(code, str(op))}",
             f"Supported are those of {listed}",
         )
-    given = g.known(op, 1, "the scale")
+    given = g.require_array(op, 1, "the scale")
     if given.dtype != np.float32:
-        raise op.refusal(f"has scales of {given.dtype}", "Supported is float32")
+        raise op.error(f"has scales of {given.dtype}", "Supported is float32")
     scale = given.astype(np.float64)
-    zeros = g.known(op, 2, "the zero point") if op.input(2) else np.array(0)
+    zeros = g.require_array(op, 2, "the zero point") if op.input(2) else np.array(0)
     if op.input(2) and g.code(op.input(2)) != code:
-        raise op.refusal(
+        raise op.error(
             f"has codes of {QUANTIZED[code]} and a zero point of "
             f"{g.specs[str(op.input(2))].dtype}",
             "Use one type for both",
@@ -130,7 +130,7 @@ def check_codes(g: Builder, op: Operator) -> None:
         return
     for name in filter(None, op.inputs):
         if g.specs[name].qparams is not None:
-            raise op.refusal(
+            raise op.error(
                 f"calculates with {name!r}, codes of a QuantizeLinear, as integers",
                 "Put a DequantizeLinear between them",
             )
@@ -160,25 +160,25 @@ def fold_grids(graph: Graph) -> Graph:
     specs = graph.specs()
     nodes: dict[str, Node | None] = {}
     for node in ends:
-        nodes |= _folded(graph, node, specs)
+        nodes |= _fold(graph, node, specs)
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
+def _fold(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
     """The nodes in whose place others stand, for one quantize."""
     value, grid = last.values[0], last.options["qparams"]
     node = graph.producers.get(value)
     if node is not None and node.operation is dequantize:
-        return _moved(last, node.inputs[0], specs)
+        return _fold_requantize(last, node.inputs[0], specs)
     if node is None or graph.only_consumer(value) is not last:
         return {}
-    found = _on_grid(graph, node, grid, specs)
+    found = _quantized_node(graph, node, grid, specs)
     if found:
         return {last.output: found.rewired(output=last.output)}
     before = graph.producers.get(node.values[0]) if node.values else None
     if node.operation not in CUTS or before is None:
         return {}
-    found = _on_grid(graph, before, grid, specs)
+    found = _quantized_node(graph, before, grid, specs)
     if found is None or graph.only_consumer(before.output) is not node:
         return {}
     if cuts_off(node, grid):
@@ -188,7 +188,7 @@ def _folded(graph: Graph, last: Node, specs: Specs) -> dict[str, Node | None]:
     return {before.output: found, last.output: cut}
 
 
-def _moved(last: Node, codes: str, specs: Specs) -> dict[str, Node | None]:
+def _fold_requantize(last: Node, codes: str, specs: Specs) -> dict[str, Node | None]:
     """Codes that go to another grid, as one call.
 
     Of 8 bits and fewer, which a table has all of; any others stay two calls.
@@ -213,7 +213,9 @@ def cuts_off(node: Node, grid: QParams) -> bool:
     return node.operation is md.relu or six >= grid.maximum
 
 
-def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | None:
+def _quantized_node(
+    graph: Graph, node: Node, grid: QParams, specs: Specs
+) -> Node | None:
     """`node` on the quantized values behind its inputs; None if there is no method."""
     inputs = tuple(
         x if _is_place(node, x, specs) else _codes_behind(graph, x) for x in node.inputs
@@ -221,7 +223,7 @@ def _on_grid(graph: Graph, node: Node, grid: QParams, specs: Specs) -> Node | No
     if node.operation in (quantize, dequantize) or "" in inputs:
         return None
     given = [None if x is None else specs[x] for x in inputs]
-    if grid.axis is not None or not _fit(node, given):
+    if grid.axis is not None or not _has_fitting_scales(node, given):
         return None
     try:
         if rounds(node, node.select(*given).method):
@@ -243,7 +245,7 @@ def _is_place(node: Node, value: Any, specs: Specs) -> bool:
     return is_index and specs[value].qparams is None
 
 
-def _fit(node: Node, given: list[TensorSpec | None]) -> bool:
+def _has_fitting_scales(node: Node, given: list[TensorSpec | None]) -> bool:
     """Whether only weights and bias have scales along an axis, and those along 0."""
     axes = [None if x is None or x.qparams is None else x.qparams.axis for x in given]
     if node.operation in WEIGHTED:
@@ -272,12 +274,12 @@ def fold_weights(graph: Graph) -> Graph:
         if codes in graph.constants:
             inputs = (node.inputs[0], codes, *node.inputs[2:])
             read = replace(node, inputs=inputs)
-            if _gives(read, specs, specs[node.output]):
+            if _infers_to(read, specs, specs[node.output]):
                 nodes[node.output] = read
     return graph.rewritten(nodes) if nodes else graph
 
 
-def _gives(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
+def _infers_to(node: Node, specs: Specs, wanted: TensorSpec) -> bool:
     """Whether there is a method for the node, and its result is as wanted."""
     try:
         return infer_spec(node, specs) == wanted
@@ -298,7 +300,7 @@ def sign_weights(graph: Graph) -> Graph:
         if node.operation not in WEIGHTED or specs[node.inputs[0]].qparams is None:
             continue
         x, weights, *bias = node.inputs
-        signed = _signed(graph.constants.get(weights))
+        signed = _shift_zero_points(graph.constants.get(weights))
         if signed is not None:
             name = graph.fresh(f"{node.output}.w")
             constants[name] = signed
@@ -306,7 +308,7 @@ def sign_weights(graph: Graph) -> Graph:
     return graph.rewritten(nodes, constants) if nodes else graph
 
 
-def _signed(weights: Any) -> Any:
+def _shift_zero_points(weights: Any) -> Any:
     """The same numbers as steps of 8 bits from zero points 0, if there are any."""
     grid = None if weights is None else weights.qparams
     if grid is None or grid.dtype not in EIGHT_BITS or not grid.zero_point.any():

@@ -57,18 +57,20 @@ FORMS = {
 
 # QLinear operators become QDQ, so that rounding rules, plans and saving have one path
 # (decision 0039).
-def by_form(g: Builder, op: Operator) -> None:
+def read_form(g: Builder, op: Operator) -> None:
     form = FORMS[op.kind]
     codes = [_codes(g, op, at) for at in form.operands]
     plain = [op.inputs[at] for at in form.plain]
-    reals = [_real(g, op, name) for name in codes]
-    _rounded(g, op, form.kind, [*plain, *reals], form.result)
+    reals = [_dequantize(g, op, name) for name in codes]
+    _call_and_quantize(g, op, form.kind, [*plain, *reals], form.result)
 
 
 def matmul(g: Builder, op: Operator) -> None:
     last = len(g.shape(op.inputs[3])) - 1
     a, b = _codes(g, op, 0), _codes(g, op, 3, last)
-    _rounded(g, op, "MatMul", [_real(g, op, a), _real(g, op, b)], 6)
+    _call_and_quantize(
+        g, op, "MatMul", [_dequantize(g, op, a), _dequantize(g, op, b)], 6
+    )
 
 
 def conv(g: Builder, op: Operator) -> None:
@@ -77,17 +79,17 @@ def conv(g: Builder, op: Operator) -> None:
     bias, is_row = _bias(g, op, 8, x, w), len(g.shape(w)) == 3
     if is_row:
         x, w = (g.step(op, f"{v}.row", md.expand_dims, v, axis=2) for v in (x, w))
-    reals = [_real(g, op, x), _real(g, op, w), bias]
+    reals = [_dequantize(g, op, x), _dequantize(g, op, w), bias]
     if not is_row:
-        _rounded(g, op, "Conv", reals, 6)
+        _call_and_quantize(g, op, "Conv", reals, 6)
         return
     row = g.fresh(f"{op.outputs[0]}.row")
-    of_rows = replace(op, outputs=(row,), attributes=_of_rows(op.attributes))
-    _rounded(g, of_rows, "Conv", reals, 6)
+    of_rows = replace(op, outputs=(row,), attributes=_row_attributes(op.attributes))
+    _call_and_quantize(g, of_rows, "Conv", reals, 6)
     g.call(replace(op, name=f"{op.name}.squeeze"), md.squeeze, row, axis=2)
 
 
-def _of_rows(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _row_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a convolution over one axis for one over two."""
     found = dict(attributes)
     for name in {"kernel_shape", "strides", "dilations"} & found.keys():
@@ -102,12 +104,14 @@ def gemm(g: Builder, op: Operator) -> None:
     """alpha · A' · B' + C, whose codes are of the grid of alpha · A' · B'."""
     x, w = _codes(g, op, 0), _codes(g, op, 3, 0 if op.get("transB", 0) else 1)
     bias = _bias(g, op, 6, x, w, op.get("alpha", 1.0))
-    _rounded(g, op, "Gemm", [_real(g, op, x), _real(g, op, w), bias], 7)
+    _call_and_quantize(
+        g, op, "Gemm", [_dequantize(g, op, x), _dequantize(g, op, w), bias], 7
+    )
 
 
 def concat(g: Builder, op: Operator) -> None:
     """Codes that are brought to one grid, one behind the other."""
-    out = _grid(g, op, 2, 0)
+    out = _result_grid(g, op, 2, 0)
     parts = []
     for at in range(2, len(op.inputs), 3):
         name = _codes(g, op, at)
@@ -121,7 +125,7 @@ def _codes(g: Builder, op: Operator, at: int, axis: int | None = None) -> str:
     """Input `at` on the grid that the two behind it say, per tensor or along `axis`."""
     x, scale, zero = (op.input(i) for i in (at, at + 1, at + 2))
     if x is None or scale is None or (zero is None and _is_standard(op)):
-        raise op.refusal(f"has codes without scale or zero point at input {at}")
+        raise op.error(f"has codes without scale or zero point at input {at}")
     if axis is None:
         _check_single(g, op, at + 1, str(x))
     attributes = {} if axis is None else {"axis": axis}
@@ -136,14 +140,14 @@ def _is_standard(op: Operator) -> bool:
 def _check_single(g: Builder, op: Operator, scale: int, name: str) -> None:
     """Refuse more than one scale, and more than one zero point, of a whole tensor."""
     for at, what in ((scale, "the scale"), (scale + 1, "the zero point")):
-        if op.input(at) and (found := g.known(op, at, what)).size != 1:
-            raise op.refusal(
+        if op.input(at) and (found := g.require_array(op, at, what)).size != 1:
+            raise op.error(
                 f"has {what} of {name!r} in the shape {found.shape}",
                 "Supported is one number; weights may have one for each output",
             )
 
 
-def _real(g: Builder, op: Operator, codes: str) -> str:
+def _dequantize(g: Builder, op: Operator, codes: str) -> str:
     return g.step(op, f"{codes}.real", dequantize, codes)
 
 
@@ -154,26 +158,26 @@ def _bias(
     name = op.input(at)
     if name is None:
         return None
-    codes = g.known(op, at, "the bias")
+    codes = g.require_array(op, at, "the bias")
     if g.code(name) != INT32:
-        raise op.refusal(f"has a bias of {g.specs[name].dtype}", "Supported is int32")
+        raise op.error(f"has a bias of {g.specs[name].dtype}", "Supported is int32")
     grids = [g.specs[value].qparams for value in (x, w)]
     sums = combine.of_products(*grids, codes.ndim - 1)
     on_sums = quantized(codes, sums.replace(scale=sums.scale * factor))
-    return _real(g, op, g.constant(g.fresh(f"{name}.{op.outputs[0]}"), on_sums))
+    return _dequantize(g, op, g.constant(g.fresh(f"{name}.{op.outputs[0]}"), on_sums))
 
 
-def _grid(g: Builder, op: Operator, like: int, scale: int) -> QParams:
+def _result_grid(g: Builder, op: Operator, like: int, scale: int) -> QParams:
     """The grid of the result; without a zero point its codes are as input `like`."""
     inputs = (op.inputs[like], op.input(scale), op.input(scale + 1))
     if inputs[1] is None or (inputs[2] is None and _is_standard(op)):
-        raise op.refusal("has no scale or no zero point of the result")
+        raise op.error("has no scale or no zero point of the result")
     _check_single(g, op, scale, op.outputs[0])
     code = g.code(inputs[2] or inputs[0])
     return grid_of(g, replace(op, inputs=inputs, attributes={}), code, op.outputs[0])
 
 
-def _rounded(
+def _call_and_quantize(
     g: Builder, op: Operator, kind: str, inputs: list[Any], scale: int
 ) -> None:
     """Read the float operator, and put its result on the grid behind it."""
@@ -195,12 +199,12 @@ def _rounded(
     FLOAT[kind](g, inner)
     if not is_float:
         last = replace(op, name=f"{op.name}.quantize")
-        g.call(last, quantize, real, qparams=_grid(g, op, 0, scale))
+        g.call(last, quantize, real, qparams=_result_grid(g, op, 0, scale))
 
 
-def dynamic(g: Builder, op: Operator) -> None:
+def reject_dynamic(g: Builder, op: Operator) -> None:
     """Refuse grids that depend on the data: here a grid is part of the type."""
-    raise op.refusal(
+    raise op.error(
         "is of dynamic quantization, whose grids are known in a call only",
         "Quantize the float model: by quantize_static there, by load(...).quantize or "
         "load(...).quantize_weights here",
@@ -216,6 +220,6 @@ READERS: dict[str, Reader] = {
     "QLinearMatMul": matmul,
     f"{MICROSOFT}.QGemm": gemm,
     f"{MICROSOFT}.QLinearConcat": concat,
-    **dict.fromkeys(FORMS, by_form),
-    **dict.fromkeys(DYNAMIC, dynamic),
+    **dict.fromkeys(FORMS, read_form),
+    **dict.fromkeys(DYNAMIC, reject_dynamic),
 }

@@ -62,18 +62,18 @@ def read_graph(
     Raises:
         ModelError: no model, or one with parts that are not supported; named each.
     """
-    model, folder = _opened(path)
+    model, folder = _open_model(path)
     g = Builder(narrow=narrow_in(model))
     for name, array in initial_arrays(model.graph, folder).items():
         g.enter(name, array)
-    _inputs(g, model.graph, input_shapes)
+    _add_inputs(g, model.graph, input_shapes)
     for op in operators_of(model, folder):
         read_operator(g, op)
     made = g.graph(tuple(output.name for output in model.graph.output))
     return replace(made, rounding=rule_in(model), notes=notes_in(model))
 
 
-def _opened(given: Any) -> tuple[Any, Path]:
+def _open_model(given: Any) -> tuple[Any, Path]:
     """A ModelProto, and the folder of its external data."""
     if isinstance(given, (str, os.PathLike)):
         return read_model(given), Path(given).parent
@@ -113,7 +113,7 @@ def initial_arrays(proto: Any, folder: Path) -> dict[str, Array]:
     return {t.name: initializer_array(t, folder) for t in proto.initializer}
 
 
-def _inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
+def _add_inputs(g: Builder, proto: Any, shapes: Shapes | None) -> None:
     known = {i.name: i.type for i in proto.input if i.name not in g.constants}
     specs = {name: _input_spec(name, kind) for name, kind in known.items()}
     try:
@@ -211,4 +211,4 @@ def apply(reader: Reader, g: Builder, op: Operator) -> None:
     except MdtensorError as error:
         raise as_model_error(str(op), error) from None
     except (ValueError, TypeError, IndexError, KeyError) as error:
-        raise op.refusal(f"is malformed: {error}", "Export it again") from None
+        raise op.error(f"is malformed: {error}", "Export it again") from None

@@ -28,7 +28,7 @@ def check_attributes(op: Operator) -> None:
     known = declared.attributes if declared else op.attributes
     for name in op.attributes:
         if name not in known:
-            raise op.refusal(
+            raise op.error(
                 f"has an attribute {name!r}, which operator set {op.opset} does not "
                 "know",
                 f"Its attributes are {', '.join(sorted(known)) or 'none'}",
@@ -50,7 +50,7 @@ def check_types(g: Builder, op: Operator) -> None:
             continue
         other = first.setdefault(parameter.type_str, name)
         if g.code(other) != g.code(name):
-            raise op.refusal(
+            raise op.error(
                 f"reads {other!r} of {_type(g, other)} and {name!r} of "
                 f"{_type(g, name)}, which must be of one type",
                 "Use Cast before it",
@@ -91,11 +91,11 @@ def definition(g: Builder, op: Operator) -> list[tuple[Any, int]]:
         if name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
     function = onnx.FunctionProto()
-    function.ParseFromString(_body(declared, op, node, _types(g, op)))
+    function.ParseFromString(_definition_bytes(declared, op, node, _types(g, op)))
     if not function.node:
-        raise op.refusal("has no definition for these inputs", "Check their types")
+        raise op.error("has no definition for these inputs", "Check their types")
     (opset,) = (o.version for o in function.opset_import if not o.domain)
-    return [(inner, opset) for inner in _inlined(function, node, op)]
+    return [(inner, opset) for inner in _inline_nodes(function, node, op)]
 
 
 def _types(g: Builder, op: Operator) -> list[bytes]:
@@ -109,7 +109,9 @@ def _types(g: Builder, op: Operator) -> list[bytes]:
     return [found.SerializeToString() for found in types]
 
 
-def _body(declared: Any, op: Operator, node: Any, types: Sequence[bytes]) -> bytes:
+def _definition_bytes(
+    declared: Any, op: Operator, node: Any, types: Sequence[bytes]
+) -> bytes:
     """The definition for the newest operator set up to that of the file."""
     versions = declared.all_function_opset_versions
     version = max((v for v in versions if v <= op.opset), default=min(versions))
@@ -122,7 +124,7 @@ def _body(declared: Any, op: Operator, node: Any, types: Sequence[bytes]) -> byt
     return body
 
 
-def _inlined(function: Any, node: Any, op: Operator) -> list[Any]:
+def _inline_nodes(function: Any, node: Any, op: Operator) -> list[Any]:
     """The nodes of a function, with the names that `node` has for its values."""
     given = list(node.input) + [""] * (len(function.input) - len(node.input))
     names = dict(zip(function.input, given, strict=False))
@@ -131,18 +133,18 @@ def _inlined(function: Any, node: Any, op: Operator) -> list[Any]:
     stem = next(filter(None, op.outputs))
     attributes = {a.name: a for a in node.attribute}
 
-    def renamed(name: str) -> str:
+    def rename(name: str) -> str:
         return names.get(name, f"{stem}/{name}") if name else ""
 
-    return [_copied(inner, renamed, attributes) for inner in function.node]
+    return [_copy_node(inner, rename, attributes) for inner in function.node]
 
 
-def _copied(inner: Any, renamed: Rename, attributes: dict[str, Any]) -> Any:
+def _copy_node(inner: Any, rename: Rename, attributes: dict[str, Any]) -> Any:
     """A node of a definition, for the attributes of the operator it defines."""
     made = type(inner)(op_type=inner.op_type, domain=inner.domain)
-    made.name = renamed(inner.name or next(iter(inner.output)))
-    made.input.extend(map(renamed, inner.input))
-    made.output.extend(map(renamed, inner.output))
+    made.name = rename(inner.name or next(iter(inner.output)))
+    made.input.extend(map(rename, inner.input))
+    made.output.extend(map(rename, inner.output))
     for attribute in inner.attribute:
         source = attributes.get(attribute.ref_attr_name, attribute)
         if attribute.ref_attr_name and source is attribute:

@@ -57,7 +57,7 @@ def _elements(op: Operator) -> slice:
 def _result(op: Operator, arrays: list[Array]) -> Array:
     movable = _elements(op).stop or len(arrays) if op.kind in _MOVES else 0
     if any(map(is_dynamic, arrays[movable:])):
-        raise op.unsized("calculates with a size that is dynamic", " with all sizes")
+        raise op.size_error("calculates with a size that is dynamic", " with all sizes")
     if op.kind in _MOVES:
         return np.asarray(_MOVES[op.kind](op, *arrays))
     with np.errstate(over="ignore"):  # the operators wrap around
@@ -103,11 +103,11 @@ def _slice(op: Operator, x: Array, *bounds: Array) -> Array:
     steps = rest[1] if len(rest) > 1 else [1] * len(starts)
     key = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        key[axis] = cut(start, end, step, x.shape[axis])
+        key[axis] = clamp_slice(start, end, step, x.shape[axis])
     return x[tuple(key)]
 
 
-def cut(start: int, end: int, step: int, size: int) -> slice:
+def clamp_slice(start: int, end: int, step: int, size: int) -> slice:
     """What Slice takes of an axis: a start before the first element is the first."""
     low, high, step = slice(max(start, -size), end, step).indices(size)
     return slice(low, None if high < 0 else high, step)
@@ -123,7 +123,7 @@ def _transpose(op: Operator, x: Array) -> Array:
 
 def _divide(op: Operator, a: Array, b: Array) -> Array:
     if not b.all():
-        raise op.refusal("divides an integer by 0")
+        raise op.error("divides an integer by 0")
     upwards = (a % b != 0) & ((a < 0) != (b < 0))
     quotient: Array = a // b + upwards.astype(a.dtype)
     return quotient
@@ -131,7 +131,7 @@ def _divide(op: Operator, a: Array, b: Array) -> Array:
 
 def _remainder(op: Operator, a: Array, b: Array) -> Array:
     if not b.all():
-        raise op.refusal("divides an integer by 0")
+        raise op.error("divides an integer by 0")
     remainder: Array = (np.fmod if op.get("fmod", 0) else np.mod)(a, b)
     return remainder
 

@@ -17,7 +17,7 @@ from mdtensor import TensorSpec
 from mdtensor.errors import ModelError
 from mdtensor.quant.generics import dequantize, quantize, requantize
 from mdtensor.quant.model.graph import Graph, Node
-from mdtensor.quant.model.onnx.elements import CODES, as_stored, stored
+from mdtensor.quant.model.onnx.elements import CODES, to_file_dtype, to_file_elements
 from mdtensor.quant.model.onnx.files import onnx_package, properties, write_file
 from mdtensor.quant.model.onnx.write_operators import (
     EMITTERS,
@@ -45,10 +45,10 @@ def write_graph(graph: Graph, path: str | os.PathLike[str]) -> None:
         ModelError: an operation without a counterpart, or a place that cannot be
             written.
     """
-    write_file(path, serialized(graph))
+    write_file(path, serialize(graph))
 
 
-def serialized(graph: Graph) -> bytes:
+def serialize(graph: Graph) -> bytes:
     """The bytes of the ONNX file of a graph, checked by the package of the format.
 
     Values inside a quantized graph get short names; nodes, inputs and outputs keep
@@ -223,7 +223,7 @@ class _Writer:
     def _grid(self, grid: QParams, has_zero: bool) -> list[str]:
         names = [self.constant(grid.scale.astype(np.float32))]
         if has_zero:
-            names.append(self.constant(as_stored(grid.zero_point, grid.dtype)))
+            names.append(self.constant(to_file_dtype(grid.zero_point, grid.dtype)))
         return names
 
     def _real(self, value: str) -> str:
@@ -238,7 +238,7 @@ class _Writer:
         if value not in self.names:
             self.names[value] = self._fresh() if self.is_compact else value
             if value in self.graph.constants:
-                array = stored(self.graph.constants[value])
+                array = to_file_elements(self.graph.constants[value])
                 self._initializer(self.names[value], array)
         return self.names[value]
 
@@ -265,7 +265,7 @@ class _Writer:
         if name in self.graph.inputs:
             raise ModelError(f"output {name!r} is an input", "Add an operation")
         self.names[name] = source
-        self._initializer(source, stored(self.graph.constants[name]))
+        self._initializer(source, to_file_elements(self.graph.constants[name]))
         self._operator("Identity", [source], name, "", {})
 
     def _fresh(self) -> str:

@@ -286,7 +286,7 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
         sink.result("Identity", inputs)
         return
     shape = sink.specs[node.inputs[0]].shape
-    cuts = [_cut(node, k, size) for k, size in zip(keys, shape, strict=False)]
+    cuts = [_slice_bounds(node, k, size) for k, size in zip(keys, shape, strict=False)]
     starts, ends, steps = (np.array(c, np.int64) for c in zip(*cuts, strict=True))
     axes = np.arange(len(keys), dtype=np.int64)
     given = [*inputs, *(sink.constant(a) for a in (starts, ends, axes, steps))]
@@ -299,7 +299,7 @@ def getitem(sink: Sink, node: Node, inputs: list[str]) -> None:
         sink.result("Slice", given)
 
 
-def _cut(node: Node, key: Any, size: int) -> tuple[int, int, int]:
+def _slice_bounds(node: Node, key: Any, size: int) -> tuple[int, int, int]:
     """(start, end, step) in the file, where an end far outside stands for None."""
     if isinstance(key, int):
         key = slice(key, key + 1 or None)
@@ -383,7 +383,7 @@ def _window(sink: Sink, node: Node, included: bool) -> dict[str, Any]:
     pads = padding4(node.options.get("padding", 0))
     ceil_mode = int(node.options.get("ceil_mode", False))
     if ceil_mode and min(sink.specs[node.inputs[0]].shape[2:]) >= 0:
-        reached = _reached(sink, node, kernel, strides, pads)
+        reached = _ceil_mode_padding(sink, node, kernel, strides, pads)
         if reached == pads or not included:
             pads, ceil_mode = reached, 0
     return {
@@ -394,7 +394,7 @@ def _window(sink: Sink, node: Node, included: bool) -> dict[str, Any]:
     }
 
 
-def _reached(
+def _ceil_mode_padding(
     sink: Sink,
     node: Node,
     kernel: tuple[int, int],

@@ -14,11 +14,11 @@ from mdtensor.quant.model.onnx.build import Builder, Operator, element_type
 from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
     axes_of,
-    fixed_shape,
     number,
     reads,
+    require_fixed_shape,
 )
-from mdtensor.quant.model.onnx.sizes import cut
+from mdtensor.quant.model.onnx.sizes import clamp_slice
 
 
 @reads("Flatten")
@@ -30,15 +30,15 @@ def flatten(g: Builder, op: Operator) -> None:
 
 @reads("Reshape")
 def reshape(g: Builder, op: Operator) -> None:
-    shape, target = g.shape(op.inputs[0]), _wanted(g, op)
+    shape, target = g.shape(op.inputs[0]), _target_shape(g, op)
     if not op.get("allowzero", 0):
         target = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
     if target.count(-1) > 1:
-        raise op.unsized("has more than one size to work out")
+        raise op.size_error("has more than one size to work out")
     g.call(op, md.reshape, op.inputs[0], shape=target)
 
 
-def _wanted(g: Builder, op: Operator) -> tuple[int, ...]:
+def _target_shape(g: Builder, op: Operator) -> tuple[int, ...]:
     """The shape that Reshape asks for, with -1 for a dynamic size."""
     sizes = g.sizes.get(str(op.input(1)))
     if sizes is None:
@@ -63,7 +63,7 @@ def squeeze(g: Builder, op: Operator) -> None:
     if axes is None:
         shape = g.shape(op.inputs[0])
         if min(shape, default=0) < 0:
-            raise op.unsized(
+            raise op.size_error(
                 "has no axes and a dynamic size, which may be 1",
                 ", or export it with axes",
             )
@@ -93,7 +93,7 @@ def pad(g: Builder, op: Operator) -> None:
     if mode == "constant":
         g.call(op, md.pad, op.inputs[0], pad_width=widths, value=value)
         return
-    x, shape = op.inputs[0], fixed_shape(g, op, op.inputs[0])
+    x, shape = op.inputs[0], require_fixed_shape(g, op, op.inputs[0])
     op.require("mode", "constant", "edge", "reflect", "wrap")
     for axis, width in enumerate(widths):
         places = np.pad(np.arange(shape[axis]), width, mode)
@@ -120,7 +120,7 @@ def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
 
 @reads("Expand")
 def expand(g: Builder, op: Operator) -> None:
-    shape = fixed_shape(g, op, op.inputs[0])
+    shape = require_fixed_shape(g, op, op.inputs[0])
     target = md.broadcast_shapes(shape, g.integers(op, 1, "the shape"))
     g.call(op, md.broadcast_to, op.inputs[0], shape=target)
 
@@ -132,7 +132,7 @@ def tile(g: Builder, op: Operator) -> None:
 
 @reads("Split")
 def split(g: Builder, op: Operator) -> None:
-    axis, shape = op.get("axis", 0), fixed_shape(g, op, op.inputs[0])
+    axis, shape = op.get("axis", 0), require_fixed_shape(g, op, op.inputs[0])
     axis %= len(shape)
     ends = np.cumsum([0, *_parts(g, op, shape[axis])]).tolist()
     for index, (start, end) in enumerate(pairwise(ends)):
@@ -140,7 +140,7 @@ def split(g: Builder, op: Operator) -> None:
         if index == 0:
             g.call(op, md.getitem, op.inputs[0], key=key)
         else:
-            g.also(op, index, md.getitem, op.inputs[0], key=key)
+            g.call_output(op, index, md.getitem, op.inputs[0], key=key)
 
 
 def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
@@ -160,14 +160,14 @@ def depth_to_space(g: Builder, op: Operator) -> None:
     if op.get("mode", "DCR") == "CRD":
         g.call(op, md.pixel_shuffle, op.inputs[0], upscale_factor=b)
         return
-    n, c, h, w = fixed_shape(g, op, op.inputs[0])
+    n, c, h, w = require_fixed_shape(g, op, op.inputs[0])
     split, axes = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
     _regroup(g, op, split, axes, (n, c // b**2, h * b, w * b))
 
 
 @reads("SpaceToDepth")
 def space_to_depth(g: Builder, op: Operator) -> None:
-    n, c, h, w = fixed_shape(g, op, op.inputs[0])
+    n, c, h, w = require_fixed_shape(g, op, op.inputs[0])
     b = op.get("blocksize")
     is_dcr = op.get("mode", "DCR") == "DCR"
     axes = (0, 3, 5, 1, 2, 4) if is_dcr else (0, 1, 3, 5, 2, 4)
@@ -205,8 +205,8 @@ def slices(g: Builder, op: Operator) -> None:
         if shape[axis] < 0 and (start, step) == (0, 1) and end >= FAR:
             continue
         if shape[axis] < 0:
-            raise op.unsized("cuts an axis of dynamic size")
-        key[axis] = cut(start, end, step, shape[axis])
+            raise op.size_error("cuts an axis of dynamic size")
+        key[axis] = clamp_slice(start, end, step, shape[axis])
     g.call(op, md.getitem, op.inputs[0], key=tuple(key))
 
 
@@ -228,7 +228,7 @@ def gather(g: Builder, op: Operator) -> None:
     x, index = op.inputs[0], op.inputs[1]
     axis = op.get("axis", 0) % len(g.shape(x))
     if g.array(index) is not None and not g.shape(index):
-        place = int(g.known(op, 1, "the index"))
+        place = int(g.require_array(op, 1, "the index"))
         g.call(op, md.getitem, x, key=(slice(None),) * axis + (place,))
         return
     shape = g.shape(x)
@@ -236,7 +236,7 @@ def gather(g: Builder, op: Operator) -> None:
     if len(g.shape(index)) == 1:
         g.call(op, md.take, x, front, axis=axis)
         return
-    chosen = fixed_shape(g, op, index)
+    chosen = require_fixed_shape(g, op, index)
     flat = g.step(op, "flat", md.reshape, front, shape=(-1,))
     taken = g.step(op, "taken", md.take, x, flat, axis=axis)
     target = shape[:axis] + chosen + shape[axis + 1 :]
@@ -246,7 +246,7 @@ def gather(g: Builder, op: Operator) -> None:
 def _from_front(g: Builder, op: Operator, size: int) -> str:
     """Input 1, whose indices may count from behind, as indices from 0 on."""
     if size < 0:
-        raise op.unsized("picks from a dynamic size")
+        raise op.size_error("picks from a dynamic size")
     index = op.inputs[1]
     is_behind = g.step(op, "is_behind", md.less, index, 0)
     shifted = g.step(op, "shifted", md.add, index, size)
@@ -267,7 +267,7 @@ def gather_elements(g: Builder, op: Operator) -> None:
 @reads("GatherND")
 def gather_nd(g: Builder, op: Operator) -> None:
     op.require("batch_dims", 0)
-    index = g.known(op, 1, "the indices")
+    index = g.require_array(op, 1, "the indices")
     key = tuple(md.asarray(np.ascontiguousarray(i)) for i in np.moveaxis(index, -1, 0))
     g.call(op, md.getitem, op.inputs[0], key=key)
 
@@ -275,7 +275,7 @@ def gather_nd(g: Builder, op: Operator) -> None:
 @reads("OneHot")
 def one_hot(g: Builder, op: Operator) -> None:
     """on where the index is that of the place, off elsewhere; none is outside."""
-    depth = int(g.known(op, 1, "the depth").reshape(-1)[0])
+    depth = int(g.require_array(op, 1, "the depth").reshape(-1)[0])
     off, on = (
         g.step(op, name, md.getitem, op.inputs[2], key=place)
         for place, name in enumerate(("off", "on"))
@@ -296,14 +296,18 @@ def one_hot(g: Builder, op: Operator) -> None:
 def top_k(g: Builder, op: Operator) -> None:
     """The largest k, or the smallest, in order; of equals the first."""
     x = op.inputs[0]
-    k = int(g.known(op, 1, "k").reshape(-1)[0]) if op.opset >= 10 else op.get("k")
+    k = (
+        int(g.require_array(op, 1, "k").reshape(-1)[0])
+        if op.opset >= 10
+        else op.get("k")
+    )
     axis = op.get("axis", -1) % len(g.shape(x))
     is_descending = bool(op.get("largest", 1))
     order = g.step(op, "order", md.argsort, x, axis=axis, descending=is_descending)
     key = (slice(None),) * axis + (slice(0, k),)
     places = g.step(op, "places", md.getitem, order, key=key)
     g.call(op, md.take_along_axis, x, places, axis=axis)
-    g.also(op, 1, md.astype, places, md.int64)
+    g.call_output(op, 1, md.astype, places, md.int64)
 
 
 # Other element types, constants, and what changes nothing.
@@ -335,11 +339,11 @@ def identity(g: Builder, op: Operator) -> None:
 
 @reads("Dropout")
 def dropout(g: Builder, op: Operator) -> None:
-    if op.input(2) and bool(g.known(op, 2, "training_mode")):
-        raise op.refusal("is in training mode", "Export the model for inference")
+    if op.input(2) and bool(g.require_array(op, 2, "training_mode")):
+        raise op.error("is in training mode", "Export the model for inference")
     identity(g, op)
     x = op.inputs[0]
-    g.also(op, 1, md.full_like, x, fill_value=True, dtype=md.bool)
+    g.call_output(op, 1, md.full_like, x, fill_value=True, dtype=md.bool)
 
 
 @reads("Constant")
@@ -348,29 +352,29 @@ def constant(g: Builder, op: Operator) -> None:
     kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
     kinds |= {"value_int": np.int64, "value_ints": np.int64}
     if name != "value" and name not in kinds:
-        raise op.refusal(f"has {name or 'no value'}", "Supported are tensors, numbers")
-    _enter(g, op, np.asarray(value, kinds.get(name)))
+        raise op.error(f"has {name or 'no value'}", "Supported are tensors, numbers")
+    _add_constant(g, op, np.asarray(value, kinds.get(name)))
 
 
-def _enter(g: Builder, op: Operator, array: Any) -> None:
+def _add_constant(g: Builder, op: Operator, array: Any) -> None:
     """Add the result of an operator that is known while reading."""
     try:
         g.enter(op.outputs[0], array)
     except (MdtensorError, TypeError) as error:
         problem = "holds elements that are not supported"
-        raise op.refusal(f"{problem}: {getattr(error, 'problem', error)}") from None
+        raise op.error(f"{problem}: {getattr(error, 'problem', error)}") from None
 
 
 @reads("ConstantOfShape")
 def constant_of_shape(g: Builder, op: Operator) -> None:
     value = op.get("value", np.zeros(1, np.float32))
     shape = g.integers(op, 0, "the shape")
-    _enter(g, op, np.full(shape, value.reshape(-1)[0], value.dtype))
+    _add_constant(g, op, np.full(shape, value.reshape(-1)[0], value.dtype))
 
 
 @reads("Range")
 def range_of(g: Builder, op: Operator) -> None:
-    bounds = [g.known(op, i, "a bound").reshape(()) for i in range(3)]
+    bounds = [g.require_array(op, i, "a bound").reshape(()) for i in range(3)]
     numbers = [b.astype(np.float64) if b.dtype.kind == "V" else b for b in bounds]
     dtype = g.specs[str(op.inputs[0])].dtype
     g.constant(op.outputs[0], md.arange(*(n.item() for n in numbers), dtype=dtype))
@@ -378,7 +382,7 @@ def range_of(g: Builder, op: Operator) -> None:
 
 @reads("EyeLike")
 def eye_like(g: Builder, op: Operator) -> None:
-    rows, columns = fixed_shape(g, op, op.inputs[0])
+    rows, columns = require_fixed_shape(g, op, op.inputs[0])
     dtype = g.specs[str(op.inputs[0])].dtype
     if op.get("dtype"):
         dtype = element_type(op.get("dtype"), str(op))
@@ -387,5 +391,5 @@ def eye_like(g: Builder, op: Operator) -> None:
 
 @reads("Size")
 def size(g: Builder, op: Operator) -> None:
-    count = prod(fixed_shape(g, op, op.inputs[0]))
+    count = prod(require_fixed_shape(g, op, op.inputs[0]))
     g.constant(op.outputs[0], md.asarray(np.array(count, np.int64)))

@@ -11,9 +11,9 @@ from mdtensor.quant.model.onnx.build import Builder, Operator
 from mdtensor.quant.model.onnx.operators.table import (
     as_matrix,
     axes_of,
-    fixed_shape,
     number,
     reads,
+    require_fixed_shape,
 )
 
 #: What is done to each element, to those of an axis, and to the result.
@@ -39,7 +39,7 @@ SCANS = {"CumSum": md.cumulative_sum, "CumProd": md.cumulative_prod}
 @reads(*REDUCTIONS)
 def reduce(g: Builder, op: Operator) -> None:
     before, operation, after = REDUCTIONS[op.kind]
-    x, options = op.inputs[0], _over(g, op)
+    x, options = op.inputs[0], _reduction_options(g, op)
     if before:
         x = g.step(op, "each", before, x)
     dtype = g.specs[str(x)].dtype
@@ -57,7 +57,7 @@ def reduce(g: Builder, op: Operator) -> None:
 
 def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
     """`x` with one more index on the empty axis, of what every number is beyond."""
-    shape = [n or 1 for n in fixed_shape(g, op, x)]
+    shape = [n or 1 for n in require_fixed_shape(g, op, x)]
     storage = g.specs[str(x)].dtype.storage
     if storage.kind == "b":
         value = value > 0
@@ -68,7 +68,7 @@ def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
     return g.step(op, "extended", md.concat, x, edge, axis=g.shape(x).index(0))
 
 
-def _over(g: Builder, op: Operator) -> dict[str, Any]:
+def _reduction_options(g: Builder, op: Operator) -> dict[str, Any]:
     """Over which axes, and whether they stay with size 1."""
     axes = axes_of(g, op, AXES_INPUT.get(op.kind, 18)) or None
     if axes is None and op.get("noop_with_empty_axes", 0):
@@ -79,7 +79,7 @@ def _over(g: Builder, op: Operator) -> dict[str, Any]:
 @reads("ReduceLogSumExp")
 def reduce_log_sum_exp(g: Builder, op: Operator) -> None:
     """log(sum(exp(x))), where the largest number is taken out if it is finite."""
-    x, options = op.inputs[0], _over(g, op)
+    x, options = op.inputs[0], _reduction_options(g, op)
     if 0 in g.shape(x):
         sums = g.step(op, "sums", md.sum, g.step(op, "exp", md.exp, x), **options)
         g.call(op, md.log, sums)
@@ -100,7 +100,7 @@ def extreme(g: Builder, op: Operator) -> None:
     if not op.get("select_last_index", 0):
         g.call(op, EXTREMES[op.kind], x, **options)
         return
-    last = fixed_shape(g, op, x)[axis] - 1
+    last = require_fixed_shape(g, op, x)[axis] - 1
     behind = g.step(op, "flipped", md.flip, x, axis=axis)
     g.call(op, md.sub, last, g.step(op, "behind", EXTREMES[op.kind], behind, **options))
 
@@ -129,16 +129,16 @@ def scan(g: Builder, op: Operator) -> None:
 # Shares of a sum, and what brings numbers to a common scale.
 
 #: Shares that are an operation of ours.
-SHARES = {"Softmax": md.softmax, "LogSoftmax": md.log_softmax}
+SOFTMAXES = {"Softmax": md.softmax, "LogSoftmax": md.log_softmax}
 
 
-@reads(*SHARES, "Hardmax")
-def shares(g: Builder, op: Operator) -> None:
+@reads(*SOFTMAXES, "Hardmax")
+def softmax(g: Builder, op: Operator) -> None:
     x = op.inputs[0]
     shape = g.shape(x)
     axis = op.get("axis", 1 if op.opset < 13 else -1)
     if op.opset >= 13 or axis in (-1, len(shape) - 1):
-        _share(g, op, x, axis, g.call)
+        _softmax_along(g, op, x, axis, g.call)
         return
     # Before opset 13 all axes from `axis` on are one distribution.
     flat = g.step(op, "flat", md.reshape, x, shape=as_matrix(op, shape, axis))
@@ -146,15 +146,15 @@ def shares(g: Builder, op: Operator) -> None:
     def add(op: Operator, *given: Any, **options: Any) -> str:
         return g.step(op, "flat.shares", *given, **options)
 
-    g.call(op, md.reshape, _share(g, op, flat, 1, add), shape=shape)
+    g.call(op, md.reshape, _softmax_along(g, op, flat, 1, add), shape=shape)
 
 
-def _share(g: Builder, op: Operator, x: Any, axis: int, add: Any) -> Any:
+def _softmax_along(g: Builder, op: Operator, x: Any, axis: int, add: Any) -> Any:
     """Shares along one axis; `add` adds the last node."""
-    if op.kind in SHARES:
-        return add(op, SHARES[op.kind], x, axis=axis)
+    if op.kind in SOFTMAXES:
+        return add(op, SOFTMAXES[op.kind], x, axis=axis)
     first = g.step(op, "first", md.argmax, x, axis=axis, keepdims=True)
-    shape = fixed_shape(g, op, x)
+    shape = require_fixed_shape(g, op, x)
     along = [-1 if i == axis % len(shape) else 1 for i in range(len(shape))]
     places = np.arange(shape[axis]).reshape(along)
     at = g.new_constant(op, "places", places)
@@ -174,7 +174,7 @@ def batch_norm(g: Builder, op: Operator) -> None:
 @reads("LayerNormalization")
 def layer_norm(g: Builder, op: Operator) -> None:
     x, weight, bias = op.inputs[0], op.inputs[1], op.input(2)
-    eps, shape = op.get("epsilon", 1e-5), fixed_shape(g, op, x)
+    eps, shape = op.get("epsilon", 1e-5), require_fixed_shape(g, op, x)
     first = op.get("axis", -1) % len(shape)
     g.call(op, md.layer_norm, x, weight, bias, normalized_shape=shape[first:], eps=eps)
     if len(op.outputs) == 1:
@@ -184,14 +184,14 @@ def layer_norm(g: Builder, op: Operator) -> None:
     mean = g.step(op, "mean", md.mean, wide, **axes)
     var = g.step(op, "var", md.var, wide, **axes)
     raised = g.step(op, "raised", md.add, var, float(eps))
-    g.also(op, 1, md.astype, mean, md.float32)
-    g.also(op, 2, md.reciprocal, g.step(op, "root", md.sqrt, raised))
+    g.call_output(op, 1, md.astype, mean, md.float32)
+    g.call_output(op, 2, md.reciprocal, g.step(op, "root", md.sqrt, raised))
 
 
 @reads("RMSNormalization")
 def rms_norm(g: Builder, op: Operator) -> None:
     x, eps = op.inputs[0], op.get("epsilon", 1e-5)
-    shape = fixed_shape(g, op, x)
+    shape = require_fixed_shape(g, op, x)
     over = shape[op.get("axis", -1) % len(shape) :]
     g.call(op, md.rms_norm, x, op.inputs[1], normalized_shape=over, eps=eps)
 
@@ -204,7 +204,7 @@ def instance_norm(g: Builder, op: Operator) -> None:
 @reads("GroupNormalization")
 def group_norm(g: Builder, op: Operator) -> None:
     if op.opset < 21:
-        raise op.refusal("has weights for groups", "Export it for operator set 21")
+        raise op.error("has weights for groups", "Export it for operator set 21")
     groups, eps = op.get("num_groups"), op.get("epsilon", 1e-5)
     g.call(op, md.group_norm, *op.inputs, num_groups=groups, eps=eps)
 
@@ -244,11 +244,11 @@ def gemm(g: Builder, op: Operator) -> None:
         x = g.step(op, "x", md.permute_dims, x, axes=(1, 0))
     if not op.get("transB", 0):
         w = g.step(op, "w", md.permute_dims, w, axes=(1, 0))
-    w = _scaled(g, op, w, "alpha")
+    w = _multiply_by_attribute(g, op, w, "alpha")
     if b is None:
         g.call(op, md.linear, x, w)
         return
-    b = _scaled(g, op, b, "beta")
+    b = _multiply_by_attribute(g, op, b, "beta")
     rows = g.shape(w)[0]
     if g.shape(b) == (rows,):
         g.call(op, md.linear, x, w, b)
@@ -258,7 +258,7 @@ def gemm(g: Builder, op: Operator) -> None:
         g.call(op, md.add, g.step(op, "product", md.linear, x, w), b)
 
 
-def _scaled(g: Builder, op: Operator, value: Any, attribute: str) -> Any:
+def _multiply_by_attribute(g: Builder, op: Operator, value: Any, attribute: str) -> Any:
     factor = op.get(attribute, 1.0)
     if factor == 1.0:
         return value

@@ -36,7 +36,7 @@ def axes_of(g: Builder, op: Operator, opset: int) -> tuple[int, ...] | None:
 def number(g: Builder, op: Operator, index: int, what: str) -> Any:
     if op.input(index) is None:
         return None
-    return g.known(op, index, what).reshape(()).item()
+    return g.require_array(op, index, what).reshape(()).item()
 
 
 def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int]:
@@ -46,11 +46,11 @@ def as_matrix(op: Operator, shape: tuple[int, ...], axis: int) -> tuple[int, int
     if -1 not in columns:
         return (-1 if -1 in rows else prod(rows)), prod(columns)
     if -1 in rows:
-        raise op.unsized("joins axes of dynamic size")
+        raise op.size_error("joins axes of dynamic size")
     return prod(rows), -1
 
 
-def fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
+def require_fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
     """The shape of a value, no size of which is dynamic.
 
     Raises:
@@ -58,5 +58,5 @@ def fixed_shape(g: Builder, op: Operator, name: Any) -> tuple[int, ...]:
     """
     shape = g.shape(name)
     if min(shape, default=0) < 0:
-        raise op.unsized("works on a dynamic size")
+        raise op.size_error("works on a dynamic size")
     return shape

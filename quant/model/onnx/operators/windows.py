@@ -12,7 +12,7 @@ import numpy as np
 
 import mdtensor as md
 from mdtensor.quant.model.onnx.build import Builder, Operator
-from mdtensor.quant.model.onnx.operators.table import fixed_shape, reads
+from mdtensor.quant.model.onnx.operators.table import reads, require_fixed_shape
 
 #: By how many axes a window slides over.
 CONVOLUTIONS: dict[int, Any] = {1: md.conv1d, 2: md.conv2d}
@@ -23,7 +23,7 @@ MEANS: dict[int, Any] = {1: md.avg_pool1d, 2: md.avg_pool2d}
 @reads("Conv")
 def conv(g: Builder, op: Operator) -> None:
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    operation = CONVOLUTIONS[window_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
+    operation = CONVOLUTIONS[require_window_axes(op, g.shape(w)[2:], CONVOLUTIONS)]
     g.call(op, operation, x, w, b, **conv_options(g, op, w))
 
 
@@ -35,23 +35,23 @@ def conv_options(g: Builder, op: Operator, w: Any) -> dict[str, Any]:
     )
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     return {
-        "stride": _of_axes(stride),
+        "stride": _scalar_or_pair(stride),
         "padding": _padding(g, op, reach, stride),
-        "dilation": _of_axes(dilation),
+        "dilation": _scalar_or_pair(dilation),
         "groups": op.get("group", 1),
     }
 
 
-def window_axes(op: Operator, kernel: Any, known: Any) -> int:
+def require_window_axes(op: Operator, kernel: Any, known: Any) -> int:
     """How many axes the window slides over, if that is among the known."""
     size = len(tuple(kernel))
     if size not in known:
         listed = " and ".join(map(str, known))
-        raise op.refusal(f"slides over {size} axes", f"Supported are {listed}")
+        raise op.error(f"slides over {size} axes", f"Supported are {listed}")
     return size
 
 
-def _of_axes(sizes: tuple[int, ...]) -> Any:
+def _scalar_or_pair(sizes: tuple[int, ...]) -> Any:
     """A number for one axis, a pair for two."""
     return sizes if len(sizes) > 1 else sizes[0]
 
@@ -69,7 +69,7 @@ def _padding(
         return nothing
     sizes = g.shape(op.inputs[0])[2:]
     if min(sizes) < 0:
-        raise op.unsized(f"has auto_pad={kind} on a dynamic size")
+        raise op.size_error(f"has auto_pad={kind} on a dynamic size")
     total = [
         max((-(-n // s) - 1) * s + r - n, 0)
         for n, s, r in zip(sizes, stride, reach, strict=True)
@@ -94,7 +94,7 @@ def average_pool(g: Builder, op: Operator) -> None:
 def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) -> None:
     kernel = tuple(op.get("kernel_shape", ()))
     operation, ones = (
-        operations[window_axes(op, kernel, operations)],
+        operations[require_window_axes(op, kernel, operations)],
         (1,) * len(kernel),
     )
     op.require("dilations", ones)
@@ -103,8 +103,8 @@ def _pool(g: Builder, op: Operator, operations: dict[int, Any], **options: Any) 
         op,
         operation,
         op.inputs[0],
-        kernel_size=_of_axes(kernel),
-        stride=_of_axes(stride),
+        kernel_size=_scalar_or_pair(kernel),
+        stride=_scalar_or_pair(stride),
         padding=_padding(g, op, kernel, stride),
         ceil_mode=bool(op.get("ceil_mode", 0)),
         **options,
@@ -121,9 +121,9 @@ def global_max_pool(g: Builder, op: Operator) -> None:
 def conv_transpose(g: Builder, op: Operator) -> None:
     op.require("auto_pad", "NOTSET")
     if "output_shape" in op.attributes:
-        raise op.refusal("has an output_shape", "Export it with pads")
+        raise op.error("has an output_shape", "Export it with pads")
     x, w, b = op.inputs[0], op.inputs[1], op.input(2)
-    window_axes(op, g.shape(w)[2:], (2,))
+    require_window_axes(op, g.shape(w)[2:], (2,))
     g.call(
         op,
         md.conv_transpose2d,
@@ -202,7 +202,7 @@ def resize(g: Builder, op: Operator) -> None:
     axes, mode = _axes(g, op), op.get("mode", "nearest")
     is_whole = all(axis.new == axis.old * axis.scale for axis in axes.values())
     if kind == "align_corners" and not is_whole:
-        raise op.refusal("aligns the corners of a size that is not whole", "Give sizes")
+        raise op.error("aligns the corners of a size that is not whole", "Give sizes")
     if mode == "nearest":
         place = PLACES[kind]
         nearest = NEAREST[op.get("nearest_mode", "round_prefer_floor")]
@@ -216,13 +216,15 @@ def upsample(g: Builder, op: Operator) -> None:
     op.require("mode", "nearest")
     scales = op.get("scales")
     if scales is None:
-        scales = g.known(op, 1, "the scales").reshape(-1).tolist()
-    shape = fixed_shape(g, op, op.inputs[0])
-    axes = _scaled(shape, range(len(shape)), scales)
-    _take(g, op, axes, lambda axis, i: _older(op, axis)(axis.asymmetric(i)))
+        scales = g.require_array(op, 1, "the scales").reshape(-1).tolist()
+    shape = require_fixed_shape(g, op, op.inputs[0])
+    axes = _axes_of_scales(shape, range(len(shape)), scales)
+    _take(
+        g, op, axes, lambda axis, i: _rounding_before_11(op, axis)(axis.asymmetric(i))
+    )
 
 
-def _older(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
+def _rounding_before_11(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
     """What is nearest before nearest_mode: Resize takes the next one as it shrinks.
 
     Source: ONNX's test_resize_downsample_nearest of opset 10; ONNX Runtime.
@@ -232,11 +234,13 @@ def _older(op: Operator, axis: Axis) -> Callable[[Fraction], int]:
 
 def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
     """Those that are named, or all."""
-    shape = fixed_shape(g, op, op.inputs[0])
+    shape = require_fixed_shape(g, op, op.inputs[0])
     named = [axis % len(shape) for axis in op.get("axes", range(len(shape)))]
-    scales = [] if op.input(2) is None else g.known(op, 2, "the scales").tolist()
+    scales = (
+        [] if op.input(2) is None else g.require_array(op, 2, "the scales").tolist()
+    )
     if scales:
-        return _scaled(shape, named, scales)
+        return _axes_of_scales(shape, named, scales)
     sizes = g.integers(op, 3, "the sizes")
     pairs = [
         (axis, Fraction(n, shape[axis])) for axis, n in zip(named, sizes, strict=True)
@@ -249,7 +253,7 @@ def _axes(g: Builder, op: Operator) -> dict[int, Axis]:
     return {a: Axis(shape[a], floor(scale * shape[a] + HALF), scale) for a in named}
 
 
-def _scaled(shape: tuple[int, ...], axes: Any, scales: Any) -> dict[int, Axis]:
+def _axes_of_scales(shape: tuple[int, ...], axes: Any, scales: Any) -> dict[int, Axis]:
     found = {}
     for axis, given in zip(axes, scales, strict=True):
         scale = Fraction(given)
@@ -279,9 +283,9 @@ def _interpolate(g: Builder, op: Operator, axes: dict[int, Axis], mode: str) -> 
     shape = g.shape(op.inputs[0])
     moving = {n: axis for n, axis in axes.items() if axis.new != axis.old}
     if len(shape) != 4 or not moving.keys() <= {2, 3}:
-        raise op.refusal("blends along other axes than height and width")
+        raise op.error("blends along other axes than height and width")
     if op.get(kind) == "pytorch_half_pixel" and 1 in [a.new for a in moving.values()]:
-        raise op.refusal("gives a single row or column", "Use half_pixel")
+        raise op.error("gives a single row or column", "Use half_pixel")
     tall, wide = (moving.get(n, Axis(shape[n], shape[n], Fraction(1))) for n in (2, 3))
     options: dict[str, Any] = {"size": (tall.new, wide.new)}
     if any(axis.new != axis.old * axis.scale for axis in (tall, wide)):
