@@ -1,4 +1,4 @@
-"""What changes the shape and keeps the elements."""
+"""Readers of operators that rearrange, select, cast or create elements."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def reshape(g: Builder, op: Operator) -> None:
     if not op.get("allowzero", 0):
         target = tuple(shape[i] if n == 0 else n for i, n in enumerate(target))
     if target.count(-1) > 1:
-        raise op.size_error("has more than one size to work out")
+        raise op.size_error("has more than one unknown size in its shape")
     g.call(op, md.reshape, op.inputs[0], shape=target)
 
 
 def _target_shape(g: Builder, op: Operator) -> tuple[int, ...]:
-    """The shape that Reshape asks for, with -1 for a dynamic size."""
+    """Return the target shape of Reshape, with -1 for a dynamic size."""
     sizes = g.sizes.get(str(op.input(1)))
     if sizes is None:
         return g.integers(op, 1, "the shape")
@@ -75,6 +75,7 @@ def squeeze(g: Builder, op: Operator) -> None:
 def unsqueeze(g: Builder, op: Operator) -> None:
     rank = len(g.shape(op.inputs[0]))
     axes = axes_of(g, op, 13) or ()
+    # Axes count in the result; in ascending order each axis is final when it is added.
     final = sorted(a % (rank + len(axes)) for a in axes)
     x: Any = op.inputs[0]
     for count, axis in enumerate(final[:-1]):
@@ -88,13 +89,15 @@ def pad(g: Builder, op: Operator) -> None:
     if op.opset >= 11:
         value = number(g, op, 2, "the value") or 0
     widths, grid = _widths(g, op), g.specs[str(op.inputs[0])].qparams
-    if grid is not None:  # a code, of what is padded
+    # The value that pads codes is a code, but `md.pad` takes the number it stands for.
+    if grid is not None:
         value = float((int(value) - grid.zero) * grid.fraction)
     if mode == "constant":
         g.call(op, md.pad, op.inputs[0], pad_width=widths, value=value)
         return
     x, shape = op.inputs[0], require_fixed_shape(g, op, op.inputs[0])
     op.require("mode", "constant", "edge", "reflect", "wrap")
+    # The other modes repeat elements: NumPy pads the indices, `take` picks by them.
     for axis, width in enumerate(widths):
         places = np.pad(np.arange(shape[axis]), width, mode)
         at = g.new_constant(op, f"places{axis}", places)
@@ -103,7 +106,7 @@ def pad(g: Builder, op: Operator) -> None:
 
 
 def _widths(g: Builder, op: Operator) -> tuple[tuple[int, int], ...]:
-    """How much is added before and after each axis."""
+    """Return the number of elements that Pad adds before and after each axis."""
     rank = len(g.shape(op.inputs[0]))
     if op.opset < 11:
         flat = op.get("pads", op.get("paddings"))
@@ -144,7 +147,7 @@ def split(g: Builder, op: Operator) -> None:
 
 
 def _parts(g: Builder, op: Operator, size: int) -> tuple[int, ...]:
-    """The sizes of the parts, of which the last may be smaller."""
+    """Return the sizes of the parts of Split; the last part may be smaller."""
     if op.opset < 13 and op.get("split"):
         return tuple(op.get("split"))
     if op.opset >= 13 and op.input(1):
@@ -178,7 +181,7 @@ def space_to_depth(g: Builder, op: Operator) -> None:
 def _regroup(
     g: Builder, op: Operator, split: Any, axes: tuple[int, ...], joined: Any
 ) -> None:
-    """Cut axes into parts, put them in another order, and join them again."""
+    """Split axes into parts, reorder the parts, and join them again."""
     parts = g.step(op, "parts", md.reshape, op.inputs[0], shape=split)
     moved = g.step(op, "moved", md.permute_dims, parts, axes=axes)
     g.call(op, md.reshape, moved, shape=joined)
@@ -190,9 +193,9 @@ def trilu(g: Builder, op: Operator) -> None:
     g.call(op, md.triu if op.get("upper", 1) else md.tril, op.inputs[0], k=k)
 
 
-# What picks some elements.
+# Selection of elements.
 
-#: An end that files write for the end of an axis, whatever its size; the least of them.
+#: The smallest end that files write to mean the end of an axis of any size.
 FAR = 2**31 - 1
 
 
@@ -202,6 +205,7 @@ def slices(g: Builder, op: Operator) -> None:
     starts, ends, axes, steps = _bounds(g, op, len(shape))
     key = [slice(None)] * len(shape)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        # A full slice is the only one that does not need the size of the axis.
         if shape[axis] < 0 and (start, step) == (0, 1) and end >= FAR:
             continue
         if shape[axis] < 0:
@@ -211,6 +215,7 @@ def slices(g: Builder, op: Operator) -> None:
 
 
 def _bounds(g: Builder, op: Operator, rank: int) -> tuple[Any, Any, Any, Any]:
+    """Return (starts, ends, axes, steps) of Slice."""
     if op.opset < 10:
         starts, ends, steps = op.get("starts"), op.get("ends"), None
         axes = op.get("axes")
@@ -224,7 +229,7 @@ def _bounds(g: Builder, op: Operator, rank: int) -> tuple[Any, Any, Any, Any]:
 
 @reads("Gather")
 def gather(g: Builder, op: Operator) -> None:
-    """One known index is basic indexing, which is a view."""
+    """Read Gather; a single known index is basic indexing, which returns a view."""
     x, index = op.inputs[0], op.inputs[1]
     axis = op.get("axis", 0) % len(g.shape(x))
     if g.array(index) is not None and not g.shape(index):
@@ -244,7 +249,7 @@ def gather(g: Builder, op: Operator) -> None:
 
 
 def _from_front(g: Builder, op: Operator, size: int) -> str:
-    """Input 1, whose indices may count from behind, as indices from 0 on."""
+    """Return the indices in input 1, with negative ones counted from the front."""
     if size < 0:
         raise op.size_error("picks from a dynamic size")
     index = op.inputs[1]
@@ -257,7 +262,7 @@ def _from_front(g: Builder, op: Operator, size: int) -> str:
 def gather_elements(g: Builder, op: Operator) -> None:
     x, axis = op.inputs[0], op.get("axis", 0)
     index, size = _from_front(g, op, g.shape(x)[axis]), g.shape(op.inputs[1])
-    # Indices may be fewer than the elements along the other axes.
+    # The indices may cover only the first elements of the other axes.
     kept = [slice(0, n) for n in size]
     kept[axis] = slice(None)
     part = g.step(op, "part", md.getitem, x, key=tuple(kept))
@@ -274,7 +279,10 @@ def gather_nd(g: Builder, op: Operator) -> None:
 
 @reads("OneHot")
 def one_hot(g: Builder, op: Operator) -> None:
-    """on where the index is that of the place, off elsewhere; none is outside."""
+    """Read OneHot: `on` at the position of the index, `off` elsewhere.
+
+    An index out of range gives `off` everywhere.
+    """
     depth = int(g.require_array(op, 1, "the depth").reshape(-1)[0])
     off, on = (
         g.step(op, name, md.getitem, op.inputs[2], key=place)
@@ -294,7 +302,7 @@ def one_hot(g: Builder, op: Operator) -> None:
 
 @reads("TopK")
 def top_k(g: Builder, op: Operator) -> None:
-    """The largest k, or the smallest, in order; of equals the first."""
+    """Read TopK: the k largest or smallest in order; of equal elements the first."""
     x = op.inputs[0]
     k = (
         int(g.require_array(op, 1, "k").reshape(-1)[0])
@@ -310,15 +318,16 @@ def top_k(g: Builder, op: Operator) -> None:
     g.call_output(op, 1, md.astype, places, md.int64)
 
 
-# Other element types, constants, and what changes nothing.
+# Casts, constants, and operators that return their input.
 
 
 @reads("Cast", "CastLike")
 def cast(g: Builder, op: Operator) -> None:
-    """Integers keep their low bits in another integer type.
+    """Read Cast.
 
-    What is too large for a floating type becomes an infinity, and a float that an
-    integer type does not hold the nearest it does.
+    An integer cast to another integer type keeps its low bits. A number too large for a
+    floating-point type becomes infinity. A float outside the range of an integer type
+    becomes the nearest integer in that range.
     """
     dtype = element_type(target_code(g, op), str(op))
     before = g.specs[str(op.inputs[0])].dtype
@@ -328,7 +337,7 @@ def cast(g: Builder, op: Operator) -> None:
 
 
 def target_code(g: Builder, op: Operator) -> int:
-    """The number of the element type that Cast, or CastLike, gives."""
+    """Return the number of the target element type of Cast or CastLike."""
     return int(op.get("to")) if op.kind == "Cast" else g.code(op.inputs[1])
 
 
@@ -352,7 +361,9 @@ def constant(g: Builder, op: Operator) -> None:
     kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32}
     kinds |= {"value_int": np.int64, "value_ints": np.int64}
     if name != "value" and name not in kinds:
-        raise op.error(f"has {name or 'no value'}", "Supported are tensors, numbers")
+        raise op.error(
+            f"has {name or 'an empty value'}", "Use a tensor, a number or numbers"
+        )
     _add_constant(g, op, np.asarray(value, kinds.get(name)))
 
 
@@ -375,6 +386,7 @@ def constant_of_shape(g: Builder, op: Operator) -> None:
 @reads("Range")
 def range_of(g: Builder, op: Operator) -> None:
     bounds = [g.require_array(op, i, "a bound").reshape(()) for i in range(3)]
+
     numbers = [b.astype(np.float64) if b.dtype.kind == "V" else b for b in bounds]
     dtype = g.specs[str(op.inputs[0])].dtype
     g.constant(op.outputs[0], md.arange(*(n.item() for n in numbers), dtype=dtype))
