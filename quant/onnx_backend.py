@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdtensor.errors import DataError, DeviceError, ModelError
 from mdtensor.quant.model.onnx.evaluate import QLINEAR_READERS, Evaluation
@@ -31,6 +32,10 @@ except ImportError:
     raise
 
 
+#: Arrays in the order of the model, or by name; or the only one.
+Inputs = Sequence[Any] | npt.NDArray[Any] | dict[str, Any]
+
+
 class Prepared(BackendRep):
     """A model that is ready to run.
 
@@ -41,7 +46,7 @@ class Prepared(BackendRep):
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(self, inputs: Inputs, **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs as NumPy arrays, by position and by name.
 
         Args:
@@ -105,9 +110,9 @@ class Backend(_Backend):
     def run_node(
         cls,
         node: Any,
-        inputs: Any,
+        inputs: Inputs,
         device: str = "CPU",
-        outputs_info: Any = None,
+        outputs_info: object = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
         """Return the outputs of one operator.
@@ -139,7 +144,7 @@ class Backend(_Backend):
         return device.partition(":")[0] == "CPU"
 
 
-def run_model(model: Any, inputs: Sequence[Any], device: str = "CPU") -> Any:
+def run_model(model: Any, inputs: Inputs, device: str = "CPU") -> tuple[Any, ...]:
     """Return the outputs of a model; see `Backend.prepare` and `Prepared.run`."""
     return Backend.prepare(model, device).run(inputs)
 

@@ -1,10 +1,10 @@
-"""Computes the cases in this process: `python -m mdtensor.quant.certificate.worker`.
+"""A process that computes the cases: `python -m mdtensor.quant.certificate.worker`.
 
-A runway is chosen when kernels are imported, so each has a process of its own; one that
-the CPU aborts takes no other with it. The file, an .npz, has for each number of threads
-the seconds that it took, `1/seconds`, and the results in the order of the cases, `1/0`
-and so on. On stdout there is a line at the start, and one for each case as soon as it
-is computed.
+The ISA is chosen when kernels are imported, so each ISA has its own process; if the CPU
+aborts one, the others go on. The output is an .npz file. For each number of threads it
+has the seconds of the run, `1/seconds`, and the results in the order of the cases,
+`1/0` and so on. stdout gets a line at the start, and one for each case as soon as it is
+computed.
 """
 
 import argparse

@@ -79,7 +79,7 @@ class Evaluator(Builder):
         """Add an array that the caller or the file provides.
 
         Raises:
-            DataError: there is no tensor type for its elements.
+            DataError: its elements do not have a tensor type.
         """
         try:
             if not isinstance(array, (np.ndarray, np.generic)):

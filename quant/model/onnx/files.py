@@ -44,7 +44,7 @@ def read_model(path: str | os.PathLike[str]) -> Any:
     """Return the ModelProto in a file.
 
     Raises:
-        ModelError: there is no such file, or it does not contain a model.
+        ModelError: the file does not exist, or does not contain a model.
     """
     onnx = onnx_package()
     data = _read_file(place(path, "path"))
@@ -124,7 +124,7 @@ def _external_array(proto: Any, folder: Path, what: str) -> Array:
     if proto.data_type in ELEMENTS:
         whole = type(proto)(data_type=proto.data_type, dims=shape, raw_data=data)
         return np.array(onnx_package().numpy_helper.to_array(whole))
-    # Files are little-endian, whatever this machine is.
+    # Files are little-endian on every machine.
     dtype = element_type(proto.data_type, what).storage
     little = np.frombuffer(data, dtype.newbyteorder("<"))
     return little.astype(dtype).reshape(shape)
@@ -139,7 +139,7 @@ def _bits(proto: Any, what: str) -> int:
 
 def _read_bytes(place: Path, offset: int, size: int) -> bytes:
     """Return at most `size` bytes of a file from `offset` on, fewer at its end."""
-    # `read` allocates the size that it gets: limit a damaged size by that of the file.
+    # `read` allocates its argument, so limit a damaged size by the size of the file.
     with place.open("rb") as file:
         file.seek(offset)
         return file.read(min(size, place.stat().st_size))

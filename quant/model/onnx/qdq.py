@@ -108,7 +108,7 @@ def grid_of(g: Builder, op: Operator, code: int, value: str) -> QParams:
     options: dict[str, Any] = {"dtype": QUANTIZED[code]}
     options["narrow_range"] = value in g.narrow
     shape = g.shape(op.inputs[0])
-    # A scale of shape (1,) is per tensor, unless the axis that the file names has size 1.
+    # A scale of shape (1,) is per tensor, unless the axis in the file has size 1.
     axis = op.get("axis", 1) % max(len(shape), 1)
     is_only_channel = op.get("axis") is not None and shape[axis : axis + 1] == (1,)
     if scale.size > 1 or op.get("block_size", 0) or (scale.ndim and is_only_channel):
@@ -216,7 +216,7 @@ def cuts_off(node: Node, grid: QParams) -> bool:
     """Return whether the range of the grid clips as `node` does, a relu or relu6."""
     if grid.axis is not None or grid.zero != grid.minimum:
         return False
-    # relu6 is without effect only if no code above that of 6 exists.
+    # relu6 is without effect only if the largest code stands for at most 6.
     six = round(6 / grid.fraction) + grid.zero
     return node.operation is md.relu or six >= grid.maximum
 
@@ -245,7 +245,7 @@ def _quantized_node(
 
 
 def rounds(node: Node, method: Any) -> bool:
-    """Return whether the result has its own grid; `concat` keeps that of its inputs."""
+    """Return whether the result has its own grid; `concat` uses its inputs' grid."""
     return bool(method.rounds) and node.operation is not md.concat
 
 

@@ -221,8 +221,8 @@ def reject_dynamic(g: Builder, op: Operator) -> None:
     """Raise for grids that depend on the data: here a grid is part of the type."""
     raise op.error(
         "belongs to dynamic quantization, where each call computes its own grids",
-        "Quantize the float model instead: with quantize_static of ONNX Runtime, or with "
-        "load(...).quantize or load(...).quantize_weights",
+        "Quantize the float model instead: with quantize_static of ONNX Runtime, or "
+        "with load(...).quantize or load(...).quantize_weights",
     )
 
 

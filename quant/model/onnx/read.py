@@ -197,7 +197,7 @@ def reader_of(op: Operator, readers: Mapping[str, Reader]) -> Reader:
     """Return the function that reads the operator.
 
     Raises:
-        ModelError: there is no such function.
+        ModelError: such a function does not exist.
     """
     if op.kind not in readers:
         near = difflib.get_close_matches(op.kind, readers, n=1, cutoff=0.85)

@@ -149,7 +149,7 @@ def _remainder(op: Operator, a: Array, b: Array) -> Array:
 
 
 def _with(ufunc: Any) -> Evaluate:
-    """Adapt a NumPy function to the signature of the tables below."""
+    """Make an evaluator from a NumPy function."""
     return lambda op, *arrays: ufunc(*arrays)
 
 

@@ -146,7 +146,7 @@ class _Writer:
             EMITTERS[node.operation](self, node, operands)
         else:
             raise ModelError(
-                f"{node.operation.__name__} of node {node.name!r} cannot be written yet",
+                f"{node.operation.__name__} of node {node.name!r} cannot be written",
                 f"Supported are {', '.join(sorted(f.__name__ for f in EMITTERS))}",
             )
 
@@ -195,7 +195,7 @@ class _Writer:
     def result(
         self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
     ) -> None:
-        """Write the operator of the node's result, and what rounds the result."""
+        """Write the operator of the node's result, and round the result to its type."""
         node = self.node
         name = node.name if name is None else name
         spec = self.specs[node.output]

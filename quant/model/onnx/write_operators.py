@@ -242,7 +242,7 @@ def permute_dims(sink: Sink, node: Node, inputs: list[str]) -> None:
     if axes:
         sink.result("Transpose", inputs, perm=axes)
     else:
-        # A scalar: an empty attribute does not have a type, so Transpose is not possible.
+        # Transpose of a scalar needs an empty list, and ONNX cannot type one.
         sink.result("Identity", inputs)
 
 

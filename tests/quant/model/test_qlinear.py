@@ -388,9 +388,9 @@ def test_refuses_dynamic_quantization(rng: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load(tmp_path / "q.onnx")
     assert str(caught.value) == (
-        "DynamicQuantizeLinear 'x_QuantizeLinear' belongs to dynamic quantization, where "
-        "each call computes its own grids. Quantize the float model instead: with "
-        "quantize_static of ONNX Runtime, or with load(...).quantize or "
+        "DynamicQuantizeLinear 'x_QuantizeLinear' belongs to dynamic quantization, "
+        "where each call computes its own grids. Quantize the float model instead: "
+        "with quantize_static of ONNX Runtime, or with load(...).quantize or "
         "load(...).quantize_weights."
     )
 

@@ -120,7 +120,7 @@ def mod(g: Builder, op: Operator) -> None:
     if not op.get("fmod", 0):
         g.call(op, md.remainder, x, y)
         return
-    # Of magnitudes, floor and truncation agree; then restore the sign of the dividend.
+    # For magnitudes, floor and truncation agree; then restore the dividend's sign.
     sizes = (g.step(op, f"size{i}", md.abs, v) for i, v in enumerate((x, y)))
     rest = g.step(op, "rest", md.remainder, *sizes)
     if g.specs[str(x)].dtype.is_floating:

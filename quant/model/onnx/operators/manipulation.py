@@ -64,7 +64,7 @@ def squeeze(g: Builder, op: Operator) -> None:
         shape = g.shape(op.inputs[0])
         if min(shape, default=0) < 0:
             raise op.size_error(
-                "has no axes and a dynamic size, which may be 1",
+                "does not have axes, and a dynamic size may be 1",
                 ", or export it with axes",
             )
         axes = tuple(i for i, n in enumerate(shape) if n == 1)
@@ -372,7 +372,7 @@ def _add_constant(g: Builder, op: Operator, array: Any) -> None:
     try:
         g.enter(op.outputs[0], array)
     except (MdtensorError, TypeError) as error:
-        problem = "holds elements that are not supported"
+        problem = "contains elements that are not supported"
         raise op.error(f"{problem}: {getattr(error, 'problem', error)}") from None
 
 

@@ -57,7 +57,7 @@ def reduce(g: Builder, op: Operator) -> None:
 
 
 def _with_extreme(g: Builder, op: Operator, x: Any, value: float) -> str:
-    """Extend the empty axis of `x` by one index, filled with the neutral element."""
+    """Add one index to the empty axis of `x`, with the neutral element."""
     shape = [n or 1 for n in require_fixed_shape(g, op, x)]
     storage = g.specs[str(x)].dtype.storage
     if storage.kind == "b":

@@ -70,7 +70,7 @@ def _padding(
     sizes = g.shape(op.inputs[0])[2:]
     if min(sizes) < 0:
         raise op.size_error(f"has auto_pad={kind} on a dynamic size")
-    # SAME: the size of the result is that of the image over the stride, rounded up.
+    # SAME: the result has size n / stride, rounded up.
     total = [
         max((-(-n // s) - 1) * s + r - n, 0)
         for n, s, r in zip(sizes, stride, reach, strict=True)
